@@ -1,4 +1,4 @@
-//! Which build of this program runs.
+//! Identifies the build of this program.
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
@@ -6,10 +6,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Where Linux has the file that runs, were it replaced since.
+/// The path at which Linux keeps the running file, even if it was replaced since.
 const RUNNING: &str = "/proc/self/exe";
 
-/// SHA-256 of this program, in hexadecimal: operators are this program's, and go to no other.
+/// Returns the SHA-256 of this program in hexadecimal: operators belong to this build and are sent
+/// to no other.
 pub(crate) fn of_this_program() -> Result<String> {
     let running = Path::new(RUNNING);
     let path = match running.exists() {

@@ -1,5 +1,5 @@
-//! Operators and tables as bytes. They name the build that wrote them, and only the same one reads them: what an
-//! operator does lies in the program.
+//! Serialises operators and tables. The bytes name the build that wrote them, and only the same build reads
+//! them, since what an operator does is part of the program.
 
 use crate::guard;
 use crate::operator::StageExec;
@@ -18,18 +18,18 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What our bytes begin with; Ballista's own are a protocol buffer, which cannot.
+/// The prefix of our bytes. Ballista's own are protocol buffers, which can't begin like this.
 const MARK: &[u8] = b"\xffreticent-cluster\n";
 
-/// An operator or a table as it travels.
+/// A serialised operator or table.
 #[derive(Serialize, Deserialize)]
 struct Message {
-    /// What is compared; all else may be of another shape in another build.
+    /// The build, which is compared first; in another build the rest may have another shape.
     build: String,
     request: serde_json::Value,
 }
 
-/// Both codecs: of what the client sends, and of what the scheduler sends.
+/// Both codecs: for what the client sends, and for what the scheduler sends.
 #[derive(Debug)]
 pub(crate) struct StageCodec {
     process: Arc<Process>,
@@ -55,7 +55,7 @@ impl StageCodec {
         serde_json::to_writer(out, &message).map_err(|error| failed(&error))
     }
 
-    /// None of bytes that are not ours.
+    /// Returns the request; `None` for bytes that are not ours.
     fn read(&self, bytes: &[u8]) -> Result<Option<Request>> {
         let Some(json) = bytes.strip_prefix(MARK) else {
             return Ok(None);
@@ -137,7 +137,7 @@ impl PhysicalExtensionCodec for StageCodec {
             return Err(failed(&"a stage has one input"));
         };
         guard::below(request.kind, input)?;
-        // A scheduler has no key; the executor that gets the stage from it has.
+        // A scheduler has no key; the executor that receives the stage has one and checks the request.
         if let Some(owner) = self.process.owner {
             request.authentic(owner)?;
         }
@@ -152,7 +152,7 @@ impl PhysicalExtensionCodec for StageCodec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         match operator.downcast_ref::<StageExec>() {
-            // Its shards come as rows; those of the whole query do not travel with each task.
+            // The shards of a stage arrive as rows; those of the whole query are not sent with each task.
             Some(stage) => {
                 let mut request = stage.request.clone();
                 request.shards.clear();

@@ -1,4 +1,4 @@
-//! The client: asks a cluster for the stages of a plan, and runs the last one itself.
+//! The client: runs the stages of a plan on a cluster, and the last one itself.
 
 use crate::codec::StageCodec;
 use crate::owner_key::OwnerKey;
@@ -25,24 +25,24 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How a scheduler is named.
+/// The scheme of a scheduler's address.
 const SCHEME: &str = "ballista://";
-/// Most partitions of the shuffle; a partition has the parts that its hash gives it.
+/// The most partitions of the shuffle; the hash assigns parts to partitions.
 const PARTITIONS: u64 = 256;
-/// Most tasks at once of an embedded executor.
+/// The most concurrent tasks of an embedded executor.
 const MOST: usize = 256;
-/// How often a query is asked for that Ballista gave up.
+/// How often a query that Ballista gave up is submitted.
 const TRIES: usize = 4;
-/// How often, and how far apart, the folder of the stages is looked for after an error.
+/// How often, and at which interval, the folder of the stages is checked after an error.
 const GONE: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
-/// For the scheduler to take the end of a query.
+/// How long the scheduler may take to accept the cancellation of a query.
 const CANCEL: Duration = Duration::from_secs(3);
 
 /// Where the stages run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Run {
-    /// In this process, so many at once: an embedded scheduler and executor, for tests.
+    /// In this process, with this many tasks at once: an embedded scheduler and executor, for tests.
     Standalone(usize),
     /// On the executors of the scheduler at this address.
     Ballista(String),
@@ -68,8 +68,8 @@ impl FromStr for Run {
     }
 }
 
-/// Runs all stages of a plan that are not done, and gives what was prepared: the folder of a single run, byte for
-/// byte. After an interruption the same call goes on.
+/// Runs all unfinished stages of a plan and returns what was prepared: the folder of a single run, byte for byte.
+/// After an interruption, the same call resumes.
 ///
 /// ```no_run
 /// # async fn example() -> anyhow::Result<()> {
@@ -81,17 +81,19 @@ impl FromStr for Run {
 /// ```
 ///
 /// # Errors
-/// A plan or a key that cannot be read; a scheduler that is not on this machine, unless the network is trusted; a
-/// scheduler or an executor of another build; a stage that failed, as [`ShardPlan::run`] says it.
+/// Returns an error if the plan or a key can't be read; if the scheduler is not on this machine and the network
+/// is not trusted; if the scheduler or an executor is of another build; or if a stage failed, as
+/// [`ShardPlan::run`] reports it.
 pub async fn prepare(path: &Path, run: &Run, threads: usize, trust: Trust) -> Result<Preparation> {
     let made = prepare_until(path, run, threads, trust, std::future::pending());
     made.await?.context("--run: it was stopped")
 }
 
-/// The same, until `stop` is done: then the scheduler deals out no more of it, and None comes back.
+/// Like [`prepare`], until `stop` completes: then the scheduler starts no more tasks of it, and `None` is
+/// returned.
 ///
 /// # Errors
-/// As [`prepare`].
+/// Returns an error as [`prepare`] does.
 pub async fn prepare_until(
     path: &Path,
     run: &Run,
@@ -124,16 +126,16 @@ pub async fn prepare_until(
     }
 }
 
-/// A plan, and who is asked for its stages.
+/// A plan with the session in which its stages are requested.
 struct Asked<'a> {
     path: &'a Path,
     plan: &'a Arc<ShardPlan>,
     process: &'a Arc<Process>,
     owner: OwnerKey,
-    /// None of one in this process.
+    /// The scheduler's address; `None` for one in this process.
     scheduler: Option<SocketAddr>,
     session: SessionContext,
-    /// What is asked for now.
+    /// The current query.
     query: Mutex<Option<Arc<dyn ExecutionPlan>>>,
 }
 
@@ -141,7 +143,7 @@ impl Asked<'_> {
     async fn everything(&self, threads: usize) -> Result<Preparation> {
         let plan = self.plan;
         let (shards, parts) = (plan.shards(), plan.parts());
-        // A part is grouped when the digests of every shard are there.
+        // Grouping a part needs the digests of every shard.
         if !(0..parts).all(|part| plan.has(ShardStage::Group(part))) {
             let there = || self.missing(ShardStage::Group, parts).is_none();
             self.done(Kind::Group, (0..shards).collect(), there).await?;
@@ -162,7 +164,7 @@ impl Asked<'_> {
             .context("--run: the last stage prepared nothing")
     }
 
-    /// `there`: whether the files of the stages are, which is what counts.
+    /// Runs a stage. `there` tells whether its files exist, which is what counts.
     async fn done(&self, kind: Kind, shards: Vec<u64>, there: impl Fn() -> bool) -> Result<()> {
         let request = Request::new(kind, self.path, self.plan, shards, self.owner)?;
         let name = self.scheduler.map(|address| address.to_string());
@@ -215,7 +217,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What is dealt out already ends by itself.
+    /// Cancels the current query; tasks that were started end by themselves.
     async fn cancel(&self) {
         let query = self.asked_for().clone();
         let job = query.and_then(|query| {
@@ -244,7 +246,7 @@ impl Asked<'_> {
         (0..count).map(stage).find(|stage| !self.plan.has(*stage))
     }
 
-    /// What is in the files counts, not what an executor said.
+    /// Checks the files of a stage, which count, rather than the answer of an executor.
     async fn all(&self, stage: impl Fn(u64) -> ShardStage, count: u64) -> Result<()> {
         let Some(stage) = self.missing(stage, count) else {
             return Ok(());
@@ -256,7 +258,8 @@ impl Asked<'_> {
         )
     }
 
-    /// That the folder of the stages does: another client's last stage removes its files, and then the folder.
+    /// Checks that the folder of the stages still exists: another client's last stage removes its files, and then
+    /// the folder.
     async fn stays(&self) -> Result<()> {
         let folder = self.plan.folder();
         for _ in 0..GONE {
@@ -280,23 +283,23 @@ async fn reached(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// The configuration of every process: how batches and shuffles are cut.
+/// Returns the configuration of every process: how batches and shuffles are partitioned.
 pub(crate) fn configuration(process: &Arc<Process>, partitions: usize) -> SessionConfig {
     let codec = Arc::new(StageCodec::new(process.clone()));
     SessionConfig::new_with_ballista()
         .with_target_partitions(partitions)
         .with_batch_size(BATCH)
         .with_information_schema(false)
-        // A slot runs one stage at a time, and what is tried again is one stage.
+        // A slot runs one stage at a time, and a retry repeats one stage.
         .set_str(BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, "1")
-        // A client that is told of its job learns the job's name too late to cancel it.
+        // A client to which the status is pushed learns the job's name too late to cancel it.
         .set_str(BALLISTA_CLIENT_PULL, "true")
         .with_ballista_override_create_grpc_client_endpoint(process.trust.links())
         .with_ballista_logical_extension_codec(codec.clone())
         .with_ballista_physical_extension_codec(codec)
 }
 
-/// A state that plans and runs with this configuration.
+/// Returns a session state that plans and runs with this configuration.
 pub(crate) fn state(configuration: SessionConfig) -> SessionState {
     SessionStateBuilder::new()
         .with_config(configuration)

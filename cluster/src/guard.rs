@@ -1,12 +1,13 @@
-//! What is decoded and run: the shapes of our own plans, and nothing else that DataFusion or Ballista could be asked
-//! for. Whoever reaches the scheduler's port hands in plans, and so these are refused before they have an effect:
+//! Restricts what is decoded and run to the shapes of our own plans, out of everything that DataFusion or Ballista
+//! could be asked for. Anyone who reaches the scheduler's port can submit plans, so all others are refused before
+//! they have an effect:
 //!
 //! ```text
 //! writer of the shuffle → stage → rows in memory, or a reader of the shuffle
 //! writer of the shuffle → group → scan → rows in memory
 //! ```
 //!
-//! The codec looks at each operator as it is decoded, which holds for every process; an executor looks at the whole.
+//! The codec checks each operator as it is decoded, in every process; an executor checks the whole plan.
 
 use crate::operator::StageExec;
 use crate::request::{Kind, failed};
@@ -44,7 +45,7 @@ fn refused(what: &str) -> DataFusionError {
     failed(&format!("{what}: only stages of a plan are run here"))
 }
 
-/// Jobs name folders.
+/// Returns whether a job's name is safe as the name of a folder.
 fn plain(job: &str) -> bool {
     let letters = job
         .bytes()
@@ -52,8 +53,8 @@ fn plain(job: &str) -> bool {
     letters && (1..=NAME).contains(&job.len())
 }
 
-/// A message of Ballista before it is decoded: one that writes has a stage below it, and nothing is below one that
-/// reads.
+/// Checks a message of Ballista before it is decoded: a writer has a stage below it, and a reader has nothing below
+/// it.
 pub(crate) fn ballistas(bytes: &[u8], inputs: &[Plan]) -> Result<()> {
     let node = BallistaPhysicalPlanNode::decode(bytes).map_err(|_| refused("bytes"))?;
     let job = match (&node.physical_plan_type, inputs) {
@@ -73,7 +74,7 @@ pub(crate) fn ballistas(bytes: &[u8], inputs: &[Plan]) -> Result<()> {
     }
 }
 
-/// What a stage reads; group reads scan without a shuffle where all is one partition.
+/// Checks the input of a stage; group reads scan without a shuffle if everything is one partition.
 pub(crate) fn below(kind: Kind, plan: &Plan) -> Result<()> {
     match plan.downcast_ref::<StageExec>() {
         Some(scan) if kind == Kind::Group && scan.request.kind == Kind::Scan => {
@@ -83,7 +84,7 @@ pub(crate) fn below(kind: Kind, plan: &Plan) -> Result<()> {
     }
 }
 
-/// Rows in memory or of the shuffle.
+/// Checks that a plan only reads rows in memory or from the shuffle.
 fn leaf(plan: &Plan) -> Result<()> {
     if plan.is::<CooperativeExec>() {
         return plan.children().into_iter().try_for_each(leaf);
@@ -102,7 +103,7 @@ fn leaf(plan: &Plan) -> Result<()> {
     }
 }
 
-/// A reader fetches from this machine only, unless the network is trusted.
+/// Checks a reader, which may fetch only from this machine unless the network is trusted.
 pub(crate) fn reader(plan: &dyn ExecutionPlan, trust: Trust) -> Result<()> {
     let Some(reader) = plan.downcast_ref::<ShuffleReaderExec>() else {
         return Ok(());
@@ -119,7 +120,7 @@ pub(crate) fn reader(plan: &dyn ExecutionPlan, trust: Trust) -> Result<()> {
     Ok(())
 }
 
-/// What an executor runs.
+/// Checks what an executor runs.
 fn whole(job: &str, plan: &Plan) -> Result<()> {
     if !plain(job) {
         return Err(refused("the name of a job"));
@@ -136,7 +137,7 @@ fn whole(job: &str, plan: &Plan) -> Result<()> {
     }
 }
 
-/// Ballista's engine behind a look at the plan.
+/// Ballista's engine, after a check of the plan.
 #[derive(Default)]
 pub(crate) struct StagesOnly(DefaultExecutionEngine);
 
@@ -157,7 +158,7 @@ impl ExecutionEngine for StagesOnly {
     }
 }
 
-/// The scheduler's planner: it opens no file for a query, because it plans no other than ours.
+/// The scheduler's planner. It opens no file for a query, because it plans only our own.
 #[derive(Debug)]
 pub(crate) struct StagePlanner;
 

@@ -1,4 +1,4 @@
-//! `audit-cluster`: the stages of a plan of shards on Apache DataFusion Ballista.
+//! `audit-cluster`: runs the stages of a plan of shards on Apache DataFusion Ballista.
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// For an executor to tell its scheduler that it ends, and to finish what it runs.
+/// How long an executor may take to tell its scheduler that it ends, and to finish what it runs.
 const LEAVE: Duration = Duration::from_secs(10);
-/// For stages that still run here to look whether somebody waits for them.
+/// How long stages that still run here may take to check whether their result is awaited.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Prepares a corpus on a cluster: a scheduler, executors, and a client that follows a plan of audit prepare --shards.
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error and its causes; one whose text has its cause's in it already says it once.
+/// Formats an error with its causes; a cause whose text is already included is not repeated.
 fn sentence(error: &anyhow::Error) -> String {
     let mut said = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -134,7 +134,7 @@ fn sentence(error: &anyhow::Error) -> String {
     said
 }
 
-/// What ends a process from outside.
+/// The signals that end a process from outside.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -148,7 +148,7 @@ impl Signals {
         })
     }
 
-    /// The status of a command that such a signal ended.
+    /// Waits for a signal and returns the exit status of a command that it ended.
     async fn next(&mut self) -> u8 {
         tokio::select! {
             _ = self.interrupt.recv() => 130,
@@ -162,7 +162,7 @@ fn run(what: What) -> Result<u8> {
     let within = runtime.enter();
     let signals = Signals::listen().context("signals cannot be listened to")?;
     drop(within);
-    // Rows that wait to be fetched lie in a folder that only this user can open, and that is removed at the end.
+    // Rows that wait to be fetched lie in a folder that only this user can open and that is removed at the end.
     let folder = tempfile::Builder::new()
         .prefix("audit-cluster-")
         .permissions(Permissions::from_mode(0o700))
@@ -201,7 +201,7 @@ async fn work(what: What, mut signals: Signals) -> Result<u8> {
             let mut running = std::pin::pin!(executor.run());
             tokio::select! {
                 ended = &mut running => {
-                    // Ballista hears the signal too.
+                    // Ballista receives the signal too.
                     let asked = tokio::time::timeout(Duration::ZERO, signals.next()).await;
                     ended?;
                     anyhow::ensure!(asked.is_ok(), "executor: it ended, and nobody asked it to");

@@ -20,18 +20,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 
-/// For an executor to find its scheduler.
+/// How long an executor tries to reach its scheduler.
 const CONNECT: Duration = Duration::from_secs(30);
-/// Between two tries of that.
+/// The time between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The seconds after which a silent executor may be given up: it asks for work every five.
+/// The allowed timeouts, in seconds, after which a silent executor may be given up: it asks for work every five
+/// seconds.
 pub const SILENT: std::ops::RangeInclusive<u64> = 15..=3600;
-/// How often the scheduler looks at its queries.
+/// How often the scheduler checks its queries.
 const LOOK: Duration = Duration::from_secs(1);
-/// After this long without a task that runs or could, a query is given up: between two tasks lie milliseconds.
+/// The time without a running or available task after which a query is given up; between two tasks there are
+/// milliseconds.
 const STILL: Duration = Duration::from_secs(10);
 
-/// The address without its port, as Ballista puts it before one.
+/// Returns the address without its port, in the form in which Ballista puts it before a port.
 fn host(address: &SocketAddr) -> String {
     match address {
         SocketAddr::V4(address) => address.ip().to_string(),
@@ -39,14 +41,14 @@ fn host(address: &SocketAddr) -> String {
     }
 }
 
-/// Deals stages out to executors. It opens no file and needs no key.
+/// Assigns stages to executors. It opens no file and needs no key.
 #[derive(Debug, Clone)]
 pub struct Scheduler {
-    /// Where clients and executors reach it.
+    /// The address at which clients and executors reach it.
     pub listen: String,
-    /// Seconds after which a silent executor is given up, and its work dealt out again.
+    /// The seconds after which a silent executor is given up and its work assigned again.
     pub timeout: u64,
-    /// Who reaches its network.
+    /// Who can reach its network.
     pub trust: Trust,
 }
 
@@ -54,7 +56,8 @@ impl Scheduler {
     /// Runs until the process is ended.
     ///
     /// # Errors
-    /// An address that is not this machine's own, unless the network is trusted, or that is taken.
+    /// Returns an error if the address is not this machine's own and the network is not trusted, or if it is in
+    /// use.
     pub async fn run(self) -> Result<()> {
         let address = self.trust.address("--listen", &self.listen)?;
         anyhow::ensure!(
@@ -77,7 +80,7 @@ impl Scheduler {
             executor_timeout_seconds: self.timeout,
             no_executors_grace_period_seconds: self.timeout.max(180),
             expire_dead_executor_interval_seconds: 5,
-            // Long enough for the client to fetch which stages were done.
+            // Long enough for the client to fetch which stages are done.
             finished_job_data_clean_up_interval_seconds: 60,
             override_config_producer: Some(Arc::new(move || configuration.clone())),
             override_session_builder: Some(Arc::new(|config| {
@@ -104,8 +107,8 @@ impl Scheduler {
 
 type Server = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// Ends queries that stand still. Ballista 55 takes a stage back when an executor is lost whose rows it would read, and
-/// may then deal nothing out any more, although executors ask; the client submits such a query again.
+/// Cancels queries that make no progress. When an executor is lost, Ballista 55 resets a stage that would read its
+/// rows, and may then assign nothing more although executors ask for work; the client submits such a query again.
 async fn give_up(server: Server) {
     let mut still: HashMap<String, Instant> = HashMap::new();
     loop {
@@ -142,20 +145,20 @@ async fn reached(scheduler: SocketAddr) -> Result<()> {
         .map_err(|_| anyhow!("--scheduler: none listens at {scheduler}; waited {seconds} s for it"))
 }
 
-/// Runs stages. It needs the owner's key, and sees the files of the plan.
+/// Runs stages. It needs the owner's key and access to the files of the plan.
 #[derive(Debug, Clone)]
 pub struct Executor {
     /// The scheduler's address.
     pub scheduler: String,
-    /// Where other executors and the client fetch what its stages gave.
+    /// The address at which other executors and the client fetch the results of its stages.
     pub listen: String,
-    /// The name under which they reach it, where that is not the address it listens on.
+    /// The name under which they reach it, if it is not the listening address.
     pub advertise: Option<String>,
-    /// Stages at once.
+    /// The number of concurrent stages.
     pub tasks: usize,
-    /// Of each stage.
+    /// The number of threads of each stage.
     pub threads: usize,
-    /// Who reaches its network.
+    /// Who can reach its network.
     pub trust: Trust,
 }
 
@@ -163,8 +166,8 @@ impl Executor {
     /// Runs until the process is ended.
     ///
     /// # Errors
-    /// An address that is not this machine's own, unless the network is trusted, or that is taken; no key; no
-    /// scheduler within half a minute.
+    /// Returns an error if an address is not this machine's own and the network is not trusted, if it is in use, if
+    /// there is no key, or if no scheduler is reached within half a minute.
     pub async fn run(self) -> Result<()> {
         let scheduler = self.trust.address("--scheduler", &self.scheduler)?;
         let address = self.trust.address("--listen", &self.listen)?;
@@ -177,7 +180,7 @@ impl Executor {
             None => host(&address),
         };
         let process = Arc::new(Process::working(self.threads, self.trust)?);
-        // Ballista ends without a word where its address is taken.
+        // Ballista ends without a message if its address is in use.
         drop(
             TcpListener::bind(address)
                 .await

@@ -1,8 +1,8 @@
 //! The stages of a plan as physical operators.
 //!
-//! Each takes rows and gives rows, and none is a leaf: Ballista cuts a query into tasks by cutting its leaves, and
-//! knows only its own. So the shards to be worked on come as rows from a table in memory, one partition each, and
-//! every shard is worked on however partitions are dealt out.
+//! Each operator takes rows and returns rows, and none is a leaf: Ballista splits a query into tasks by splitting
+//! its leaves, and knows only its own. Therefore the shards to process come as rows from a table in memory, one
+//! partition each, and every shard is processed however partitions are assigned.
 
 use crate::request::{Kind, Request, failed, of_stage};
 use crate::runs::{NUMBERS, PART, RUNS, Reader, Writer, number, numbers};
@@ -25,10 +25,10 @@ use std::fmt::{self, Formatter};
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
-/// Where rows go.
+/// The channel to which rows are sent.
 type Out = Sender<Result<RecordBatch>>;
 
-/// A stage, over the rows of its input.
+/// A stage that processes the rows of its input.
 #[derive(Debug)]
 pub(crate) struct StageExec {
     pub(crate) request: Request,
@@ -154,13 +154,13 @@ impl ExecutionPlan for StageExec {
     }
 }
 
-/// Computes and reads files, beside what waits for the network.
+/// Runs work that computes and reads files on a thread of its own, so that it doesn't block the network.
 async fn blocking(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| failed(&"a stage ended in a fault of this program"))?
 }
 
-/// What a partition does, and where its rows go.
+/// The work of a partition, and where its rows go.
 #[derive(Clone)]
 struct Work {
     request: Request,
@@ -169,7 +169,7 @@ struct Work {
 }
 
 impl Work {
-    /// The stage of a shard, unless an earlier try did it.
+    /// Runs the stage of a shard, unless an earlier try did.
     fn shard(&self, shard: u64) -> Result<()> {
         let plan = self.request.plan(self.process.owner)?;
         let stage = match self.request.kind {
@@ -202,7 +202,7 @@ impl Work {
         Ok(())
     }
 
-    /// The stage of each part whose digests came.
+    /// Runs the stage of each part whose digests arrived.
     fn parts(&self, reader: Reader) -> Result<()> {
         let mut plan = None;
         for part in reader.parts() {
@@ -228,7 +228,7 @@ impl Work {
         !self.out.is_closed()
     }
 
-    /// False when nobody takes rows any more.
+    /// Sends a batch; returns false if nobody receives rows any more.
     fn give(&self, batch: RecordBatch) -> bool {
         batch.num_rows() == 0 || self.out.blocking_send(Ok(batch)).is_ok()
     }

@@ -1,11 +1,11 @@
-//! The owner's key, which the plan was written under. Every executor and the client read it for themselves: it never
-//! travels.
+//! The owner's key, under which the plan was written. Every executor and the client read it themselves; it is never
+//! sent.
 
 use anyhow::{Context, Result};
 use reticent_disk::{OWNER_KEY as VARIABLE, owner_key_place, read_key};
 use std::fmt::{self, Debug, Formatter};
 
-/// 32 bytes that nothing prints.
+/// The 32 bytes of the key, which are never printed.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnerKey(pub(crate) [u8; 32]);
 
@@ -16,7 +16,7 @@ impl Debug for OwnerKey {
 }
 
 impl OwnerKey {
-    /// From the file that the variable names, else from the folder of configurations.
+    /// Reads the key from the file that the variable names, otherwise from the configuration folder.
     pub(crate) fn read() -> Result<Self> {
         let place = owner_key_place();
         let (path, _) =

@@ -1,4 +1,4 @@
-//! What an operator is asked to do, as it travels from the client over the scheduler to the executors.
+//! The request of an operator, as sent from the client through the scheduler to the executors.
 
 use crate::owner_key::OwnerKey;
 use anyhow::{Context, Result, ensure};
@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::path::{Path, PathBuf};
 
-/// The most characters of a stage's error that travel.
+/// The most characters of a stage's error that are sent.
 const LONGEST: usize = 400;
-/// What our own errors begin and end with, so that the client finds them in what Ballista makes of them.
+/// The start and end markers of our own errors, by which the client finds them in Ballista's errors.
 const OURS: &str = "audit-cluster: ";
 const END: char = '¶';
-/// What the code of a request is taken over, before its fields: the key has other uses.
+/// The domain prefix of a request's code, since the key has other uses.
 const CODE: &[u8] = b"reticent audit-cluster request 1\0";
 
-/// Which stage an operator runs.
+/// The stage that an operator runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Kind {
-    /// Digests of each shard that it is told.
+    /// Computes the digests of each shard that it receives.
     Scan,
-    /// Which units came before, of each part whose digests it gets.
+    /// Computes which units occurred before, for each part whose digests it receives.
     Group,
-    /// Records of each shard that it is told.
+    /// Writes the records of each shard that it receives.
     Write,
 }
 
@@ -34,14 +34,14 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) kind: Kind,
-    /// The plan's file, under the same name on every machine.
+    /// The file of the plan, under the same name on every machine.
     plan: PathBuf,
-    /// The name of the folder of its stages, which has a code of the plan in it.
+    /// The name of the folder of its stages, which contains a code of the plan.
     folder: PathBuf,
-    /// The shards that are worked on.
+    /// The shards to process.
     pub(crate) shards: Vec<u64>,
-    /// HMAC-SHA256 over plan and folder under the owner's key, in hexadecimal digits. Kind and shards are not in it: the
-    /// scheduler, which has no key, makes scan of group, and shards come as rows.
+    /// HMAC-SHA256 of plan and folder under the owner's key, in hexadecimal. Kind and shards are not included: the
+    /// scheduler, which has no key, derives scan from group, and shards come as rows.
     code: String,
 }
 
@@ -82,7 +82,8 @@ impl Request {
         Ok(mac)
     }
 
-    /// That the owner asked. Before this nothing is opened that a request names, so that nobody else learns what is there.
+    /// Checks that the request comes from the owner. Nothing that a request names is opened before this, so that nobody
+    /// else learns what exists.
     pub(crate) fn authentic(&self, owner: OwnerKey) -> FusionResult<()> {
         let code = from_hexadecimal(self.code.as_bytes());
         let mac = self.mac(owner).map_err(|error| failed(&error))?;
@@ -102,7 +103,7 @@ impl Request {
         }
     }
 
-    /// The plan, when it is there and the one that is meant.
+    /// Returns the plan, if it exists and is the one that is meant.
     pub(crate) fn plan(&self, owner: Option<OwnerKey>) -> FusionResult<ShardPlan> {
         let Some(owner) = owner else {
             return Err(failed(
@@ -125,13 +126,13 @@ fn named(plan: &ShardPlan) -> PathBuf {
     plan.folder().file_name().unwrap_or_default().into()
 }
 
-/// An error that a repetition does not help, in one line.
+/// Returns an error, on one line, for which a retry doesn't help.
 pub(crate) fn failed(said: &dyn std::fmt::Display) -> DataFusionError {
     DataFusionError::Execution(short(said))
 }
 
-/// Why a stage failed. Where the system failed it, another try may not; all else is final. Errors of `corpus` have no
-/// text of a corpus in them.
+/// Returns the error of a failed stage. A failure of the system may be retried; any other is final. Errors of the
+/// corpus crate contain no text of a corpus.
 pub(crate) fn of_stage(stage: ShardStage, error: Error) -> DataFusionError {
     of_corpus(&stage.to_string(), error)
 }
@@ -149,22 +150,22 @@ fn of_corpus(place: &str, error: Error) -> DataFusionError {
 /// Why a query failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// A stage, or a message that was refused: final.
+    /// A stage failed, or a message was refused: final.
     Stage,
-    /// It was given up, or a link broke: another try may help.
+    /// It was given up, or a connection broke: a retry may help.
     Lost,
-    /// All else.
+    /// Any other reason.
     Other,
 }
 
-/// The error of a query as somebody can read it, and why it failed: without what it was wrapped in on the way.
-/// `scheduler`: how to name it where the link to it broke.
+/// Returns why a query failed, and its error in readable form without the wrappers that were added on the way.
+/// `scheduler`: how to name the scheduler if the connection to it broke.
 pub(crate) fn readable(error: &DataFusionError, scheduler: &str) -> (Why, String) {
     let whole = error.strip_backtrace();
     if let Some(at) = whole.rfind(OURS) {
         let ours = &whole[at + OURS.len()..];
         let ours = ours.split(END).next().unwrap_or(ours);
-        // Rust's Debug puts backslashes before quotation marks, more with each time.
+        // Rust's Debug format puts backslashes before quotation marks, more with each level.
         let (mut out, mut slashes) = (String::new(), 0);
         for letter in ours.chars() {
             match letter {
@@ -209,7 +210,7 @@ pub(crate) fn readable(error: &DataFusionError, scheduler: &str) -> (Why, String
     } else if whole.contains("all executors were lost") {
         format!("all executors of {scheduler} were lost, and none came back")
     } else {
-        // Ballista's own words: its wrappers end where the innermost text begins.
+        // Ballista's own message: its wrappers end where the innermost text begins.
         let ends = |part: &'_ str| {
             part.trim_matches(|end: char| !end.is_alphanumeric())
                 .to_owned()
@@ -226,7 +227,7 @@ pub(crate) fn readable(error: &DataFusionError, scheduler: &str) -> (Why, String
     (Why::Other, said)
 }
 
-/// What the system says in an error, as "No space left on device".
+/// Returns the system's message in an error, such as "No space left on device".
 fn of_system(whole: &str) -> Option<&str> {
     let quotes = ['"', '\\'];
     let debug = || {

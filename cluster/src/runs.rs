@@ -1,8 +1,8 @@
 //! Digests as rows of a table, for the shuffle between scan and group.
 //!
-//! The digests of one shard in one part are cut into runs, a row each; the last run has the code of them all, so that
-//! what is lost, changed or given twice on the way is noticed. A part and a shard without digests have one empty run:
-//! every part is grouped.
+//! The digests of one shard in one part are split into runs, one row each. The last run has a code over all of them,
+//! so that rows that are lost, changed or delivered twice are detected. A part and a shard without digests have one
+//! empty run, so that every part is grouped.
 
 use crate::request::failed;
 use datafusion::arrow::array::{
@@ -14,18 +14,18 @@ use reticent_corpus::prepare::UnitDigests;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-/// Digests of a run.
+/// The number of digests in a run.
 const RUN: usize = 1024;
-/// Bytes of a digest and its place.
+/// The bytes of a digest and its position.
 const ROW: usize = 28;
 
-/// How many rows of runs a batch has: about a megabyte.
+/// The number of rows of runs in a batch: about a megabyte.
 pub(crate) const BATCH: usize = 32;
 
-/// The column that the shuffle goes by.
+/// The column by which the shuffle partitions.
 pub(crate) const PART: &str = "part";
 
-/// Of the rows that scan gives and group takes.
+/// The schema of the rows that scan returns and group takes.
 pub(crate) static RUNS: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
         Field::new(PART, DataType::UInt32, false),
@@ -36,7 +36,7 @@ pub(crate) static RUNS: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// Of rows that name shards or parts: what is to be done, and what was.
+/// The schema of rows that name shards or parts, either to process or processed.
 pub(crate) static NUMBERS: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![Field::new(
         "number",
@@ -45,13 +45,13 @@ pub(crate) static NUMBERS: LazyLock<SchemaRef> = LazyLock::new(|| {
     )]))
 });
 
-/// One number as a batch.
+/// Returns one number as a batch.
 pub(crate) fn number(number: u64) -> Result<RecordBatch> {
     let column: ArrayRef = Arc::new(UInt64Array::from(vec![number]));
     Ok(RecordBatch::try_new(NUMBERS.clone(), vec![column])?)
 }
 
-/// The numbers of a batch.
+/// Returns the numbers of a batch.
 pub(crate) fn numbers(batch: &RecordBatch) -> Result<Vec<u64>> {
     let column = batch.columns().first();
     let column = column.and_then(|column| column.as_primitive_opt::<UInt64Type>());
@@ -59,7 +59,7 @@ pub(crate) fn numbers(batch: &RecordBatch) -> Result<Vec<u64>> {
     Ok(column.values().to_vec())
 }
 
-/// Batches of runs while they are made.
+/// Builds batches of runs.
 #[derive(Default)]
 pub(crate) struct Writer {
     parts: Vec<u32>,
@@ -70,7 +70,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Cuts digests into runs, and gives each batch that is full.
+    /// Splits digests into runs and passes on each full batch.
     pub(crate) fn enter(
         &mut self,
         digests: &UnitDigests,
@@ -98,7 +98,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// What is left.
+    /// Returns the remaining rows.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
         let numbers = |column: &mut Vec<u32>| -> ArrayRef {
             Arc::new(UInt32Array::from(std::mem::take(column)))
@@ -121,7 +121,7 @@ struct Runs {
     last: Option<(u32, String)>,
 }
 
-/// Runs of whole parts, in whatever order they come.
+/// The runs of whole parts, received in any order.
 #[derive(Default)]
 pub(crate) struct Reader(BTreeMap<u32, BTreeMap<u32, Runs>>);
 
@@ -158,7 +158,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The digests of each part, by shard; that all shards are there is for group to see.
+    /// Returns the digests of each part, by shard; group checks that all shards are there.
     pub(crate) fn parts(self) -> impl Iterator<Item = Result<(u64, Vec<UnitDigests>)>> {
         self.0.into_iter().map(|(part, shards)| {
             let mut out = Vec::with_capacity(shards.len());

@@ -1,4 +1,4 @@
-//! The tables that a client asks for: reading one runs the stages of a plan.
+//! The tables that a client reads: reading one runs the stages of a plan.
 
 use crate::build;
 use crate::operator::StageExec;
@@ -17,21 +17,21 @@ use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
 
-/// What this process is, and may do.
+/// The identity and permissions of this process.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Of which build of this program.
+    /// The build of this program.
     pub(crate) build: String,
-    /// None of a scheduler, which opens no file.
+    /// The owner's key; `None` for a scheduler, which opens no file.
     pub(crate) owner: Option<OwnerKey>,
-    /// Of each stage.
+    /// The number of threads of each stage.
     pub(crate) threads: usize,
-    /// Who reaches its network.
+    /// Who can reach its network.
     pub(crate) trust: Trust,
 }
 
 impl Process {
-    /// One that runs stages.
+    /// Creates a process that runs stages.
     pub(crate) fn working(threads: usize, trust: Trust) -> anyhow::Result<Self> {
         Ok(Self {
             build: build::of_this_program()?,
@@ -41,7 +41,7 @@ impl Process {
         })
     }
 
-    /// One that plans queries.
+    /// Creates a process that plans queries.
     pub(crate) fn planning(trust: Trust) -> anyhow::Result<Self> {
         Ok(Self {
             build: build::of_this_program()?,
@@ -52,7 +52,7 @@ impl Process {
     }
 }
 
-/// The stages group or write of a plan, as a table of the parts or shards that were done.
+/// The stages group or write of a plan, as a table of the parts or shards that are done.
 #[derive(Debug)]
 pub(crate) struct StageTable {
     pub(crate) request: Request,

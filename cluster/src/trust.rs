@@ -1,5 +1,5 @@
-//! Which links a process opens. Ballista neither encrypts nor authenticates them: whoever reaches a port reads what
-//! passes, and hands in work.
+//! Which connections a process opens. Ballista neither encrypts nor authenticates them: anyone who reaches a port
+//! can read the traffic and submit work.
 
 use crate::request::failed;
 use anyhow::{Context, Result, ensure};
@@ -7,20 +7,20 @@ use ballista_core::extension::EndpointOverrideFn;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-/// The port of a scheduler where none is named.
+/// The default port of a scheduler.
 const PORT: u16 = 50050;
 
-/// Who can reach the network that processes talk over.
+/// Who can reach the network over which processes communicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// Unknown: this machine's own addresses only.
+    /// Unknown: only this machine's own addresses are used.
     Loopback,
-    /// Only those who may see and change what passes.
+    /// Only parties who may see and change the traffic.
     Network,
 }
 
 impl Trust {
-    /// The address of a listener or a scheduler. `argument`: what it was given as.
+    /// Returns the address of a listener or a scheduler. `argument`: the argument in which it was given.
     pub(crate) fn address(self, argument: &str, text: &str) -> Result<SocketAddr> {
         let with_port = match text.rsplit_once(':') {
             Some((host, _)) if !host.contains(':') || host.ends_with(']') => text.to_owned(),
@@ -30,7 +30,7 @@ impl Trust {
             .to_socket_addrs()
             .with_context(|| format!("{argument}: {text:?} must be an address as HOST:PORT"))?;
         let all: Vec<SocketAddr> = found.collect();
-        // A name may have both kinds, and most listen on the older one.
+        // A name may have addresses of both kinds, and most services listen on IPv4.
         let first = all.iter().find(|address| address.is_ipv4());
         let first = first.or(all.first()).copied();
         let first = first.with_context(|| format!("{argument}: {text:?} has no address"))?;
@@ -42,8 +42,8 @@ impl Trust {
         Ok(first)
     }
 
-    /// Whether rows may be fetched from a host, as an executor has named it. No name is looked up: one that is not
-    /// this machine's is refused.
+    /// Returns whether rows may be fetched from a host, as named by an executor. No name is looked up: a name that
+    /// is not this machine's is refused.
     pub(crate) fn reaches(self, host: &str) -> bool {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let address = bare.parse::<IpAddr>();
@@ -52,7 +52,7 @@ impl Trust {
             || address.is_ok_and(|address| address.is_loopback())
     }
 
-    /// What looks at each address before Ballista connects to it.
+    /// Returns a check of each address before Ballista connects to it.
     pub(crate) fn links(self) -> EndpointOverrideFn {
         Arc::new(move |endpoint| {
             let host = endpoint.uri().host().unwrap_or_default().to_owned();
@@ -64,7 +64,7 @@ impl Trust {
     }
 }
 
-/// That an executor has named a host beyond this machine.
+/// Formats the error for an executor that named a host beyond this machine.
 pub(crate) fn beyond(host: &str) -> String {
     format!(
         "an executor gives {host} as its address, which is not this machine's own: nothing is fetched from there without --trust-network"

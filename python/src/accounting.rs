@@ -1,4 +1,4 @@
-//! What runs, and the questions about it.
+//! Mechanisms, and the questions about them.
 
 use crate::bounds::Bounds;
 use crate::defaults::{Defaults, Taking};
@@ -14,7 +14,7 @@ use reticent_accounting::{
     Query, Sampling, SamplingRate, Steps, Tolerance, UnitName, pld, trade_off::true_positive_rate,
 };
 
-/// What runs: DP-SGD by its numbers, or any mechanism from JSON.
+/// A mechanism: DP-SGD by its numbers, or any mechanism from JSON.
 ///
 /// sigma: noise standard deviation over clipping norm, in (0, inf).
 /// sample_rate: the probability (or share) of each record in a batch, in (0, 1].
@@ -45,7 +45,8 @@ pub(crate) fn neighbours_of(word: &str) -> PyResult<Neighbours> {
     })
 }
 
-/// A posterior is of a secret that records hold or do not: the other relations say nothing about it.
+/// Refuses neighbours for a posterior, which is about a secret that records contain or not; the other
+/// relations say nothing about it.
 pub(crate) fn no_neighbours_of_posterior(neighbours: Option<&str>) -> PyResult<()> {
     match neighbours {
         None => Ok(()),
@@ -75,7 +76,7 @@ pub(crate) fn steps_of(steps: Whole) -> PyResult<Steps> {
     }
 }
 
-/// The terms of a question as they were given, or else by the project's defaults, or else ours.
+/// The terms of a question: as given, otherwise by the project's defaults, otherwise our own defaults.
 pub(crate) struct Terms<'a> {
     pub(crate) taking: Taking<'a>,
     pub(crate) query: Query,
@@ -136,7 +137,7 @@ pub(crate) fn sampling_of(word: &str) -> PyResult<Sampling> {
     })
 }
 
-/// DP-SGD: the crate's own noisy steps.
+/// Returns DP-SGD as the accounting crate's noisy steps.
 pub(crate) fn noisy(
     sigma: NoiseMultiplier,
     rate: SamplingRate,
@@ -180,7 +181,7 @@ impl Plan {
     }
 }
 
-/// What runs one after the other.
+/// Returns the parts that run one after another.
 fn parts_of(mechanism: &Mechanism) -> &[Mechanism] {
     match mechanism {
         Mechanism::Sequence { parts } => parts,
@@ -188,7 +189,7 @@ fn parts_of(mechanism: &Mechanism) -> &[Mechanism] {
     }
 }
 
-/// How often something runs, and what.
+/// Returns how often a mechanism runs, and the mechanism.
 fn counted(part: &Mechanism) -> (u64, &Mechanism) {
     match part {
         Mechanism::Repeat { times, each } => (times.get(), each),
@@ -196,7 +197,7 @@ fn counted(part: &Mechanism) -> (u64, &Mechanism) {
     }
 }
 
-/// Two equal parts as one that is repeated, so that a plan that is composed in a loop stays small.
+/// Merges two equal parts into a repetition, so that a plan composed in a loop stays small.
 fn repeated(first: &Mechanism, second: &Mechanism) -> Option<Mechanism> {
     let ((before, each), (after, other)) = (counted(first), counted(second));
     let times = before
@@ -221,10 +222,10 @@ impl Plan {
         })
     }
 
-    /// What runs from JSON: a mechanism.json, a checkpoint's manifest.json, a document of the
-    /// command `account`, or an event of Google's dp_accounting
-    /// (`json.dumps(event.to_named_tuple())`). An event that is only a promise is taken as one
-    /// for `neighbours`. Raises ValueError for what is not covered.
+    /// Reads a mechanism from JSON: a mechanism.json, a checkpoint's manifest.json, a document of the
+    /// command `account`, or an event of Google's dp_accounting (`json.dumps(event.to_named_tuple())`).
+    /// An event that is only a promise is taken to be for `neighbours`. Raises ValueError for anything
+    /// that is not covered.
     ///
     /// >>> import reticent
     /// >>> plan = reticent.Plan.from_json('{"type": "gaussian", "noise_multiplier": 1}')
@@ -245,13 +246,13 @@ impl Plan {
         })
     }
 
-    /// The mechanism as JSON: the content of a mechanism.json, which `account --mechanism` and
+    /// Returns the mechanism as JSON: the content of a mechanism.json, which `account --mechanism` and
     /// `from_json` read.
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.mechanism).map_err(value_error)
     }
 
-    /// This plan and another one on the same data, adaptively one after the other.
+    /// Returns this plan followed by another one on the same data, composed adaptively.
     ///
     /// >>> import reticent
     /// >>> half = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=500)
@@ -276,11 +277,12 @@ impl Plan {
         }
     }
 
-    /// ε at `delta`, both certified ends, for neighbours that differ in `group` records.
+    /// Returns ε at `delta`, with both certified ends, for neighbours that differ in `group` records.
     ///
-    /// neighbours: "add-remove" (one record more or less; where nothing is said), "zero-out" or "replace".
-    /// tolerance: how wide the two ends may be, relatively, in [1e-12, 0.5]; 1e-6 where nothing is said.
-    /// defaults: a project's (`reticent.defaults`); what is not given is taken from there and shown.
+    /// neighbours: "add-remove" (one record more or less; the default), "zero-out" or "replace".
+    /// tolerance: the largest relative distance of the two ends, in [1e-12, 0.5]; 1e-6 by default.
+    /// defaults: those of a project (`reticent.defaults`), used for what is not given and shown in the
+    /// answer.
     #[pyo3(signature = (delta = None, *, neighbours = None, group = None, tolerance = None, defaults = None))]
     fn epsilon(
         &self,
@@ -298,7 +300,7 @@ impl Plan {
         Ok(Bounds::of(epsilon).with(terms.taking.configured()?))
     }
 
-    /// δ at `epsilon`, both certified ends.
+    /// Returns δ at `epsilon`, with both certified ends.
     ///
     /// >>> import reticent
     /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=10_000)
@@ -317,7 +319,7 @@ impl Plan {
     ) -> PyResult<Bounds> {
         let epsilon = of("epsilon", Epsilon::new(epsilon.0))?;
         let terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
-        // Asked at an ε, a plan's own δ is of no account.
+        // For a question at an ε, the plan's own δ doesn't matter.
         let unused = Delta::new(0.0).map_err(value_error)?;
         let plan = self.question(unused, terms.query, terms.tolerance)?;
         let row = interruptible(py, move |_| plan.exactly_at(epsilon))?.map_err(value_error)?;
@@ -327,8 +329,8 @@ impl Plan {
         Ok(Bounds::of(delta).with(terms.taking.configured()?))
     }
 
-    /// The largest true-positive rate of any membership test whose false-positive rate is at
-    /// most `fpr`, both certified ends.
+    /// Returns the largest true-positive rate of any membership test whose false-positive rate is at most
+    /// `fpr`, with both certified ends.
     ///
     /// >>> import reticent
     /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
@@ -353,8 +355,8 @@ impl Plan {
         Ok(Bounds::of(found.map_err(value_error)?.bounds).with(terms.taking.configured()?))
     }
 
-    /// The largest chance of guessing a secret after training that `group` records hold and
-    /// that is guessed with chance `prior` beforehand, both certified ends.
+    /// Returns the largest probability of guessing a secret after training, with both certified ends. The
+    /// secret is contained in `group` records and was guessed with probability `prior` beforehand.
     ///
     /// >>> import reticent
     /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
@@ -369,7 +371,7 @@ impl Plan {
         tolerance: Option<Number>,
         defaults: Option<PyRef<'_, Defaults>>,
     ) -> PyResult<Bounds> {
-        // Its neighbours are its own.
+        // A posterior has its own neighbours.
         let mut terms = Terms::new(defaults.as_deref(), Some("zero-out"), group, tolerance)?;
         let prior = terms.prior(prior)?;
         let (plan, group, tolerance) = (self.clone(), terms.query.group, terms.tolerance);
@@ -377,7 +379,7 @@ impl Plan {
         Ok(found.map_err(value_error)?.with(terms.taking.configured()?))
     }
 
-    /// One of four curves at the given places, as a list of (place, Bounds) in their order:
+    /// Returns one of four curves at the given places, as a list of (place, Bounds) in their order:
     /// "epsilon" (ε at each δ), "profile" (δ at each ε), "trade-off" (true-positive rate at each
     /// false-positive rate) or "posterior" (at each prior, without `neighbours`: it has its own).
     ///
@@ -416,10 +418,10 @@ impl Plan {
         at.into_iter().map(|x| Ok((x.0, each(x)?))).collect()
     }
 
-    /// What `account` says of this plan: the promise in words for a model card, a page, and a document that
-    /// `account compose`, `audit` and other programs read.
+    /// Returns the report of `account` on this plan: the promise in words for a model card, a page, and a
+    /// document that `account compose`, `audit` and other programs read.
     ///
-    /// unit: what one record is: sentence, turn, document, user, …; "record" where nothing is said.
+    /// unit: what one record is: sentence, turn, document, user, …; "record" by default.
     ///
     /// >>> import reticent
     /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
@@ -453,7 +455,7 @@ impl Plan {
         reported(py, &self.mechanism, question, terms.taking.configured()?)
     }
 
-    /// Raises ValueError where nothing can be said about single records in these neighbours.
+    /// Raises ValueError if nothing can be said about single records with these neighbours.
     fn require_covered(&self, neighbours: &str) -> PyResult<()> {
         let query = Query::single(neighbours_of(neighbours)?);
         pld::losses(&self.mechanism, query)

@@ -1,4 +1,4 @@
-//! Both ends of a number; neither becomes the other.
+//! Both ends of a number; neither is converted to the other.
 
 use crate::report::to_python;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -7,8 +7,8 @@ use reticent_reports::defaults::Configured;
 
 /// Both certified ends of a quantity: the truth is at least `lower` and at most `upper`.
 ///
-/// A bound is no plain number: `float()`, comparison and arithmetic are refused, so that the
-/// direction is always said by taking `.upper` or `.lower`.
+/// A bound is not a plain number: `float()`, comparison and arithmetic are refused, so that the direction
+/// is always stated by taking `.upper` or `.lower`.
 ///
 /// >>> import reticent
 /// >>> epsilon = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000).epsilon(delta=1e-5)
@@ -35,7 +35,7 @@ impl Bounds {
         }
     }
 
-    /// With what was taken from a project's defaults.
+    /// Records what was taken from a project's defaults.
     pub(crate) fn with(mut self, configured: Configured) -> Self {
         self.configured = configured;
         self
@@ -50,14 +50,14 @@ impl Bounds {
 
 #[pymethods]
 impl Bounds {
-    /// The truth is at most this. Raises ValueError where no upper end is known.
+    /// The truth is at most this. Raises ValueError if no upper end is known.
     #[getter]
     fn upper(&self) -> PyResult<f64> {
         let missing = "upper: no upper end is known of this quantity";
         self.upper.ok_or_else(|| PyValueError::new_err(missing))
     }
 
-    /// The truth is at least this. Raises ValueError where no lower end is known.
+    /// The truth is at least this. Raises ValueError if no lower end is known.
     #[getter]
     fn lower(&self) -> PyResult<f64> {
         let missing = "lower: no lower end is known of this quantity";
@@ -76,7 +76,7 @@ impl Bounds {
         self.lower.is_some()
     }
 
-    /// What was taken from a project's `reticent.toml`, by key; empty where nothing was.
+    /// What was taken from a project's `reticent.toml`, by key; empty if nothing was.
     #[getter]
     fn configured<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.configured.values)
@@ -90,7 +90,7 @@ impl Bounds {
         Err(Self::refused())
     }
 
-    /// `f"{bound}"` shows both ends; a format for numbers would have to choose one.
+    /// `f"{bound}"` shows both ends; a number format would have to choose one.
     fn __format__(&self, format: &str) -> PyResult<String> {
         if format.is_empty() {
             Ok(self.__repr__())
@@ -103,7 +103,7 @@ impl Bounds {
         Err(Self::refused())
     }
 
-    /// Equal to other bounds with the same ends, and compared with nothing else.
+    /// Equal to other bounds with the same ends; not comparable with anything else.
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
         match other.cast::<Self>() {
             Ok(other) => {
@@ -243,7 +243,7 @@ impl Bounds {
         slf
     }
 
-    /// What is written down says which end it is.
+    /// Refused, since a stored number must state which end it is.
     fn __reduce__(&self) -> PyResult<Py<PyAny>> {
         Err(Self::refused())
     }

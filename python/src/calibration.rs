@@ -1,4 +1,4 @@
-//! The parameter of a plan that just keeps a promise.
+//! Finds the parameter of a plan that just keeps a promise.
 
 use crate::accounting::{Plan, Terms, no_neighbours_of_posterior, noisy, sampling_of, steps_of};
 use crate::defaults::Defaults;
@@ -28,24 +28,24 @@ pub(crate) struct Calibration {
     configured: Configured,
 }
 
-/// What a pickle has: a function, and what it takes.
+/// The content of a pickle: a function and its arguments.
 type Reduced = (Py<PyAny>, (&'static str, f64, Option<f64>, Plan, String));
 
 #[pymethods]
 impl Calibration {
-    /// Which parameter was found: "sigma", "sample_rate" or "steps".
+    /// The parameter that was found: "sigma", "sample_rate" or "steps".
     #[getter]
     const fn solved(&self) -> &'static str {
         self.solved
     }
 
-    /// The promise is certified at this value: the safe end.
+    /// The value at which the promise is certified: the safe end.
     #[getter]
     const fn answer(&self) -> f64 {
         self.answer
     }
 
-    /// The promise could not be certified at this value; None where every value keeps it.
+    /// A value at which the promise could not be certified; None if every value keeps it.
     #[getter]
     const fn fails(&self) -> Option<f64> {
         self.fails
@@ -59,7 +59,7 @@ impl Calibration {
         }
     }
 
-    /// What was taken from a project's `reticent.toml`, by key; empty where nothing was.
+    /// What was taken from a project's `reticent.toml`, by key; empty if nothing was.
     #[getter]
     fn configured<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.configured.values)
@@ -75,7 +75,7 @@ impl Calibration {
         format!("Calibration(solved='{solved}', answer={answer:?}, fails={fails}{from})")
     }
 
-    /// From what a pickle has.
+    /// Rebuilds a calibration from the content of a pickle.
     #[staticmethod]
     fn _of(
         solved: &str,
@@ -152,7 +152,8 @@ fn target(
     })
 }
 
-/// What is asked about; once nobody wants the answer, what ends the search at once, as no promise holds for it.
+/// Returns the mechanism to account for. Once the answer is unwanted, returns one that keeps no promise, which ends
+/// the search at once.
 fn wanted(unwanted: &AtomicBool, run: impl FnOnce() -> Mechanism) -> Mechanism {
     if unwanted.load(Ordering::Relaxed) {
         let why = "the search was interrupted".to_owned();
@@ -165,12 +166,11 @@ fn numbers<T: Copy>(found: Found<T>, get: impl Fn(T) -> f64) -> (f64, Option<f64
     (get(found.answer), found.fails.map(get))
 }
 
-/// The least noise (or the highest sample rate, or the most steps) that keeps a promise: give
-/// two of `sigma`, `sample_rate` and `steps`, and the third is found. The promise is one of
-/// `epsilon` with `delta`, `prior` with `posterior`, or `fpr` with `tpr`, for neighbours that
-/// differ in `group` records; it is certified at the answer. `defaults` (a project's, of `reticent.defaults`) has
-/// what is not given: the delta of an epsilon, the prior of a posterior, neighbours, group, tolerance. A posterior has
-/// neighbours of its own, so that it takes none.
+/// Finds the least noise (or the highest sample rate, or the most steps) that keeps a promise: give two of `sigma`,
+/// `sample_rate` and `steps`, and the third is found. The promise is `epsilon` with `delta`, `prior` with `posterior`,
+/// or `fpr` with `tpr`, for neighbours that differ in `group` records; it is certified at the answer. `defaults` (a
+/// project's, from `reticent.defaults`) supplies what is not given: the delta of an epsilon, the prior of a posterior,
+/// neighbours, group, tolerance. A posterior has its own neighbours, so it takes none.
 ///
 /// >>> import reticent
 /// >>> found = reticent.calibrate(epsilon=2, delta=1e-5, sample_rate=0.1, steps=100)
@@ -203,7 +203,7 @@ pub(crate) fn calibrate(
     if posterior.is_some() {
         no_neighbours_of_posterior(neighbours)?;
     }
-    // Those of a posterior are its own, whatever a project's defaults are.
+    // A posterior has its own neighbours, whatever a project's defaults are.
     let neighbours = neighbours.or_else(|| posterior.is_some().then_some("zero-out"));
     let Terms {
         mut taking,
@@ -211,7 +211,7 @@ pub(crate) fn calibrate(
         tolerance,
     } = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
     let plain = |given: Option<Number>| given.map(|number| number.0);
-    // A default completes a promise that is asked for, and asks for none.
+    // A default completes a requested promise, but doesn't request one.
     let delta = match epsilon {
         Some(_) => taking.or("delta", plain(delta), |file| file.delta.map(Delta::get)),
         None => plain(delta),

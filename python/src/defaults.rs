@@ -1,4 +1,4 @@
-//! A project's `reticent.toml`, by the reader of the commands.
+//! A project's `reticent.toml`, read as by the commands.
 
 use crate::error::{of, value_error, words};
 use crate::report::to_python;
@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use reticent_reports::defaults::{Configured, Project, ProjectFile};
 use std::path::{Path, PathBuf};
 
-/// A project's defaults: what its `reticent.toml` says. Questions take them by `defaults=`; arguments win, and
-/// the answer shows what was taken (`configured`).
+/// A project's defaults: the contents of its `reticent.toml`. Questions take them by `defaults=`; arguments
+/// take precedence, and the answer shows what was taken (`configured`).
 #[pyclass(frozen, module = "reticent")]
 #[derive(Debug, Clone)]
 pub(crate) struct Defaults {
@@ -16,13 +16,13 @@ pub(crate) struct Defaults {
 
 #[pymethods]
 impl Defaults {
-    /// The file, relative to the working directory; None where there is none.
+    /// The file, relative to the working directory; None if there is none.
     #[getter]
     fn file(&self) -> Option<&str> {
         self.project.as_ref().map(Project::name)
     }
 
-    /// Everything that it says, by key.
+    /// All values, by key.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let values = self.project.as_ref().map(Project::values).transpose();
@@ -41,7 +41,7 @@ impl Defaults {
         Ok(format!("Defaults({}: {})", project.name(), each.join(", ")))
     }
 
-    /// From what a pickle has.
+    /// Rebuilds the defaults from the content of a pickle.
     #[staticmethod]
     fn _of(text: &str) -> PyResult<Self> {
         let project = of("text", serde_json::from_str(text))?;
@@ -58,9 +58,9 @@ impl Defaults {
     }
 }
 
-/// The project's defaults from `path`, or from the `reticent.toml` of the working directory or of a parent in the
-/// same repository. The commands read the same file in the same way. Raises ValueError for a file that can't be
-/// taken, with line, key and allowed range.
+/// Returns the project's defaults from `path`, or from the `reticent.toml` of the working directory or of a
+/// parent in the same repository. The commands read the same file in the same way. Raises ValueError for a file
+/// that can't be used, with line, key and allowed range.
 ///
 /// >>> import reticent, pathlib, tempfile
 /// >>> place = pathlib.Path(tempfile.mkdtemp()) / "reticent.toml"
@@ -80,7 +80,7 @@ pub(crate) fn defaults(path: Option<PathBuf>) -> PyResult<Defaults> {
     Ok(Defaults { project })
 }
 
-/// Takes what nobody gave from a project's defaults, and remembers what.
+/// Takes missing values from a project's defaults and records which.
 #[derive(Debug, Default)]
 pub(crate) struct Taking<'a> {
     project: Option<&'a Project>,
@@ -95,7 +95,7 @@ impl<'a> Taking<'a> {
         }
     }
 
-    /// What was given, or else what the file says under this key.
+    /// Returns the given value, or that of the file under this key.
     pub(crate) fn or<T>(
         &mut self,
         key: &'static str,
@@ -112,7 +112,7 @@ impl<'a> Taking<'a> {
         found
     }
 
-    /// The same of what must be said by one of them.
+    /// Like `or`, for a value that one of them must give.
     pub(crate) fn need<T>(
         &mut self,
         key: &'static str,

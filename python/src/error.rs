@@ -1,20 +1,21 @@
-//! Errors of the crates as Python's `ValueError`, with the argument's name in front.
+//! Errors of the crates as Python's `ValueError`, prefixed with the argument's name.
 
 use pyo3::PyErr;
 use pyo3::exceptions::PyValueError;
 
-/// An error about no argument in particular.
+/// Returns an error that is not about a particular argument.
 pub(crate) fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// An error of the commands' crate, its causes in one line. What is a flag there is an argument here.
+/// Converts an error of the commands' crate, with its causes on one line. Their flags are arguments
+/// here.
 pub(crate) fn words(error: anyhow::Error) -> PyErr {
     let said = reticent_reports::contract::describe(&error);
     PyValueError::new_err(said.replace("--", ""))
 }
 
-/// Blames an argument.
+/// Prefixes an error with the argument's name.
 pub(crate) fn of<T, E: std::fmt::Display>(
     argument: &str,
     found: std::result::Result<T, E>,
@@ -22,7 +23,7 @@ pub(crate) fn of<T, E: std::fmt::Display>(
     found.map_err(|error| PyValueError::new_err(format!("{argument}: {error}")))
 }
 
-/// One of these words.
+/// Returns the error for a word that is not one of the allowed ones.
 pub(crate) fn unknown(argument: &str, given: &str, allowed: &str) -> PyErr {
     PyValueError::new_err(format!(
         "{argument}: must be one of {allowed}, got {given:?}"

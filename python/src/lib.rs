@@ -1,4 +1,5 @@
-//! Reticent for Python: the crates' own faces, with their directions. Nothing is computed here.
+//! Reticent for Python: bindings to the crates that keep the direction of every bound. Nothing is
+//! computed here.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "what Python hands over is owned"
@@ -17,7 +18,7 @@ mod waiting;
 
 use pyo3::prelude::*;
 
-/// The compiled half of `reticent`.
+/// The compiled part of `reticent`.
 #[pymodule(gil_used = true)]
 fn _reticent(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -1,18 +1,19 @@
-//! Numbers from Python. What is no number, or fits none of ours, is refused with its argument's name.
+//! Numbers from Python. A value that is not a number, or fits none of our types, is refused with its
+//! argument's name.
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-/// A float. `True` is none.
+/// A float; `True` is refused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Number(pub(crate) f64);
 
-/// A whole number. `True` is none.
+/// A whole number; `True` is refused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whole(pub(crate) i64);
 
-/// Python puts the argument's name in front of a `TypeError`, and of no other.
+/// Returns the refusal as a `TypeError`, since Python prefixes only that with the argument's name.
 fn refused(what: &str, value: &Bound<'_, PyAny>) -> PyErr {
     let bits = value
         .call_method0("bit_length")
@@ -62,7 +63,7 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
 
 #[cfg(feature = "audit")]
 impl Whole {
-    /// As a count of at least so many.
+    /// Converts to a count of at least `least`.
     pub(crate) fn at_least<T: TryFrom<i64>>(self, least: i64, argument: &str) -> PyResult<T> {
         let fits = (self.0 >= least)
             .then(|| T::try_from(self.0).ok())

@@ -1,4 +1,4 @@
-//! Answers of the commands' crate: their JSON, their page, their sentences.
+//! Answers of the commands' crate: their JSON, their page and their sentences.
 
 use crate::bounds::Bounds;
 use crate::error::{value_error, words};
@@ -15,7 +15,7 @@ use reticent_reports::defaults::Configured;
 use reticent_reports::page::Section;
 use serde::Serialize;
 
-/// A value as Python has it.
+/// Converts a value to a Python object.
 pub(crate) fn to_python<'py>(
     py: Python<'py>,
     value: &impl Serialize,
@@ -24,8 +24,8 @@ pub(crate) fn to_python<'py>(
     py.import("json")?.call_method1("loads", (text,))
 }
 
-/// What a plan promises, as `account` says it: in one sentence, as a page, and as a document that fits
-/// schemas/guarantees.schema.json.
+/// What a plan promises, as `account` reports it: in one sentence, as a page, and as a document that
+/// follows schemas/guarantees.schema.json.
 #[pyclass(frozen, module = "reticent")]
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
@@ -37,24 +37,24 @@ pub(crate) struct Report {
 
 #[pymethods]
 impl Report {
-    /// The promise in words, for a model card: what is promised to whom, in which terms.
+    /// The promise in words, for a model card: what is promised to whom, and under which terms.
     #[getter]
     fn card(&self) -> &str {
         &self.card
     }
 
-    /// ε of the first row, both certified ends.
+    /// ε of the first row, with both certified ends.
     #[getter]
     fn epsilon(&self) -> Bounds {
         self.epsilon.clone()
     }
 
-    /// The document as JSON.
+    /// Returns the document as JSON.
     fn to_json(&self) -> &str {
         &self.json
     }
 
-    /// The page as HTML without any script.
+    /// Returns the page as HTML without scripts.
     fn to_html(&self) -> &str {
         &self.html
     }
@@ -76,14 +76,15 @@ impl Report {
     }
 }
 
-/// Answers are kept as documents, which every program reads.
+/// Returns the error for pickling an answer: answers are stored as documents, which every program
+/// reads.
 pub(crate) fn not_pickled(kind: &str) -> PyErr {
     PyTypeError::new_err(format!(
         "{kind}: can't be pickled; keep what its to_json() gives"
     ))
 }
 
-/// What is asked about a mechanism.
+/// A question about a mechanism.
 pub(crate) struct Question {
     pub(crate) delta: Delta,
     pub(crate) neighbours: Neighbours,
@@ -92,7 +93,7 @@ pub(crate) struct Question {
     pub(crate) tolerance: Tolerance,
 }
 
-/// The answer of `account`.
+/// Returns the answer of `account`.
 pub(crate) fn report(
     mechanism: &Mechanism,
     question: &Question,
@@ -145,7 +146,7 @@ pub(crate) fn report(
     })
 }
 
-/// The same, as Python raises what is wrong.
+/// Returns the answer of `account`, with errors as Python exceptions.
 pub(crate) fn reported(
     py: Python<'_>,
     mechanism: &Mechanism,

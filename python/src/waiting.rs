@@ -1,4 +1,4 @@
-//! Long computations that Ctrl-C ends.
+//! Runs long computations so that Ctrl-C ends them.
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -8,17 +8,17 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How often signals are looked at.
+/// How often signals are checked.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// As much as the main thread has where Python runs: plans are trees.
+/// The stack size of the main thread where Python runs, since plans are trees.
 const STACK: usize = 8 << 20;
 
-/// Runs `work` on a thread of its own, without the interpreter's lock, and raises at once what a signal's
-/// handler raises meanwhile: `KeyboardInterrupt`.
+/// Runs `work` on a separate thread, without the interpreter's lock, and at once raises what a signal
+/// handler raises meanwhile (`KeyboardInterrupt`).
 ///
-/// The engines know no interruption. A thread whose answer nobody wants any more holds nothing of
-/// Python, and ends by itself: at its next look at the flag that it is given, or with its answer.
+/// The engines can't be interrupted. A thread whose answer is no longer wanted holds no Python objects
+/// and ends by itself: at its next check of the flag that it is given, or with its answer.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! Options that errors, documentation and the book advise.
+//! Checks that the options named in errors, documentation and the book exist.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use crate::account::args::Account;
@@ -6,11 +6,11 @@ use crate::audit::args::Audit;
 use clap::{Command, CommandFactory};
 use std::path::{Path, PathBuf};
 
-/// What is advised must be there: every option that the sources and the book name is one of the commands', and of
-/// the very command where one stands before it on the line.
+/// Every option that the sources and the book name must be an option of one of the commands; where a command
+/// precedes it on the line, it must be an option of that command.
 #[test]
 fn sources_and_book_name_options_that_exist() {
-    // Of cargo, pip, torchrun, sbatch and the scripts.
+    // Options of cargo, pip, torchrun, sbatch and the scripts.
     const OTHERS: &str = "advertise array bin cpus-per-task dependency example executor-timeout export features help job-name lib listen \
                           locked no-default-features no-python nproc-per-node only parsable path release root scheduler tasks \
                           time trust-network version workspace write";
@@ -77,7 +77,7 @@ fn gather(place: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every option of a line, with where it begins.
+/// Returns every option of a line with its position.
 fn options(line: &str) -> Vec<(usize, &str)> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let mut found = Vec::new();
@@ -92,7 +92,7 @@ fn options(line: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The commands that a line names, with those above them; where something is quoted, in the quotation alone.
+/// Returns the commands that a line names, with their parents; in a quotation, only those named in the quotation.
 fn named_before<'c>(programs: &'c [Command], line: &str) -> Vec<&'c Command> {
     let quoted = line.split('`').collect::<Vec<_>>();
     let line = match quoted.len() {

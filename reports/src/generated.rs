@@ -1,10 +1,11 @@
-//! Files of the repository that the code generates: schemas, and the reference of the commands.
+//! Files of the repository that are generated from the code: the schemas and the reference of the
+//! commands.
 //!
-//! Tests compare them; with `RETICENT_REGENERATE=1` they write them instead.
+//! Tests compare these files with the code; with `RETICENT_REGENERATE=1` they write them instead.
 
 use std::path::Path;
 
-/// The file holds this text, or is given it.
+/// Asserts that the file holds this text, or writes it there when regenerating.
 pub(crate) fn keep(path: &Path, text: &str) {
     if std::env::var_os("RETICENT_REGENERATE").is_some() {
         std::fs::write(path, text).unwrap();

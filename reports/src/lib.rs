@@ -1,11 +1,11 @@
-//! The two commands, tables, JSON, plots and pages; the only place where an upper and a lower bound meet.
+//! The two commands with their tables, JSON, plots and pages. Only this crate compares an upper with a lower bound.
 //!
 //! | module | what is there |
 //! |---|---|
 //! | [`account`], `audit` | the two commands, a folder for each subcommand |
-//! | [`contract`] | what both promise: exit codes, formats, files that are whole or absent |
+//! | [`contract`] | what both commands share: exit codes, formats, files that are whole or absent |
 //! | [`plan`], [`defaults`] | flags, plan files and prepared corpora become a training plan; a project's defaults become flags |
-//! | `verdict` | a promise beside a measurement |
+//! | `verdict` | the comparison of a promise with a measurement |
 //! | [`number`], [`page`], [`plot`] | how numbers, answers and figures are shown |
 //!
 //! Without the default feature `audit` this crate builds `account` alone and needs no tensor library.

@@ -1,6 +1,7 @@
-//! Numbers for people: few digits, never rounded to the flattering side.
+//! Numbers formatted for people: few digits, never rounded to the flattering side.
 
-/// A number with `digits` significant digits, rounded to nearest. For measured values and estimates.
+/// Formats a number with `digits` significant digits, rounded to nearest. For measured values and
+/// estimates.
 ///
 /// ```
 /// use reticent_reports::number::nearest;
@@ -13,7 +14,7 @@ pub fn nearest(value: f64, digits: usize) -> String {
     print(value, digits, |_| false)
 }
 
-/// An upper bound with `digits` significant digits: what is printed is at least `value`.
+/// Formats an upper bound with `digits` significant digits; the printed number is at least `value`.
 ///
 /// ```
 /// use reticent_reports::number::rounded_up;
@@ -25,8 +26,8 @@ pub fn rounded_up(value: f64, digits: usize) -> String {
     print(value, digits, |printed| printed < value)
 }
 
-/// Bits of exposure as an upper bound: `bits` rounded up, or log2 of the candidates where the rounding
-/// would pass it.
+/// Formats bits of exposure as an upper bound: `bits` rounded up, or log2 of the number of candidates
+/// where rounding would exceed it.
 ///
 /// ```
 /// use reticent_reports::number::exposure_at_most;
@@ -44,7 +45,7 @@ pub fn exposure_at_most(bits: f64, digits: usize, candidates: Option<f64>) -> St
     }
 }
 
-/// A lower bound with `digits` significant digits: what is printed is at most `value`.
+/// Formats a lower bound with `digits` significant digits; the printed number is at most `value`.
 ///
 /// ```
 /// use reticent_reports::number::rounded_down;
@@ -55,7 +56,7 @@ pub fn rounded_down(value: f64, digits: usize) -> String {
     print(value, digits, |printed| printed > value)
 }
 
-/// A number as its owner wrote it: the shortest text that reads back the same. For inputs.
+/// Formats a number as the user wrote it: the shortest text that parses to the same number. For inputs.
 ///
 /// ```
 /// use reticent_reports::number::shortest;
@@ -70,7 +71,8 @@ pub fn shortest(value: f64) -> String {
     }
 }
 
-/// A number that describes what runs: as its owner wrote it, but no more than eight significant digits.
+/// Formats a number that describes a run: as the user wrote it, but with at most eight significant
+/// digits.
 ///
 /// ```
 /// use reticent_reports::number::described;
@@ -82,7 +84,7 @@ pub fn described(value: f64) -> String {
     shortest(if value.is_finite() { rounded } else { value })
 }
 
-/// So many of a thing: `1 record`, `2 000 records`.
+/// Formats a count with its noun: `1 record`, `2 000 records`.
 ///
 /// ```
 /// use reticent_reports::number::count_of;
@@ -99,7 +101,7 @@ pub fn count_of(count: u64, what: &str) -> String {
     }
 }
 
-/// A text with a capital first letter.
+/// Returns a text with its first letter capitalised.
 ///
 /// ```
 /// assert_eq!(reticent_reports::number::capital("epsilon"), "Epsilon");
@@ -112,7 +114,7 @@ pub fn capital(text: &str) -> String {
     })
 }
 
-/// A whole number with thin groups of three: `1 000 000`.
+/// Formats a whole number with thin spaces between groups of three digits: `1 000 000`.
 ///
 /// ```
 /// assert_eq!(reticent_reports::number::grouped(1_000_000), "1\u{202f}000\u{202f}000");
@@ -130,7 +132,8 @@ pub fn grouped(value: u64) -> String {
     out
 }
 
-/// Prints to nearest; while `wrong_side` holds for what was printed, moves one unit in the last place.
+/// Prints to nearest; while `wrong_side` holds for the printed number, moves it by one unit in the last
+/// place.
 fn print(value: f64, digits: usize, wrong_side: impl Fn(f64) -> bool) -> String {
     if value.is_nan() {
         return "not a number".to_owned();

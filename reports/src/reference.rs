@@ -1,4 +1,4 @@
-//! The reference of the commands in the book, generated from their definitions.
+//! The reference of the commands in the book, generated from their clap definitions.
 
 use crate::account::args::Account;
 use crate::generated;
@@ -21,7 +21,7 @@ fn page(command: &str) -> PathBuf {
     book.join(format!("{command}.md"))
 }
 
-/// A page: the command, and a section for each of its commands.
+/// Returns a page: the command, and a section for each of its subcommands.
 fn reference(mut command: Command) -> String {
     command.build();
     let mut out = String::new();
@@ -62,7 +62,7 @@ fn describe(command: &Command, depth: usize, out: &mut String) {
     for inner in commands {
         describe(inner, depth + 1, out);
     }
-    // One line break ends the page.
+    // The page ends in a single line break.
     let end = out.trim_end().len();
     out.truncate(end + 1);
     if depth > 1 {
@@ -70,7 +70,7 @@ fn describe(command: &Command, depth: usize, out: &mut String) {
     }
 }
 
-/// An argument, what it means, and what it takes.
+/// Returns the line of an argument: its name, its meaning and its values.
 fn line(argument: &Arg) -> String {
     let mut name = argument.to_string();
     if let Some(short) = argument.get_short() {
@@ -109,7 +109,7 @@ fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Text between backticks stays as it is; elsewhere a `<` is no tag.
+/// Escapes `<`, which would otherwise begin a tag; text between backticks stays unchanged.
 fn escaped(text: &str) -> String {
     let parts = text
         .split('`')

@@ -1,7 +1,7 @@
-//! Workers of a training run that talk over MPI, as a [`Collective`].
+//! Workers of a training run that communicate over MPI, as a [`Collective`].
 //!
-//! MPI neither encrypts nor authenticates: sums of clipped gradients before noise, and the run's key, pass in the
-//! clear. A rank that is lost ends all of them, which is MPI's own doing.
+//! MPI neither encrypts nor authenticates: sums of clipped gradients before noise, and the run's key, are sent in
+//! the clear. If a rank is lost, MPI ends all of them.
 
 use anyhow::{Context, Result, ensure};
 use mpi::environment::{Threading, Universe, initialize_with_threading};
@@ -9,17 +9,18 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Root, Source};
 use reticent_backends::{Collective, Error};
 
-/// Values of one message: MPI counts in 32 bits, and a rank keeps one more message beside its values.
+/// The number of values in one message: MPI counts in 32 bits, and a rank holds one received message beside its
+/// values.
 const MESSAGE: usize = 1 << 22;
 
-/// MPI while this process is a part of it; it ends with this value.
+/// MPI as started in this process; it is finalised when this value is dropped.
 pub struct Started(Universe);
 
 impl Started {
     /// Starts MPI.
     ///
     /// # Errors
-    /// An MPI that was started before, or that no second thread may call.
+    /// Returns an error if MPI was started before, or if no second thread may call it.
     pub fn new() -> Result<Self> {
         let (universe, threads) =
             initialize_with_threading(Threading::Serialized).context("MPI was started before")?;
@@ -30,12 +31,12 @@ impl Started {
         Ok(Self(universe))
     }
 
-    /// Ends all ranks, with this code.
+    /// Ends all ranks with this code.
     pub fn abort(&self, code: u8) -> ! {
         self.0.world().abort(code.into())
     }
 
-    /// The ranks of the world as workers.
+    /// Returns the ranks of the world as workers.
     #[must_use]
     pub fn workers(&self) -> Mpi {
         let world = self.0.world();
@@ -47,14 +48,14 @@ impl Started {
     }
 }
 
-/// All ranks of the world, one worker each.
+/// A worker for each rank of the world.
 #[derive(Debug, Clone, Copy)]
 pub struct Mpi {
     rank: usize,
     world: usize,
 }
 
-/// A rank as MPI counts it; there are no more of them than it counts.
+/// Converts a rank to MPI's type; there are no more ranks than it can count.
 fn counted(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
@@ -68,7 +69,7 @@ impl Collective for Mpi {
         self.world
     }
 
-    /// Neighbours first, then the sums of neighbours: the same bits as over any other link.
+    /// Sums neighbours first, then the sums of neighbours, which gives the same bits as any other transport.
     fn sum_to_zero(&mut self, values: &mut [f32]) -> Result<(), Error> {
         let world = SimpleCommunicator::world();
         let mut other = Vec::new();
@@ -105,7 +106,7 @@ impl Collective for Mpi {
         let world = SimpleCommunicator::world();
         let mut lengths = vec![0u64; self.world];
         world.all_gather_into(&(mine.len() as u64), &mut lengths[..]);
-        // Of one length, so that no table of places is needed: they are few bytes.
+        // Padded to one length, so that no table of offsets is needed; the messages are short.
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let longest = usize::try_from(longest).unwrap_or(usize::MAX).max(1);
         let mut padded = mine.to_vec();

@@ -1,6 +1,7 @@
-//! `audit-mpi`: the `audit` command, whose training is shared by the ranks of an MPI.
+//! `audit-mpi`: the `audit` command, with training shared by MPI ranks.
 //!
-//! `mpirun -n 4 audit-mpi train …` is `audit train …` by four workers. Everything else, and one rank, is `audit`.
+//! `mpirun -n 4 audit-mpi train …` runs `audit train …` with four workers. Any other command, and a single rank,
+//! runs as `audit`.
 
 use anyhow::{Result, ensure};
 use reticent_backends::Collective;
@@ -9,7 +10,7 @@ use reticent_reports::audit::args::{Audit, Command, GREETING};
 use reticent_reports::contract::{Exit, Interrupt, describe, main as run, note};
 use std::process::ExitCode;
 
-/// Set to 1 to say that only those reach the network of the ranks who may see and change what passes.
+/// Set to 1 to confirm that only parties who may see and change the traffic can reach the ranks' network.
 const TRUSTED: &str = "RETICENT_TRUST_NETWORK";
 
 fn main() -> ExitCode {
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
             reticent_reports::audit::run(&audit, &Interrupt::listen()?)
         });
         if let (Err(error), true) = (&made, world > 1) {
-            // The others would wait for this rank: MPI ends them.
+            // The others would wait for this rank, so MPI ends them.
             note(&format!("error: rank {rank}: {}", describe(error)));
             started.abort(Exit::NOT_FINISHED);
         }
@@ -31,13 +32,13 @@ fn main() -> ExitCode {
     })
 }
 
-/// Whether these ranks may do it together.
+/// Checks whether these ranks may run the command together.
 fn shared(audit: &Audit, world: usize) -> Result<()> {
     ensure!(
         world == 1 || matches!(audit.command, Command::Train(_)),
         "audit-mpi: {world} ranks share audit train alone"
     );
-    // The run's key and sums before noise pass in the clear.
+    // The run's key and sums before noise are sent in the clear.
     ensure!(
         world == 1 || std::env::var(TRUSTED).is_ok_and(|value| value == "1"),
         "{TRUSTED}: must be 1 for {world} ranks: MPI neither encrypts nor authenticates what passes between them, which are \

@@ -1,4 +1,4 @@
-//! A canary plan over texts.
+//! Canary plans for texts.
 
 use crate::error::{of, value_error};
 use crate::number::Whole;
@@ -10,20 +10,20 @@ use std::collections::BTreeSet;
 
 /// Which canaries to plant, where, and how many copies of each: a canaries.json.
 ///
-/// Secrets are never shown by repr(). `to_json()` and pickles have them, so keep both private.
-/// Plans are equal that plant the same secrets in the same places.
+/// Secrets are never shown by repr(). `to_json()` and pickles contain them, so keep both private. Plans are equal
+/// if they plant the same secrets in the same places.
 #[pyclass(frozen, module = "reticent")]
 #[derive(Debug, Clone)]
 pub(crate) struct CanaryPlan {
     pub(crate) plan: corpus::canary::CanaryPlan,
-    /// SHA-256 of the texts that it was drawn for; unknown of a canaries.json.
+    /// The SHA-256 of the texts for which it was drawn; unknown for a canaries.json.
     drawn_for: Option<[u8; 32]>,
 }
 
 fn digest(texts: &[String]) -> [u8; 32] {
     let mut all = Sha256::new();
     for text in texts {
-        // The length first, so that no other list of texts is the same bytes.
+        // The length comes first, so that no other list of texts has the same bytes.
         all.update((text.len() as u64).to_le_bytes());
         all.update(text);
     }
@@ -36,12 +36,12 @@ fn documents(texts: Vec<String>) -> Vec<Document> {
         .collect()
 }
 
-/// What a pickle has: a function, and what it takes.
+/// The content of a pickle: a function and its arguments.
 type Reduced = (Py<PyAny>, (String, Option<[u8; 32]>));
 
 #[pymethods]
 impl CanaryPlan {
-    /// Reads the text of a canaries.json, and checks that it says one thing only.
+    /// Reads the text of a canaries.json and checks that it is unambiguous.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let plan = of("text", corpus::canary::CanaryPlan::from_json(text))?;
@@ -51,14 +51,14 @@ impl CanaryPlan {
         })
     }
 
-    /// The text of canaries.json, secrets included: `audit exposure --canary-file` reads it.
+    /// Returns the text of canaries.json, secrets included, for `audit exposure --canary-file`.
     fn to_json(&self) -> PyResult<String> {
         self.plan.to_json().map_err(value_error)
     }
 
-    /// The texts with the canaries in them, each as a line of its own. They must be the texts
-    /// that the plan was drawn for, in the same order: others raise ValueError. A plan from JSON does not know its
-    /// texts; of it only numbers of texts and lines are checked.
+    /// Returns the texts with the canaries inserted, each on a line of its own. They must be the texts for which
+    /// the plan was drawn, in the same order; others raise ValueError. A plan from JSON doesn't know its texts, so
+    /// only the numbers of texts and lines are checked.
     fn insert_texts(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<String>> {
         if self.drawn_for.is_some_and(|known| known != digest(&texts)) {
             return Err(value_error("data: not the texts the plan was drawn for"));
@@ -68,7 +68,7 @@ impl CanaryPlan {
         Ok(planted.into_iter().map(|d| d.text).collect())
     }
 
-    /// (id, secret, copies) of each canary. Secrets: never log them.
+    /// Returns (id, secret, copies) of each canary. Never log the secrets.
     #[getter]
     fn secrets(&self) -> Vec<(String, String, usize)> {
         let each = self.plan.canaries.iter();
@@ -76,12 +76,12 @@ impl CanaryPlan {
             .collect()
     }
 
-    /// How many canaries.
+    /// Returns the number of canaries.
     fn __len__(&self) -> usize {
         self.plan.canaries.len()
     }
 
-    /// How many texts hold one canary, at most: the group that a promise about a canary speaks of.
+    /// Returns the most texts that contain one canary: the group that a promise about a canary is for.
     #[getter]
     pub(crate) fn records(&self) -> u64 {
         let each = self.plan.canaries.iter().map(|canary| {
@@ -91,19 +91,19 @@ impl CanaryPlan {
         each.max().unwrap_or(0)
     }
 
-    /// Copies of one canary, at most.
+    /// Returns the most copies of one canary.
     #[getter]
     const fn copies(&self) -> u32 {
         self.plan.copies
     }
 
-    /// How many secrets each canary was drawn from.
+    /// Returns the number of secrets from which each canary was drawn.
     #[getter]
     const fn candidates(&self) -> u128 {
         self.plan.candidates
     }
 
-    /// From what a pickle has.
+    /// Rebuilds a plan from the content of a pickle.
     #[staticmethod]
     fn _of(text: &str, drawn_for: Option<[u8; 32]>) -> PyResult<Self> {
         let read = Self::from_json(text)?;
@@ -130,11 +130,11 @@ impl CanaryPlan {
     }
 }
 
-/// Draws canaries for these texts: `n` secrets, uniform on the template's candidates and all
-/// different, each inserted `copies` times (a list: numbers that the canaries have in turn) at
-/// uniform places. The text around copies varies, so that exact deduplication leaves them.
+/// Draws canaries for these texts: `n` secrets, uniform on the template's candidates and all different, each
+/// inserted `copies` times (a list gives the numbers that the canaries have in turn) at uniform places. The text
+/// around copies varies, so that exact deduplication keeps them.
 ///
-/// seed: None draws it from the operating system. A known seed gives the secrets away.
+/// seed: None draws it from the operating system. Anyone who knows the seed can compute the secrets.
 #[pyfunction]
 #[pyo3(signature = (texts, template, *, copies, n, seed = None, own_contexts = false))]
 pub(crate) fn plan_canaries(

@@ -1,4 +1,4 @@
-//! Exposure of planted canaries by a Python scorer: the attack of `audit exposure`.
+//! The exposure of planted canaries with a Python scorer: the attack of `audit exposure`.
 
 use super::canaries::CanaryPlan;
 use super::scorer::CallableScorer;
@@ -17,10 +17,10 @@ use reticent_reports::contract::{Exit, Inputs, Interrupt};
 use reticent_reports::defaults::Configured;
 use reticent_reports::page::Section;
 
-/// What a model gives away of planted canaries, beside what was promised.
+/// What a model reveals about planted canaries, compared with what was promised.
 ///
-/// `document` fits schemas/exposure.schema.json and is what `audit exposure --format json` writes; secrets are
-/// not in it. `audit diff` compares two of them.
+/// `document` follows schemas/exposure.schema.json and is what `audit exposure --format json` writes; it contains
+/// no secrets. `audit diff` compares two of them.
 #[pyclass(frozen, module = "reticent")]
 #[derive(Debug, Clone)]
 pub(crate) struct Exposure {
@@ -32,45 +32,46 @@ pub(crate) struct Exposure {
 
 #[pymethods]
 impl Exposure {
-    /// ε of what ran is at least this, at `document["epsilon"]["delta"]`, with the stated confidence, for
+    /// A lower bound on ε of what ran, at `document["epsilon"]["delta"]`, with the stated confidence, for
     /// `document["epsilon"]["copies"]` records replaced at once.
     #[getter]
     fn epsilon_lower(&self) -> f64 {
         self.report.finding.epsilon.lower.get().get()
     }
 
-    /// The largest exposure in bits, ties counted against a leak: at least this.
+    /// A lower bound on the largest exposure in bits, with ties counted against a leak.
     #[getter]
     fn largest_lower(&self) -> f64 {
         self.report.finding.summary.max().lower()
     }
 
-    /// The largest exposure in bits, ties counted for a leak: at most this.
+    /// An upper bound on the largest exposure in bits, with ties counted for a leak.
     #[getter]
     fn largest_upper(&self) -> f64 {
         self.report.finding.summary.max().upper()
     }
 
-    /// The chance of a largest exposure this high without any leak: at most this.
+    /// An upper bound on the probability of a largest exposure this high without any leak.
     #[getter]
     fn p_value(&self) -> f64 {
         self.report.finding.summary.max().p_value()
     }
 
-    /// Whether the promise is contradicted, or `max_exposure` is certainly passed: where `audit exposure` ends with 1.
-    /// False does not mean that it is kept where `budget` cut the search off; `says` tells then that it is not known.
+    /// Whether the promise is contradicted, or `max_exposure` is certainly exceeded: the cases in which
+    /// `audit exposure` exits with 1. False does not mean that the promise is kept if `budget` cut the search off;
+    /// `says` then states that it is unknown.
     #[getter]
     fn exceeded(&self) -> bool {
         self.report.exit() == Exit::Exceeded
     }
 
-    /// What was found, in a sentence.
+    /// The result in a sentence.
     #[getter]
     fn says(&self) -> String {
         self.report.says()
     }
 
-    /// A paragraph to be copied into a model card.
+    /// A paragraph for a model card.
     #[getter]
     fn card(&self) -> String {
         match self.configured.line() {
@@ -79,7 +80,7 @@ impl Exposure {
         }
     }
 
-    /// What was taken from a project's `reticent.toml`, by key; empty where nothing was.
+    /// What was taken from a project's `reticent.toml`, by key; empty if nothing was.
     #[getter]
     fn configured<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.configured.values)
@@ -91,7 +92,7 @@ impl Exposure {
         py.import("json")?.call_method1("loads", (self.to_json()?,))
     }
 
-    /// The document as JSON.
+    /// Returns the document as JSON.
     fn to_json(&self) -> PyResult<String> {
         let inputs = self.inputs.clone().configured(&self.configured);
         let document = self.report.document(inputs);
@@ -99,7 +100,7 @@ impl Exposure {
         said.to_text().map_err(value_error)
     }
 
-    /// The page as HTML without any script.
+    /// Returns the page as HTML without scripts.
     fn to_html(&self) -> PyResult<String> {
         let mut page = self.report.to_page(&self.name).map_err(words)?;
         if let Some(line) = self.configured.line() {
@@ -125,14 +126,14 @@ impl Exposure {
     }
 }
 
-/// The exposure of an earlier checkpoint: itself, or the summary of its document as JSON.
+/// The exposure of an earlier checkpoint: the object itself, or the summary of its document as JSON.
 #[derive(FromPyObject)]
 pub(crate) enum Earlier {
     Found(Py<Exposure>),
     Summary(String),
 }
 
-/// The exposure; `reticent.exposure` is its face.
+/// Measures the exposure; `reticent.exposure` is the public function.
 #[pyfunction]
 #[pyo3(signature = (plan, tokenizer, scorer, *, vocabulary, name, delta, confidence, max_exposure, batch, budget, records,
     promise, earlier, defaults))]
@@ -181,7 +182,7 @@ pub(crate) fn exposure(
         .transpose()?;
     let canaries = Canaries {
         count: plan.plan.canaries.len() as u64,
-        // Training may have cut the plan's texts into more records, never into fewer that hold a canary.
+        // Training may have cut the plan's texts into more records, never into fewer that contain a canary.
         records: plan.records().max(records.unwrap_or(0)),
         on_public_side: 0,
         candidates: Some(Canaries::candidates(plan.plan.candidates)),
@@ -227,7 +228,7 @@ pub(crate) fn exposure(
         (Err(error), None) => return Err(words(error)),
         (Ok(report), None) => report,
     };
-    // As the command: a model that rules its canaries out says nothing about leaks.
+    // As in the command, a model that excludes its canaries says nothing about leaks.
     if report.inconclusive.is_some() {
         return Err(PyValueError::new_err(report.says()));
     }

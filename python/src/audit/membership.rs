@@ -1,4 +1,4 @@
-//! Membership from scores.
+//! Membership inference from scores.
 
 use crate::defaults::{Defaults, Taking};
 use crate::error::{of, value_error};
@@ -7,13 +7,13 @@ use pyo3::prelude::*;
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::ScoredRecords;
 
-/// Where nobody says one, as in the command.
+/// The default confidence, as in the command.
 const CONFIDENCE: f64 = 0.95;
 
 /// A name or a text of each member and each non-member.
 type OfEach = (Vec<String>, Vec<String>);
 
-/// Area and operating points as JSON; `reticent.membership` is its face.
+/// Returns area and operating points as JSON; `reticent.membership` is the public function.
 #[pyfunction]
 #[pyo3(signature = (members, non_members, *, fpr, confidence, seed, groups, texts, defaults))]
 #[expect(clippy::too_many_arguments, reason = "keywords of one question")]
@@ -50,7 +50,7 @@ pub(crate) fn membership(
             .iter()
             .map(|fpr| set.true_positives_at(fpr.0, confidence, seed))
             .collect::<reticent_attacks::Result<Vec<_>>>()?;
-        // Too few texts to fit and to judge: no baseline, as in the command.
+        // With too few texts to fit and to judge, there is no baseline, as in the command.
         let blind = records.blind(confidence, seed).ok().flatten();
         Ok((set.area(confidence, seed)?, points, blind))
     });

@@ -35,7 +35,7 @@ impl Redactor {
         Ok(Self { policy, json })
     }
 
-    /// The text with `<MASK>` where the policy finds something.
+    /// Returns the text with `<MASK>` in place of what the policy finds.
     ///
     /// >>> import reticent
     /// >>> reticent.Redactor("detectors")("write to ada@example.org")

@@ -1,4 +1,4 @@
-//! A Python callable as a scorer. Nothing that it says is trusted.
+//! A Python callable as a scorer, whose answers are not trusted.
 
 use pyo3::prelude::*;
 use reticent_backends::{Error, PrefixScorer, Result, Scorer, StateId, TokenScore};
@@ -8,15 +8,15 @@ use std::collections::HashMap;
 /// Log-softmaxes in single precision may round to slightly above zero.
 const ROUNDING: f64 = 1e-4;
 
-/// `callable(prefixes, wanted)`: for each prefix (a list of token ids) the natural log-probabilities
-/// of each wanted token to come next.
+/// A scorer `callable(prefixes, wanted)`: for each prefix (a list of token ids) it returns the
+/// natural log-probabilities of each wanted token to come next.
 pub(super) struct CallableScorer {
     pub(super) callable: Py<PyAny>,
     pub(super) vocabulary: usize,
     pub(super) batch: usize,
     states: HashMap<u64, Vec<TokenId>>,
     next: u64,
-    /// What Python raised; it is raised again where the audit ends.
+    /// The exception that Python raised, which is raised again when the audit ends.
     pub(super) raised: Option<PyErr>,
 }
 
@@ -53,7 +53,7 @@ impl CallableScorer {
                 .callable
                 .bind(py)
                 .call1((prefixes.to_vec(), wanted.to_vec()))?;
-            // Arrays and tensors know how to become lists.
+            // Arrays and tensors can be converted to lists.
             match answer.getattr("tolist") {
                 Ok(lists) => lists.call0()?.extract(),
                 Err(_) => answer.extract(),

@@ -28,7 +28,7 @@ Examples:
   account plan training.toml --format html > plan.html
   account calibrate --epsilon 2 --delta 1e-5 --sample-rate 0.01 --steps 5000";
 
-/// What `account` says without arguments.
+/// The message of `account` without arguments.
 pub const GREETING: &str = "\
 account computes what a training plan promises, before training.
 

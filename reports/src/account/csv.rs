@@ -6,7 +6,8 @@ use reticent_accounting::{Bounds, Guarantee};
 use serde::Serialize;
 use serde_json::Value;
 
-/// A value as JSON would write it, without quotes; nothing for an absent one. All digits stay.
+/// Returns a value as JSON writes it, with all digits but without quotes; an absent one as an empty
+/// text.
 pub(super) fn cell(value: &impl Serialize) -> Result<String> {
     Ok(match to_json(value)? {
         Value::Null => String::new(),
@@ -15,14 +16,14 @@ pub(super) fn cell(value: &impl Serialize) -> Result<String> {
     })
 }
 
-/// Lower and upper end.
+/// Returns the lower and the upper end.
 pub(super) fn ends<T: Serialize>(bounds: Option<&Bounds<T>>) -> Result<[String; 2]> {
     let lower = bounds.and_then(|b| b.lower.as_ref());
     let upper = bounds.and_then(|b| b.upper.as_ref());
     Ok([cell(&lower)?, cell(&upper)?])
 }
 
-/// Guarantees, one a row.
+/// Returns guarantees as CSV, one row each.
 pub(super) fn guarantees<'a>(rows: impl IntoIterator<Item = &'a Guarantee>) -> Result<String> {
     let mut csv = Csv::new([
         "notion",

@@ -1,9 +1,9 @@
 //! The `account` command: what does a training plan promise, before anyone trains?
 //!
-//! A folder for each command ([`answer`] is the command without one): `args` parses without side
-//! effects, `run` computes the document, `page` says how it reads. Beside them lies what several
-//! share: [`question`] is what can be asked, [`mechanism`] reads what runs from files, [`plan`] turns
-//! arguments into a plan and says what it assumed.
+//! Each subcommand has a folder ([`answer`] is the command without a subcommand): `args` parses
+//! without side effects, `run` computes the document, `page` presents it. The modules beside them are
+//! shared: [`question`] defines what can be asked, [`mechanism`] reads what runs from files, and
+//! [`plan`] turns arguments into a plan and records what it assumed.
 
 pub mod answer;
 pub mod args;
@@ -34,7 +34,7 @@ use secrets::SecretPosteriors;
 /// Runs the command.
 ///
 /// # Errors
-/// Bad input, a plan that can't be accounted, an unwritable file.
+/// Returns an error on bad input, if a plan can't be accounted, or if a file can't be written.
 pub fn run(arguments: &Account) -> Result<Exit> {
     let mut output = Output::new(arguments.format, View::of_terminal(arguments.verbose))
         .configured(&arguments.configured);
@@ -93,7 +93,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
     Ok(Exit::Finished)
 }
 
-/// A number that cannot be certified names the argument that mostly is why.
+/// Adds to the error of a number that can't be certified the argument that is usually the cause.
 fn about_sigma(error: anyhow::Error, plan: &PlanArgs) -> anyhow::Error {
     let uncertified = error.chain().any(|cause| {
         matches!(
@@ -109,7 +109,7 @@ fn about_sigma(error: anyhow::Error, plan: &PlanArgs) -> anyhow::Error {
     }
 }
 
-/// What runs, for other programs.
+/// Exports what runs for other programs.
 fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> Result<Exit> {
     if plan.epsilon.is_none() {
         no_delta(&plan.question, output)?;
@@ -136,7 +136,8 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
     Ok(Exit::Finished)
 }
 
-/// δ belongs to the noise that is found for an ε; what runs has none, and a project's is not used.
+/// Refuses --delta: δ belongs to the noise that is found for an ε, and what runs has none. A
+/// project's default is left unused.
 fn no_delta(question: &QuestionArgs, output: &mut Output) -> Result<()> {
     match question.delta {
         Some(delta) if !output.leaves("delta") => {
@@ -164,7 +165,7 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Res
     let limit = answer::limit(&document.body, outcome.max_epsilon);
     let mut page = answer::guarantees(asked, &document, limit.as_ref());
     if output.draws() && narrower.is_none() {
-        // Where the curve can't be certified, the table stands alone.
+        // If the curve can't be certified, only the table is shown.
         if let Ok(drawing) = answer::figure::privacy_curve(&asked.plan) {
             page = page.section(Section::plot("The curve", drawing.to_inline_svg()?));
         }

@@ -1,4 +1,4 @@
-//! From arguments to a plan, with everything that was given or assumed.
+//! Turns arguments into a plan and records everything that was given or assumed.
 
 use super::args::{NeighboursArg, PlanArgs, QuestionArgs, RunArgs};
 use super::mechanism::{Loaded, load};
@@ -13,41 +13,41 @@ use reticent_accounting::{
 };
 use std::path::PathBuf;
 
-/// A plan as asked for.
+/// A plan and the question about it.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// What to account for.
+    /// The plan to account for.
     pub plan: Plan,
-    /// What runs, as it was described.
+    /// The run, as it was described.
     pub run: Run,
-    /// δ is asked for at this ε, instead of ε at the plan's δ.
+    /// The ε at which δ is asked for, instead of ε at the plan's δ.
     pub epsilon: Option<Epsilon>,
-    /// How often the policies miss.
+    /// The miss rates of the policies.
     pub redacted: Option<Redacted>,
-    /// What is to be said of the files it is about.
+    /// Notes about the files.
     pub caveats: Vec<String>,
-    /// What was given and what was assumed, for the envelope.
+    /// The given and the assumed inputs, for the envelope.
     pub inputs: Inputs,
 }
 
-/// What runs, as it was described.
+/// A run, as it was described.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Run {
     /// DP-SGD on every record, by its numbers.
     Plan(Box<TrainingPlan>),
     /// Files with mechanisms.
     Files {
-        /// In order.
+        /// Their names, in order.
         names: Vec<String>,
-        /// The runs that they describe, one after the other.
+        /// The runs that they describe, one after another.
         completed: CompletedRun,
-        /// Of a single manifest: the plan that ran.
+        /// The plan that ran, if there is a single manifest.
         plan: Option<Box<TrainingPlan>>,
     },
 }
 
 impl Run {
-    /// The noisy steps, where they are known by their numbers and nothing else runs.
+    /// Returns the noisy steps, if they are known by their numbers and nothing else runs.
     #[must_use]
     pub fn noisy(&self) -> Option<&NoisySteps> {
         match self {
@@ -58,7 +58,7 @@ impl Run {
         }
     }
 
-    /// The recipe, where it promises less than differential privacy.
+    /// Returns the recipe, if it promises less than differential privacy.
     #[must_use]
     pub fn narrower(&self) -> Option<Recipe> {
         match self {
@@ -67,8 +67,9 @@ impl Run {
         }
     }
 
-    /// Whether it comes from files that count no secrets, though its recipe promises something to those of a text. Of several
-    /// runs the recipe is known that promises less than differential privacy.
+    /// Returns whether the run comes from files that count no secrets, although its recipe promises something to the
+    /// secrets of a text. Of several runs, the recipe that is known is the one that promises less than differential
+    /// privacy.
     #[must_use]
     pub fn counts_no_secrets(&self) -> bool {
         let Self::Files {
@@ -85,7 +86,8 @@ impl Run {
         of_secrets && records.is_none()
     }
 
-    /// The neighbours of its first rows where nobody names them: contents, where it redacts or speaks of secrets.
+    /// Returns the neighbours of its first rows if none are named: contents, if it redacts or its promises are to
+    /// secrets.
     const fn own_neighbours(&self) -> Option<Neighbours> {
         match self {
             Self::Files { completed, .. } => match completed.recipe {
@@ -98,7 +100,7 @@ impl Run {
         }
     }
 
-    /// The model of others behind it.
+    /// Returns the status of the model of others on which the run is based.
     #[must_use]
     pub fn base(&self) -> Option<Base> {
         match self {
@@ -132,10 +134,10 @@ impl Run {
         }
     }
 
-    /// What could not be accounted for, with the place that it came from.
+    /// Adds to an accounting error the argument or file that caused it.
     ///
     /// # Errors
-    /// The same one.
+    /// Returns the error of `found`.
     pub fn blamed<T>(&self, found: reticent_accounting::Result<T>) -> Result<T> {
         match self {
             Self::Plan(_) if self.sampling() != Some(Sampling::Poisson) => {
@@ -147,32 +149,32 @@ impl Run {
     }
 }
 
-/// A mechanism with everything known about it before a question is asked.
+/// A mechanism with everything that is known about it before a question is asked.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// What runs.
+    /// The mechanism.
     pub mechanism: Mechanism,
-    /// As it was described.
+    /// The run, as it was described.
     pub run: Run,
-    /// What one record is, if the files say so.
+    /// What one record is, if the files state it.
     pub unit: Option<UnitName>,
-    /// Some of the files do not say it: theirs is assumed to be the others'.
+    /// Whether some of the files don't state the unit, which is then assumed to be that of the others.
     pub unit_open: bool,
-    /// Who is compared with whom: as asked, or assumed.
+    /// The neighbours, as asked or assumed.
     pub neighbours: Neighbours,
-    /// What is to be said of manifests that their owners' keys did not vouch for.
+    /// Notes about manifests that are not authenticated with their owners' keys.
     pub caveats: Vec<String>,
-    /// The number of records, where it is known.
+    /// The number of records, if known.
     pub records: Option<u64>,
-    /// Given and assumed so far.
+    /// The inputs recorded so far.
     pub inputs: Inputs,
 }
 
 impl Source {
-    /// What runs, by numbers or from one file.
+    /// Describes what runs, by numbers or from one file.
     ///
     /// # Errors
-    /// Values that contradict each other, and a file that describes no mechanism.
+    /// Returns an error if values contradict each other or the file describes no mechanism.
     pub fn of_run(run: &RunArgs, neighbours: Neighbours) -> Result<Self> {
         if let Some(path) = &run.mechanism {
             let loaded = load(path, neighbours).context("--mechanism")?;
@@ -181,7 +183,7 @@ impl Source {
         Self::of_request(&run.request(), neighbours)
     }
 
-    /// What runs, as one that is over.
+    /// Returns what runs as a completed run.
     #[must_use]
     pub fn completed(self) -> CompletedRun {
         match self.run {
@@ -190,33 +192,33 @@ impl Source {
         }
     }
 
-    /// As [`Self::of_run`], for what speaks of one record: a run that promises less than that is refused.
+    /// Like [`Self::of_run`], for questions about one record: a run that promises less than that is refused.
     ///
     /// # Errors
-    /// As [`Self::of_run`].
+    /// Returns an error as [`Self::of_run`] does, and for a run that promises less.
     pub fn of_records(run: &RunArgs, neighbours: Neighbours) -> Result<Self> {
         let source = Self::of_run(run, neighbours)?;
         speaks_of_records(source.run.narrower())?;
         Ok(source)
     }
 
-    /// What the arguments of a plan describe, without a corpus.
+    /// Returns what the arguments of a plan describe, without a corpus.
     ///
     /// # Errors
-    /// As [`Source::of_run`].
+    /// Returns an error as [`Source::of_run`] does.
     pub fn of_plan(arguments: &PlanArgs, neighbours: Neighbours) -> Result<Self> {
         if arguments.run.mechanism.is_some() {
             return Self::of_run(&arguments.run, neighbours);
         }
         let request = PlanRequest {
-            // What is asked about the plan is not what runs.
+            // Questions about the plan are not part of what runs.
             secrets: SecretsRequest::default(),
             ..arguments.request()
         };
         Self::of_request(&request, neighbours)
     }
 
-    /// What a plan without a corpus releases.
+    /// Returns what a plan without a corpus releases.
     fn of_request(request: &PlanRequest, neighbours: Neighbours) -> Result<Self> {
         let plan = build(request, None)?;
         let inputs = run_inputs(request, &plan)?;
@@ -232,10 +234,10 @@ impl Source {
         })
     }
 
-    /// What runs, file after file.
+    /// Describes what runs, file after file.
     ///
     /// # Errors
-    /// A file that describes no mechanism, stdin twice, or two files about different units.
+    /// Returns an error if a file describes no mechanism, stdin is given twice, or two files are about different units.
     pub fn of_files(files: &[PathBuf], neighbours: Neighbours) -> Result<Self> {
         if files
             .iter()
@@ -302,7 +304,7 @@ impl Source {
 /// Refuses a run that promises nothing to the whole of one record.
 ///
 /// # Errors
-/// A recipe that promises less than differential privacy.
+/// Returns an error for a recipe that promises less than differential privacy.
 pub fn speaks_of_records(narrower: Option<Recipe>) -> Result<()> {
     match narrower {
         Some(Recipe::Protect) => bail!(
@@ -316,11 +318,11 @@ pub fn speaks_of_records(narrower: Option<Recipe>) -> Result<()> {
     }
 }
 
-/// What one record is, and that if it was said: as the files say, which no argument overrules,
-/// since the same number promises more of a larger unit.
+/// Returns what one record is, and whether that was stated. The files decide, and no argument overrides them: the same
+/// number promises more for a larger unit.
 ///
 /// # Errors
-/// An argument that contradicts the files; files of which some alone say it.
+/// Returns an error if an argument contradicts the files, or if only some of the files state the unit.
 pub fn unit(
     asked: Option<&UnitName>,
     of_files: Option<&UnitName>,
@@ -340,22 +342,22 @@ pub fn unit(
 }
 
 impl Asked {
-    /// Checks the arguments against each other and fills in what is missing.
+    /// Checks the arguments against each other and fills in missing values.
     ///
     /// # Errors
-    /// Values that contradict each other, named.
+    /// Returns an error that names values which contradict each other.
     pub fn new(arguments: &PlanArgs) -> Result<Self> {
         let question = &arguments.question;
         let neighbours = neighbours_of(question.neighbours, arguments.run.schedule.sampler);
         Self::about(Source::of_plan(arguments, neighbours)?, question)
     }
 
-    /// A question about something that runs.
+    /// Creates a question about something that runs.
     ///
     /// # Errors
-    /// Values that contradict each other, named.
+    /// Returns an error that names values which contradict each other.
     pub fn about(source: Source, question: &QuestionArgs) -> Result<Self> {
-        // A manifest was promised at its own δ.
+        // The promise of a manifest was made at its own δ.
         let own = source.run.of_manifest().map(|plan| plan.delta.value);
         let given = question.delta.or(own);
         let delta = given.unwrap_or_else(|| TrainingPlan::default_delta(source.records));
@@ -394,7 +396,7 @@ impl Asked {
             },
             ..PlanRequest::default()
         };
-        // A public side is where both policies may have missed.
+        // With a public side, both policies may have missed a secret.
         let redacted = redaction(&request, narrower.is_none())?;
         if let (Some(recipe @ (Recipe::Sdp | Recipe::Jft | Recipe::Protect)), Some(redacted)) =
             (narrower, &redacted)
@@ -432,12 +434,12 @@ impl Asked {
     }
 }
 
-/// The neighbours of the differential-privacy rows, or those that are assumed for a sampler.
+/// Returns the neighbours of the differential-privacy rows as given, or those assumed for a sampler.
 pub fn neighbours_of(given: Option<NeighboursArg>, sampler: Option<Sampler>) -> Neighbours {
     given.map_or_else(|| assumed_neighbours(sampler), Into::into)
 }
 
-/// The same of what comes from files.
+/// Returns the neighbours as given, or those assumed for a mechanism from files.
 pub fn neighbours(given: Option<NeighboursArg>) -> Neighbours {
     given.map_or(Neighbours::AddRemove, Into::into)
 }

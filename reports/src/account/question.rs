@@ -1,4 +1,4 @@
-//! What runs and what is asked about it: arguments of several commands.
+//! Arguments that several commands share: what runs and what is asked about it.
 
 use super::values::{NeighboursArg, group};
 use crate::contract::{positive, quantity};
@@ -30,7 +30,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// The plan that these arguments ask for: DP-SGD on every record.
+    /// Returns the plan that these arguments describe: DP-SGD on every record.
     #[must_use]
     pub fn request(&self) -> PlanRequest {
         PlanRequest {

@@ -12,7 +12,7 @@ use reticent_accounting::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// So many classes are printed, the nearest to their promise first.
+/// The number of classes that are printed, those nearest to their promise first.
 const SHOWN: usize = 10;
 
 /// The chance of guessing each secret, by classes of one promise and one bound.
@@ -27,10 +27,11 @@ pub struct SecretPosteriors {
 }
 
 impl SecretPosteriors {
-    /// Of a plan that releases `mechanism`; nothing where it is no run of `protect`.
+    /// Returns the posteriors of a plan that releases `mechanism`; `None` if it is not a run of
+    /// `protect`.
     ///
     /// # Errors
-    /// None for what was certified.
+    /// Returns no error for a plan that was certified.
     pub fn of(plan: &TrainingPlan, mechanism: &Mechanism) -> Result<Option<Self>> {
         let Run::Protect { weighted } = &plan.run else {
             return Ok(None);
@@ -38,7 +39,7 @@ impl SecretPosteriors {
         let Some(certified) = &weighted.secrets else {
             return Ok(None);
         };
-        // A document that says more than its plan leaves nothing of the promise.
+        // If the document describes more than its plan, its promise doesn't hold.
         let whole = plan.mechanism() == *mechanism;
         let classes: Vec<_> = plan
             .secret_posteriors()?
@@ -69,7 +70,7 @@ impl SecretPosteriors {
         }))
     }
 
-    /// How many there are, and how many promises are kept.
+    /// Returns how many secrets there are, and how many promises are kept.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self.kept == self.secrets {
@@ -85,7 +86,7 @@ impl SecretPosteriors {
         }
     }
 
-    /// The classes nearest to their promises.
+    /// Returns the classes nearest to their promises.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table = Table::new([
@@ -112,7 +113,7 @@ impl SecretPosteriors {
         table
     }
 
-    /// What goes with the table.
+    /// Returns the text that accompanies the table.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let mut said = vec![self.sentence()];
@@ -125,10 +126,10 @@ impl SecretPosteriors {
         said
     }
 
-    /// A row for each class.
+    /// Returns a row for each class.
     ///
     /// # Errors
-    /// None for what was certified.
+    /// Returns no error for a plan that was certified.
     pub fn rows(&self) -> Result<Vec<Guarantee>> {
         let unit = UnitName::new("secret")?;
         let of = |(_, records, prior, _, found): &(_, u64, Probability, _, Upper<Probability>)| {
@@ -152,11 +153,11 @@ impl SecretPosteriors {
     }
 }
 
-/// The rows about posteriors from one prior, by what bounds each secret instead of by rates that
-/// dominate those of all.
+/// Replaces the posteriors from a single prior with the bounds of the individual secrets, instead
+/// of rates that dominate those of all.
 ///
 /// # Errors
-/// None for what was certified.
+/// Returns no error for a plan that was certified.
 pub fn by_secret(asked: &Asked, rows: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
     let (Some(ran), Some(prior)) = (asked.run.of_manifest(), asked.plan.prior) else {
         return Ok(rows);

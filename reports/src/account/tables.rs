@@ -7,8 +7,8 @@ use reticent_accounting::{Bounds, Convention, Guarantee, Notion};
 
 const DIGITS: usize = 6;
 
-/// One row for each promise, those for planning last: the first method is the tightest. What only
-/// compares with print is left out.
+/// Keeps one row for each promise, by the first method, which is the tightest; rows for planning
+/// come last. Rows only for comparison with publications are left out.
 pub(in crate::account) fn tightest(rows: &[Guarantee]) -> Vec<Guarantee> {
     let mut kept: Vec<Guarantee> = Vec::new();
     for row in rows {
@@ -25,8 +25,8 @@ pub(in crate::account) fn tightest(rows: &[Guarantee]) -> Vec<Guarantee> {
     kept
 }
 
-/// One table of ε (of δ, if that was asked), one of μ-GDP, one of posteriors, whichever rows there
-/// are; with how each was found, or without.
+/// Returns one table of ε (or of δ, if that was asked for), one of μ-GDP and one of posteriors, if
+/// there are such rows. `how` adds how each number was found.
 pub(in crate::account) fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
     let bound = match rows.iter().any(|row| row.delta_bounds.is_some()) {
         true => "δ upper",
@@ -64,7 +64,7 @@ pub(in crate::account) fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
                 lower,
                 method(row),
             ];
-            // A second method that prints the same adds nothing for a reader.
+            // A second method that prints the same numbers adds nothing for a reader.
             if ranges
                 .rows()
                 .last()
@@ -91,7 +91,7 @@ pub(in crate::account) fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
         .collect()
 }
 
-/// A table for the row of μ-GDP.
+/// Returns a table for the row of μ-GDP.
 fn gaussian(row: &Guarantee) -> Option<Table> {
     let (mu, regret) = (row.mu.as_ref()?, row.regret.as_ref()?);
     let mut table = Table::new([
@@ -117,7 +117,7 @@ fn gaussian(row: &Guarantee) -> Option<Table> {
     Some(table)
 }
 
-/// Upper end rounded up, lower end rounded down, a dash where an end is unknown.
+/// Formats the upper end rounded up and the lower end rounded down; a dash for an unknown end.
 fn ends<T: Copy + Into<f64>>(bounds: &Bounds<T>) -> (String, String) {
     let upper = (bounds.upper).map(|end| rounded_up((*end.get()).into(), DIGITS));
     let lower = (bounds.lower).map(|end| rounded_down((*end.get()).into(), DIGITS));

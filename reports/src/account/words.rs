@@ -1,4 +1,4 @@
-//! What a number says and does not say, in the words of someone who has to sign it.
+//! What a number says and does not say, in sentences for a person who has to sign it.
 
 use super::answer::headline;
 use super::plan::Asked;
@@ -11,10 +11,10 @@ use reticent_accounting::{
     Tolerance,
 };
 
-/// Who is compared, where a class stands beside redacted text.
+/// What is compared if a class accompanies redacted text.
 pub(crate) const ONE_CLASS: &str = "between records of one class";
 
-/// What is promised, as the first column of the table.
+/// Returns what is promised, as the first column of the table.
 pub(crate) fn promise(row: &Guarantee) -> String {
     let (together, records) = match row.group {
         Some(group) => {
@@ -50,7 +50,7 @@ pub(crate) fn promise(row: &Guarantee) -> String {
     }
 }
 
-/// The answer in a sentence, and what it means for a guess: the same in every format.
+/// Returns the answer in a sentence, and what it means for a guess, the same in every format.
 pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
     let row = headline(rows);
     if let Some(row) = row
@@ -75,7 +75,7 @@ pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
     }
 }
 
-/// The first guarantee in a sentence.
+/// Returns the first guarantee in a sentence.
 fn promised(rows: &[Guarantee]) -> String {
     let Some(row) = headline(rows) else {
         return "Nothing is promised that is known.".to_owned();
@@ -93,18 +93,18 @@ fn promised(rows: &[Guarantee]) -> String {
     }
 }
 
-/// The chance that an officer thinks of where nobody says one.
+/// The prior for a guess if none is given.
 const PRIOR: f64 = 1e-6;
 
-/// ε in words: what becomes of the chance to guess a secret. Only where the mechanism bounds it.
+/// Explains ε by the probability of guessing a secret, if the mechanism bounds it.
 fn guess(asked: &Asked, row: &Guarantee, rows: &[Guarantee]) -> Option<String> {
-    // What is promised to secrets, `protect` says secret by secret.
+    // For `protect`, the promises are stated secret by secret.
     if !matches!(row.notion, Notion::Dp | Notion::GroupDp) || row.unit.as_str() == "secret" {
         return None;
     }
     let group = row.group.unwrap_or(GroupSize::ONE);
     let before = asked.plan.prior.map_or(PRIOR, Probability::get);
-    // The row of the table, if it has one.
+    // Uses the row of the table, if there is one.
     let own = |other: &&Guarantee| {
         other.method == Method::BlowUp
             && other.prior == asked.plan.prior
@@ -131,11 +131,11 @@ fn guess(asked: &Asked, row: &Guarantee, rows: &[Guarantee]) -> Option<String> {
     ))
 }
 
-/// Above this a promise may really fail, however many records there are.
+/// The δ above which a promise may really fail, however many records there are.
 const REAL_CHANCE: f64 = 1e-4;
 
-/// What is to be said of the δ of a question that asks for nothing, or that leaves a real chance for its promise to fail.
-/// The records that noise covers are among the inputs where they are known.
+/// Returns a warning about a δ that promises nothing or leaves a real chance for the promise to fail. The number of
+/// records that noise covers is among the inputs if it is known.
 #[must_use]
 pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
     let delta = inputs.number("delta")?;
@@ -153,7 +153,7 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
             "A delta of 1 promises nothing, whatever its epsilon: give one well below one over the number of records."
                 .to_owned(),
         ),
-        // With room for the rounding of 1/N, which is the default of many records.
+        // Leaves room for the rounding of 1/N, which is the default for many records.
         Some(records) if delta * records >= 1.0 - 1e-9 => Some(format!(
             "delta {shown} is not below one over the {} records: publishing one of them outright keeps such a \
              promise too. Give a delta well below {}.",
@@ -167,7 +167,7 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
     }
 }
 
-/// Who is compared with whom.
+/// Returns who is compared with whom.
 pub(crate) const fn compared(neighbours: Neighbours) -> &'static str {
     match neighbours {
         Neighbours::AddRemove => "present or absent",
@@ -176,7 +176,7 @@ pub(crate) const fn compared(neighbours: Neighbours) -> &'static str {
     }
 }
 
-/// The same of a row, as the papers have it or not.
+/// Returns who is compared with whom in a row, with a remark if as in the papers.
 pub(crate) const fn neighbours(row: &Guarantee) -> &'static str {
     match (row.neighbours, row.convention) {
         (Neighbours::AddRemove, Convention::Paper) => "present or absent (as in the papers)",
@@ -184,7 +184,7 @@ pub(crate) const fn neighbours(row: &Guarantee) -> &'static str {
     }
 }
 
-/// How the number was obtained.
+/// Returns how the number was obtained.
 pub(super) fn method(row: &Guarantee) -> String {
     let how = match (row.method, row.base) {
         (Method::Pld, _) => "loss distribution",
@@ -205,7 +205,7 @@ pub(super) fn method(row: &Guarantee) -> String {
     }
 }
 
-/// What is said when the ends of a row are farther apart than was asked for.
+/// Returns a note if the ends of a row are farther apart than requested.
 pub(super) fn wide(guarantees: &[Guarantee], tolerance: Tolerance) -> Option<String> {
     let relative = |row: &Guarantee| {
         let ends = match (row.delta_bounds, row.epsilon, row.posterior) {
@@ -249,7 +249,7 @@ fn infinite(row: &Guarantee) -> bool {
     upper.is_some_and(|end| end.get().get() == f64::INFINITY)
 }
 
-/// What the numbers mean.
+/// Explains what the numbers mean.
 fn meaning(of_delta: bool) -> String {
     if of_delta {
         "δ upper: but for this chance, no outcome of training becomes more than e^epsilon times as likely when the \
@@ -264,7 +264,7 @@ fn meaning(of_delta: bool) -> String {
     }
 }
 
-/// Whether the ends are farther apart than roundings are.
+/// Returns whether the ends are farther apart than rounding.
 fn open(row: &Guarantee) -> bool {
     let ends = row
         .epsilon

@@ -1,4 +1,4 @@
-//! How far the model that scores are held against is from the audited one.
+//! Compares the audited model with the model that its scores are compared with, to recognise a near copy.
 #![cfg_attr(
     not(feature = "audit"),
     allow(
@@ -11,10 +11,11 @@ use crate::number::{count_of, grouped, nearest};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Nats a token: one in a hundred of a token's probability. A judgement, above what rounding of weights moves and below what
-/// training is for.
+/// In nats a token: one hundredth of a token's probability. The value is a judgement, above the effect of rounded
+/// weights and below what training is for.
 const NEAR: f64 = 0.01;
-/// Of so many texts or more, differences are held against their median too: fewer lie near it anyway.
+/// With this many texts or more, differences are also compared with their median; with fewer, too many are near it
+/// anyway.
 const FEW: usize = 10;
 
 /// How far apart two models are on the texts that both scored. Each text is compared by itself: one that is far off
@@ -38,11 +39,11 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// Of the mean log-likelihoods of each text under both, nats a token.
+    /// Compares the mean log-likelihoods of each text under both models, in nats a token.
     pub(in crate::audit) fn of(pairs: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let difference = |(own, other): (f64, f64)| match own.is_finite() || other.is_finite() {
             true => own - other,
-            // Neither gives it a likelihood.
+            // Neither model gives the text a likelihood.
             false => 0.0,
         };
         let mut differences: Vec<f64> = pairs.into_iter().map(difference).collect();
@@ -73,7 +74,7 @@ impl Apart {
         }
     }
 
-    /// What is to be said of a near copy, behind a sentence.
+    /// Returns a warning about a near copy, to follow a sentence.
     pub(in crate::audit) fn warning(self, what: &str) -> Option<String> {
         if !self.near_copy {
             return None;

@@ -1,4 +1,4 @@
-//! A model that is ready to be attacked: a folder with an engine of ours, or a command.
+//! A model that is ready to be attacked: a folder with one of our engines, or a command.
 
 use crate::account::mechanism::unknown_origin;
 use crate::audit::args::{Audited, Serve, Source, adapted};
@@ -16,10 +16,10 @@ use reticent_corpus::tokenize::Tokenizer;
 use std::path::Path;
 use std::time::Duration;
 
-/// Seconds that a command may take for one answer where nothing is said.
+/// The seconds a command may take for one answer, if not set.
 const TIMEOUT: u64 = 600;
 
-/// A model may have room for more tokens than its tokenizer knows, up to the next multiple of this.
+/// A model may have room for more tokens than its tokenizer has, up to the next multiple of this number.
 const PADDING: usize = 512;
 
 /// Models are padded to a multiple of this.
@@ -27,18 +27,18 @@ const ROUND: usize = 128;
 
 /// A model with its tokenizer, ready to score.
 pub(in crate::audit) struct LoadedModel {
-    /// Where it came from, in words.
+    /// A description of its source.
     pub(in crate::audit) name: String,
     pub(in crate::audit) tokenizer: Tokenizer,
-    /// Most tokens that it reads at once.
+    /// The most tokens that it reads at once.
     pub(in crate::audit) context: Option<usize>,
-    /// What a checkpoint of ours says about its training.
+    /// The manifest of a checkpoint of ours, which describes its training.
     pub(in crate::audit) manifest: Option<Manifest>,
-    /// Whether that is known to be its owner's.
+    /// Whether the manifest is authenticated as its owner's.
     pub(in crate::audit) authentication: Authentication,
-    /// Why nothing is promised, where its weights are ours and say so without a manifest.
+    /// Why nothing is promised, if the weights are ours and the manifest is missing.
     pub(in crate::audit) unknown_origin: Option<String>,
-    /// What its training drops, as its folder says, or why that is not covered.
+    /// The dropout of its training, as stated in its folder, or why it is not covered.
     pub(in crate::audit) dropout: std::result::Result<Dropout, String>,
     engine: Engine,
 }
@@ -49,7 +49,7 @@ enum Engine {
 }
 
 impl LoadedModel {
-    /// The model that the arguments name.
+    /// Loads the model that the arguments name.
     pub(in crate::audit) fn audited(args: &Audited, interrupt: &Interrupt) -> Result<Self> {
         let limit = limit(args);
         match args.source()? {
@@ -66,7 +66,7 @@ impl LoadedModel {
         }
     }
 
-    /// A second model beside this one, with the same tokenizer.
+    /// Loads a second model with the same tokenizer.
     pub(in crate::audit) fn beside(
         &self,
         source: &Source,
@@ -82,7 +82,7 @@ impl LoadedModel {
         Ok(other)
     }
 
-    /// The same of a model that scores are held against: it has to be another one.
+    /// Like `Self::beside`, for a model that scores are compared with, which must be another model.
     pub(in crate::audit) fn against(
         &self,
         source: &Source,
@@ -95,9 +95,9 @@ impl LoadedModel {
         Ok(other)
     }
 
-    /// Refuses a model with the same weights: whatever is held against itself shows no difference, which reads as
-    /// "no leak". So does a copy whose weights are those of the other, rounded to bf16 or f16. What answers behind a
-    /// command has no weights to compare: [`crate::audit::Apart`] compares what both say of the texts.
+    /// Refuses a model with the same weights: comparing a model with itself shows no difference, which reads as "no
+    /// leak". So does a copy whose weights are those of the other rounded to bf16 or f16. A model behind a command has
+    /// no weights to compare; [`crate::audit::Apart`] compares what both models say about the texts.
     pub(in crate::audit) fn differs_from(&self, other: &Self, flag: &'static str) -> Result<()> {
         let (Some((own, weights)), Some((others, rounded))) = (self.weights(), other.weights())
         else {
@@ -117,8 +117,8 @@ impl LoadedModel {
         Ok(())
     }
 
-    /// A second model, of which [`cuts_alike`] has to say that it reads these texts in the same tokens. A command says only
-    /// how many tokens it knows.
+    /// Loads a second model; [`cuts_alike`] has to check that it reads these texts as the same tokens. A command states
+    /// only how many tokens it knows.
     pub(in crate::audit) fn second(
         &self,
         source: &Source,
@@ -139,8 +139,8 @@ impl LoadedModel {
         Ok(other)
     }
 
-    /// Refuses a model behind a command that knows another number of tokens than the audited one or its tokenizer: every
-    /// loss of the two is of the same token ids.
+    /// Refuses a model behind a command that knows another number of tokens than the audited model or its tokenizer:
+    /// the losses of both are for the same token ids.
     fn fits(&self, other: &Self) -> Result<()> {
         let (own, known) = (self.vocabulary(), other.vocabulary());
         let tokens = self.tokenizer.vocabulary_size();
@@ -153,12 +153,12 @@ impl LoadedModel {
         Ok(())
     }
 
-    /// Refuses a command that knows another number of tokens than the tokenizer that it is asked in: ids would stand for
-    /// other tokens.
+    /// Refuses a command that knows another number of tokens than the tokenizer with which it is asked: ids would stand
+    /// for other tokens.
     fn has_its_tokenizer(&self) -> Result<()> {
         let (known, tokens) = (self.vocabulary(), self.tokenizer.vocabulary_size());
         let (least, _) = self.sizes()?;
-        // Models are padded to a round number, some by 2 % and more.
+        // Models are padded to a round number, some by 2 % or more.
         let most = tokens.next_multiple_of(ROUND).max(tokens + tokens / 20);
         ensure!(
             (least..=most).contains(&known),
@@ -168,8 +168,8 @@ impl LoadedModel {
         Ok(())
     }
 
-    /// The fewest and the most tokens that a model of this tokenizer has: without those that were added, and with room for
-    /// more.
+    /// Returns the fewest and the most tokens of a model with this tokenizer: without the added tokens, and with
+    /// padding.
     fn sizes(&self) -> Result<(usize, usize)> {
         let tokens = self.tokenizer.vocabulary_size();
         let least = tokens.saturating_sub(self.tokenizer.added_tokens()?);
@@ -183,10 +183,10 @@ impl LoadedModel {
         }
     }
 
-    /// Asks a command some of its questions again, when it has answered all; `flag` names it in messages.
+    /// Asks a command some of its questions again after it has answered all; `flag` names the command in messages.
     ///
     /// # Errors
-    /// Another answer than at first.
+    /// Returns an error if an answer differs from the first.
     pub(in crate::audit) fn check_steady(&mut self, flag: &'static str) -> Result<()> {
         match &mut self.engine {
             Engine::Own(..) => Ok(()),
@@ -194,18 +194,18 @@ impl LoadedModel {
         }
     }
 
-    /// A checkpoint of ours, or a Hugging Face folder. As it is: tokens that only our tokenizer
-    /// has, such as `<MASK>`, get no share of its probability.
+    /// Loads a checkpoint of ours or a Hugging Face folder as it is: tokens that only our tokenizer has, such as
+    /// `<MASK>`, get no share of its probability.
     pub(in crate::audit) fn folder(folder: &Path, device: Device) -> Result<Self> {
         Self::of(folder, Pretrained::load(folder)?, device)
     }
 
-    /// The same of a folder that was read.
+    /// Like `Self::folder`, for a folder that was read.
     pub(in crate::audit) fn of(folder: &Path, loaded: Pretrained, device: Device) -> Result<Self> {
         Self::ready(folder.display().to_string(), folder, loaded, device)
     }
 
-    /// The folder of `--model`, with the adapter of `--adapter` merged into it if there is one.
+    /// Loads the folder of `--model`, merged with the adapter of `--adapter` if there is one.
     fn released(folder: &Path, adapter: Option<&Path>, device: Device) -> Result<Self> {
         let Some(adapter) = adapter else {
             return Self::folder(folder, device).context("--model");
@@ -260,7 +260,7 @@ impl LoadedModel {
         })
     }
 
-    /// What is to be said of the manifest that its promise rests on.
+    /// Returns a note about the manifest on which its promise rests.
     pub(in crate::audit) fn caveat(&self) -> Option<String> {
         let manifest = self.manifest.as_ref()?;
         let mut said = Vec::new();
@@ -283,12 +283,12 @@ impl LoadedModel {
         }
     }
 
-    /// What one record was in training; a document where nobody says.
+    /// Returns what one record was in training; a document if nothing states it.
     pub(in crate::audit) fn unit(&self) -> Unit {
         self.manifest.as_ref().map_or(Unit::Document, |m| m.unit)
     }
 
-    /// Its architecture and weights, where it runs on an engine of ours.
+    /// Returns the architecture and the weights, if the model runs on one of our engines.
     pub(in crate::audit) fn weights(&self) -> Option<(&Model, &[Vec<f32>])> {
         match &self.engine {
             Engine::Own(model, trainer) => Some((model, trainer.weights())),
@@ -296,7 +296,8 @@ impl LoadedModel {
         }
     }
 
-    /// Whether it says what the whole vocabulary gets at each place, not only ln p of the text.
+    /// Returns whether the model gives the statistics of the whole vocabulary at each position, and not only ln p of
+    /// the text.
     pub(in crate::audit) fn has_statistics(&self) -> bool {
         match &self.engine {
             Engine::Own(..) => true,
@@ -305,8 +306,8 @@ impl LoadedModel {
     }
 }
 
-/// Whether every weight of one is that of the other, rounded to bf16 or to f16. Training moves some weight by more than
-/// half a unit in its last place: those near zero have small ones.
+/// Returns whether every weight of one model is that of the other, rounded to bf16 or f16. Training moves some weight
+/// by more than half a unit in its last place, since this unit is small for weights near zero.
 fn is_rounded(weights: &[Vec<f32>], rounded: &[Vec<f32>]) -> bool {
     let all = |round: fn(f32) -> f32| {
         weights.len() == rounded.len()
@@ -321,13 +322,13 @@ fn is_rounded(weights: &[Vec<f32>], rounded: &[Vec<f32>]) -> bool {
     all(|x| bf16::from_f32(x).to_f32()) || all(|x| f16::from_f32(x).to_f32())
 }
 
-/// Whether two models cut text into the same tokens.
+/// Returns whether two models split text into the same tokens.
 pub(in crate::audit) fn same_tokenizer(one: &Tokenizer, other: &Tokenizer) -> Result<bool> {
     Ok(one.to_json()? == other.to_json()?)
 }
 
-/// Whether two models read each of these texts, in lower case too, in the same tokens: the tokenizers are the same, or
-/// differ by added tokens alone (a padding token, say) that no text spells.
+/// Returns whether two models read each of these texts, also in lower case, as the same tokens: the tokenizers are the
+/// same, or differ only in added tokens (such as a padding token) that no text spells.
 pub(in crate::audit) fn cuts_alike(
     one: &Tokenizer,
     two: &Tokenizer,
@@ -353,7 +354,7 @@ fn limit(args: &Audited) -> Duration {
     Duration::from_secs(args.scorer_timeout.unwrap_or(TIMEOUT))
 }
 
-/// `audit serve`: answers on stdin and stdout.
+/// Runs `audit serve`: answers on stdin and stdout.
 pub(in crate::audit) fn answer(args: &Serve, interrupt: &Interrupt) -> Result<Exit> {
     let mut model = LoadedModel::released(&args.model, args.adapter.as_deref(), args.device)?;
     let context = model.context;
@@ -365,7 +366,7 @@ pub(in crate::audit) fn answer(args: &Serve, interrupt: &Interrupt) -> Result<Ex
         interrupt,
     );
     match served {
-        // Whoever asked has left: nothing is owed any more.
+        // The client has closed the connection and expects no answer.
         Err(error) if closed(&error) => Ok(Exit::Finished),
         Err(error) => bail!(error),
         Ok(()) => Ok(Exit::Finished),

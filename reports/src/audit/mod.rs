@@ -1,5 +1,5 @@
-//! The `audit` command: a folder for each of its commands (`args` parses, `run` does the work, the others are the
-//! document and its page), and beside them what several share.
+//! The `audit` command. Each subcommand has a folder: `args` parses, `run` does the work, and the other files are
+//! the document and its page. The modules beside the folders are shared.
 
 mod apart;
 pub mod args;
@@ -51,7 +51,7 @@ pub use run::run;
 
 use reticent_accounting::{Bounds, Probability};
 
-/// The ends of a probability; 0 and 1 where they are not known.
+/// Returns the ends of a probability; 0 and 1 where they are unknown.
 fn ends(bounds: &Bounds<Probability>) -> (f64, f64) {
     (
         bounds.lower.map_or(0.0, |l| l.get().get()),
@@ -59,7 +59,7 @@ fn ends(bounds: &Bounds<Probability>) -> (f64, f64) {
     )
 }
 
-/// Numbers of copies in words: 1, 2 to 9, 100 and more.
+/// Describes numbers of copies: 1, 2 to 9, 100 and more.
 fn copies(from: u64, to: Option<u64>) -> String {
     match to {
         Some(to) if to == from => to.to_string(),

@@ -1,8 +1,8 @@
-//! Digests of private words in reports: whoever has the report alone cannot try words out, whoever has the owner's key
-//! can tell whether two reports used the same ones.
+//! Digests of private words in reports. Nobody can test guessed words with the report alone; the holder of the owner's
+//! key can tell whether two reports used the same words.
 //!
-//! The key is the user's: 32 bytes in hexadecimal in the file that `RETICENT_OWNER_KEY` names, else in
-//! `reticent/owner.key` of the folder of configurations; made from the system's randomness where it is first needed.
+//! The key is the user's: 32 bytes in hexadecimal, in the file that `RETICENT_OWNER_KEY` names, otherwise in
+//! `reticent/owner.key` in the configuration folder. It is drawn from the system's randomness when it is first needed.
 
 use crate::contract::{Inputs, note};
 use anyhow::{Context, Result, bail, ensure};
@@ -16,8 +16,8 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Inputs that say which policy it was: by a plain digest, or one under the owner's key where it names words or
-/// patterns of its own. Without a place for a key, no digest.
+/// Adds the digest that identifies the policy: a plain one, or one under the owner's key if the policy contains words
+/// or patterns of its owner. Without a place for a key, there is no digest.
 pub(super) fn with_policy(inputs: Inputs, policy: &PolicyChoice) -> Result<Inputs> {
     if is_private(policy) {
         return Ok(inputs.given("policy_hmac", policy_hmac(policy)?)?);
@@ -57,7 +57,7 @@ pub(super) fn policy_hmac(policy: &PolicyChoice) -> Result<Option<String>> {
     hmac("policy", policy.sha256().as_bytes())
 }
 
-/// Of a list of secrets, by the digest of its lines.
+/// Returns the keyed digest of a list of secrets, from the digest of its lines.
 pub(super) fn list_hmac(sha256: &str) -> Result<Option<String>> {
     hmac("list", sha256.as_bytes())
 }
@@ -73,10 +73,11 @@ pub struct RecordsDigest {
 }
 
 impl RecordsDigest {
-    /// Of texts of several kinds, such as members and non-members. Without a place for a key, none.
+    /// Returns the digest of texts of several kinds, such as members and non-members; `None` without a place for a
+    /// key.
     ///
     /// # Errors
-    /// A key that is damaged, or can't be made.
+    /// Returns an error if the key is damaged or can't be made.
     pub(super) fn of(kinds: &[&[String]]) -> Result<Option<Self>> {
         let mut lines = Vec::new();
         for (kind, texts) in kinds.iter().enumerate() {
@@ -98,7 +99,7 @@ impl RecordsDigest {
     }
 }
 
-/// Whether a policy holds words or patterns of its owner's.
+/// Returns whether a policy contains words or patterns of its owner.
 fn is_private(policy: &PolicyChoice) -> bool {
     match policy {
         PolicyChoice::Patterns { .. } | PolicyChoice::Dictionary(_) => true,
@@ -123,7 +124,7 @@ fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
     };
     let key = match key(&path) {
         Ok(key) => key,
-        // A home that cannot be written to is no place for a key.
+        // A home folder that can't be written to is no place for a key.
         Err(_) if !named && !path.exists() => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -131,7 +132,7 @@ fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
     Ok(Some(hexadecimal(&digest)))
 }
 
-/// The key itself, for work that several processes do. `made`: whether it is made where there is none.
+/// Returns the key itself, for work shared by several processes. `made`: whether a missing key is made.
 pub(super) fn shared(made: bool) -> Result<[u8; 32]> {
     let Some((path, _)) = place() else {
         bail!(
@@ -146,7 +147,7 @@ pub(super) fn shared(made: bool) -> Result<[u8; 32]> {
     key(&path)
 }
 
-/// Where the key lies, and whether somebody named it.
+/// Returns the path of the key, and whether the user named it.
 fn place() -> Option<(PathBuf, bool)> {
     if cfg!(test) {
         return Some((
@@ -157,7 +158,7 @@ fn place() -> Option<(PathBuf, bool)> {
     reticent_disk::owner_key_place()
 }
 
-/// The key in a file, which is made where it is not there.
+/// Returns the key of a file, which is made if missing.
 fn key(path: &Path) -> Result<[u8; 32]> {
     static KEY: OnceLock<[u8; 32]> = OnceLock::new();
     if let Some(key) = KEY.get() {
@@ -184,7 +185,7 @@ fn make(path: &Path) -> Result<()> {
     let mut file = reticent_disk::WholeFile::create(path, false)?;
     writeln!(file, "{}", hexadecimal(made.bytes()))?;
     match file.finish() {
-        // Another process made one meanwhile: that one is it.
+        // Another process made a key in the meantime, which is used.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         other => Ok(other?),
     }

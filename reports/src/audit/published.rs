@@ -1,4 +1,4 @@
-//! Policies as reports show them.
+//! Policies as they are shown in reports.
 
 use super::owner_key::policy_hmac;
 use anyhow::Result;
@@ -6,8 +6,9 @@ use reticent_corpus::policy::PolicyChoice;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A policy, or options with one: in the place of a list of words their number, and the digest of
-/// the dictionary under the owner's key. A report is for others than the words are.
+/// Returns a policy, or options with a policy, for a report: a list of words is replaced by their
+/// number and the digest of the dictionary under the owner's key, since readers of a report may not
+/// see the words.
 pub(super) fn published(policy: impl Serialize) -> Result<Value> {
     let mut value = serde_json::to_value(policy)?;
     without_words(&mut value)?;
@@ -15,7 +16,7 @@ pub(super) fn published(policy: impl Serialize) -> Result<Value> {
 }
 
 fn without_words(value: &mut Value) -> Result<()> {
-    // A seed that the system drew is the owner's.
+    // A seed drawn by the system belongs to the owner.
     if value
         .get("seed_origin")
         .is_some_and(|origin| origin == "system")
@@ -23,14 +24,14 @@ fn without_words(value: &mut Value) -> Result<()> {
     {
         fields.shift_remove("seed");
     }
-    // Texts of a public model: many, and beside the point.
+    // The texts of a public model are many and not informative.
     if let Value::Object(fields) = value
         && let Some(Value::Array(texts)) = fields.shift_remove("sampled")
     {
         fields.insert("sampled_count".to_owned(), texts.len().into());
     }
     for name in ["rules", "patterns"] {
-        // Of a pattern its kind: what it looks for may be in it.
+        // Only the kind of a pattern is shown: the pattern itself may contain what it searches for.
         if let Some(Value::Array(rules)) = value.get_mut(name) {
             for rule in rules.iter_mut().filter_map(Value::as_object_mut) {
                 rule.shift_remove("pattern");

@@ -1,4 +1,4 @@
-//! Corpora as the commands read them.
+//! Reads corpora for the commands.
 
 use crate::audit::args::Reading;
 use crate::contract::{Progress, note};
@@ -9,11 +9,11 @@ use reticent_corpus::{Document, Error, Labels, LossOn};
 use std::path::Path;
 use std::time::Duration;
 
-/// Work of this length at most is lost with a crash.
+/// A crash loses at most this much work.
 pub(in crate::audit) const PAUSE: Duration = Duration::from_secs(10);
 
-/// A whole corpus. Without --skip-unreadable a file that cannot be read is an error that
-/// names every such file; with it, stderr names them. With `user` a key that says whose each document is.
+/// Reads a whole corpus. Without --skip-unreadable, an unreadable file is an error that names every such
+/// file; with it, they are named on stderr. `user` is the key of a document's user.
 pub(in crate::audit) fn documents(
     path: &Path,
     reading: &Reading,
@@ -40,17 +40,17 @@ pub(in crate::audit) fn documents(
     }
 }
 
-/// Says on stderr which file is left out, and why.
+/// Reports on stderr which file is left out, and why.
 pub(in crate::audit) fn warn(error: &Error) {
     note(&format!("left out: {error}"));
 }
 
-/// The text behind a byte order mark.
+/// Returns the text without a byte-order mark.
 pub(in crate::audit) fn unmarked(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// The lines of a list of secrets; blank ones and copies are left out.
+/// Returns the lines of a list of secrets, without blank lines and duplicates.
 pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
     use anyhow::{Context, ensure};
     let text = crate::contract::read_text(path)
@@ -68,14 +68,14 @@ pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
     Ok(out)
 }
 
-/// The progress line of work over a corpus that can be taken up again.
+/// The progress line of resumable work over a corpus.
 pub(in crate::audit) struct WorkBar {
     size: u64,
-    /// What the work itself is called.
+    /// The name of the work itself.
     work: &'static str,
     phase: Option<Phase>,
     line: Progress,
-    /// Bytes that an interrupted run had done.
+    /// The bytes that an interrupted run had processed.
     pub(in crate::audit) before: u64,
 }
 
@@ -108,7 +108,7 @@ impl WorkBar {
         self.line.at(read);
     }
 
-    /// What the progress line says.
+    /// Returns the text of the progress line.
     const fn said(&self, phase: Phase) -> &'static str {
         match phase {
             Phase::Survey => "looking through",

@@ -1,4 +1,4 @@
-//! Texts cut into records, with what makes several of them one piece of evidence.
+//! Texts cut into records, with the ties that make several records a single piece of evidence.
 
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::membership::lookalikes;
@@ -11,11 +11,11 @@ use reticent_corpus::{Document, TokenId, Unit};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Refuses a record with an end of text inside, as a pair of texts has it, for a foreign encoder that read such pairs with
-/// two types of tokens: one alone is read here.
+/// Refuses a record that contains an end of text, as a pair of texts does, for a foreign encoder that read such pairs
+/// with two token types: only one type is supported.
 ///
 /// # Errors
-/// Such a record, by its number from 1 on.
+/// Returns an error with the record's number, counted from 1.
 pub(in crate::audit) fn one_text(
     model: &Model,
     tokenizer: &Tokenizer,
@@ -41,16 +41,16 @@ pub(in crate::audit) fn one_text(
 /// The records of a file.
 #[derive(Debug, Clone, Default)]
 pub(in crate::audit) struct Cut {
-    /// Their texts as they stand.
+    /// Their unchanged texts.
     pub(in crate::audit) texts: Vec<String>,
-    /// What each is tied to: its document, and the secrets that are marked in it.
+    /// The ties of each record: its document, and the secrets that are marked in it.
     ties: Vec<Vec<String>>,
-    /// The marked secrets that stand in each.
+    /// The marked secrets that occur in each record.
     secrets: Vec<Vec<String>>,
 }
 
 impl Cut {
-    /// Some of the records.
+    /// Returns a selection of the records.
     pub(in crate::audit) fn only(&self, kept: &[usize]) -> Self {
         Self {
             texts: kept.iter().map(|&i| self.texts[i].clone()).collect(),
@@ -59,7 +59,7 @@ impl Cut {
         }
     }
 
-    /// The records with a marked secret, and the same with another one in its place.
+    /// Returns the records with a marked secret, and the same records with another secret in its place.
     pub(in crate::audit) fn with_lookalikes(self, seed: u64) -> Result<[Self; 2]> {
         let texts: Vec<_> = self
             .texts
@@ -83,8 +83,8 @@ impl Cut {
     }
 }
 
-/// Cuts every document of a file into units, nothing masked, nothing dropped. With `secrets`
-/// records are tied by the secrets marked in their documents, too.
+/// Cuts every document of a file into units, without masking or dropping anything. With `secrets`, records are also
+/// tied by the secrets marked in their documents.
 pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cut> {
     let mut out = Cut::default();
     for document in read_documents(path)? {
@@ -114,12 +114,12 @@ pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cu
     Ok(out)
 }
 
-/// What a document is called beside those of another file, which number theirs alike as often as not.
+/// Returns a document's name together with its file, since the documents of two files often have the same numbers.
 pub(in crate::audit) fn document_name(path: &Path, id: &str) -> String {
     format!("{}: document {id}", path.display())
 }
 
-/// All units of one document, as the corpus crate cuts them.
+/// Returns all units of one document, as the corpus crate cuts them.
 fn units(document: &Document, unit: Unit) -> Result<Vec<String>> {
     if document.text.trim().is_empty() {
         return Ok(Vec::new());
@@ -128,7 +128,7 @@ fn units(document: &Document, unit: Unit) -> Result<Vec<String>> {
     texts(documents, unit).with_context(|| format!("document {:?}", document.id))
 }
 
-/// All units of documents, nothing masked, nothing dropped.
+/// Returns all units of the documents, without masking or dropping anything.
 pub(in crate::audit) fn texts(documents: &[Document], unit: Unit) -> Result<Vec<String>> {
     let options = PrepareOptions {
         unit,
@@ -143,8 +143,8 @@ pub(in crate::audit) fn texts(documents: &[Document], unit: Unit) -> Result<Vec<
     Ok(Preparer::new(documents, &options)?.run()?.texts)
 }
 
-/// One name for all records that are tied to each other, directly or through others, over both
-/// files: the first of their ties.
+/// Returns one name for all records that are tied to each other, directly or through others, over both files: the first
+/// of their ties.
 pub(in crate::audit) fn shared_groups(sides: &[Cut; 2]) -> [Vec<String>; 2] {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
     let mut parents: Vec<usize> = Vec::new();

@@ -1,4 +1,4 @@
-//! From the command line to the command.
+//! Dispatches a parsed command line to its command.
 
 use super::args::{Audit, Command};
 #[cfg(feature = "audit")]
@@ -14,13 +14,13 @@ use crate::contract::{Exit, Interrupt};
 use crate::page::{Output, View};
 use anyhow::Result;
 
-/// What a build without the feature `audit` says to commands that need a model.
+/// The error of commands that need a model, in a build without the feature `audit`.
 pub(super) const NO_ENGINE: &str = "this build has no engine; build with the default features";
 
 /// Runs a parsed command.
 ///
 /// # Errors
-/// Whatever keeps the command from finishing.
+/// Returns an error if the command can't finish.
 pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
     let output =
         Output::new(audit.format, View::of_terminal(audit.verbose)).configured(&audit.configured);
@@ -46,7 +46,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
             membership::run::run(args, output, interrupt)
         }
         Command::Membership(args) => {
-            // Without an engine.
+            // This branch has no engine.
             anyhow::ensure!(args.on.of.source().is_err(), NO_ENGINE);
             membership::run(args, output, interrupt)
         }

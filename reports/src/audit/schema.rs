@@ -1,4 +1,4 @@
-//! The documents against their published schemas.
+//! Checks the documents against their published schemas.
 
 use crate::contract::Inputs;
 use crate::schema::problems;

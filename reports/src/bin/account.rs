@@ -12,8 +12,10 @@ fn main() -> ExitCode {
     begin(GREETING, |arguments: Account| run(&arguments))
 }
 
-/// Once a large block was freed, glibc keeps such blocks for later, a quarter of all memory after grids of a
-/// million lines; with a threshold of our own it gives them back.
+/// Lets glibc return freed memory to the system.
+///
+/// After a large block was freed, glibc keeps blocks of that size for later: after grids of a million lines
+/// this is a quarter of all memory. A threshold that we set turns this off.
 fn give_back_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "a setting of the C library")]

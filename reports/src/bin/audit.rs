@@ -5,7 +5,8 @@ use reticent_reports::contract::{Interrupt, main as run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Classifiers and templates of others run in this program, started again; where it cannot be, loading one says so.
+    // Other people's classifiers and templates run in another process of this program. If it can't be started, loading
+    // one reports the error.
     #[cfg(feature = "onnx")]
     if matches!(reticent_corpus::isolate(), Ok(true)) {
         return ExitCode::SUCCESS;

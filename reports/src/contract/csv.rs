@@ -1,4 +1,4 @@
-//! Rows for spreadsheets: comma-separated, a header, quotes where needed.
+//! Rows for spreadsheets: comma-separated, with a header, quoted where needed.
 
 use super::spelled::Spelled;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -32,7 +32,7 @@ pub(crate) fn csv_problem(error: &csv::Error) -> String {
 pub struct Csv(String);
 
 impl Csv {
-    /// A header without rows.
+    /// Creates a table with a header and no rows.
     pub fn new<S: AsRef<str>>(header: impl IntoIterator<Item = S>) -> Self {
         let mut csv = Self(String::new());
         csv.row(header);
@@ -49,14 +49,14 @@ impl Csv {
         self.0.push('\n');
     }
 
-    /// One cell on its own, for tables that are written as they go.
+    /// Formats a single cell, for tables that are written row by row.
     #[must_use]
     pub fn quoted(cell: &str) -> String {
         quoted(cell)
     }
 
-    /// A value as rows of a name and a number or text, all digits kept. What lies deeper has the names on the way to
-    /// it, with dots between; lists in `without` are left out.
+    /// Formats a value as rows of a name and a number or text, with all digits. The name of a nested value is its
+    /// path, with dots between the keys; lists in `without` are left out.
     ///
     /// ```
     /// use reticent_reports::contract::Csv;
@@ -67,7 +67,7 @@ impl Csv {
     /// ```
     ///
     /// # Errors
-    /// A number that is none.
+    /// Returns an error if a number is NaN.
     pub fn of_facts(body: &impl Serialize, without: &[&str]) -> serde_json::Result<String> {
         let mut found = Vec::new();
         Ordered::of(body)?.leaves("", true, &mut found);
@@ -81,8 +81,8 @@ impl Csv {
         Ok(csv.into_text())
     }
 
-    /// Values as rows with a column for each number or text, all digits kept. Lists within a row are left out, and
-    /// so is what it does not have.
+    /// Formats values as rows with a column for each number or text, with all digits. Lists within a row are left
+    /// out; a field that a row lacks is an empty cell.
     ///
     /// ```
     /// use reticent_reports::contract::Csv;
@@ -92,7 +92,7 @@ impl Csv {
     /// ```
     ///
     /// # Errors
-    /// A number that is none.
+    /// Returns an error if a number is NaN.
     pub fn of_rows<T: Serialize>(rows: impl IntoIterator<Item = T>) -> serde_json::Result<String> {
         let mut columns: Vec<String> = Vec::new();
         let mut all = Vec::new();
@@ -116,7 +116,7 @@ impl Csv {
         Ok(csv.into_text())
     }
 
-    /// All of it.
+    /// Returns the whole text.
     #[must_use]
     pub fn into_text(self) -> String {
         self.0
@@ -137,7 +137,7 @@ impl Ordered {
         value.serialize(Spelled(&mut serde_json::Serializer::new(&mut json)))?;
         serde_json::from_slice(&json)
     }
-    /// The numbers and texts in it, each behind its name.
+    /// Collects the numbers and texts of the document, each with its name.
     fn leaves(self, name: &str, lists: bool, found: &mut Vec<(String, String)>) {
         let below = |key: &str| match name {
             "" => key.to_owned(),
@@ -205,8 +205,7 @@ impl<'de> Deserialize<'de> for Ordered {
     }
 }
 
-/// A cell that commas, quotes and line breaks do not break, and that no spreadsheet takes for a
-/// formula.
+/// Formats a cell so that commas, quotes and line breaks don't break it and no spreadsheet takes it for a formula.
 fn quoted(cell: &str) -> String {
     let formula = cell.starts_with(['=', '+', '@', '\t'])
         || cell.starts_with('-') && cell.parse::<f64>().is_err();

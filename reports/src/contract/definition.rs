@@ -1,4 +1,4 @@
-//! What follows from a command's definition alone: shell completions and manual pages.
+//! Shell completions and manual pages, generated from a command's definition.
 
 use super::print;
 use anyhow::{Result, bail};
@@ -14,10 +14,10 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Writes the completions of the command C to stdout.
+    /// Writes the completions of the command `C` to stdout.
     ///
     /// # Errors
-    /// Trouble with stdout.
+    /// Returns an error if stdout can't be written.
     pub fn run<C: CommandFactory>(&self) -> std::io::Result<()> {
         let mut command = C::command();
         let name = command.get_name().to_owned();
@@ -36,10 +36,10 @@ pub struct ManualPage {
 }
 
 impl ManualPage {
-    /// Writes the manual page of the command C, or of one of its subcommands, to stdout as roff.
+    /// Writes the manual page of the command `C`, or of one of its subcommands, to stdout as roff.
     ///
     /// # Errors
-    /// A subcommand that C does not have, or trouble with stdout.
+    /// Returns an error if `C` has no such subcommand or stdout can't be written.
     pub fn run<C: CommandFactory>(&self) -> Result<()> {
         let mut page = Vec::new();
         clap_mangen::Man::new(self.find(C::command())?).render(&mut page)?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
 
-/// The version of every JSON document we write. Within a version keys are only ever added.
+/// The version of every JSON document we write. Within a version, keys are only ever added.
 pub const SCHEMA: u32 = 1;
 
 /// A JSON document: schema number, type, headline, inputs, then the fields of the body.
@@ -49,7 +49,7 @@ pub struct Envelope<B> {
 }
 
 impl<B: Serialize> Envelope<B> {
-    /// Wraps a body.
+    /// Wraps a body in an envelope.
     pub fn new(kind: impl Into<String>, inputs: Inputs, body: B) -> Self {
         Self {
             schema: SCHEMA,
@@ -61,7 +61,7 @@ impl<B: Serialize> Envelope<B> {
         }
     }
 
-    /// The same with a headline, and what it comes down to.
+    /// Returns this envelope with a headline and the mood of the outcome.
     #[must_use]
     pub fn saying(&self, headline: &str, outcome: Option<Mood>) -> Envelope<&B> {
         Envelope {
@@ -74,10 +74,10 @@ impl<B: Serialize> Envelope<B> {
         }
     }
 
-    /// The document as indented text, infinity spelled `"inf"`.
+    /// Returns the document as indented text, with infinity spelled `"inf"`.
     ///
     /// # Errors
-    /// A number that is not a number, or a type JSON cannot hold.
+    /// Returns an error if a number is NaN or JSON can't represent a type.
     pub fn to_text(&self) -> serde_json::Result<String> {
         let mut out = Vec::new();
         let mut json = serde_json::Serializer::pretty(&mut out);
@@ -96,18 +96,18 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// No inputs yet.
+    /// Creates an empty list of inputs.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
-    /// Records what the user gave.
+    /// Records a value that the user gave.
     ///
     /// # Errors
-    /// A value JSON cannot hold.
+    /// Returns an error if JSON can't represent the value.
     pub fn given(mut self, name: &str, value: impl Serialize) -> serde_json::Result<Self> {
         match to_json(&value)? {
-            // What was not given is absent, here as everywhere.
+            // Inputs that were not given are absent, as in all documents.
             Value::Null => {}
             value => self.values.push((name.to_owned(), value)),
         }
@@ -116,23 +116,23 @@ impl Inputs {
     /// Records a file or folder that the user gave, if any.
     ///
     /// # Errors
-    /// None; as the others.
+    /// Never returns an error; the type matches the other methods.
     pub fn given_path(self, name: &str, path: Option<&Path>) -> serde_json::Result<Self> {
         self.given(name, path.map(|p| p.display().to_string()))
     }
-    /// Records what the tool assumed in the user's place.
+    /// Records a value that the tool assumed because the user gave none.
     ///
     /// # Errors
-    /// A value JSON cannot hold.
+    /// Returns an error if JSON can't represent the value.
     pub fn assumed(self, name: &str, value: impl Serialize) -> serde_json::Result<Self> {
         let mut inputs = self.given(name, value)?;
         inputs.assumed.push(name.to_owned());
         Ok(inputs)
     }
-    /// Records a value that was given, or else assumed.
+    /// Records a value that was given, or the assumed one.
     ///
     /// # Errors
-    /// A value JSON cannot hold.
+    /// Returns an error if JSON can't represent the value.
     pub fn or_assumed<T: Serialize>(
         self,
         name: &str,
@@ -144,13 +144,13 @@ impl Inputs {
             None => self.assumed(name, default),
         }
     }
-    /// With what was taken from a project's defaults.
+    /// Adds the values that were taken from a project's defaults.
     #[must_use]
     pub fn configured(mut self, configured: &Configured) -> Self {
         self.configured = configured.clone();
         self
     }
-    /// The same without one of them.
+    /// Removes an input.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.values.retain(|(known, _)| known != name);
@@ -162,19 +162,19 @@ impl Inputs {
     pub fn is_assumed(&self, name: &str) -> bool {
         self.assumed.iter().any(|assumed| assumed == name)
     }
-    /// The number that was given or assumed under a name.
+    /// Returns the number that was given or assumed under a name.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
         let (_, value) = self.iter().find(|(known, _)| *known == name)?;
         value.as_f64()
     }
-    /// Every input by name, in order.
+    /// Iterates over all inputs by name, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values
             .iter()
             .map(|(name, value)| (name.as_str(), value))
     }
-    /// The line that says the assumptions aloud, or nothing: `assumed: sampling rate 0.01, steps 1000`.
+    /// Returns the line that lists the assumptions, if there are any: `assumed: sampling rate 0.01, steps 1000`.
     #[must_use]
     pub fn assumed_line(&self) -> Option<String> {
         let said: Vec<String> = self

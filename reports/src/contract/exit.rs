@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 /// How a command that finished ended.
 ///
-/// Errors are not listed here: they end with 2, an interruption with 130. A limit that a run leaves open is an error, behind
-/// the answer: neither 0 nor 1 is true ([`open_limit`]).
+/// Errors are not listed here: they exit with 2, an interruption with 130. A limit that a run leaves open is reported
+/// as an error after the answer, since neither 0 nor 1 is true ([`open_limit`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: finished.
@@ -33,7 +33,7 @@ impl Exit {
             Self::Exceeded => 1,
         }
     }
-    /// The worse of two endings.
+    /// Returns the worse of two endings.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         match (self, other) {
@@ -43,11 +43,11 @@ impl Exit {
     }
 }
 
-/// Refuses an ending that leaves a limit open. Of a run that passed another limit, or contradicts a promise, that is the
-/// answer.
+/// Refuses an ending that leaves a limit open. If the run exceeds another limit or contradicts a promise, that ending
+/// stands instead.
 ///
 /// # Errors
-/// `why` is there, and nothing is exceeded.
+/// Returns an error if `why` is given and nothing is exceeded.
 #[cfg(feature = "findings")]
 pub(crate) fn open_limit(exit: Exit, why: Option<String>) -> anyhow::Result<Exit> {
     match (exit, why) {

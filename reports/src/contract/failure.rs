@@ -1,12 +1,12 @@
-//! Errors as a person sees them.
+//! Errors as they are shown to people.
 
 use super::{Exit, note};
 use std::process::ExitCode;
 
-/// Ctrl-C or a termination signal stopped the work.
+/// The work was stopped by Ctrl-C or a termination signal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interrupted {
-    /// What to add to the same command to go on (`the same --out`), if it can go on.
+    /// What to add to the same command to resume (`the same --out`), if it can be resumed.
     pub resume: Option<String>,
 }
 
@@ -24,7 +24,8 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// The chain of an error on one line, outermost context first: `--sigma: noise multiplier must lie in (0, inf), got 0`.
+/// Formats the chain of an error on one line, outermost context first:
+/// `--sigma: noise multiplier must lie in (0, inf), got 0`.
 ///
 /// A cause that the line already quotes is not repeated.
 ///
@@ -55,7 +56,7 @@ pub fn describe(error: &anyhow::Error) -> String {
     line
 }
 
-/// Writes `error: …` to stderr and gives the exit code: 130 for an [`Interrupted`] anywhere in the chain, else 2.
+/// Writes `error: …` to stderr and returns the exit code: 130 for an [`Interrupted`] anywhere in the chain, else 2.
 #[must_use]
 pub fn fail(error: &anyhow::Error) -> ExitCode {
     let interrupted = error.chain().find_map(|c| c.downcast_ref::<Interrupted>());

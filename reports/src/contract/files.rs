@@ -1,25 +1,25 @@
-//! Files that are whole or absent, readable by their owner only, with errors that name them.
+//! Files that are whole or absent and readable by their owner only, with errors that name them.
 
 use anyhow::{Context, Result};
 use reticent_disk::WholeFile;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Longest text that is read whole, in bytes: 1 GiB.
+/// The longest text that is read into memory, in bytes: 1 GiB.
 const LONGEST_TEXT: u64 = 1 << 30;
 
-/// Reads a file or pipe of text, 1 GiB at most: what never ends is an error too.
+/// Reads a file or pipe of text of at most 1 GiB, so that an endless pipe is an error too.
 ///
 /// # Errors
-/// What cannot be read, is longer, or is no text in UTF-8.
+/// Returns an error if the file can't be read, is longer, or is not UTF-8.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     reticent_disk::read_text(path, LONGEST_TEXT)
 }
 
-/// The same of a regular file alone: nothing is read of what is none.
+/// Like [`read_text`], but only for regular files: nothing is read from any other kind.
 ///
 /// # Errors
-/// As [`read_text`]; a folder, a pipe, a device.
+/// Returns an error as [`read_text`] does, and for a folder, a pipe or a device.
 #[cfg(feature = "findings")]
 pub fn read_regular_text(path: &Path) -> std::io::Result<String> {
     reticent_disk::read_regular_text(path, LONGEST_TEXT)
@@ -27,10 +27,10 @@ pub fn read_regular_text(path: &Path) -> std::io::Result<String> {
 
 /// A file that appears under its name only when it is finished.
 ///
-/// Until then its bytes lie in a temporary file beside it (mode 0600), which goes away when
-/// this value does: after an error, and after an interruption that ends in an error. Opening
-/// it at the start of long work finds out at once whether the place can be written.
-/// A device or a pipe (`/dev/stdout`) is written directly; there is nothing to rename.
+/// Until then its bytes lie in a temporary file beside it (mode 0600), which is removed when this value is
+/// dropped: after an error, and after an interruption that ends in an error. Opening it at the start of long
+/// work shows at once whether the path can be written. A device or a pipe (`/dev/stdout`) is written directly;
+/// there is nothing to rename.
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
@@ -44,7 +44,7 @@ enum Sink {
     Stdout,
 }
 
-/// Whether a path stands for stdin or stdout; a file of that name is `./-`.
+/// Returns whether a path stands for stdin or stdout; a file of that name is `./-`.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     path.as_os_str() == "-"
@@ -54,17 +54,18 @@ impl AtomicFile {
     /// Opens the temporary file beside `target`, which it replaces in the end.
     ///
     /// # Errors
-    /// A folder that does not exist or cannot be written, or a `target` that is a folder.
+    /// Returns an error if the folder doesn't exist or can't be written, or if `target` is a folder.
     pub fn create(target: &Path) -> Result<Self> {
         no_stream(target)?;
         Self::of(target, WholeFile::replacing(target))
     }
 
-    /// The same for a name that is free, unless `force` allows to replace a file; never through a link, and never
-    /// one of the files that are `read`.
+    /// Like [`AtomicFile::create`], but only for an unused name unless `force` allows an existing file to be
+    /// replaced. Never writes through a link or to one of the files in `read`.
     ///
     /// # Errors
-    /// A file that is there already or is read, and as [`AtomicFile::create`].
+    /// Returns an error if the file exists already or is one of those in `read`, and as [`AtomicFile::create`]
+    /// does.
     #[cfg(feature = "findings")]
     pub fn create_new(target: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
         no_stream(target)?;
@@ -80,11 +81,11 @@ impl AtomicFile {
         Self::of(target, opened)
     }
 
-    /// The same, and stdout for `-`: the command's answer then goes aside
+    /// Like [`AtomicFile::create_new`], but `-` means stdout; the command's answer then goes elsewhere
     /// ([`Output::aside_for`](crate::page::Output::aside_for)).
     ///
     /// # Errors
-    /// As [`AtomicFile::create_new`].
+    /// Returns an error as [`AtomicFile::create_new`] does.
     #[cfg(feature = "findings")]
     pub fn create_new_or_stdout(target: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
         if is_stream(target) {
@@ -106,7 +107,7 @@ impl AtomicFile {
     /// Makes the file appear under its name.
     ///
     /// # Errors
-    /// A full disk, or a folder that vanished.
+    /// Returns an error if the disk is full or the folder has vanished.
     pub fn finish(self) -> Result<()> {
         let Self { target, sink } = self;
         match sink {
@@ -118,7 +119,7 @@ impl AtomicFile {
     }
 }
 
-/// A reader that stops early is no error.
+/// Treats a reader that closed the pipe early as success.
 #[cfg(feature = "findings")]
 fn unless_closed<T>(done: std::io::Result<T>, otherwise: T) -> std::io::Result<T> {
     match done {
@@ -147,16 +148,16 @@ impl Write for AtomicFile {
 /// Writes a whole file at once, mode 0600: complete under its name, or not at all.
 ///
 /// # Errors
-/// As [`AtomicFile::create`] and [`AtomicFile::finish`].
+/// Returns an error as [`AtomicFile::create`] and [`AtomicFile::finish`] do.
 pub fn write_file(target: &Path, bytes: &[u8]) -> Result<()> {
     no_stream(target)?;
     reticent_disk::write_whole(target, bytes).with_context(|| unwritten(target))
 }
 
-/// Refuses stdout, for what is written as a whole file.
+/// Refuses stdout for output that is written as a whole file.
 ///
 /// # Errors
-/// `-`.
+/// Returns an error if `target` is `-`.
 pub fn no_stream(target: &Path) -> Result<()> {
     anyhow::ensure!(
         !is_stream(target),

@@ -4,10 +4,10 @@ use anyhow::{Context, Result};
 use reticent_disk::WholeFolder;
 use std::path::{Path, PathBuf};
 
-/// An output folder that appears under its name only when everything in it is there.
+/// An output folder that appears under its name only when it is complete.
 ///
-/// It is built in a temporary sibling (mode 0700) and renamed at the end; dropped before
-/// that, it leaves nothing.
+/// The folder is built in a temporary sibling (mode 0700) and renamed at the end; if dropped before
+/// that, it leaves nothing behind.
 #[derive(Debug)]
 pub struct OutputFolder {
     target: PathBuf,
@@ -15,27 +15,28 @@ pub struct OutputFolder {
 }
 
 impl OutputFolder {
-    /// Opens the temporary sibling, so that an unwritable place is found before the work is done.
+    /// Opens the temporary sibling, so that an unwritable path is found before the work is done.
     ///
     /// # Errors
-    /// A `target` that exists and is not an empty folder, or a parent that does not exist or
-    /// cannot be written.
+    /// Returns an error if `target` exists and is not an empty folder, or if its parent doesn't
+    /// exist or can't be written.
     pub fn create(target: &Path) -> Result<Self> {
         Ok(Self {
             target: target.to_path_buf(),
             folder: WholeFolder::create(target).with_context(|| unmade(target))?,
         })
     }
-    /// Whether a folder could be created there: [`OutputFolder::create`], taken back at once.
+    /// Checks whether a folder could be created at `target`: calls [`OutputFolder::create`] and
+    /// drops the result.
     ///
     /// For writers that make their folder themselves, after long work.
     ///
     /// # Errors
-    /// As [`OutputFolder::create`].
+    /// Returns an error as [`OutputFolder::create`] does.
     pub fn probe(target: &Path) -> Result<()> {
         Self::create(target).map(drop)
     }
-    /// The temporary folder, for writers that want a folder of their own.
+    /// Returns the temporary folder, for writers that need a path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -43,7 +44,7 @@ impl OutputFolder {
     /// Writes one file into the folder, mode 0600.
     ///
     /// # Errors
-    /// A full disk, mostly.
+    /// Returns an error if the file can't be written, for instance because the disk is full.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = || format!("cannot write {}", self.target.join(name).display());
         self.folder.write(name, bytes).with_context(path)
@@ -51,7 +52,8 @@ impl OutputFolder {
     /// Makes the folder appear under its name.
     ///
     /// # Errors
-    /// When something took the name in the meantime; the work is then removed.
+    /// Returns an error if the name was taken in the meantime; the temporary folder is then
+    /// removed.
     pub fn finish(self) -> Result<PathBuf> {
         let Self { target, folder } = self;
         folder.finish().with_context(|| unmade(&target))

@@ -1,4 +1,4 @@
-//! Ctrl-C: a flag that long work polls.
+//! Ctrl-C handling: a flag that long work polls.
 
 use super::{Exit, Interrupted, note};
 use anyhow::{Context, Result};
@@ -8,22 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A safe point that takes longer to come is not waited for.
+/// How long to wait for a safe point.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// Whether Ctrl-C (or a termination signal) has come.
+/// A flag that is set by Ctrl-C or a termination signal.
 ///
-/// The first one asks: long work polls [`Interrupt::check`] at its safe points, and ends
-/// with [`Interrupted`], so that temporary files are dropped. Where none comes within a second and a half, the
-/// command ends there, as it would by a kill, but without its temporary files. A second one ends at once.
+/// The first signal is a request: long work polls [`Interrupt::check`] at its safe points and ends with
+/// [`Interrupted`], so that temporary files are dropped. If no safe point comes within a second and a half,
+/// the command exits as if killed, but without its temporary files. A second signal ends it at once.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Starts listening; once in a process.
+    /// Starts listening; may be called once in a process.
     ///
     /// # Errors
-    /// When a handler is installed already, or the system refuses.
+    /// Returns an error if a handler is installed already or the system refuses.
     pub fn listen() -> Result<Self> {
         let interrupt = Self::default();
         let flag = Arc::clone(&interrupt.0);
@@ -34,7 +34,7 @@ impl Interrupt {
             note("stopping at the next safe point (again to stop at once)");
             std::thread::spawn(|| {
                 std::thread::sleep(PATIENCE);
-                // What was finished stays; a kill at any point leaves no half file under a name of ours.
+                // Finished files stay; a kill at any point leaves no incomplete file under its final name.
                 drop_unfinished();
                 note("interrupted before a safe point came; what was not saved is lost");
                 std::process::exit(Exit::INTERRUPTED.into());
@@ -43,12 +43,12 @@ impl Interrupt {
         .context("cannot listen for Ctrl-C")?;
         Ok(interrupt)
     }
-    /// Whether to stop.
+    /// Returns whether to stop.
     #[must_use]
     pub fn raised(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
-    /// Goes on, or breaks off: what the progress callbacks of the other crates answer.
+    /// Returns `Break` after a signal, as the progress callbacks of the other crates expect.
     pub fn flow(&self) -> ControlFlow<()> {
         if self.raised() {
             ControlFlow::Break(())
@@ -56,15 +56,15 @@ impl Interrupt {
             ControlFlow::Continue(())
         }
     }
-    /// The flag itself, for work in crates that know nothing of commands.
+    /// Returns the flag itself, for work in crates that don't know about commands.
     #[must_use]
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
-    /// Goes on, or ends with [`Interrupted`].
+    /// Returns [`Interrupted`] after a signal.
     ///
     /// # Errors
-    /// After a signal.
+    /// Returns an error after a signal.
     pub fn check(&self) -> Result<(), Interrupted> {
         if self.raised() {
             Err(Interrupted::default())

@@ -1,13 +1,14 @@
-//! What is wrong with a JSON text, without any of the text: it may be private.
+//! Messages about wrong JSON that quote nothing of the text, which may be private.
 
 use reticent_accounting::{Steps, whole_number};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Reads the text of a file, with counts as people write them: `1e2` is 100, as in TOML.
+/// Reads the text of a file. Counts may be written as people write them: `1e2` is 100, as in TOML.
 ///
 /// # Errors
-/// What is no JSON or not of the type, without any of the text but a number that is no count.
+/// Returns an error if the text is not JSON or not of the type. The message quotes nothing of the
+/// text except a number that is not a count.
 pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let error = match serde_json::from_str::<T>(text) {
         Ok(read) => return Ok(read),
@@ -20,10 +21,11 @@ pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     }
 }
 
-/// A value as its type reads it, with decimals that are counts.
+/// Deserialises a value whose counts may be written as decimals.
 ///
 /// # Errors
-/// Why, with its key and range, where a number that is no count is what is wrong.
+/// Returns the reason, with key and range, if a number that is not a count is the cause; otherwise
+/// `None`.
 pub(crate) fn counted<T: DeserializeOwned>(mut value: Value) -> Result<T, Option<String>> {
     let mut places = Vec::new();
     decimals(&mut value, "", &mut places);
@@ -32,7 +34,7 @@ pub(crate) fn counted<T: DeserializeOwned>(mut value: Value) -> Result<T, Option
         Err(refused) => refused.to_string(),
     };
     let why = whole_number(&refused).ok_or(None)?;
-    // The one without which nothing is wrong, or something else.
+    // The number without which the value is accepted or fails for another reason.
     let culprit = places.into_iter().find(|place| {
         let mut other = value.clone();
         if let Some(number) = other.pointer_mut(place) {
@@ -47,7 +49,8 @@ pub(crate) fn counted<T: DeserializeOwned>(mut value: Value) -> Result<T, Option
     Err(Some(key + &why))
 }
 
-/// Decimals that are counts become whole numbers; where the other numbers lie that are none.
+/// Turns decimals that are counts into whole numbers, and collects the positions of the other
+/// decimals in `others`.
 fn decimals(value: &mut Value, place: &str, others: &mut Vec<String>) {
     match value {
         Value::Number(number) if !number.is_u64() => {
@@ -71,7 +74,8 @@ fn decimals(value: &mut Value, place: &str, others: &mut Vec<String>) {
     }
 }
 
-/// The parser's message without values and keys of the text: the place, and what was expected.
+/// Returns the parser's message without values and keys of the text: the position, and what was
+/// expected.
 #[must_use]
 pub fn json_problem(error: &serde_json::Error) -> String {
     let said = error.to_string();
@@ -88,13 +92,14 @@ pub fn json_problem(error: &serde_json::Error) -> String {
     })
 }
 
-/// What a parser expected, which is ours, without what it found.
+/// Returns what a parser expected, which is our own wording, without what it found.
 fn expected(said: &str) -> Option<String> {
     let (_, expected) = said.rsplit_once(", expected ")?;
     Some(format!("expected {expected}"))
 }
 
-/// The same of another parser's message: what its file holds is left out, what was expected stays.
+/// Like `json_problem`, for the message of another parser: the contents of its file are left out,
+/// what was expected stays.
 #[cfg(feature = "findings")]
 pub(crate) fn without_content(said: &str) -> String {
     let quoting = [

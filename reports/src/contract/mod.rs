@@ -1,4 +1,4 @@
-//! The contract of the two commands, in one place.
+//! The contract that both commands keep.
 //!
 //! Data goes to stdout, everything else to stderr. A command ends with [`Exit`] (0 or 1) or
 //! with an error (2, or 130 after an interruption). A file it writes is whole or absent.
@@ -25,7 +25,7 @@ mod table;
 mod toml_place;
 mod values;
 
-/// What `--version` says after the command's name: other programs are called `audit`, too.
+/// What `--version` prints after the command's name, since other programs are called `audit` too.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (Reticent)");
 
 pub use csv::Csv;

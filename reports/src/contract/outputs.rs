@@ -1,11 +1,12 @@
-//! Files that an answer is written to are none that the command reads, and not each other; a folder is no stream.
+//! Checks that the files an answer is written to are not read by the command and are distinct, and that a folder
+//! is not a stream.
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, Command, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The arguments that name a file beside the answer.
+/// The arguments that name a file written beside the answer.
 const WRITTEN: [&str; 6] = [
     "html",
     "markdown",
@@ -15,10 +16,10 @@ const WRITTEN: [&str; 6] = [
     "scores_out",
 ];
 
-/// What stdin is, where it is a file.
+/// The path of stdin, for when stdin is a file.
 const STDIN: &str = "/dev/stdin";
 
-/// Whether an argument names a file that is written; a folder that is written replaces nothing.
+/// Returns whether an argument names a file that is written; a folder that is written replaces nothing.
 fn is_written(argument: &Arg) -> bool {
     let names = argument.get_value_names().unwrap_or_default();
     let id = argument.get_id().as_str();
@@ -28,10 +29,11 @@ fn is_written(argument: &Arg) -> bool {
 /// Compares the files that a command line names.
 ///
 /// # Errors
-/// An output that is an input as well, or another output; `-` where a folder is written.
+/// Returns an error if an output is also an input or another output, or if `-` is given for a folder that is
+/// written.
 pub(super) fn check<A: Parser>(line: Vec<OsString>) -> Result<()> {
     let mut command = A::command();
-    // It was parsed before.
+    // The line was parsed successfully before.
     let Ok(matches) = command.try_get_matches_from_mut(line) else {
         return Ok(());
     };
@@ -108,7 +110,7 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// As the user knows it.
+/// Returns the name of an argument as the user knows it.
 fn name(argument: &Arg) -> String {
     match argument.get_long() {
         Some(long) => format!("--{long}"),
@@ -116,7 +118,7 @@ fn name(argument: &Arg) -> String {
     }
 }
 
-/// Where a regular file is, or would be; nothing of folders, devices and values that are no place.
+/// Returns where a regular file is or would be; `None` for folders, devices and values that are not paths.
 fn file(path: &Path) -> Option<PathBuf> {
     match path.canonicalize() {
         Ok(whole) => whole.is_file().then_some(whole),
@@ -127,7 +129,8 @@ fn file(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// A folder that is named, its owner's folder, and the base that an adapter in it names.
+/// Returns what is read along with a named folder: the folder itself, its owner's folder, and the base that an
+/// adapter in it names.
 fn read_with(path: &Path) -> impl Iterator<Item = PathBuf> {
     let folder = path.canonicalize().ok().filter(|path| path.is_dir());
     let base = folder.as_ref().and_then(|folder| {
@@ -145,7 +148,7 @@ fn read_with(path: &Path) -> impl Iterator<Item = PathBuf> {
     folder.into_iter().chain(owner).chain(base)
 }
 
-/// Where the owner's folder of a folder lies, in the build that reads such folders.
+/// Returns the owner's folder of a folder, in the build that reads such folders.
 #[cfg(feature = "audit")]
 fn owner_of(folder: &Path) -> Option<PathBuf> {
     Some(reticent_backends::checkpoint::owner_folder(folder))
@@ -156,7 +159,7 @@ const fn owner_of(_: &Path) -> Option<PathBuf> {
     None
 }
 
-/// What an earlier answer may have left in a folder, and no command reads.
+/// Returns whether a file in a folder may be a page of an earlier answer, which no command reads.
 fn is_page(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| ["html", "md", "sarif", "svg"].contains(&ending))

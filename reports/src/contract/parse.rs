@@ -1,4 +1,4 @@
-//! The command line: clap's definition in, one exit code out.
+//! The command line: takes clap's definition and returns an exit code.
 
 use super::{Exit, describe, fail, note};
 use crate::defaults::{Configured, TakesDefaults, with_defaults};
@@ -7,11 +7,11 @@ use std::error::Error as _;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// The whole life of a command: parses the process arguments with the project's defaults, runs, reports, and gives
-/// the exit code.
+/// Runs a command from start to end: parses the process arguments with the project's defaults, runs the command,
+/// reports errors, and returns the exit code.
 ///
-/// Help and version are data (stdout, 0); a usage error is told on stderr (2), and without arguments
-/// the greeting is, which says what to do next.
+/// Help and version are data (stdout, 0). A usage error is printed to stderr (2); without arguments the greeting,
+/// which says what to do next, is printed instead.
 pub fn main<A: TakesDefaults>(
     greeting: &str,
     run: impl FnOnce(A) -> anyhow::Result<Exit>,
@@ -39,7 +39,7 @@ pub fn main<A: TakesDefaults>(
     }
 }
 
-/// An error about a flag that nobody gave names the file that the value came from.
+/// Adds to an error about a flag that nobody gave the file that the value came from.
 fn blamed(error: anyhow::Error, configured: &Configured) -> anyhow::Error {
     let said = describe(&error);
     let named = |key: &&String| said.contains(&format!("--{}", key.replace('_', "-")));
@@ -49,10 +49,10 @@ fn blamed(error: anyhow::Error, configured: &Configured) -> anyhow::Error {
     }
 }
 
-/// Parses arguments without any side effect but the message of a usage error.
+/// Parses arguments. The only side effect is the message of a usage error.
 ///
 /// # Errors
-/// The exit code to end with: 0 after help or version, 2 after a usage error.
+/// Returns the exit code to end with: 0 after help or version, 2 after a usage error.
 pub fn parse_from<A: clap::Parser>(
     arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<A, ExitCode> {
@@ -64,14 +64,14 @@ pub fn parse_from<A: clap::Parser>(
         }
         match refused_value(&error) {
             Some(line) => note(&format!("error: {line}")),
-            // What was given may be a file's name.
+            // The value given may be a file's name.
             None => note(error.to_string().trim_end()),
         }
         ExitCode::from(Exit::NOT_FINISHED)
     })
 }
 
-/// A usage error in one line.
+/// Formats a usage error on one line.
 #[cfg(feature = "findings")]
 pub(crate) fn usage_error(error: &clap::Error) -> String {
     refused_value(error).unwrap_or_else(|| {
@@ -81,7 +81,7 @@ pub(crate) fn usage_error(error: &clap::Error) -> String {
     })
 }
 
-/// A value our own types refused, in our own words: argument, value and allowed range.
+/// Formats the refusal of a value by our own types in our own words: argument, value and allowed range.
 fn refused_value(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::ValueValidation {
         return None;

@@ -1,4 +1,4 @@
-//! Progress on stderr, for a person watching a terminal and for nobody else.
+//! Progress on stderr, shown only on a terminal.
 
 use super::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -8,12 +8,13 @@ use std::time::Duration;
 const BYTES: &str =
     "{msg}  [{bar:30}] {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
 
-/// A progress line with the time left; silent when stderr is no terminal. It leaves with its value.
+/// A progress line with the time left; silent if stderr is not a terminal. The line is removed when
+/// the value is dropped.
 #[derive(Debug)]
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Work of known length: `training CRT  [=====>   ] 120/400 steps, 34s left`.
+    /// Shows work of known length: `training CRT  [=====>   ] 120/400 steps, 34s left`.
     #[must_use]
     pub fn of(length: u64, what: &str, unit: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(length), target());
@@ -22,7 +23,7 @@ impl Progress {
         bar.set_message(printable(what));
         Self(bar)
     }
-    /// Bytes read: `redacting  [=====>   ] 1.2 GiB/4 GiB, 105 MiB/s, 27s left`.
+    /// Shows bytes read: `redacting  [=====>   ] 1.2 GiB/4 GiB, 105 MiB/s, 27s left`.
     #[must_use]
     pub fn bytes(length: u64, what: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(length), target());
@@ -30,12 +31,13 @@ impl Progress {
         bar.set_message(printable(what));
         Self(bar)
     }
-    /// What lies before this was done earlier: the rate is that of the rest.
+    /// Sets the position at which this run starts: the work before it was done earlier and doesn't
+    /// count for the rate.
     pub fn begins_at(&self, position: u64) {
         self.0.set_position(position);
         self.0.reset_eta();
     }
-    /// Work of unknown length.
+    /// Shows work of unknown length.
     #[must_use]
     pub fn spinner(what: &str) -> Self {
         let bar = ProgressBar::with_draw_target(None, target());
@@ -44,19 +46,19 @@ impl Progress {
         bar.enable_steady_tick(Duration::from_millis(200));
         Self(bar)
     }
-    /// There is so much to do in all.
+    /// Sets the total amount of work.
     pub fn length(&self, length: u64) {
         self.0.set_length(length);
     }
-    /// So much is done in total.
+    /// Sets the amount of work done in total.
     pub fn at(&self, position: u64) {
         self.0.set_position(position);
     }
-    /// So much more is done.
+    /// Adds to the amount of work done.
     pub fn advance(&self, by: u64) {
         self.0.inc(by);
     }
-    /// Says something else in the same line.
+    /// Replaces the message on the line.
     pub fn say(&self, what: &str) {
         self.0.set_message(printable(what));
     }
@@ -76,7 +78,7 @@ fn target() -> ProgressDrawTarget {
     }
 }
 
-// The lines carry no colour, so NO_COLOR has nothing to take away.
+// The lines carry no colour, so NO_COLOR has no effect.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -1,8 +1,7 @@
-//! Infinity spelled `"inf"`, anywhere inside any value.
+//! A serializer that spells infinity `"inf"`, anywhere inside any value.
 //!
-//! JSON has no infinity, and the JSON library writes `null` in its place: a promise that is
-//! empty would read as one that is missing. [`Spelled`] wraps a serializer and every value
-//! below it; a number that is not a number is an error.
+//! JSON has no infinity, and the JSON library writes `null` in its place: an empty promise would
+//! read as a missing one. [`Spelled`] wraps a serializer and every value below it; NaN is an error.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{
@@ -11,10 +10,10 @@ use serde::ser::{
 };
 use serde::{Deserialize, Deserializer};
 
-/// A value as JSON, infinity spelled.
+/// Converts a value to JSON, with infinity spelled.
 ///
 /// # Errors
-/// A number that is not a number, or a type JSON cannot hold.
+/// Returns an error if a number is NaN or JSON can't represent a type.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<serde_json::Value> {
     value.serialize(Spelled(serde_json::value::Serializer))
 }
@@ -219,7 +218,7 @@ impl JsonSchema for Number {
         "Number".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        // Every bare number of our documents may be infinite.
+        // Any number without a wrapper in our documents may be infinite.
         f64::json_schema(generator)
     }
 }

@@ -1,29 +1,29 @@
-//! Text on its way to a terminal: data on stdout, everything else on stderr, and one sanitiser before both. A reader
-//! that stops early is no error.
+//! Output to a terminal: data on stdout, everything else on stderr, both through one sanitiser. A reader that stops
+//! early is not an error.
 
 use std::io::{ErrorKind, Write};
 
-/// Writes a text to stdout, as a terminal may see it ([`printable`]), ending it with a newline if it has none.
+/// Writes a text to stdout, sanitised for a terminal ([`printable`]), and ends it with a newline if it has none.
 ///
 /// A broken pipe (`account … | head -1`) counts as success: the reader has what it wanted.
 ///
 /// # Errors
-/// Any other trouble of the stream, a full disk for instance.
+/// Returns any other error of the stream, for instance of a full disk.
 pub fn print(text: &str) -> std::io::Result<()> {
     let shown = without_commands(&printable(text));
     write_to(&mut std::io::stdout().lock(), &shown)
 }
 
-/// The same with a JSON document, which stays one ([`printable_json`]).
+/// Like [`print`], for a JSON document, which stays valid JSON ([`printable_json`]).
 ///
 /// # Errors
-/// As [`print`].
+/// Returns an error as [`print`] does.
 pub fn print_json(text: &str) -> std::io::Result<()> {
     write_to(&mut std::io::stdout().lock(), &printable_json(text))
 }
 
-/// A text as a terminal may see it: control characters but line breaks and tabs, and marks that turn the
-/// direction of writing, stand as escapes. File names and what files hold may have any.
+/// Sanitises a text for a terminal: escapes control characters except line breaks and tabs, and characters that
+/// change the direction of writing. File names and file contents may hold any of them.
 ///
 /// ```
 /// use reticent_reports::contract::printable;
@@ -73,7 +73,7 @@ pub fn printable_json(text: &str) -> String {
     shown
 }
 
-/// The same on one line of at most so many characters.
+/// Like [`printable`], on one line of at most `most` characters.
 #[must_use]
 pub(crate) fn in_one_line(text: &str, most: usize) -> String {
     let mut line = printable(text).replace(['\n', '\t'], " ");
@@ -84,8 +84,8 @@ pub(crate) fn in_one_line(text: &str, most: usize) -> String {
     line
 }
 
-/// Whether a character moves the cursor, turns the direction of writing, breaks lines of its own accord, or stands
-/// in no XML document.
+/// Returns whether a character moves the cursor, changes the direction of writing, breaks the line, or is not allowed
+/// in XML.
 fn is_hidden(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let breaks = matches!(c, '\u{2028}' | '\u{2029}');
@@ -93,20 +93,20 @@ fn is_hidden(c: char) -> bool {
     turns || breaks || absent || c.is_control() && c != '\n' && c != '\t'
 }
 
-/// Says a line on stderr, as a terminal may see it; a closed stderr leaves nobody to tell.
+/// Writes a line to stderr, sanitised for a terminal. Errors are ignored: nobody reads a closed stderr.
 pub fn note(line: &str) {
     let shown = without_commands(&printable(&indented(line)));
     let _ = writeln!(std::io::stderr(), "{shown}");
 }
 
-/// The lines behind the first one farther in, so that a line break in a file's name begins no line that looks like one of
+/// Indents all lines after the first, so that a line break in a file's name can't begin a line that looks like one of
 /// ours.
 fn indented(text: &str) -> String {
     text.replace('\n', "\n    ")
 }
 
-/// Whether stdout was open when the process began. What is closed then is opened as nothing by the standard
-/// library before any code of ours runs, and would swallow the answer.
+/// Returns whether stdout was open when the process began. The standard library opens a closed stdout as /dev/null
+/// before any of our code runs, and the answer would be lost.
 pub(super) fn is_open() -> bool {
     !closed::AT_START.load(std::sync::atomic::Ordering::Relaxed)
 }
@@ -127,7 +127,7 @@ mod closed {
         use super::{AT_START, Ordering};
 
         extern "C" fn look() {
-            // SAFETY: asks for the flags of a number, open or not, and touches nothing else.
+            // SAFETY: reads the flags of a descriptor, open or not, and touches nothing else.
             let flags = unsafe { libc::fcntl(1, libc::F_GETFD) };
             AT_START.store(flags == -1, Ordering::Relaxed);
         }

@@ -2,16 +2,16 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle, presets};
 
-/// Where the text of a column stands.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// For words.
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
-/// A table: named columns, rows of text.
+/// A table with named columns and rows of text.
 ///
 /// ```
 /// use reticent_reports::contract::{Align, Table};
@@ -26,13 +26,13 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// What stands in a cell without a value.
+/// Returns the content of a cell without a value.
 pub(crate) fn dash() -> String {
     "-".to_owned()
 }
 
 impl Table {
-    /// An empty table with these columns.
+    /// Creates an empty table with these columns.
     pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = (S, Align)>) -> Self {
         Self {
             columns: columns.into_iter().map(|(s, a)| (s.into(), a)).collect(),
@@ -56,7 +56,8 @@ impl Table {
     pub fn rows(&self) -> &[Vec<String>] {
         &self.rows
     }
-    /// The same with at most so many rows, the first and the last among them, at even distances.
+    /// Returns the table with at most `most` rows at even distances, including the first and the
+    /// last.
     #[must_use]
     pub fn thinned(&self, most: usize) -> Self {
         let (rows, last) = (self.rows.len(), most.max(2) - 1);
@@ -69,12 +70,13 @@ impl Table {
             },
         }
     }
-    /// The table as lines of text, two spaces between columns, no space at the ends.
+    /// Formats the table as lines of text, with two spaces between columns and none at the ends.
     #[must_use]
     pub fn to_text(&self) -> String {
         self.laid_out(None)
     }
-    /// The same within so many columns, long cells broken between words.
+    /// Like `Table::to_text`, but at most `width` characters wide, with long cells broken between
+    /// words.
     #[must_use]
     pub fn to_text_within(&self, width: usize) -> String {
         self.laid_out(u16::try_from(width).ok())
@@ -106,7 +108,7 @@ impl Table {
     }
 }
 
-/// No lines but one under the header.
+/// Returns a style without lines except one under the header.
 fn plain_style() -> TableStyle {
     presets::NOTHING.header_separator(LineStyle::none().fill('-'))
 }

@@ -1,4 +1,4 @@
-//! A TOML text as its type reads it, and where it is wrong, without any of its texts.
+//! Reads TOML into a type, with errors that give the position but quote nothing of the text.
 
 use anyhow::{Result, anyhow};
 use reticent_accounting::{Steps, number, whole_number};
@@ -7,10 +7,11 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Reads the text of a file, with counts as people write them: `1e2` is 100.
+/// Reads the text of a file. Counts may be written as people write them: `1e2` is 100.
 ///
 /// # Errors
-/// What is no TOML or not of the type, and decimals that would be read as other numbers: the file's name, line and key.
+/// Returns an error, with the file's name, the line and the key, if the text is not TOML, is not of the type, or holds
+/// a decimal that would be read as another number.
 pub fn read_toml<T: DeserializeOwned>(text: &str, name: &str) -> Result<T> {
     let at = |text: &str, span: Option<Range<usize>>, why: &str| {
         anyhow!("{name}, {}: {why}", place(text, span))
@@ -27,14 +28,14 @@ pub fn read_toml<T: DeserializeOwned>(text: &str, name: &str) -> Result<T> {
     })
 }
 
-/// The text of a policy with counts as [`read_toml`] takes them; what is no TOML as it is.
+/// Returns the text of a policy with counts as [`read_toml`] takes them; text that is not TOML is unchanged.
 #[cfg(feature = "findings")]
 #[must_use]
 pub fn toml_with_counts(text: &str) -> String {
     DeTable::parse(text).map_or_else(|_| text.to_owned(), |table| with_counts(text, &table))
 }
 
-/// The text with its decimals that are counts as whole numbers, each on its line.
+/// Returns the text with decimals that are counts written as whole numbers, each on its original line.
 fn with_counts(text: &str, table: &Spanned<DeTable<'_>>) -> String {
     let mut found = Vec::new();
     for value in table.get_ref().values() {
@@ -51,7 +52,7 @@ fn with_counts(text: &str, table: &Spanned<DeTable<'_>>) -> String {
     out
 }
 
-/// Where decimals stand that are counts, and which.
+/// Collects the positions and values of decimals that are counts.
 fn counts(value: &Spanned<DeValue<'_>>, found: &mut Vec<(Range<usize>, u64)>) {
     match value.get_ref() {
         DeValue::Float(decimal) => {
@@ -64,7 +65,7 @@ fn counts(value: &Spanned<DeValue<'_>>, found: &mut Vec<(Range<usize>, u64)>) {
     }
 }
 
-/// Where a decimal stands that would be read as another number, and why.
+/// Returns the position of a decimal that would be read as another number, and the reason.
 fn misread(value: &Spanned<DeValue<'_>>) -> Option<(Range<usize>, String)> {
     match value.get_ref() {
         DeValue::Float(decimal) => {
@@ -77,7 +78,7 @@ fn misread(value: &Spanned<DeValue<'_>>) -> Option<(Range<usize>, String)> {
     }
 }
 
-/// The line of an error, and the key on it: `line 2, recipe`.
+/// Returns the line of an error and the key on it: `line 2, recipe`.
 fn place(text: &str, span: Option<Range<usize>>) -> String {
     let line = line(text, span);
     let key = text
@@ -94,7 +95,7 @@ fn place(text: &str, span: Option<Range<usize>>) -> String {
     }
 }
 
-/// The line of an error, counted from 1.
+/// Returns the line of an error, counted from 1.
 #[cfg(feature = "findings")]
 #[must_use]
 pub fn toml_line(text: &str, error: &toml::de::Error) -> usize {

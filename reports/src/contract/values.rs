@@ -1,8 +1,8 @@
-//! Parsers of argument values: our own types, refused in our own words.
+//! Parsers of argument values that return our own types and error messages.
 
 use reticent_accounting::{Epsilon, Steps, number};
 
-/// A named number of the accounting crate: `value_parser = quantity::<NoiseMultiplier>`.
+/// Parses a quantity of the accounting crate: `value_parser = quantity::<NoiseMultiplier>`.
 ///
 /// ```
 /// use reticent_accounting::NoiseMultiplier;
@@ -15,23 +15,24 @@ use reticent_accounting::{Epsilon, Steps, number};
 /// ```
 ///
 /// # Errors
-/// What is not a number, and what the type refuses.
+/// Returns an error if the text is not a number or the type refuses it.
 pub fn quantity<T: TryFrom<f64, Error: std::fmt::Display>>(text: &str) -> Result<T, String> {
     T::try_from(number(text)?).map_err(|error| error.to_string())
 }
 
-/// An epsilon above which the exit code is 1: finite, since what promises nothing is not above infinity.
+/// Parses an epsilon above which the exit code is 1. It must be finite: an infinite epsilon does not
+/// exceed an infinite limit.
 ///
 /// # Errors
-/// Anything else.
+/// Returns an error for any other text.
 pub fn limit(text: &str) -> Result<Epsilon, String> {
     finite(quantity(text)?)
 }
 
-/// A limit that was read already, as [`limit`] takes it.
+/// Checks a parsed limit as [`limit`] does.
 ///
 /// # Errors
-/// Infinity.
+/// Returns an error if the limit is infinite.
 pub(crate) fn finite(limit: Epsilon) -> Result<Epsilon, String> {
     match limit.get().is_finite() {
         true => Ok(limit),
@@ -39,10 +40,10 @@ pub(crate) fn finite(limit: Epsilon) -> Result<Epsilon, String> {
     }
 }
 
-/// A whole number from 1 on.
+/// Parses a whole number of at least 1.
 ///
 /// # Errors
-/// Anything else.
+/// Returns an error for any other text.
 pub fn positive(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(value) if value > 0 => Ok(value),
@@ -50,13 +51,13 @@ pub fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A number of steps: a whole number from 1 to 2^53, in digits or as `1e6`.
+/// Parses a number of steps: a whole number from 1 to 2^53, in digits or as `1e6`.
 ///
 /// # Errors
-/// Anything else.
+/// Returns an error for any other text.
 pub fn step_count(text: &str) -> Result<u64, String> {
     let digits = text.parse::<u64>().ok();
-    // A power of ten is exact where it is a whole number of this size.
+    // A power of ten that is a whole number of this size is exact.
     let power = || Steps::of_number(number(text).ok()?).map(Steps::get);
     let most = Steps::MOST.get();
     let whole = digits.or_else(power);
@@ -65,20 +66,20 @@ pub fn step_count(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("must be a whole number in [1, {most}], got {text:?}"))
 }
 
-/// A finite number above zero.
+/// Parses a finite number above zero.
 ///
 /// # Errors
-/// Anything else.
+/// Returns an error for any other text.
 pub fn positive_number(text: &str) -> Result<f64, String> {
     number_within(text, "a number in (0, inf)", |value| {
         value > 0.0 && value.is_finite()
     })
 }
 
-/// A number for which `fits` holds, which `what` says.
+/// Parses a number for which `fits` holds; `what` describes the condition.
 ///
 /// # Errors
-/// Anything else.
+/// Returns an error for any other text.
 pub fn number_within(text: &str, what: &str, fits: impl Fn(f64) -> bool) -> Result<f64, String> {
     let refused = || format!("must be {what}, got {text:?}");
     let text = text.trim();

@@ -1,4 +1,4 @@
-//! Defaults as the flags that they stand in for.
+//! Passes a project's defaults to a command as the flags they stand for.
 
 use super::file::{Configured, Wanted};
 use clap::Parser;
@@ -7,27 +7,29 @@ use serde_json::Value;
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 
-/// A command that is told what it took from a project's defaults.
+/// A command that records which values it took from a project's defaults.
 pub trait TakesDefaults: Parser {
-    /// Takes note of it.
+    /// Records the values taken.
     fn take(&mut self, configured: Configured);
-    /// What it took.
+    /// Returns the recorded values.
     fn configured(&self) -> &Configured;
-    /// The keys that its other flags exclude, beyond what its definition says.
+    /// Returns the keys that the other flags exclude, beyond what the clap definition says.
     fn excluded(&self) -> Vec<&'static str> {
         Vec::new()
     }
 }
 
-/// The arguments with each default added as the flag of its name, where that flag could be given and was not:
-/// flags win, and a default that the command does not have, or that another flag excludes, is left out.
+/// Returns the arguments with each default added as the flag of its name, if that flag is allowed and wasn't
+/// given. Flags take precedence; a default that the command doesn't have, or that another flag excludes, is
+/// left out.
 ///
 /// # Errors
-/// A file that can't be taken, and a value that this command refuses: named with the file and the key.
+/// Returns an error if the file can't be used, or if this command refuses a value; it names the file and the
+/// key.
 pub fn with_defaults<A: TakesDefaults>(
     arguments: Vec<OsString>,
 ) -> anyhow::Result<(Vec<OsString>, Configured)> {
-    // What is no command line is told as that. Something that is missing may be a default.
+    // A wrong command line is reported as such. A missing argument may have a default.
     if let Err(error) = A::try_parse_from(&arguments)
         && error.kind() != ErrorKind::MissingRequiredArgument
     {
@@ -47,10 +49,10 @@ pub fn with_defaults<A: TakesDefaults>(
             continue;
         };
         match error.kind() {
-            // Given already, or excluded by what is given; or a flag that the command does not have.
+            // Given already, excluded by a given flag, or not a flag of this command.
             ErrorKind::ArgumentConflict | ErrorKind::UnknownArgument => {}
             ErrorKind::MissingRequiredArgument => {
-                // It brings no need of its own.
+                // The default must not require further arguments.
                 if A::try_parse_from(&whole).is_err() {
                     took.push(key.as_str());
                     whole = more;
@@ -63,7 +65,7 @@ pub fn with_defaults<A: TakesDefaults>(
             }
         }
     }
-    // Known once nothing is missing any more.
+    // Known only once no argument is missing.
     let excluded =
         A::try_parse_from(&whole).map_or_else(|_| Vec::new(), |parsed| parsed.excluded());
     took.retain(|key| !excluded.contains(key));
@@ -74,7 +76,7 @@ pub fn with_defaults<A: TakesDefaults>(
     Ok((whole, project.took(&took)?))
 }
 
-/// Where `--config` says that defaults come from.
+/// Returns where `--config` says that defaults come from.
 fn wanted(arguments: &[OsString]) -> Wanted {
     let before = arguments.iter().take_while(|word| *word != "--");
     let mut words = before.skip(1);
@@ -94,7 +96,7 @@ fn wanted(arguments: &[OsString]) -> Wanted {
     Wanted::Found
 }
 
-/// With a flag behind all others.
+/// Appends a flag after all others.
 fn inserted(arguments: &[OsString], key: &str, value: &Value) -> Vec<OsString> {
     let value = match value {
         Value::String(text) => text.clone(),
@@ -106,7 +108,7 @@ fn inserted(arguments: &[OsString], key: &str, value: &Value) -> Vec<OsString> {
     [before, &[flag.into()], behind].concat()
 }
 
-/// What is wrong with a value: in our own words, or as the words that are allowed.
+/// Returns why a value was refused: our own message, or the allowed values.
 fn refusal(error: &clap::Error) -> Option<String> {
     if let Some(why) = error.source() {
         return Some(why.to_string());

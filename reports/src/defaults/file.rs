@@ -1,4 +1,4 @@
-//! The file: where it is found, and what may stand in it.
+//! The defaults file: where it is looked for, and what it may contain.
 //!
 //! ```toml
 //! schema = 1                   # may be left out
@@ -24,10 +24,10 @@ use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The name under which it is looked for.
+/// The name of the file.
 const NAME: &str = "reticent.toml";
 
-/// The most bytes that are read.
+/// The largest size that is read, in bytes.
 const LARGEST: u64 = 1 << 16;
 
 /// What may stand in the file. The names are those of the flags that it stands in for.
@@ -95,7 +95,7 @@ fn finite<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Ep
     Ok(Some(limit))
 }
 
-/// A project's defaults, and the file that they stand in.
+/// A project's defaults and the name of their file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Project {
     name: String,
@@ -103,11 +103,11 @@ pub struct Project {
 }
 
 impl Project {
-    /// The file of a folder, or of the nearest parent that has one, up to the root of the repository
-    /// that the folder lies in (where `.git` is). Outside a repository only the folder itself is looked at.
+    /// Finds the file in a folder or in the nearest parent that has one, up to the root of the repository
+    /// that contains the folder (where `.git` is). Outside a repository, only the folder itself is searched.
     ///
     /// # Errors
-    /// A file that is there and can't be taken: as [`Project::read`].
+    /// Returns an error if a file exists but can't be used, as [`Project::read`] does.
     pub fn find(folder: &Path) -> Result<Option<Self>> {
         let here = folder
             .canonicalize()
@@ -119,7 +119,7 @@ impl Project {
             let place = parent.join(NAME);
             if let Ok(kind) = place.symlink_metadata() {
                 let name = format!("{}{NAME}", "../".repeat(up));
-                // A checkout's link may lead to what an error must not quote.
+                // A link in a checkout may point to a file that an error must not quote.
                 ensure!(!kind.is_symlink(), "{name}: must be a file, got a link");
                 return Self::named(&place, name).map(Some);
             }
@@ -127,11 +127,11 @@ impl Project {
         Ok(None)
     }
 
-    /// A file by its path.
+    /// Reads the file at a path.
     ///
     /// # Errors
-    /// A file that can't be read or is too large, is no TOML, or holds a key or a value that does not belong;
-    /// the message shows line, key, value and allowed range.
+    /// Returns an error if the file can't be read, is too large, is not TOML, or holds a key or a value that
+    /// is not allowed. The message shows line, key, value and allowed range.
     pub fn read(path: &Path) -> Result<Self> {
         Self::named(path, path.display().to_string())
     }
@@ -139,7 +139,7 @@ impl Project {
     fn named(path: &Path, name: String) -> Result<Self> {
         let unread = || format!("cannot read {name}");
         let kind = path.metadata().with_context(unread)?;
-        // A pipe would be waited for.
+        // Reading a pipe would block.
         ensure!(kind.is_file(), "{name}: must be a file");
         let mut text = String::new();
         let file = std::fs::File::open(path).with_context(unread)?;
@@ -156,22 +156,22 @@ impl Project {
         Ok(Self { name, file })
     }
 
-    /// The file's name, from the folder where it was looked for.
+    /// Returns the file's name, relative to the folder where it was looked for.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it says.
+    /// Returns the contents.
     #[must_use]
     pub const fn file(&self) -> &ProjectFile {
         &self.file
     }
 
-    /// Everything it says, by key.
+    /// Returns all values by key.
     ///
     /// # Errors
-    /// None for values that JSON can hold.
+    /// Returns no error for values that JSON can represent.
     pub fn values(&self) -> Result<Map<String, Value>> {
         let Value::Object(mut values) = to_json(&self.file)? else {
             return Ok(Map::new());
@@ -180,10 +180,10 @@ impl Project {
         Ok(values)
     }
 
-    /// What an answer took from it.
+    /// Returns the values that an answer took from the file.
     ///
     /// # Errors
-    /// As [`Project::values`].
+    /// Returns an error as [`Project::values`] does.
     pub fn took(&self, keys: &[&str]) -> Result<Configured> {
         let mut values = self.values()?;
         values.retain(|key, _| keys.contains(&key.as_str()));
@@ -205,13 +205,14 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// Whether nothing was taken.
+    /// Returns whether nothing was taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Said aloud: `from reticent.toml: delta 1e-5, neighbours replace`; nothing where nothing was taken.
+    /// Returns the line that lists the values taken, if any:
+    /// `from reticent.toml: delta 1e-5, neighbours replace`.
     #[must_use]
     pub fn line(&self) -> Option<String> {
         let said = self.values.iter().map(|(key, value)| {
@@ -229,7 +230,7 @@ impl Configured {
     }
 }
 
-/// Where defaults come from: `--config`.
+/// Where defaults come from, as given by `--config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// From the working directory or its parents.

@@ -1,17 +1,17 @@
-//! A page in the formats of other programs: Markdown, SARIF, the YAML of model cards.
+//! Pages in the formats of other programs: Markdown, SARIF and the YAML of model cards.
 
 use super::{Body, Mood, Page, Section, Shown};
 use crate::contract::{Align, Inputs, Table};
 use serde_json::{Value, json};
 
-/// Heading of the section that is meant for model cards.
+/// Heading of the section for model cards.
 const CARD: &str = "For the model card";
 
-/// Inputs that name what a result is about, the most telling first.
+/// Inputs that name the subject of a result, the most specific first.
 const SUBJECTS: [&str; 6] = ["model", "new", "members", "scores", "data", "file"];
 
 impl Page {
-    /// The answer in Markdown: title, result, and the sections that belong to it.
+    /// Returns the answer in Markdown: title, result, and the sections that belong to the answer.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let mark = if self.alarmed() { "**✗** " } else { "" };
@@ -26,7 +26,7 @@ impl Page {
         out
     }
 
-    /// The sections that the short text has.
+    /// Returns the sections of the short text.
     fn in_brief(&self) -> impl Iterator<Item = &Section> {
         let brief = self
             .sections
@@ -35,7 +35,7 @@ impl Page {
         brief.map(|(_, section)| section)
     }
 
-    /// What the short text says name by name: bounds, a verdict.
+    /// Returns the named values of the short text, such as bounds and a verdict.
     fn facts(&self) -> impl Iterator<Item = &(String, String)> {
         self.in_brief().flat_map(|section| match &section.body {
             Body::Facts(facts) => facts.as_slice(),
@@ -43,7 +43,8 @@ impl Page {
         })
     }
 
-    /// What the answer says beside its result and its tables: assumptions, a limit, what it doesn't cover.
+    /// Returns what the answer says beside its result and its tables: assumptions, a limit, what it
+    /// doesn't cover.
     fn beside(&self) -> impl Iterator<Item = &String> {
         let answer = self
             .sections
@@ -55,7 +56,7 @@ impl Page {
         })
     }
 
-    /// One result in SARIF 2.1.0, of a document of this kind.
+    /// Returns the answer as one result in SARIF 2.1.0; `kind` is the kind of the document.
     #[must_use]
     pub fn to_sarif(&self, kind: &str, inputs: &Inputs) -> String {
         let mood = self.has_mood();
@@ -66,7 +67,7 @@ impl Page {
         let given = |name: &&&str| inputs.iter().find(|(given, _)| given == *name);
         let subject = SUBJECTS.iter().filter_map(|name| given(&name)).next();
         let subject = subject.and_then(|(_, value)| value.as_str());
-        // A command line is no place.
+        // A command line is not a location.
         let place = subject.filter(|place| !place.contains(':'));
         let locations: Vec<Value> = place
             .map(|place| json!({ "physicalLocation": { "artifactLocation": { "uri": uri_of(place) } } }))
@@ -103,10 +104,10 @@ impl Page {
         format!("{document:#}\n")
     }
 
-    /// A block in YAML for a model card, of a document of this kind.
+    /// Returns a YAML block for a model card; `kind` is the kind of the document.
     #[must_use]
     pub fn to_model_card(&self, kind: &str) -> String {
-        // A string of JSON is one of YAML.
+        // A JSON string is also a YAML string.
         let quoted = |text: &str| Value::String(text.to_owned()).to_string();
         let mut out = String::from("privacy:\n");
         out.push_str(&format!("- type: {}\n", quoted(kind)));
@@ -211,7 +212,7 @@ fn in_markdown(table: &Table) -> String {
     out
 }
 
-/// Text whose letters mean themselves in Markdown, on one line.
+/// Escapes a text so that no character has a meaning in Markdown, and puts it on one line.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

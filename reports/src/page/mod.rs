@@ -1,8 +1,7 @@
-//! What a command answers, as a page: a title, a sentence that says the result, and [`Section`]s.
+//! A command's answer as a page: a title, a sentence that states the result, and [`Section`]s.
 //!
-//! As HTML it is self-contained (no script, no font, no image, no address outside itself) and reads in
-//! light and dark, on paper, and aloud. As text ([`View`]) the answer comes first, and the rest on
-//! request.
+//! The HTML is self-contained (no script, font, image or external address) and works in light and dark mode, on paper
+//! and with a screen reader. The text ([`View`]) shows the answer first, and the rest on request.
 
 mod elsewhere;
 mod output;
@@ -19,9 +18,9 @@ use serde::{Deserialize, Serialize};
 /// A part of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
-    /// What it is about; empty where the page says it.
+    /// The subject; empty if the page states it.
     heading: String,
-    /// What to see in it: what columns mean, which way bounds point.
+    /// How to read the section: what columns mean, which way bounds point.
     caption: String,
     body: Body,
 }
@@ -43,7 +42,7 @@ enum Body {
     Notes(Vec<String>),
 }
 
-/// Tables of no more columns than this stand beside another section on paper.
+/// The most columns of a table that is placed beside another section on paper.
 const NARROW: usize = 3;
 
 impl Body {
@@ -57,7 +56,7 @@ impl Body {
             Self::Notes(items) => items.is_empty(),
         }
     }
-    /// Whether half the width of a sheet of paper is enough.
+    /// Returns whether half the width of a sheet of paper is enough.
     fn is_narrow(&self) -> bool {
         match self {
             Self::Facts(_) | Self::Plot(_) | Self::Notes(_) => true,
@@ -75,12 +74,12 @@ impl Section {
             body,
         }
     }
-    /// Sentences, a string per paragraph.
+    /// Creates a section of sentences, one string per paragraph.
     #[must_use]
     pub fn text(heading: impl Into<String>, paragraphs: Vec<String>) -> Self {
         Self::new(heading, Body::Text(paragraphs))
     }
-    /// Names and values.
+    /// Creates a section of names and values.
     #[must_use]
     pub fn facts<S: Into<String>>(
         heading: impl Into<String>,
@@ -90,27 +89,27 @@ impl Section {
         let facts = facts.map(|(name, value)| (name.into(), value));
         Self::new(heading, Body::Facts(facts.collect()))
     }
-    /// A table whose first column names the rows.
+    /// Creates a section with a table whose first column names the rows.
     #[must_use]
     pub fn table(heading: impl Into<String>, table: Table) -> Self {
         Self::new(heading, Body::Table(table))
     }
-    /// A figure, from [`crate::plot::Plot::to_inline_svg`]; it goes into the page as it is.
+    /// Creates a section with a figure from [`crate::plot::Plot::to_inline_svg`], which is inserted unchanged.
     #[must_use]
     pub fn plot(heading: impl Into<String>, svg: String) -> Self {
         Self::new(heading, Body::Plot(svg))
     }
-    /// Named lines of text in pieces, each shaded by a number.
+    /// Creates a section with named lines of text in pieces, each shaded by a number.
     #[must_use]
     pub fn heat(heading: impl Into<String>, lines: Vec<(String, Vec<Shade>)>) -> Self {
         Self::new(heading, Body::Heat(lines))
     }
-    /// Remarks, one behind the other.
+    /// Creates a section with a list of remarks.
     #[must_use]
     pub fn notes(heading: impl Into<String>, items: Vec<String>) -> Self {
         Self::new(heading, Body::Notes(items))
     }
-    /// With a sentence on what to see in it.
+    /// Adds a sentence on how to read the section.
     #[must_use]
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = caption.into();
@@ -123,31 +122,31 @@ impl Section {
 enum Shown {
     /// In every text and on the page.
     Always,
-    /// In the short text alone: what others show in full.
+    /// Only in the short text, which summarises sections that are shown in full elsewhere.
     Briefly,
     /// On the page and in the full text.
     InFull,
-    /// The same, as one of the sections of another page, which the short text names once.
+    /// Like `Shown::InFull`, but a section of another page, whose result the short text names once.
     OfPart(String),
 }
 
 /// A shaded piece of text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shade {
-    /// The text.
+    /// The text of the piece.
     pub text: String,
-    /// From −1 (one colour) over 0 (none) to 1 (the other).
+    /// The shade, from −1 (one colour) over 0 (none) to 1 (the other).
     pub shade: f64,
-    /// The number behind it, shown on hovering and read aloud.
+    /// The number that the shade stands for, shown on hover and read aloud.
     pub says: String,
 }
 
 impl Shade {
-    /// The class of its colour; the sign is in the line under the text too.
+    /// Returns the class of the colour; the text below also shows the sign.
     fn tone(&self) -> &'static str {
         if self.shade < 0.0 { "loss" } else { "gain" }
     }
-    /// How strong the colour is, in percent.
+    /// Returns the strength of the colour, in percent.
     fn percent(&self) -> u32 {
         (self.shade.abs().min(1.0) * 70.0) as u32
     }
@@ -174,30 +173,30 @@ pub enum Mood {
     Alarm,
 }
 
-/// What an audit could have said, whatever it measured.
+/// What an audit could have shown, whatever it measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
     /// Whether it could have shown a leak.
     pub leak: bool,
-    /// Whether it could have contradicted the promise; nothing where there is none.
+    /// Whether it could have contradicted the promise; `None` if there is no promise.
     pub promise: Option<bool>,
-    /// Whether it could have passed the limit; nothing where there is none.
+    /// Whether it could have exceeded the limit; `None` if there is no limit.
     pub limit: Option<bool>,
 }
 
-/// Why an audit that shows nothing says nothing either.
+/// Why the silence of an audit says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mute {
-    /// It could have shown no leak.
+    /// The audit could not have shown a leak.
     Leak,
-    /// Nothing that it measures is above the limit.
+    /// No value it could measure exceeds the limit.
     Limit,
-    /// Nothing that it measures contradicts the promise.
+    /// No value it could measure contradicts the promise.
     Promise,
 }
 
 impl Reach {
-    /// The first reason, if there is one.
+    /// Returns the first reason, if there is one.
     #[must_use]
     pub fn mute(self) -> Option<Mute> {
         [
@@ -208,14 +207,14 @@ impl Reach {
         .into_iter()
         .find_map(|(could, why)| (could == Some(false)).then_some(why))
     }
-    /// Whether a promise or a limit speaks of what is seen.
+    /// Returns whether a promise or a limit that the audit can test judges the result.
     fn is_judged(self) -> bool {
         [self.promise, self.limit].contains(&Some(true))
     }
 }
 
 impl Mood {
-    /// Of an ending; `otherwise` of one without an alarm.
+    /// Returns the mood of an ending; `otherwise` if nothing is exceeded.
     #[must_use]
     pub const fn of(exit: Exit, otherwise: Self) -> Self {
         match exit {
@@ -223,8 +222,9 @@ impl Mood {
             Exit::Finished => otherwise,
         }
     }
-    /// Of an audit where nothing is exceeded: a leak is for review where no promise and no limit speaks of it, and what shows
-    /// none is open where nobody knows what it shows (`unknown`), or where it could have said nothing else.
+    /// Returns the mood of an audit that exceeds nothing. A leak is for review unless a promise or a limit judges it.
+    /// An audit without a leak is open if its result is unknown (`unknown`) or if it could not have shown anything
+    /// else.
     #[must_use]
     pub fn of_leak(seen: bool, reach: Reach, unknown: bool) -> Self {
         match seen {
@@ -247,7 +247,7 @@ impl From<Exit> for Mood {
     }
 }
 
-/// A page.
+/// A page: a title, a sentence that states the result, and sections.
 ///
 /// ```
 /// use reticent_reports::page::{Page, Section};
@@ -268,7 +268,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page without sections.
+    /// Creates a page without sections.
     pub fn new(title: impl Into<String>, summary: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -278,31 +278,31 @@ impl Page {
             footer: format!("Written by Reticent {}.", env!("CARGO_PKG_VERSION")),
         }
     }
-    /// Sets the summary off.
+    /// Sets the mood in which the summary is highlighted.
     #[must_use]
     pub fn mood(mut self, mood: Mood) -> Self {
         self.mood = Some(mood);
         self
     }
-    /// Adds a section at the end: on the page, and in the full text.
+    /// Appends a section that is shown on the page and in the full text.
     #[must_use]
     pub fn section(mut self, section: Section) -> Self {
         self.sections.push((Shown::InFull, section));
         self
     }
-    /// Adds a section that belongs to the answer: it is in the short text too.
+    /// Appends a section that belongs to the answer and is also in the short text.
     #[must_use]
     pub fn answer(mut self, section: Section) -> Self {
         self.sections.push((Shown::Always, section));
         self
     }
-    /// Adds a section that the short text has in the place of longer ones.
+    /// Appends a section that replaces longer ones in the short text.
     #[must_use]
     pub fn brief(mut self, section: Section) -> Self {
         self.sections.push((Shown::Briefly, section));
         self
     }
-    /// Adds another page's sections, each heading behind a name; the short text has its result alone.
+    /// Appends another page's sections, with a name before each heading; the short text has only that page's result.
     #[must_use]
     pub fn with(mut self, name: &str, other: Self) -> Self {
         let sections = other.sections.into_iter();
@@ -313,7 +313,7 @@ impl Page {
         }));
         self
     }
-    /// What the HTML shows: every section that holds something.
+    /// Returns the sections of the HTML page: all that are not empty.
     fn on_page(&self) -> impl Iterator<Item = &Section> {
         let shown = self
             .sections
@@ -321,24 +321,24 @@ impl Page {
             .filter(|(shown, section)| *shown != Shown::Briefly && !section.body.is_empty());
         shown.map(|(_, section)| section)
     }
-    /// The sentence that says the result.
+    /// Returns the sentence that states the result.
     #[must_use]
     pub fn said(&self) -> &str {
         &self.summary
     }
-    /// The page as HTML.
+    /// Returns the page as HTML.
     ///
     /// # Errors
-    /// The template engine's, which writes to memory only.
+    /// Returns the template engine's error, although it writes to memory only.
     pub fn to_html(&self) -> askama::Result<String> {
         self.render()
     }
-    /// How its summary is set off.
+    /// Returns the mood in which the summary is highlighted.
     #[must_use]
     pub fn has_mood(&self) -> Mood {
         self.mood.unwrap_or_default()
     }
-    /// What it comes down to, where that was set.
+    /// Returns the outcome as a mood, if one was set.
     #[must_use]
     pub fn outcome(&self) -> Option<Mood> {
         self.mood
@@ -348,7 +348,7 @@ impl Page {
     }
 }
 
-/// A text with a small first letter.
+/// Returns a text with its first letter in lower case.
 fn lowered(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -356,7 +356,7 @@ fn lowered(text: &str) -> String {
     })
 }
 
-/// The class of a column's cells.
+/// Returns the class of a column's cells.
 fn class(align: &Align) -> &'static str {
     match align {
         Align::Left => "left",

@@ -1,4 +1,4 @@
-//! Where a command's answer goes.
+//! The destinations of a command's answer.
 
 use super::{Page, Section, View};
 #[cfg(feature = "findings")]
@@ -12,23 +12,23 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 
-/// How a command answers: in what format, how fully, and whether a page is written beside it.
+/// How a command answers: in which format, how fully, and to which files besides stdout.
 ///
-/// Every command prints through this, so that each has every format.
+/// Every command prints through this type, so that each supports every format.
 #[derive(Debug)]
 pub struct Output {
     format: Format,
     view: View,
     html: Option<AtomicFile>,
-    /// The same answer in other formats: the flag that named the file, and the file.
+    /// The answer in other formats: the flag that named each file, and the file.
     beside: Vec<(Format, &'static str, AtomicFile)>,
     configured: Configured,
-    /// Whether stdout is taken by data: the answer goes to stderr.
+    /// Whether stdout is taken by data, so that the answer goes to stderr.
     aside: bool,
 }
 
 impl Output {
-    /// An answer on stdout.
+    /// Creates an output that answers on stdout.
     #[must_use]
     pub fn new(format: Format, view: View) -> Self {
         Self {
@@ -41,26 +41,26 @@ impl Output {
         }
     }
 
-    /// An answer that shows what it took from a project's defaults.
+    /// Sets the values that were taken from a project's defaults, to be shown with the answer.
     #[must_use]
     pub fn configured(mut self, configured: &Configured) -> Self {
         self.configured = configured.clone();
         self
     }
 
-    /// Leaves one of a project's defaults unused; whether there was one.
+    /// Leaves one of the project's defaults unused; returns whether it was set.
     pub fn leaves(&mut self, key: &str) -> bool {
         self.configured.values.remove(key).is_some()
     }
 
-    /// Says on stderr what was taken from a project's defaults, where stdout has no place for it.
+    /// Lists on stderr what was taken from a project's defaults, for output that has no place for it on stdout.
     pub fn says_what_was_taken(&self) {
         if let Some(line) = self.configured.line() {
             note(&line);
         }
     }
 
-    /// The same on stderr where the data go to stdout: to the path `-`.
+    /// Sends the answer to stderr if the data go to stdout, that is, if `data` is `-`.
     #[cfg(feature = "findings")]
     #[must_use]
     pub fn aside_for(mut self, data: &Path) -> Self {
@@ -68,11 +68,11 @@ impl Output {
         self
     }
 
-    /// The same with the page in a file, if `--html` names one. It is opened at once, so that a place that
-    /// can't be written ends the command before its work.
+    /// Also writes the page to a file, if `--html` names one. The file is opened at once, so that an unwritable
+    /// path ends the command before its work.
     ///
     /// # Errors
-    /// A place that can't be written.
+    /// Returns an error if the path can't be written.
     pub fn and_page(mut self, path: Option<&Path>) -> Result<Self> {
         if let Some(path) = path {
             self.html = Some(AtomicFile::create(path).context("--html")?);
@@ -80,10 +80,10 @@ impl Output {
         Ok(self)
     }
 
-    /// The same with the answer in another format in a file, if a flag names one; opened at once too.
+    /// Also writes the answer in another format to a file, if a flag names one. The file is opened at once.
     ///
     /// # Errors
-    /// A place that can't be written.
+    /// Returns an error if the path can't be written.
     pub fn and_file(
         mut self,
         format: Format,
@@ -97,7 +97,7 @@ impl Output {
         Ok(self)
     }
 
-    /// Whether all of the answer is shown somewhere, not its first part alone.
+    /// Returns whether the whole answer is shown somewhere, not only its first part.
     #[must_use]
     pub fn in_full(&self) -> bool {
         self.format != Format::Text
@@ -106,25 +106,25 @@ impl Output {
             || !self.beside.is_empty()
     }
 
-    /// Whether plots are shown.
+    /// Returns whether plots are shown.
     #[must_use]
     pub fn draws(&self) -> bool {
         self.format == Format::Html || self.html.is_some()
     }
 
-    /// Prints the answer and writes the page. The document says the page's headline. CSV is the document as names
-    /// and values.
+    /// Prints the answer and writes the files. The document contains the page's headline; CSV is the document as
+    /// names and values.
     ///
     /// # Errors
-    /// A document or page that can't be written down, an output that can't be written.
+    /// Returns an error if the document or page can't be serialised or an output can't be written.
     pub fn answer<B: Serialize>(self, document: &Envelope<B>, page: &Page) -> Result<()> {
         self.answer_with_rows(document, page, || Ok(Csv::of_facts(&document.body, &[])?))
     }
 
-    /// The same with rows of its own as CSV.
+    /// Like [`Output::answer`], with separate rows for CSV.
     ///
     /// # Errors
-    /// As [`Output::answer`].
+    /// Returns an error as [`Output::answer`] does.
     pub fn answer_with_rows<B: Serialize>(
         mut self,
         document: &Envelope<B>,
@@ -150,7 +150,7 @@ impl Output {
         }
         let text = self.written(self.format, document, &page, rows)?;
         if self.aside {
-            // A closed stderr is no reason to fail: the data are written.
+            // A closed stderr is not a failure: the data were written.
             note(text.trim_end());
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Output {
         Ok(())
     }
 
-    /// The answer in a format.
+    /// Returns the answer in a format.
     fn written<B: Serialize>(
         &self,
         format: Format,

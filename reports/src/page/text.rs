@@ -1,24 +1,24 @@
-//! A page as text.
+//! Pages as text.
 
 use super::{Body, Page, Section, Shown, lowered};
 use std::io::IsTerminal;
 
-/// How wide text is where nobody looks at a terminal.
+/// The width of text that is not printed to a terminal.
 const WIDTH: usize = 100;
-/// Lines of a value hang below its first where its name is at most so long.
+/// The longest name below which further lines of its value are indented to its first.
 const HANGING: usize = 16;
 
 /// How much of a page is shown, and how wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// Everything, not the answer alone.
+    /// Whether everything is shown, not only the answer.
     pub verbose: bool,
-    /// Columns.
+    /// The width in columns.
     pub width: usize,
 }
 
 impl View {
-    /// On the terminal there is, from 60 to 200 columns; 100 without one.
+    /// Returns the view for the terminal, 60 to 200 columns wide; 100 without a terminal.
     #[must_use]
     pub fn of_terminal(verbose: bool) -> Self {
         let size = terminal_size::terminal_size();
@@ -28,7 +28,7 @@ impl View {
         };
         Self { verbose, width }
     }
-    /// Everything, as wide as it gets.
+    /// Returns the view that shows everything at full width.
     #[must_use]
     pub const fn full() -> Self {
         Self {
@@ -39,12 +39,13 @@ impl View {
 }
 
 impl Page {
-    /// The page as text: title, result, and the sections, each behind its heading. Plots are left out.
+    /// Returns the page as text: title, result, and the sections with their headings. Plots are left
+    /// out.
     #[must_use]
     pub fn to_text(&self, view: View) -> String {
         let mut out = fill("", &self.title, view.width);
         out.push_str(&fill("", &self.summary, view.width));
-        // Where one table follows another, each needs its heading.
+        // If the answer has several tables, each needs its heading.
         let tables = self.sections.iter().filter(|(shown, section)| {
             *shown == Shown::Always && matches!(section.body, Body::Table(_))
         });
@@ -120,7 +121,8 @@ impl Section {
     }
 }
 
-/// A paragraph behind a mark, its lines filled to a width and hanging below the mark.
+/// Fills a paragraph to a width, with a mark before its first line and the other lines indented to
+/// match.
 ///
 /// ```
 /// use reticent_reports::page::fill;
@@ -132,7 +134,7 @@ pub fn fill(mark: &str, text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut line = mark.to_owned();
     let mut empty = true;
-    // Numbers are grouped by spaces that do not break.
+    // Numbers are grouped by non-breaking spaces.
     for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
         if !empty && line.chars().count() + 1 + word.chars().count() > width {
             out.push_str(&line);

@@ -1,5 +1,4 @@
-//! The arguments that say what runs: the same names, meanings and defaults in `account` and
-//! `audit train`.
+//! The arguments that describe a run, with the same names, meanings and defaults in `account` and `audit train`.
 
 use crate::contract::{number_within, positive, positive_number, quantity, step_count};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -217,7 +216,7 @@ pub enum Sigma {
 }
 
 impl Sigma {
-    /// σ, where noise is added.
+    /// Returns σ, if noise is added.
     #[must_use]
     pub const fn noise(self) -> Option<NoiseMultiplier> {
         match self {
@@ -264,33 +263,33 @@ pub struct NoiseDecayArgs {
     pub noise_decay_every: Option<u64>,
 }
 
-/// What a schedule leaves, in (0, 1).
+/// Parses the factor of a schedule, in (0, 1).
 ///
 /// # Errors
-/// Another number.
+/// Returns an error for any other number.
 pub fn decay_factor(text: &str) -> Result<f64, String> {
     number_within(text, "a number in (0, 1)", |factor| {
         factor > 0.0 && factor < 1.0
     })
 }
 
-/// A recipe by its name.
+/// Parses a recipe by its name.
 pub fn recipe() -> impl TypedValueParser<Value = Recipe> {
     PossibleValuesParser::new(Recipe::ALL.map(Recipe::name)).try_map(|name| name.parse::<Recipe>())
 }
 
-/// What one record is.
+/// Parses the name of the unit: what one record is.
 ///
 /// # Errors
-/// A text that is no unit.
+/// Returns an error if the text is not a unit name.
 pub fn unit(text: &str) -> Result<UnitName, String> {
     UnitName::new(text).map_err(|error| error.to_string())
 }
 
-/// A whole number from 0 on.
+/// Parses a whole number of at least 0.
 ///
 /// # Errors
-/// Another text.
+/// Returns an error for any other text.
 pub fn whole(text: &str) -> Result<u64, String> {
     text.parse()
         .map_err(|_| format!("must be a non-negative whole number, got {text:?}"))

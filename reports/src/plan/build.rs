@@ -1,4 +1,4 @@
-//! A request and the corpus it names, made one training plan.
+//! Builds a training plan from a request and the corpus that it names.
 
 use super::args::{Assumption, FirstPhaseKind, Sigma, Whose};
 use super::optimization::DecayArg;
@@ -21,14 +21,14 @@ use reticent_accounting::{
 };
 use std::path::Path;
 
-/// What measured values of a corpus come from.
+/// The file from which measured values of a corpus come.
 const PREPARED: &str = "prepared.json";
 
-/// The plan that a request describes, with the facts of the corpus it names.
+/// Builds the plan that a request describes, with the facts of the corpus that it names.
 ///
 /// # Errors
-/// A value that is missing, that the recipe does not use, or that contradicts another one: each by
-/// the name of its flag or key.
+/// Returns an error that names the flag or key if a value is missing, is not used by the recipe, or contradicts
+/// another value.
 pub fn build(request: &PlanRequest, corpus: Option<&PreparedFacts>) -> Result<TrainingPlan> {
     all_used(request)?;
     if let (Some(_), Some(records)) = (corpus, request.records) {
@@ -69,7 +69,7 @@ impl Builder<'_> {
         Stated::or_assumed(given, self.name(key), default)
     }
 
-    /// Records that noise covers.
+    /// Returns the number of records that are trained on with noise.
     fn records(&self) -> Option<u64> {
         match (self.corpus, self.request.recipe()) {
             (Some(corpus), Recipe::Crt) => Some(corpus.sizes.private),
@@ -129,7 +129,7 @@ impl Builder<'_> {
         })
     }
 
-    /// σ as given; where an ε is, a placeholder that the calibration replaces.
+    /// Returns σ as given; if an ε is given instead, a placeholder that the calibration replaces.
     fn sigma(&self) -> Result<Stated<NoiseMultiplier>> {
         let noise = &self.request.noise;
         match (noise.sigma.and_then(Sigma::noise), noise.epsilon) {
@@ -213,7 +213,7 @@ impl Builder<'_> {
         })
     }
 
-    /// What the text before redaction is needed for.
+    /// Requires that the corpus holds the text before redaction.
     fn unredacted(&self) -> Result<()> {
         ensure!(
             self.corpus.is_none_or(|corpus| !corpus.redacted),
@@ -225,8 +225,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Whether the policy catches every content: what is marked is found; of a policy that looks
-    /// for patterns nobody knows what it misses.
+    /// Returns whether the policy catches every content that a secret could have. Marked secrets are known to be
+    /// found; what a policy that searches for patterns misses is unknown.
     fn caught(&self) -> Result<Stated<bool>> {
         let assumed = self.request.of_recipe.assume.contains(&Assumption::Caught);
         let stated = self
@@ -337,7 +337,7 @@ impl Builder<'_> {
                 let screening = of_recipe.assume.contains(&Assumption::Screening);
                 let alike = RedactedAlike {
                     every_content_caught: *caught,
-                    // One mask stands for every span of a prepared corpus.
+                    // In a prepared corpus, every span is replaced by the same mask.
                     length_and_kind_hidden: stated
                         .map_or(self.corpus.is_some(), |alike| alike.length_and_kind_hidden),
                     screening_ignores_secrets: stated.map_or(!screened || screening, |alike| {
@@ -412,7 +412,7 @@ impl Builder<'_> {
         Ok(FirstPhase::LightNoise { steps, token_miss })
     }
 
-    /// Batch, steps and noise as the file of weights says; another noise where it is given.
+    /// Returns batch, steps and noise as stated in the file of weights, or with another noise if one is given.
     fn weighted(&self) -> Result<WeightedSteps> {
         let (request, of_recipe) = (self.request, &self.request.of_recipe);
         let needed = |key: &str| format!("{}: the recipe protect needs it", self.name(key));
@@ -484,7 +484,7 @@ impl Builder<'_> {
         }))
     }
 
-    /// Whether the text is public by whose loss learning rates fall, where one does.
+    /// Returns whether the held-out text that lowers the learning rate is public; `None` without a decay on a plateau.
     fn rates_by_public_text(&self) -> Option<Stated<bool>> {
         let plateau = self.request.optimization.decay == Some(DecayArg::Plateau);
         let public = self.request.of_recipe.held_out_is;
@@ -492,7 +492,7 @@ impl Builder<'_> {
         plateau.then(|| self.or_assumed(public, "held_out_is", false))
     }
 
-    /// The model of others, where the run begins from a folder without a manifest of ours.
+    /// Returns the status of other people's model, if the run starts from a folder without one of our manifests.
     fn base(&self) -> Option<Base> {
         let others = |model: &&Path| !model.join("manifest.json").exists();
         self.request.folder().filter(others)?;
@@ -502,7 +502,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The earlier run of ours, where the run goes on from its checkpoint.
+    /// Returns the earlier run, if this run starts from one of our checkpoints.
     fn continues(&self) -> Result<Option<Stated<CompletedRun>>> {
         let Some(model) = self.request.folder() else {
             ensure!(
@@ -526,7 +526,7 @@ impl Builder<'_> {
             self.name("declared_public"),
             model.display()
         );
-        // What a manifest says is about records present or absent; nothing in it is a bare promise.
+        // A manifest's promises are for adding or removing a record; none leaves its neighbours open.
         let before = load(&manifest, Neighbours::AddRemove).with_context(|| self.name("model"))?;
         let authenticated = before.caveat.is_none();
         let before = before.document;
@@ -595,8 +595,8 @@ impl Builder<'_> {
         })
     }
 
-    /// That a miss rate is no smaller than the share of marked secrets that this corpus' policy missed: it would be another
-    /// policy's, or another corpus'.
+    /// Checks that a miss rate is not smaller than the share of marked secrets that this corpus' policy missed; a
+    /// smaller rate would belong to another policy or another corpus.
     fn no_less_than_counted(&self, gamma: MissRate, facts: &CorpusFacts) -> Result<()> {
         let (secrets, missed) = (facts.secrets(), facts.missed());
         let share = missed as f64 / secrets.max(1) as f64;
@@ -618,8 +618,8 @@ impl Builder<'_> {
         )
     }
 
-    /// Whether no record is trained on without noise: by construction of the recipe, or where the
-    /// corpus was sorted without a conservative policy.
+    /// Returns whether no record is trained on without noise: by construction of the recipe, or because the corpus was
+    /// sorted without a conservative policy.
     fn everything_private(&self) -> Result<bool> {
         let given = self.request.secrets.everything_private;
         let recipe = self.request.recipe();
@@ -729,10 +729,10 @@ impl Builder<'_> {
     }
 }
 
-/// The rates and secrets of the records of a prepared corpus.
+/// Reads the rates and secrets of the records of a prepared corpus.
 ///
 /// # Errors
-/// As [`read_record_rates`].
+/// Returns an error as [`read_record_rates`] does.
 pub fn record_rates(
     request: &PlanRequest,
     corpus: &PreparedFacts,
@@ -743,7 +743,7 @@ pub fn record_rates(
     read_record_rates((weights, &first), (incidence, &second), &names)
 }
 
-/// Puts the noise in the plan with which its noisy steps keep ε.
+/// Sets the noise of the plan to the least with which its noisy steps keep ε.
 fn calibrate(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequest) -> Result<()> {
     if plan.run.recipe() == Some(Recipe::Crt) && plan.run.noisy().is_none() {
         bail!(
@@ -758,7 +758,7 @@ fn calibrate(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequest) -
     Ok(())
 }
 
-/// Puts the noise in the first phase of `jft` with which it alone keeps ε.
+/// Sets the noise of the first phase of `jft` to the least with which that phase alone keeps ε.
 fn calibrate_first(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequest) -> Result<()> {
     let Run::Jft {
         first: FirstPhase::LightNoise { steps, .. },
@@ -779,7 +779,7 @@ fn calibrate_first(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequ
 
 fn calibrated(plan: &TrainingPlan, epsilon: Epsilon) -> Result<NoiseMultiplier> {
     let sigma = plan.calibrated(epsilon, *plan.delta)?;
-    // With no more digits than are printed; more noise keeps the promise too.
+    // Rounded up to as many digits as are printed: more noise keeps the promise too.
     let sigma = rounded_up(sigma.get(), 8).parse().unwrap_or(sigma.get());
     Ok(NoiseMultiplier::new(sigma)?)
 }

@@ -187,8 +187,8 @@ impl TrainingFile {
     /// Reads and checks a file. Paths inside it are relative to it.
     ///
     /// # Errors
-    /// A file that can't be read, is no TOML, or holds a key or value that does not belong; the
-    /// message shows line, key, value and allowed range.
+    /// Returns an error if the file can't be read, is not TOML, or holds a key or value that is not allowed.
+    /// The message shows line, key, value and allowed range.
     pub fn read(path: &Path) -> Result<Self> {
         let text = crate::contract::read_text(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
@@ -207,7 +207,7 @@ impl TrainingFile {
             *place = folder.join(&place);
         }
         if let Some(model) = &mut file.training.model {
-            // A name of a fresh model is no path.
+            // The name of a fresh model is not a path.
             if folder.join(&*model).is_dir() {
                 *model = folder.join(&*model);
             }
@@ -218,7 +218,7 @@ impl TrainingFile {
         Ok(file)
     }
 
-    /// What the file asks for.
+    /// Returns the request that the file makes.
     #[must_use]
     pub fn request(self) -> PlanRequest {
         let (training, secrets) = (self.training, self.secrets);

@@ -1,4 +1,4 @@
-//! What was given and what was assumed, as a document records it.
+//! Records the given and assumed inputs of a plan for a document.
 
 use super::args::Sampler;
 use super::redaction::Redacted;
@@ -27,7 +27,7 @@ fn noisy(inputs: Inputs, steps: &NoisySteps) -> Result<Inputs> {
     stated(inputs, "steps", &steps.steps)
 }
 
-/// What is to be said where nobody vouches for the manifest of an earlier run.
+/// Returns the note for an earlier run whose manifest is not authenticated.
 #[must_use]
 pub fn unauthenticated(plan: &TrainingPlan) -> Option<&'static str> {
     let unknown = plan
@@ -40,28 +40,28 @@ pub fn unauthenticated(plan: &TrainingPlan) -> Option<&'static str> {
     )
 }
 
-/// What jft takes for granted whose first phase is ordinary training.
+/// The assumption of jft when its first phase is ordinary training.
 const OF_JFT: &str = "The first phase sees the same text for every content of a secret: all of it redacted, length and kind hidden, \
                       screened without looking. One exception and nothing is promised.";
 
-/// What sdp takes for granted.
+/// The assumption of sdp.
 const OF_SDP: &str =
     "The policy finds every secret from end to end: one that it misses is trained on in the open.";
 
-/// What runs of crt take for granted of which no plan is known: whether a policy missed a secret is not published, and a
+/// The assumption for runs of crt whose plan is unknown: whether a policy missed a secret is not published, and a
 /// public side is trained on without noise.
 const OF_CRT: &str = "The promise is to a secret of which no record is on the public side of any of these runs: in each of them the \
                       two policies together miss none of its copies. One exception and nothing is promised.";
 
-/// Another content could make two records equal, and change how many are trained on without noise.
+/// Another content could make two records equal and so change how many are trained on without noise.
 const NO_DUPLICATE: &str = "With no content that a secret could have is its record a duplicate of another one, which \
                             deduplication would leave out.";
 
-/// No manifest says in how many records a secret was.
+/// The assumption for a manifest that doesn't say how many records a secret was in.
 const NO_MORE_BEFORE: &str =
     "No secret was in more records of an earlier run than the answer speaks of.";
 
-/// What the promises of a plan take for granted of secrets: nobody can read it off a corpus.
+/// Returns what the promises of a plan assume about secrets that can't be checked on a corpus.
 #[must_use]
 pub fn taken_for_granted(plan: &TrainingPlan) -> Vec<&'static str> {
     let mut granted = match &plan.run {
@@ -83,7 +83,7 @@ pub fn taken_for_granted(plan: &TrainingPlan) -> Vec<&'static str> {
     granted
 }
 
-/// The same in a line of an answer; none where nothing is promised.
+/// Returns these assumptions as a line of an answer; `None` if nothing is promised.
 #[must_use]
 pub fn granted_line(plan: &TrainingPlan) -> Option<String> {
     let granted = plan
@@ -93,7 +93,7 @@ pub fn granted_line(plan: &TrainingPlan) -> Option<String> {
     line(&granted?)
 }
 
-/// The same of runs that are known by their recipe alone.
+/// Returns the assumptions of runs of which only the recipe is known.
 #[must_use]
 pub fn granted_by(recipe: Option<Recipe>) -> Option<String> {
     match recipe {
@@ -108,10 +108,10 @@ fn line(granted: &[&str]) -> Option<String> {
     (!granted.is_empty()).then(|| format!("Assumed: {}", granted.join(" ")))
 }
 
-/// What runs, with what was assumed of it.
+/// Returns the inputs that describe the run, with what was assumed.
 ///
 /// # Errors
-/// None for values that JSON can hold.
+/// Returns no error for values that JSON can represent.
 pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> {
     let schedule = &request.schedule;
     let mut inputs = Inputs::new()
@@ -144,10 +144,10 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
     Ok(inputs)
 }
 
-/// Every value of a plan that decides what it promises, with what was assumed.
+/// Returns every value of a plan that its promises depend on, with what was assumed.
 ///
 /// # Errors
-/// None for values that JSON can hold.
+/// Returns no error for values that JSON can represent.
 pub fn inputs(
     request: &PlanRequest,
     plan: &TrainingPlan,
@@ -253,10 +253,10 @@ fn of_secrets(inputs: Inputs, plan: &TrainingPlan, redacted: Option<&Redacted>) 
 }
 
 impl Redacted {
-    /// The miss rates, with what was assumed of them.
+    /// Adds the miss rates, with what was assumed.
     ///
     /// # Errors
-    /// None for values that JSON can hold.
+    /// Returns no error for values that JSON can represent.
     pub fn inputs(&self, inputs: Inputs) -> Result<Inputs> {
         let mut inputs = inputs;
         if let Some(sample) = &self.sample {

@@ -1,4 +1,4 @@
-//! Labelled secrets from a JSON Lines file (`schemas/labels.schema.json`).
+//! Reads labelled secrets from a JSON Lines file (`schemas/labels.schema.json`).
 
 use crate::contract::json_problem;
 use anyhow::{Context, Result, anyhow, bail};
@@ -6,13 +6,14 @@ use reticent_accounting::confidentiality::{Label, LabelledSecrets};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// A line longer than this is no label.
+/// The longest line of a label, in bytes.
 const LONGEST: u64 = 1 << 16;
 
 /// Reads a file of labels, one JSON object per line; empty lines are skipped.
 ///
 /// # Errors
-/// A file that can't be read, and a line that is no label; the message names file, line and key.
+/// Returns an error that names file, line and key if the file can't be read or a line is not a
+/// label.
 pub fn read(path: &Path) -> Result<LabelledSecrets> {
     let shown = path.display().to_string();
     let mut file = BufReader::new(std::fs::File::open(path).with_context(|| shown.clone())?);

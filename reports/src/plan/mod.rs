@@ -1,5 +1,5 @@
-//! From flags, a plan file or a prepared corpus to a training plan, with the provenance of every
-//! value: one reading and one set of defaults for both commands.
+//! Turns flags, a plan file or a prepared corpus into a training plan and records where every value
+//! comes from. Both commands share this reading and its defaults.
 
 pub mod args;
 mod build;
@@ -32,7 +32,7 @@ pub(crate) use screened::screened_records;
 pub use uses::{NOISED, Use, all_used, by_recipe, recipes, value_name};
 pub use weights::{RecordRates, read_record_rates};
 
-/// Assumed for measured miss rates.
+/// The assumed confidence of measured miss rates.
 pub const CONFIDENCE: f64 = 0.95;
-/// What a record is called when nobody says.
+/// The name of a record if none is given.
 pub const UNIT: &str = "record";

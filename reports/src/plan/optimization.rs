@@ -1,5 +1,5 @@
-//! How weights move: options that no promise depends on but for a decay on a plateau, under the same names as flags of `audit train` and in
-//! `[optimizer]` of a plan file.
+//! The optimiser's options, as flags of `audit train` and under the same names in `[optimizer]` of a plan file.
+//! Promises depend on none of them but a decay on a plateau.
 
 use super::args::decay_factor;
 use crate::contract::{number_within, positive, positive_number};
@@ -160,14 +160,14 @@ pub struct Optimization {
     pub context: Option<u64>,
 }
 
-/// A share in [0, 1).
+/// Parses a share in [0, 1).
 fn share(text: &str) -> Result<f64, String> {
     number_within(text, "a number in [0, 1)", |share| {
         (0.0..1.0).contains(&share)
     })
 }
 
-/// Every option, by its key: what a merge and a check go through.
+/// Expands to all options with their keys, for merging and checking.
 macro_rules! each {
     ($this:expr, $other:expr, $merge:ident) => {
         $merge!(
@@ -225,16 +225,16 @@ macro_rules! keys {
 }
 
 impl Optimization {
-    /// Takes options of the command line up.
+    /// Adds the options of the command line.
     ///
     /// # Errors
-    /// One that was given already.
+    /// Returns an error if an option was given already.
     pub fn merge(&mut self, flags: &Self) -> Result<()> {
         each!(self, flags, merge);
         Ok(())
     }
 
-    /// The options that were given.
+    /// Returns the keys of the options that were given.
     #[must_use]
     pub fn given(&self) -> Vec<&'static str> {
         let keys = each!(self, self, keys);
@@ -243,7 +243,7 @@ impl Optimization {
             .collect()
     }
 
-    /// Whether an option is one of these.
+    /// Returns whether a key is one of these options.
     #[must_use]
     pub fn is_key(key: &str) -> bool {
         let none = Self::default();
@@ -251,10 +251,10 @@ impl Optimization {
         keys.into_iter().any(|(_, known)| known == key)
     }
 
-    /// Whether every number can be run at all; `name` says what a key is called where it was given.
+    /// Checks that every number is in its range; `name` returns the name of a key where it was given.
     ///
     /// # Errors
-    /// The first number out of its range.
+    /// Returns an error for the first number out of its range.
     pub fn check(&self, name: impl Fn(&str) -> String) -> Result<()> {
         for (key, value) in [
             ("learning_rate", self.learning_rate),

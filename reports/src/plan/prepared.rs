@@ -1,5 +1,5 @@
-//! What a prepared corpus says about itself: a light reader of its folder, so that `account` needs
-//! neither the corpus crate nor a tokenizer.
+//! Reads what a prepared corpus states about itself. Separate from the corpus crate so that
+//! `account` needs neither that crate nor a tokenizer.
 
 use crate::contract::json_problem;
 use anyhow::{Context, Result, bail, ensure};
@@ -15,26 +15,28 @@ use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What accounting needs of a prepared corpus.
+/// The facts about a prepared corpus that accounting needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreparedFacts {
     /// The folder.
     pub folder: PathBuf,
     /// What one record is.
     pub unit: UnitName,
-    /// |D_pub|, and |D_pri| with the points that are only a mask.
+    /// |D_pub|, and |D_pri| including the points that consist only of a mask.
     pub sizes: Sizes,
-    /// What became of the secrets; one that ends on the public side counts as missed by both.
+    /// What happened to the secrets; a secret that ends up on the public side counts as missed by
+    /// both policies.
     pub secrets: CorpusFacts,
-    /// Every record is private, without a conservative policy.
+    /// Whether every record is private because there is no conservative policy.
     pub everything_private: bool,
     /// Whether duplicates were removed.
     pub deduplicated: bool,
     /// Whether the policy's spans were replaced by masks.
     pub redacted: bool,
-    /// In text that is left as it is: marked secrets that the policy does not find from end to end.
+    /// In unredacted text, the number of marked secrets that the policy does not find from end to
+    /// end.
     pub uncaught: u64,
-    /// Whether the policy's spans are the marked secrets, all of them.
+    /// Whether the policy's spans are exactly the marked secrets.
     pub marked: bool,
     /// Whether the vocabulary was fitted on the private text.
     pub vocabulary_leaks: bool,
@@ -256,7 +258,8 @@ impl PreparedFacts {
     /// Reads `prepared.json` of a folder.
     ///
     /// # Errors
-    /// A folder that is none, a file that does not follow `schemas/prepared.schema.json`.
+    /// Returns an error if the path is not a folder or the file does not follow
+    /// `schemas/prepared.schema.json`.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("prepared.json");
         let text = crate::contract::read_text(&path).with_context(|| {
@@ -278,10 +281,10 @@ impl PreparedFacts {
         Self::of(document, folder).with_context(|| path.display().to_string())
     }
 
-    /// The same of a corpus in memory, by what its `prepared.json` would say.
+    /// Returns the facts of a corpus in memory, as its `prepared.json` would state them.
     ///
     /// # Errors
-    /// None for a corpus that was prepared.
+    /// Returns no error for a corpus that was prepared.
     #[cfg(feature = "findings")]
     pub fn of_corpus(prepared: &reticent_corpus::prepare::Prepared) -> Result<Self> {
         let all_copies = prepared
@@ -372,7 +375,7 @@ impl PreparedFacts {
     /// The most states that one record releases in a pass of selective DP-SGD.
     ///
     /// # Errors
-    /// A folder without readable records.
+    /// Returns an error if the folder has no readable records.
     pub fn most_states(&self) -> Result<u64> {
         let mut most = 0;
         self.lines("records.jsonl", |line: RecordLine, _| {
@@ -382,10 +385,10 @@ impl PreparedFacts {
         Ok(most)
     }
 
-    /// The records by their ids in `train.jsonl`, with their places in the training set.
+    /// Returns the records by their ids in `train.jsonl`, with their positions in the training set.
     ///
     /// # Errors
-    /// A folder without readable records, an id that is there twice.
+    /// Returns an error if the folder has no readable records or an id occurs twice.
     pub fn names(&self) -> Result<HashMap<String, u32>> {
         let mut names = HashMap::new();
         #[cfg(feature = "findings")]
@@ -418,7 +421,7 @@ impl PreparedFacts {
         Ok(names)
     }
 
-    /// What each record holds.
+    /// Returns the content of each record.
     #[cfg(feature = "findings")]
     fn contents(&self) -> Result<Vec<Content>> {
         let mut contents = Vec::new();
@@ -455,7 +458,7 @@ impl PreparedFacts {
     }
 }
 
-/// How the run meets the canaries: copies in one record count once.
+/// Returns how the run meets the canaries: copies in one record count once.
 fn canaries(preflight: &Preflight, candidates: Option<f64>) -> Canaries {
     let mut holding = BTreeMap::<u64, BTreeSet<(Option<u64>, u64)>>::new();
     let mut on_public_side = 0;
@@ -476,7 +479,7 @@ fn canaries(preflight: &Preflight, candidates: Option<f64>) -> Canaries {
     }
 }
 
-/// How many contents a planted secret can have, as its plan says.
+/// Returns how many contents a planted secret can have, as stated in the plan of canaries.
 fn candidates(folder: &Path) -> Result<Option<f64>> {
     let path = folder.join("canaries.json");
     let text = match crate::contract::read_text(&path) {

@@ -1,4 +1,4 @@
-//! How often the policies miss: given, or measured on labels.
+//! The miss rates of the policies: given, or measured on labels.
 
 use super::args::RedactionArgs;
 use super::request::PlanRequest;
@@ -9,10 +9,10 @@ use reticent_accounting::statistics::LabelledSample;
 use reticent_accounting::training::{LabelledRates, Provenance, Stated};
 use reticent_accounting::{Confidence, MissRate};
 
-/// Both miss rates and what is behind them.
+/// Both miss rates and their sources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Redacted {
-    /// γ and η; where γ comes from.
+    /// γ and η, with the source of γ.
     pub redaction: Stated<Redaction>,
     /// Whether η is a default.
     pub joint_assumed: bool,
@@ -25,7 +25,7 @@ pub struct Redacted {
 }
 
 impl Redacted {
-    /// Bounds on both rates, where both were labelled.
+    /// Returns bounds on both rates, if both were labelled.
     #[must_use]
     pub fn both_labelled(&self) -> Option<&LabelledRates> {
         let labels = self.labels.as_ref();
@@ -33,11 +33,11 @@ impl Redacted {
     }
 }
 
-/// γ and η. Where nobody says how often the conservative policy misses, η is zero if every record
-/// is trained on with noise, and γ otherwise.
+/// Returns γ and η. If nobody states how often the conservative policy misses, η is zero if every
+/// record is trained on with noise, and γ otherwise.
 ///
 /// # Errors
-/// Rates that contradict each other, and labels that can't be read.
+/// Returns an error if rates contradict each other or labels can't be read.
 pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Option<Redacted>> {
     let (given, name) = (&request.secrets.redaction, |key: &str| request.name(key));
     let Some(measured) = miss_rate(request)? else {
@@ -174,7 +174,7 @@ fn miss_rate(request: &PlanRequest) -> Result<Option<Gamma>> {
     }
 }
 
-/// η: as given, or the most it can be; zero by construction where every record is private.
+/// Returns η: as given, or the most it can be; zero by construction if every record is private.
 fn joint_miss(
     request: &PlanRequest,
     given: &RedactionArgs,

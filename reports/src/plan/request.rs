@@ -1,4 +1,4 @@
-//! What somebody asked for, before anything is filled in.
+//! A training plan as requested, before missing values are filled in.
 
 use super::Optimization;
 use super::args::{NoiseArgs, RecipeArgs, RedactionArgs, Schedule};
@@ -7,7 +7,7 @@ use reticent_accounting::training::Recipe;
 use reticent_accounting::{Delta, GroupSize, Probability, SamplingRate, Tolerance, UnitName};
 use std::path::{Path, PathBuf};
 
-/// Where a request comes from: how messages name its values.
+/// The source of a request, which decides how messages name its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Origin {
     /// The command line.
@@ -17,72 +17,72 @@ pub enum Origin {
     File,
 }
 
-/// What is to be kept secret.
+/// What is known about the secrets.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SecretsRequest {
-    /// Records of one secret, at most.
+    /// The most records of one secret.
     pub records: Option<GroupSize>,
-    /// The same before deduplication.
+    /// The most records of one secret before deduplication.
     pub records_before: Option<GroupSize>,
     /// Miss rates.
     pub redaction: RedactionArgs,
-    /// Chance of guessing a secret beforehand.
+    /// The probability of guessing a secret beforehand.
     pub prior: Option<Probability>,
-    /// Contents a secret can have.
+    /// The number of contents that a secret can have.
     pub candidates: Option<u64>,
-    /// Planted secrets.
+    /// The number of planted secrets.
     pub canaries: Option<u64>,
-    /// Copies of each.
+    /// The copies of each planted secret.
     pub canary_copies: Option<u64>,
     /// Whether no record is trained on without noise.
     pub everything_private: Option<bool>,
 }
 
-/// A training plan as it was asked for.
+/// A training plan as requested.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanRequest {
-    /// Where it comes from.
+    /// The source of the request.
     pub origin: Origin,
-    /// The method; DP-SGD on every record where none is named.
+    /// The recipe; DP-SGD on every record if none is named.
     pub recipe: Option<Recipe>,
     /// What one record is.
     pub unit: Option<UnitName>,
     /// The δ of every promise.
     pub delta: Option<Delta>,
-    /// Relative width of every number.
+    /// The relative width of every number.
     pub tolerance: Option<Tolerance>,
     /// A prepared corpus.
     pub prepared: Option<PathBuf>,
-    /// Records that noise covers, where there is no prepared corpus.
+    /// The number of records trained on with noise, if there is no prepared corpus.
     pub records: Option<u64>,
-    /// σ, or ε.
+    /// σ or ε.
     pub noise: NoiseArgs,
-    /// Batches.
+    /// The batches.
     pub schedule: Schedule,
-    /// What single recipes need.
+    /// The options of single recipes.
     pub of_recipe: RecipeArgs,
-    /// How weights move.
+    /// The optimiser's options.
     pub optimization: Optimization,
-    /// Its options that stand in the file.
+    /// The optimiser's options that are set in the file.
     pub optimization_of_file: Vec<&'static str>,
-    /// Of the first phase of `jft`, in files: q and T of its own, and what is known of the policy.
+    /// The sampling rate of `jft`'s first phase, which only files can set.
     pub first_rate: Option<SamplingRate>,
-    /// T of the first phase.
+    /// The number of steps of the first phase.
     pub first_steps: Option<u64>,
-    /// The conditions under which redacted text costs nothing.
+    /// The conditions under which redacted text has no privacy cost.
     pub first_alike: Option<RedactedAlike>,
-    /// Whether a file has a section about the first phase.
+    /// Whether the file has a section about the first phase.
     pub first_given: bool,
-    /// A folder to go on from.
+    /// The folder of a model to start from.
     pub model: Option<PathBuf>,
-    /// Whether all text behind that folder is declared public.
+    /// Whether all text behind that model is declared public.
     pub declared_public: bool,
-    /// What is to be kept secret.
+    /// What is known about the secrets.
     pub secrets: SecretsRequest,
 }
 
 impl PlanRequest {
-    /// A value as whoever gave it would call it.
+    /// Returns the name of a value as the user who gave it knows it.
     #[must_use]
     pub fn name(&self, key: &str) -> String {
         match self.origin {
@@ -125,7 +125,7 @@ impl PlanRequest {
         }
     }
 
-    /// The folder to go on from; a fresh model, `lstm`, `gpt2` or `bert`, has none.
+    /// Returns the folder to start from; the fresh models `lstm`, `gpt2` and `bert` have none.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         let model = self.model.as_deref()?;
@@ -136,7 +136,7 @@ impl PlanRequest {
         (!fresh).then_some(model)
     }
 
-    /// The recipe.
+    /// Returns the recipe.
     #[must_use]
     pub fn recipe(&self) -> Recipe {
         self.recipe.unwrap_or(Recipe::Dpsgd)

@@ -1,4 +1,4 @@
-//! Batches: how they are drawn, how many, and how large a share of the records.
+//! Batches: how they are drawn, how many there are, and which share of the records each holds.
 
 use super::args::{Sampler, Schedule};
 use super::request::PlanRequest;
@@ -6,19 +6,19 @@ use anyhow::{Context, Result, bail};
 use reticent_accounting::training::{NoisySteps, Stated, StepDecay, steps_of_epochs};
 use reticent_accounting::{Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps};
 
-/// What is assumed where batches are left open.
+/// What is assumed if batches are not specified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defaults {
-    /// A prepared corpus, as the trainer runs it: a tenth of the records, eight epochs.
+    /// For a prepared corpus, the defaults of the trainer: a tenth of the records, eight epochs.
     Corpus,
-    /// A question without a corpus: a hundredth, a thousand steps.
+    /// For a question without a corpus: a hundredth of the records, a thousand steps.
     Question,
-    /// A plan file without a corpus: nothing.
+    /// For a plan file without a corpus: nothing.
     None,
 }
 
 impl Defaults {
-    /// The sampling rate.
+    /// Returns the sampling rate.
     #[must_use]
     pub const fn sample_rate(self) -> Option<f64> {
         match self {
@@ -28,7 +28,7 @@ impl Defaults {
         }
     }
 
-    /// Epochs.
+    /// Returns the number of epochs.
     #[must_use]
     pub const fn epochs(self) -> Option<u64> {
         match self {
@@ -45,13 +45,13 @@ impl Defaults {
     }
 }
 
-/// The neighbours that are assumed: those that the sampler has an answer for.
+/// Returns the neighbours that are assumed: those for which the sampler can be accounted.
 #[must_use]
 pub const fn assumed_neighbours(sampler: Option<Sampler>) -> Neighbours {
     match sampler {
-        // One record more would move every batch.
+        // One more record would change every batch.
         Some(Sampler::Shuffled) => Neighbours::ZeroOut,
-        // A batch of fixed size keeps it.
+        // Replacement keeps the fixed batch size.
         Some(Sampler::WithoutReplacement | Sampler::WithReplacement) => Neighbours::Replace,
         None
         | Some(
@@ -63,11 +63,11 @@ pub const fn assumed_neighbours(sampler: Option<Sampler>) -> Neighbours {
     }
 }
 
-/// Noisy steps at σ on batches of `records` records.
+/// Returns noisy steps at σ on batches of `records` records.
 ///
 /// # Errors
-/// A batch larger than the data, more steps than can be counted, an option of another sampler, and
-/// what has no default.
+/// Returns an error if a batch is larger than the data, if there are more steps than can be counted,
+/// if an option belongs to another sampler, or if a value without a default is missing.
 pub fn noisy_steps(
     request: &PlanRequest,
     noise_multiplier: Stated<NoiseMultiplier>,
@@ -96,7 +96,7 @@ pub fn noisy_steps(
     })
 }
 
-/// How σ falls over so many steps.
+/// Returns how σ falls over `steps` steps.
 fn noise_decay(
     request: &PlanRequest,
     steps_per_epoch: u64,
@@ -134,10 +134,11 @@ fn noise_decay(
     Ok(Some(decay))
 }
 
-/// How many steps there are, of so many an epoch.
+/// Returns the number of steps, for `steps_per_epoch` steps an epoch.
 ///
 /// # Errors
-/// More than can be counted, and what has no default.
+/// Returns an error if there are more steps than can be counted, or if a value without a default is
+/// missing.
 pub fn steps(
     request: &PlanRequest,
     steps_per_epoch: u64,
@@ -178,7 +179,7 @@ pub fn steps(
     )
 }
 
-/// Refuses what another sampler would need.
+/// Refuses options that belong to another sampler.
 fn fitting(request: &PlanRequest, sampler: Sampler) -> Result<()> {
     let (given, name) = (&request.schedule, |key: &str| request.name(key));
     if let Some(most) = given.max_batch
@@ -214,10 +215,10 @@ fn fitting(request: &PlanRequest, sampler: Sampler) -> Result<()> {
     }
 }
 
-/// q: as given, or B of N.
+/// Returns q: as given, or the batch size over the number of records.
 ///
 /// # Errors
-/// A batch larger than the records, and what has no default.
+/// Returns an error if a batch is larger than the records, or if a value without a default is missing.
 pub fn rate(
     request: &PlanRequest,
     records: Option<u64>,
@@ -236,7 +237,8 @@ pub fn rate(
             name("sample_rate"),
             name("batch_size")
         ),
-        // Of a corpus, a rate below one record is a slip: an epoch would have more steps than records.
+        // For a corpus, a rate below one record is a mistake: an epoch would have more steps than
+        // records.
         (Some(rate), None, Some(records))
             if defaults == Defaults::Corpus && rate.get() * (records as f64) < 0.5 =>
         {
@@ -267,9 +269,9 @@ pub fn rate(
     })
 }
 
-/// The steps of an epoch: at most, since a loader that keeps the last, smaller batch takes ⌈1/q⌉.
-/// Where each record has one turn an epoch, what counts is the epochs, and the accountant takes the
-/// fewest steps that one may have, ⌊1/q⌋.
+/// Returns an upper bound on the steps of an epoch, since a loader that keeps the last, smaller batch
+/// takes ⌈1/q⌉. If each record is used once an epoch, the number of epochs matters, and the accountant
+/// assumes the fewest steps that an epoch may have, ⌊1/q⌋.
 fn per_epoch(given: &Schedule, sampler: Sampler, rate: SamplingRate) -> u64 {
     match given.epoch_steps {
         Some(steps) => steps,
@@ -283,11 +285,11 @@ fn per_epoch(given: &Schedule, sampler: Sampler, rate: SamplingRate) -> u64 {
 /// How often a record is used in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turns {
-    /// In as many batches as it is drawn for.
+    /// In every batch for which it is drawn.
     ByChance,
     /// In one batch.
     One,
-    /// In a number of batches that is given.
+    /// In a given number of batches.
     Several,
 }
 
@@ -302,7 +304,7 @@ const fn turns(sampler: Sampler) -> Turns {
     }
 }
 
-/// The sampler with what it needs.
+/// Returns the sampler with its parameters.
 fn sampling(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Result<Sampling> {
     let (given, name) = (&request.schedule, |key: &str| request.name(key));
     let missing = |key: &str| {

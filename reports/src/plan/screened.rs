@@ -1,12 +1,13 @@
-//! The records that someone screened.
+//! Reads the list of records that someone screened.
 
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
-/// Numbers of the records whose ids a file lists, one a line, in ascending order; `number` is that of an id.
+/// Returns the numbers, in ascending order, of the records whose ids a file lists, one a line; `number` maps
+/// an id to its number.
 ///
 /// # Errors
-/// A file that can't be read, an id that is no record's, no id at all.
+/// Returns an error if the file can't be read, an id is not a record's, or no id is listed.
 pub(crate) fn screened_records(
     path: &Path,
     number: impl Fn(&str) -> Option<u32>,

@@ -1,5 +1,5 @@
-//! Which options a recipe uses. One that would change nothing is refused: whoever gives it believes
-//! that it does.
+//! Which options a recipe uses. An option without effect is refused, since whoever gives it
+//! believes that it has one.
 
 use super::args::{Assumption, FirstPhaseKind, Sigma};
 use super::optimization::DecayArg;
@@ -13,7 +13,7 @@ use reticent_accounting::training::{
 
 /// Recipes with clipped and noised steps.
 pub const NOISED: &[Recipe] = &[Dpsgd, Crt, Sdp, Jft, Protect];
-/// Those whose batches are said by options, and not by a file of weights.
+/// Recipes whose batches are set by options rather than by a file of weights.
 const BATCHED: &[Recipe] = &[Dpsgd, Crt, Sdp, Jft];
 /// Recipes with batches that a sampler draws at one rate.
 const SAMPLED: &[Recipe] = &[Dpsgd, Crt, Jft];
@@ -21,10 +21,11 @@ const SAMPLED: &[Recipe] = &[Dpsgd, Crt, Jft];
 /// Recipes whose promise to a redacted secret depends on how often the policy misses.
 const MISSED: &[Recipe] = &[Dpsgd, Crt];
 
-/// An option that not every recipe uses: its key, whether it was given, and who uses it.
+/// An option that not every recipe uses: its key, whether it was given, and the recipes that use
+/// it.
 pub type Use = (&'static str, bool, &'static [Recipe]);
 
-/// All of them. Noise is judged where it is read.
+/// Returns all such options. Noise is checked where it is read.
 #[must_use]
 pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
     let (schedule, more) = (&request.schedule, &request.of_recipe);
@@ -53,7 +54,7 @@ pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
     ]
 }
 
-/// Miss rates: `audit train` asks for none.
+/// Returns the options about miss rates, which `audit train` doesn't have.
 fn by_redaction(request: &PlanRequest) -> [Use; 3] {
     let redaction = &request.secrets.redaction;
     [
@@ -63,10 +64,10 @@ fn by_redaction(request: &PlanRequest) -> [Use; 3] {
     ]
 }
 
-/// Whether every option that was given changes something.
+/// Checks that every given option has an effect.
 ///
 /// # Errors
-/// The first that does not, with where it belongs.
+/// Returns an error for the first option without effect, with the recipes that use it.
 pub fn all_used(request: &PlanRequest) -> Result<()> {
     let recipe = request.recipe();
     let all = by_recipe(request).into_iter();
@@ -112,7 +113,7 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
     by_first_phase(request)
 }
 
-/// `the recipe crt`, `the recipes sgd, crt and jft`.
+/// Names recipes in words: `the recipe crt`, `the recipes sgd, crt and jft`.
 #[must_use]
 pub fn recipes(recipes: &[Recipe]) -> String {
     let names: Vec<&str> = recipes.iter().map(|recipe| recipe.name()).collect();
@@ -123,7 +124,7 @@ pub fn recipes(recipes: &[Recipe]) -> String {
     }
 }
 
-/// A value as it is spelled on the command line.
+/// Returns a value as it is spelled on the command line.
 #[must_use]
 pub fn value_name<V: ValueEnum>(value: V) -> String {
     value
@@ -131,7 +132,8 @@ pub fn value_name<V: ValueEnum>(value: V) -> String {
         .map_or_else(String::new, |v| v.get_name().to_owned())
 }
 
-/// What only some first phases of jft use. With another recipe none of it is given.
+/// Checks the options that only some first phases of jft use. With another recipe, none of them was
+/// given.
 fn by_first_phase(request: &PlanRequest) -> Result<()> {
     use FirstPhaseKind::{ConservativeLightNoise, LightNoise, Screened};
     let more = &request.of_recipe;

@@ -1,4 +1,4 @@
-//! Rates by record, and the secrets that they keep: for the recipe `protect`.
+//! Rates by record and the secrets that they protect, for the recipe `protect`.
 
 use crate::account::protect::read::Gathered;
 use crate::account::protect::weights::Weights;
@@ -9,34 +9,34 @@ use reticent_accounting::{NoiseMultiplier, Steps};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What `protect` runs on the records of a corpus.
+/// What `protect` needs about the records of a corpus.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordRates {
-    /// By place in the training set.
+    /// The rates by position in the training set.
     pub rates: Vec<f64>,
     /// The records of each secret.
     pub secrets: Vec<Vec<u32>>,
-    /// What is promised for each.
+    /// The promise for each secret.
     pub promises: Vec<Secret>,
-    /// B.
+    /// The batch size B.
     pub batch: f64,
-    /// T.
+    /// The number of steps T.
     pub steps: Steps,
-    /// σ.
+    /// The noise multiplier σ.
     pub noise_multiplier: NoiseMultiplier,
-    /// What certified the promises when the weights were found.
+    /// The certificate of the promises from when the weights were found.
     certificate: SecretClasses,
-    /// The class of each secret in it.
+    /// The class of each secret in the certificate.
     class_of: Vec<usize>,
     /// The secrets by id, for the owner of the run.
     pub assignment: Vec<u8>,
 }
 
-/// Reads both files against the names of the records.
+/// Reads both files and matches them with the names of the records.
 ///
 /// # Errors
-/// A file that can't be read, a name that is no record, records or secrets that only one of the
-/// files or the corpus knows.
+/// Returns an error if a file can't be read, if a name is not a record's, or if only one of the files or the corpus
+/// knows a record or a secret.
 pub fn read_record_rates(
     (weights, weights_name): (&Path, &str),
     (incidence, incidence_name): (&Path, &str),
@@ -99,7 +99,7 @@ pub fn read_record_rates(
             ),
         }
     }
-    // A secret of no record keeps its prior. The certificate, which is made again, tells whether it was promised as one.
+    // A secret in no record keeps its prior. Certifying again shows whether it was promised as such.
     let mut absent: Vec<_> = promised.into_iter().collect();
     absent.sort_unstable_by_key(|(_, (number, ..))| *number);
     for (id, (_, promise, class)) in absent {
@@ -122,10 +122,10 @@ pub fn read_record_rates(
 }
 
 impl RecordRates {
-    /// What certifies each promise at this noise. Without noise nothing is promised.
+    /// Certifies each promise at this noise. Without noise nothing is promised.
     ///
     /// # Errors
-    /// A promise that is not kept.
+    /// Returns an error if a promise is not kept.
     pub fn certified(&self, noise: Option<NoiseMultiplier>) -> Result<SecretClasses> {
         let count = |n: usize| u32::try_from(n).context("more than 2^32 records or secrets");
         let pairs = (0u32..).zip(&self.secrets);
@@ -171,7 +171,7 @@ impl RecordRates {
     }
 }
 
-/// Its name is not said: in a file that names examples otherwise it may be private.
+/// Formats the error for an unknown example without its name, which may be private in a file that uses other names.
 fn unknown(path: &Path, number: usize) -> String {
     format!(
         "{}: example {number} is no record of the prepared corpus; examples must be ids of its train.jsonl, \
@@ -180,7 +180,7 @@ fn unknown(path: &Path, number: usize) -> String {
     )
 }
 
-/// The name and the records of each secret.
+/// Reads the name and the records of each secret.
 fn secrets(path: &Path, names: &HashMap<String, u32>) -> Result<Vec<(Box<str>, Vec<u32>)>> {
     let mut gathered = Gathered::new(None, false);
     gathered.read(path, None)?;

@@ -1,8 +1,8 @@
-//! Axes: a scale, a range, ticks that a person would choose.
+//! Axes of plots: a scale, a range, and round ticks.
 
 use crate::number;
 
-/// How values turn into lengths.
+/// How values map to lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// Equal steps.
@@ -14,17 +14,17 @@ pub enum Scale {
 /// An axis of a plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it measures, with its unit.
+    /// The quantity that it measures, with its unit.
     pub label: String,
-    /// Its scale.
+    /// The scale.
     pub scale: Scale,
-    /// Its ends; taken from the data if absent.
+    /// The ends; taken from the data if absent.
     pub range: Option<(f64, f64)>,
-    /// Its ticks by place and text; chosen if absent. For named categories.
+    /// The ticks by position and text, for named categories; chosen if absent.
     pub ticks: Option<Vec<(f64, String)>>,
 }
 
-/// A tick: where, and what stands beside it (nothing for a minor one).
+/// A tick: its position and its text (`None` for a minor tick).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
     pub(super) at: f64,
@@ -32,7 +32,7 @@ pub(super) struct Tick {
 }
 
 impl Axis {
-    /// Equal steps.
+    /// Creates a linear axis.
     pub fn linear(label: impl Into<String>) -> Self {
         Self {
             label: label.into(),
@@ -41,14 +41,15 @@ impl Axis {
             ticks: None,
         }
     }
-    /// Equal factors.
+    /// Creates a logarithmic axis.
     pub fn log(label: impl Into<String>) -> Self {
         Self {
             scale: Scale::Log,
             ..Self::linear(label)
         }
     }
-    /// Named rows or columns at 0, 1, 2, … with half a step of room at the ends.
+    /// Creates an axis with named rows or columns at 0, 1, 2, … and half a step of room at the
+    /// ends.
     pub fn categories<S: Into<String>>(
         label: impl Into<String>,
         names: impl IntoIterator<Item = S>,
@@ -71,18 +72,19 @@ impl Axis {
         self.range = Some((from, to));
         self
     }
-    /// Whether a value can stand on this axis.
+    /// Returns whether this axis can show a value.
     pub(super) fn shows(&self, value: f64) -> bool {
         value.is_finite() && (self.scale == Scale::Linear || value > 0.0)
     }
-    /// A value on the stretched line where equal lengths are equal steps.
+    /// Maps a value to the scale on which equal lengths are equal steps.
     pub(super) fn stretch(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear => value,
             Scale::Log => value.log10(),
         }
     }
-    /// The ends: the fixed ones, or the data's with a little room, widened to ticks on a log axis.
+    /// Returns the ends: the fixed ones, or those of the data with a little room, widened to ticks
+    /// on a logarithmic axis.
     pub(super) fn ends(&self, data: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
         if let Some((from, to)) = self.range {
             return (self.shows(from) && self.shows(to) && from < to).then_some((from, to));
@@ -98,7 +100,7 @@ impl Axis {
         Some(match self.scale {
             Scale::Linear => {
                 let room = if to > from { (to - from) * 0.04 } else { 0.5 };
-                // Zero is an end people expect: no room below data that starts there.
+                // People expect an axis to end at zero: no room below data that begin there.
                 let low = if from >= 0.0 && from < room {
                     0.0
                 } else {
@@ -113,7 +115,7 @@ impl Axis {
             }
         })
     }
-    /// Ticks between the ends, about `wanted` of them labelled.
+    /// Returns the ticks between the ends, about `wanted` of them with labels.
     pub(super) fn ticks(&self, (from, to): (f64, f64), wanted: usize) -> Vec<Tick> {
         if let Some(fixed) = &self.ticks {
             let inside = fixed.iter().filter(|(at, _)| *at >= from && *at <= to);
@@ -177,11 +179,11 @@ fn log_ticks(from: f64, to: f64, wanted: usize) -> Vec<Tick> {
             }
             let labelled = match digit {
                 1 => power.rem_euclid(every) == 0,
-                // Few decades leave room for what lies between.
+                // With few decades there is room for labels in between.
                 2 | 5 => decades <= 3,
                 _ => false,
             };
-            // Many decades leave no room for minor ticks.
+            // With many decades there is no room for minor ticks.
             if labelled || digit == 1 || decades <= 8 {
                 ticks.push(Tick {
                     at,

@@ -1,4 +1,4 @@
-//! The writer's primitives, in pixels.
+//! Drawing primitives, in pixels.
 
 use super::axis::Axis;
 use super::path::dashed;
@@ -12,7 +12,7 @@ use plotters::style::{Color, IntoFont, ShapeStyle, TextStyle};
 /// Why a plot could not be drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// Nothing on this axis has a place on it, or its fixed ends are no range.
+    /// No value can be shown on this axis, or its fixed ends are not a range.
     EmptyAxis {
         /// The label of the axis.
         axis: String,
@@ -36,12 +36,12 @@ impl std::error::Error for Error {}
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
 
-/// The writer rounds to whole pixels, so it draws this much larger and the view box scales back.
+/// The SVG writer rounds to whole pixels, so we draw at this factor and the view box scales back.
 pub(super) const FINE: i32 = 4;
 pub(super) const FONT: i32 = 13;
 pub(super) const LEGEND_LINE: i32 = 20;
 
-/// Pixels of the drawing, in fine units.
+/// A position in the drawing, in fine units.
 pub(super) type Pixel = (i32, i32);
 
 pub(super) struct Canvas<'a> {
@@ -108,7 +108,7 @@ impl Canvas<'_> {
             .into_iter()
             .try_for_each(|dash| self.path(dash, style))
     }
-    /// A triangle whose tip stands at the value: ▸ "at least" (1), ◂ "at most" (-1).
+    /// Draws a triangle whose tip is at the value: ▸ "at least" (1), ◂ "at most" (-1).
     pub(super) fn pointer(&self, (x, y): Pixel, direction: i32, tone: Tone) -> Result<()> {
         let back = x - direction * 10 * FINE;
         let points = vec![(x, y), (back, y - 7 * FINE), (back, y + 7 * FINE)];
@@ -134,7 +134,8 @@ impl Canvas<'_> {
     }
 }
 
-/// Where a value stands between the ends, 0 to 1 (outside them below 0 or above 1), or nowhere.
+/// Returns the position of a value between the ends as a share: 0 to 1, or outside that range
+/// beyond them. `None` if the axis can't show the value.
 pub(super) fn share((axis, from, to): (&Axis, f64, f64), value: f64) -> Option<f64> {
     if !axis.shows(value) {
         return None;
@@ -144,7 +145,7 @@ pub(super) fn share((axis, from, to): (&Axis, f64, f64), value: f64) -> Option<f
 }
 
 pub(super) fn letters(tone: Tone, size: i32) -> TextStyle<'static> {
-    // The writer divides font sizes by 1.24.
+    // The SVG writer divides font sizes by 1.24.
     let size = f64::from(size * FINE) * 1.24;
     ("sans-serif", size).into_font().color(&tone.rgb())
 }

@@ -1,4 +1,4 @@
-//! From a [`Plot`] to SVG text.
+//! Draws a [`Plot`] as SVG text.
 
 use super::axis::Axis;
 use super::canvas::{
@@ -12,7 +12,7 @@ use plotters::prelude::{IntoDrawingArea, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBAColor};
 
-/// Where the SVG will live.
+/// Where the SVG is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     File,
@@ -66,7 +66,7 @@ pub(super) fn svg(plot: &Plot, place: Place) -> Result<String> {
     Ok(finish(&text, plot, place))
 }
 
-/// Every value a layer places on one axis.
+/// Returns every value that the layers place on one axis.
 fn extent(plot: &Plot, of: impl Fn(&Point) -> f64, vertical: bool) -> Vec<f64> {
     let mut values = Vec::new();
     for layer in &plot.layers {
@@ -141,7 +141,7 @@ impl Canvas<'_> {
         Ok(())
     }
     fn ribbon(&self, points: &[(f64, f64, f64)], tone: Tone) -> Result<()> {
-        // An edge that cannot stand on the axis (zero on a logarithmic one) lies at its foot.
+        // An edge that the axis can't show (zero on a logarithmic one) is drawn at its foot.
         let edge = |x: f64, y: f64| {
             let foot = || {
                 self.open_share((x, self.y.1))
@@ -199,7 +199,8 @@ impl Canvas<'_> {
     }
 }
 
-/// Scales back to real pixels, adds words for readers who cannot see it, and hands the colours to the page.
+/// Scales back to real pixels, adds a text description for screen readers, and, on a page, makes the
+/// colours variables of the page.
 fn finish(raw: &str, plot: &Plot, place: Place) -> String {
     let (width, height) = plot.size;
     let body = raw.split_once('>').map_or("", |(_, rest)| rest);
@@ -221,7 +222,7 @@ fn finish(raw: &str, plot: &Plot, place: Place) -> String {
         }
         body = body.replace(" font-family=\"sans-serif\"", "");
     }
-    // A document of XML has no control characters, whatever its names have.
+    // XML allows no control characters, but names may contain them.
     printable(&format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" {size} viewBox=\"0 0 {fine_width} {fine_height}\" role=\"img\">\n\
          <title>{}</title>\n<desc>{}</desc>{body}",

@@ -1,4 +1,4 @@
-//! What stands around the data: title, legend, axes.
+//! The parts of a plot around the data: title, legend, axes.
 
 use super::axis::Tick;
 use super::canvas::{Canvas, FINE, FONT, LEGEND_LINE, Pixel, Result, letters, stroke, veil};
@@ -27,7 +27,7 @@ pub(super) fn entry_name(layer: &Layer, entry: Entry) -> &str {
     }
 }
 
-/// Legend entries flowed into rows of at most `room` pixels, each with its x.
+/// Lays out the legend entries in rows of at most `room` pixels; each entry comes with its x.
 pub(super) fn legend_rows(plot: &Plot, room: i32) -> Vec<Vec<(&Layer, Entry, i32)>> {
     let mut rows: Vec<Vec<(&Layer, Entry, i32)>> = Vec::new();
     let mut x = 0;
@@ -55,13 +55,13 @@ pub(super) fn legend_rows(plot: &Plot, room: i32) -> Vec<Vec<(&Layer, Entry, i32
     rows
 }
 
-/// A generous guess at the width of a tick or legend text, in pixels; no font is read.
+/// Returns a generous estimate of the width of a tick or legend text, in pixels; no font is read.
 pub(super) fn text_width(text: &str) -> i32 {
     (text.chars().count() as f64 * 6.7).ceil() as i32
 }
 
-/// Pixels between the names on the left and the data: an end of an interval that stands on the
-/// edge reaches out there.
+/// Returns the distance in pixels between the names on the left and the data; the end of an
+/// interval that lies on the edge extends into it.
 pub(super) fn label_gap(plot: &Plot) -> i32 {
     let reaches = |layer: &Layer| matches!(layer, Layer::Intervals { .. });
     if plot.layers.iter().any(reaches) {

@@ -1,8 +1,8 @@
 //! Plots as SVG: lines, steps, points, bands, rules and intervals on linear or logarithmic axes.
 //!
-//! A [`Plot`] is data; [`Plot::to_svg`] draws it for a file, [`Plot::to_inline_svg`] for a page
-//! (it takes its colours and font from the page, and says in words what it shows). No font
-//! is needed to draw, and marks differ in shape as well as in colour.
+//! A [`Plot`] is data; [`Plot::to_svg`] draws it for a file, [`Plot::to_inline_svg`] for a page, from
+//! which the figure takes its colours and font; both include a text description. Drawing needs no font,
+//! and marks differ in shape as well as in colour.
 
 mod axis;
 mod canvas;
@@ -34,15 +34,15 @@ pub enum Shape {
 /// One row of [`Layer::Intervals`]: what is known about a quantity, at height `y`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// Where the row stands.
+    /// The height of the row.
     pub y: f64,
-    /// At least this; absent if unknown.
+    /// The lower bound; absent if unknown.
     pub lower: Option<f64>,
-    /// At most this; absent if unknown, infinite drawn as an arrow that leaves the plot.
+    /// The upper bound; absent if unknown. An infinite one is drawn as an arrow that leaves the plot.
     pub upper: Option<f64>,
 }
 
-/// A row of [`Plot::measured`]: an estimate and its ends, where they are known.
+/// A row of [`Plot::measured`]: an estimate with its bounds, where they are known.
 #[cfg(feature = "findings")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
@@ -51,18 +51,18 @@ pub(crate) struct Measured {
     pub(crate) upper: Option<f64>,
 }
 
-/// Something drawn. A layer with an empty name stays out of the legend.
+/// A layer of a plot. A layer with an empty name is not in the legend.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Layer {
     /// Points joined by lines.
     Line {
         /// What it shows.
         name: String,
-        /// In drawing order; one that is not finite interrupts the line.
+        /// The points in drawing order; a point that is not finite interrupts the line.
         points: Vec<Point>,
         /// Its colour.
         tone: Tone,
-        /// Dashed instead of solid.
+        /// Whether it is dashed instead of solid.
         dashed: bool,
     },
     /// Points joined by steps that hold each value until the next x.
@@ -100,7 +100,7 @@ pub enum Layer {
     Ribbon {
         /// What it shows.
         name: String,
-        /// x, lower edge, upper edge, in order of x; edges beyond the axis end at it.
+        /// x, lower edge and upper edge, in order of x; edges beyond the axis are cut there.
         points: Vec<(f64, f64, f64)>,
         /// Its colour.
         tone: Tone,
@@ -114,7 +114,7 @@ pub enum Layer {
         /// Its colour.
         tone: Tone,
     },
-    /// Horizontal intervals: a lower bound ▸, an upper bound ◂, and the room between them.
+    /// Horizontal intervals: a lower bound ▸, an upper bound ◂, and the range between them.
     Intervals {
         /// One row each.
         rows: Vec<Interval>,
@@ -129,7 +129,7 @@ pub enum Layer {
     },
 }
 
-/// A plot: two axes and what is drawn over them, in order.
+/// A plot: two axes and the layers drawn over them, in order.
 ///
 /// ```
 /// use reticent_reports::plot::{Axis, Layer, Plot, Tone};
@@ -142,22 +142,22 @@ pub enum Layer {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
-    /// What it shows; printed above it.
+    /// The title, printed above the plot.
     pub title: String,
-    /// What a reader who cannot see it should know; the title if empty.
+    /// A text description for readers who can't see the plot; the title if empty.
     pub description: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// Drawn in this order.
+    /// The layers in drawing order.
     pub layers: Vec<Layer>,
     /// Width and height in pixels.
     pub size: (u32, u32),
 }
 
 impl Plot {
-    /// An empty plot of the usual size.
+    /// Creates an empty plot of the usual size.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self {
             title: title.into(),
@@ -174,7 +174,7 @@ impl Plot {
         self.layers.push(layer);
         self
     }
-    /// Adds measured values with what is known of them, the first in the top row.
+    /// Adds measured values with their bounds; the first is in the top row.
     #[cfg(feature = "findings")]
     #[must_use]
     pub(crate) fn measured(self, rows: &[Measured]) -> Self {
@@ -200,7 +200,7 @@ impl Plot {
             shape: Shape::Disc,
         })
     }
-    /// Says in words what the plot shows.
+    /// Sets the text description.
     #[must_use]
     pub fn described(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
@@ -212,17 +212,17 @@ impl Plot {
         self.size = (width, height);
         self
     }
-    /// A file of its own: dark on white.
+    /// Draws the plot for a file of its own: dark on white.
     ///
     /// # Errors
-    /// An axis without anything finite to show, or an empty range.
+    /// Returns an error if an axis has nothing finite to show or an empty range.
     pub fn to_svg(&self) -> Result<String, Error> {
         draw::svg(self, draw::Place::File)
     }
-    /// Part of a page: transparent, colours and font from the page, as wide as there is room.
+    /// Draws the plot for a page: transparent, with the page's colours and font, as wide as there is room.
     ///
     /// # Errors
-    /// As [`Plot::to_svg`].
+    /// Returns an error as [`Plot::to_svg`] does.
     pub fn to_inline_svg(&self) -> Result<String, Error> {
         draw::svg(self, draw::Place::Page)
     }

@@ -1,14 +1,14 @@
-//! Paths: steps, the visible part of a line, dashes.
+//! Operations on paths: steps, the visible part of a line, dashes.
 
 use super::Point;
 
-/// Pixels of the drawing.
+/// A position in the drawing, in fine units.
 type Pixel = (i32, i32);
 
-/// Lengths of a dash and of the gap after it, in fine pixels.
+/// The lengths of a dash and of the gap after it, in fine pixels.
 const DASH: (f64, f64) = (28.0, 20.0);
 
-/// Points joined by steps that hold each value until the next x.
+/// Joins points by steps that hold each value until the next x.
 pub(super) fn stairs(points: &[Point]) -> Vec<Point> {
     let mut out = Vec::with_capacity(2 * points.len());
     for pair in points.windows(2) {
@@ -18,9 +18,9 @@ pub(super) fn stairs(points: &[Point]) -> Vec<Point> {
     out
 }
 
-/// The parts of a line inside the unit square, cut where the line leaves it.
+/// Returns the parts of a line inside the unit square, cut where the line leaves it.
 ///
-/// `place` maps a point to the square, or to nowhere, which interrupts the line.
+/// `place` maps a point to the plane of the square; `None` interrupts the line.
 pub(super) fn visible_runs(
     points: &[Point],
     place: impl Fn(Point) -> Option<Point>,
@@ -45,7 +45,8 @@ pub(super) fn visible_runs(
     runs
 }
 
-/// The part of a segment inside the unit square (Liang and Barsky), and whether each end is the segment's own.
+/// Returns the part of a segment inside the unit square (Liang and Barsky), and for each end whether it is the
+/// segment's own.
 fn clip(from: Point, to: Point) -> Option<(Point, Point, bool, bool)> {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let (mut enter, mut leave) = (0.0_f64, 1.0_f64);
@@ -55,7 +56,7 @@ fn clip(from: Point, to: Point) -> Option<(Point, Point, bool, bool)> {
         (-dy, from.1),
         (dy, 1.0 - from.1),
     ] {
-        // A segment along an edge neither enters nor leaves through it.
+        // A segment parallel to an edge doesn't cross it.
         if step.abs() < f64::EPSILON {
             if room < 0.0 {
                 return None;
@@ -70,7 +71,7 @@ fn clip(from: Point, to: Point) -> Option<(Point, Point, bool, bool)> {
     (enter <= leave).then(|| (at(enter), at(leave), enter <= 0.0, leave >= 1.0))
 }
 
-/// A polyline cut into dashes; the pattern runs on around corners.
+/// Cuts a polyline into dashes; the pattern continues around corners.
 pub(super) fn dashed(line: &[Pixel]) -> Vec<Vec<Pixel>> {
     let mut dashes: Vec<Vec<Pixel>> = Vec::new();
     let (mut drawing, mut left) = (true, DASH.0);

@@ -1,8 +1,9 @@
-//! Colours by role: a page recolours them for light and dark.
+//! Colours by role, so that a page can recolour them for light and dark mode.
 
 use plotters::style::RGBColor;
 
-/// The role of a colour. The series colours are Okabe and Ito's, told apart by most eyes.
+/// The role of a colour. The colours of the series are those of Okabe and Ito, which most people
+/// can tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// Text and axes.
@@ -11,7 +12,7 @@ pub enum Tone {
     Muted,
     /// Grid lines.
     Grid,
-    /// The paper behind a plot.
+    /// The background of a plot.
     Paper,
     /// First series: blue.
     First,
@@ -26,12 +27,12 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// What was measured, on every page.
+    /// The colour of measured values on every page.
     pub const MEASURED: Self = Self::First;
-    /// What is promised, on every page.
+    /// The colour of promised values on every page.
     pub const PROMISED: Self = Self::Second;
 
-    /// Every role.
+    /// All roles.
     pub const ALL: [Self; 9] = [
         Self::Ink,
         Self::Muted,
@@ -44,7 +45,7 @@ impl Tone {
         Self::Fifth,
     ];
 
-    /// The series colours in turn.
+    /// Returns the series colours in turn.
     #[must_use]
     pub const fn series(index: usize) -> Self {
         match index % 5 {
@@ -55,7 +56,7 @@ impl Tone {
             _ => Self::Fifth,
         }
     }
-    /// The name of the page's variable, without its dashes.
+    /// Returns the name of the page's CSS variable, without its dashes.
     pub(super) const fn variable(self) -> &'static str {
         match self {
             Self::Ink => "ink",
@@ -69,7 +70,7 @@ impl Tone {
             Self::Fifth => "tone-5",
         }
     }
-    /// Red, green, blue on white paper.
+    /// Returns the colour on white paper.
     pub(super) const fn rgb(self) -> RGBColor {
         match self {
             Self::Ink => RGBColor(0x1b, 0x1f, 0x24),
@@ -83,7 +84,7 @@ impl Tone {
             Self::Fifth => RGBColor(0xc2, 0x8a, 0x00),
         }
     }
-    /// As the SVG writer spells it.
+    /// Returns the colour in the SVG writer's spelling.
     pub(super) fn hex(self) -> String {
         let RGBColor(red, green, blue) = self.rgb();
         format!("#{red:02X}{green:02X}{blue:02X}")

@@ -24,9 +24,9 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-/// A schema that is published.
+/// A published schema.
 struct Published {
-    /// Its file, without `.schema.json`.
+    /// The name of its file, without `.schema.json`.
     name: &'static str,
     schema: Schema,
 }
@@ -65,20 +65,20 @@ impl Published {
         }
         Self { name, schema }
     }
-    /// Of a document in its envelope.
+    /// Returns the schema of a document in its envelope.
     fn envelope<B: JsonSchema>(name: &'static str, title: &str, kind: &str) -> Self {
         let schema = writing().into_root_schema_for::<Envelope<B>>();
         Self::new(name, title, schema).of_type(kind)
     }
-    /// Of any other document that we write.
+    /// Returns the schema of another document that we write.
     fn written<T: JsonSchema>(name: &'static str, title: &str) -> Self {
         Self::new(name, title, writing().into_root_schema_for::<T>())
     }
-    /// Of what users write.
+    /// Returns the schema of a document that users write.
     fn read<T: JsonSchema>(name: &'static str, title: &str) -> Self {
         Self::new(name, title, reading().into_root_schema_for::<T>())
     }
-    /// Says what `schema` and `type` are.
+    /// Sets the values of `schema` and `type`.
     fn of_type(mut self, kind: &str) -> Self {
         if let Some(properties) = self.schema.get_mut("properties") {
             let typed = if kind.is_empty() {
@@ -91,7 +91,7 @@ impl Published {
         }
         self
     }
-    /// With another sentence about it than its type's.
+    /// Replaces the description that comes from the type.
     fn about(mut self, description: &str) -> Self {
         self.schema
             .insert("description".to_owned(), description.into());
@@ -99,7 +99,7 @@ impl Published {
     }
 }
 
-/// What many documents have is described in one file.
+/// Types that many documents contain, each described in one file.
 const HOMES: [(&str, &str, &str); 4] = [
     ("Inputs", "envelope", "#/$defs/Inputs"),
     ("Guarantee", "guarantees", "#/$defs/Guarantee"),
@@ -107,7 +107,8 @@ const HOMES: [(&str, &str, &str); 4] = [
     ("TrainingPlan", "training-plan", "#"),
 ];
 
-/// Refers to what other files describe, and leaves out what nothing refers to any more.
+/// Replaces types that other files describe with references, and removes definitions that are no
+/// longer referenced.
 fn at_home(file: &str, schema: &mut Schema) {
     for (name, home, pointer) in HOMES.iter().filter(|(_, home, _)| *home != file) {
         let there = format!("{home}.schema.json{pointer}");
@@ -144,10 +145,11 @@ fn refer<'a>(values: impl Iterator<Item = &'a mut Value>, from: &str, to: &str) 
     }
 }
 
-/// Where a number refers to.
+/// The reference to the definition of a number.
 const NUMBER: &str = "#/$defs/Number";
 
-/// Makes a schema what we write: infinity is spelled, nothing is null, sentences have no links.
+/// Adapts a schema to what we write: infinity is spelled, nothing is null, descriptions have no
+/// links.
 struct Tidy;
 
 impl Transform for Tidy {
@@ -181,7 +183,7 @@ impl Transform for Tidy {
     }
 }
 
-/// A key without a value is absent.
+/// Removes null: a key without a value is absent.
 fn never_null(schema: &mut Value) {
     let Some(members) = schema.as_object_mut() else {
         return;
@@ -205,7 +207,7 @@ fn never_null(schema: &mut Value) {
     }
 }
 
-/// Documentation without line breaks and links.
+/// Returns the first paragraph of a documentation comment without line breaks and links.
 fn plain(text: &str) -> String {
     let text = text.split("\n\n").next().unwrap_or(text);
     let words: Vec<&str> = text.split_whitespace().collect();

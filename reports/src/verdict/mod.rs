@@ -1,8 +1,8 @@
-//! The only place where an upper and a lower bound meet.
+//! The comparison of an upper bound with a lower bound, which happens only here.
 //!
-//! A [`Promise`] holds an [`Upper`], a [`Measurement`] a [`Lower`]; both carry their
-//! [`Terms`]. [`judge`] compares them only when the terms agree word for word, and says "not
-//! contradicted" or "contradicted", never "safe": an audit that finds nothing proves nothing.
+//! A [`Promise`] holds an [`Upper`], a [`Measurement`] a [`Lower`]; both carry their [`Terms`]. [`judge`]
+//! compares them only if the terms agree word for word, and says "not contradicted" or "contradicted", never
+//! "safe": an audit that finds nothing proves nothing.
 
 mod promise;
 mod terms;
@@ -17,10 +17,12 @@ use reticent_attacks::exposure::CeilingOutcome;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The chance that at least one verdict of a whole report says "contradicted" although every promise holds.
+/// The probability that at least one verdict of a whole report says "contradicted" although every promise
+/// holds.
 pub const FALSE_ALARM: f64 = 1e-3;
 
-/// The false-alarm rate each of `tests` tests may use so that together they stay within `total` (Bonferroni).
+/// Returns the false-alarm rate for each of `tests` tests at which together they stay within `total`
+/// (Bonferroni).
 ///
 /// ```
 /// use reticent_accounting::Probability;
@@ -31,25 +33,25 @@ pub const FALSE_ALARM: f64 = 1e-3;
 #[must_use]
 pub fn split(total: Probability, tests: usize) -> Probability {
     let each = total.get() / tests.max(1) as f64;
-    // A share of a probability is one.
+    // A share of a probability is a probability.
     Probability::new(each).unwrap_or(total)
 }
 
-/// What the accountant promises: the quantity is at most this, under these terms.
+/// A promise of the accountant: the quantity is at most this, under these terms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Promise<T> {
-    /// What is promised about what.
+    /// The terms of the promise.
     pub terms: Terms,
     /// The bound.
     pub at_most: Upper<T>,
-    /// What the promise would have been, had a known kind of mistake been made.
+    /// The promises that would have been made after each known kind of mistake.
     pub mistakes: Vec<(Mistake, Upper<T>)>,
 }
 
-/// What the attack measured: the quantity is at least this, unless a false alarm struck.
+/// A measurement of an attack: the quantity is at least this, except in a false alarm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement<T> {
-    /// What was measured about what.
+    /// The terms of the measurement.
     pub terms: Terms,
     /// The bound.
     pub at_least: Lower<T>,
@@ -57,7 +59,7 @@ pub struct Measurement<T> {
     pub false_alarm: Probability,
     /// The largest bound that this audit could have given, whatever was trained.
     pub provable: Upper<T>,
-    /// How likely it contradicts a promise whose noise is smaller than stated, where that is known.
+    /// The probabilities of contradicting a promise whose noise is smaller than stated, where they are known.
     pub power: Vec<Power>,
 }
 
@@ -86,7 +88,7 @@ pub enum Mistake {
 }
 
 impl Mistake {
-    /// The mistake in words.
+    /// Returns the mistake in words.
     #[must_use]
     pub const fn says(self) -> &'static str {
         match self {
@@ -98,7 +100,7 @@ impl Mistake {
     }
 }
 
-/// Promise and measurement side by side.
+/// A promise compared with a measurement.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct Verdict {
@@ -113,10 +115,9 @@ pub struct Verdict {
 
 /// Compares a promise with a measurement.
 ///
-/// The measurement contradicts the promise when its lower bound exceeds the upper bound. That
-/// is a bug report: the suspects are the mistakes under which the promise would have covered
-/// what was measured, the smallest such promise first; with none listed that would,
-/// [`Mistake::NoiseOrClipping`] remains.
+/// The measurement contradicts the promise if its lower bound exceeds the upper bound. A contradiction is a
+/// bug report: the suspects are the mistakes under which the promise would have covered the measurement, the
+/// smallest such promise first. If no listed mistake would have, [`Mistake::NoiseOrClipping`] remains.
 ///
 /// ```
 /// use reticent_accounting::{
@@ -145,7 +146,7 @@ pub struct Verdict {
 /// ```
 ///
 /// # Errors
-/// [`Mismatch`] when the two speak of different things; nothing can be concluded then.
+/// Returns a [`Mismatch`] if the terms differ; nothing can be concluded then.
 pub fn judge<T: Copy + Into<f64>>(
     promise: &Promise<T>,
     measured: &Measurement<T>,
@@ -193,27 +194,27 @@ impl Verdict {
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
-    /// The mistakes that would explain a contradiction, the likeliest first.
+    /// Returns the mistakes that would explain a contradiction, the likeliest first.
     #[must_use]
     pub fn suspects(&self) -> &[Mistake] {
         &self.suspects
     }
-    /// The promise, as a number: nothing above it should be measured.
+    /// Returns the promise as a number: no measured bound should exceed it.
     #[must_use]
     pub const fn promised_at_most(&self) -> f64 {
         self.at_most
     }
-    /// What was measured, as a number: the quantity is at least this.
+    /// Returns the measurement as a number: the quantity is at least this.
     #[must_use]
     pub const fn measured_at_least(&self) -> f64 {
         self.at_least
     }
-    /// The probability that the measured bound is wrong although the promise holds.
+    /// Returns the probability that the measured bound is wrong although the promise holds.
     #[must_use]
     pub const fn false_alarm(&self) -> Probability {
         self.false_alarm
     }
-    /// The exit code of a command that ends on this verdict.
+    /// Returns the exit code of a command that ends with this verdict.
     #[must_use]
     pub fn exit(&self) -> Exit {
         if self.is_contradicted() {
@@ -222,18 +223,19 @@ impl Verdict {
             Exit::Finished
         }
     }
-    /// Whether the audit could have contradicted the promise: the largest bound that it can give is
-    /// above it.
+    /// Returns whether the audit could have contradicted the promise, that is, whether the largest bound that
+    /// it can give exceeds it.
     #[must_use]
     pub fn could_contradict(&self) -> bool {
         self.provable > self.at_most
     }
-    /// The largest bound that the audit could have given.
+    /// Returns the largest bound that the audit could have given.
     #[must_use]
     pub const fn provable(&self) -> f64 {
         self.provable
     }
-    /// How likely it would have contradicted a promise whose noise is smaller than stated.
+    /// Returns the probabilities that it would have contradicted a promise whose noise is smaller than
+    /// stated.
     #[must_use]
     pub fn power(&self) -> &[Power] {
         &self.power
@@ -256,7 +258,7 @@ impl Verdict {
             )
         })
     }
-    /// The outcome in words.
+    /// Returns the outcome in words.
     #[must_use]
     pub const fn outcome(&self) -> &'static str {
         self.result().says()

@@ -1,20 +1,22 @@
-//! Which guarantees promise something that an audit can contradict.
+//! Selects the guarantees that make a promise an audit can contradict.
 
 use super::{Promise, Terms};
 use reticent_accounting::{Convention, Epsilon, Guarantee, Notion};
 
-/// Why a guarantee enters no verdict.
+/// Why a guarantee is not part of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoPromise {
-    /// Computed for the papers' neighbours, which are not the notion's own.
+    /// The guarantee is for the papers' neighbouring relation, which is not the notion's own.
     PapersConvention,
-    /// Bayesian confidentiality concerns an adversary without prior knowledge of the secret; an audit knows it.
+    /// Bayesian confidentiality concerns an adversary without prior knowledge of the secret; an audit knows the
+    /// secret.
     Bayesian,
-    /// Amplified by a miss rate: an average over secrets, and the audited secret was missed or not.
+    /// The guarantee is amplified by a miss rate: it is an average over secrets, and the audited secret either
+    /// was missed or was not.
     Amplified,
-    /// No upper end of ε.
+    /// ε has no upper end.
     NoUpperEnd,
-    /// No δ.
+    /// There is no δ.
     NoDelta,
 }
 
@@ -35,10 +37,10 @@ impl std::fmt::Display for NoPromise {
 impl std::error::Error for NoPromise {}
 
 impl Promise<Epsilon> {
-    /// What a guarantee promises about `released`, if an audit can contradict it.
+    /// Returns what a guarantee promises about `released`, if an audit can contradict it.
     ///
     /// # Errors
-    /// [`NoPromise`]: the guarantee bounds no audit.
+    /// Returns a [`NoPromise`] if no audit can contradict the guarantee.
     pub fn of(released: impl Into<String>, guarantee: &Guarantee) -> Result<Self, NoPromise> {
         if guarantee.convention != Convention::Definition {
             return Err(NoPromise::PapersConvention);

@@ -1,4 +1,4 @@
-//! What a bound speaks of.
+//! The terms under which a bound holds.
 
 use crate::contract::to_json;
 use reticent_accounting::{Delta, Neighbours, Notion, Probability, UnitName};
@@ -86,14 +86,15 @@ impl std::fmt::Display for Mismatch {
 impl std::error::Error for Mismatch {}
 
 impl Terms {
-    /// Every part as text, so that two terms can be compared and the difference quoted.
+    /// Returns every part as text, so that terms can be compared and a difference quoted.
     fn parts(&self) -> [(Field, String); 7] {
         [
             (Field::Released, self.released.clone()),
             (Field::Notion, named(self.notion)),
             (Field::Neighbours, self.neighbours.to_string()),
             (Field::Unit, self.unit.to_string()),
-            // The shortest text that reads back the same: equal texts, equal numbers.
+            // The shortest text that parses to the same number, so that equal texts mean equal
+            // numbers.
             (Field::Delta, crate::number::shortest(self.delta.get())),
             (Field::Group, self.group.to_string()),
             (
@@ -105,10 +106,10 @@ impl Terms {
             ),
         ]
     }
-    /// Whether these terms (the promise's) are the measurement's.
+    /// Checks that these terms (the promise's) agree with the measurement's.
     ///
     /// # Errors
-    /// The first part that differs.
+    /// Returns the first part that differs.
     pub fn agree(&self, measured: &Self) -> Result<(), Mismatch> {
         for ((field, promised), (_, measured)) in self.parts().into_iter().zip(measured.parts()) {
             if promised != measured {
@@ -123,7 +124,7 @@ impl Terms {
     }
 }
 
-/// A notion as the JSON files name it.
+/// Returns the name of a notion in the JSON files.
 fn named(notion: Notion) -> String {
     match to_json(&notion) {
         Ok(serde_json::Value::String(name)) => name,

@@ -67,13 +67,13 @@ pub struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// Whether the answer is a page.
+    /// Returns whether the answer is a page.
     #[must_use]
     pub const fn is_page(&self) -> bool {
         self.prepared.is_some() || self.recipe.is_some()
     }
 
-    /// The plan that these arguments ask for.
+    /// Returns the plan that these arguments describe.
     #[must_use]
     pub fn request(&self) -> PlanRequest {
         let question = &self.question;

@@ -1,20 +1,21 @@
-//! δ against ε, drawn.
+//! The plot of δ against ε.
 
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_accounting::pld::{Profile, ProfilePoint};
 use reticent_accounting::{Delta, Epsilon, Neighbours, Plan, Query, Tolerance};
 
-/// Points of each curve.
+/// The number of points of each curve.
 const POINTS: usize = 48;
-/// δ below this is not drawn.
+/// The least δ that is drawn.
 const LEAST_DELTA: f64 = 1e-12;
 
-/// The privacy curve of a plan: upper ends of δ(ε) for its own neighbours and, with redaction,
-/// for an adversary who may know the secret and for one without prior knowledge of it.
+/// Returns the privacy curve of a plan: upper ends of δ(ε) for its own neighbours and, with
+/// redaction, against an adversary who may know the secret and against one without prior knowledge
+/// of it.
 ///
 /// # Errors
-/// A curve that can't be certified, or nothing to draw.
+/// Returns an error if a curve can't be certified or there is nothing to draw.
 pub fn privacy_curve(plan: &Plan) -> Result<Plot> {
     let own = rough(plan, plan.neighbours)?;
     let mut promised = Vec::new();
@@ -83,7 +84,7 @@ fn line(name: String, tone: Tone, mut points: Vec<(f64, f64)>) -> Layer {
     }
 }
 
-/// The question of a curve, as exactly as it is drawn.
+/// Returns the question of a curve, with the precision at which it is drawn.
 fn rough(plan: &Plan, neighbours: Neighbours) -> Result<Plan> {
     Ok(Plan {
         delta: Delta::new(LEAST_DELTA.min(plan.delta.get()))?,
@@ -93,7 +94,7 @@ fn rough(plan: &Plan, neighbours: Neighbours) -> Result<Plan> {
     })
 }
 
-/// Evenly spaced ε from 0 to where δ leaves the drawing.
+/// Returns evenly spaced ε from 0 to where δ leaves the plot.
 fn epsilons(plan: &Plan) -> Result<Vec<Epsilon>> {
     let end = plan.epsilon()?.upper.map_or(1.0, |upper| upper.get().get());
     let end = if end.is_finite() && end > 0.0 {

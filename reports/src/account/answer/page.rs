@@ -1,4 +1,4 @@
-//! The guarantees of a plan, as a page.
+//! The guarantees of a plan as a page.
 
 use super::run::{Guarantees, Limit, WhatIf, promised};
 use crate::account::explain::status;
@@ -17,7 +17,7 @@ use reticent_accounting::training::NoisySteps;
 use reticent_accounting::{Bounds, Epsilon, Error, GroupSize, Mechanism, PrivacyLoss, Sampling};
 use std::fmt::Write;
 
-/// The guarantees of a plan.
+/// Returns the page of a plan's guarantees.
 #[must_use]
 pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<&Limit>) -> Page {
     let body = &document.body;
@@ -75,14 +75,14 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     if let Some(limit) = limit {
         page = page.answer(limit.section());
     }
-    // Asked for delta at an epsilon, there is no epsilon to judge by.
+    // If δ at an ε was asked for, there is no ε to judge by.
     if asked.epsilon.is_none() {
         page = page.mood(Limit::mood(limit, promised(body)));
     }
     page
 }
 
-/// What the batches are accounted for as, where they are not drawn by Poisson subsampling.
+/// Returns how the batches are accounted for, if they are not drawn by Poisson subsampling.
 pub(in crate::account) fn about_the_batches(noisy: &NoisySteps) -> Option<String> {
     let sampling = *noisy.sampling;
     (sampling != Sampling::Poisson).then(|| {
@@ -94,7 +94,7 @@ pub(in crate::account) fn about_the_batches(noisy: &NoisySteps) -> Option<String
     })
 }
 
-/// What the batches are accounted for as, and what the run leaves uncovered.
+/// Returns how the batches are accounted for and what the run leaves uncovered.
 fn about_the_run(asked: &Asked) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(asked.run.noisy().and_then(about_the_batches));
@@ -111,7 +111,7 @@ fn about_the_run(asked: &Asked) -> Vec<String> {
     notes
 }
 
-/// The first line: what runs.
+/// Returns the first line: what runs.
 pub(in crate::account) fn what_runs(run: &Run, mechanism: &Mechanism) -> String {
     match run {
         Run::Plan(_) => match run.noisy() {
@@ -122,7 +122,7 @@ pub(in crate::account) fn what_runs(run: &Run, mechanism: &Mechanism) -> String 
     }
 }
 
-/// Which ε the noise was found for, where it was.
+/// Returns the ε for which the noise was found, if it was.
 pub(in crate::account) fn noise_found(inputs: &Inputs) -> Option<String> {
     let kept = shortest(inputs.number("epsilon")?);
     Some(format!(
@@ -130,7 +130,7 @@ pub(in crate::account) fn noise_found(inputs: &Inputs) -> Option<String> {
     ))
 }
 
-/// And what is asked about it.
+/// Returns what is asked about the run.
 pub(in crate::account) fn what_is_asked(asked: &Asked) -> String {
     match asked.epsilon {
         Some(epsilon) => format!("epsilon {}", shortest(epsilon.get())),
@@ -138,7 +138,7 @@ pub(in crate::account) fn what_is_asked(asked: &Asked) -> String {
     }
 }
 
-/// Why a row of the table below says nothing.
+/// Returns why a row of the table below has no result.
 fn failed(row: &WhatIf) -> Option<String> {
     let why = row.failed.as_ref()?;
     let (changed, to) = (name(row), value(row));
@@ -147,12 +147,12 @@ fn failed(row: &WhatIf) -> Option<String> {
     ))
 }
 
-/// Which input a row changes, in words.
+/// Returns the name of the input that a row changes.
 fn name(row: &WhatIf) -> String {
     row.changed.replace('_', " ").replace("sample", "sampling")
 }
 
-/// What a row changes it to.
+/// Returns the value to which a row changes it.
 fn value(row: &WhatIf) -> String {
     match &row.to {
         serde_json::Value::String(text) => text.clone(),
@@ -189,7 +189,7 @@ fn what_if(rows: &[WhatIf]) -> Table {
     table
 }
 
-/// Why there is no chance of guessing a secret, where it was asked for.
+/// Returns why a requested probability of guessing a secret can't be given.
 fn no_posterior(asked: &Asked) -> Option<String> {
     let plan = &asked.plan;
     plan.prior?;
@@ -201,7 +201,7 @@ fn no_posterior(asked: &Asked) -> Option<String> {
     }
 }
 
-/// What a measured miss rate means, and what more labels would be worth.
+/// Returns what a measured miss rate means, and what more labels would improve.
 fn sample_note(asked: &Asked) -> Option<String> {
     let (sample, redaction, confidence) = (
         asked.redacted.as_ref()?.sample?,

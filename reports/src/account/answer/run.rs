@@ -1,4 +1,4 @@
-//! The guarantees of a plan, as the document that is printed or written.
+//! Computes the guarantees of a plan as the document that is printed or written.
 
 use crate::account::plan::{Asked, Run};
 use crate::account::secrets::{SecretPosteriors, by_secret};
@@ -58,19 +58,19 @@ pub struct WhatIf {
     pub failed: Option<String>,
 }
 
-/// A limit the user set, held against the answer.
+/// A limit that the user set, compared with the answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
-    /// The most that was allowed.
+    /// The largest ε that is allowed.
     pub allowed: Epsilon,
-    /// What is promised; infinite without an upper end.
+    /// The promised ε; infinite if it has no upper end.
     pub promised: f64,
-    /// Whether the promise is above the limit.
+    /// Whether the promise exceeds the limit.
     pub passed: bool,
 }
 
 impl Limit {
-    /// A limit, if one was set, against what is promised at most.
+    /// Compares a limit, if one was set, with the largest ε that is promised.
     #[must_use]
     pub fn of(allowed: Option<Epsilon>, promised: f64) -> Option<Self> {
         let allowed = allowed?;
@@ -81,7 +81,7 @@ impl Limit {
         })
     }
 
-    /// What it comes to, for people.
+    /// Returns the outcome as a section.
     pub(in crate::account) fn section(&self) -> Section {
         let side = if self.passed { "above it" } else { "within it" };
         let (allowed, promised) = (shortest(self.allowed.get()), rounded_up(self.promised, 6));
@@ -93,7 +93,7 @@ impl Limit {
         )
     }
 
-    /// How a command ends whose answer is held against it.
+    /// Returns the ending of a command whose answer is compared with the limit.
     pub(in crate::account) fn exit(limit: Option<&Self>) -> Exit {
         match limit {
             Some(limit) if limit.passed => Exit::Exceeded,
@@ -101,7 +101,7 @@ impl Limit {
         }
     }
 
-    /// What a promise comes down to: where there is none, nothing can be concluded.
+    /// Returns the mood of a promise; without a finite promise nothing can be concluded.
     pub(in crate::account) fn mood(limit: Option<&Self>, promised: f64) -> Mood {
         let otherwise = match promised.is_finite() {
             true => Mood::Plain,
@@ -111,19 +111,19 @@ impl Limit {
     }
 }
 
-/// Computes every guarantee, and what each becomes with another assumption.
+/// Computes every guarantee, and what each becomes under another assumption.
 ///
 /// # Errors
-/// A plan that can't be accounted.
+/// Returns an error if the plan can't be accounted.
 pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
     document(asked, what_if)
 }
 
-/// The same for a page in brief, which says that there are other assumptions and leaves out their numbers: these take as
-/// long as the answer.
+/// Like [`answer`], for a page in brief, which says that there are other assumptions but leaves out their numbers: they
+/// take as long to compute as the answer.
 ///
 /// # Errors
-/// As [`answer`].
+/// Returns an error as [`answer`] does.
 pub fn in_brief(asked: &Asked) -> Result<Envelope<Guarantees>> {
     document(asked, |asked| {
         let covered = |plan: &Plan| {
@@ -167,8 +167,9 @@ fn document(
     Ok(Envelope::new("guarantees", asked.inputs.clone(), body))
 }
 
-/// What the mechanism promises. A run that promises less than differential privacy speaks of contents: that one is
-/// exchanged for another comes first, and what papers compute for a record's presence stands behind it.
+/// Returns what the mechanism promises. A run that promises less than differential privacy promises something about
+/// contents: the rows about an exchanged content come first, and those that papers compute for a record's presence
+/// follow.
 fn of_the_mechanism(asked: &Asked) -> Result<Vec<Guarantee>> {
     let of = |plan: &Plan| {
         asked.run.blamed(match asked.epsilon {
@@ -193,14 +194,14 @@ fn of_the_mechanism(asked: &Asked) -> Result<Vec<Guarantee>> {
         })?;
     }
     rows.extend(by_secret(asked, of(&asked.plan)?)?);
-    // Of a secret that may have been trained on without noise no posterior is bounded.
+    // No posterior is bounded for a secret that may have been trained on without noise.
     rows.retain(|row| row.notion != Notion::SecretProtection || !completed.exposes_secrets());
     rows.into_iter()
         .map(|row| in_its_notion(row, completed))
         .collect()
 }
 
-/// The row that nothing is promised to some secret.
+/// Returns the row which says that nothing is promised to some secret.
 fn exposed(asked: &Asked, completed: &CompletedRun) -> Result<Guarantee> {
     let group = asked.plan.group;
     let row = Guarantee {
@@ -229,10 +230,10 @@ fn exposed(asked: &Asked, completed: &CompletedRun) -> Result<Guarantee> {
     })
 }
 
-/// With the rows that `audit train` printed of the run in front, where a single manifest says what it was: of
-/// one record, and of the records of a secret where they were given; a count of private text is not
-/// published. A group that is asked for, and δ at an ε, are questions of their own; what is promised to no secret is
-/// promised to none of several, at no ε, and by no run that follows.
+/// Prepends the rows that `audit train` printed for the run, if a single manifest describes it: those about one record,
+/// and those about the records of a secret if their number was given; a count of private text is not published. Asking
+/// about a group, or about δ at an ε, is a separate question. If nothing is promised to a secret, nothing is promised
+/// to several secrets, at any ε, or by any run that follows.
 fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
     let Run::Files {
         completed, plan, ..
@@ -282,12 +283,12 @@ fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
     Ok(rows)
 }
 
-/// What a mechanism says of records, in the notion of the recipe that released it.
+/// Converts a row about records to the notion of the recipe that released the mechanism.
 fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> {
     let Some(narrower) = completed.narrower() else {
         return Ok(row);
     };
-    // All copies of a secret are one entry of the mechanism of protect.
+    // In the mechanism of protect, all copies of a secret are one entry.
     let unit = match narrower {
         Recipe::Protect => UnitName::new("secret")?,
         _ => row.unit.clone(),
@@ -311,15 +312,15 @@ fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> 
     })
 }
 
-/// The row that a limit is held against: the first by the loss law where one is known, of the group
-/// if there is one. Of a run, the records of a secret where its recipe promises something to secrets; that it promises
-/// them nothing comes first.
+/// Returns the row that is compared with a limit: the first by the loss law if one is known, and about the group if
+/// there is one. For a run whose recipe promises something to secrets, it is the row about the records of a secret; a
+/// row that promises nothing to a secret takes precedence.
 #[must_use]
 pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
     if let Some(row) = guarantees.iter().find(|row| protects_nothing(row)) {
         return Some(row);
     }
-    // Of a group the tighter of two methods comes first; where no law is known there are only rows by Rényi
+    // For a group, the tighter of two methods comes first; if no law is known, there are only rows by Rényi
     // divergences.
     let methods = [&[Method::Pld, Method::GroupLemma][..], &[Method::Rdp]];
     methods.into_iter().find_map(|methods| {
@@ -331,7 +332,7 @@ pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
             Some(Subject::Secret) => row.notion != Notion::GroupDp,
             Some(Subject::Record | Subject::Canary) => false,
         };
-        // What papers say of other neighbours stands behind the definition's.
+        // Rows that papers compute for other neighbours come after those by definition.
         let first = |fits: &dyn Fn(&&Guarantee) -> bool| {
             let defined = |row: &&Guarantee| row.convention == Convention::Definition && fits(row);
             guarantees
@@ -343,7 +344,7 @@ pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
     })
 }
 
-/// Whether a row says that nothing is promised to a secret.
+/// Returns whether a row says that nothing is promised to a secret.
 fn protects_nothing(row: &Guarantee) -> bool {
     let epsilon = row.epsilon.and_then(|bounds| bounds.upper);
     let delta = row.delta_bounds.and_then(|bounds| bounds.upper);
@@ -352,11 +353,11 @@ fn protects_nothing(row: &Guarantee) -> bool {
     row.about == Some(Subject::Secret) && row.notion != Notion::GroupDp && nothing
 }
 
-/// The answer with what δ says at a limit that lies between both ends of the row it is held against: the noise
-/// that a calibration found is not refused where ε is certified less closely than δ.
+/// Certifies ε at the limit by δ, if the limit lies between both ends of the row that it is compared with. Otherwise
+/// the noise that a calibration found could be refused because ε is certified less tightly than δ.
 ///
 /// # Errors
-/// A plan that can't be accounted.
+/// Returns an error if the plan can't be accounted.
 pub fn held_to(
     asked: &Asked,
     mut document: Envelope<Guarantees>,
@@ -394,13 +395,13 @@ pub fn held_to(
     Ok(document)
 }
 
-/// The limit against the answer, if one was set.
+/// Compares the answer with the limit, if one was set.
 #[must_use]
 pub fn limit(body: &Guarantees, allowed: Option<Epsilon>) -> Option<Limit> {
     Limit::of(allowed, promised(body))
 }
 
-/// The ε that is promised first, at most; infinite without an upper end.
+/// Returns the upper end of the ε that is promised first; infinite if there is none.
 pub(in crate::account) fn promised(body: &Guarantees) -> f64 {
     headline(&body.guarantees)
         .and_then(|row| row.epsilon)
@@ -408,7 +409,7 @@ pub(in crate::account) fn promised(body: &Guarantees) -> f64 {
         .map_or(f64::INFINITY, |upper| upper.get().get())
 }
 
-/// Each assumed quantity changed, the others kept.
+/// Returns the results with each assumed quantity changed in turn and the others kept.
 fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
     let rows = changes(asked)?.into_iter().filter_map(|(name, to, plan)| {
         let found = plan
@@ -419,10 +420,10 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
     Ok(rows.collect())
 }
 
-/// The plans with one assumption changed: its name and its value there.
+/// Returns the plans with one assumption changed, each with the name and the new value of the assumption.
 fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
     let mut plans: Vec<(&'static str, Value, Plan)> = Vec::new();
-    // Printed to four digits.
+    // These numbers are printed to four digits.
     let rough = Plan {
         tolerance: Tolerance::new(1e-4)?,
         ..asked.plan.clone()
@@ -482,13 +483,13 @@ fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
     Ok(plans)
 }
 
-/// To six significant digits, so that a change prints as it is.
+/// Rounds to six significant digits, so that a changed value prints as such.
 fn round(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// What was found with one thing changed; `None` where that is not covered. The question that was asked is answered all
-/// the same.
+/// Returns the result with one value changed; `None` if the changed plan is not covered. This doesn't affect the answer
+/// to the question itself.
 fn row(
     name: &str,
     to: Value,

@@ -86,8 +86,8 @@ pub struct Calibrate {
 }
 
 impl Calibrate {
-    /// The defaults that --solve, --by and the target exclude: the size that is looked for, neighbours where the papers
-    /// have their own, and prior without --posterior.
+    /// Returns the defaults that --solve, --by and the target exclude: the group size if it is solved for, neighbours
+    /// if the papers have their own, and prior without --posterior.
     pub(in crate::account) fn excluded(&self) -> Vec<&'static str> {
         let size = (self.solve == Solve::Group).then_some("group");
         let neighbours = (self.by == By::Papers).then_some("neighbours");
@@ -95,7 +95,7 @@ impl Calibrate {
         size.into_iter().chain(neighbours).chain(prior).collect()
     }
 
-    /// The batches that these arguments ask for.
+    /// Returns the batches that these arguments describe.
     #[must_use]
     pub fn request(&self) -> PlanRequest {
         PlanRequest {

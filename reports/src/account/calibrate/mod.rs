@@ -1,4 +1,4 @@
-//! `account calibrate`: the last value of a parameter that keeps a promise.
+//! `account calibrate`: finds the last value of a parameter that keeps a promise.
 
 pub(crate) mod args;
 mod page;

@@ -1,4 +1,4 @@
-//! The last value that keeps a promise, as a page and as rows.
+//! The result of a calibration as a page and as rows.
 
 use super::args::Solve;
 use super::run::Calibrated;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 const DIGITS: usize = 6;
 
-/// A calibration.
+/// Returns the page of a calibration.
 #[must_use]
 pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
     let body = &document.body;
@@ -126,7 +126,7 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
     ))
 }
 
-/// What is kept, of which neighbours where a question has them, with what it is kept at.
+/// Returns what is kept and at which value, with its neighbours if the question has them.
 fn in_its_terms(quantity: &str, inputs: &Inputs) -> String {
     let given = |name: &str| inputs.number(name).map_or_else(dash, shortest);
     let relation = inputs.iter().find(|(name, _)| *name == "neighbours");
@@ -153,7 +153,7 @@ fn in_its_terms(quantity: &str, inputs: &Inputs) -> String {
     }
 }
 
-/// A calibration: the answer alone.
+/// Returns the answer of a calibration as CSV.
 pub(crate) fn csv(body: &Calibrated) -> Result<String> {
     let mut csv = Csv::new([
         "solved", "answer", "fails", "quantity", "allowed", "lower", "upper", "kl_fano",

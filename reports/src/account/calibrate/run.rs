@@ -1,4 +1,4 @@
-//! The last value of a parameter that keeps a promise, as a document.
+//! Finds the last value of a parameter that keeps a promise, as a document.
 
 use super::args::{Calibrate, Solve};
 use super::target::{guarantees, promise, target};
@@ -60,7 +60,7 @@ pub(crate) struct Promise {
     pub(crate) value: Bounds<Number>,
 }
 
-/// Everything that is fixed while one parameter is looked for.
+/// Everything that is fixed during the search for one parameter.
 struct Search<'a> {
     wish: &'a Calibrate,
     file: Option<Mechanism>,
@@ -68,7 +68,7 @@ struct Search<'a> {
     tolerance: Tolerance,
 }
 
-/// The δ of the promise.
+/// Returns the δ of the promise.
 pub(super) fn delta(wish: &Calibrate) -> Delta {
     wish.delta
         .unwrap_or_else(|| TrainingPlan::default_delta(wish.dataset_size))
@@ -77,7 +77,7 @@ pub(super) fn delta(wish: &Calibrate) -> Delta {
 /// Finds the parameter and the guarantees at it.
 ///
 /// # Errors
-/// Values that contradict each other, or a promise that no value keeps.
+/// Returns an error if values contradict each other or no value keeps the promise.
 pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
     consistent(wish)?;
     let (search, file_unit, inputs) = prepare(wish)?;
@@ -89,7 +89,7 @@ pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
     let (target, flag, inputs) = target(wish, inputs)?;
     let found = search.run(target).context(flag)?;
     let kl_fano = match target {
-        // What can't be proved that way costs more than any value of the range.
+        // What can't be proved by this bound costs more than any value of the range.
         Target::Posterior {
             group,
             prior,
@@ -133,7 +133,7 @@ pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
     Ok(Envelope::new("calibration", inputs, body))
 }
 
-/// Whether what is to be found was left open, and everything else given.
+/// Checks that the parameter to be found is left open and everything else is given.
 fn consistent(wish: &Calibrate) -> Result<()> {
     let schedule = &wish.schedule;
     let open: &[(&str, bool)] = match wish.solve {
@@ -164,7 +164,7 @@ fn consistent(wish: &Calibrate) -> Result<()> {
     Ok(())
 }
 
-/// The parameter as the flag names it.
+/// Returns the parameter's name as in its flag.
 pub(super) const fn name(solve: Solve) -> &'static str {
     match solve {
         Solve::Sigma => "sigma",
@@ -184,7 +184,7 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
         }
         None => None,
     };
-    // What is looked for has a value here, which is not recorded and never used.
+    // The parameter that is solved for gets a placeholder, which is not recorded and never used.
     let sigma = wish.sigma.map_or_else(|| NoiseMultiplier::new(1.0), Ok)?;
     let noisy = noisy_steps(
         &request,
@@ -252,8 +252,8 @@ impl Search<'_> {
         })
     }
 
-    /// DP-SGD of so many steps; a mechanism from a file so many times, or once when that is not
-    /// what is looked for.
+    /// Returns DP-SGD of so many steps. A mechanism from a file runs that many times, or once if
+    /// the number of steps is not solved for.
     fn times(&self, steps: Steps) -> Mechanism {
         match (&self.file, self.wish.solve) {
             (Some(each), Solve::Steps) => Mechanism::Repeat {
@@ -265,7 +265,7 @@ impl Search<'_> {
         }
     }
 
-    /// What runs at the answer, and for how large a group the question is.
+    /// Returns what runs at the answer, and the group size of the question.
     fn at(&self, answer: f64) -> Result<(Mechanism, GroupSize)> {
         let group = self.wish.group.unwrap_or(GroupSize::ONE);
         Ok(match self.wish.solve {

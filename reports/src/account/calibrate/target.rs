@@ -1,4 +1,4 @@
-//! What has to be kept, and whether it is.
+//! The promise that a calibration has to keep, and whether it is kept.
 
 use super::args::{By, Calibrate};
 use super::run::{Promise, numbered};
@@ -16,7 +16,7 @@ use reticent_accounting::{
     Probability, Query, Tolerance, Upper,
 };
 
-/// What has to be kept, the flag that says so, and the inputs.
+/// Returns the promise to keep, the flag that sets it, and the inputs.
 pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'static str, Inputs)> {
     let group = wish.group.unwrap_or(GroupSize::ONE);
     let delta = super::run::delta(wish);
@@ -56,7 +56,7 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
         ));
     }
     let asked = match (wish.by, wish.neighbours.map(Neighbours::from)) {
-        // The papers computed add-remove whatever they compared.
+        // The papers computed add-remove, whatever they compared.
         (By::Papers, None) => Neighbours::AddRemove,
         (By::Papers, Some(other)) if other != Neighbours::AddRemove => {
             bail!("--neighbours: --by papers compares add-remove, got {other}")
@@ -133,7 +133,8 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
     Ok((target, "--epsilon", with_neighbours(inputs)?))
 }
 
-/// The promised quantity at the answer: ε as the rows have it, another one evaluated once more.
+/// Returns the promised quantity at the answer: ε as in the rows, any other quantity evaluated once
+/// more.
 pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result<Promise> {
     let guesses =
         |group| -> Result<PrivacyLoss> { Ok(PrivacyLoss::of_guesses(&plan.mechanism, group)?.0) };
@@ -221,14 +222,14 @@ pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result
     })
 }
 
-/// The guarantees at the answer, with what the calibration certified.
+/// Returns the guarantees at the answer, including what the calibration certified.
 pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> {
     let mut rows = plan.guarantees()?;
     let asked = match plan.group {
         GroupSize::ONE => Notion::Dp,
         _ => Notion::GroupDp,
     };
-    // The tighter one comes first.
+    // The tighter row comes first.
     let by_delta = |row: &&mut Guarantee| {
         row.notion == asked && matches!(row.method, Method::Pld | Method::GroupLemma)
     };
@@ -247,8 +248,8 @@ fn above(end: Upper<Epsilon>) -> Bounds<Number> {
     })
 }
 
-/// The answer is certified to keep what is allowed; asked the other way round, the same bound may end up
-/// to a tolerance above it.
+/// Returns the bound at the answer, which is certified to keep the allowed value. Evaluated in the other
+/// direction, the same bound may exceed that value by up to the tolerance.
 fn kept(end: Upper<Number>, allowed: f64, tolerance: Tolerance) -> Upper<Number> {
     let above = end.get().0 / allowed - 1.0;
     if above > 0.0 && above <= tolerance.get() {

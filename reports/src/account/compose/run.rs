@@ -4,10 +4,10 @@ use crate::contract::{Exit, print_json};
 use crate::page::Output;
 use anyhow::Result;
 
-/// What several mechanisms promise together, or what they are for other programs.
+/// Answers what several mechanisms promise together, or exports them for other programs.
 ///
 /// # Errors
-/// A file that describes no mechanism, values that contradict each other.
+/// Returns an error if a file describes no mechanism or if values contradict each other.
 pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit> {
     let neighbours = plan::neighbours(wish.question.neighbours);
     let source = plan::Source::of_files(&wish.files, neighbours)?;

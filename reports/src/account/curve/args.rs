@@ -56,7 +56,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The defaults that --what and --over exclude: neighbours, where the curve has its own, and delta of --over.
+    /// Returns the defaults that --what and --over exclude: neighbours if the curve has its own, and delta with
+    /// --over.
     pub(in crate::account) fn excluded(&self) -> Vec<&'static str> {
         let own = match self.over {
             Some(axis) => axis == Over::Gamma,

@@ -63,7 +63,7 @@ pub(crate) enum CurveKind {
 }
 
 impl CurveKind {
-    /// Names of argument and value.
+    /// Returns the names of argument and value.
     #[must_use]
     pub(crate) const fn names(self) -> (&'static str, &'static str) {
         match self {

@@ -1,4 +1,4 @@
-//! A curve of a plan, point by point, with both certified ends of each.
+//! `account curve`: a curve of a plan, point by point, with both certified ends of each.
 
 pub(crate) mod args;
 mod document;

@@ -1,4 +1,4 @@
-//! ε at one δ against a parameter of the run: noise, sampling rate, steps, or how often redaction misses.
+//! ε at one δ against a parameter of the run: noise, sampling rate, steps, or the miss rate of redaction.
 
 use super::args::Curve;
 use super::points::spread;
@@ -17,18 +17,19 @@ use reticent_accounting::{
     GroupSize, MissRate, Neighbours, NoiseMultiplier, Query, SamplingRate, Steps, Tolerance,
 };
 
-/// Points where nobody says how many.
+/// The number of points if none is given.
 const MANY: usize = 17;
 
 /// Computes ε against `axis`.
 ///
 /// # Errors
-/// The axis given as a fixed value too, arguments out of range, and points that can't be certified.
+/// Returns an error if the axis is also given as a fixed value, arguments are out of range, or points
+/// can't be certified.
 pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
     free(&wish.run, axis)?;
     let given = wish.neighbours.map(Neighbours::from);
     let neighbours = match (axis, given) {
-        // Redaction is defined by what another content would have given.
+        // Redaction is defined by comparison with another content.
         (CurveKind::Gamma, Some(other)) if other != Neighbours::Replace => {
             bail!("--neighbours: redaction compares contents, replace, got {other}")
         }
@@ -36,7 +37,7 @@ pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
         _ => neighbours_of(wish.neighbours, wish.run.schedule.sampler),
     };
     let (at, flag) = places(wish, axis)?;
-    // The ends first, which were given.
+    // Checks the ends first, since they were given.
     for end in at.last().iter().chain(&at.first()) {
         run_at(&wish.run, axis, **end).context(flag)?;
     }
@@ -100,7 +101,7 @@ pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
     Ok(Envelope::new("curve", inputs, body))
 }
 
-/// Refuses a fixed value of what varies.
+/// Refuses a fixed value of the parameter that varies.
 fn free(run: &RunArgs, axis: CurveKind) -> Result<()> {
     let schedule = &run.schedule;
     let fixed: &[(&str, bool)] = match axis {
@@ -125,7 +126,7 @@ fn free(run: &RunArgs, axis: CurveKind) -> Result<()> {
     }
 }
 
-/// Where the curve is evaluated, in ascending order, and the argument that says so.
+/// Returns where the curve is evaluated, in ascending order, and the flag that sets it.
 fn places(wish: &Curve, axis: CurveKind) -> Result<(Vec<f64>, &'static str)> {
     let (mut at, flag) = if wish.at.is_empty() {
         let (low, high) = axis.range();
@@ -150,7 +151,7 @@ fn places(wish: &Curve, axis: CurveKind) -> Result<(Vec<f64>, &'static str)> {
     Ok((at, flag))
 }
 
-/// The run whose parameter is `x`.
+/// Returns the run whose parameter is `x`.
 fn run_at(run: &RunArgs, axis: CurveKind, x: f64) -> Result<RunArgs> {
     let mut run = run.clone();
     match axis {
@@ -168,7 +169,7 @@ fn run_at(run: &RunArgs, axis: CurveKind, x: f64) -> Result<RunArgs> {
 }
 
 impl CurveKind {
-    /// From where to where a parameter of a run is drawn.
+    /// Returns the range over which a parameter of a run is drawn.
     const fn range(self) -> (f64, f64) {
         match self {
             Self::SampleRate => (1e-4, 1.0),

@@ -1,4 +1,4 @@
-//! A curve as text, as rows, as a drawing.
+//! A curve as text, rows and a plot.
 
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::{cell, ends};
@@ -15,10 +15,10 @@ use reticent_accounting::Bounds;
 use reticent_accounting::pld::Engine;
 
 const DIGITS: usize = 6;
-/// Points in the short text.
+/// The number of points in the short text.
 const BRIEFLY: usize = 7;
 
-/// A table with both ends of each point.
+/// Returns the page of a curve: a table with both ends of each point.
 #[must_use]
 pub(crate) fn page(document: &Envelope<Points>) -> Page {
     let body = &document.body;
@@ -74,7 +74,7 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
         .section(Section::notes("What a point says", notes))
 }
 
-/// What is said when the ends of a point are farther apart than was asked for.
+/// Returns a note if the ends of a point are farther apart than requested.
 fn wide(document: &Envelope<Points>) -> Option<String> {
     let tolerance = document.inputs.number("tolerance")?;
     let apart = |point: &CurvePoint| {
@@ -95,7 +95,7 @@ fn wide(document: &Envelope<Points>) -> Option<String> {
     ))
 }
 
-/// The first and the last point in a sentence.
+/// Describes the first and the last point in a sentence.
 fn headline(body: &Points) -> String {
     let (x, y) = body.kind_names();
     let at = |point: &CurvePoint| {
@@ -117,10 +117,10 @@ fn headline(body: &Points) -> String {
     }
 }
 
-/// The points alone.
+/// Returns the points as CSV.
 ///
 /// # Errors
-/// A number that came out as none.
+/// Returns an error if a number is NaN.
 pub(crate) fn csv(body: &Points) -> Result<String> {
     let mut csv = Csv::new(["curve", "argument", "at", "quantity", "lower", "upper"]);
     let (x, y) = body.kind_names();
@@ -138,10 +138,10 @@ pub(crate) fn csv(body: &Points) -> Result<String> {
     Ok(csv.into_text())
 }
 
-/// The upper ends as a line; the lower ones dashed where they part from it.
+/// Draws the upper ends as a line, and the lower ends as a dashed line where they differ.
 ///
 /// # Errors
-/// Nothing to draw.
+/// Returns an error if there is nothing to draw.
 pub(crate) fn figure(document: &Envelope<Points>) -> Result<Plot> {
     let body = &document.body;
     let (x, y) = axes(body.curve);
@@ -192,7 +192,7 @@ pub(crate) fn figure(document: &Envelope<Points>) -> Result<Plot> {
     Ok(plot)
 }
 
-/// What can stand on an axis: a logarithmic one has no zero, and none has infinity.
+/// Returns whether an axis can show a value: a logarithmic one has no zero, and none has infinity.
 fn shown(axis: &Axis, value: f64) -> bool {
     value.is_finite() && (value > 0.0 || axis.scale == crate::plot::Scale::Linear)
 }

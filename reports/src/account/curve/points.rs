@@ -1,17 +1,17 @@
-//! Where a curve is evaluated when nobody says.
+//! Where a curve is evaluated if no points are given.
 
 use super::CurveKind;
 use super::run::Line;
 use anyhow::Result;
 use reticent_accounting::{Delta, Tolerance};
 
-/// δ below this is not shown.
+/// The least δ that is shown.
 const LEAST: f64 = 1e-12;
-/// Points of a curve on a linear axis.
+/// The number of points of a curve on a linear axis.
 const MANY: usize = 33;
 
 impl Line<'_> {
-    /// Arguments that show the curve.
+    /// Returns arguments that show the curve.
     pub(super) fn default(&self, kind: CurveKind, count: Option<usize>) -> Result<Vec<f64>> {
         Ok(match (kind, count) {
             (CurveKind::Profile, count) => self.epsilons(count.unwrap_or(MANY))?,
@@ -42,7 +42,7 @@ impl Line<'_> {
         })
     }
 
-    /// Round numbers from 0 to where δ leaves the picture.
+    /// Returns round numbers from 0 to where δ leaves the plot.
     fn epsilons(&self, count: usize) -> Result<Vec<f64>> {
         let rough = Self {
             tolerance: Tolerance::new(1e-3)?,
@@ -60,14 +60,14 @@ impl Line<'_> {
     }
 }
 
-/// first · 10^−k, as it is written.
+/// Returns first · 10^−k, as parsed from its decimal form.
 fn decade(first: f64, k: i32) -> f64 {
     format!("{first}e-{k}")
         .parse()
         .unwrap_or_else(|_| first * 10f64.powi(-k))
 }
 
-/// From low to high by equal factors, to four digits.
+/// Returns `count` numbers from low to high with equal ratios, rounded to four digits.
 pub(super) fn spread(low: f64, high: f64, count: usize) -> Vec<f64> {
     let step = (high / low).ln() / (count - 1) as f64;
     (0..count)

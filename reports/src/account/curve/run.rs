@@ -1,4 +1,4 @@
-//! The points of a curve, computed.
+//! Computes the points of a curve.
 
 use super::args::Curve;
 use super::{CurveKind, CurvePoint, Points, figure, over};
@@ -15,13 +15,13 @@ use reticent_accounting::{
     pld::{Engine, losses},
 };
 
-/// Enough for a smooth line.
+/// The number of points for a smooth line.
 const POINTS_DRAWN: usize = 65;
 
 /// Computes the curve.
 ///
 /// # Errors
-/// Arguments out of range, and points that can't be certified.
+/// Returns an error if arguments are out of range or points can't be certified.
 pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     if let Some(axis) = wish.over {
         return over::curve(wish, axis.into());
@@ -35,7 +35,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
     let group = wish.group.unwrap_or(GroupSize::ONE);
     let asked = match kind {
-        // What guesses a secret compares with a reference that the run decides on.
+        // Guesses of a secret are compared with a reference that depends on the run.
         CurveKind::BlowUp => {
             let reference = PrivacyLoss::of_guesses(&source.mechanism, group)?.1;
             let other = wish.neighbours.map(Neighbours::from);
@@ -86,10 +86,10 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     Ok(Envelope::new("curve", inputs, body))
 }
 
-/// The drawing of a curve: of its own points where they were chosen, otherwise of more.
+/// Draws a curve, from its own points if they were chosen, otherwise from more.
 ///
 /// # Errors
-/// As [`curve`], and nothing to draw.
+/// Returns an error as [`curve`] does, or if there is nothing to draw.
 pub(crate) fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot> {
     if !wish.at.is_empty() || wish.points.is_some() || wish.over.is_some() {
         return figure(document);
@@ -120,7 +120,7 @@ pub(crate) fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot>
     })
 }
 
-/// What a curve is drawn of.
+/// What a curve is drawn for.
 pub(super) struct Line<'a> {
     pub(super) mechanism: &'a Mechanism,
     pub(super) query: Query,
@@ -130,7 +130,7 @@ pub(super) struct Line<'a> {
 type Values = (Vec<Bounds<Number>>, Option<Engine>);
 type Point = (Bounds<Number>, Option<Engine>);
 
-/// What is asked of a run at each point.
+/// Returns the question that is asked at each point.
 pub(super) fn question(
     mechanism: &Mechanism,
     query: Query,
@@ -146,7 +146,7 @@ pub(super) fn question(
     })
 }
 
-/// The coarser of two engines; a point without one leaves the other.
+/// Returns the coarser of two engines; if a point has none, the other.
 pub(super) fn coarser(before: Option<Engine>, this: Option<Engine>) -> Option<Engine> {
     match (before, this) {
         (Some(before), Some(this)) => Some(before.coarser(this)),
@@ -193,16 +193,16 @@ impl Line<'_> {
         Ok((values, coarsest))
     }
 
-    /// The larger of the directions; of a group what a plan says of it.
+    /// Returns δ of the larger direction; for a group, as the plan states it.
     fn delta(&self, epsilon: Epsilon) -> Result<Point> {
-        // Asked at an ε, a plan's own δ is of no account.
+        // For a question at an ε, the plan's own δ doesn't matter.
         let plan = question(self.mechanism, self.query, self.tolerance, Delta::new(0.0)?)?;
         let row = plan.exactly_at(epsilon)?;
         let bounds = row.delta_bounds.unwrap_or(Bounds::UNKNOWN);
         Ok((numbered(bounds), row.engine))
     }
 
-    /// The same at a δ.
+    /// Returns ε at a δ in the same way.
     pub(super) fn epsilon(&self, delta: Delta) -> Result<Point> {
         let plan = question(self.mechanism, self.query, self.tolerance, delta)?;
         let row = plan.exactly()?;

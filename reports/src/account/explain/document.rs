@@ -72,7 +72,7 @@ pub(crate) struct OneWay {
 }
 
 impl OneWay {
-    /// The upper end that decides.
+    /// Returns the upper end that decides.
     pub(super) fn upper(&self) -> f64 {
         let epsilon = self
             .epsilon

@@ -1,4 +1,4 @@
-//! How a number was obtained and what certifies it.
+//! `account explain`: how a number was obtained and what certifies it.
 
 pub(crate) mod args;
 mod document;

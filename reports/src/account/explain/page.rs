@@ -1,4 +1,4 @@
-//! The explanation in sentences.
+//! The explanation of a number in sentences.
 
 use super::{Explanation, OneWay, Step};
 use crate::account::answer::{what_is_asked, what_runs};
@@ -13,7 +13,7 @@ use reticent_accounting::{Bounds, Delta, Direction, Epsilon, GroupSize, Method, 
 
 const DIGITS: usize = 6;
 
-/// The explanation of a number, for people.
+/// Returns the explanation as a page.
 #[must_use]
 pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let body = &document.body;
@@ -71,7 +71,7 @@ fn what_ran(body: &Explanation) -> Vec<String> {
     said
 }
 
-/// The number itself, said in full.
+/// States the number in full.
 fn answer(asked: &Asked, body: &Explanation) -> String {
     let plan = &asked.plan;
     let records = match plan.group {
@@ -84,7 +84,7 @@ fn answer(asked: &Asked, body: &Explanation) -> String {
         Neighbours::Replace => "having this content or another",
     };
     let headline = &body.headline;
-    // Asked at an ε, the row has that too.
+    // A row at an ε contains that ε too.
     let (upper, lower) = match headline.delta_bounds {
         Some(delta) => ends(None, Some(delta)),
         None => ends(headline.epsilon, None),
@@ -156,7 +156,7 @@ fn direction(way: &OneWay) -> String {
     }
 }
 
-/// What was computed at the upper end.
+/// Describes what was computed at the upper end.
 fn certified(certificate: &Certificate, of: &str) -> Vec<String> {
     let end = |ln: Option<f64>, side: &str| {
         ln.map_or_else(
@@ -186,7 +186,7 @@ fn certified(certificate: &Certificate, of: &str) -> Vec<String> {
     said
 }
 
-/// Each error, and what bounds it.
+/// Lists each error with what bounds it.
 fn errors(certificate: &Certificate) -> Table {
     let mut table = Table::new([
         ("error", Align::Left),
@@ -211,7 +211,7 @@ fn errors(certificate: &Certificate) -> Table {
     table
 }
 
-/// What the engine did, in its numbers.
+/// Describes the work of the engine in numbers.
 fn work(certificate: &Certificate) -> Option<String> {
     if let (Some(order), Some(step), Some(terms), Some(nodes)) = (
         certificate.order,
@@ -243,7 +243,7 @@ fn work(certificate: &Certificate) -> Option<String> {
         .map(|order| format!("Chernoff's bound at order {}.", nearest(order, 6)))
 }
 
-/// An error's name and what bounds it.
+/// Returns an error's name and what bounds it.
 const fn source(source: ErrorSource) -> (&'static str, &'static str) {
     match source {
         ErrorSource::Aliasing => ("aliasing", "Chernoff, one period away; aliases only add"),
@@ -270,7 +270,7 @@ const fn source(source: ErrorSource) -> (&'static str, &'static str) {
     }
 }
 
-/// What other methods say, and what follows.
+/// Describes the results of other methods, and what follows from the number.
 fn beside(body: &Explanation) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(row) = &body.beside {

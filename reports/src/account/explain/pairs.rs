@@ -30,7 +30,8 @@ impl Noise {
     }
 }
 
-/// The pair of one step for a question; absent where the two laws are no single formula.
+/// Returns the dominating pair of one step for a question; `None` if the two distributions have no
+/// single formula.
 pub(super) fn pair(step: &Mechanism, query: Query) -> Option<Pair> {
     let k = query.group.get();
     match step {
@@ -96,7 +97,7 @@ pub(super) fn pair(step: &Mechanism, query: Query) -> Option<Pair> {
     }
 }
 
-/// Noise around a fixed shift of k.
+/// Returns noise around a fixed shift of k.
 fn point(noise: Noise, k: u32, neighbours: Neighbours) -> Pair {
     let without = match neighbours {
         Neighbours::Replace => noise.around(&format!("-{k}")),
@@ -108,7 +109,7 @@ fn point(noise: Noise, k: u32, neighbours: Neighbours) -> Pair {
     }
 }
 
-/// Noise around a random shift.
+/// Returns noise around a random shift.
 fn random(noise: Noise, weight: &str, at: &str, law: &str, neighbours: Neighbours) -> Pair {
     let sum = |sign: &str| format!("Σ {weight}·{}, {law}", noise.around(&format!("{sign}{at}")));
     let without = match neighbours {
@@ -156,7 +157,7 @@ fn batch(noise: Noise, rate: f64, sampling: Sampling, query: Query) -> Option<Pa
     }
 }
 
-/// How a step is accounted for, where its formula does not say it all.
+/// Returns how a step is accounted for, if its formula doesn't say everything.
 pub(super) fn treatment(step: &Mechanism) -> &'static str {
     match step {
         Mechanism::SubsampledGaussian { sampling, .. }
@@ -196,7 +197,7 @@ pub(super) fn treatment(step: &Mechanism) -> &'static str {
     }
 }
 
-/// What a sampler is accounted for as: exactly, or by a bound, and which.
+/// Returns how a sampler is accounted for: exactly or by a bound, and by which.
 #[must_use]
 pub(crate) const fn status(sampling: Sampling) -> &'static str {
     match sampling {

@@ -1,4 +1,4 @@
-//! The explanation, computed.
+//! Computes the explanation of a number.
 
 use super::{Derived, Explanation, Merged, OneWay, Step, pairs};
 use crate::account::answer::answer;
@@ -13,18 +13,18 @@ use reticent_accounting::{
     pld::{Engine, losses},
 };
 
-/// Explains the headline of a plan: differential privacy by the loss law, of the group if there
-/// is one, by its law or by the group lemma, as the plan has it.
+/// Explains the headline of a plan: differential privacy by the loss law; for a group, by its law
+/// or by the group lemma, whichever the plan uses.
 ///
 /// # Errors
-/// A plan that can't be accounted.
+/// Returns an error if the plan can't be accounted.
 pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
     let plan = &asked.plan;
     let headline = asked.run.blamed(match asked.epsilon {
         Some(epsilon) => plan.exactly_at(epsilon),
         None => plan.exactly(),
     })?;
-    // The lemma starts from a single record.
+    // The group lemma starts from a single record.
     let by_lemma = headline.method == Method::GroupLemma;
     let query = Query {
         neighbours: plan.neighbours,
@@ -93,7 +93,7 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
     Ok(Envelope::new("explanation", asked.inputs.clone(), body))
 }
 
-/// ε or δ of a direction, whichever is asked, and the ε at which its loss is evaluated.
+/// ε or δ of a direction, whichever is asked for, and the ε at which its loss is evaluated.
 type Evaluated = (
     Option<Bounds<Epsilon>>,
     Option<Bounds<Delta>>,
@@ -111,7 +111,7 @@ fn of_law(asked: &Asked, loss: &PrivacyLoss) -> Result<Evaluated> {
     })
 }
 
-/// The same of a group by the lemma, which evaluates a single record at its share of the group's ε.
+/// Evaluates a group by the lemma, that is, a single record at its share of the group's ε.
 fn of_group(asked: &Asked, loss: &PrivacyLoss) -> Result<Evaluated> {
     let Plan {
         group,
@@ -134,7 +134,7 @@ fn of_group(asked: &Asked, loss: &PrivacyLoss) -> Result<Evaluated> {
     })
 }
 
-/// All plain Gaussian steps, as one.
+/// Merges all plain Gaussian steps into one.
 fn merged(asked: &Asked, query: Query) -> Option<Merged> {
     let distance = f64::from(query.group.get())
         * if query.neighbours == Neighbours::Replace {
@@ -162,7 +162,7 @@ fn merged(asked: &Asked, query: Query) -> Option<Merged> {
     })
 }
 
-/// Whether only Rényi divergences are known of a step.
+/// Returns whether only Rényi divergences of a step are known.
 const fn is_stated(step: &Mechanism) -> bool {
     matches!(
         step,
@@ -170,7 +170,7 @@ const fn is_stated(step: &Mechanism) -> bool {
     )
 }
 
-/// Why the engine that answered did.
+/// Returns why this engine gave the answer.
 fn why(directions: &[OneWay], steps: &[Step], (open, stated): (bool, bool)) -> &'static str {
     let Some(certificate) = directions.first().and_then(|way| way.certificate.as_ref()) else {
         return "none: a part without protection, or a bound at infinity, decides";
@@ -201,7 +201,7 @@ fn why(directions: &[OneWay], steps: &[Step], (open, stated): (bool, bool)) -> &
     }
 }
 
-/// The rows that are not the headline, with the step that leads to them.
+/// Returns the rows other than the headline, with how they are derived.
 fn derived(rows: &[Guarantee], by_lemma: bool) -> Vec<Derived> {
     let how = |row: &Guarantee| match (row.notion, row.method) {
         (Notion::GroupDp, Method::Pld) if by_lemma => {

@@ -1,18 +1,18 @@
-//! A mechanism unfolded: which steps there are, and how many of each.
+//! Unfolds a mechanism into its kinds of steps and their counts.
 
 use reticent_accounting::Mechanism;
 
 /// One kind of step with its count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Part<'a> {
-    /// The step: no repetition, no sequence.
+    /// The step, which is neither a repetition nor a sequence.
     pub(crate) step: &'a Mechanism,
-    /// How often it runs.
+    /// How often the step runs.
     pub(crate) times: u64,
 }
 
-/// The steps in order of first appearance, equal ones counted together; counts that exceed what
-/// an integer holds stay at its end.
+/// Returns the steps in order of first appearance, with equal ones counted together; counts
+/// saturate.
 #[must_use]
 pub(crate) fn fold(mechanism: &Mechanism) -> Vec<Part<'_>> {
     let mut parts = Vec::new();

@@ -1,5 +1,5 @@
-//! Mechanisms in files and in words. What a document may say is
-//! [`reticent_accounting::training::read`]'s to know, for every command.
+//! Mechanisms from files, and mechanisms in words. What a document may contain is defined by
+//! [`reticent_accounting::training::read`] for all commands.
 
 mod fold;
 #[cfg(test)]
@@ -15,19 +15,19 @@ use reticent_accounting::{Neighbours, UnitName};
 use std::io::Read;
 use std::path::Path;
 
-/// The most bytes that are read.
+/// The largest size that is read, in bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// A mechanism and where it came from.
+/// A mechanism and its source.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Loaded {
     /// The file's name as given; `stdin` for `-`.
     pub(crate) name: String,
-    /// What it says.
+    /// The contents of the file.
     pub(crate) document: Document,
-    /// Whether it holds a promise, such as (ε, δ) of an event, that does not say who is compared.
+    /// Whether it holds a promise, such as (ε, δ) of an event, that doesn't state its neighbours.
     pub(crate) unnamed: bool,
-    /// Of the manifest of a checkpoint: what is to be said where its owner's key did not vouch for it.
+    /// For the manifest of a checkpoint, a note if it isn't authenticated with the owner's key.
     pub(crate) caveat: Option<&'static str>,
 }
 
@@ -59,11 +59,11 @@ const fn caveat(_: &Path, _: &str, in_place: bool) -> Result<Option<&'static str
     }))
 }
 
-/// Reads a mechanism from a file, or from stdin for `-`. An event that is only a promise (ε, δ)
-/// is taken to be one for `neighbours`.
+/// Reads a mechanism from a file, or from stdin for `-`. An event that is only a promise (ε, δ) is taken to be for
+/// `neighbours`.
 ///
 /// # Errors
-/// What can't be read, is too large, or describes no mechanism: named with file and key.
+/// Returns an error that names file and key if the file can't be read, is too large, or describes no mechanism.
 pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
     let name = if crate::contract::is_stream(path) {
         "stdin".to_owned()
@@ -75,7 +75,7 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
     }
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
     let document = training::read(&text, neighbours).with_context(|| name.clone())?;
-    // Only what takes its neighbours from the question is another mechanism for others.
+    // The mechanism differs for other neighbours only if it takes them from the question.
     let others = match neighbours {
         Neighbours::AddRemove => Neighbours::Replace,
         _ => Neighbours::AddRemove,
@@ -96,10 +96,10 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
     })
 }
 
-/// Whether weights without a manifest are those of others. Ours promise nothing without it.
+/// Checks that weights without a manifest come from others. Our own weights promise nothing without their manifest.
 ///
 /// # Errors
-/// A folder that can't be read, or that holds weights of ours.
+/// Returns an error if the folder can't be read or holds our own weights.
 #[cfg(feature = "audit")]
 pub(crate) fn known_origin(folder: &Path) -> Result<()> {
     match reticent_backends::checkpoint::Mark::in_folder(folder)? {
@@ -108,10 +108,10 @@ pub(crate) fn known_origin(folder: &Path) -> Result<()> {
     }
 }
 
-/// Whether weights without a manifest are those of others, which this build can't tell.
+/// Refuses weights without a manifest, since this build can't tell whether they are our own.
 ///
 /// # Errors
-/// Always.
+/// Always returns an error.
 #[cfg(not(feature = "audit"))]
 pub(crate) fn known_origin(folder: &Path) -> Result<()> {
     bail!(
@@ -120,7 +120,7 @@ pub(crate) fn known_origin(folder: &Path) -> Result<()> {
     )
 }
 
-/// What is to be said of weights of ours without their manifest.
+/// Formats the error for our own weights without their manifest.
 #[cfg(feature = "audit")]
 #[must_use]
 pub(crate) fn unknown_origin(folder: &Path, mark: &reticent_backends::checkpoint::Mark) -> String {
@@ -135,7 +135,7 @@ pub(crate) fn unknown_origin(folder: &Path, mark: &reticent_backends::checkpoint
 
 fn read(path: &Path) -> Result<String> {
     let mut bytes = Vec::new();
-    // One byte more than allowed tells too much from just enough.
+    // Reads one byte more than allowed, to tell a file that is too large from one that just fits.
     if crate::contract::is_stream(path) {
         std::io::stdin()
             .lock()
@@ -166,12 +166,13 @@ pub enum Export {
     DpEvent,
 }
 
-/// What ran as indented JSON. An event says nothing of neighbours: whoever reads it will take
-/// its promises to be for those that are asked about, which must be `neighbours`. `unit`: what one record is, where that
-/// is known; a mechanism keeps it, as the run's recipe, classes and base, which an event can't say.
+/// Returns what ran as indented JSON. An event doesn't state its neighbours: its reader takes its promises to be for
+/// the neighbours that are asked about, which must be `neighbours`. `unit` is what one record is, if known; a mechanism
+/// keeps it, an event can't.
 ///
 /// # Errors
-/// A mechanism that the other format can't describe; an event of a run that promises less than its mechanism.
+/// Returns an error if the other format can't describe the mechanism, or for an event of a run that promises less than
+/// its mechanism.
 pub(crate) fn export(
     run: &CompletedRun,
     unit: Option<&UnitName>,

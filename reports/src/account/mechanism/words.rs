@@ -6,10 +6,10 @@ use crate::number::{count_of, described, grouped};
 use reticent_accounting::training::NoisySteps;
 use reticent_accounting::{Mechanism, Sampling};
 
-/// Characters of a reason in a file that are shown.
+/// The most characters that are shown of a reason in a file.
 const LONGEST_REASON: usize = 120;
 
-/// What runs, in one line: `1 000 × Gaussian noise 1.1 on Poisson batches of rate 0.01`.
+/// Describes what runs in one line: `1 000 × Gaussian noise 1.1 on Poisson batches of rate 0.01`.
 #[must_use]
 pub(crate) fn line(mechanism: &Mechanism) -> String {
     const SHOWN: usize = 4;
@@ -32,7 +32,7 @@ pub(crate) fn line(mechanism: &Mechanism) -> String {
     line
 }
 
-/// DP-SGD's steps: their numbers, and how batches are drawn where that is not by Poisson subsampling.
+/// Describes DP-SGD's steps: their numbers, and how batches are drawn if not by Poisson subsampling.
 pub(in crate::account) fn noisy_steps(noisy: &NoisySteps) -> String {
     let numbers = format!(
         "sigma {}{}, sampling rate {}, {}",
@@ -63,7 +63,7 @@ fn part(part: &Part<'_>) -> String {
     }
 }
 
-/// One step in words.
+/// Describes one step.
 #[must_use]
 pub(crate) fn step(mechanism: &Mechanism) -> String {
     match mechanism {
@@ -195,7 +195,7 @@ pub(crate) fn step(mechanism: &Mechanism) -> String {
     }
 }
 
-/// How the batches are drawn.
+/// Describes how the batches are drawn.
 #[must_use]
 pub(crate) fn batches(sampling: Sampling, rate: f64) -> String {
     let rate = described(rate);

@@ -1,4 +1,4 @@
-//! What the plan says about attacks, in probabilities: guesses, canaries, membership.
+//! Upper bounds of a plan on attacks, as probabilities: guesses, canaries, membership.
 
 use super::PlannedRun;
 use super::promises::{or_left_out, query};
@@ -15,13 +15,13 @@ use reticent_accounting::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Relative width of a ceiling: printed to three digits.
+/// The relative width of a ceiling: they are printed to three digits.
 const TOLERANCE: f64 = 1e-4;
-/// Cells of the area under the ROC curve.
+/// The number of cells for the area under the ROC curve.
 const CELLS: u32 = 64;
 /// The false positive rate at which membership is shown.
 const FALSE_POSITIVES: f64 = 1e-3;
-/// How sure a ceiling of the best exposure is.
+/// The confidence of a ceiling on the best exposure.
 const LEVEL: f64 = 0.95;
 
 /// What is bounded.
@@ -63,18 +63,18 @@ pub(crate) struct Bounded {
     pub(crate) candidates: Option<f64>,
 }
 
-/// Every ceiling that applies. What is trained on in the open has none, so guesses and canaries are
-/// those that noise protects; S-DP and training without noise get none at all.
+/// Returns every ceiling that applies. What is trained on without noise has no ceiling, so guesses and
+/// canaries are those that noise protects; S-DP and training without noise have no ceilings at all.
 ///
 /// # Errors
-/// A pair that can't be certified.
+/// Returns an error if a pair can't be certified.
 pub(crate) fn ceilings(run: &PlannedRun) -> Result<Vec<Bounded>> {
     if run.plan.unprotected().is_some() {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    // Where a secret is one entry of the mechanism, a group of records is no question; selective
-    // training compares contents alone.
+    // If a secret is one entry of the mechanism, there is no group of records to ask about; selective training
+    // compares only contents.
     if !matches!(run.plan.run.recipe(), Some(Recipe::Protect | Recipe::Sdp)) {
         found.extend(or_left_out(guesses(run))?);
         found.extend(or_left_out(canaries(run))?);
@@ -140,7 +140,7 @@ fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
         ),
     ] {
         let bound = guess_ceiling(&replaced, redaction, candidates, 1, missed_by, tolerance()?)?;
-        // Where noise protects every record, the zero-out pair bounds the guess as well.
+        // If noise protects every record, the zero-out pair bounds the guess as well.
         let plain = zero_out(run, records)?
             .blow_up(Probability::new(1.0 / candidates as f64)?, tolerance()?)?;
         let bound = match plain.bounds.upper {
@@ -159,7 +159,7 @@ fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
     Ok(found)
 }
 
-/// Canaries in the records that hold them; nothing where a copy is trained on without noise.
+/// Returns the ceilings for the records that hold canaries; none if a copy is trained on without noise.
 fn canaries(run: &PlannedRun) -> Result<Vec<Bounded>> {
     let secrets = &run.plan.secrets;
     let Some(canaries) = secrets.canaries.as_ref().map(|stated| stated.value) else {
@@ -186,10 +186,11 @@ fn planted(
     said: &str,
 ) -> Result<Vec<Bounded>> {
     let count = canaries.count;
-    // A canary has no more contents than the plan of canaries says.
+    // A canary can't have more contents than the plan of canaries states.
     let candidates = canaries.candidates;
     let most = candidates.map_or(f64::INFINITY, f64::log2);
-    // No two canaries have one content: given the others, each is one of N − m + 1, and ranks say so much more.
+    // No two canaries have the same content: given the others, each is one of N − m + 1, and ranks reveal that
+    // much more.
     let distinct = candidates.map_or(0.0, |candidates| {
         let left = candidates - count as f64 + 1.0;
         if left >= 1.0 {

@@ -1,4 +1,4 @@
-//! ε' against ε for several miss rates: the shape of CRT's Fig. 6, on this plan.
+//! Plots ε' against ε for several miss rates: the form of CRT's Fig. 6, for this plan.
 
 use super::PlannedRun;
 use super::promises::query;
@@ -13,12 +13,12 @@ use reticent_accounting::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Miss rates drawn beside the plan's own.
+/// The miss rates drawn beside the plan's own.
 const GAMMAS: [f64; 4] = [1.0, 0.3, 0.1, 0.01];
-/// Noise, as multiples of the plan's.
+/// The noise of each point, as multiples of the plan's.
 const NOISE: [f64; 9] = [0.75, 0.85, 1.0, 1.2, 1.5, 2.0, 2.8, 4.0, 6.0];
 
-/// Relative width of the drawn numbers: less than a line's.
+/// The relative width of the drawn numbers: less than the width of a line.
 const TOLERANCE: f64 = 5e-3;
 
 /// One curve: points (ε, ε') at the plan's δ as the noise varies.
@@ -30,12 +30,13 @@ pub(crate) struct Amplified {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// The curves, by the notion's own neighbours and the exact pair; none without noise or redaction.
+/// Computes the curves, for the notion's own neighbours and by the exact pair; none without noise
+/// or redaction.
 ///
 /// # Errors
-/// A point that can't be certified.
+/// Returns an error if a point can't be certified.
 pub(crate) fn curves(run: &PlannedRun) -> Result<Vec<Amplified>> {
-    // What redaction adds is a question about one run of DP-SGD.
+    // The effect of redaction is defined for a single run of DP-SGD.
     let (Some(noisy), Some(redaction)) = (run.plan.run.noisy(), run.redaction()) else {
         return Ok(Vec::new());
     };
@@ -84,7 +85,7 @@ fn gammas(own: MissRate) -> Result<Vec<MissRate>> {
     Ok(all)
 }
 
-/// The curves, drawn, with the plan's own point.
+/// Draws the curves with the plan's own point.
 #[must_use]
 pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
     let tones = [
@@ -131,10 +132,10 @@ pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
     plot
 }
 
-/// δ against ε for the headline's question, drawn from certified points.
+/// Draws δ against ε for the headline's question, from certified points.
 ///
 /// # Errors
-/// A point that can't be certified.
+/// Returns an error if a point can't be certified.
 pub(crate) fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
     if run.plan.unprotected().is_some() {
         return Ok(None);

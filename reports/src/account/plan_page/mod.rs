@@ -1,6 +1,6 @@
-//! One page that a privacy officer can sign: what is promised to whom, in which notion and unit,
-//! against which adversary, under which assumptions, what is not covered, and which single
-//! change would tighten it most.
+//! `account plan`: one page that a privacy officer can sign. It states what is promised to whom, in
+//! which notion and unit, against which adversary, under which assumptions, what is not covered, and
+//! which single change would tighten it most.
 
 pub(crate) mod args;
 pub(crate) mod ceilings;
@@ -37,22 +37,22 @@ pub(crate) use page::page;
 pub(crate) use page::sigma_found;
 pub(crate) use words::{about_the_labels, labels_for};
 
-/// Relative width of the numbers on the page: printed to five digits.
+/// The relative width of the numbers on the page: they are printed to five digits.
 const TOLERANCE: f64 = 1e-6;
 
-/// A plan with what a page says beside it.
+/// A plan with what its page needs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PlannedRun {
     /// The plan.
     pub(crate) plan: TrainingPlan,
-    /// Relative width of every number.
+    /// The relative width of every number.
     pub(crate) tolerance: Tolerance,
-    /// What was given and assumed.
+    /// The given and the assumed inputs.
     pub(crate) inputs: Inputs,
 }
 
 impl PlannedRun {
-    /// γ and η, where somebody said or measured them.
+    /// Returns γ and η, if they were given or measured.
     #[must_use]
     pub(crate) fn redaction(&self) -> Option<Redaction> {
         self.plan
@@ -62,20 +62,20 @@ impl PlannedRun {
             .map(|stated| stated.value)
     }
 
-    /// The labels behind them.
+    /// Returns the labels from which they were measured.
     #[must_use]
     pub(crate) fn labels(&self) -> Option<&LabelledRates> {
         self.plan.secrets.labels.as_ref()
     }
 
-    /// Records of a secret in the question.
+    /// Returns the number of records of a secret in the question.
     #[must_use]
     pub(crate) fn records(&self) -> GroupSize {
         self.plan.group()
     }
 
-    /// Secrets that are marked in the corpus, and how many of them the incidence of protect names, where
-    /// these are fewer.
+    /// Returns the number of secrets that are marked in the corpus and the number of those that
+    /// protect's incidence names, if it is smaller.
     #[must_use]
     pub(crate) fn not_named(&self) -> Option<(u64, u64)> {
         let Run::Protect { weighted } = &self.plan.run else {
@@ -86,7 +86,7 @@ impl PlannedRun {
         (named < marked).then_some((marked, named))
     }
 
-    /// What became of the secrets, where they are marked in this very corpus.
+    /// Returns what happened to the secrets, if they are marked in this corpus.
     #[must_use]
     pub(crate) fn counted(&self) -> Option<CorpusFacts> {
         let facts = self.plan.secrets.facts;
@@ -154,19 +154,19 @@ pub(crate) fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
     Ok(Envelope::new("plan", run.inputs.clone(), body))
 }
 
-/// The plan of a `training.toml`, with the corpus it names.
+/// Returns the plan of a `training.toml`, with the corpus that it names.
 ///
 /// # Errors
-/// A file or folder that can't be read or contradicts itself.
+/// Returns an error if a file or folder can't be read or contradicts itself.
 pub(crate) fn of_file(path: &Path) -> Result<PlannedRun> {
     let request = TrainingFile::read(path)?.request();
     of_request(&request).with_context(|| path.display().to_string())
 }
 
-/// The plan of a request, with the corpus it names.
+/// Returns the plan of a request, with the corpus that it names.
 ///
 /// # Errors
-/// A folder that can't be read, or values that contradict each other.
+/// Returns an error if a folder can't be read or values contradict each other.
 pub(crate) fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
     let corpus = request.prepared.as_deref().map(PreparedFacts::read);
     let corpus = corpus
@@ -183,7 +183,7 @@ pub(crate) fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
     })
 }
 
-/// The first promise of a run in a sentence: what the page of its plan begins with.
+/// Returns the first promise of a run in a sentence, with which the page of its plan begins.
 ///
 /// # Errors
 /// A plan that can't be accounted.
@@ -193,7 +193,7 @@ pub(crate) fn first_promise(run: &PlannedRun, guarantees: &[Guarantee]) -> Resul
     Ok(page::promised(run, first.as_ref()))
 }
 
-/// ε of the first promise, which every summary of a run gives; infinite where nothing is promised.
+/// Returns ε of the first promise, which every summary of a run gives; infinite if nothing is promised.
 ///
 /// # Errors
 /// A plan that can't be accounted.
@@ -205,7 +205,7 @@ pub(crate) fn headline(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Upp
 /// Writes the page to stdout and holds the headline against a limit.
 ///
 /// # Errors
-/// A plan that can't be accounted, a format that it has not.
+/// Returns an error if the plan can't be accounted or the page doesn't have the format.
 pub(crate) fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> Result<Exit> {
     let mut document = sheet(run)?;
     document.inputs = document.inputs.given("max_epsilon", limit)?;

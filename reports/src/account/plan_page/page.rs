@@ -20,10 +20,10 @@ use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Notion};
 use std::fmt::Write;
 
-/// The page; plots are drawn only where they are shown.
+/// Returns the page; plots are drawn only where they are shown.
 ///
 /// # Errors
-/// A plot that can't be drawn.
+/// Returns an error if a plot can't be drawn.
 pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Result<Page> {
     let body = &document.body;
     let title = format!("Privacy plan: {}", what_runs(run));
@@ -108,7 +108,7 @@ fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page>
     Ok(page)
 }
 
-/// What is said of a sigma that was found, and of which runs.
+/// Returns a note on a σ that was found by calibration, and for which runs it was found.
 pub(crate) fn sigma_found(run: &PlannedRun) -> Option<String> {
     let alone = match run.plan.continues {
         Some(_) => " It was found for this run alone, without the earlier one.",
@@ -117,7 +117,7 @@ pub(crate) fn sigma_found(run: &PlannedRun) -> Option<String> {
     Some(noise_found(&run.inputs)? + alone)
 }
 
-/// The result in a sentence or two.
+/// Returns the result in a sentence or two.
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     let epsilon = body.headline.get().get();
     let mut said = promised(run, body.promises.first());
@@ -141,7 +141,7 @@ pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     said
 }
 
-/// The first promise in a sentence.
+/// Returns the first promise in a sentence.
 pub(super) fn promised(run: &PlannedRun, first: Option<&Promised>) -> String {
     let Some(first) = first else {
         return "Nothing is promised that is known.".to_owned();
@@ -161,7 +161,7 @@ pub(super) fn promised(run: &PlannedRun, first: Option<&Promised>) -> String {
     }
 }
 
-/// Why nothing is promised.
+/// Returns why nothing is promised.
 fn reason(run: &PlannedRun) -> String {
     let delta = run.plan.delta.get();
     let plan = &run.plan;
@@ -185,7 +185,7 @@ fn reason(run: &PlannedRun) -> String {
     }
 }
 
-/// What runs, in a line.
+/// Describes what runs in a line.
 pub(super) fn what_runs(run: &PlannedRun) -> String {
     let plan = &run.plan;
     let said = match &plan.run {
@@ -219,7 +219,7 @@ pub(super) fn what_runs(run: &PlannedRun) -> String {
     format!("{said}, unit {}", plan.unit.value)
 }
 
-/// The notion in which a promise is made, with what is compared.
+/// Returns the notion of a promise, with what is compared.
 pub(super) fn notion(promised: &Promised) -> String {
     let row = &promised.guarantee;
     let name = match row.notion {
@@ -306,7 +306,7 @@ pub(super) fn ceilings(rows: &[Bounded]) -> Table {
     table
 }
 
-/// The changes that help.
+/// Returns the table of changes that help.
 pub(super) fn tighten(body: &PlanPage) -> Table {
     let mut table = Table::new([
         ("single change", Align::Left),
@@ -320,7 +320,7 @@ pub(super) fn tighten(body: &PlanPage) -> Table {
     table
 }
 
-/// Those that do not.
+/// Returns the changes that don't help.
 pub(super) fn no_help(body: &PlanPage) -> Option<String> {
     let rest: Vec<&str> = body
         .tighten

@@ -1,4 +1,4 @@
-//! What is promised to whom.
+//! The promises of a plan: what is promised to whom.
 
 use super::PlannedRun;
 use crate::account::words::ONE_CLASS;
@@ -39,7 +39,7 @@ pub(crate) struct Promised {
     pub(crate) guarantee: Guarantee,
 }
 
-/// What is left out where the sampler has no law for a group of records.
+/// Leaves a result out if the sampler has no law for a group of records.
 pub(super) fn or_left_out<T: Default>(found: Result<T>) -> Result<T> {
     match found {
         Err(error) if matches!(error.downcast_ref(), Some(Error::Unsupported { .. })) => {
@@ -76,7 +76,7 @@ impl PlannedRun {
         }
     }
 
-    /// ε at this δ when `group` records have other content.
+    /// Returns ε at this δ if `group` records have other contents.
     fn replaced(&self, group: GroupSize, delta: Delta) -> Result<(Bounds<Epsilon>, Engine)> {
         let question = query(Neighbours::Replace, group);
         let pair = PrivacyLoss::of(&self.plan.mechanism(), question, Direction::Remove);
@@ -85,7 +85,7 @@ impl PlannedRun {
                 let answer = pair.epsilon(delta, self.tolerance)?;
                 Ok((answer.bounds, answer.engine))
             }
-            // A sampler without a law for groups has the lemma.
+            // For a sampler without a law for groups, the group lemma applies.
             Err(Error::Unsupported { .. }) => {
                 let plan = Plan {
                     neighbours: Neighbours::Replace,
@@ -131,10 +131,10 @@ fn together(row: &Guarantee) -> String {
     }
 }
 
-/// Every promise, the headline first: the guarantees of the plan in words, and what redaction adds.
+/// Returns every promise, the headline first: the guarantees of the plan in words, and what redaction adds.
 ///
 /// # Errors
-/// A plan that can't be accounted.
+/// Returns an error if the plan can't be accounted.
 pub(crate) fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> {
     let mut promises = leading(run, guarantees)?;
     match run.recipe() {
@@ -148,14 +148,15 @@ pub(crate) fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec
     Ok(promises)
 }
 
-/// The headline's ε: that of the first promise to be signed, computed without the others where it can be.
+/// Returns the headline's ε, that of the first promise to be signed, computed without the other promises if
+/// possible.
 ///
 /// # Errors
-/// A plan that can't be accounted.
+/// Returns an error if the plan can't be accounted.
 pub(super) fn headline(run: &PlannedRun) -> Result<Upper<Epsilon>> {
     if let Some(rows) = leading_rows(run)? {
         let epsilon = headline_of(&leading(run, &rows)?)?;
-        // Of CRT a finite promise leads.
+        // For CRT, a finite promise leads.
         if run.recipe() != Some(Recipe::Crt) || epsilon.get().get().is_finite() {
             return Ok(epsilon);
         }
@@ -163,7 +164,7 @@ pub(super) fn headline(run: &PlannedRun) -> Result<Upper<Epsilon>> {
     headline_of(&promises(run, &run.plan.guarantees(run.tolerance)?)?)
 }
 
-/// The rows about the subject whose promise leads, as far as it takes to know it.
+/// Returns the rows about the subject whose promise leads, without computing the others.
 fn leading_rows(run: &PlannedRun) -> Result<Option<Vec<Guarantee>>> {
     let mut subjects = [Subject::Record, Subject::Secret, Subject::Canary];
     subjects.sort_by_key(|subject| rank(run, Some(*subject)));
@@ -173,7 +174,7 @@ fn leading_rows(run: &PlannedRun) -> Result<Option<Vec<Guarantee>>> {
                 .guarantee_of_a_record(Neighbours::AddRemove, run.tolerance)?
                 .filter(|row| row.convention == Convention::Definition)
         {
-            // It stands on the page for the other neighbours as well.
+            // The page shows this row for the other neighbours as well.
             return Ok(Some(vec![row]));
         }
         let rows = run.plan.guarantees_about(subject, run.tolerance)?;
@@ -184,19 +185,19 @@ fn leading_rows(run: &PlannedRun) -> Result<Option<Vec<Guarantee>>> {
     Ok(None)
 }
 
-/// Whether the first promise is about one record, whatever else is known of secrets.
+/// Returns whether the first promise is about one record, whatever else is known about secrets.
 pub(super) fn is_about_a_record(run: &PlannedRun) -> bool {
     rank(run, Some(Subject::Record)) < rank(run, Some(Subject::Secret))
 }
 
-/// The first promise, of a plan and of the run that it became.
+/// Returns the first promise, of a plan or of the run made from it.
 ///
 /// # Errors
-/// A plan that can't be accounted.
+/// Returns an error if the plan can't be accounted.
 #[cfg(feature = "audit")]
 pub(super) fn first(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Option<Promised>> {
     let leading = leading(run, guarantees)?;
-    // Of CRT a finite promise leads.
+    // For CRT, a finite promise leads.
     let all = match run.recipe() == Some(Recipe::Crt)
         && headline_of(&leading)?.get().get().is_infinite()
     {
@@ -206,14 +207,14 @@ pub(super) fn first(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Option
     Ok(all.into_iter().next())
 }
 
-/// The guarantees of a run, in the order of its promises.
+/// Returns the guarantees of a run in the order of its promises.
 pub(crate) fn in_order<'a>(run: &PlannedRun, guarantees: &'a [Guarantee]) -> Vec<&'a Guarantee> {
     let mut rows: Vec<&Guarantee> = guarantees.iter().collect();
     rows.sort_by_key(|row| rank(run, row.about));
     rows
 }
 
-/// ε of the first promise to be signed; infinite without one.
+/// Returns ε of the first promise to be signed; infinite if there is none.
 pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
     let first = promises
         .iter()
@@ -223,13 +224,13 @@ pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
     Ok(first.map_or_else(|| Epsilon::new(f64::INFINITY).map(Upper::new), Ok)?)
 }
 
-/// The guarantees in words, in the order in which they are promised: whoever reads one line reads what concerns
-/// the most records that are known to belong together.
+/// Returns the guarantees in words, in the order in which they are promised: the first line concerns the most
+/// records that are known to belong together.
 fn leading(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> {
     let signed = guarantees
         .iter()
         .filter(|row| row.convention == Convention::Definition)
-        // The page has one row about a record: the neighbours by which the notion is known.
+        // The page has one row about a record, for the neighbours by which the notion is known.
         .filter(|row| !is_second(row, guarantees));
     let mut promises: Vec<Promised> = signed
         .map(|row| knows(whom(run, row), row.clone()))
@@ -241,14 +242,14 @@ fn leading(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> 
             .iter()
             .any(|promised| promised.guarantee.about == Some(Subject::Secret))
         {
-            // How many records a secret is in is neither counted nor given.
+            // The number of records of a secret is neither counted nor given.
             promises.insert(0, of_one_record(run)?);
         }
     }
     Ok(promises)
 }
 
-/// Whether a row about one record stands there for the other neighbours as well.
+/// Returns whether a row about one record is also there for the other neighbours.
 fn is_second(row: &Guarantee, all: &[Guarantee]) -> bool {
     let present = |other: &&Guarantee| {
         other.about == Some(Subject::Record)
@@ -273,7 +274,7 @@ fn rank(run: &PlannedRun, about: Option<Subject>) -> u8 {
     }
 }
 
-/// Whom a guarantee of the plan protects.
+/// Returns whom a guarantee of the plan protects.
 fn whom(run: &PlannedRun, row: &Guarantee) -> String {
     let (unit, together) = (&row.unit, together(row));
     let selective = row.notion == Notion::SelectiveDp;
@@ -296,7 +297,7 @@ fn whom(run: &PlannedRun, row: &Guarantee) -> String {
     }
 }
 
-/// Which secrets of a redacted corpus the first row speaks of.
+/// Returns which secrets of a redacted corpus the first row is about.
 fn which(run: &PlannedRun) -> &'static str {
     match (run.counted(), run.plan.worst_secret()) {
         (Some(_), Some(Standing::Caught)) => {
@@ -311,14 +312,14 @@ fn which(run: &PlannedRun) -> &'static str {
     }
 }
 
-/// What redaction adds for CRT: a random secret, all secrets at once, the rows for planning.
+/// Adds what redaction adds for CRT: a random secret, all secrets at once, and the rows for planning.
 fn redacted(run: &PlannedRun, promises: &mut Vec<Promised>) -> Result<()> {
     let infinite = promises[0]
         .guarantee
         .epsilon
         .and_then(|e| e.upper)
         .is_none_or(|u| u.get().get().is_infinite());
-    // The promise that says something leads.
+    // The first promise that is finite leads.
     let at = usize::from(!infinite);
     if let Some(random) = random_secret(run)? {
         promises.insert(at, random);
@@ -328,7 +329,8 @@ fn redacted(run: &PlannedRun, promises: &mut Vec<Promised>) -> Result<()> {
     Ok(())
 }
 
-/// A secret whose only record this is: all that can be said where nobody counted its records.
+/// Returns the promise for a secret whose only record this is: all that can be promised if its records were not
+/// counted.
 fn of_one_record(run: &PlannedRun) -> Result<Promised> {
     let row = run.row(Notion::Confidentiality, Neighbours::Replace);
     let found = run.replaced(GroupSize::ONE, *run.plan.delta)?;
@@ -356,7 +358,7 @@ fn confidentiality(run: &PlannedRun) -> Notion {
     }
 }
 
-/// (ε, (γ−η)δ+η) for a secret drawn at random, against one who may know it.
+/// Returns (ε, (γ−η)δ+η) for a secret drawn at random, against an adversary who may know it.
 fn random_secret(run: &PlannedRun) -> Result<Option<Promised>> {
     let Some(redaction) = run.redaction() else {
         return Ok(None);
@@ -364,7 +366,7 @@ fn random_secret(run: &PlannedRun) -> Result<Option<Promised>> {
     let found = match redaction.base_delta(*run.plan.delta) {
         Some(delta) => {
             let (bounds, engine) = run.replaced(run.records(), delta)?;
-            // Whether missing depends on the secret is unknown: no lower end.
+            // Whether a miss depends on the secret is unknown, so there is no lower end.
             let upper = Bounds {
                 lower: None,
                 upper: bounds.upper,
@@ -401,7 +403,7 @@ fn with_rates(run: &PlannedRun, row: Guarantee) -> Guarantee {
     }
 }
 
-/// All secrets against their masks at once, where misses were counted.
+/// Returns the promise for all secrets against their masks at once, if misses were counted.
 fn all_at_once(run: &PlannedRun) -> Result<Option<Promised>> {
     let Some(facts) = run.counted().filter(|facts| facts.missed() > 1) else {
         return Ok(None);
@@ -420,7 +422,7 @@ fn all_at_once(run: &PlannedRun) -> Result<Option<Promised>> {
     Ok(Some(knows(to, run.with_epsilon(row, records, found))))
 }
 
-/// ε' for planning, by definition and as the papers computed it.
+/// Returns ε' for planning, by definition and as the papers computed it.
 fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
     let Some(redaction) = run.redaction() else {
         return Ok(Vec::new());
@@ -451,7 +453,8 @@ fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
     Ok(rows)
 }
 
-/// JFT's estimate for a lightly noised first phase, at the upper end of the interval; never a bound.
+/// Returns JFT's estimate for a lightly noised first phase, at the upper end of the interval; it is never a
+/// bound.
 fn light_noise(run: &PlannedRun) -> Result<Option<Promised>> {
     let Run::Jft {
         first:
@@ -470,7 +473,7 @@ fn light_noise(run: &PlannedRun) -> Result<Option<Promised>> {
         steps: *steps.steps,
         miss: *miss,
     };
-    // Printed to three digits, and no bound.
+    // It is printed to three digits and is not a bound.
     let tolerance = Tolerance::new(run.tolerance.get().max(1e-4))?;
     let (low, high) = light.epsilon(*run.plan.delta, tolerance)?;
     let row = run.row(Notion::SelectiveDp, Neighbours::Replace);

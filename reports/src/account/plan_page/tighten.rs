@@ -1,4 +1,4 @@
-//! Which single change lowers the headline most.
+//! Finds the single change that lowers the headline most.
 
 use super::PlannedRun;
 use super::promises::{headline, is_about_a_record};
@@ -14,7 +14,7 @@ use reticent_accounting::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Relative width of the compared numbers: printed to four digits.
+/// The relative width of the compared numbers: they are printed to four digits.
 const TOLERANCE: f64 = 1e-4;
 
 /// A change and what the headline becomes.
@@ -28,11 +28,11 @@ pub(crate) struct Tightened {
     pub(crate) epsilon: Upper<Epsilon>,
 }
 
-/// Every change that applies, the most effective first. A change whose headline can't be certified
-/// is left out.
+/// Returns every change that applies, the most effective first. A change whose headline can't be
+/// certified is left out.
 ///
 /// # Errors
-/// None for a plan that could be accounted.
+/// Returns no error for a plan that could be accounted.
 pub(crate) fn tightened(run: &PlannedRun) -> Result<Vec<Tightened>> {
     let mut rough = run.clone();
     if rough.tolerance.get() < TOLERANCE {
@@ -72,7 +72,7 @@ fn changes(run: &PlannedRun) -> Result<Vec<Change>> {
     Ok(all)
 }
 
-/// The plan with other noisy steps.
+/// Returns the plan with other noisy steps.
 fn with(plan: &TrainingPlan, noisy: NoisySteps) -> TrainingPlan {
     let mut changed = plan.clone();
     if let Some(steps) = changed.run.noisy_mut() {
@@ -111,7 +111,8 @@ fn noise(plan: &TrainingPlan) -> Result<Vec<Change>> {
     ])
 }
 
-/// Fewer records of one secret: deduplication beyond exact copies, or a unit that holds more of them.
+/// Reduces the records of one secret: by deduplication beyond exact copies, or by a unit that holds
+/// more of them.
 fn copies(run: &PlannedRun) -> Result<Vec<Change>> {
     let now = run.records().get();
     let mut all = Vec::new();
@@ -139,7 +140,7 @@ fn copies(run: &PlannedRun) -> Result<Vec<Change>> {
     Ok(all)
 }
 
-/// The facts with no missed secret in more than so many records.
+/// Returns the facts with no missed secret in more than `records` records.
 fn limited(facts: CorpusFacts, records: GroupSize) -> Result<CorpusFacts> {
     let most = match facts.missed_reach() {
         Reach::Nothing => return Ok(facts),
@@ -197,7 +198,7 @@ fn labels(run: &PlannedRun) -> Result<Vec<Change>> {
     Ok(all)
 }
 
-/// No conservative policy at all: every record is trained on with noise.
+/// Removes the conservative policy, so that every record is trained on with noise.
 fn screening(run: &PlannedRun) -> Result<Option<Change>> {
     let secrets = &run.plan.secrets;
     if !matches!(run.plan.run, Run::Crt { .. }) || secrets.everything_private {

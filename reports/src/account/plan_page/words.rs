@@ -11,7 +11,7 @@ use reticent_accounting::training::{
 };
 use reticent_accounting::{Delta, MissRate, Sampling, UnitName};
 
-/// Under what the promises hold.
+/// Returns the assumptions under which the promises hold.
 #[must_use]
 pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
     let plan = &run.plan;
@@ -95,7 +95,7 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
     said
 }
 
-/// What has to hold of the loader for the sampler that is accounted for.
+/// Returns what the loader has to do for the sampler that is accounted for.
 fn drawn(sampling: Sampling, unit: &UnitName) -> String {
     match sampling {
         Sampling::Poisson => format!(
@@ -184,7 +184,7 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates) -> Vec<String> {
     said
 }
 
-/// How many labels the wish for a promise at δ would need: η ≤ δ without a joint miss.
+/// Returns how many labels a promise at δ would need: η ≤ δ without a joint miss.
 #[must_use]
 pub(crate) fn labels_for(delta: Delta, found: &MeasuredRates) -> Option<String> {
     let eta = found.eta.get().get();
@@ -204,7 +204,7 @@ pub(crate) fn labels_for(delta: Delta, found: &MeasuredRates) -> Option<String> 
     ))
 }
 
-/// What no number on the page covers.
+/// Returns what no number on the page covers.
 #[must_use]
 pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
     let mut said: Vec<String> = [

@@ -75,7 +75,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// The noise that is recommended: the joint choice's if there is one.
+    /// Returns the recommended noise: that of the joint choice, if there is one.
     #[must_use]
     pub(crate) fn recommended(&self) -> Bounds<NoiseMultiplier> {
         self.joint.as_ref().map_or(self.sigma, |joint| joint.sigma)

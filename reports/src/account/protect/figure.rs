@@ -1,4 +1,4 @@
-//! Noise against kept examples, drawn (Hush!, Fig. 1 a and c in one).
+//! The plot of noise against kept examples (Hush!, Fig. 1 a and c in one).
 
 use super::document::{Protection, Setting};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
@@ -6,10 +6,10 @@ use anyhow::Result;
 use reticent_accounting::Bounds;
 use reticent_accounting::NoiseMultiplier;
 
-/// Noise multiplier against the share of examples kept, one line per proof.
+/// Draws the noise multiplier against the share of examples kept, one line for each proof.
 ///
 /// # Errors
-/// Nothing to draw.
+/// Returns an error if there is nothing to draw.
 pub(crate) fn noise_against_kept(body: &Protection) -> Result<Plot> {
     let all = body.incidence.examples as f64;
     let line = |name: &str, tone, shape, value: &dyn Fn(&Setting) -> Option<(f64, f64)>| {

@@ -1,4 +1,4 @@
-//! What the files or arguments say: examples, secrets, promises.
+//! The input of the files or arguments: examples, secrets and promises.
 
 use super::args::Protect;
 use super::read::{Gathered, Names, Promise, read_secrets};
@@ -6,26 +6,27 @@ use anyhow::{Result, anyhow, bail};
 use reticent_accounting::Probability;
 use reticent_accounting::protect::{Incidence, Secret};
 
-/// Examples, secrets, and what is promised for each.
+/// Examples, secrets, and the promise for each secret.
 #[derive(Debug)]
 pub(crate) struct Input {
     /// Which example contains which secret.
     pub(crate) incidence: Incidence,
-    /// Names of the examples, of those that have one.
+    /// The names of the examples that have one.
     pub(crate) examples: Names,
-    /// Names of the secrets.
+    /// The names of the secrets.
     pub(crate) secrets: Names,
     /// One promise per secret.
     pub(crate) promises: Vec<Promise>,
-    /// Examples without a secret that are never drawn.
+    /// The number of examples without a secret, which are never drawn.
     pub(crate) discarded: u64,
 }
 
 impl Input {
-    /// Reads the files, or makes secrets up for --counts.
+    /// Reads the files, or invents secrets for --counts.
     ///
     /// # Errors
-    /// Unreadable or malformed files, promises without room.
+    /// Returns an error if files are unreadable or malformed, or if a promise leaves no room above
+    /// its prior.
     pub(crate) fn gather(wish: &Protect) -> Result<Self> {
         match &wish.incidence {
             Some(path) => {
@@ -67,7 +68,7 @@ impl Input {
         }
     }
 
-    /// The promises alone.
+    /// Returns the promises without their kinds.
     #[must_use]
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         self.promises.iter().map(|promise| promise.secret).collect()
@@ -103,7 +104,7 @@ fn promise(prior: Probability, posterior: Probability) -> Result<Promise> {
     })
 }
 
-/// One secret for every count and every posterior, each in examples of its own.
+/// Invents one secret for every count and every posterior, each in examples of its own.
 fn made_up(wish: &Protect) -> Result<Input> {
     let prior = prior(wish)?;
     let mut secrets = Names::default();

@@ -1,8 +1,7 @@
 //! `account protect`: what noise, and which examples, keep the promises about a set of secrets?
 //!
-//! [`args`] parses, [`read`] streams the files, [`input`] makes sense of them, [`run`] computes
-//! the [`document`], [`page`] and [`figure`] show it, [`output`] writes posteriors, [`weights`] what a trainer
-//! needs.
+//! [`args`] parses, [`read`] streams the files, [`input`] combines them, [`run`] computes the [`document`],
+//! [`page`] and [`figure`] show it, [`output`] writes posteriors, and [`weights`] writes what a trainer needs.
 
 pub(crate) mod args;
 pub(crate) mod document;
@@ -25,7 +24,8 @@ use args::Protect;
 /// Runs the command.
 ///
 /// # Errors
-/// Bad input, weights that cannot be certified, a promise no noise keeps, an unwritable file.
+/// Returns an error on bad input, if weights can't be certified, if no noise keeps a promise, or if a file
+/// can't be written.
 pub(crate) fn run(wish: &Protect, output: Output) -> Result<Exit> {
     let places = output::Places::open(wish)?;
     let input = input::Input::gather(wish)?;

@@ -1,4 +1,4 @@
-//! Posteriors as a table, and the places of both files.
+//! Writes the posteriors as a table, and opens both output files.
 
 use super::args::Protect;
 use super::input::Input;
@@ -19,7 +19,7 @@ pub(super) enum Column {
     Number(&'static str, Vec<f64>),
 }
 
-/// The files asked for, opened before the work so that a bad place is found out at once.
+/// The output files, opened before the work so that an unwritable path is found at once.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     posteriors: Option<(AtomicFile, Kind)>,
@@ -28,7 +28,8 @@ pub(crate) struct Places {
 
 impl Places {
     /// # Errors
-    /// An ending that is not the format's, a place that cannot be written.
+    /// Returns an error if a file's extension is not that of a known format or a path can't be
+    /// written.
     pub(crate) fn open(wish: &Protect) -> Result<Self> {
         Ok(Self {
             posteriors: wish
@@ -44,10 +45,10 @@ impl Places {
         })
     }
 
-    /// Writes them.
+    /// Writes the files.
     ///
     /// # Errors
-    /// A full disk.
+    /// Returns an error if the disk is full.
     pub(crate) fn write(self, wish: &Protect, input: &Input, found: &Found) -> Result<()> {
         let Some(chosen) = &found.chosen else {
             return Ok(());

@@ -12,7 +12,7 @@ use reticent_accounting::{Bounds, NoiseMultiplier, Upper};
 
 const DIGITS: usize = 5;
 
-/// Tables and what they mean.
+/// Returns the tables and what they mean.
 #[must_use]
 pub(crate) fn page(document: &Envelope<Protection>) -> Page {
     let body = &document.body;
@@ -56,7 +56,7 @@ pub(crate) fn page(document: &Envelope<Protection>) -> Page {
     page.section(Section::notes("What the numbers mean", notes(body)))
 }
 
-/// The least noise that keeps every promise, of what each setting recommends.
+/// Describes the least noise that keeps every promise, as recommended by each setting.
 fn headline(body: &Protection) -> String {
     let full = format!(
         "From c = {} on every weight is 1: no preprocessing.",
@@ -125,7 +125,7 @@ fn notes(body: &Protection) -> Vec<String> {
     notes.into_iter().map(str::to_owned).collect()
 }
 
-/// Noise by a proof that is only compared.
+/// Formats the noise of a proof that is only compared.
 fn compared(sigma: Option<Upper<NoiseMultiplier>>) -> String {
     sigma.map_or_else(dash, |end| rounded_up(end.get().get(), DIGITS))
 }
@@ -192,7 +192,7 @@ fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
     table
 }
 
-/// What is left of rounding alone is no gap.
+/// A gap that is only rounding error is shown as zero.
 fn gap(gap: f64) -> String {
     if gap < 1e-12 {
         "0".to_owned()
@@ -275,10 +275,10 @@ fn kinds(body: &Protection) -> Table {
     table
 }
 
-/// The settings, one a row.
+/// Returns the settings as CSV, one row each.
 ///
 /// # Errors
-/// A number that came out as none.
+/// Returns an error if a number is NaN.
 pub(crate) fn csv(body: &Protection) -> Result<String> {
     let mut csv = Csv::new([
         "exponent",

@@ -1,4 +1,4 @@
-//! From input to document.
+//! Computes the document from the input.
 
 use super::args::Protect;
 use super::document::{Infeasible, Joint, KindRow, Own, Protection, Row, Setting, Sizes};
@@ -11,13 +11,13 @@ use reticent_accounting::protect::{
 use reticent_accounting::{Bounds, Lower, NoiseMultiplier, Probability, Steps, Tolerance, Upper};
 use std::collections::BTreeMap;
 
-/// Relative gap and tolerance unless asked otherwise.
+/// The default relative gap and tolerance.
 const DEFAULT: f64 = 1e-4;
-/// Up to this many secrets get a row and a noise of their own.
+/// The largest number of secrets for which each has its own row and noise.
 const FEW: usize = 12;
-/// Otherwise as many are shown, nearest to their promise first.
+/// The number of secrets shown otherwise, those nearest to their promise first.
 const SHOWN: usize = 10;
-/// Exponents of the sweep (Hush!, Fig. 1).
+/// The exponents of the sweep (Hush!, Fig. 1).
 const EXPONENTS: std::ops::RangeInclusive<i32> = -6..=4;
 
 /// The document, and what else can be written.
@@ -25,28 +25,28 @@ const EXPONENTS: std::ops::RangeInclusive<i32> = -6..=4;
 pub(crate) struct Found {
     /// The answer.
     pub(crate) document: Envelope<Protection>,
-    /// What is recommended; absent from a sweep.
+    /// The recommended choice; absent for a sweep.
     pub(crate) chosen: Option<Chosen>,
 }
 
-/// The choice that is recommended.
+/// The recommended choice.
 #[derive(Debug)]
 pub(crate) struct Chosen {
-    /// Weights and rates.
+    /// The weights and rates.
     pub(crate) weighed: Weighed,
     /// The noise at which every promise is certified.
     pub(crate) sigma: NoiseMultiplier,
-    /// What certifies each secret there.
+    /// The certificate of each secret at this noise.
     pub(crate) certified: Certified,
     /// The posterior of every secret.
     pub(crate) posteriors: Vec<Posterior>,
 }
 
-/// Weights, noise and posteriors.
+/// Computes weights, noise and posteriors.
 ///
 /// # Errors
-/// Weights whose sum is not above the batch size, a gap that does not close, a promise that no
-/// noise keeps.
+/// Returns an error if the sum of the weights is not above the batch size, if a gap doesn't close,
+/// or if no noise keeps a promise.
 pub(crate) fn protect(wish: &Protect, input: &Input) -> Result<Found> {
     let default = Tolerance::new(DEFAULT)?;
     let secrets = input.secrets();
@@ -144,7 +144,7 @@ impl Work<'_> {
             .or_assumed("tolerance", wish.tolerance, self.tolerance)?)
     }
 
-    /// c = 2^k/2^4 of the least c that binds nothing, so that 2^4 is no preprocessing.
+    /// Tries c = 2^k/2^4 times the least c that has no effect, so that 2^4 means no preprocessing.
     fn sweep(&self, body: &mut Protection) -> Result<()> {
         let unit = body.full_c / 16.0;
         let mut start: Option<Solution> = None;
@@ -171,8 +171,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Weights at c, their noise by each proof, and what is recommended: the joint choice if
-    /// there is one.
+    /// Returns the weights at c, their noise by each proof, and what is recommended: the joint
+    /// choice, if there is one.
     fn setting(
         &self,
         c: f64,
@@ -213,7 +213,7 @@ impl Work<'_> {
         self.input.secrets.all()[secret].to_string()
     }
 
-    /// A row for each secret if they are few, otherwise for the ones nearest to their promise.
+    /// Returns a row for each secret if they are few, otherwise for those nearest to their promise.
     fn rows(&self, weighed: &Weighed, posteriors: &[Posterior]) -> Result<Vec<Row>> {
         let few = self.secrets.len() <= FEW;
         let share = |j: &usize| posteriors[*j].blow_up / self.secrets[*j].posterior().get();
@@ -280,7 +280,7 @@ impl Work<'_> {
     }
 }
 
-/// The sum of weights that is not above the batch size, if that is what went wrong.
+/// Returns the sum of weights if the error is that it is not above the batch size.
 fn too_light(error: &anyhow::Error) -> Option<f64> {
     match error.downcast_ref::<reticent_accounting::Error>() {
         Some(reticent_accounting::Error::OutOfRange { what, value, .. })
@@ -292,7 +292,8 @@ fn too_light(error: &anyhow::Error) -> Option<f64> {
     }
 }
 
-/// The noise of a proof that is only compared; none where no noise that is considered suffices.
+/// Returns the noise of a proof that is only compared; `None` if no noise in the considered range
+/// suffices.
 fn in_reach(found: reticent_accounting::Result<Noise>) -> Result<Option<Upper<NoiseMultiplier>>> {
     match found {
         Ok(noise) => Ok(Some(Upper::new(noise.sigma))),

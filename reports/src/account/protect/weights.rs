@@ -1,5 +1,5 @@
-//! The file that takes a certificate to the trainer: rates of records, batch, steps, noise, and what
-//! is promised for each secret ([schemas/weights.schema.json]).
+//! The file that carries a certificate to the trainer: rates of records, batch, steps, noise, and the
+//! promise for each secret ([schemas/weights.schema.json]).
 
 use super::input::Input;
 use super::run::Chosen;
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
-/// The type of such a document.
+/// The type of the document.
 const KIND: &str = "weights";
 
 /// What a trainer needs, and what has to hold of what it trains on.
@@ -51,12 +51,12 @@ impl Weights {
     /// Reads a file.
     ///
     /// # Errors
-    /// Another document, and a number that is out of its range.
+    /// Returns an error for another kind of document or a number out of its range.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
         let read: std::result::Result<Self, serde_json::Error> =
             serde_json::from_reader(BufReader::new(file));
-        // What serde_json quotes may be an id.
+        // The text that serde_json quotes may be an id.
         let weights = read.map_err(|error| {
             anyhow::anyhow!(
                 "{}, line {}, column {}: is not what `account protect --weights` writes",
@@ -70,10 +70,10 @@ impl Weights {
             .with_context(|| path.display().to_string())
     }
 
-    /// The secrets by id, each with its promise and class: what a run is certified for.
+    /// Returns the secrets by id, each with its promise and class, for which a run is certified.
     ///
     /// # Errors
-    /// None for what was read.
+    /// Returns no error for values that were read.
     pub(crate) fn assignment(&self) -> serde_json::Result<Vec<u8>> {
         let mut rows: Vec<_> = self.secrets.iter().collect();
         rows.sort_by(|a, b| a.0.cmp(&b.0));
@@ -127,7 +127,7 @@ impl Weights {
     }
 }
 
-/// A list that is written as it is gone through.
+/// A list that is serialised as it is iterated.
 struct Listed<F>(F);
 
 impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Listed<F> {
@@ -139,7 +139,7 @@ impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Listed<F> {
 /// Writes what was certified.
 ///
 /// # Errors
-/// A full disk, and made-up examples, which have no ids.
+/// Returns an error if the disk is full, and for invented examples, which have no ids.
 pub(crate) fn write(
     mut file: AtomicFile,
     input: &Input,

@@ -1,4 +1,4 @@
-//! Which model is attacked: a folder, or a command that speaks for a model of any kind.
+//! The model that is attacked: a folder, or a command that answers for a model of any kind.
 
 use super::values::TokenizerArg;
 use crate::contract::{Inputs, positive};
@@ -8,12 +8,12 @@ use reticent_backends::Device;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where a model comes from.
+/// The source of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A checkpoint folder, or a Hugging Face folder.
     Folder(PathBuf),
-    /// Command lines that are started and asked, all of them the same model.
+    /// Command lines to start, all of the same model.
     Command(Vec<String>),
 }
 
@@ -74,10 +74,10 @@ pub struct Audited {
 }
 
 impl Audited {
-    /// The folder or the command.
+    /// Returns the folder or the command.
     ///
     /// # Errors
-    /// Neither was given.
+    /// Returns an error if neither was given.
     pub fn source(&self) -> Result<Source> {
         match &self.model {
             Some(folder) => Ok(Source::Folder(folder.clone())),
@@ -88,7 +88,7 @@ impl Audited {
         }
     }
 
-    /// The model in words, its adapter included.
+    /// Describes the model, including its adapter.
     #[must_use]
     pub fn name(&self) -> String {
         match (self.source(), &self.adapter) {
@@ -101,13 +101,13 @@ impl Audited {
     /// Records the model, and its adapter if there is one.
     ///
     /// # Errors
-    /// None; as [`Inputs::given`].
+    /// Returns no error for these inputs, as [`Inputs::given`].
     pub fn given(&self, inputs: Inputs) -> serde_json::Result<Inputs> {
         let inputs = inputs
             .given("model", self.source().ok().map(|s| s.to_string()))?
             .given_path("adapter", self.adapter.as_deref())?;
         match self.learned() {
-            // What an audit asks for is the likelihood of whole texts.
+            // An audit asks for the likelihood of whole texts.
             Some(learned) => inputs.assumed(
                 "scored",
                 format!("every token, where training learned those of the {learned}"),
@@ -116,7 +116,7 @@ impl Audited {
         }
     }
 
-    /// Whose messages alone the model learned, as the manifest beside its weights says.
+    /// Returns whose messages alone the model learned, according to the manifest beside its weights.
     fn learned(&self) -> Option<String> {
         #[derive(serde::Deserialize)]
         struct Learned {
@@ -128,12 +128,12 @@ impl Audited {
     }
 }
 
-/// A model with its adapter, in words.
+/// Describes a model with its adapter.
 pub(in crate::audit) fn adapted(model: impl std::fmt::Display, adapter: &Path) -> String {
     format!("{model} with the adapter {}", adapter.display())
 }
 
-/// A command line as reports show it: what is assigned, as in `TOKEN=…`, may be nobody's business.
+/// Returns a command line as shown in reports, without assigned values, as in `TOKEN=…`, which may be private.
 fn without_values(line: &str) -> String {
     let shown = line.split(' ').map(|word| match word.split_once('=') {
         Some((name, _)) => format!("{name}=…"),

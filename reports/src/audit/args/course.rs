@@ -1,4 +1,4 @@
-//! What is watched while a model is trained.
+//! Arguments for what is watched while a model is trained.
 
 use clap::Args;
 use std::path::PathBuf;

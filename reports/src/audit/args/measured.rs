@@ -1,4 +1,4 @@
-//! What `audit policy` and `audit screen` measure on what.
+//! Arguments of `audit policy` and `audit screen`: the policy to measure and the corpus.
 
 use crate::audit::args::preparing::{DEFAULT_UNIT, conservative, unit_of_document};
 use crate::audit::args::{ConservativeSign, PolicyArg, Reading};
@@ -30,26 +30,26 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The corpus.
+    /// Reads the corpus.
     ///
     /// # Errors
-    /// Files that cannot be read.
+    /// Returns an error if files can't be read.
     pub fn documents(&self) -> Result<Vec<Document>> {
         documents(&self.data, &self.reading, (None, None, None)).context("DATA")
     }
 
-    /// The policy as data.
+    /// Returns the policy as data.
     ///
     /// # Errors
-    /// A file that cannot be read or is no policy.
+    /// Returns an error if a file can't be read or is not a policy.
     pub fn choice(&self) -> Result<PolicyChoice> {
         self.policy.choice().context("--policy")
     }
 
-    /// The conservative policy as data.
+    /// Returns the conservative policy as data.
     ///
     /// # Errors
-    /// A token classifier that does not load.
+    /// Returns an error if a token classifier can't be loaded.
     pub fn conservative(&self) -> Result<Option<ConservativeOptions>> {
         conservative(&self.conservative)
     }

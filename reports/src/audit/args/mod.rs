@@ -1,7 +1,7 @@
 //! The command line of `audit`, parsed without side effects.
 //!
-//! Nothing here reads a file or looks at a device: a value that has a type of its own is
-//! checked against its range, and that is all.
+//! Nothing here reads a file or accesses a device: values with their own types are only checked against their
+//! ranges.
 
 mod audited;
 mod course;
@@ -60,7 +60,7 @@ a limit you set is exceeded, or `diff` finds more; 2 not finished (bad input or 
 Example:
   audit demo";
 
-/// What `audit` says without arguments.
+/// The message of `audit` without arguments.
 pub const GREETING: &str = "\
 audit says what a trained model leaks, and whether that contradicts what was promised.
 

@@ -1,4 +1,4 @@
-//! How a corpus is prepared: for `audit prepare` and `audit neighbours`.
+//! Arguments for how a corpus is prepared, shared by `audit prepare` and `audit neighbours`.
 
 use crate::audit::args::{ConservativeSign, PolicyArg, TokenizerArg};
 use crate::audit::classify::numbered;
@@ -52,10 +52,11 @@ pub struct CanaryArgs {
 }
 
 impl CanaryArgs {
-    /// The options of the corpus crate; without a seed the operating system draws one. `sampled`: the texts of `{sampled:n}`.
+    /// Returns the options of the corpus crate; without a seed, the operating system draws one. `sampled`: the texts of
+    /// `{sampled:n}`.
     ///
     /// # Errors
-    /// A system that gives no random numbers.
+    /// Returns an error if the system provides no random numbers.
     pub fn options(
         &self,
         spec: Spec,
@@ -83,7 +84,7 @@ impl CanaryArgs {
     }
 }
 
-/// What one record is by default.
+/// The default of what one record is.
 pub(in crate::audit) const DEFAULT_UNIT: &str = "turn";
 
 /// How a corpus is prepared.
@@ -171,11 +172,12 @@ pub struct Preparing {
 }
 
 impl Preparing {
-    /// The options of the corpus crate; reads the pattern file, if there is one. `sampled`: the texts of `{sampled:n}`.
+    /// Returns the options of the corpus crate; reads the pattern file, if there is one. `sampled`: the texts of
+    /// `{sampled:n}`.
     ///
     /// # Errors
-    /// A pattern file that cannot be read, a tokenizer.json without its origin, and what the
-    /// options themselves refuse.
+    /// Returns an error if a pattern file can't be read, a tokenizer.json has no origin, or the options themselves are
+    /// refused.
     pub fn options(&self, sampled: Vec<String>) -> Result<PrepareOptions> {
         match (&self.user_field, self.unit) {
             (None, Unit::User) => {
@@ -231,10 +233,10 @@ impl Preparing {
         Ok(options)
     }
 
-    /// The classes of documents, where they are asked for.
+    /// Returns the classes of documents, if they were asked for.
     ///
     /// # Errors
-    /// Names that can't be those of classes.
+    /// Returns an error for names that are not valid for classes.
     pub fn labels(&self) -> Result<Option<Labels>> {
         let labels = |field| {
             let nameless = (0..)
@@ -266,10 +268,10 @@ impl Preparing {
     }
 }
 
-/// The conservative policy of these signs; none without any.
+/// Returns the conservative policy of these signs; `None` if there are none.
 ///
 /// # Errors
-/// Several token classifiers, or one that does not load.
+/// Returns an error if there are several token classifiers, or one can't be loaded.
 pub(in crate::audit) fn conservative(
     signs: &[ConservativeSign],
 ) -> Result<Option<ConservativeOptions>> {
@@ -298,7 +300,7 @@ pub(in crate::audit) fn conservative(
     }))
 }
 
-/// A value of a closed list, by the name it has in JSON files.
+/// Parses a value of a closed list by its name in JSON files.
 fn named<T: serde::de::DeserializeOwned>(text: &str, allowed: &str) -> Result<T, String> {
     serde_json::from_value(serde_json::Value::String(text.to_owned()))
         .map_err(|_| format!("must be one of {allowed}, got {text:?}"))
@@ -306,7 +308,7 @@ fn named<T: serde::de::DeserializeOwned>(text: &str, allowed: &str) -> Result<T,
 pub(in crate::audit) fn unit(text: &str) -> Result<Unit, String> {
     named(text, "turn, sentence, dialogue, document, user")
 }
-/// What one document can be cut into.
+/// Parses what one document can be cut into.
 pub(in crate::audit) fn unit_of_document(text: &str) -> Result<Unit, String> {
     let allowed = "turn, sentence, dialogue, document";
     match named(text, allowed)? {
@@ -314,7 +316,8 @@ pub(in crate::audit) fn unit_of_document(text: &str) -> Result<Unit, String> {
         unit => Ok(unit),
     }
 }
-/// Five tokens to a shingle, and bands that bring pairs together from a similarity of 0.5 on.
+/// Parses the kind of deduplication. Near duplicates use five tokens a shingle and bands that compare pairs from a
+/// similarity of 0.5.
 fn duplicates(text: &str) -> Result<Deduplication, String> {
     let allowed = "exact, bloom:BITS, near:SIMILARITY, substring:TOKENS";
     let refused = || format!("must be one of {allowed}, got {text:?}");

@@ -1,4 +1,4 @@
-//! How a corpus is read.
+//! Arguments for how a corpus is read.
 
 use anyhow::{Context, Error, Result};
 use clap::Args;
@@ -31,10 +31,10 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The options of the corpus crate.
+    /// Returns the options of the corpus crate.
     ///
     /// # Errors
-    /// A chat template that can't be read, or is none.
+    /// Returns an error if a chat template can't be read or is not one.
     pub fn options(&self, field: Option<&str>) -> Result<ReadOptions> {
         let chat = self.chat_template.as_deref().map(|path| {
             let chat = ChatTemplate::load(path).map_err(Error::msg)?;

@@ -28,7 +28,7 @@ impl From<PrecisionArg> for reticent_backends::trainer::Precision {
     }
 }
 
-/// What to train.
+/// The model to train.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ModelArg {
     /// The papers' one-layer LSTM, freshly drawn.
@@ -38,7 +38,7 @@ pub enum ModelArg {
     Gpt2,
     /// A BERT, freshly drawn.
     Bert,
-    /// A Hugging Face folder, or a checkpoint of ours, to go on from.
+    /// A Hugging Face folder, or a checkpoint of ours, to start from.
     Folder(PathBuf),
 }
 
@@ -78,19 +78,19 @@ pub enum PolicyArg {
     General,
     /// Patterns for customer-service dialogues.
     Customers,
-    /// The secrets marked in the documents.
+    /// The secrets that are marked in the documents.
     Gold,
-    /// Nothing is masked.
+    /// A policy that masks nothing.
     Nothing,
     /// Validated patterns: numbers of persons and accounts, addresses of the net, keys, dates, money.
     Detectors,
-    /// Names, by the tagger.
+    /// Names, as found by the tagger.
     Names,
     /// One of JFT's four levels.
     Level(Level),
-    /// A token classifier of the user's own.
+    /// The user's own token classifier.
     Onnx(OnnxArg),
-    /// From a file: a composed policy in TOML or JSON, or a JSON list of `{"kind", "pattern"}`.
+    /// A file: a composed policy in TOML or JSON, or a JSON list of `{"kind", "pattern"}`.
     File(PathBuf),
 }
 
@@ -118,7 +118,7 @@ impl FromStr for PolicyArg {
 }
 
 impl PolicyArg {
-    /// The file that it is read from, if it is one.
+    /// Returns the file from which the policy is read, if any.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match self {
@@ -127,10 +127,10 @@ impl PolicyArg {
         }
     }
 
-    /// The policy as data; reads the file, if it is one.
+    /// Returns the policy as data; reads the file, if there is one.
     ///
     /// # Errors
-    /// A file that cannot be read or is no policy.
+    /// Returns an error if a file can't be read or is not a policy.
     pub fn choice(&self) -> Result<PolicyChoice> {
         Ok(match self {
             Self::General => PolicyChoice::General,
@@ -184,7 +184,7 @@ const ONNX: &str = "onnx:";
 pub struct OnnxArg {
     /// The folder.
     pub folder: PathBuf,
-    /// The score a word needs, where it is given.
+    /// The score that a word needs, if given.
     pub least: Option<f32>,
 }
 
@@ -192,7 +192,7 @@ impl FromStr for OnnxArg {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let rest = text.strip_prefix(ONNX).unwrap_or(text);
-        // A folder's name may have an @ in it, but then no number behind.
+        // A folder's name may contain an @, but not one followed by a number.
         let (folder, least) = match rest.rsplit_once('@') {
             Some((folder, number)) => match number.parse::<f32>() {
                 Ok(least) if (0.0..=1.0).contains(&least) => (folder, Some(least)),
@@ -214,10 +214,11 @@ impl FromStr for OnnxArg {
 }
 
 impl OnnxArg {
-    /// The model that is in the folder now, with this threshold where none was given.
+    /// Returns the options for the model that is now in the folder, with this threshold if none was
+    /// given.
     ///
     /// # Errors
-    /// A folder that does not load.
+    /// Returns an error if the folder can't be loaded.
     pub fn options(&self, least: f32) -> Result<OnnxOptions> {
         let options = OnnxOptions {
             folder: self.folder.clone(),
@@ -234,7 +235,7 @@ impl OnnxArg {
     }
 }
 
-/// A list of patterns, or a composed policy.
+/// Reads a list of patterns or a composed policy.
 fn from_file(path: &Path) -> Result<PolicyChoice> {
     let text = crate::contract::read_text(path)
         .with_context(|| format!("cannot read {}", path.display()))?;
@@ -276,10 +277,10 @@ pub enum TokenizerArg {
 }
 
 impl TokenizerArg {
-    /// The tokenizer that it names.
+    /// Loads the tokenizer.
     ///
     /// # Errors
-    /// A file that is none.
+    /// Returns an error if the file is not a tokenizer.
     pub fn load(&self) -> reticent_corpus::Result<Tokenizer> {
         match self {
             Self::Characters => Ok(Tokenizer::characters()),
@@ -303,18 +304,18 @@ impl FromStr for TokenizerArg {
     }
 }
 
-/// What makes the conservative policy flag a record.
+/// A sign by which the conservative policy flags a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConservativeSign {
     /// A digit.
     Digits,
     /// A capitalised word inside a sentence.
     Capitals,
-    /// A word that the tagger may take for part of a name, at a tenth of certainty.
+    /// A word that the tagger may take for part of a name, with a certainty of at least a tenth.
     Names,
-    /// Whatever the redaction policy finds, before simulated misses.
+    /// Any span that the redaction policy finds, before simulated misses.
     Policy,
-    /// What a token classifier of the user's own finds, at a tenth of certainty.
+    /// A span that the user's own token classifier finds, with a certainty of at least a tenth.
     Onnx(OnnxArg),
 }
 

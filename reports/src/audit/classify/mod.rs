@@ -1,4 +1,5 @@
-//! What `audit classify` says: how well a classifier predicts the classes of texts that it was not trained on.
+//! The report of `audit classify`: how well a classifier predicts the classes of texts that it was not trained
+//! on.
 
 pub mod args;
 #[cfg(feature = "audit")]
@@ -15,10 +16,10 @@ use reticent_corpus::Unit;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Each end of the interval of the accuracy, so that both hold with 0.95.
+/// The confidence of each end of the accuracy's interval, so that both hold with 0.95.
 const EACH: f64 = 0.975;
 
-/// The name of a class that a model's folder gives none.
+/// Returns the name of a class for which a model's folder has none.
 pub(super) fn numbered(class: usize) -> String {
     format!("LABEL_{class}")
 }
@@ -60,7 +61,7 @@ pub struct ClassRow {
 }
 
 impl ClassRow {
-    /// 2 · right / (records + told); nothing where neither is there.
+    /// Returns 2 · right / (records + told); `None` if both are zero.
     fn f1(&self) -> Option<f64> {
         let all = self.records + self.told;
         (all > 0).then(|| 2.0 * self.right as f64 / all as f64)
@@ -75,24 +76,24 @@ const fn none(count: &u64) -> bool {
     *count == 0
 }
 
-/// What was measured on records.
+/// The measurements on the records.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured<'a> {
-    /// Of each record its class and the one it was told.
+    /// For each record, its class and the predicted one.
     pub pairs: &'a [(usize, usize)],
-    /// Σ −ln p of their classes, nats.
+    /// Σ −ln p of the classes, in nats.
     pub nll: f64,
-    /// Records that were cut.
+    /// The number of truncated records.
     pub cut: u64,
     /// What one record is.
     pub unit: Unit,
 }
 
 impl ClassifyReport {
-    /// From what was measured, with the names of all classes.
+    /// Creates the report from the measurements and the names of all classes.
     ///
     /// # Errors
-    /// No record.
+    /// Returns an error if there is no record.
     pub fn new(measured: &Measured<'_>, names: &[String]) -> Result<Self> {
         let Measured {
             pairs,
@@ -121,7 +122,7 @@ impl ClassifyReport {
         })
     }
 
-    /// The result in a sentence.
+    /// Describes the result in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
         let most = self.classes.iter().map(|class| class.records).max();
@@ -146,7 +147,7 @@ impl ClassifyReport {
         )
     }
 
-    /// The page.
+    /// Returns the page.
     #[must_use]
     pub fn to_page(&self, released: &str) -> Page {
         let mut table = Table::new([

@@ -1,4 +1,4 @@
-//! `audit classify`: how well a classifier predicts the classes of texts.
+//! `audit classify`: measures how well a classifier predicts the classes of texts.
 
 use crate::audit::args::Classify as Args;
 use crate::audit::classify::{ClassifyReport, Measured, numbered};
@@ -15,7 +15,7 @@ use reticent_corpus::screening::screening_records;
 use reticent_corpus::{Labels, TokenId, Unit};
 use std::io::Write;
 
-/// Records told at once.
+/// The number of records classified at once.
 const AT_ONCE: usize = 32;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
@@ -89,8 +89,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     Ok(Exit::Finished)
 }
 
-/// The tokens that the model reads of a text, and whether it is longer: one of ours reads what it was trained on, one from
-/// elsewhere what transformers gives it with `truncation=True`.
+/// Returns the tokens that the model reads of a text, and whether the text is longer. A model of ours reads what it was
+/// trained on; any other reads what transformers gives it with `truncation=True`.
 fn read(loaded: &Pretrained, text: &str, number: usize) -> Result<(Vec<TokenId>, bool)> {
     let (tokenizer, context) = (&loaded.tokenizer, loaded.model.context());
     if loaded.manifest.is_some() {
@@ -109,7 +109,7 @@ fn read(loaded: &Pretrained, text: &str, number: usize) -> Result<(Vec<TokenId>,
     Ok((tokens, longer))
 }
 
-/// The loss of each record as `audit membership` reads scores.
+/// Returns the loss of each record in the format of scores for `audit membership`.
 fn by_record(args: &Args, losses: &[f64], sources: &[[String; 2]]) -> Result<Vec<u8>> {
     let mut out = csv::Writer::from_writer(Vec::new());
     out.write_record(["id", "score", "group", "text"])?;
@@ -120,7 +120,7 @@ fn by_record(args: &Args, losses: &[f64], sources: &[[String; 2]]) -> Result<Vec
     Ok(out.into_inner().map_err(csv::IntoInnerError::into_error)?)
 }
 
-/// The names of the classes; LABEL_0, LABEL_1, … where they have none.
+/// Returns the names of the classes; LABEL_0, LABEL_1, … if they have none.
 fn names(model: &Model) -> Result<Vec<String>> {
     match (model, model.head()) {
         (Model::Transformer(config), Head::Classes(_)) if !config.class_names.is_empty() => {
@@ -131,7 +131,7 @@ fn names(model: &Model) -> Result<Vec<String>> {
     }
 }
 
-/// The first of the most probable classes.
+/// Returns the first of the most probable classes.
 fn most_probable(log_p: &[f64]) -> usize {
     let better = |best: usize, i: usize| if log_p[i] > log_p[best] { i } else { best };
     (0..log_p.len()).fold(0, better)

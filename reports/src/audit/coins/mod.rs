@@ -1,4 +1,4 @@
-//! `audit coins`: a lower bound on ε from canaries that coins put in or left out of one run.
+//! `audit coins`: a lower bound on ε from canaries that coins include in or exclude from one run.
 
 pub mod args;
 #[cfg(feature = "audit")]
@@ -16,7 +16,7 @@ use reticent_corpus::canary::CoinPlan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How a text with a canary differs from one without it.
+/// Returns how a text with a canary differs from one without it.
 pub(super) const fn neighbours(coins: &CoinPlan) -> Neighbours {
     match coins.added {
         true => Neighbours::AddRemove,
@@ -48,8 +48,9 @@ pub enum Inclusion {
 }
 
 impl Inclusion {
-    /// Why coins that contradict nothing say nothing of a promise either: canaries that training never met contradict it
-    /// by chance alone, and leave every promise standing. `ours`: what ran is read from the checkpoint.
+    /// Returns why a result without contradiction says nothing about a promise: canaries that training never met can
+    /// contradict it only by chance, and otherwise leave every promise standing. `ours`: whether what ran is read from
+    /// the checkpoint.
     #[cfg(feature = "audit")]
     const fn leaves_standing(self, ours: bool) -> Option<&'static str> {
         match self {
@@ -124,7 +125,8 @@ impl CoinsReport {
         self.limit.filter(|limit| self.bound() > limit.get())
     }
 
-    /// Why it is open whether ε is above the limit: the scores tell nothing, or so few coins could not have shown it.
+    /// Returns why it is undecided whether ε exceeds the limit: the scores carry no information, or this many coins
+    /// could not have shown it.
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self) -> Option<String> {
         let limit = self.limit.filter(|_| self.passed_limit().is_none())?;
@@ -142,7 +144,7 @@ impl CoinsReport {
         ))
     }
 
-    /// 1 when a promise is contradicted, or when the bound is above the limit.
+    /// Returns 1 if a promise is contradicted or the bound exceeds the limit.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
@@ -152,13 +154,13 @@ impl CoinsReport {
         }
     }
 
-    /// The JSON document.
+    /// Returns the JSON document.
     #[must_use]
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("coin-audit", inputs, self)
     }
 
-    /// What was found, in a sentence.
+    /// Describes the result in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
         let limit = match (self.passed_limit(), self.limit) {
@@ -196,9 +198,9 @@ impl CoinsReport {
         }
     }
 
-    /// A leak is for review where no promise that it could contradict and no limit that it could pass speaks of it, and
-    /// scores that tell nothing are open where training is not known to have met the canaries, or where so many coins could
-    /// not have shown more.
+    /// Returns the mood. A leak is for review unless a promise that it could contradict or a limit that it could exceed
+    /// judges it. Scores without a leak are open if training is not known to have met the canaries, or if this many
+    /// coins could not have shown more.
     fn mood(&self) -> Mood {
         let provable = self.provable.get().get();
         let reach = Reach {
@@ -211,7 +213,7 @@ impl CoinsReport {
         Mood::of(self.exit(), otherwise)
     }
 
-    /// Why the scores could tell nothing, whatever the model saw.
+    /// Returns why the scores could carry no information, whatever the model was trained on.
     pub(super) fn is_blind(&self) -> Option<&'static str> {
         if self.alike {
             return Some("all canaries have the same score, which tells none from another");
@@ -226,7 +228,7 @@ impl CoinsReport {
             && self.preflight.is_none_or(|preflight| preflight.found > 0)
     }
 
-    /// What is not known, or amiss, of the canaries in the training.
+    /// Describes what is unknown or wrong about the canaries in training.
     fn unknown(&self) -> String {
         let lacking = self.preflight.filter(|preflight| preflight.lacking > 0);
         let trained = match self.inclusion {
@@ -258,7 +260,7 @@ impl CoinsReport {
         lacking + trained
     }
 
-    /// A page.
+    /// Returns the page.
     #[must_use]
     pub fn to_page(&self, released: &str) -> Page {
         let mut page = Page::new(format!("Coins of one run: {released}"), self.says())

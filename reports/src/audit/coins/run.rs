@@ -1,4 +1,4 @@
-//! Scores of the canaries, and what follows from them.
+//! Scores the canaries and derives the bound and the verdict.
 
 use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight};
@@ -25,10 +25,10 @@ use reticent_corpus::TokenId;
 use reticent_corpus::canary::{Canary, CoinPlan};
 use reticent_corpus::tokenize::Tokenizer;
 
-/// Canaries scored at once.
+/// The number of canaries scored at once.
 const BATCH: usize = 256;
 
-/// Simulated audits for the power at each share of the noise.
+/// The number of simulated audits for the power at each share of the noise.
 const RUNS: u64 = 20;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
@@ -114,7 +114,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     open_limit(report.exit(), report.undecided())
 }
 
-/// Refuses a checkpoint whose records are others than those of the coins.
+/// Refuses a checkpoint whose unit is not that of the coins.
 fn of_one_unit(model: &LoadedModel, coins: &CoinPlan) -> Result<()> {
     let Some(manifest) = &model.manifest else {
         return Ok(());
@@ -181,7 +181,8 @@ fn preflight(training: &TrainingText<'_>, coins: &CoinPlan) -> Result<Preflight>
     })
 }
 
-/// How likely each canary is to the model, beside the reference where there is one; nats. And how far the two are apart.
+/// Returns how likely each canary is to the model, relative to the reference if there is one, in nats; and how far
+/// apart the two models are.
 fn scores(
     args: &Args,
     coins: &CoinPlan,
@@ -221,7 +222,7 @@ fn scores(
     Ok((scores.collect(), Some(apart)))
 }
 
-/// A canary's tokens, and where its secret begins.
+/// A canary's tokens, and the position at which its secret begins.
 struct Sequence {
     tokens: Vec<TokenId>,
     secret: usize,
@@ -241,7 +242,7 @@ impl Sequence {
             .zip(&context)
             .take_while(|(a, b)| a == b)
             .count();
-        // A secret whose tokens are all the context's has none of its own to be scored.
+        // A secret whose tokens all belong to the context has none to be scored.
         ensure!(
             common < tokens.len() && !tokens.is_empty(),
             "--tokenizer: {} has no token that its context lacks",
@@ -254,7 +255,7 @@ impl Sequence {
     }
 }
 
-/// ln p of each secret behind its context.
+/// Returns ln p of each secret after its context.
 fn likelihoods(
     scorer: &mut dyn PrefixScorer,
     sequences: &[Sequence],
@@ -281,7 +282,7 @@ fn likelihoods(
     Ok(found)
 }
 
-/// Coins that are told by which half of the scores their canary is in.
+/// Returns the number of coins guessed right by assigning each canary according to its half of the scores.
 fn right(scores: &[f64], inside: &[bool]) -> u64 {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]));
@@ -291,7 +292,7 @@ fn right(scores: &[f64], inside: &[bool]) -> u64 {
         .count() as u64
 }
 
-/// Promise and measurement, or why there is no verdict.
+/// Compares promise and measurement, or returns why there is no verdict.
 fn verdict(
     run: Option<&TrainingPlan>,
     model: &LoadedModel,
@@ -342,8 +343,8 @@ fn verdict(
     Ok(judge(&promise, &measured).map_err(|why| why.to_string()))
 }
 
-/// What is promised for a text with all copies of a canary against one without; nothing where nothing is, and why
-/// not where that is known.
+/// Returns the promise for a text with all copies of a canary compared with one without. `None` if nothing is promised;
+/// an error message if the reason is known.
 fn promise(
     mechanism: &Mechanism,
     terms: &AuditTerms,
@@ -381,8 +382,8 @@ fn group(terms: &AuditTerms) -> Result<GroupSize> {
     )?)
 }
 
-/// How likely the promise would be contradicted with less noise; nothing where no noise is known that
-/// could be less.
+/// Returns how likely the promise would be contradicted with less noise; empty if no noise is known that could be
+/// lower.
 fn power(
     mechanism: &Mechanism,
     terms: &AuditTerms,
@@ -412,7 +413,7 @@ fn power(
     Ok(found)
 }
 
-/// How far apart runs with and without all copies of a canary can be.
+/// Returns how far apart runs with and without all copies of a canary can be.
 fn total_variation(mechanism: &Mechanism, terms: &AuditTerms) -> Result<f64> {
     let query = Query {
         neighbours: terms.neighbours,

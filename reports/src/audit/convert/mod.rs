@@ -1,4 +1,4 @@
-//! `audit convert`: a model of another layout as a Hugging Face folder.
+//! `audit convert`: writes a model of another layout as a Hugging Face folder.
 
 pub mod args;
 #[cfg(feature = "audit")]

@@ -1,4 +1,5 @@
-//! `audit convert`: a model of another layout, or with an adapter merged into it, as a Hugging Face folder.
+//! `audit convert`: writes a model of another layout, or one merged with an adapter, as a Hugging Face
+//! folder.
 
 use crate::account::mechanism::unknown_origin;
 use crate::audit::args::{Convert, Layout};
@@ -76,7 +77,7 @@ pub(in crate::audit) fn run(args: &Convert, output: Output) -> Result<Exit> {
     Ok(Exit::Finished)
 }
 
-/// Writes a base with an adapter merged into it; whether a manifest of ours came with the adapter.
+/// Writes a base merged with an adapter; returns whether the adapter had one of our manifests.
 fn merge(base: &Path, adapter: &Path, out: &Path) -> Result<(TransformerConfig, bool)> {
     let loaded = Pretrained::load_adapted(base, adapter).context("--merge")?;
     if let Some(mark) = &loaded.mark {

@@ -1,4 +1,4 @@
-//! The comparison of the demo's arms, as JSON, text and page.
+//! The comparison of the demo's arms as JSON, text and page.
 
 pub mod args;
 mod page;
@@ -99,7 +99,7 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// The guarantee of one record (`grouped` false) or of all copies of a canary, by convention.
+    /// Returns the guarantee for one record (`grouped` false) or for all copies of a canary, by convention.
     ///
     /// With one copy the two are the same.
     #[must_use]
@@ -118,15 +118,15 @@ impl Arm {
             g.convention == convention && group == grouped
         })
     }
-    /// What the audit is held against: what was claimed where the noise was left out, otherwise what is
-    /// promised.
+    /// Returns the guarantees with which the audit is compared: those claimed, if the noise was left out, otherwise
+    /// those promised.
     fn held_against(&self) -> &[Guarantee] {
         match self.claimed.as_slice() {
             [] => &self.guarantees,
             claimed => claimed,
         }
     }
-    /// Whether the noise of its plan was left out.
+    /// Returns whether the noise of the plan was left out.
     #[must_use]
     pub fn is_noiseless(&self) -> bool {
         !self.claimed.is_empty()
@@ -147,11 +147,11 @@ impl Arm {
         let (one, all) = (upper(false)?.get(), upper(true)?.get());
         (one.is_finite() && all.is_finite()).then_some(one)
     }
-    /// ε of [`Arm::guarantee`].
+    /// Returns ε of [`Arm::guarantee`].
     pub(super) fn epsilon(&self, convention: Convention, grouped: bool) -> Option<Bounds<Epsilon>> {
         self.guarantee(convention, grouped)?.epsilon
     }
-    /// ε about all copies of a canary that the audit is held against, at most.
+    /// Returns the upper end of ε for all copies of a canary with which the audit is compared.
     pub(super) fn claimed_epsilon(&self) -> Option<Upper<Epsilon>> {
         let row = self.row(self.held_against(), Convention::Definition, true)?;
         row.epsilon?.upper
@@ -181,8 +181,8 @@ pub struct DemoReport {
 }
 
 impl DemoReport {
-    /// The exit code: 1 when a promise of any arm is contradicted. What is claimed where the noise was
-    /// left out is none: there a contradiction is what the demo is to show.
+    /// Returns the exit code: 1 if a promise of any arm is contradicted. The claim of an arm without its noise is
+    /// not a promise; the demo is meant to show that it is contradicted.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let promising = self.arms.iter().filter(|arm| !arm.is_noiseless());
@@ -190,26 +190,26 @@ impl DemoReport {
             .map(|arm| arm.exposure.exit())
             .fold(Exit::Finished, Exit::or)
     }
-    /// `report.json`.
+    /// Returns `report.json`.
     #[must_use]
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("demo", inputs, self)
     }
-    /// What happened, in a few sentences: the same in every format.
+    /// Describes the result in a few sentences, the same in every format.
     #[must_use]
     pub fn says(&self) -> String {
         page::summary(self)
     }
-    /// The page, for every format.
+    /// Returns the page, for every format.
     ///
     /// # Errors
-    /// A plot without anything to show: no arms.
+    /// Returns an error if there is no arm, since a plot then has nothing to show.
     pub fn to_page(&self) -> anyhow::Result<crate::page::Page> {
         page::page(self)
     }
 }
 
-/// The two things that are most often read into such tables.
+/// Returns the two most common misreadings of such tables.
 fn short_caveats() -> [&'static str; 2] {
     [
         "\"Not contradicted\" is not \"safe\": the attack found nothing that exceeds the promise.",
@@ -217,7 +217,7 @@ fn short_caveats() -> [&'static str; 2] {
     ]
 }
 
-/// What each number does not say.
+/// Returns what each number does not say.
 #[must_use]
 pub fn caveats() -> Vec<String> {
     let own = [

@@ -89,7 +89,7 @@ pub(super) fn page(report: &DemoReport) -> Result<Page> {
     Ok(page)
 }
 
-/// The largest ε that a verdict of these canaries can prove, and how likely it is to.
+/// Describes the largest ε that a verdict on these canaries can prove, and how likely it is to.
 fn provable_line(report: &DemoReport) -> Option<String> {
     let held = report.arms.iter().filter(|arm| arm.claim().is_some());
     let verdict = held
@@ -106,7 +106,7 @@ fn provable_line(report: &DemoReport) -> Option<String> {
     ))
 }
 
-/// What the exposures would be without any leak.
+/// Describes the exposures expected without any leak.
 fn null_line(report: &DemoReport) -> Option<String> {
     let finding = &report.arms.first()?.exposure.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
@@ -129,7 +129,7 @@ fn sentence(arm: &Arm) -> String {
     }
 }
 
-/// ε of all copies of a canary: measured from below, promised from above.
+/// Draws ε for all copies of a canary: the measured lower and the promised upper bound.
 fn epsilons(report: &DemoReport) -> Plot {
     let count = report.arms.len();
     let rows: Vec<Interval> = report
@@ -140,7 +140,7 @@ fn epsilons(report: &DemoReport) -> Plot {
             let upper = arm.claimed_epsilon();
             let lower = arm.exposure.finding.bound().lower.get().get();
             Interval {
-                // The first arm stands on top.
+                // The first arm is at the top.
                 y: (count - 1 - index) as f64,
                 lower: (lower > 0.0).then_some(lower),
                 upper: upper.map(|u| u.get().get()),
@@ -165,7 +165,8 @@ fn epsilons(report: &DemoReport) -> Plot {
     .described("For every arm the lower bound on epsilon that the attack proves and the upper bound that the accountant promises.")
 }
 
-/// Whole decades around what is finite, with room on the right for what is not.
+/// Returns an axis of whole decades around the finite values, with room on the right for the
+/// others.
 fn ends(rows: &[Interval]) -> Axis {
     let finite: Vec<f64> = rows
         .iter()
@@ -182,7 +183,7 @@ fn ends(rows: &[Interval]) -> Axis {
     )
 }
 
-/// What happened, in two sentences: the first arm, and the best model with a promise.
+/// Describes the result in two sentences: the first arm, and the best model with a promise.
 pub(super) fn summary(report: &DemoReport) -> String {
     let mut said = Vec::new();
     if report.exit() == Exit::Exceeded {
@@ -222,7 +223,7 @@ pub(super) fn summary(report: &DemoReport) -> String {
     said.join(" ") + &unknown::warning(&report.preparation)
 }
 
-/// What the audit says of an arm whose noise was left out.
+/// Describes the audit of an arm whose noise was left out.
 fn planted_bug(arm: &Arm, verdict: &Verdict) -> String {
     let name = &arm.name;
     let promised = rounded_up(verdict.promised_at_most(), 3);

@@ -1,4 +1,4 @@
-//! `audit demo`: the whole job on one corpus, with and without protection.
+//! `audit demo`: prepares, trains and audits one corpus, with and without protection.
 
 use crate::audit::args::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
@@ -30,31 +30,31 @@ use std::time::Instant;
 
 /// The demo's schedule, the same for every arm and every corpus.
 mod schedule {
-    /// Dialogues to make up.
+    /// The number of simulated dialogues.
     pub(super) const DIALOGUES: u64 = 300;
-    /// Characters taken of a user's file when no number of dialogues is given: the size of the made-up corpus.
+    /// The number of characters used of a user's file if no number of dialogues is given: the size of the
+    /// simulated corpus.
     pub(super) const CHARACTERS: usize = 450_000;
-    /// The same with `--quick`.
+    /// The number of characters with `--quick`.
     pub(super) const QUICK_CHARACTERS: usize = 225_000;
     pub(super) const EPOCHS: u64 = 6;
     pub(super) const BATCH: u64 = 8;
     pub(super) const LEARNING_RATE: f64 = 4e-3;
     pub(super) const SAMPLING_RATE: f64 = 0.02;
-    /// So much that the promise about all copies of a canary lies well below what ten canaries can
-    /// prove.
+    /// High enough that the promise for all copies of a canary is well below what ten canaries can prove.
     pub(super) const NOISE_MULTIPLIER: f64 = 17.0;
     pub(super) const CLIPPING_NORM: f64 = 1.0;
-    /// Of Adam, whose steps are as long with much noise as without: the arm without noise has the plan
-    /// of the others, and learns.
+    /// For Adam, whose steps have the same length with little or much noise: the arm without noise uses the
+    /// plan of the others and still learns.
     pub(super) const PRIVATE_LEARNING_RATE: f64 = 2e-3;
-    /// Most passes over the public side within an epoch of CRT.
+    /// The most passes over the public side within an epoch of CRT.
     pub(super) const MOST_PUBLIC_PASSES: u64 = 4;
     pub(super) const HELD_OUT: f64 = 0.1;
-    /// Dialogues to make up with `--quick`.
+    /// The number of simulated dialogues with `--quick`.
     pub(super) const QUICK_DIALOGUES: u64 = 150;
 }
 
-/// One arm: a name, what it does, the corpus it sees, and the recipe.
+/// An arm: its name, its description, its corpus and its recipe.
 struct Spec {
     arm: ArmName,
     name: &'static str,
@@ -63,7 +63,7 @@ struct Spec {
     recipe: Recipe,
     deduplicate: bool,
     sight: CanarySight,
-    /// Whether the noise of its plan is left out. It is held against what the plan would promise.
+    /// Whether the noise of the plan is left out. The audit is compared with what the plan would promise.
     noiseless: bool,
 }
 
@@ -133,8 +133,8 @@ const ARMS: [Spec; 6] = [
     },
 ];
 
-/// Tests that share the report's false-alarm rate: verdict and ceiling of the three arms that are held
-/// against a promise.
+/// The number of tests that share the report's false-alarm rate: verdict and ceiling of the three arms that
+/// are compared with a promise.
 const TESTS: usize = 6;
 
 pub(in crate::audit) fn run(args: &Demo, output: Output, interrupt: &Interrupt) -> Result<Exit> {
@@ -199,7 +199,7 @@ pub(in crate::audit) fn run(args: &Demo, output: Output, interrupt: &Interrupt) 
     Ok(report.exit())
 }
 
-/// The documents: made up, or as many of the file as the demo has time for.
+/// Returns the documents: simulated, or as many from the file as the demo has time for.
 fn corpus(args: &Demo) -> Result<(Vec<Document>, Source)> {
     let Some(path) = &args.file else {
         let usual = match args.quick {
@@ -248,7 +248,7 @@ fn corpus(args: &Demo) -> Result<(Vec<Document>, Source)> {
     Ok((documents, Source::File { path }))
 }
 
-/// The folder that was asked for, or the first free of `reticent-demo`, `reticent-demo-2`, ….
+/// Returns the requested folder, or the first unused one of `reticent-demo`, `reticent-demo-2`, ….
 fn target(args: &Demo) -> Result<PathBuf> {
     if let Some(out) = &args.out {
         return Ok(out.clone());
@@ -299,8 +299,8 @@ fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result
         clip_decay: None,
         augmentations: 1,
     };
-    // every arm makes about as many updates as ordinary training on the same deduplicated text:
-    // CRT takes few private steps, so it passes its public side more often, which costs no privacy
+    // Every arm takes about as many updates as ordinary training on the same deduplicated text: CRT takes few
+    // private steps, so it passes over its public side more often, which has no privacy cost.
     let steps = |records: u64| records.div_ceil(schedule::BATCH);
     let private_steps = (1.0 / schedule::SAMPLING_RATE) as u64;
     let room = steps(set.records.len() as u64).saturating_sub(private_steps);
@@ -408,7 +408,7 @@ fn arm(
     let canaries = canaries.map(|stated| stated.value);
     let canaries = canaries.context("--canaries: no canary was planted")?;
     let mut attack = Attack::new(plan, &own.tokenizer, spec.name, canaries)?;
-    // Without its noise the plan would promise nothing: the claim is that of the same plan with it.
+    // Without its noise the plan promises nothing: the claim is that of the same plan with noise.
     attack.against(TrainingPlan {
         noiseless: false,
         ..trained.ran.plan.clone()

@@ -8,7 +8,7 @@ use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up
 use reticent_accounting::{Bounds, Convention, Epsilon};
 use reticent_attacks::exposure::CeilingOutcome;
 
-/// What each arm promises, and what it is worth as a model.
+/// Returns a table of what each arm promises and of its quality as a model.
 pub(super) fn promises(report: &DemoReport) -> Table {
     let mut table = Table::new([
         ("arm", Align::Left),
@@ -24,7 +24,7 @@ pub(super) fn promises(report: &DemoReport) -> Table {
     ]);
     for arm in &report.arms {
         let phase = arm.private_phase;
-        // Where nothing is promised, it is not promised at any δ.
+        // If nothing is promised, there is no δ either.
         let promised = arm.promise().is_some();
         let delta = arm.guarantees.iter().find_map(|g| g.delta);
         let delta = delta.filter(|_| promised);
@@ -45,7 +45,7 @@ pub(super) fn promises(report: &DemoReport) -> Table {
     table
 }
 
-/// The upper end of ε, rounded up.
+/// Formats the upper end of ε, rounded up.
 fn epsilon(bounds: Option<Bounds<Epsilon>>) -> String {
     match bounds.and_then(|b| b.upper) {
         Some(upper) => rounded_up(upper.get().get(), 3),
@@ -53,7 +53,7 @@ fn epsilon(bounds: Option<Bounds<Epsilon>>) -> String {
     }
 }
 
-/// What leaked from each arm, and how it meets the promise.
+/// Returns a table of what leaked from each arm, compared with its promise.
 pub(super) fn leaks(report: &DemoReport) -> Table {
     let mut table = Table::new([
         ("arm", Align::Left),
@@ -84,13 +84,13 @@ pub(super) fn leaks(report: &DemoReport) -> Table {
     table
 }
 
-/// Canaries certainly ranked 10 or better.
+/// Returns the number of canaries that certainly rank 10 or better.
 pub(super) fn in_top_ten(arm: &Arm) -> usize {
     let canaries = &arm.exposure.finding.canaries;
     canaries.iter().filter(|c| c.rank.max <= 10).count()
 }
 
-/// The exposure that the promise allows.
+/// Formats the exposure that the promise allows.
 fn ceiling(arm: &Arm) -> String {
     let candidates = arm.exposure.finding.candidates as f64;
     match &arm.exposure.ceiling {
@@ -100,7 +100,7 @@ fn ceiling(arm: &Arm) -> String {
     }
 }
 
-/// The verdict in two words; "nothing promised" where there is none to give.
+/// Returns the verdict in two words; "nothing promised" if there is none.
 fn verdict(arm: &Arm) -> String {
     let ranks = arm.exposure.ceiling.as_ref().map(|c| c.test.outcome);
     match (ranks, &arm.exposure.verdict) {
@@ -113,7 +113,7 @@ fn verdict(arm: &Arm) -> String {
     }
 }
 
-/// The rank of each canary in each arm.
+/// Returns a table of the rank of each canary in each arm.
 pub(super) fn ranks(report: &DemoReport) -> Table {
     let mut columns = vec![
         ("canary".to_owned(), Align::Left),
@@ -142,7 +142,7 @@ pub(super) fn ranks(report: &DemoReport) -> Table {
     table
 }
 
-/// What the preparation did.
+/// Describes what the preparation did.
 pub(super) fn facts(report: &DemoReport) -> Vec<(String, String)> {
     let facts = &report.preparation;
     let secrets = &facts.secrets.all;

@@ -1,4 +1,4 @@
-//! `audit design`: canaries for a budget of tokens, and what they are expected to prove.
+//! `audit design`: plans canaries for a budget of tokens and predicts what they can prove.
 
 pub mod args;
 
@@ -23,10 +23,10 @@ use reticent_corpus::Unit;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Simulated audits behind each prediction of the plan that is chosen.
+/// The number of simulated audits for each prediction about the chosen plan.
 const RUNS: u64 = 20;
 
-/// Tests that share the false-alarm rate in `audit exposure`.
+/// The number of tests that share the false-alarm rate in `audit exposure`.
 const TESTS: usize = 2;
 
 /// One plan of canaries.
@@ -94,10 +94,10 @@ pub struct DesignReport {
     pub rows: Vec<DesignRow>,
 }
 
-/// Compares plans and prints the best.
+/// Compares plans and prints the best one.
 ///
 /// # Errors
-/// A mechanism that is none, a budget for no canary, and what the accountant refuses.
+/// Returns an error if the mechanism is invalid, if the budget is too small for a canary, or if the accountant fails.
 pub fn run(args: &Args, output: Output) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
     let (mechanism, own_delta, own_unit) = mechanism(args)?;
@@ -135,7 +135,7 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
     Ok(Exit::Finished)
 }
 
-/// What will run, and the δ and the unit of its document.
+/// Returns what will run, and the δ and the unit of its document.
 fn mechanism(args: &Args) -> Result<(Mechanism, Option<Delta>, Option<Unit>)> {
     if let Some(path) = &args.mechanism {
         let document = load(path, Neighbours::AddRemove)
@@ -169,7 +169,7 @@ struct Designer<'a> {
     confidence: Confidence,
 }
 
-/// An estimate from a sample, which may lie above what is promised: no lower bound is expected to.
+/// Limits an estimate from a sample to the promise, since no lower bound is expected to exceed it.
 fn at_most(expected: Estimate<Epsilon>, promised: Option<Upper<Epsilon>>) -> Estimate<Epsilon> {
     match promised.map(Upper::into_inner) {
         Some(promised) if promised < *expected.get() => Estimate::new(promised),
@@ -195,7 +195,7 @@ impl Designer<'_> {
             "--tokens: {} are not enough for two canaries; one copy of one takes at least {fewest}",
             self.args.tokens
         );
-        // What could contradict its promise comes first, then what is expected to prove more.
+        // Plans that could contradict their promise come first, then those that are expected to prove more.
         rows.sort_by(|a, b| {
             let could = |row: &DesignRow| row.could_contradict.unwrap_or(true);
             let expected = |row: &DesignRow| row.expected.get().get();
@@ -219,7 +219,7 @@ impl Designer<'_> {
         })
     }
 
-    /// One plan: as many canaries as there are tokens for; nothing for fewer than two.
+    /// Returns a plan with as many canaries as the budget of tokens allows; `None` for fewer than two.
     fn row(
         &self,
         digits: u32,
@@ -253,7 +253,7 @@ impl Designer<'_> {
         }))
     }
 
-    /// The audit of the verdict, as `audit exposure` will run it; the bound that is shown is the same at another confidence.
+    /// Returns the audit of the verdict, as `audit exposure` will run it; the displayed bound uses another confidence.
     fn strict(&self, candidates: u64, canaries: u64, copies: u32) -> Result<PlannedAudit> {
         let each = split(Probability::new(FALSE_ALARM)?, TESTS);
         let rank = RankAudit {
@@ -267,7 +267,7 @@ impl Designer<'_> {
         Ok(PlannedAudit::new(rank, candidates, canaries)?)
     }
 
-    /// How far apart the best attack sees a canary in all its copies and none, in deviations.
+    /// Returns the distance at which the best attack sees all copies of a canary or none, in standard deviations.
     fn shift(&self, mechanism: &Mechanism, copies: u32) -> Result<f64> {
         let loss = reconstruction_loss(mechanism, copies)?.with_context(|| {
             format!("{copies} copies: this sampler's law of so many is not known")
@@ -277,7 +277,7 @@ impl Designer<'_> {
         Ok(PlannedAudit::shift_of(distance))
     }
 
-    /// The promise for all copies replaced at once, where it is finite.
+    /// Returns the promise for all copies replaced at once, if it is finite.
     fn promised(&self, copies: u32) -> Result<Option<Upper<Epsilon>>> {
         let notion = if copies > 1 {
             Notion::GroupDp
@@ -310,7 +310,7 @@ impl Designer<'_> {
                 power.push(Power { noise, chance });
             }
         }
-        // What lies above the promise in a simulated audit is a false alarm.
+        // A bound above the promise in a simulated audit is a false alarm.
         let least = |value: Estimate<Epsilon>| match chosen.promised {
             Some(promised) if promised.get() < value.get() => Estimate::new(*promised.get()),
             _ => value,
@@ -330,7 +330,7 @@ fn two(value: f64) -> String {
 }
 
 impl DesignReport {
-    /// What is expected, in a sentence.
+    /// Describes the prediction in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
         let chosen = &self.chosen;
@@ -397,7 +397,7 @@ impl DesignReport {
         owned.collect()
     }
 
-    /// A page.
+    /// Returns the page.
     #[must_use]
     pub fn to_page(&self) -> Page {
         Page::new("Canaries for a budget", self.says())

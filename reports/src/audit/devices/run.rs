@@ -1,4 +1,4 @@
-//! `audit devices`: what this machine has to run models on.
+//! `audit devices`: lists the devices of this machine that can run models.
 
 use crate::contract::{Align, Envelope, Exit, Inputs, Table, dash};
 use crate::number::count_of;

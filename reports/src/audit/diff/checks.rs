@@ -1,4 +1,4 @@
-//! What a document has to hold before anything is concluded from it: it may come from anybody.
+//! Checks of a document before anything is concluded from it, since it may come from anyone.
 
 use super::super::ends;
 use crate::audit::membership::CORNERS;
@@ -11,25 +11,25 @@ use reticent_attacks::search::RankCount;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Most candidates of a canary.
+/// The most candidates of a canary.
 const MOST: u64 = 1 << 63;
 
-/// Largest ε that ranks prove: of 2^63 candidates it is some tens.
+/// The largest ε that ranks can prove: with 2^63 candidates it is some tens.
 const MOST_EPSILON: f64 = 1000.0;
 
-/// Rounding of exposures that were written in decimal.
+/// The rounding of exposures that were written in decimal.
 const ROUNDING: f64 = 1e-6;
 
-/// Of more records no scores are made again from the curve.
+/// With more records, no scores are reconstructed from the curve.
 const MOST_RANKED: u64 = 1 << 22;
 
-/// The share of an interval's width by which it may differ where corners of the curve were left out.
+/// The share of its width by which an interval may differ if corners of the curve were left out.
 const SPREAD: f64 = 0.1;
 
-/// Checks the part of a document, or the document itself.
+/// Checks a part of a document, or the document itself.
 ///
 /// # Errors
-/// A field out of its range, with its name (behind `place`) and the range.
+/// Returns an error with the name (after `place`) and the range of a field that is out of its range.
 pub(super) fn checked(part: &str, value: &Value, inputs: &Value, place: &str) -> Result<()> {
     let confidence = &value["confidence"];
     if !confidence.is_null() || part == "membership" {
@@ -62,10 +62,10 @@ pub(super) fn checked(part: &str, value: &Value, inputs: &Value, place: &str) ->
     }
 }
 
-/// Checks that a report holds what its inputs ask for, or says why not.
+/// Checks that a report contains what its inputs ask for, or says why not.
 ///
 /// # Errors
-/// A part that is absent, with its name.
+/// Returns an error with the name of an absent part.
 pub(super) fn parts(report: &Value) -> Result<()> {
     let inputs = &report["inputs"];
     let given = |names: &[&str]| names.iter().any(|name| !inputs[*name].is_null());
@@ -150,7 +150,7 @@ fn exposure(value: &Value, place: &str) -> Result<()> {
     against_chance(value, candidates, place)
 }
 
-/// p of maximum and mean are those of the ranks, where the document holds all of them.
+/// Checks that p of maximum and mean agree with the ranks, if the document contains all of them.
 fn against_chance(value: &Value, candidates: u64, place: &str) -> Result<()> {
     let canaries = value["canaries"].as_array();
     let counts = canaries.into_iter().flatten().map(|canary| {
@@ -186,12 +186,13 @@ fn against_chance(value: &Value, candidates: u64, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// Numbers that were written in decimal, and computed by another version, which may round otherwise.
+/// Returns whether two numbers agree; they were written in decimal, perhaps by another version that rounds
+/// differently.
 fn agree(one: f64, two: f64) -> bool {
     (one - two).abs() <= ROUNDING.max(1e-3 * two.abs())
 }
 
-/// The promise and the proof, where there is a verdict.
+/// Checks the promise and the proof, if there is a verdict.
 fn verdict(verdict: &Value, place: &str) -> Result<()> {
     if verdict.is_null() {
         return Ok(());
@@ -213,7 +214,7 @@ fn verdict(verdict: &Value, place: &str) -> Result<()> {
     })?;
     for key in ["at_most", "provable"] {
         let end = &verdict[key];
-        // Documents of earlier versions do not say what could have been proved.
+        // Documents of earlier versions don't state what could have been proved.
         let absent = key == "provable" && end.is_null();
         ensure!(
             absent || end == "inf" || end.as_f64().is_some_and(|e| e >= 0.0),
@@ -242,8 +243,8 @@ fn membership(value: &Value, place: &str) -> Result<()> {
     accuracy(value, place)
 }
 
-/// The area is that of the curve. Where there are no groups, scores in its order have the interval too: nearly, where corners
-/// of the curve were left out, in between which they count as equal.
+/// Checks that the area is that of the curve. Without groups, scores in the order of the curve must also give the
+/// interval: approximately, if corners of the curve were left out, between which scores count as equal.
 fn from_roc(value: &Value, place: &str) -> Result<()> {
     let area = &value["area"];
     let (least, most) = below(value, place)?;
@@ -283,7 +284,7 @@ fn from_roc(value: &Value, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// The least and the largest area below a curve through these corners, which rises.
+/// Returns the least and the largest area under an increasing curve through these corners.
 fn below(value: &Value, place: &str) -> Result<(f64, f64)> {
     let roc = value["roc"].as_array();
     let roc = roc.with_context(|| format!("{place}roc must be a list of corners"))?;
@@ -307,7 +308,7 @@ fn below(value: &Value, place: &str) -> Result<(f64, f64)> {
     Ok((least, most))
 }
 
-/// Scores that have this curve; nothing where records are grouped, or it is of other records.
+/// Returns scores with this curve; `None` if records are grouped or the curve is of other records.
 fn ranked(value: &Value) -> Option<ScoreSet> {
     let roc = value["roc"].as_array()?;
     let (m, n) = (value["members"].as_u64()?, value["non_members"].as_u64()?);
@@ -331,7 +332,8 @@ fn ranked(value: &Value) -> Option<ScoreSet> {
     whole.then(|| ScoreSet::new(inside, outside).ok())?
 }
 
-/// An accuracy of as many members as non-members is a rate of both: its interval is that of the confidence.
+/// Checks the accuracy. With as many members as non-members, it is a rate over both, with an interval at the stated
+/// confidence.
 fn accuracy(value: &Value, place: &str) -> Result<()> {
     let accuracy = &value["accuracy"];
     let at = format!("{place}accuracy");
@@ -371,7 +373,7 @@ fn area(area: &Value, place: &str) -> Result<()> {
     );
     let at = format!("{place}area");
     let estimate = number(&area["estimate"], 1.0, || format!("{at}.estimate"))?;
-    // An interval that is open at an end leaves it out.
+    // An interval that is open at an end omits it.
     for key in ["lower", "upper"] {
         if !area[key].is_null() {
             number(&area[key], 1.0, || format!("{at}.{key}"))?;
@@ -383,7 +385,7 @@ fn area(area: &Value, place: &str) -> Result<()> {
     let (lower, upper) = (area["lower"].as_f64(), area["upper"].as_f64());
     let inside = lower.is_none_or(|end| estimate >= end - ROUNDING)
         && upper.is_none_or(|end| estimate <= end + ROUNDING);
-    // Percentiles of a bootstrap need not hold the estimate.
+    // Percentiles of a bootstrap need not contain the estimate.
     ensure!(
         inside || area["method"] == "cluster-bootstrap",
         "{at}.estimate must be from {at}.lower to {at}.upper, got {}",
@@ -419,7 +421,7 @@ fn extraction(value: &Value, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// Both ends of an interval in [0, most], in order.
+/// Checks both ends of an interval in [0, most], in order.
 fn between(value: &Value, keys: [&str; 2], most: f64, at: &str) -> Result<()> {
     let [low, high] = keys;
     let end = |key: &str| number(&value[key], most, || format!("{at}.{key}"));
@@ -459,7 +461,7 @@ fn whole(value: &Value, range: (u64, u64), name: impl Fn() -> String) -> Result<
     })
 }
 
-/// A number as it stands there; of anything else only what it is.
+/// Returns a number as it is written; of any other value only its kind.
 fn got(value: &Value) -> String {
     match value {
         Value::Number(number) => number.to_string(),

@@ -1,4 +1,4 @@
-//! Exposures of two models, canary by canary, and each model's own bounds.
+//! Compares the exposures of two models canary by canary, and each model's own bounds.
 
 use super::Change;
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
@@ -12,23 +12,23 @@ use reticent_attacks::search::RankCount;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The same canaries in two models, by a [`PairedEValue`].
+/// The same canaries in two models, compared by a [`PairedEValue`].
 ///
-/// Who merely rose and fell says nothing: a model that likes one digit less lifts nine tenths of all candidates a little
-/// and drops the rest far. So canaries are counted that come above a line and fall below it.
+/// How many merely rose or fell says nothing: a model that likes one digit less raises nine tenths of all candidates a
+/// little and lowers the rest a lot. Therefore the canaries that rise above a line or fall below it are counted.
 pub(super) struct Exposures {
-    /// Mean exposures, ties at their worst for a leak.
+    /// The mean exposures, with ties counted against a leak.
     pub(super) means: (f64, f64),
     pairs: Vec<ExposurePair>,
     more: PairedEValue,
     less: PairedEValue,
     candidates: u64,
     draw: Draw,
-    /// A canary that the two trainings held in different numbers of copies.
+    /// A canary that the two trainings contained in different numbers of copies.
     other_copies: Option<String>,
 }
 
-/// One canary of a document.
+/// A canary of a document.
 #[derive(Clone, Copy)]
 struct Canary {
     exposure: Exposure,
@@ -36,10 +36,10 @@ struct Canary {
 }
 
 impl Exposures {
-    /// Of two documents.
+    /// Compares two documents.
     ///
     /// # Errors
-    /// Canaries or candidates that are not the same.
+    /// Returns an error if canaries or candidates are not the same.
     pub(super) fn of(old: &Value, new: &Value) -> Result<Self> {
         let (before, after) = (by_id(old), by_id(new));
         ensure!(
@@ -66,10 +66,10 @@ impl Exposures {
             first: first.exposure,
             second: second.exposure,
         };
-        // Sets of canaries are those of the new training, in both directions.
+        // The sets of canaries are those of the new training, in both directions.
         let pairs: Vec<_> = both().map(|((_, a), b)| pair(b.copies, a, b)).collect();
         let back: Vec<_> = both().map(|((_, a), b)| pair(b.copies, b, a)).collect();
-        // Where one document does not say it, the draw that costs more.
+        // If a document doesn't state the draw, the one with the weaker result is assumed.
         let independent = [old, new].iter().all(|d| d["draw"] == "independent");
         let draw = if independent {
             Draw::Independent
@@ -94,7 +94,7 @@ impl Exposures {
         })
     }
 
-    /// What the paired test says at this level.
+    /// Returns the result of the paired test at this level.
     pub(super) fn says(&self, level: f64) -> Change {
         if self.more.p_value() <= level {
             Change::More
@@ -105,11 +105,10 @@ impl Exposures {
         }
     }
 
-    /// The test in words, of the direction that it says more about; and that it could not have said
-    /// anything, where that is so.
+    /// Describes the test in the direction with the smaller p, and says so if it could not have shown anything.
     ///
     /// # Errors
-    /// None for pairs that were tested.
+    /// Returns no error for pairs that were tested.
     pub(super) fn how(&self, level: f64) -> Result<String> {
         let fell = self.less.p_value() < self.more.p_value();
         let test = if fell { &self.less } else { &self.more };
@@ -135,7 +134,7 @@ impl Exposures {
         Ok(how)
     }
 
-    /// The smallest p of canaries of which those of so many copies and more come above every line.
+    /// Returns the smallest p if all canaries with at least `from` copies rise above every line.
     fn least(&self, from: u64) -> Result<f64> {
         let comes = |copies| copies >= from;
         Ok(PairedEValue::least_p_value(
@@ -146,12 +145,12 @@ impl Exposures {
         )?)
     }
 
-    /// Whether some exposures of the new model could say more.
+    /// Returns whether some exposures of the new model could show more.
     pub(super) fn could_say(&self, level: f64) -> Result<bool> {
         Ok(self.least(0)? <= level)
     }
 
-    /// Why no exposures, or none of the canaries in the most copies alone, could say more.
+    /// Returns why no exposures could show more, or none of the canaries with the most copies alone.
     fn weak(&self, level: f64) -> Result<Option<String>> {
         let whole = self.least(0)?;
         if whole > level {
@@ -177,21 +176,21 @@ impl Exposures {
     }
 }
 
-/// Each model against chance alone: maximum, mean, and the mean of each number of copies, at
-/// Bonferroni's price.
+/// Compares each model with chance alone: maximum, mean, and the mean of each number of copies, with a Bonferroni
+/// correction.
 ///
-/// This says that a model leaks, not by how much more than another: the old one may leak as much
-/// and have been missed.
+/// This shows that a model leaks, but not how much more than another: the old one may leak as much and have been
+/// missed.
 pub(super) struct AgainstChance {
     /// p of both models.
     pub(super) p_values: (f64, f64),
-    /// The smallest that the new one can have: every canary the model's first guess.
+    /// The smallest p that the new model can have: every canary is the model's first guess.
     least: f64,
     tests: usize,
 }
 
 impl AgainstChance {
-    /// Of two documents; nothing where one says nothing about chance, which is noted where the other does.
+    /// Compares two documents; `None` if one has no comparison with chance, which is noted if the other has one.
     pub(super) fn of(old: &Value, new: &Value, notes: &mut Vec<String>) -> Option<Self> {
         let (before, after) = match (p_values(old), p_values(new)) {
             (Some(before), Some(after)) => (before, after),
@@ -216,12 +215,12 @@ impl AgainstChance {
         })
     }
 
-    /// Whether the new model rejects "no leak" at this level and the old one does not.
+    /// Returns whether the new model rejects "no leak" at this level and the old one does not.
     pub(super) fn appeared(&self, level: f64) -> bool {
         self.p_values.1 <= level && self.p_values.0 > level
     }
 
-    /// Why no new model could be said to leak where the old one was not seen to.
+    /// Returns why no new model could be said to leak when the old one was not seen to.
     pub(super) fn silence(&self, level: f64) -> Option<String> {
         if self.p_values.0 <= level {
             return Some("it cannot say that a leak appeared: the old one leaks".to_owned());
@@ -245,8 +244,8 @@ impl AgainstChance {
     }
 }
 
-/// The smallest p of these canaries against chance: all of them at rank 1. 0 where the document does not say how many
-/// candidates they have.
+/// Returns the smallest p of these canaries against chance, with all of them at rank 1; 0 if the document doesn't state
+/// the number of candidates.
 fn least(document: &Value) -> f64 {
     let canaries = document["canaries"].as_array().map_or(0, Vec::len) as u64;
     let Some(candidates) = document["candidates"].as_u64() else {
@@ -266,7 +265,7 @@ fn least(document: &Value) -> f64 {
         .fold(1.0, f64::min)
 }
 
-/// p of maximum and mean, and of the mean of each dose.
+/// Returns p of maximum and mean, and of the mean of each dose.
 fn p_values(document: &Value) -> Option<Vec<f64>> {
     let summary = &document["summary"];
     let mut all = vec![summary["p_max"].as_f64()?, summary["p_mean"].as_f64()?];
@@ -274,7 +273,7 @@ fn p_values(document: &Value) -> Option<Vec<f64>> {
     for dose in doses.into_iter().flatten() {
         all.push(dose["summary"]["p_mean"].as_f64()?);
     }
-    // what is no probability rejects nothing
+    // A value that is not a probability rejects nothing.
     Some(
         all.into_iter()
             .map(|p| if (0.0..=1.0).contains(&p) { p } else { 1.0 })
@@ -282,25 +281,24 @@ fn p_values(document: &Value) -> Option<Vec<f64>> {
     )
 }
 
-/// What one model proves against what the other promised: more than the other can leak, if both
-/// bounds hold.
+/// What one model proves compared with what the other promised: more than the other can leak, if both bounds hold.
 ///
-/// The promise is a certified upper end, so the only error is that of the measured bound: "more" of a training whose ε is no
-/// larger than the other's has the probability of that error at most.
+/// The promise is a certified upper end, so the only error is that of the measured bound: "more" is said about a
+/// training whose ε is no larger than the other's with at most the probability of that error.
 pub(super) struct Against {
-    /// Promised at most, of the one.
+    /// The promised upper bound of the first model.
     pub(super) promised: f64,
     proof: Proof,
 }
 
 enum Proof {
-    /// The bound of the other's own verdict.
+    /// The bound of the other model's own verdict.
     Verdict {
         at_least: f64,
         provable: f64,
         false_alarm: f64,
     },
-    /// Ranks, whose bound is taken at the row's share of the level.
+    /// Ranks, whose bound is computed at the row's share of the level.
     Ranks {
         audit: RankAudit,
         counts: Vec<RankCount>,
@@ -308,8 +306,8 @@ enum Proof {
 }
 
 impl Against {
-    /// The promise of `one` against what `other` proves; why not, where the one promises nothing, or where they speak of
-    /// different things. A verdict's bound may take a tenth of the level.
+    /// Compares the promise of `one` with what `other` proves; returns the reason if `one` promises nothing or the
+    /// terms differ. A verdict's bound may use at most a tenth of the level.
     pub(super) fn of(
         (one, promises): (&Value, &str),
         (other, proves): (&Value, &str),
@@ -403,7 +401,7 @@ impl Against {
         })
     }
 
-    /// What it takes of the level whatever the others do.
+    /// Returns the part of the level that this comparison uses, whatever the others do.
     pub(super) const fn costs(&self) -> f64 {
         match &self.proof {
             Proof::Verdict { false_alarm, .. } => *false_alarm,
@@ -411,10 +409,10 @@ impl Against {
         }
     }
 
-    /// What is proved at this level, the most that could have been, and the error.
+    /// Returns what is proved at this level, the most that could have been proved, and the error probability.
     ///
     /// # Errors
-    /// As [`RankAudit::bound`].
+    /// Returns an error as [`RankAudit::bound`] does.
     pub(super) fn proved(&self, level: f64) -> Result<(f64, f64, f64)> {
         Ok(match &self.proof {
             Proof::Verdict {
@@ -434,18 +432,18 @@ impl Against {
         })
     }
 
-    /// Whether some new model could prove more than was promised.
+    /// Returns whether some new model could prove more than was promised.
     ///
     /// # Errors
-    /// As [`Self::proved`].
+    /// Returns an error as [`Self::proved`] does.
     pub(super) fn could_say(&self, level: f64) -> Result<bool> {
         Ok(self.proved(level)?.1 > self.promised)
     }
 
-    /// In words.
+    /// Describes the comparison.
     ///
     /// # Errors
-    /// As [`Self::proved`].
+    /// Returns an error as [`Self::proved`] does.
     pub(super) fn how(&self, level: f64) -> Result<String> {
         let (at_least, provable, error) = self.proved(level)?;
         let weak = if provable <= self.promised {

@@ -1,11 +1,12 @@
-//! `audit diff`: whether the new model leaks more than the old one, beyond noise.
+//! `audit diff`: tests whether the new model leaks more than the old one, beyond noise.
 //!
-//! Exposures are compared canary by canary, by a paired e-value over those that came above a line and those that fell
-//! below it ([`reticent_attacks::exposure::PairedEValue`] has the hypothesis and its proof); the new model against chance alone,
-//! where the old one was not seen to leak; and what the new one proves of ε against what the old one promised. Rates
-//! and areas are compared by their intervals: "more" is said where the new one's lower end lies above the
-//! old one's upper end, which takes no independence. All rows share the level; an area's interval and a verdict's bound
-//! are the document's own, so they take what may be wrong of them, and the rest share what is left.
+//! Exposures are compared canary by canary, by a paired e-value over those that rose above a line and those that fell
+//! below it ([`reticent_attacks::exposure::PairedEValue`] states the hypothesis and proves the test). The new model is
+//! also compared with chance alone, which counts if the old one was not seen to leak. What the new model proves about ε
+//! is compared with what the old one promised. Rates and areas are compared by their intervals: "more" is said if the
+//! lower end of the new one is above the upper end of the old one, which needs no independence. All rows share the
+//! level; an area's interval and a verdict's bound are the document's own, so their error probabilities are subtracted,
+//! and the other rows share the rest.
 
 pub mod args;
 mod checks;
@@ -26,7 +27,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Quantities of rows, the first of two bounds.
+/// The quantities of rows; the first consists of two bounds.
 const PROMISE_AND_PROOF: &str = "ε, the old promise and the new proof";
 const P_WITHOUT_A_LEAK: &str = "exposure, p without a leak";
 
@@ -63,7 +64,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Both numbers to four digits: of a bound, and of a p, to the side where it holds.
+    /// Formats both numbers to four digits; a bound or a p is rounded to the side on which it holds.
     fn shown(&self) -> [String; 2] {
         let rounded: [fn(f64, usize) -> String; 2] = match self.quantity.as_str() {
             PROMISE_AND_PROOF => [rounded_up, rounded_down],
@@ -95,8 +96,8 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// That both name a file or model under one of these inputs, and not the same. Folders differ between machines, so that
-    /// names are compared without them.
+    /// Returns how one of these inputs differs, if both documents name a file or model under it and not the same one.
+    /// Folders differ between machines, so names are compared without them.
     fn differ(&self, inputs: &[&str]) -> Option<String> {
         inputs.iter().find_map(|input| {
             let name = |inputs: &Value| {
@@ -111,8 +112,8 @@ impl Pair<'_> {
         })
     }
 
-    /// That both are of other records, by their digests under one owner's key, or else by names of files and units, which is
-    /// noted.
+    /// Returns how the records of the documents differ, by their digests under one owner's key, otherwise by names of
+    /// files and units, which is noted.
     fn other_records(&self, what: &str, names: &[&str], notes: &mut Vec<String>) -> Option<String> {
         let part = |document: &Value, part: &str| {
             let text = document["records"][part].as_str();
@@ -139,7 +140,7 @@ impl Pair<'_> {
         differ
     }
 
-    /// That both hold another number under one of these names.
+    /// Returns how the documents differ in one of these numbers.
     fn counts_differ(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|name| {
             let [old, new] = [&self.old[*name], &self.new[*name]].map(Value::as_u64);
@@ -149,11 +150,11 @@ impl Pair<'_> {
     }
 }
 
-/// Reads, compares, prints.
+/// Reads two documents, compares them and prints the result.
 ///
 /// # Errors
-/// Files that cannot be read or are no documents of ours, documents of different kinds, canaries
-/// that are not the same.
+/// Returns an error if files can't be read or are not our documents, if the documents are of different kinds, or if the
+/// canaries are not the same.
 pub fn run(args: &Args, output: Output) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
     let old = document(&args.old).context("OLD")?;
@@ -172,7 +173,7 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
     Ok(report.exit())
 }
 
-/// A document of ours.
+/// Reads one of our documents.
 pub(super) fn document(path: &Path) -> Result<Value> {
     let text = crate::contract::read_text(path)
         .with_context(|| format!("cannot read {}", path.display()))?;
@@ -190,15 +191,15 @@ pub(super) fn document(path: &Path) -> Result<Value> {
 enum Waiting {
     Exposures(Exposures),
     AgainstChance(AgainstChance),
-    /// What the new one proves against the old one's promise, and the other way round.
+    /// What the new model proves against the old one's promise, and vice versa.
     Promised(Against, Option<Against>),
     Area {
         attack: String,
         old: Value,
         new: Value,
-        /// The lower end that a perfect attack would have in the new one.
+        /// The lower end for the new model under a perfect attack.
         highest: f64,
-        /// Why the new one's scores say nothing of what leaks, if they don't.
+        /// Why the new model's scores say nothing about leaks, if they don't.
         silent: Option<&'static str>,
         costs: f64,
     },
@@ -213,7 +214,7 @@ impl DiffReport {
     /// Compares two documents of one type.
     ///
     /// # Errors
-    /// Documents of different or unknown types, canaries that are not the same.
+    /// Returns an error if the documents have different or unknown types, or if the canaries are not the same.
     pub fn of(old: &Value, new: &Value, level: f64) -> Result<Self> {
         ensure!(
             old["type"] == new["type"],
@@ -286,7 +287,7 @@ impl DiffReport {
             notes,
             level,
         };
-        // A leak stands whatever the rest is.
+        // A leak stands, whatever the rest shows.
         if report.exit() == Exit::Finished {
             let told = |document: &Value| document["planting"] != "not-told";
             let silent = [
@@ -300,7 +301,7 @@ impl DiffReport {
         Ok(report)
     }
 
-    /// 1 when the new model leaks more, or leaks where the old one was not seen to.
+    /// Returns 1 if the new model leaks more, or leaks where the old one was not seen to.
     #[must_use]
     pub fn exit(&self) -> Exit {
         if self.has(Change::More) || self.has(Change::Appeared) {
@@ -342,7 +343,7 @@ impl DiffReport {
         table
     }
 
-    /// How it is set off where nothing leaks more.
+    /// Returns the mood if nothing leaks more.
     fn otherwise(&self) -> Mood {
         match self.is_silent() {
             true => Mood::Open,
@@ -350,7 +351,7 @@ impl DiffReport {
         }
     }
 
-    /// Whether no row says anything, and none could have said that the new model leaks more.
+    /// Returns whether no row shows a difference and none could have shown that the new model leaks more.
     fn is_silent(&self) -> bool {
         let silent = |row: &Row| row.says == Change::Unseen && !row.could_say;
         self.rows.iter().all(silent)
@@ -378,7 +379,7 @@ impl DiffReport {
         }
     }
 
-    /// That it leaks less, where no row says more.
+    /// Describes that the new model leaks less, if no row shows more.
     fn less_said(&self, silent: usize) -> String {
         let rows = self.rows.len();
         let less = self.rows.iter().filter(|row| row.says == Change::Less);
@@ -408,7 +409,7 @@ impl DiffReport {
 }
 
 impl Waiting {
-    /// What it takes of the level whatever the others do.
+    /// Returns the part of the level that this comparison uses, whatever the others do.
     const fn costs(&self) -> f64 {
         match self {
             Self::Area { costs, .. } => *costs,
@@ -501,13 +502,13 @@ impl Waiting {
     }
 }
 
-/// Why canaries that do not stand out say nothing.
+/// Why canaries that don't stand out say nothing.
 const NOT_TOLD: &str = "training was not told of its canaries";
 
-/// Why ranks that are only known from below say nothing.
+/// Why ranks that are only known as lower bounds say nothing.
 pub(super) const CUT_OFF: &str = "its search was cut off before every rank was found";
 
-/// Whether candidates are left of which it is not known whether they are likelier than a canary.
+/// Returns whether some candidates were not resolved, so that it is unknown whether they are likelier than a canary.
 pub(super) fn is_cut_off(document: &Value) -> bool {
     let canaries = document["canaries"].as_array().into_iter().flatten();
     canaries
@@ -520,7 +521,7 @@ fn lacks(what: &str, which: &str) -> String {
     format!("not compared: {what}, which {which} lacks")
 }
 
-/// Whether every canary ties with all its candidates, which documents of earlier versions do not say themselves.
+/// Returns whether every canary ties with all its candidates, which documents of earlier versions don't state.
 fn is_mute(document: &Value) -> bool {
     let all = |canary: &Value| {
         let rank = &canary["rank"];
@@ -532,7 +533,7 @@ fn is_mute(document: &Value) -> bool {
             .is_some_and(|canaries| !canaries.is_empty() && canaries.iter().all(all))
 }
 
-/// What two exposure documents can be compared by.
+/// Returns the comparisons that two exposure documents allow.
 fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Waiting>> {
     let (old, new) = (pair.old, pair.new);
     for (document, which) in [(old, "OLD"), (new, "NEW")] {
@@ -541,9 +542,9 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
                 "the model gives its canaries no finite perplexity, all their candidates the same one, or ranks them lower than chance explains"
             }
             Some("no-copy") => "no copy of its canaries reached training",
-            // Of a new one what it shows stands all the same.
+            // For the new model, what it shows still stands.
             _ if which == "OLD" && is_cut_off(document) => CUT_OFF,
-            // A leak of the new model stands all the same.
+            // A leak of the new model still stands.
             Some("not-told") if which == "OLD" => NOT_TOLD,
             _ => continue,
         };
@@ -566,7 +567,7 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
             more,
             Against::of(second, first, level).ok(),
         )),
-        // Where neither has a verdict, neither promised anything.
+        // If neither has a verdict, neither promised anything.
         Err(why) if !old["verdict"].is_null() || !new["verdict"].is_null() => notes.push(format!(
             "not compared: ε, the old promise and the new proof ({why})"
         )),
@@ -575,7 +576,7 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
     Ok(both)
 }
 
-/// How intervals were compared, and that the new one's could not have been above the old one's, where that is so.
+/// Describes how intervals were compared, and says so if the new one could not have been above the old one.
 fn how(intervals: &str, line: f64, highest: f64) -> String {
     if highest > line {
         return intervals.to_owned();
@@ -587,8 +588,9 @@ fn how(intervals: &str, line: f64, highest: f64) -> String {
     )
 }
 
-/// More where the new interval lies above the old one. Where the new model has no more, one of the two intervals then misses
-/// its quantity, on the side that counts: the probabilities of that add up, whatever the two have in common.
+/// Returns `More` if the new interval is above the old one. If the new model doesn't leak more, one of the two
+/// intervals then misses its quantity on the side that matters; the probabilities of this add up, whatever the
+/// dependence of the two.
 fn apart(old: (f64, f64), new: (f64, f64)) -> Change {
     if new.0 > old.1 {
         Change::More
@@ -599,7 +601,7 @@ fn apart(old: (f64, f64), new: (f64, f64)) -> Change {
     }
 }
 
-/// A rate at this row's share of the level.
+/// Returns a rate at this row's share of the level.
 fn rate(value: &Value, level: f64) -> Result<Rate> {
     let count = |key: &str| {
         value[key]
@@ -610,7 +612,7 @@ fn rate(value: &Value, level: f64) -> Result<Rate> {
     Ok(Rate::of(count("hits")?, count("trials")?, confidence)?)
 }
 
-/// The area of the attack that decides, where both documents name the same one on the same records.
+/// Compares the area of the deciding attack, if both documents name the same attack on the same records.
 fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
     let (old, new) = (pair.old, pair.new);
     let decides = |document: &Value| {
@@ -656,12 +658,12 @@ fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
             let reversed = old["area"]["upper"].as_f64()? < 0.5;
             reversed.then_some("members score lower than non-members in OLD")
         }),
-        // Half of each interval's failure probability is on the side that counts.
+        // Half of each interval's failure probability is on the side that matters.
         costs: f64::midpoint(costs[0], costs[1]),
     })
 }
 
-/// Why scores say nothing of what leaks: they were read the wrong way round, or are all equal.
+/// Returns why scores say nothing about leaks: they have the opposite sign, or are all equal.
 fn says_nothing(document: &Value) -> Option<&'static str> {
     let upper = document["area"]["upper"].as_f64();
     let corners = document["roc"].as_array().map_or(0, Vec::len);
@@ -674,9 +676,9 @@ fn says_nothing(document: &Value) -> Option<&'static str> {
     }
 }
 
-/// The largest lower end that an area of so many independent records of a kind can have, at the document's confidence: a
-/// share u of them goes unseen with probability (1 − u)^n, which is half of what may be wrong. A number that is not known
-/// limits nothing.
+/// Returns the largest lower end that an area can have with so many independent records of a kind, at the document's
+/// confidence: a share u of them goes unseen with probability (1 − u)^n, which is half of the failure probability. An
+/// unknown number limits nothing.
 fn highest_area(document: &Value) -> f64 {
     let counts = ["members", "non_members", "groups"].map(|name| document[name].as_u64());
     let confidence = document["confidence"].as_f64().unwrap_or(0.0);
@@ -685,7 +687,7 @@ fn highest_area(document: &Value) -> f64 {
     })
 }
 
-/// Rates of extraction behind the prompts that both hold, of the same suffixes of the same records.
+/// Compares rates of extraction with the prompts that both documents have, for the same suffixes of the same records.
 fn rates(pair: &Pair, notes: &mut Vec<String>) -> Vec<Waiting> {
     let by_prompt = |document: &Value| -> BTreeMap<u64, Value> {
         let prompts = document["prompts"].as_array();

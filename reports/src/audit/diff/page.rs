@@ -1,4 +1,4 @@
-//! Two audits side by side, as a page.
+//! The comparison of two audits as a page.
 
 use super::{DiffReport, Row};
 use crate::page::{Mood, Page, Section};
@@ -26,7 +26,7 @@ pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
     ))
 }
 
-/// Rates and areas share an axis; exposures and ε have none here.
+/// Returns whether a row belongs on the axis of rates and areas; exposures and ε are not drawn.
 fn is_share(row: &Row) -> bool {
     !["exposure", "ε"]
         .iter()

@@ -25,7 +25,7 @@ pub enum Counted {
 }
 
 impl Counted {
-    /// The same trials, all of them told right.
+    /// Returns the same trials with every guess correct.
     const fn best(self) -> Self {
         match self {
             Self::OneRun(counts) => Self::OneRun(OneRunCounts {
@@ -40,7 +40,7 @@ impl Counted {
         }
     }
 
-    /// The same trials, each guess the other way round.
+    /// Returns the same trials with each guess inverted.
     const fn turned(self) -> Self {
         match self {
             Self::OneRun(counts) => Self::OneRun(OneRunCounts {
@@ -55,7 +55,7 @@ impl Counted {
         }
     }
 
-    /// The bound that assumes no family of mechanisms.
+    /// Returns the bound that assumes no family of mechanisms.
     fn bound(&self, terms: &AuditTerms) -> Result<AuditBound> {
         Ok(match self {
             Self::OneRun(counts) => counts.bound(terms)?,
@@ -79,10 +79,10 @@ pub struct EpsilonReport {
     turned: f64,
 }
 
-/// Computes and prints.
+/// Computes the bounds and prints them.
 ///
 /// # Errors
-/// Counts or terms out of their range.
+/// Returns an error if counts or terms are out of range.
 pub fn run(args: &EpsilonArgs, output: Output) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
     let terms = terms(args)?;
@@ -130,10 +130,10 @@ fn inputs(args: &EpsilonArgs, terms: &AuditTerms) -> Result<Inputs> {
 }
 
 impl EpsilonReport {
-    /// All bounds that these counts allow in these terms.
+    /// Computes all bounds that these counts allow under these terms.
     ///
     /// # Errors
-    /// δ = 1, zero copies.
+    /// Returns an error if δ = 1 or there are zero copies.
     pub fn of(counts: Counted, terms: &AuditTerms) -> Result<Self> {
         let provable = counts.best().bound(terms)?.lower.into_inner();
         let turned = counts.turned().bound(terms)?.lower.get().get();
@@ -153,12 +153,12 @@ impl EpsilonReport {
         })
     }
 
-    /// The first bound, which assumes no family of mechanisms.
+    /// Returns the first bound, which assumes no family of mechanisms.
     fn found(&self) -> f64 {
         self.bounds.first().map_or(0.0, |b| b.lower.get().get())
     }
 
-    /// δ, where it alone keeps so many trials from refuting any positive ε.
+    /// Returns δ, if it alone keeps this many trials from refuting any positive ε.
     fn forbidding_delta(&self) -> Option<Delta> {
         let terms = &self.bounds.first()?.terms;
         let without = AuditTerms {
@@ -169,8 +169,8 @@ impl EpsilonReport {
         (self.provable.get().get() <= 0.0 && provable.get().get() > 0.0).then_some(terms.delta)
     }
 
-    /// A bound is for review where no limit speaks of it; none is open where so many trials could not have passed the
-    /// limit, or shown any.
+    /// Returns the mood. A positive bound is for review unless a limit judges it. A result without one is open if
+    /// this many trials could not have exceeded the limit or shown any bound.
     fn mood(&self, args: &EpsilonArgs) -> Mood {
         let provable = self.provable.get().get();
         let reach = Reach {
@@ -185,12 +185,13 @@ impl EpsilonReport {
         Mood::of(self.exit(args), otherwise)
     }
 
-    /// Whether guesses are wrong more often than chance explains, so that counted the other way round they refute an ε.
+    /// Returns whether guesses are wrong more often than chance explains, so that counted the other way round they
+    /// refute an ε.
     fn is_turned(&self) -> bool {
         self.found() <= 0.0 && self.turned > 0.0
     }
 
-    /// Why such counts leave open whether ε is above the limit.
+    /// Returns why such counts don't decide whether ε exceeds the limit.
     fn undecided(&self, args: &EpsilonArgs) -> Option<String> {
         let limit = args.max_epsilon?;
         let why = if self.turned > limit.get() {
@@ -210,7 +211,7 @@ impl EpsilonReport {
         ))
     }
 
-    /// 1 when the first bound, which assumes no family of mechanisms, is above the limit.
+    /// Returns 1 if the first bound, which assumes no family of mechanisms, exceeds the limit.
     #[must_use]
     pub fn exit(&self, args: &EpsilonArgs) -> Exit {
         match args.max_epsilon {
@@ -220,7 +221,7 @@ impl EpsilonReport {
     }
 }
 
-/// What was counted, in words.
+/// Describes what was counted.
 fn counted(counts: &Counted) -> String {
     match counts {
         Counted::OneRun(c) => format!(
@@ -257,7 +258,7 @@ fn table(report: &EpsilonReport) -> Table {
     table
 }
 
-/// In which terms the bounds hold.
+/// Describes the terms under which the bounds hold.
 fn holds(report: &EpsilonReport) -> String {
     report.bounds.first().map_or_else(String::new, |bound| {
         let terms = &bound.terms;

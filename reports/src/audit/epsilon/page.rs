@@ -54,7 +54,7 @@ pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) 
         )))
 }
 
-/// The bound that assumes no family of mechanisms, in words.
+/// Describes the bound that assumes no family of mechanisms.
 fn says(report: &EpsilonReport) -> String {
     let (epsilon, provable) = (report.found(), report.provable.get().get());
     if report.is_turned() {

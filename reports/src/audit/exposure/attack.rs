@@ -1,4 +1,4 @@
-//! Measuring the exposure of planted canaries, and holding it against what was promised.
+//! Measures the exposure of planted canaries and compares it with what was promised.
 
 use crate::audit::exposure::pieces::left_open;
 use crate::audit::exposure::promise::{alternatives, guarantees, reconstruction_loss, with_noise};
@@ -31,12 +31,13 @@ use std::collections::BTreeMap;
 /// above the rounding of f32 products summed over a secret, far below any leak.
 const TIE_TOLERANCE: f64 = 1e-5;
 
-/// Probability at which the exposure ceiling holds.
+/// The probability with which the exposure ceiling holds.
 const CEILING_LEVEL: f64 = 0.95;
 
-/// Confidence of the lower bound that is shown; the verdict has a stricter one of its own.
+/// The confidence of the displayed lower bound; the verdict uses a stricter one.
 const SHOWN_CONFIDENCE: f64 = 0.95;
-/// How often the largest exposure of a model that ignores its canaries is so low that scores are taken for reversed.
+/// The probability with which the largest exposure of a model that ignores its canaries is so low that scores are taken
+/// to be reversed.
 const REVERSED: f64 = 1e-3;
 
 /// Whether the best of these ranks is lower than those of models that ignore their canaries, but for one of a thousand.
@@ -48,42 +49,42 @@ pub(super) fn is_reversed(counts: &[RankCount], draw: Draw) -> bool {
 /// Why nothing is promised where neither a checkpoint of ours nor a mechanism says what ran.
 const UNKNOWN_RUN: &str = "what ran is not known";
 
-/// What is to be measured.
+/// The attack to run.
 #[derive(Debug)]
 pub struct Attack<'a> {
     /// The canaries.
     pub plan: &'a CanaryPlan,
     /// The candidates, and the canaries among them.
     search: (CandidateTree, Vec<Target>),
-    /// What was released, in words: the verdict names it.
+    /// A description of what was released, used in the verdict.
     pub released: String,
-    /// What ran, with these canaries; without it there is no promise.
+    /// The plan that ran, with these canaries; without it there is no promise.
     run: Option<TrainingPlan>,
-    /// How the run met them.
+    /// How the run met the canaries.
     pub canaries: Canaries,
-    /// The slack of the bound on ε.
+    /// The δ of the bound on ε.
     pub delta: Delta,
-    /// Of the bound that is shown.
+    /// The confidence of the displayed bound.
     pub confidence: Option<Confidence>,
-    /// Tests of the whole report that share its false-alarm rate.
+    /// The number of tests of the whole report that share its false-alarm rate.
     pub tests: usize,
-    /// Positions to score, at most.
+    /// The most positions to score.
     pub budget: Option<u64>,
-    /// Time flat scoring on so many candidates, to set the search's seconds beside.
+    /// The number of candidates on which flat scoring is timed, for comparison with the search.
     pub flat_sample: Option<u64>,
-    /// Whether the report quotes them.
+    /// Whether the report shows the secrets.
     pub show_secrets: bool,
-    /// What shows that the run met them.
+    /// The evidence that the run met the canaries.
     pub planting: Planting,
     /// What is to be said of the manifest behind the promise.
     pub manifest: Option<String>,
 }
 
 impl<'a> Attack<'a> {
-    /// The usual attack on a plan.
+    /// Creates the default attack on a plan.
     ///
     /// # Errors
-    /// Canaries that the tokenizer can't tell apart.
+    /// Returns an error if the tokenizer can't distinguish the canaries.
     pub fn new(
         plan: &'a CanaryPlan,
         tokenizer: &Tokenizer,
@@ -107,7 +108,7 @@ impl<'a> Attack<'a> {
         })
     }
 
-    /// Holds the measurement against this run, at its δ.
+    /// Compares the measurement with this run, at its δ.
     pub fn against(&mut self, mut run: TrainingPlan) {
         // A canary may have been in more records of an earlier run.
         let before = run.continues.as_ref().and_then(|run| run.canary_records);
@@ -117,7 +118,7 @@ impl<'a> Attack<'a> {
         self.run = Some(run);
     }
 
-    /// What shows that the run met them, the copies that reached it among it.
+    /// Returns the evidence that the run met the canaries, including the copies that reached it.
     #[must_use]
     pub fn planting(&self) -> Planting {
         match (self.planting, self.canaries.records) {
@@ -126,24 +127,24 @@ impl<'a> Attack<'a> {
         }
     }
 
-    /// Records that hold one canary, at most.
+    /// Returns the most records that contain one canary.
     fn records(&self) -> u32 {
         u32::try_from(self.canaries.records).unwrap_or(u32::MAX)
     }
 
-    /// What is known of a run by its mechanism alone: one record is what it is in the plan of the canaries.
+    /// Creates a run known only by its mechanism; one record is what it is in the plan of the canaries.
     ///
     /// # Errors
-    /// None: every unit of a corpus has a name.
+    /// Returns no error: every unit of a corpus has a name.
     pub fn run_of(plan: &CanaryPlan, mechanism: Mechanism) -> Result<TrainingPlan> {
         let unit = UnitName::new(plan.unit.to_string())?;
         Ok(TrainingPlan::new(Run::Mechanism { mechanism }, unit))
     }
 
-    /// Ranks, exposures, the lower bound on ε; beside them what was promised, and the verdict.
+    /// Measures ranks, exposures and the lower bound on ε, and compares them with the promise in a verdict.
     ///
     /// # Errors
-    /// A model that does not answer, an interruption, and what the accountant refuses.
+    /// Returns an error if the model doesn't answer, on an interruption, or if the accountant fails.
     pub fn run(
         &self,
         scorer: &mut dyn PrefixScorer,
@@ -153,7 +154,7 @@ impl<'a> Attack<'a> {
         let shown = self
             .confidence
             .map_or_else(|| Confidence::new(SHOWN_CONFIDENCE), Ok)?;
-        // the verdict has its own, smaller false-alarm rate than the bound that is shown
+        // The verdict has its own, smaller false-alarm rate than the displayed bound.
         let strict = self.strict(each)?;
         let PlannedAudit {
             by_rank: audit,
@@ -216,7 +217,8 @@ impl<'a> Attack<'a> {
         Ok((report, promised))
     }
 
-    /// The audit of the verdict, at its own false-alarm rate. Bounds at other levels have its tempers and its pool.
+    /// Returns the audit of the verdict, at its own false-alarm rate. Bounds at other levels use the same tempers and
+    /// pool.
     fn strict(&self, false_alarm: Probability) -> Result<PlannedAudit> {
         let confidence = Confidence::new(1.0 - false_alarm.get())?;
         let records = self.canaries.records.max(1);
@@ -227,7 +229,7 @@ impl<'a> Attack<'a> {
         )?)
     }
 
-    /// What ran on the records of canaries, or why it promises nothing.
+    /// Returns what ran on the records of canaries, or why it promises nothing.
     fn seen(&self) -> std::result::Result<Mechanism, String> {
         let Some(run) = &self.run else {
             return Err(match self.planting().unplanted() {
@@ -250,8 +252,7 @@ impl<'a> Attack<'a> {
         Ok(run.mechanism_of_canaries())
     }
 
-    /// What is promised about all records of a canary at once: an ε that is finite, or why there is
-    /// none.
+    /// Returns the promise for all records of a canary at once, a finite ε, or why there is none.
     fn promise(&self, promised: &[Guarantee]) -> std::result::Result<Promise<Epsilon>, String> {
         let notion = self.notion();
         let matching = promised
@@ -265,7 +266,7 @@ impl<'a> Attack<'a> {
         Ok(promise)
     }
 
-    /// Why nothing is promised about a canary; nothing where something is, or where the accountant refuses to say what.
+    /// Returns why nothing is promised about a canary; `None` if something is, or if the accountant can't compute it.
     #[cfg(feature = "audit")]
     pub(super) fn unpromised(&self) -> Option<String> {
         match self.seen() {
@@ -288,12 +289,12 @@ impl<'a> Attack<'a> {
         }
     }
 
-    /// Canary by canary in the order of the plan, until the e-value against the promise reaches
-    /// `stop_at`, or they are used up.
+    /// Tests canary by canary in the order of the plan, until the e-value against the promise reaches `stop_at` or no
+    /// canaries are left.
     ///
     /// # Errors
-    /// Nothing promised, a promise that no outcome could contradict, a model that does not answer, an
-    /// interruption.
+    /// Returns an error if nothing is promised, if no outcome could contradict the promise, if the model doesn't
+    /// answer, or on an interruption.
     pub fn sequential(
         &self,
         scorer: &mut dyn PrefixScorer,
@@ -369,8 +370,8 @@ impl<'a> Attack<'a> {
         Ok(report)
     }
 
-    /// Why the model says nothing of its canaries: exp of the mean loss per character, and so per token, is no finite number
-    /// for one of them, each ties with all its candidates, or they rank too low.
+    /// Returns why the model says nothing about its canaries: for one of them, exp of the mean loss per character, and
+    /// so per token, is not finite; or each ties with all its candidates; or they rank too low.
     fn silence(&self, counts: &[RankCount]) -> Option<Silence> {
         let mut canaries = self.plan.canaries.iter().zip(counts);
         let silent = |(canary, count): (&Canary, &RankCount)| {
@@ -386,10 +387,10 @@ impl<'a> Attack<'a> {
         }
     }
 
-    /// The exposures alone, of another model with the same tokens.
+    /// Returns the exposures of another model with the same tokens.
     ///
     /// # Errors
-    /// A model that does not answer, and an interruption.
+    /// Returns an error if the model doesn't answer and on an interruption.
     pub fn summary(
         &self,
         scorer: &mut dyn PrefixScorer,
@@ -402,10 +403,10 @@ impl<'a> Attack<'a> {
         )?)
     }
 
-    /// What a sample of the candidates says, every end of every canary at this confidence.
+    /// Measures exposures from a sample of the candidates, with every end for every canary at this confidence.
     ///
     /// # Errors
-    /// A model that does not answer, and an interruption.
+    /// Returns an error if the model doesn't answer and on an interruption.
     pub fn sampled(
         &self,
         scorer: &mut dyn PrefixScorer,
@@ -480,8 +481,8 @@ impl<'a> Attack<'a> {
         Ok((ranking, guesses, flat))
     }
 
-    /// The verdict: the promise about all records of a canary against the measured lower
-    /// bound. Says whether anything was promised.
+    /// Compares the promise for all records of a canary with the measured lower bound and records the verdict. Returns
+    /// whether anything was promised.
     fn hold_against(
         &self,
         report: &mut ExposureReport,
@@ -525,9 +526,9 @@ impl<'a> Attack<'a> {
         Ok(true)
     }
 
-    /// How likely the audit would contradict ε if less noise had been added: the chance of a hit is
-    /// at most that of the best attack on the weaker run, and canaries are taken to be independent.
-    /// Nothing where no noise is known that could be less, or no law of so many records.
+    /// Returns how likely the audit would contradict ε if less noise had been added: the probability of a hit is at
+    /// most that of the best attack on the weaker run, and canaries are assumed to be independent. Empty if no noise is
+    /// known that could be lower, or there is no law for this many records.
     fn power(
         &self,
         audits: &PlannedAudit,
@@ -548,7 +549,7 @@ impl<'a> Attack<'a> {
             let weaker = match noise {
                 0.0 => None,
                 share => match with_noise(seen, share)? {
-                    // what no number of hits contradicts needs no divergence
+                    // If no number of hits contradicts, no divergence is needed.
                     Some(_) if wanted.is_empty() => None,
                     Some(weaker) => match reconstruction_loss(&weaker, self.records())? {
                         Some(loss) => Some(loss),
@@ -577,8 +578,8 @@ impl<'a> Attack<'a> {
         Ok(found)
     }
 
-    /// What the promise would have been under known mistakes; missing noise, or a secret
-    /// that was trained on in the clear, would explain anything.
+    /// Returns what the promise would have been after known mistakes. Missing noise, or a secret that was trained on in
+    /// the clear, would explain anything.
     fn mistakes(&self, seen: &Mechanism, notion: Notion) -> Result<Vec<(Mistake, Upper<Epsilon>)>> {
         let mut found = Vec::new();
         for (mistake, mechanism, records) in alternatives(seen, self.records()) {
@@ -596,7 +597,7 @@ impl<'a> Attack<'a> {
         Ok(found)
     }
 
-    /// The mistakes under which the measured ranks would be possible.
+    /// Returns the mistakes under which the measured ranks would be possible.
     fn suspects(
         &self,
         seen: &Mechanism,
@@ -666,7 +667,7 @@ fn ranking_progress() -> Progress {
     Progress::of(1000, "ranking canaries", "‰ of the candidates")
 }
 
-/// Carries an error of the accountant through a search of the attacks crate.
+/// Passes an error of the accountant through a search of the attacks crate.
 struct Failure(anyhow::Error);
 
 impl From<reticent_attacks::Error> for Failure {

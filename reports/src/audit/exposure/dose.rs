@@ -1,4 +1,4 @@
-//! Exposure by number of copies: what repetition does.
+//! Exposure by number of copies: the effect of repetition.
 
 use super::pieces::with_canaries;
 use crate::contract::{Align, Table};
@@ -21,7 +21,8 @@ pub struct Dose {
     pub summary: ExposureSummary,
 }
 
-/// By number of copies, rising; nothing where all canaries have the same.
+/// Returns the exposures by number of copies, ascending; empty if all canaries have the same
+/// number.
 pub(super) fn doses(finding: &ExposureFinding) -> Vec<Dose> {
     let mut by_copies: BTreeMap<u64, Vec<RankCount>> = BTreeMap::new();
     for canary in &finding.canaries {
@@ -32,7 +33,7 @@ pub(super) fn doses(finding: &ExposureFinding) -> Vec<Dose> {
         return Vec::new();
     }
     let each = by_copies.into_iter().filter_map(|(copies, counts)| {
-        // All of them together have a summary already: a part of them has one.
+        // All canaries together have a summary already, so a part of them has one.
         let summary = ExposureSummary::of(&counts, finding.draw).ok()?;
         Some(Dose {
             copies,
@@ -53,7 +54,7 @@ fn count(canary: &CanaryFinding, candidates: u64) -> RankCount {
     }
 }
 
-/// One row per number of copies.
+/// Returns a table with one row for each number of copies.
 pub(super) fn dose_table(doses: &[Dose]) -> Table {
     let mut table = Table::new([
         ("copies", Align::Right),
@@ -77,7 +78,7 @@ pub(super) fn dose_table(doses: &[Dose]) -> Table {
     table
 }
 
-/// Every canary over its number of copies, and their means as a line.
+/// Draws every canary against its number of copies, and their means as a line.
 pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
     let canaries = finding.canaries.iter();
     let means = doses
@@ -96,7 +97,7 @@ pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
             tone: Tone::Muted,
         });
     }
-    // Of ranks that were not found there is no mean.
+    // There is no mean if ranks were not found.
     if finding.canaries.iter().all(|c| c.unresolved == 0) {
         plot = plot.layer(Layer::Line {
             name: "mean".into(),

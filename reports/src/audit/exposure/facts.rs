@@ -1,4 +1,4 @@
-//! What follows from the exposures, name by name.
+//! The conclusions from the exposures as named values.
 
 use super::ExposureReport;
 use crate::number::{
@@ -8,7 +8,7 @@ use reticent_attacks::exposure::{
     Assumption, CeilingOutcome, EValueFinding, EpsilonBound, EpsilonMethod,
 };
 
-/// What is said about the whole finding, name by name.
+/// Returns the conclusions from the whole finding.
 pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
     let bound = report.finding.bound();
     let mut facts = vec![("ε".to_owned(), epsilon(bound))];
@@ -79,7 +79,7 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
     facts
 }
 
-/// The test that does not count, and what both could have shown.
+/// Describes the test that doesn't decide, and what both could have shown.
 fn other_test(report: &ExposureReport, found: &EValueFinding) -> String {
     let (other, name, why) = match found.decides {
         EpsilonMethod::EValue => (&report.finding.epsilon, "ranks", "e-values"),
@@ -118,7 +118,7 @@ fn epsilon(bound: &EpsilonBound) -> String {
     )
 }
 
-/// What the search cost.
+/// Describes the cost of the search.
 pub(super) fn work(report: &ExposureReport) -> String {
     let work = &report.finding.work;
     let share = work.positions_scored as f64 / work.positions_flat as f64;
@@ -140,10 +140,10 @@ pub(super) fn work(report: &ExposureReport) -> String {
     said
 }
 
-/// How many guesses and draws the most exposed canary takes.
+/// Describes how many guesses and draws the most exposed canary takes.
 ///
-/// Candidates before it are at least as likely and exclude each other, so a draw from the model behind
-/// its context gives it with probability 1/rank at most: e^NLL draws in the mean, and never fewer than its
+/// Candidates before it are at least as likely and mutually exclusive, so a draw from the model after its
+/// context gives it with probability at most 1/rank: e^NLL draws on average, and never fewer than its
 /// rank.
 pub(super) fn extraction(report: &ExposureReport) -> Option<String> {
     let canaries = report.finding.canaries.iter();

@@ -1,4 +1,4 @@
-//! The exposure of canaries, as JSON, text and page.
+//! The exposure of canaries as JSON, text and page.
 
 pub mod args;
 mod attack;
@@ -51,8 +51,8 @@ pub enum Planting {
 }
 
 impl Planting {
-    /// Why ranks cannot speak for a promise: nothing is known to have been learned of the canaries. They can contradict
-    /// one.
+    /// Returns why ranks can't support a promise, although they can contradict one: nothing is known to have been
+    /// learned about the canaries.
     const fn unplanted(self) -> Option<&'static str> {
         match self {
             Self::Planted | Self::GivenText | Self::NotChecked => None,
@@ -65,7 +65,7 @@ impl Planting {
         }
     }
 
-    /// What is to be said where no leak is seen.
+    /// Returns a caveat for when no leak is seen.
     const fn caveat(self) -> Option<&'static str> {
         match self {
             Self::Planted | Self::UntoldText | Self::GivenText => None,
@@ -155,19 +155,19 @@ pub struct ExposureReport {
     pub planting: Planting,
 }
 
-/// Why a model says nothing of its canaries.
+/// Why a model says nothing about its canaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Silence {
     /// It gives one of them no finite perplexity.
     NoPerplexity,
-    /// It gives every candidate of every canary the same.
+    /// It gives all candidates of every canary the same likelihood.
     AllAlike,
-    /// It ranks them lower than chance explains, which tells them from others too.
+    /// It ranks them lower than chance explains, which also distinguishes them from the others.
     Reversed,
 }
 
 impl Silence {
-    /// In words.
+    /// Returns the reason in words.
     #[must_use]
     pub const fn why(self) -> &'static str {
         match self {
@@ -203,7 +203,7 @@ pub struct Checkpoint {
 }
 
 impl ExposureReport {
-    /// A finding without a promise beside it.
+    /// Creates a report of a finding without a promise.
     #[must_use]
     pub fn new(finding: ExposureFinding) -> Self {
         Self {
@@ -221,7 +221,7 @@ impl ExposureReport {
             planting: Planting::default(),
         }
     }
-    /// Takes back what speaks for a promise where the canaries are not known to have been planted; a contradiction stays.
+    /// Removes what supports a promise if the canaries are not known to have been planted; a contradiction stays.
     pub(super) fn without_praise(&mut self) {
         let Some(why) = self.planting.unplanted() else {
             return;
@@ -237,19 +237,19 @@ impl ExposureReport {
             self.no_verdict = Some(why.to_owned());
         }
     }
-    /// The limit, where an exposure is above it. It meets the exposure with ties counted against the
-    /// canary, so that it is passed only by what is certain.
+    /// Returns the limit, if an exposure exceeds it. The limit is compared with the exposure with ties counted against
+    /// the canary, so that only a certain excess counts.
     fn passed_limit(&self) -> Option<f64> {
         let largest = self.finding.summary.max().lower();
         self.limit
             .filter(|limit| self.inconclusive.is_none() && largest > *limit)
     }
-    /// The limit, where it is not known whether an exposure is above it.
+    /// Returns the limit, if it is unknown whether an exposure exceeds it.
     pub(super) fn open_limit(&self) -> Option<f64> {
         self.limit.filter(|_| self.limit_open_since().is_some())
     }
-    /// Why it is not known whether an exposure is above the limit: nothing can be concluded, training is not known to have
-    /// met the canaries, or ranks were left open.
+    /// Returns why it is unknown whether an exposure exceeds the limit: nothing can be concluded, or ranks were left
+    /// open.
     pub(super) fn limit_open_since(&self) -> Option<&'static str> {
         let limit = self.limit?;
         if let Some(silence) = self.inconclusive {
@@ -266,7 +266,7 @@ impl ExposureReport {
     fn unmet(&self) -> Option<&'static str> {
         self.planting.caveat().filter(|_| !self.has_seen())
     }
-    /// Why it is not known whether the limit is passed.
+    /// Returns why it is unknown whether the limit is exceeded.
     #[cfg(feature = "audit")]
     pub(in crate::audit) fn undecided(&self) -> Option<String> {
         let (limit, why) = (self.limit?, self.limit_open_since()?);
@@ -281,7 +281,7 @@ impl ExposureReport {
             "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{remedy}"
         ))
     }
-    /// The exit code: 1 when a promise is contradicted, or when the largest exposure is above the limit.
+    /// Returns the exit code: 1 if a promise is contradicted or the largest exposure exceeds the limit.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
@@ -295,16 +295,16 @@ impl ExposureReport {
         };
         verdict.or(ceiling).or(limit)
     }
-    /// Whether the ranks show a leak.
+    /// Returns whether the ranks show a leak.
     pub(super) fn has_seen(&self) -> bool {
         Leak::of(&self.finding.summary).is_seen() || self.finding.bound().lower.get().get() > 0.0
     }
-    /// Whether any exposure could be above a limit.
+    /// Returns whether any exposure could exceed a limit.
     pub(super) fn could_pass(&self, limit: f64) -> bool {
         can_exceed(self.finding.candidates, limit)
     }
-    /// Why ranks that show nothing say nothing either, where so few canaries or candidates, a promise or a limit are the
-    /// reason.
+    /// Returns why ranks that show nothing say nothing, if the reason is the small number of canaries or candidates, a
+    /// promise or a limit.
     pub(super) fn mute(&self) -> Option<String> {
         Some(match self.reach().mute()? {
             Mute::Leak => {
@@ -315,7 +315,7 @@ impl ExposureReport {
             Mute::Promise => "no ranks could have contradicted what is promised".to_owned(),
         })
     }
-    /// What the ranks could have said.
+    /// Returns what the ranks could have shown.
     fn reach(&self) -> Reach {
         Reach {
             leak: self.could_show(),
@@ -323,7 +323,7 @@ impl ExposureReport {
             limit: self.limit.map(|limit| self.could_pass(limit)),
         }
     }
-    /// Whether ranks of so many canaries among so many candidates could have shown a leak.
+    /// Returns whether ranks of this many canaries among this many candidates could have shown a leak.
     pub(super) fn could_show(&self) -> bool {
         let finding = &self.finding;
         let ranks = 0..finding.canaries.len() as u64;
@@ -347,8 +347,8 @@ impl ExposureReport {
             || ExposureSummary::of(&best, finding.draw)
                 .is_ok_and(|summary| Leak::of(&summary).is_seen())
     }
-    /// How the page is set off. A promise or a limit speaks of a leak where it could be contradicted or passed, and ranks
-    /// that show nothing are open where they say nothing either.
+    /// Returns the mood. A promise or a limit judges a leak if it could be contradicted or exceeded; ranks that show
+    /// nothing are open if they could not have shown anything.
     #[must_use]
     pub fn mood(&self) -> Mood {
         let unknown = pieces::left_open(&self.finding).is_some()
@@ -360,36 +360,36 @@ impl ExposureReport {
         };
         Mood::of(self.exit(), otherwise)
     }
-    /// The JSON document.
+    /// Returns the JSON document.
     #[must_use]
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("exposure", inputs, self)
     }
-    /// A paragraph to be copied into a model card.
+    /// Returns a paragraph for a model card.
     #[must_use]
     pub fn card(&self) -> String {
         page::card(self)
     }
-    /// What the ranks prove, beside what was promised.
+    /// Returns a section with what the ranks prove, compared with what was promised.
     #[must_use]
     pub fn what_follows(&self) -> crate::page::Section {
         page::what_follows(self)
     }
-    /// What was found, in a sentence: the same in every format.
+    /// Describes the result in a sentence, the same in every format.
     #[must_use]
     pub fn says(&self) -> String {
         page::summary(self)
     }
-    /// The page, for every format.
+    /// Returns the page, for every format.
     ///
     /// # Errors
-    /// A plot without anything to show.
+    /// Returns an error if a plot has nothing to show.
     pub fn to_page(&self, released: &str) -> anyhow::Result<crate::page::Page> {
         page::page(self, released)
     }
 }
 
-/// Why a limit, in bits, is of no use.
+/// Describes why a limit, in bits, has no effect.
 fn never_above(limit: f64) -> String {
     format!(
         "no exposure can be above the limit of {} bits",
@@ -397,26 +397,27 @@ fn never_above(limit: f64) -> String {
     )
 }
 
-/// Whether an exposure among so many candidates can be above a limit, in bits.
+/// Returns whether an exposure among this many candidates can exceed a limit, in bits.
 fn can_exceed(candidates: u64, limit: f64) -> bool {
     limit < (candidates as f64).log2()
 }
 
-/// What the exposures of a set of canaries say about a leak, at 5 % false alarms in all.
+/// What the exposures of a set of canaries say about a leak, at 5 % false alarms in total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leak {
-    /// The largest exposure is more than chance.
+    /// The largest exposure is higher than chance explains.
     Single,
-    /// No single one stands out, but together they are more than chance.
+    /// No single exposure stands out, but together they are higher than chance explains.
     Together,
-    /// One of the two is above what 95 % of models show that never saw them, which of two happens to more than 5 %.
+    /// One of maximum and mean is above the value that 95 % of models stay below that never saw the canaries; for one
+    /// of two, this happens to more than 5 %.
     Undecided,
-    /// Maximum and mean are what chance gives.
+    /// Maximum and mean are as expected by chance.
     Unseen,
 }
 
 impl Leak {
-    /// Asks the maximum and the mean, 2.5 % each.
+    /// Tests the maximum and the mean at 2.5 % each.
     #[must_use]
     pub fn of(summary: &ExposureSummary) -> Self {
         const EACH: f64 = 0.025;
@@ -434,14 +435,14 @@ impl Leak {
         }
     }
 
-    /// Whether there is one.
+    /// Returns whether there is a leak.
     #[must_use]
     pub const fn is_seen(self) -> bool {
         matches!(self, Self::Single | Self::Together)
     }
 }
 
-/// What exposure does not say; printed under every table of it.
+/// Returns what exposure does not say, printed under every table of exposures.
 #[must_use]
 pub fn caveats() -> Vec<String> {
     [

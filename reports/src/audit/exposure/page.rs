@@ -99,7 +99,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
     Ok(page.section(Section::notes("What these numbers do not say", caveats())))
 }
 
-/// ε, lower and upper bound.
+/// Draws the lower and the upper bound on ε.
 fn epsilons(report: &ExposureReport) -> Plot {
     let lower = report.finding.bound().lower.get().get();
     let upper = report.verdict.as_ref().map(|v| v.promised_at_most());
@@ -128,7 +128,7 @@ fn epsilons(report: &ExposureReport) -> Plot {
     ))
 }
 
-/// The largest and the mean exposure of each checkpoint, this one last.
+/// Returns a table of the largest and the mean exposure of each checkpoint, this one last.
 fn by_checkpoint(report: &ExposureReport) -> Table {
     let mut table = Table::new([
         ("checkpoint", Align::Left),
@@ -153,7 +153,7 @@ fn by_checkpoint(report: &ExposureReport) -> Table {
     table
 }
 
-/// Maximum and mean over checkpoints.
+/// Draws maximum and mean over checkpoints.
 fn over_training(report: &ExposureReport) -> Plot {
     let mut all: Vec<(String, &ExposureSummary)> = report
         .earlier
@@ -193,13 +193,13 @@ fn over_training(report: &ExposureReport) -> Plot {
     .described("Largest and mean exposure by checkpoint.")
 }
 
-/// The end of a path.
+/// Returns the last component of a path.
 fn short(path: &str) -> String {
     let mut parts = path.trim_end_matches('/').rsplit('/');
     parts.next().unwrap_or(path).to_owned()
 }
 
-/// A paragraph to be copied into a model card.
+/// Returns a paragraph for a model card.
 pub(super) fn card(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
@@ -241,7 +241,7 @@ pub(super) fn card(report: &ExposureReport) -> String {
     said
 }
 
-/// The lower bound, the ceiling, the verdict.
+/// Returns a section with the lower bound, the ceiling and the verdict.
 pub(super) fn what_follows(report: &ExposureReport) -> Section {
     Section::facts("What follows", facts(report))
 }
@@ -267,7 +267,7 @@ pub(super) fn summary(report: &ExposureReport) -> String {
     format!("{limit}{}{}{caveat}", found(report), contradiction(report))
 }
 
-/// What is contradicted, the ε that was promised or the ceiling of the ranks.
+/// Describes what is contradicted: the promised ε or the ceiling of the ranks.
 fn contradiction(report: &ExposureReport) -> String {
     let verdict = report.verdict.as_ref();
     if let Some(said) = verdict.and_then(Verdict::contradiction) {
@@ -287,7 +287,7 @@ fn bits(value: f64) -> String {
     format!("{} bits", nearest(value, 3))
 }
 
-/// Before a number that is a lower end only.
+/// Returns the words before a number that is only a lower end.
 fn at_least(finding: &ExposureFinding) -> &'static str {
     match left_open(finding) {
         Some(_) => "at least ",
@@ -295,7 +295,7 @@ fn at_least(finding: &ExposureFinding) -> &'static str {
     }
 }
 
-/// What the ranks show.
+/// Describes what the ranks show.
 fn found(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());

@@ -9,10 +9,10 @@ use reticent_attacks::exposure::{
 };
 use std::collections::BTreeMap;
 
-/// What stands in the place of a secret unless `--show-secrets` is given.
+/// The text shown for a secret unless `--show-secrets` is given.
 pub const MASKED_SECRET: &str = "••••••";
 
-/// `1`, or `1 to 7` when ties or a spent budget leave it open.
+/// Formats `1`, or `1 to 7` if ties or a spent budget leave the rank open.
 fn range(low: u64, high: u64) -> String {
     if low == high {
         grouped(low)
@@ -21,12 +21,12 @@ fn range(low: u64, high: u64) -> String {
     }
 }
 
-/// Why exposures are ranges of which a low lower end says nothing.
+/// Returns why exposures are ranges, of which a low lower end says nothing.
 pub(super) fn left_open(finding: &ExposureFinding) -> Option<&'static str> {
     if finding.canaries.iter().any(|canary| canary.unresolved > 0) {
         return Some("the search was cut off before every rank was found");
     }
-    // Ties of a few candidates change nothing that is said.
+    // A few ties that don't change the conclusion are ignored.
     let summary = &finding.summary;
     let matters = |of: &Statistic| of.lower() <= of.null_95() && of.upper() > of.null_95();
     [summary.max(), summary.mean()]
@@ -35,7 +35,7 @@ pub(super) fn left_open(finding: &ExposureFinding) -> Option<&'static str> {
         .then_some("too many candidates are as likely as the canaries")
 }
 
-/// What was measured, to so many decimals; both ends where ranks were left open.
+/// Formats a statistic to `decimals` decimals, with both ends if ranks were left open.
 pub(super) fn measured(
     finding: &ExposureFinding,
     statistic: &Statistic,
@@ -43,7 +43,7 @@ pub(super) fn measured(
 ) -> String {
     let (low, high) = (statistic.lower(), statistic.upper());
     if left_open(finding).is_some() {
-        // Away from each other, so that the truth is between what is shown.
+        // Rounded outwards, so that the true value lies between the numbers shown.
         format!(
             "between {} and {} bits",
             rounded_down(low, 4),
@@ -54,7 +54,7 @@ pub(super) fn measured(
     }
 }
 
-/// Two decimals, of both ends where they differ.
+/// Formats two decimals, of both ends if they differ.
 fn bits(low: f64, high: f64) -> String {
     if high - low < 0.005 {
         format!("{low:.2}")
@@ -63,7 +63,7 @@ fn bits(low: f64, high: f64) -> String {
     }
 }
 
-/// One row per canary.
+/// Returns a table with one row for each canary.
 pub(super) fn canary_table(
     finding: &ExposureFinding,
     secrets: Option<&BTreeMap<String, String>>,
@@ -92,7 +92,7 @@ pub(super) fn canary_table(
     table
 }
 
-/// Maximum, mean and median, each beside its null.
+/// Returns a table of maximum, mean and median, each compared with its null.
 #[must_use]
 pub fn summary_table(summary: &ExposureSummary) -> Table {
     let mut table = Table::new([
@@ -118,23 +118,23 @@ pub fn summary_table(summary: &ExposureSummary) -> Table {
     table
 }
 
-/// One column of an exposure plot: a name and a finding.
+/// A column of an exposure plot: a name and a finding.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<'a> {
-    /// Below the column.
+    /// The label below the column.
     pub name: &'a str,
-    /// What stands in it.
+    /// The finding shown in the column.
     pub finding: &'a ExposureFinding,
 }
 
-/// Every canary's exposure (ties counted against it), one column each, over the null of one
+/// Draws every canary's exposure (with ties counted against it), a column for each finding, over the null of one
 /// canary and of the maximum.
 ///
-/// The nulls are those of the first column; columns of one plot have the same candidates and
-/// the same number of canaries.
+/// The nulls are those of the first column; the columns of one plot must have the same candidates and the same
+/// number of canaries.
 ///
 /// # Errors
-/// No column, or a finding without a canary.
+/// Returns an error if there is no column, or a finding without a canary.
 pub fn exposure_plot(title: &str, columns: &[Column<'_>]) -> anyhow::Result<Plot> {
     let first = columns
         .first()
@@ -168,14 +168,15 @@ pub fn exposure_plot(title: &str, columns: &[Column<'_>]) -> anyhow::Result<Plot
     ))
 }
 
-/// Canaries at their places: a disc each, and a line over what it may be where the search for its rank was cut off.
+/// Draws canaries at their positions: a disc each, and a line over the possible values if the search for its rank
+/// was cut off.
 pub(super) fn with_canaries<'a>(
     plot: Plot,
     canaries: impl Iterator<Item = (f64, &'a CanaryFinding)>,
 ) -> Plot {
     let (open, found): (Vec<_>, Vec<_>) = canaries.partition(|(_, canary)| canary.unresolved > 0);
     let lines = open.iter().enumerate().map(|(i, (x, canary))| Layer::Line {
-        // One entry in the legend.
+        // The legend has a single entry for them.
         name: match i {
             0 => "a canary whose rank was not found".into(),
             _ => String::new(),
@@ -199,7 +200,7 @@ pub(super) fn with_canaries<'a>(
     })
 }
 
-/// The canaries of a column side by side, so that equal exposures do not hide each other.
+/// Places the canaries of a column next to each other, so that equal exposures don't hide each other.
 fn spread<'a>((index, column): (usize, &Column<'a>)) -> Vec<(f64, &'a CanaryFinding)> {
     let canaries = &column.finding.canaries;
     let step = 0.6 / canaries.len().max(1) as f64;

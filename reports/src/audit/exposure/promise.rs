@@ -1,4 +1,4 @@
-//! What a mechanism promises about records and canaries, in the terms an audit can meet.
+//! What a mechanism promises about records and canaries, in terms that an audit can test.
 
 use crate::verdict::Mistake;
 use anyhow::Result;
@@ -8,7 +8,8 @@ use reticent_accounting::{
 };
 use reticent_corpus::Unit;
 
-/// One record in the definition's neighbours and in the papers', and all records of a canary at once.
+/// Returns the guarantees for one record, with the definition's and the papers' neighbours, and for all records of a
+/// canary at once.
 pub(in crate::audit) fn guarantees(
     mechanism: &Mechanism,
     unit: Unit,
@@ -27,7 +28,7 @@ pub(in crate::audit) fn guarantees(
     let first = |plan: &Plan, notion| -> Result<Option<Guarantee>> {
         match plan.guarantees() {
             Ok(rows) => Ok(rows.into_iter().find(|g| g.notion == notion)),
-            // A guarantee that is stated for other neighbours says nothing here.
+            // A guarantee that is stated for other neighbours doesn't apply here.
             Err(Error::Unsupported { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -49,7 +50,7 @@ pub(in crate::audit) fn guarantees(
     Ok(rows)
 }
 
-/// What would have run, had a known mistake been made: the mechanism, and the records that hold one
+/// Returns what would have run after each known mistake: the mechanism, and the number of records that hold one
 /// canary's secret.
 pub(in crate::audit) fn alternatives(
     mechanism: &Mechanism,
@@ -63,10 +64,10 @@ pub(in crate::audit) fn alternatives(
     all
 }
 
-/// How many times a mistake is supposed to be.
+/// The factor of a supposed mistake.
 const TIMES: u32 = 10;
 
-/// The same with larger sampling rates; nothing where no batch is drawn.
+/// Returns the mechanism with larger sampling rates; `None` if no batch is drawn.
 fn oftener(mechanism: &Mechanism) -> Option<Mechanism> {
     Some(match mechanism {
         Mechanism::SubsampledGaussian {
@@ -93,7 +94,7 @@ fn oftener(mechanism: &Mechanism) -> Option<Mechanism> {
     })
 }
 
-/// The same with this share of the noise of each Gaussian; nothing where another mechanism runs.
+/// Returns the mechanism with this share of the noise of each Gaussian; `None` for any other mechanism.
 pub(in crate::audit) fn with_noise(mechanism: &Mechanism, share: f64) -> Result<Option<Mechanism>> {
     let less = |sigma: &NoiseMultiplier| NoiseMultiplier::new(share * sigma.get());
     Ok(Some(match mechanism {
@@ -127,8 +128,8 @@ pub(in crate::audit) fn with_noise(mechanism: &Mechanism, share: f64) -> Result<
     }))
 }
 
-/// The pair that bounds reconstruction of a canary: its records against a reference, the mixture first. Nothing where the
-/// sampler's law of so many records is not known: ε of them has the group lemma, guesses have nothing.
+/// Returns the pair that bounds reconstruction of a canary: its records against a reference, the mixture first. `None`
+/// if the sampler's law for this many records is unknown: the group lemma bounds their ε, but not guesses.
 pub(in crate::audit) fn reconstruction_loss(
     mechanism: &Mechanism,
     group: u32,

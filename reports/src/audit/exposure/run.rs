@@ -1,4 +1,4 @@
-//! `audit exposure`: exact ranks of planted canaries in a checkpoint, and the verdict.
+//! `audit exposure`: finds exact ranks of planted canaries in a checkpoint, and the verdict.
 
 use crate::account::mechanism::load;
 use crate::audit::args::{Exposure as Args, Source};
@@ -14,7 +14,7 @@ use reticent_backends::checkpoint::{CanarySeal, Manifest, Owner, owner_folder};
 use reticent_corpus::canary::{CanaryPlan, CoinPlan};
 use std::path::Path;
 
-/// Candidates scored flatly, to set the search's seconds beside.
+/// The number of candidates that are scored flatly, for comparison with the search.
 const FLAT_SAMPLE: u64 = 200;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
@@ -32,11 +32,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         &report.to_page(&model.name)?,
         || Ok(Csv::of_rows(&report.finding.canaries)?),
     )?;
-    // After the page: what was measured is of use all the same.
+    // After the page, since the measurement is useful anyway.
     open_limit(report.exit(), report.undecided())
 }
 
-/// What a sample of the candidates says.
+/// Reports the exposures from a sample of the candidates.
 fn sampled(
     args: &Args,
     sample: u64,
@@ -74,7 +74,7 @@ fn sampled(
     )
 }
 
-/// The promise tested canary by canary.
+/// Tests the promise canary by canary.
 fn sequential(
     args: &Args,
     stop_at: f64,
@@ -98,7 +98,7 @@ fn sequential(
     Ok(report.exit())
 }
 
-/// The attack that the arguments describe.
+/// Returns the attack that the arguments describe.
 fn attack<'a>(
     args: &Args,
     plan: &'a CanaryPlan,
@@ -187,13 +187,13 @@ pub(in crate::audit) fn measured(
     Ok(report)
 }
 
-/// What is to be said of an earlier checkpoint that is not known to be one of the model's training.
+/// Returns a note on an earlier checkpoint that is not known to belong to the model's training.
 ///
 /// A checkpoint of the same training has the model's own seal of the canaries. One with another seal may have been
-/// trained on the same canaries by itself, which its own owner's folder tells.
+/// trained separately on the same canaries, which its own owner's folder shows.
 ///
 /// # Errors
-/// Another architecture; other canaries.
+/// Returns an error for another architecture or other canaries.
 fn kinship(
     model: &LoadedModel,
     before: &LoadedModel,
@@ -239,8 +239,8 @@ fn inputs(args: &Args) -> Result<Inputs> {
     Ok(inputs)
 }
 
-/// The plan, and how the run met it: sealed by the manifest of a checkpoint of ours, or the file
-/// that was named for a model that others trained.
+/// Returns the plan of canaries and how the run met it: as sealed by the manifest of a checkpoint of ours, or from
+/// the file named for a model that others trained.
 fn plan(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
     let (plan, canaries) = stored(args, model)?;
     if let Some(spec) = args.canaries {
@@ -257,7 +257,7 @@ fn plan(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
     Ok((plan, canaries))
 }
 
-/// What the checkpoint says of canaries that its preparation planted.
+/// Returns what the checkpoint states about canaries that its preparation planted.
 fn seal(model: &LoadedModel) -> Option<&CanarySeal> {
     model.manifest.as_ref().and_then(|m| m.canaries.as_ref())
 }
@@ -267,8 +267,8 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
         (Some(seal), Some(folder), _) => sealed(args, folder, seal),
         (None, _, Some(path)) => {
             let plan = read_plan(path, read_text)?;
-            // Which canaries were planted, and how often, is known by nothing else: what is cut when ranks are known
-            // contradicts any promise.
+            // Nothing else tells which canaries were planted, and how often: a plan that is shortened after ranks
+            // are known contradicts any promise.
             ensure!(
                 plan.digest.is_some(),
                 "--canary-file: {} has no digest, as an earlier version wrote it: whether it was cut or edited since is not known; plant again, or audit a Reticent checkpoint, which sealed it",
@@ -283,7 +283,7 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
                     model.name
                 );
             }
-            // Nobody says what became of the copies: all of them, as far as anyone knows.
+            // Nothing tells what happened to the copies, so all of them are assumed to be there.
             let canaries = Canaries {
                 count: plan.canaries.len() as u64,
                 records: u64::from(plan.copies),
@@ -327,24 +327,24 @@ fn read_plan(path: &Path, read: fn(&Path) -> std::io::Result<String>) -> Result<
     Ok(coins.planted())
 }
 
-/// What a plan says it is.
+/// The type that a plan states.
 #[derive(Default, serde::Deserialize)]
 struct Kind {
     #[serde(rename = "type", default)]
     kind: String,
 }
 
-/// The plan from the owner's folder beside the checkpoint, unless another file was named; it
-/// must be the one that was sealed.
+/// Reads the plan from the owner's folder beside the checkpoint, unless another file was named; it must be the one
+/// that was sealed.
 fn sealed(args: &Args, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, Canaries)> {
     let owned = owner_folder(model).join("canaries.json");
     let path = args.canary_file.as_ref().unwrap_or(&owned);
-    // A pipe is waited for only where somebody named it.
+    // Only a pipe that the user named is waited for.
     let plan = match args.canary_file {
         Some(_) => read_plan(path, read_text)?,
         None => read_plan(path, read_regular_text)?,
     };
-    // A merged model's canaries are its adapter's: the key beside the plan fits the seal, or it does not.
+    // A merged model's canaries are those of its adapter; the key beside the plan either fits the seal or doesn't.
     let beside = path
         .parent()
         .filter(|folder| folder.extension().is_some_and(|end| end == "owner"))
@@ -370,10 +370,10 @@ fn sealed(args: &Args, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, C
     Ok((plan, canaries))
 }
 
-/// What ran, as a checkpoint of ours says it, or else a file, and what is to be said of either.
+/// Returns what ran, as stated by a checkpoint of ours or otherwise by a file.
 ///
 /// # Errors
-/// A file of another run than the checkpoint's.
+/// Returns an error if the file describes another run than the checkpoint.
 pub(in crate::audit) fn ran(
     model: &LoadedModel,
     file: Option<&Path>,
@@ -388,7 +388,7 @@ pub(in crate::audit) fn ran(
     let caveat = (!caveats.is_empty()).then(|| caveats.join("; "));
     let run = match own {
         None => given,
-        // A file takes back what the checkpoint promises, and gives back nothing that is lost.
+        // A file can withdraw what the checkpoint promises, but can't restore a lost promise.
         Some(_) if given.unprotected().is_some() => given,
         Some(own) => {
             ensure!(
@@ -427,7 +427,7 @@ fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(TrainingPlan, Option<
             loaded.name
         );
     }
-    // The plan knows more, unless the document around it takes something back.
+    // The plan contains more, unless the document around it withdraws something.
     if let Some(plan) = document.plan
         && plan.mechanism() == document.mechanism
     {

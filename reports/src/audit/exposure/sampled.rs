@@ -1,4 +1,4 @@
-//! Exposure from a sample of the candidates: intervals instead of ranks.
+//! Exposure from a sample of the candidates, as intervals instead of ranks.
 
 use super::{MASKED_SECRET, Planting, can_exceed, never_above};
 use crate::contract::{Align, Envelope, Exit, Inputs, Table, dash};
@@ -68,10 +68,10 @@ pub struct SampledReport {
 }
 
 impl SampledReport {
-    /// The confidence of each end, so that all ends of so many canaries hold together.
+    /// Returns the confidence of each end at which all ends of this many canaries hold together.
     ///
     /// # Errors
-    /// A confidence too close to 1 to be split.
+    /// Returns an error if the confidence is too close to 1 to be split.
     pub fn each(
         confidence: Confidence,
         canaries: usize,
@@ -79,11 +79,11 @@ impl SampledReport {
         Confidence::new(1.0 - (1.0 - confidence.get()) / (2.0 * canaries.max(1) as f64))
     }
 
-    /// What a sample says of a plan's canaries; its ends hold with [`Self::each`]. `unpromised`: why nothing is promised
-    /// of them.
+    /// Creates the report of a sample for a plan's canaries; its ends hold with [`Self::each`]. `unpromised`: why
+    /// nothing is promised about them.
     ///
     /// # Errors
-    /// Another number of canaries than the plan's, or none.
+    /// Returns an error if the number of canaries is zero or not the plan's.
     pub fn new(
         plan: &CanaryPlan,
         found: Vec<SampledExposure>,
@@ -133,7 +133,7 @@ impl SampledReport {
         })
     }
 
-    /// 1 when a canary is certainly above `limit` bits.
+    /// Returns 1 if a canary is certainly above `limit` bits.
     #[must_use]
     pub fn exit(&self, limit: Option<f64>) -> Exit {
         match limit {
@@ -149,16 +149,16 @@ impl SampledReport {
             .fold(0.0, f64::max)
     }
 
-    /// The JSON document.
+    /// Returns the JSON document.
     #[must_use]
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("sampled-exposure", inputs, self)
     }
 
-    /// A page.
+    /// Returns the page.
     ///
     /// # Errors
-    /// A plot without anything to show.
+    /// Returns an error if a plot has nothing to show.
     pub fn to_page(&self, released: &str, limit: Option<f64>) -> anyhow::Result<Page> {
         Ok(
             Page::new(format!("Exposure, sampled: {released}"), self.says(limit))
@@ -198,7 +198,8 @@ impl SampledReport {
         self.p_any < 0.05
     }
 
-    /// Whether the smallest p that a sample of this size can give is small enough; of a large one it is that of the first rank.
+    /// Returns whether the smallest p that a sample of this size can give is small enough; for a large sample, it is
+    /// that of the first rank.
     fn could_see(&self) -> bool {
         self.least_p(self.sample as f64 + 1.0) < 0.05
             && self.ranks_could_tell()
@@ -214,7 +215,7 @@ impl SampledReport {
         self.canaries.len() as f64 / candidates
     }
 
-    /// Whether no canary is told from any candidate: none is likelier, none less likely.
+    /// Returns whether no canary differs from any candidate: none is likelier and none less likely.
     fn all_alike(&self) -> bool {
         let most = (self.candidates as f64).log2();
         let alike = |c: &SampledCanary| {
@@ -231,7 +232,7 @@ impl SampledReport {
         }
     }
 
-    /// Why a sample in which no leak is seen says nothing; that it meets no promise is said by itself.
+    /// Returns why a sample in which no leak is seen says nothing; that it tests no promise is stated separately.
     fn mute(&self, limit: Option<f64>) -> Option<String> {
         let canaries = self.canaries.len() as u64;
         match self.reach(limit).mute()? {
@@ -255,7 +256,7 @@ impl SampledReport {
         }
     }
 
-    /// The limit, where an exposure may be above it, or training is not known to have met the canaries.
+    /// Returns the limit, if an exposure may exceed it.
     pub(super) fn open_limit(&self, limit: Option<f64>) -> Option<f64> {
         let most = self
             .canaries
@@ -447,7 +448,7 @@ fn high(exposure: &Bounds<f64>) -> Option<f64> {
     exposure.upper.map(Upper::into_inner)
 }
 
-/// The ranks whose exposure lies between the ends.
+/// Returns the ranks whose exposures lie between the ends.
 fn ranks(candidates: u64, found: &SampledExposure) -> Bounds<u64> {
     let rank = |bits: f64| candidates as f64 * (-bits).exp2();
     let best = rank(*found.at_most.get()).floor() as u64;

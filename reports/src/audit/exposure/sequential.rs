@@ -1,4 +1,4 @@
-//! One promise tested canary by canary, stopped when it is rejected.
+//! Tests one promise canary by canary and stops when it is rejected.
 
 use super::{MASKED_SECRET, Planting};
 use crate::contract::{Align, Envelope, Exit, Inputs, Number, Table};
@@ -64,7 +64,7 @@ pub struct SequentialReport {
 }
 
 impl SequentialReport {
-    /// A test that has not begun; E, and ln of what the e-value has to reach.
+    /// Creates a test that has not begun, with E and the ln that the e-value has to reach.
     #[must_use]
     pub fn new(
         (stop_at, wanted): (f64, f64),
@@ -90,7 +90,7 @@ impl SequentialReport {
         }
     }
 
-    /// One more canary; ln of the e-value with it, and what it cost.
+    /// Adds a canary, with ln of the e-value including it and its cost.
     pub fn saw(
         &mut self,
         canary: &Canary,
@@ -109,12 +109,12 @@ impl SequentialReport {
         });
     }
 
-    /// The promise is contradicted.
+    /// Records that the promise is contradicted.
     pub fn stop(&mut self) {
         self.contradicted = true;
     }
 
-    /// 1 when the promise is contradicted.
+    /// Returns 1 if the promise is contradicted.
     #[must_use]
     pub fn exit(&self) -> Exit {
         if self.contradicted {
@@ -124,16 +124,16 @@ impl SequentialReport {
         }
     }
 
-    /// The JSON document.
+    /// Returns the JSON document.
     #[must_use]
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("sequential-exposure", inputs, self)
     }
 
-    /// A page.
+    /// Returns the page.
     ///
     /// # Errors
-    /// A plot without anything to show.
+    /// Returns an error if a plot has nothing to show.
     pub fn to_page(&self, released: &str) -> anyhow::Result<Page> {
         Ok(
             Page::new(format!("Exposure, one by one: {released}"), self.says())
@@ -177,7 +177,7 @@ impl SequentialReport {
             .fold(1.0, f64::max)
     }
 
-    /// What was found, in a sentence.
+    /// Describes the result in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
         let promised = rounded_up(self.promised.get().get(), 4);

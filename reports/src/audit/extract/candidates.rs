@@ -1,4 +1,4 @@
-//! `audit extract --secrets`: secrets among fresh candidates, against what is promised of each.
+//! `audit extract --secrets`: ranks secrets among fresh candidates and compares the result with their promises.
 
 use crate::account::protect::weights::Weights;
 use crate::audit::args::{Extract as Args, Source as AuditedSource};
@@ -25,10 +25,10 @@ use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// The most candidates that advice names, as a power of ten.
+/// The most candidates that advice suggests, as a power of ten.
 const MOST_CANDIDATES: u32 = 6;
 
-/// Candidates of each secret that is drawn, where nobody says how many.
+/// The default number of candidates that are drawn for each secret.
 pub(in crate::audit) const CANDIDATES: u64 = 1000;
 
 /// One line of a file of secrets.
@@ -43,37 +43,37 @@ struct Line {
     posterior: Option<f64>,
 }
 
-/// A secret with its candidates and what is promised of it.
+/// A secret with its candidates and its promise.
 struct Listed {
     id: String,
     context: Vec<TokenId>,
     secret: Vec<TokenId>,
     candidates: Vec<Vec<TokenId>>,
     promised: Promised,
-    /// How many candidates it can have.
+    /// The number of candidates that it can have.
     most: u128,
 }
 
-/// What is promised of a secret, and its class in the certificate, where the weights say it.
+/// The promise for a secret, and its class in the certificate if the weights state it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Promised {
     promise: Secret,
     class: Option<usize>,
 }
 
-/// What holds of one promise (p, r): a guess of mass `prior` is right with probability `at_most`.
+/// The bound for one promise (p, r): a guess of mass `prior` is right with probability `at_most`.
 struct Bound {
     promise: Secret,
     prior: Probability,
-    /// Of a secret whose class is not known.
+    /// The bound for a secret whose class is unknown.
     at_most: Upper<Probability>,
-    /// The classes of the certificate that have this promise, each with a bound of its own.
+    /// The classes of the certificate with this promise, each with its own bound.
     classes: Vec<(usize, Upper<Probability>)>,
     source: Source,
     /// Why nothing is promised.
     why: Option<String>,
     records: u64,
-    /// How many candidates each of its secrets can have.
+    /// The number of candidates that each of its secrets can have.
     most: u128,
 }
 
@@ -161,8 +161,8 @@ pub(in crate::audit) fn measured(
     }))
 }
 
-/// What a file of weights promises, by id. It must be that of the run, unless nothing holds of that run; which
-/// class a secret has is believed only where the owner of the run confirms it.
+/// Reads the promises of a file of weights, by id. The file must belong to the run, unless the run promises
+/// nothing. The class of a secret is trusted only if the owner of the run confirms it.
 fn promises(
     path: &Path,
     plan: Option<&TrainingPlan>,
@@ -225,7 +225,7 @@ fn promised(line: &Line, weights: Option<&HashMap<String, Promised>>) -> Result<
     }
 }
 
-/// The candidates, and how many there could be.
+/// Returns the candidates, and how many there could be.
 fn candidates(line: &Line, count: u64, seed: u64) -> Result<(Vec<String>, u128)> {
     match (&line.candidates, &line.shape) {
         (Some(listed), None) => Ok((listed.clone(), listed.len() as u128)),
@@ -238,8 +238,8 @@ fn candidates(line: &Line, count: u64, seed: u64) -> Result<(Vec<String>, u128)>
     }
 }
 
-/// The tokens that all readings share are the context; each candidate keeps its own, so that
-/// tokens that reach over the boundary count where they differ.
+/// Tokenises a line. The tokens that all candidates share are the context; each candidate keeps the others, so that
+/// tokens across the boundary count where they differ.
 fn tokens(
     line: Line,
     (candidates, most): (Vec<String>, u128),
@@ -268,9 +268,9 @@ fn tokens(
     })
 }
 
-/// What holds of each promise in the file: of a run of `protect` its own certificate, at the chance with which one
-/// guess among the candidates is right; otherwise the promise as it was given, of another run only where no file of
-/// weights gave it. `run`: what ran, and whether one did.
+/// Returns the bound for each promise in the file. For a run of `protect`, it is the run's own certificate, for the
+/// probability that one guess among the candidates is right. Otherwise it is the promise as given; for another run,
+/// only if no file of weights gave it. `run`: the plan that ran, and whether a file of weights gave the promises.
 fn bounds(
     secrets: &[Listed],
     run: Option<(&TrainingPlan, bool)>,
@@ -312,14 +312,14 @@ fn bounds(
     Ok(found)
 }
 
-/// The mass of one guess: p, or that of a single candidate where this is more.
+/// Returns the mass of one guess: p, or that of a single candidate if it is larger.
 fn mass(promise: Secret, candidates: Option<usize>) -> Result<Probability> {
     let single = 1.0 / candidates.unwrap_or(1).max(1) as f64;
     Ok(Probability::new(promise.prior().get().max(single))?)
 }
 
 impl Bound {
-    /// Nothing is promised: every guess may be right.
+    /// Returns the bound if nothing is promised: every guess may be right.
     fn none(promise: Secret, candidates: Option<usize>, why: &str) -> Self {
         Self {
             promise,
@@ -333,7 +333,7 @@ impl Bound {
         }
     }
 
-    /// What a run of `protect` certifies.
+    /// Returns the bound that a run of `protect` certifies.
     fn of(
         promise: Secret,
         candidates: Option<usize>,
@@ -383,7 +383,7 @@ impl Bound {
         })
     }
 
-    /// The mean of secrets of these classes, where each class of the run has such a chance.
+    /// Returns the mean over secrets of these classes, given the probability for each class of the run.
     fn mean(&self, classes: &[Option<usize>], all: &[Upper<Probability>]) -> Result<Probability> {
         let chance = |class: usize| all[class].get().get();
         let largest = self.classes.iter().map(|(class, _)| chance(*class));
@@ -392,7 +392,7 @@ impl Bound {
         Ok(Probability::new(each.sum::<f64>() / classes.len() as f64)?)
     }
 
-    /// What holds of a secret of this class.
+    /// Returns the bound for a secret of this class.
     fn of_class(&self, class: Option<usize>) -> Upper<Probability> {
         let own = |(number, _): &&(usize, Upper<Probability>)| Some(*number) == class;
         let own = self.classes.iter().find(own);
@@ -400,7 +400,7 @@ impl Bound {
     }
 }
 
-/// What was measured of the secrets of one promise meets the mean of their bounds in one verdict.
+/// Compares the measurement for the secrets of one promise with the mean of their bounds, in one verdict.
 fn met(
     test: &PromiseTest,
     (bound, classes): (&Bound, &Vec<Option<usize>>),
@@ -456,8 +456,8 @@ fn met(
     Ok(shown(Some(judge(&promise, &measured)?), advice, None))
 }
 
-/// What would make a contradiction possible: a guess so small that its bound lies below what all secrets
-/// together can prove, α.
+/// Returns what would make a contradiction possible: a guess so unlikely that its bound is below α, the most that
+/// all secrets together can prove.
 fn advice(
     test: &PromiseTest,
     (bound, classes): (&Bound, &[Option<usize>]),
@@ -491,8 +491,8 @@ fn advice(
     ))
 }
 
-/// How likely the secrets would contradict their certificate, had less noise been added: each is hit
-/// with the mean of the largest chances there are, independently of the others.
+/// Returns how likely the secrets would contradict their certificate if less noise had been added: each is hit with
+/// the mean of the largest probabilities, independently of the others.
 fn power(
     test: &PromiseTest,
     (bound, classes): (&Bound, &[Option<usize>]),

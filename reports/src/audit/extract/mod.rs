@@ -1,4 +1,4 @@
-//! `audit extract`: what comes out of a model word by word.
+//! `audit extract`: which texts and secrets a model reproduces word for word.
 
 pub mod args;
 #[cfg(feature = "audit")]
@@ -66,7 +66,7 @@ impl Merged {
         self.all() == 0
     }
 
-    /// In a sentence that follows the number of passages; nothing where there are none.
+    /// Returns a sentence to follow the number of passages; empty if nothing was merged.
     fn says(self) -> String {
         let verb = if self.alike == 1 { "has" } else { "have" };
         let parts = [
@@ -136,8 +136,8 @@ pub struct ExtractReport {
 }
 
 impl ExtractReport {
-    /// 1 when a promise is contradicted, or when certainly more than `limit` comes out behind prompts
-    /// of some length; the lengths share the failure probability.
+    /// Returns 1 if a promise is contradicted, or if certainly more than `limit` is extracted with prompts of some
+    /// length; the lengths share the failure probability.
     #[must_use]
     pub fn exit(&self, limit: Option<f64>) -> Exit {
         if self
@@ -158,7 +158,7 @@ impl ExtractReport {
         }
     }
 
-    /// The largest rate that so many passages prove where all of them come out.
+    /// Returns the largest rate that this many passages can prove, if all of them are extracted.
     fn largest_provable(&self) -> f64 {
         let each = self.prompts.iter().filter_map(|row| {
             let trials = row.verbatim.trials;
@@ -168,10 +168,10 @@ impl ExtractReport {
         each.fold(0.0, f64::max)
     }
 
-    /// Why so few passages leave open whether more than the limit comes out.
+    /// Returns why this many passages can't decide whether more than the limit is extracted.
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self, limit: Option<f64>) -> Option<String> {
-        // No share is above 1, and none of these where all their intervals lie below the limit.
+        // No share exceeds 1, and none exceeds the limit if all intervals lie below it.
         let limit = limit.filter(|limit| {
             let kept = (self.prompts.iter()).all(|row| {
                 let shared = self.shared(row.contrast.map_or(row.verbatim, |c| c.only_model));
@@ -187,7 +187,7 @@ impl ExtractReport {
         ))
     }
 
-    /// Whether anything comes out word by word.
+    /// Returns whether any passage is extracted word for word.
     fn comes_out(&self) -> bool {
         self.prompts.iter().any(|row| row.verbatim.hits > 0)
     }
@@ -197,16 +197,17 @@ impl ExtractReport {
         0.05 / self.prompts.len().max(1) as f64
     }
 
-    /// So many passages are needed where so few could show no memory, all of them coming out and none of a baseline.
+    /// Returns the number of passages that could show memorisation if all were extracted and none by a baseline;
+    /// `None` if there are enough.
     fn passages_needed(&self) -> Option<u64> {
         let trials = self.prompts.iter().map(|row| row.verbatim.trials).max()?;
         let needed = (1..).find(|all| sign_test(*all, 0) <= self.level_of_each());
         needed.filter(|needed| trials < *needed)
     }
 
-    /// What comes out is for review where no limit that it could pass speaks of it; what does not is open where so few
-    /// passages could show nothing, beside a baseline that is a near copy, and where no promise of the secrets could have
-    /// been contradicted.
+    /// Returns the mood. Extracted passages are for review unless a limit that they could exceed judges them. A result
+    /// without any is open if so few passages could show nothing, if the baseline is a near copy, or if no promise
+    /// about the secrets could have been contradicted.
     fn mood(&self, limit: Option<f64>) -> Mood {
         let near_copy = self.baseline_apart.is_some_and(|apart| apart.near_copy);
         let passable = limit.map(|limit| self.largest_provable() > limit);
@@ -221,14 +222,14 @@ impl ExtractReport {
         Mood::of(self.exit(limit), otherwise)
     }
 
-    /// A rate at this length's share of the failure probability: all lengths hold together.
+    /// Returns a rate at this length's share of the failure probability, so that all lengths hold together.
     fn shared(&self, rate: Rate) -> Option<Rate> {
         let failure = (1.0 - self.confidence.get()) / self.prompts.len().max(1) as f64;
         let confidence = Confidence::new(1.0 - failure).ok()?;
         Rate::of(rate.hits, rate.trials, confidence).ok()
     }
 
-    /// As CSV: a row for each length of prompt, or the secrets alone where there is none.
+    /// Returns CSV: a row for each length of prompt, or only the secrets if there are no prompts.
     #[cfg(feature = "audit")]
     fn rows(&self) -> serde_json::Result<String> {
         Ok(match self.prompts.is_empty() {
@@ -237,16 +238,16 @@ impl ExtractReport {
         })
     }
 
-    /// The JSON document.
+    /// Returns the JSON document.
     #[must_use]
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("extraction", inputs, self)
     }
 
-    /// The page, for every format.
+    /// Returns the page, for every format.
     ///
     /// # Errors
-    /// A plot without anything to show.
+    /// Returns an error if a plot has nothing to show.
     pub fn to_page(&self, released: &str, limit: Option<f64>) -> anyhow::Result<crate::page::Page> {
         page::page(self, released, limit)
     }

@@ -1,4 +1,4 @@
-//! `audit extract`: prompts from the training text, and secrets among their candidates.
+//! `audit extract`: takes prompts from the training text, and ranks secrets among their candidates.
 
 use crate::audit::args::Extract as Args;
 use crate::audit::extract::candidates as secrets;
@@ -24,15 +24,15 @@ use reticent_corpus::{TokenId, Unit};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Lengths of prompts where none is given.
+/// The default lengths of prompts.
 const PROMPTS: [usize; 4] = [10, 25, 50, 100];
-/// Tokens of a suffix, where nothing else is said.
+/// The default number of tokens of a suffix.
 const SUFFIX: usize = 50;
 
-/// Numbers of draws that are reported.
+/// The numbers of draws that are reported.
 const DRAWS: [f64; 4] = [1.0, 100.0, 1e4, 1e6];
 
-/// States that generation holds at once.
+/// The number of states that generation holds at once.
 const STATES: usize = 64;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
@@ -66,7 +66,7 @@ pub(in crate::audit) enum NoPassage {
         needed: usize,
         longest: usize,
     },
-    /// What the model reads at once is.
+    /// The model reads too few tokens at once.
     Context(usize),
     /// All that are long enough have a suffix with characters outside the vocabulary.
     Unknown { data: String, records: u64 },
@@ -104,20 +104,21 @@ impl std::fmt::Display for NoPassage {
     }
 }
 
-/// Lengths of prompts, ascending, and of the suffix behind them.
+/// The lengths of prompts, ascending, and of the suffix after them.
 #[derive(Debug, PartialEq)]
 struct Lengths {
     prompts: Vec<usize>,
     suffix: usize,
-    /// What the model reads at once, where the usual lengths are too long for it.
+    /// The context of the model, if the usual lengths are too long for it.
     shortened: Option<usize>,
 }
 
 impl Lengths {
-    /// What is asked for, and else the usual lengths as far as they and the beginning of text fit into the model's context.
+    /// Returns the given lengths, or the usual lengths as far as they fit into the model's context together with the
+    /// beginning of text.
     ///
     /// # Errors
-    /// What is asked for does not fit.
+    /// Returns an error if a given length doesn't fit.
     fn of(
         prompts: &[u64],
         suffix: Option<u64>,
@@ -133,7 +134,7 @@ impl Lengths {
             return Ok(Err(NoPassage::Context(context)));
         }
         let suffix = asked.unwrap_or_else(|| SUFFIX.min(context / 2));
-        // Behind the beginning of text.
+        // After the beginning of text.
         let room = context.saturating_sub(suffix.saturating_add(1));
         if let Some(longest) = given.last() {
             ensure!(
@@ -158,7 +159,7 @@ impl Lengths {
     }
 }
 
-/// The report, or that nothing is long enough for one.
+/// Returns the report, or why nothing is long enough for one.
 pub(in crate::audit) fn measured(
     args: &Args,
     model: &mut LoadedModel,
@@ -271,7 +272,7 @@ fn study(
             longest: records.iter().map(|r| r.len() - 1).max().unwrap_or(0),
         }));
     }
-    // The suffix of a record is the same behind every prompt: its copies are counted once.
+    // The suffix of a record is the same after every prompt, so its copies are counted once.
     let cut = |i: usize, length: usize| Passage::of_record(&records[i], length, &lengths, suffix);
     let suffixes: Vec<Vec<TokenId>> = chosen
         .iter()
@@ -410,7 +411,8 @@ fn forced(
     Ok(found?)
 }
 
-/// What a model makes of the passages, and how likely each suffix is to the model itself, whatever draws from it.
+/// Returns how the model continues the passages, and how likely each suffix is to the model itself, whatever the
+/// sampler.
 fn one_length(
     passages: &[Passage],
     near: Option<f64>,

@@ -1,4 +1,4 @@
-//! Secrets among their candidates, and the verdict on what is promised of them.
+//! Secrets among their candidates, and the verdict on their promises.
 
 use crate::number::{grouped, nearest, shortest};
 use crate::verdict::Verdict;
@@ -70,20 +70,20 @@ pub struct SecretsReport {
 }
 
 impl SecretsReport {
-    /// Whether a promise is contradicted.
+    /// Returns whether a promise is contradicted.
     #[must_use]
     pub fn is_contradicted(&self) -> bool {
         let mut verdicts = self.by_promise.iter().filter_map(|p| p.verdict.as_ref());
         verdicts.any(Verdict::is_contradicted)
     }
 
-    /// Whether something is promised, and each promise could have been contradicted.
+    /// Returns whether there are promises and each of them could have been contradicted.
     pub(super) fn could_contradict(&self) -> bool {
         let could = |p: &PromisedSecrets| p.verdict.as_ref().is_some_and(Verdict::could_contradict);
         !self.by_promise.is_empty() && self.by_promise.iter().all(could)
     }
 
-    /// The hits, and what becomes of the promises.
+    /// Describes the hits and the outcome for the promises.
     #[must_use]
     pub fn says(&self) -> String {
         let each = self.by_promise.iter().map(PromisedSecrets::says);
@@ -96,7 +96,7 @@ impl SecretsReport {
         )
     }
 
-    /// How the candidates came about, and what the tests assume.
+    /// Describes the origin of the candidates, and what the tests assume.
     #[must_use]
     pub fn origin(&self) -> Vec<String> {
         let origin = match self.drawn {

@@ -6,12 +6,12 @@ use crate::number::{count_of, grouped, nearest, shortest};
 use reticent_attacks::extract::PromptRates;
 use reticent_attacks::membership::Rate;
 
-/// The model's own rates; a page is too narrow for all columns at once.
+/// Returns the model's own rates; a page is too narrow for all columns at once.
 pub(super) fn own_rates(report: &ExtractReport) -> Table {
     by_prompt(report, true, false)
 }
 
-/// The same passages under the baseline.
+/// Returns the rates of the same passages under the baseline.
 pub(super) fn beside_baseline(report: &ExtractReport) -> Table {
     by_prompt(report, false, true)
 }
@@ -60,7 +60,7 @@ fn by_prompt(report: &ExtractReport, own: bool, beside: bool) -> Table {
     table
 }
 
-/// Rates by number of copies, for the longest prompt.
+/// Returns the rates by number of copies, for the longest prompt.
 pub(super) fn copies(report: &ExtractReport) -> Table {
     let mut table = Table::new([
         ("copies in the text", Align::Left),
@@ -82,7 +82,7 @@ pub(super) fn copies(report: &ExtractReport) -> Table {
     table
 }
 
-/// How many passages come up within so many draws.
+/// Returns how many passages are generated within each number of draws.
 pub(super) fn draws(report: &ExtractReport) -> Table {
     let mut table = Table::new([
         ("prompt", Align::Right),
@@ -101,7 +101,7 @@ pub(super) fn draws(report: &ExtractReport) -> Table {
     table
 }
 
-/// The same by number of copies, for the longest prompt.
+/// Returns the same by number of copies, for the longest prompt.
 pub(super) fn draws_by_copies(report: &ExtractReport) -> Table {
     let mut table = Table::new([
         ("copies in the text", Align::Left),
@@ -146,7 +146,7 @@ fn interval(rate: &Rate) -> String {
     )
 }
 
-/// The result as a sentence.
+/// Returns the result as a sentence.
 pub(super) fn says(report: &ExtractReport) -> String {
     let p = |row: &PromptRates| row.contrast.map_or(1.0, |c| c.p_value);
     let best = report.prompts.iter().max_by(|a, b| {
@@ -163,7 +163,7 @@ pub(super) fn says(report: &ExtractReport) -> String {
         grouped(best.verbatim.hits),
         count_of(best.prompt as u64, "token")
     );
-    // The length with the smallest p was looked for.
+    // The length with the smallest p was selected, so the level is shared.
     let each = report.level_of_each();
     let said = match &best.contrast {
         Some(beside) if beside.p_value <= each => format!(

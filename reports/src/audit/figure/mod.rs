@@ -1,5 +1,5 @@
-//! `audit figure`: many documents as one figure, such as exposure over the miss rate of a policy,
-//! a line for each recipe (CRT, Figures 3 to 5).
+//! `audit figure`: plots many documents in one figure, such as exposure against the miss rate of a
+//! policy with a line for each recipe (CRT, Figures 3 to 5).
 
 pub mod args;
 mod pattern;
@@ -54,21 +54,21 @@ pub struct Repeated {
     pub mean: f64,
 }
 
-/// Marks of the lines in turn.
+/// The marks of the lines in turn.
 const SHAPES: [Shape; 4] = [Shape::Disc, Shape::Square, Shape::Triangle, Shape::Ring];
 
-/// A document's point.
+/// The point of a document.
 struct Point {
     line: String,
     x: f64,
     y: f64,
 }
 
-/// Reads, draws, prints.
+/// Reads the documents, draws the figure and prints it.
 ///
 /// # Errors
-/// No document that fits, one that cannot be read or does not hold the quantities, a figure that
-/// cannot be written.
+/// Returns an error if no document matches, one can't be read or doesn't hold the quantities, or
+/// the figure can't be written.
 pub fn run(args: &FigureArgs, output: Output) -> Result<Exit> {
     let report = gathered(args)?;
     if let Some(path) = &args.plot {
@@ -86,18 +86,19 @@ pub fn run(args: &FigureArgs, output: Output) -> Result<Exit> {
     Ok(Exit::Finished)
 }
 
-/// What a figure shows.
+/// Returns the data of a figure.
 ///
 /// # Errors
-/// As [`run`].
+/// Returns an error as [`run`] does.
 pub(in crate::audit) fn gathered(args: &FigureArgs) -> Result<FigureReport> {
     collected(args, |_| true)
 }
 
-/// The same of the documents that hold both quantities, as cells of a grid do that did not fail.
+/// Returns the data from the documents that hold both quantities, as do cells of a grid that did
+/// not fail.
 ///
 /// # Errors
-/// As [`run`], and where none of them does.
+/// Returns an error as [`run`] does, and if no document holds both.
 pub(in crate::audit) fn gathered_of_whole(args: &FigureArgs) -> Result<FigureReport> {
     collected(args, |document| {
         let mut quantities = args.x.iter().chain([&args.y]);
@@ -154,7 +155,8 @@ fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<Figure
     })
 }
 
-/// The lines of a log that hold both quantities, each a point: `training.jsonl` of a run.
+/// Returns the lines of a log (`training.jsonl` of a run) that hold both quantities, each as a
+/// point.
 fn logged(path: &Path, name: &Name, args: &FigureArgs) -> Result<Vec<Point>> {
     let x = args.x.as_ref();
     let x = x.context("--x: must say what is horizontal in a log, such as step")?;
@@ -180,7 +182,7 @@ fn logged(path: &Path, name: &Name, args: &FigureArgs) -> Result<Vec<Point>> {
     Ok(points)
 }
 
-/// The value that all share.
+/// Returns the value that all share.
 fn agreed(nulls: &[Option<f64>]) -> Option<f64> {
     let first = (*nulls.first()?)?;
     let near = |null: &Option<f64>| null.is_some_and(|n| (n - first).abs() <= 1e-9 * first.abs());
@@ -188,7 +190,7 @@ fn agreed(nulls: &[Option<f64>]) -> Option<f64> {
 }
 
 fn lines(mut points: Vec<Point>) -> Vec<Line> {
-    // Stable: repetitions stay in the order of their names.
+    // The sort is stable: repetitions stay in the order of their names.
     points.sort_by(|a, b| a.line.cmp(&b.line).then(a.x.total_cmp(&b.x)));
     points
         .chunk_by(|a, b| a.line == b.line)
@@ -212,7 +214,7 @@ fn repeated(points: &[Point]) -> Repeated {
 }
 
 impl FigureReport {
-    /// As CSV: a row for each document.
+    /// Returns CSV: a row for each document.
     fn rows(&self) -> String {
         let mut csv = Csv::new(["line", &self.x, &self.y]);
         for line in &self.lines {
@@ -225,7 +227,7 @@ impl FigureReport {
         csv.into_text()
     }
 
-    /// The means as lines, every document as a mark.
+    /// Draws the means as lines and every document as a mark.
     #[must_use]
     pub fn plot(&self, log_x: bool, log_y: bool) -> Plot {
         let axis = |label: &str, log| {
@@ -281,10 +283,10 @@ impl FigureReport {
         plot.described(said.collect::<Vec<_>>().join("; "))
     }
 
-    /// The page: a table, and the plot.
+    /// Returns the page: a table and the plot.
     ///
     /// # Errors
-    /// A plot without anything to show.
+    /// Returns an error if the plot has nothing to show.
     pub fn to_page(&self, log_x: bool, log_y: bool) -> Result<Page> {
         let mut table = Table::new([
             ("line", Align::Left),

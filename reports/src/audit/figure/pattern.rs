@@ -1,12 +1,12 @@
-//! File names that say what a document stands for.
+//! Patterns of file names that tell what a document stands for.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A path whose file name has places to fill: `runs/{line}-{x}-{}.json`.
+/// A path whose file name has placeholders: `runs/{line}-{x}-{}.json`.
 ///
-/// `{x}` is a number, as long as it can be; `{line}` and `{}` are any text but none, as short as
+/// `{x}` is a number, as long as possible; `{line}` and `{}` are any non-empty text, as short as
 /// the rest allows.
 ///
 /// ```
@@ -31,12 +31,12 @@ enum Part {
     Any,
 }
 
-/// What a name says.
+/// The values of a file name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Name {
-    /// The line of the figure; empty where the pattern names none.
+    /// The line of the figure; empty if the pattern has none.
     pub line: String,
-    /// The place on the horizontal axis.
+    /// The position on the horizontal axis.
     pub x: Option<f64>,
 }
 
@@ -82,22 +82,22 @@ impl FromStr for Pattern {
 }
 
 impl Pattern {
-    /// Whether names say where on the horizontal axis a document stands.
+    /// Returns whether names contain the position on the horizontal axis.
     #[must_use]
     pub fn names_x(&self) -> bool {
         self.parts.contains(&Part::X)
     }
 
-    /// What a file name says; nothing if it does not fit.
+    /// Returns the values of a file name; `None` if it doesn't match.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<Name> {
         fit(&self.parts, name)
     }
 
-    /// The files that fit, in the order of their names.
+    /// Returns the files that match, in the order of their names.
     ///
     /// # Errors
-    /// A folder that cannot be read, or nothing in it that fits.
+    /// Returns an error if the folder can't be read or nothing in it matches.
     pub fn files(&self) -> Result<Vec<(PathBuf, Name)>> {
         let here = Path::new(".");
         let folder = if self.folder.as_os_str().is_empty() {
@@ -133,10 +133,10 @@ impl Pattern {
     }
 }
 
-/// Documents in a figure.
+/// The most documents in a figure.
 const LARGEST: usize = 100_000;
 
-/// What the rest of a name says when it is read as the rest of the pattern.
+/// Matches the rest of a name with the rest of the pattern.
 fn fit(parts: &[Part], name: &str) -> Option<Name> {
     let Some((part, rest)) = parts.split_first() else {
         return name.is_empty().then(Name::default);

@@ -1,4 +1,4 @@
-//! What a document says of a quantity.
+//! The quantities that a figure reads from documents.
 
 use crate::audit::diff::{CUT_OFF, is_cut_off};
 use anyhow::{Context, Result, bail, ensure};
@@ -9,13 +9,13 @@ use std::str::FromStr;
 /// A quantity of the figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Quantity {
-    /// One that audits measure.
+    /// A quantity that audits measure.
     Known(Known),
-    /// The number at a place: keys and indices with dots between them.
+    /// The number at a path: keys and indices with dots between them.
     At(String),
 }
 
-/// What audits measure.
+/// The quantities that audits measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
     /// The largest exposure, in bits.
@@ -66,7 +66,8 @@ impl Known {
             Self::ClippedShare => "share of a batch that was clipped",
         }
     }
-    /// The part of an `audit report` or of a cell of a grid that it is in, and its place there.
+    /// Returns the part of an `audit report` or of a grid cell that holds the quantity, and its
+    /// path there.
     const fn place(self) -> (Option<&'static str>, &'static str) {
         match self {
             Self::Exposure => (Some("exposure"), "summary.max"),
@@ -89,7 +90,7 @@ impl FromStr for Quantity {
 }
 
 impl Quantity {
-    /// What its axis is called.
+    /// Returns the label of its axis.
     #[must_use]
     pub fn label(&self) -> &str {
         match self {
@@ -98,10 +99,11 @@ impl Quantity {
         }
     }
 
-    /// Its value in a document; infinite where the document says so.
+    /// Returns its value in a document; infinite if the document says so.
     ///
     /// # Errors
-    /// A document that does not hold it, or something else in its place.
+    /// Returns an error if the document doesn't hold the quantity, or holds something else in its
+    /// place.
     pub fn of(&self, document: &Value) -> Result<f64> {
         if *self == Self::Known(Known::ClippedShare) {
             let count = |key: &str| Self::At(key.to_owned()).of(document);
@@ -135,7 +137,7 @@ impl Quantity {
         }
     }
 
-    /// What it would be on average if nothing leaked, where the document says it or theory does.
+    /// Returns its mean value if nothing leaked, as stated by the document or by theory.
     #[must_use]
     pub fn without_a_leak(&self, document: &Value) -> Option<f64> {
         let Self::Known(known) = self else {
@@ -152,7 +154,7 @@ impl Quantity {
     }
 }
 
-/// A part of an `audit report` or of a cell of a grid; another document is that part itself.
+/// Returns a part of an `audit report` or of a grid cell; any other document is that part itself.
 fn inside<'a>(document: &'a Value, part: Option<&str>) -> &'a Value {
     match part {
         Some(part) if document["type"] == "report" || document["type"] == "grid-cell" => {

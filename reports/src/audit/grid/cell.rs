@@ -1,4 +1,4 @@
-//! What a grid answers: a document for each cell, and a row of the table for each.
+//! The answers of a grid: a document for each cell, and its row in the table.
 
 use super::plan::{Cell, Place, Plan, Work};
 use super::pool::{Outcome, answers};
@@ -61,7 +61,7 @@ pub struct CellDocument {
 }
 
 impl CellDocument {
-    /// What became of a cell; nothing as long as a stage of it is to come.
+    /// Returns the result of a cell; `None` while one of its stages is pending.
     pub(super) fn of(plan: &Plan, cell: &Cell, outcomes: &[Option<Outcome>]) -> Option<Self> {
         if cell.stages.iter().any(|at| outcomes[*at].is_none()) {
             return None;
@@ -106,7 +106,7 @@ impl CellDocument {
         Some(document)
     }
 
-    /// A number of one of its parts, where it is there.
+    /// Returns a number from one of its parts, if present.
     #[must_use]
     pub fn number(&self, part: Work, place: &str) -> Option<f64> {
         let part = match part {
@@ -123,7 +123,7 @@ impl CellDocument {
         Quantity::At(place.to_owned()).of(part?).ok()
     }
 
-    /// One of the quantities that audits measure, where it was.
+    /// Returns one of the quantities that audits measure, if it was measured.
     #[must_use]
     pub fn measured(&self, what: Known) -> Option<f64> {
         let (part, place) = match what {
@@ -138,13 +138,13 @@ impl CellDocument {
         self.number(part, place)
     }
 
-    /// ε of the first promise, at most: infinite where nothing is promised.
+    /// Returns the upper end of ε of the first promise; infinite if nothing is promised.
     #[must_use]
     pub fn promise(&self) -> Option<f64> {
         self.number(Work::Train, "headline")
     }
 
-    /// How long its own run took: training and attacks.
+    /// Returns how long the cell's own stages took: training and attacks.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         let shared = |work| {
@@ -155,7 +155,7 @@ impl CellDocument {
         own.map(|stage| stage.seconds).sum()
     }
 
-    /// The outcome of its attacks that asks for most, open at least where a stage failed; nothing where it has none.
+    /// Returns the most severe outcome of its attacks, at least open if a stage failed; `None` if there is none.
     #[must_use]
     pub fn outcome(&self) -> Option<Mood> {
         let attacks = [
@@ -171,7 +171,7 @@ impl CellDocument {
             .max()
     }
 
-    /// Its row.
+    /// Returns its row.
     pub(super) fn row(&self) -> Row {
         let number = |value: Option<f64>| value.map(Number);
         Row {

@@ -1,4 +1,4 @@
-//! The file: `grid.toml`.
+//! The file `grid.toml`.
 
 use crate::contract::read_toml;
 use anyhow::{Context, Result, bail, ensure};
@@ -10,11 +10,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Flags of a command by name: a number, a text, `true` for a flag without a value, `false` for none, a list for values with
-/// commas between them.
+/// Flags of a command by name. The value is a number or a text, `true` for a flag without a value, `false` for no flag,
+/// or a list for values separated by commas.
 pub type Flags = BTreeMap<String, Value>;
 
-/// The cells of a grid at most.
+/// The most cells of a grid.
 const LARGEST: usize = 10_000;
 
 /// The file.
@@ -153,7 +153,7 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// What it is called.
+    /// Returns the name of the arm.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(self.recipe.name())
@@ -190,8 +190,8 @@ impl GridFile {
     /// Reads and checks a file; the path of its data is relative to it.
     ///
     /// # Errors
-    /// A file that can't be read, is no TOML, or holds a key or value that does not belong; the message shows line, key,
-    /// value and allowed range.
+    /// Returns an error if the file can't be read, is not TOML, or holds a key or value that is not allowed. The
+    /// message shows line, key, value and allowed range.
     pub fn read(path: &Path) -> Result<Self> {
         let text = crate::contract::read_text(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
@@ -203,10 +203,10 @@ impl GridFile {
         Ok(file)
     }
 
-    /// The same from a text with a name.
+    /// Reads the same from a text with a name.
     ///
     /// # Errors
-    /// As [`GridFile::read`].
+    /// Returns an error as [`GridFile::read`] does.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let file: Self = read_toml(text, name)?;
         file.check().with_context(|| name.to_owned())?;
@@ -280,13 +280,13 @@ impl GridFile {
     }
 }
 
-/// Flags with those of an arm in their place, hyphens between words.
+/// Merges flags with those of an arm, which take precedence, with hyphens between words.
 pub(super) fn merged(of_all: &Flags, of_arm: &Flags) -> Flags {
     let named = |(key, value): (&String, &Value)| (key.replace('_', "-"), value.clone());
     of_all.iter().chain(of_arm).map(named).collect()
 }
 
-/// Flags as words of a command line.
+/// Returns flags as words of a command line.
 pub(super) fn words(flags: &Flags) -> Result<Vec<String>> {
     let mut words = Vec::new();
     for (key, value) in flags {

@@ -1,4 +1,5 @@
-//! `audit grid`: recipes × miss rates × canary recall × noise × model × seeds, a document for each cell and one table.
+//! `audit grid`: runs recipes × miss rates × canary recall × noise × model × seeds, with a document for each cell and
+//! one table.
 
 pub mod args;
 mod cell;

@@ -6,11 +6,11 @@ use crate::contract::{Align, Exit, Number, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up};
 use crate::page::{Mood, Page, Section};
 
-/// A name, where its cells stand, and what they say.
+/// A name, the alignment of its cells, and how they are formatted.
 type Column = (&'static str, Align, fn(&Row) -> String);
 
 impl GridReport {
-    /// The page, for every format.
+    /// Returns the page, for every format.
     #[must_use]
     pub fn to_page(&self) -> Page {
         let mut said = format!("{} finished", count_of(self.finished as u64, "cell"));
@@ -45,7 +45,7 @@ impl GridReport {
             }),
             ("seconds", Align::Right, |row| nearest(row.seconds, 3)),
         ];
-        // What no cell has is no column.
+        // A quantity that no cell has gets no column.
         let measured: Vec<(&str, Vec<String>)> = [
             ("perplexity", self.column(|row| shown(&row.perplexity))),
             ("accuracy", self.column(|row| shown(&row.accuracy))),
@@ -81,7 +81,7 @@ impl GridReport {
             let own = columns.iter().map(|(_, _, of)| of(row));
             table.row(own.chain(measured.iter().map(|(_, cells)| cells[at].clone())));
         }
-        // Of the cells the one that asks for most; nothing is known of one that failed.
+        // The mood is that of the most severe cell; nothing is known about a failed one.
         let worst = self.rows.iter().filter_map(|row| row.outcome).max();
         let worst = worst.unwrap_or_default();
         let failed = match self.failed {
@@ -110,7 +110,7 @@ impl GridReport {
             ))
     }
 
-    /// 1 when an attack contradicts a promise of some cell, or passes a limit.
+    /// Returns 1 if an attack contradicts a promise of some cell or exceeds a limit.
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self.rows.iter().any(|row| row.exceeded) {

@@ -1,4 +1,4 @@
-//! Cells and the stages that they share.
+//! The cells of a grid and the stages that they share.
 
 use super::file::{Arm, AsPolicy, Attacks, CanaryRecalls, Data, Flags, GridFile, merged, words};
 use crate::account::args::Account;
@@ -41,7 +41,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The name of the cell's document: `crt-0.1-0.9-sigma1.1-lstm-seed0`.
+    /// Returns the name of the cell's document: `crt-0.1-0.9-sigma1.1-lstm-seed0`.
     #[must_use]
     pub fn name(&self) -> String {
         let noise = match (self.sigma, self.epsilon) {
@@ -97,7 +97,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// The command.
+    /// Returns the command.
     const fn command(self) -> &'static [&'static str] {
         match self {
             Self::Simulate => &["simulate", "customers"],
@@ -117,18 +117,18 @@ impl Work {
             Self::Account => &[],
         }
     }
-    /// The program that has it.
+    /// Returns the program of the command.
     pub(super) const fn program(self) -> &'static str {
         match self {
             Self::Protect | Self::Account => "account",
             _ => "audit",
         }
     }
-    /// Whether it belongs to no cell.
+    /// Returns whether it belongs to no cell.
     pub(in crate::audit) const fn is_question(self) -> bool {
         matches!(self, Self::Account | Self::Policy)
     }
-    /// Its name, and the part of a cell's document that has its answer.
+    /// Returns its name, and the part of a cell's document that holds its answer.
     pub(super) const fn part(self) -> &'static str {
         match self {
             Self::Simulate => "simulation",
@@ -148,7 +148,7 @@ impl Work {
             Self::Account => "answer",
         }
     }
-    /// The ending of what it writes beside its answer; none where that is all.
+    /// Returns the extension of the file that it writes besides its answer; `None` if it writes none.
     const fn writes(self) -> Option<&'static str> {
         match self {
             Self::Simulate | Self::Redact | Self::Incidence => Some(".jsonl"),
@@ -162,35 +162,35 @@ impl Work {
 /// A word of a stage's command line.
 #[derive(Debug, Clone)]
 enum Word {
-    /// As it stands.
+    /// A word as it is.
     Plain(String),
-    /// A flag and what another stage wrote, or a file in it; as an argument of its own without a flag.
+    /// A flag with the output of another stage, or a file in it; without a flag, an argument of its own.
     Of(&'static str, usize, String),
-    /// A flag and a path, known by the digest of what is there.
+    /// A flag with a path, identified by the digest of its contents.
     At(&'static str, PathBuf, String),
-    /// A flag and where this stage writes.
+    /// A flag with the output of this stage.
     Out(&'static str),
-    /// Content that is read, by its digest: no word of the command line.
+    /// The digest of content that is read but is not a word of the command line.
     Read(String),
 }
 
 /// A process of the grid.
 #[derive(Debug, Clone)]
 pub struct Stage {
-    /// What it does.
+    /// The kind of work.
     pub work: Work,
-    /// Its name, which has the digest of all that it depends on.
+    /// The name, which contains the digest of everything that the stage depends on.
     pub name: String,
-    /// The words of the command line behind the program's name.
+    /// The words of the command line after the program's name.
     pub words: Vec<String>,
-    /// What it writes, which must not be there before.
+    /// The output, which must not exist before.
     pub output: Option<PathBuf>,
     /// The stages that must be finished before.
     pub needs: Vec<usize>,
 }
 
 impl Stage {
-    /// What it writes, with the owner's folder of a checkpoint.
+    /// Returns the output, including the owner's folder of a checkpoint.
     pub(super) fn written(&self) -> impl Iterator<Item = PathBuf> {
         let output = self.output.iter();
         output.flat_map(|output| {
@@ -202,19 +202,19 @@ impl Stage {
     }
 }
 
-/// A cell: where it stands, and its stages in order.
+/// A cell: its place in the grid, and its stages in order.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// Where.
+    /// The place in the grid.
     pub place: Place,
-    /// Places in [`Plan::stages`], what is needed first.
+    /// The indices in [`Plan::stages`], with dependencies first.
     pub stages: Vec<usize>,
 }
 
 /// All cells of a grid with the stages that they share.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// Every stage once, behind those that it needs.
+    /// Every stage once, after those that it needs.
     pub stages: Vec<Stage>,
     /// Every cell once.
     pub cells: Vec<Cell>,
@@ -223,17 +223,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a grid whose stages lie in a folder.
+    /// Returns the plan of a grid whose stages lie in a folder.
     ///
     /// # Errors
-    /// Flags that the commands refuse, data that can't be read.
+    /// Returns an error if a command refuses flags or data can't be read.
     pub fn of(file: &GridFile, folder: &Path) -> Result<Self> {
         let mut plan = Self::new(folder);
         plan.add(file)?;
         Ok(plan)
     }
 
-    /// A plan without cells.
+    /// Creates a plan without cells.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self {
@@ -242,10 +242,10 @@ impl Plan {
         }
     }
 
-    /// Adds the cells of another grid; what both have is there once.
+    /// Adds the cells of another grid; what both have in common is added once.
     ///
     /// # Errors
-    /// As [`Plan::of`].
+    /// Returns an error as [`Plan::of`] does.
     pub fn add(&mut self, file: &GridFile) -> Result<()> {
         let corpus = self.corpus(&file.data).context("data")?;
         let test = file.test.as_ref().map(|test| self.corpus(test));
@@ -267,7 +267,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Where a corpus comes from: a stage that makes it up or takes some of it, or a path with the digest of what is there.
+    /// Returns the source of a corpus: a stage that simulates it or takes a part of it, or a path with the digest of
+    /// its contents.
     fn corpus(&mut self, data: &Data) -> Result<Vec<Word>> {
         if let Some(dialogues) = data.dialogues {
             let mut words = vec![
@@ -406,10 +407,11 @@ impl Plan {
         Ok(stages)
     }
 
-    /// Adds a question to `account`, perhaps about what another stage wrote, and gives its place among the stages.
+    /// Adds a question to `account`, optionally about the output of another stage, and returns its index among the
+    /// stages.
     ///
     /// # Errors
-    /// Words that `account` refuses.
+    /// Returns an error if `account` refuses the words.
     pub fn ask(&mut self, line: &str, about: Option<(&'static str, usize)>) -> Result<usize> {
         let mut words = plain(line);
         words.extend(about.map(|(flag, stage)| whole(flag, stage)));
@@ -419,7 +421,7 @@ impl Plan {
     /// Adds work on a corpus itself: a policy, or the incidence of secrets.
     ///
     /// # Errors
-    /// Words that `audit` refuses, data that can't be read.
+    /// Returns an error if `audit` refuses the words or data can't be read.
     pub fn on_corpus(&mut self, work: Work, data: &Data, line: &str) -> Result<usize> {
         let mut words = self.corpus(data).context("data")?;
         words.extend(plain(line));
@@ -427,7 +429,7 @@ impl Plan {
         self.stage(work, words)
     }
 
-    /// The name of the file that a corpus is.
+    /// Returns the name of a corpus that is a file.
     fn file_name(&self, corpus: &[Word]) -> Result<String> {
         let path = match corpus {
             [Word::Of(_, stage, _)] => self.stages[*stage].output.as_deref(),
@@ -440,7 +442,7 @@ impl Plan {
         Ok(name.context("plant: the corpus must be a file")?.to_owned())
     }
 
-    /// The stage with these words, which is there once whatever asks for it.
+    /// Returns the stage with these words, which is added only once.
     fn stage(&mut self, work: Work, words: Vec<Word>) -> Result<usize> {
         let mut digest = Sha256::new();
         let mut note = |text: &str| {
@@ -510,23 +512,23 @@ impl Plan {
     }
 }
 
-/// A flag and all that another stage wrote.
+/// Returns a flag with the whole output of another stage.
 const fn whole(flag: &'static str, stage: usize) -> Word {
     Word::Of(flag, stage, String::new())
 }
 
-/// A flag and a file in the folder that another stage wrote.
+/// Returns a flag with a file in the folder that another stage wrote.
 fn inside(flag: &'static str, stage: usize, file: &str) -> Word {
     Word::Of(flag, stage, file.to_owned())
 }
 
-/// The corpus, and what perplexity is measured on if that is no part of it.
+/// The corpus, and the text on which perplexity is measured, if it is not part of the corpus.
 struct Texts {
     corpus: Vec<Word>,
     test: Option<Vec<Word>>,
 }
 
-/// A corpus as the value of a flag.
+/// Returns a corpus as the value of a flag.
 fn as_flag(flag: &'static str, corpus: &[Word]) -> Vec<Word> {
     let words = corpus.iter().map(|word| match word {
         Word::At(_, path, digest) => Word::At(flag, path.clone(), digest.clone()),
@@ -536,7 +538,7 @@ fn as_flag(flag: &'static str, corpus: &[Word]) -> Vec<Word> {
     words.collect()
 }
 
-/// Some documents of a corpus, in a file of their own in the folder of the stages.
+/// Writes some documents of a corpus to a file of their own in the folder of the stages.
 fn taken(path: &Path, data: &Data, documents: u64, folder: &Path) -> Result<PathBuf> {
     let field = data.text_field.as_deref().unwrap_or_default();
     let whole = format!("{} {documents} {} {field}", content(path)?, data.skip);
@@ -565,15 +567,15 @@ fn taken(path: &Path, data: &Data, documents: u64, folder: &Path) -> Result<Path
     Ok(place)
 }
 
-/// What the axes of a cell add to the command lines.
+/// The flags that the axes of a cell add to the command lines.
 struct Axes {
     prepare: Vec<String>,
     train: Vec<String>,
-    /// A model that is a folder.
+    /// The model, if it is a folder.
     model: Option<PathBuf>,
 }
 
-/// Every place of an arm. A flag that the arm has itself is no axis.
+/// Returns every place of an arm. A flag that the arm sets itself is not an axis.
 fn places(
     file: &GridFile,
     arm: &str,
@@ -618,7 +620,7 @@ fn places(
                 }
                 CanaryRecalls::Listed(list) => axis(list.iter().map(|r| r.get()).collect()),
                 CanaryRecalls::Named(AsPolicy::AsPolicy) => {
-                    // To a millionth: what follows is a number of canaries.
+                    // Rounded to a millionth, since a number of canaries is computed from it.
                     vec![(((1.0 - miss) * 1e6).round() / 1e6, true)]
                 }
             };
@@ -666,7 +668,7 @@ fn places(
     found
 }
 
-/// What can be measured of a model.
+/// What can be measured on a model.
 #[derive(Clone, Copy)]
 struct Measurable {
     canaries: bool,
@@ -674,7 +676,7 @@ struct Measurable {
     classes: bool,
 }
 
-/// What is measured, in order; of a classifier its classes alone, since it has no likelihood of a text.
+/// Returns what is measured, in order; for a classifier only its classes, since it has no likelihood of a text.
 fn attacks(given: &Attacks, measurable: Measurable) -> Vec<(Work, &Flags)> {
     if measurable.classes {
         return vec![(Work::Classify, &given.classify)];
@@ -691,13 +693,13 @@ fn attacks(given: &Attacks, measurable: Measurable) -> Vec<(Work, &Flags)> {
     all
 }
 
-/// The words of a line.
+/// Returns the words of a line.
 fn plain(line: &str) -> Vec<Word> {
     let words = line.split_whitespace();
     words.map(|word| Word::Plain(word.to_owned())).collect()
 }
 
-/// Flags as words, with the digests of files that they name.
+/// Returns flags as words, with the digests of files that they name.
 fn flags(given: &Flags) -> Result<Vec<Word>> {
     let mut all: Vec<Word> = words(given)?.into_iter().map(Word::Plain).collect();
     for (key, value) in given {
@@ -713,7 +715,7 @@ fn flags(given: &Flags) -> Result<Vec<Word>> {
     Ok(all)
 }
 
-/// Whether the command takes these words; nothing is run.
+/// Checks that the command accepts these words, without running it.
 fn parses(work: Work, line: &[String]) -> Result<()> {
     let line = || std::iter::once(work.program().to_owned()).chain(line.iter().cloned());
     let refused = match work.program() {
@@ -726,7 +728,7 @@ fn parses(work: Work, line: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// SHA-256 of a file, or of the names and contents of a folder.
+/// Returns the SHA-256 of a file, or of the names and contents of a folder.
 pub(super) fn content(path: &Path) -> Result<String> {
     let mut digest = Sha256::new();
     add(path, &mut digest).with_context(|| format!("cannot read {}", path.display()))?;
@@ -762,8 +764,8 @@ fn add(path: &Path, digest: &mut Sha256) -> Result<()> {
     }
 }
 
-/// What text is changed by before it is prepared: whole documents by redaction, so that they stay what a split divides, and
-/// by canaries what one record is.
+/// Returns the unit for changes to text before it is prepared: redaction keeps whole documents, which a split divides,
+/// and canaries use the unit of a record.
 fn of_unit(unit: &str) -> Flags {
     Flags::from([("unit".to_owned(), Value::String(unit.to_owned()))])
 }

@@ -1,4 +1,4 @@
-//! Processes that work at once: what is ready, within a number and a memory budget.
+//! Runs the stages that are ready as concurrent processes, within a limit on their number and a memory budget.
 
 use super::plan::{Plan, Stage, Work, content};
 use crate::audit::diff::document;
@@ -18,28 +18,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Set for the processes that another one starts: they end when that one does, however it ends.
+/// Set for processes that another one starts: they end when that one ends, for whatever reason.
 const WITH_PARENT: &str = "RETICENT_ENDS_WITH_STDIN";
-/// Between two looks at the processes.
+/// The time between two checks of the processes.
 const PAUSE: Duration = Duration::from_millis(10);
-/// For processes that were interrupted to end; less than a command waits for its own safe point.
+/// How long interrupted processes may take to end; less than a command waits for its own safe point.
 const FAREWELL: Duration = Duration::from_millis(1000);
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// How many processes, and how much memory they may take together.
+/// The limits on the number of processes and on their total memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// At once.
+    /// The most processes at once.
     pub jobs: usize,
-    /// Bytes.
+    /// The memory budget in bytes.
     pub memory: Option<f64>,
 }
 
 impl Limits {
-    /// From what was asked for.
+    /// Returns the limits that were requested.
     ///
     /// # Errors
-    /// A memory budget where the memory of a process can't be read.
+    /// Returns an error for a memory budget if the memory of a process can't be read.
     pub fn of(jobs: Option<u64>, memory: Option<f64>) -> Result<Self> {
         let known = peak(std::process::id()).is_some();
         ensure!(
@@ -55,7 +55,8 @@ impl Limits {
         })
     }
 
-    /// Whether a process with this peak may start beside these; nobody knows the peak of what never ran.
+    /// Returns whether a process with this peak may start beside the running ones; the peak of a stage that never ran
+    /// is unknown.
     fn admits(&self, running: &[Option<f64>], next: Option<f64>) -> bool {
         if running.len() >= self.jobs {
             return false;
@@ -72,26 +73,26 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A finished stage, as it lies beside what it wrote.
+/// A finished stage, as stored beside its output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
-    /// What it did.
+    /// The kind of work.
     pub work: Work,
-    /// How long it took.
+    /// How long it took, in seconds.
     pub seconds: f64,
-    /// The most memory that it took, in bytes, where that is known.
+    /// The most memory that it used, in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<f64>,
-    /// Whether it ended with 1: a promise is contradicted.
+    /// Whether it exited with 1: a promise is contradicted.
     pub exceeded: bool,
     /// The document that it answered.
     pub answer: Value,
 }
 
-/// What became of a stage.
+/// The outcome of a stage.
 pub(super) type Outcome = std::result::Result<Finished, String>;
 
-/// A process at work.
+/// A running process.
 struct Running {
     stage: usize,
     child: Ended,
@@ -101,12 +102,12 @@ struct Running {
     stderr: File,
 }
 
-/// A process that is killed when this value goes.
+/// A process that is killed when this value is dropped.
 pub(in crate::audit) struct Ended(pub(in crate::audit) Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Of a process that has ended this does nothing.
+        // This has no effect on a process that has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -114,11 +115,11 @@ impl Drop for Ended {
 
 /// Runs every stage that is not finished yet.
 ///
-/// A stage that fails takes those that need it along. `done` is told each outcome as it comes, and whether an earlier run
-/// had it.
+/// If a stage fails, so do those that need it. `done` receives each outcome as it comes, and whether an earlier run had
+/// it.
 ///
 /// # Errors
-/// An interruption, a folder that can't be written, a program that can't be started.
+/// Returns an error on an interruption, if the folder can't be written, or if a program can't be started.
 pub(super) fn run(
     plan: &Plan,
     folder: &Path,
@@ -129,7 +130,7 @@ pub(super) fn run(
     let mut outcomes: Vec<Option<Outcome>> = vec![None; plan.stages.len()];
     let mut peaks: HashMap<Work, f64> = HashMap::new();
     for (at, stage) in plan.stages.iter().enumerate() {
-        // A stage that runs again writes something else, by noise without a seed.
+        // A stage that runs again has another output, because of noise without a seed.
         let stands = stage.needs.iter().all(|need| outcomes[*need].is_some());
         if let Some(finished) = stands.then(|| earlier(folder, stage)).flatten() {
             learn(&mut peaks, &finished);
@@ -210,7 +211,7 @@ pub(super) fn run(
         .collect())
 }
 
-/// Ctrl-C reaches the processes too, and they save what they can; whatever is still at work then is ended.
+/// Ctrl-C reaches the processes too, and they save what they can; those still running after that are killed.
 fn leave(mut running: Vec<Running>) {
     let since = Instant::now();
     while since.elapsed() < FAREWELL
@@ -233,7 +234,7 @@ fn answer_of(folder: &Path, stage: &Stage) -> PathBuf {
     folder.join(format!("{}.json", stage.name))
 }
 
-/// What an earlier run finished, with all that it wrote still there and as it was written.
+/// Returns what an earlier run finished, if all its outputs are still there and unchanged.
 fn earlier(folder: &Path, stage: &Stage) -> Option<Finished> {
     let path = answer_of(folder, stage);
     if !path.exists() {
@@ -245,12 +246,12 @@ fn earlier(folder: &Path, stage: &Stage) -> Option<Finished> {
     (again.sha256 == read.body.sha256).then_some(again.finished)
 }
 
-/// What lies in a stage's document: a number or an output that was changed no longer fits the digest.
+/// The contents of a stage's document: a changed number or output no longer matches the digest.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     #[serde(flatten)]
     finished: Finished,
-    /// SHA-256 of the stage's name, what is kept and what the stage wrote, hexadecimal.
+    /// The SHA-256, in hexadecimal, of the stage's name, the stored result and the stage's output.
     sha256: String,
 }
 
@@ -273,7 +274,7 @@ fn keep(folder: &Path, stage: &Stage, finished: &Finished) -> Result<()> {
 }
 
 fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
-    // Finished, but for its answer, which a kill came before; or what an answer that no longer stands is of.
+    // The output is complete but a kill came before the answer, or its answer is no longer valid.
     for left in stage.written().filter(|left| left.exists()) {
         match left.is_dir() {
             true => reticent_disk::remove_folder(&left),
@@ -287,7 +288,7 @@ fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
         tempfile::tempfile().with_context(nowhere)?,
     );
     let program = program(stage.work)?;
-    // A stage trains by itself, whatever this process is one of.
+    // A stage trains by itself, whatever group of workers this process belongs to.
     let child = ending_with_this(Command::new(&program).env_remove(RANK).env_remove(WORLD))
         .args(&stage.words)
         .env("RAYON_NUM_THREADS", (cores() / jobs).max(1).to_string())
@@ -305,7 +306,7 @@ fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
     })
 }
 
-/// This program, or the other one beside it.
+/// Returns the path of this program, or of the other one beside it.
 fn program(work: Work) -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find the path of this program")?;
     let name = format!("{}{}", work.program(), std::env::consts::EXE_SUFFIX);
@@ -351,7 +352,7 @@ fn ended(mut process: Running, status: ExitStatus, stage: &Stage) -> Outcome {
     })
 }
 
-/// The most memory that a process has taken so far, in bytes.
+/// Returns the most memory that a process has used so far, in bytes.
 fn peak(process: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status
@@ -361,13 +362,13 @@ fn peak(process: u32) -> Option<f64> {
     Some(kib * 1024.0)
 }
 
-/// The same command for a process that ends when this one does.
+/// Makes a command end when this process ends.
 pub(in crate::audit) fn ending_with_this(command: &mut Command) -> &mut Command {
     command.env(WITH_PARENT, "1").stdin(Stdio::piped())
 }
 
-/// In a process of a grid, or of a preparation in shards: ends it when the one that started it is gone, whatever ended
-/// that. Elsewhere nothing.
+/// Ends a process of a grid, or of a preparation in shards, when the process that started it is gone, for whatever
+/// reason. Has no effect in other processes.
 pub fn end_with_parent() {
     if std::env::var_os(WITH_PARENT).is_none() {
         return;
@@ -380,10 +381,10 @@ pub fn end_with_parent() {
     });
 }
 
-/// Whether the answers of all these are there.
+/// Returns the answers of all these stages.
 ///
 /// # Errors
-/// The reason of the first that failed.
+/// Returns the reason of the first one that failed.
 pub(super) fn answers<'a>(
     stages: &[usize],
     outcomes: &'a [Option<Outcome>],

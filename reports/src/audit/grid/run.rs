@@ -1,4 +1,4 @@
-//! `audit grid`: from the file to the cells.
+//! `audit grid`: runs the cells of a grid file.
 
 use super::args::{Grid, Running};
 use super::cell::{CellDocument, GridReport};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use reticent_backends::checkpoint::FolderLock;
 use std::path::{Path, PathBuf};
 
-/// The folder of a grid, which nobody else works in.
+/// The folder of a grid, locked against other processes.
 #[derive(Debug)]
 pub(in crate::audit) struct Place {
     folder: PathBuf,
@@ -20,10 +20,10 @@ pub(in crate::audit) struct Place {
 }
 
 impl Place {
-    /// Makes the folder, or goes on in it.
+    /// Creates the folder, or resumes in it.
     ///
     /// # Errors
-    /// A folder that can't be made or that another grid works in, limits that can't be kept.
+    /// Returns an error if the folder can't be created, if another grid works in it, or if the limits can't be kept.
     pub(in crate::audit) fn open(running: &Running) -> Result<Self> {
         let limits = Limits::of(running.jobs, running.memory)?;
         let folder = running.out.clone();
@@ -42,22 +42,22 @@ impl Place {
         })
     }
 
-    /// Where stages lie.
+    /// Returns the folder of the stages.
     pub(in crate::audit) fn stages(&self) -> PathBuf {
         self.folder.join("stages")
     }
 
-    /// Where the documents of the cells lie.
+    /// Returns the folder of the cells' documents.
     pub(in crate::audit) fn cells(&self) -> PathBuf {
         self.folder.join("cells")
     }
 }
 
-/// Runs what is not finished, writes the document of each cell as it comes, and gives all of them with the grid's table and
-/// what became of every stage.
+/// Runs what is not finished, writes the document of each cell as it finishes, and returns all of them with the grid's
+/// table and the outcome of every stage.
 ///
 /// # Errors
-/// An interruption, a folder that can't be written.
+/// Returns an error on an interruption or if the folder can't be written.
 pub(in crate::audit) fn cells(
     plan: &Plan,
     place: &Place,
@@ -110,10 +110,11 @@ fn write(folder: &Path, cell: &CellDocument) -> Result<()> {
     write_file(&path, document.to_text()?.as_bytes())
 }
 
-/// Reads, runs, prints.
+/// Reads the file, runs the grid and prints the report.
 ///
 /// # Errors
-/// A file that can't be taken, an interruption, a folder that can't be written; cells that failed, once all is printed.
+/// Returns an error if the file can't be used, on an interruption, if the folder can't be written, and, once everything
+/// is printed, if cells failed.
 pub fn run(args: &Grid, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
     let file = GridFile::read(&args.file).context("FILE")?;
@@ -129,7 +130,7 @@ pub fn run(args: &Grid, output: Output, interrupt: &Interrupt) -> Result<Exit> {
         &report.to_page(),
         || Ok(Csv::of_rows(&report.rows)?),
     )?;
-    // A contradiction stands, whatever became of other cells.
+    // A contradiction stands, whatever happened to other cells.
     ensure!(
         report.failed == 0 || report.exit() == Exit::Exceeded,
         "{} of {} cells failed: `failed` says why, and the same command retries them",

@@ -1,4 +1,4 @@
-//! `audit incidence`: which record holds which secret, as a file.
+//! `audit incidence`: writes which record contains which secret.
 
 pub mod args;
 pub(crate) mod run;

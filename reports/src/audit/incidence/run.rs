@@ -1,4 +1,4 @@
-//! `audit incidence`: which record holds which secret, as a file.
+//! `audit incidence`: writes which record contains which secret.
 
 use crate::account::protect::read::Kind;
 use crate::audit::args::{IncidenceArgs, PolicyArg};
@@ -40,7 +40,7 @@ pub(crate) struct Body {
     not_found: Option<u64>,
 }
 
-/// Secrets as they are written, and in how many records each is.
+/// Secrets as they are written, with the number of records of each.
 #[derive(Default)]
 struct Names {
     show: bool,
@@ -60,17 +60,17 @@ struct Known {
 /// The text, and what one record of it is.
 struct Source {
     path: PathBuf,
-    /// How it is cut.
+    /// The unit into which the text is cut.
     cut: Unit,
-    /// What a record is called.
+    /// The name of a record.
     unit: String,
     /// Whether these are the records of a prepared corpus.
     is_prepared: bool,
 }
 
 impl Source {
-    /// A corpus as `--unit` cuts it. The records of a prepared one, by its folder or its train.jsonl,
-    /// stay as they are, so that their names are those that the trainer knows.
+    /// Returns a corpus cut as `--unit` says. The records of a prepared corpus, given by its folder
+    /// or its train.jsonl, stay as they are, so that their names are those that the trainer knows.
     fn of(args: &IncidenceArgs) -> Result<Self> {
         let records = args.data.file_name() == Some(PREPARED_RECORDS.as_ref());
         let folder = match args.data.parent() {
@@ -103,7 +103,7 @@ impl Source {
         })
     }
 
-    /// The files that are read: none of them is the output.
+    /// Returns the files that are read, none of which may be the output.
     fn files(&self, args: &IncidenceArgs) -> Result<Vec<PathBuf>> {
         let mut read = corpus_files(&self.path).context("DATA")?;
         read.extend(args.sensing.list.clone());
@@ -186,7 +186,7 @@ pub(in crate::audit) fn run(
     Ok(Exit::Finished)
 }
 
-/// How secrets are found, how the report says so, and how many a list names.
+/// Returns how secrets are found, how the report describes this, and how many a list names.
 fn sense(
     args: &IncidenceArgs,
     source: &Source,
@@ -233,7 +233,7 @@ fn sense(
 }
 
 impl Names {
-    /// The secret itself, as it was spelled first, or its kind with a number.
+    /// Returns the secret itself, or its kind with a number.
     fn of(&mut self, sensed: &Sensed) -> String {
         let key = match self.folds {
             true => folded_word(&sensed.secret, true).into_boxed_str(),
@@ -354,7 +354,7 @@ mod table {
             })
         }
 
-        /// One record and its secrets; without any, it is named all the same.
+        /// Writes one record with its secrets; a record without any is named too.
         pub(super) fn row(&mut self, example: &str, secrets: &[String]) -> Result<()> {
             match self {
                 Self::Csv(writer) => {
@@ -391,7 +391,7 @@ mod table {
 
 #[cfg(feature = "parquet")]
 mod parquet {
-    //! The same as Parquet, in row groups of 65 536 pairs.
+    //! Writes the rows as Parquet, in row groups of 65 536 pairs.
 
     use super::AtomicFile;
     use anyhow::Result;
@@ -408,7 +408,7 @@ mod parquet {
         writer: SerializedFileWriter<AtomicFile>,
         examples: Vec<ByteArray>,
         secrets: Vec<ByteArray>,
-        /// 1 where there is a secret, 0 where the record has none.
+        /// 1 for a secret, 0 for a record without one.
         levels: Vec<i16>,
     }
 

@@ -135,23 +135,23 @@ pub struct OnModel {
     pub show_secrets: bool,
 }
 
-/// One name in `--attack`.
+/// A name in `--attack`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AttackArg {
     /// Every attack that the evidence allows.
     All,
-    /// This one.
+    /// A single attack.
     One(Attack),
 }
 
-/// Where neighbours come from.
+/// The source of neighbouring texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeighbourTexts {
-    /// Other digits in the place of the record's.
+    /// The record with other digits.
     Digits,
-    /// One token of the record replaced by the reference model.
+    /// The record with one token replaced by the reference model.
     Reference,
-    /// Lines of a file.
+    /// The lines of a file.
     File(PathBuf),
 }
 

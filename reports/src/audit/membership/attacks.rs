@@ -1,4 +1,4 @@
-//! Several attacks on one model, judged together.
+//! Runs several attacks on one model and judges them together.
 #![cfg_attr(
     not(feature = "audit"),
     allow(
@@ -22,9 +22,9 @@ use reticent_attacks::membership::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Groups a side that a group attack draws, as CRT does.
+/// The number of groups on each side that a group attack draws, as in CRT.
 pub(in crate::audit) const GROUPS: usize = 1000;
-/// The name of all attacks as one.
+/// The name of the combination of all attacks.
 const COMBINED: &str = "combined";
 
 /// Every attack that was run on a model.
@@ -93,29 +93,29 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// A record of the per-token picture: pieces of text with the gain of ln p over the reference.
+/// A record of the per-token heat map: pieces of text with the gain of ln p over the reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeatLine {
-    /// Which record, in words.
+    /// A description of the record.
     pub name: String,
-    /// Each token's text and what it gained, nats.
+    /// Each token's text and its gain, in nats.
     pub pieces: Vec<(String, f64)>,
 }
 
-/// Scores of every record under one attack, members first.
+/// The scores of every record under one attack, members first.
 pub(in crate::audit) struct Attacked {
     pub(in crate::audit) name: &'static str,
     pub(in crate::audit) scores: [Vec<f64>; 2],
-    /// Whether a score is −mean NLL, so that CRT's sum of perplexities can be formed.
+    /// Whether a score is −mean NLL, so that CRT's sum of perplexities can be computed.
     pub(in crate::audit) mean_nll: bool,
 }
 
-/// What the records have in common, whatever the attack.
+/// What the records have in common for all attacks.
 pub(in crate::audit) struct Records {
     pub(in crate::audit) groups: Option<[Vec<String>; 2]>,
     pub(in crate::audit) texts: [Vec<String>; 2],
     pub(in crate::audit) repeats: Option<Repeats>,
-    /// Of each member, in the training text.
+    /// The number of copies of each member in the training text.
     pub(in crate::audit) copies: Vec<u64>,
     pub(in crate::audit) group_size: Option<usize>,
     pub(in crate::audit) protocol: Option<&'static str>,
@@ -127,10 +127,11 @@ pub(in crate::audit) struct Records {
 }
 
 impl MembershipReport {
-    /// The report of several attacks, of which the first decides.
+    /// Returns the report of several attacks, of which the first decides.
     ///
-    /// The sentence counts all of them: a leak is said where one attack's interval at a share of
-    /// the failure probability lies above one half. Intervals that are shown hold one by one.
+    /// The summary takes all of them into account: it states a leak if one attack's interval, at
+    /// its share of the failure probability, lies above one half. The intervals shown hold
+    /// individually.
     pub(in crate::audit) fn of_attacks(
         attacked: &[Attacked],
         records: Records,
@@ -156,7 +157,7 @@ impl MembershipReport {
         let groups = records.groups.as_ref();
         match blind_baseline_of(&records.texts, groups, confidence, args.seed) {
             Ok(blind) => report.blind = Some(blind),
-            // Too few texts to fit and to judge: said, and no reason to say nothing else.
+            // With too few texts to fit and to judge, this is noted and the rest is still reported.
             Err(error) => {
                 report.no_blind = Some(error.to_string());
                 left_out.push(LeftOut {
@@ -169,12 +170,12 @@ impl MembershipReport {
             .iter()
             .enumerate()
             .map(|(index, judged)| {
-                // What decides was judged already.
+                // The deciding attack was judged already.
                 let known = (index == 0).then_some(&report);
                 row(judged, known, &records, args, confidence)
             })
             .collect::<Result<Vec<_>>>()?;
-        // Where each record costs the model the same, nothing but the text sets its scores apart.
+        // If every record costs the model the same, its scores differ only by the text.
         let flat = judged.iter().any(|j| j.mean_nll && j.set.is_alike());
         let named: Vec<_> = judged.iter().map(|j| (j.name, &j.set)).collect();
         report
@@ -211,7 +212,7 @@ fn set(attacked: &Attacked, records: &Records) -> Result<ScoreSet> {
     })
 }
 
-/// An attack and the records it is judged on.
+/// An attack and the records on which it is judged.
 struct Judged {
     name: &'static str,
     mean_nll: bool,
@@ -229,7 +230,8 @@ impl Judged {
         })
     }
 
-    /// All attacks as one, on the half of the records that it was not fitted to.
+    /// Combines all attacks, judged on the half of the records to which the combination was not
+    /// fitted.
     fn together(attacks: &[Self], seed: u64) -> Result<Self, LeftOut> {
         let sets: Vec<ScoreSet> = attacks.iter().map(|a| a.set.clone()).collect();
         let together = combined(&sets, seed).map_err(|error| LeftOut {
@@ -260,7 +262,7 @@ fn row(
     }
     let grouped = match records.group_size {
         Some(size) => {
-            // Groups are drawn from independent records, one of each document or secret.
+            // Groups are drawn from independent records, one for each document or secret.
             let single = set.thinned(seed);
             let of = |rule| -> Result<GroupedArea> {
                 let area = overlapping_groups_area(&single, size, GROUPS, rule, confidence, seed)
@@ -296,7 +298,7 @@ fn row(
     })
 }
 
-/// The signal of all attacks together, each at its share of the failure probability.
+/// Returns the signal of all attacks together, each at its share of the failure probability.
 fn says(
     sets: &[ScoreSet],
     args: &MembershipArgs,

@@ -1,11 +1,11 @@
-//! The ROC curve on logarithmic axes, and the attacks side by side.
+//! The ROC curve on logarithmic axes, and the attacks compared.
 
 use super::tables::without_model;
 use super::{Attacks, MembershipReport};
 use crate::number::{nearest, shortest};
 use crate::plot::{Axis, Layer, Measured, Plot, Tone};
 
-/// The curve, its band, and chance.
+/// Draws the curve with its band and chance level.
 pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
     let left = report.band.first().map_or(1e-3, |p| p.fpr);
     let foot = (0.5 / report.members.max(1) as f64).min(left);
@@ -51,7 +51,7 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
     Ok(plot)
 }
 
-/// The interval of every attack's AUC, one row each.
+/// Draws the interval of every attack's AUC, one row each.
 pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
     let mut rows: Vec<(String, &reticent_attacks::membership::Area)> = attacks
         .rows

@@ -32,9 +32,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
 
-/// Points of the band, evenly spread over the logarithm of the false-positive rate.
+/// The number of points of the band, evenly spaced over the logarithm of the false-positive rate.
 const BAND: usize = 48;
-/// Corners of the curve that a document holds at most.
+/// The most corners of the curve in a document.
 pub(super) const CORNERS: usize = 400;
 
 /// The band of the curve at one false-positive rate.
@@ -120,10 +120,10 @@ pub enum Signal {
     Alike,
 }
 
-/// Reads, evaluates, prints.
+/// Reads the scores, evaluates them and prints the report.
 ///
 /// # Errors
-/// Files that cannot be read, scores that are none, too few records.
+/// Returns an error if files can't be read, scores are not numbers, or there are too few records.
 pub fn run(args: &MembershipArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let confidence = confidence(args)?;
     let outputs = Outputs::open(args, output)?;
@@ -134,12 +134,12 @@ pub fn run(args: &MembershipArgs, output: Output, interrupt: &Interrupt) -> Resu
     outputs.finish(args, &report, &Details::default())
 }
 
-/// What belongs to a report on a model beside its document.
+/// Output that accompanies the document of a report on a model.
 #[derive(Debug, Default)]
 pub(in crate::audit) struct Details {
-    /// The picture of the members with the highest scores.
+    /// The heat map of the members with the highest scores.
     pub(in crate::audit) heat: Vec<HeatLine>,
-    /// The scores record by record, as CSV.
+    /// The scores of all records, as CSV.
     pub(in crate::audit) scores: String,
 }
 
@@ -147,8 +147,7 @@ pub(super) fn confidence(args: &MembershipArgs) -> Result<Confidence> {
     Ok(args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?)
 }
 
-/// The files that were asked for, opened before the work, so that a path that cannot be written
-/// is said at once.
+/// The output files, opened before the work so that an unwritable path is reported at once.
 pub(super) struct Outputs {
     plot: Option<AtomicFile>,
     scores: Option<AtomicFile>,
@@ -167,7 +166,7 @@ impl Outputs {
         })
     }
 
-    /// Writes the files, prints the report, and says what it comes down to.
+    /// Writes the files, prints the report and returns its exit code.
     pub(super) fn finish(
         self,
         args: &MembershipArgs,
@@ -222,7 +221,7 @@ fn inputs(args: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
         .or_assumed("confidence", args.confidence, confidence)?)
 }
 
-/// The strata of members by copies; none where every text stands once.
+/// Returns the strata of members by copies; empty if every text occurs once.
 fn by_copies(
     set: &ScoreSet,
     copies: &[u64],
@@ -235,19 +234,19 @@ fn by_copies(
     Ok(set.by_copies(copies, &rates(args), confidence, args.seed)?)
 }
 
-/// The confidence of each of so many intervals that together hold with `confidence`.
+/// Returns the confidence of each of `intervals` intervals that together hold with `confidence`.
 fn shared_confidence(confidence: Confidence, intervals: usize) -> Result<Confidence> {
     let failure = (1.0 - confidence.get()) / intervals as f64;
     Ok(Confidence::new(1.0 - failure)?)
 }
 
-/// The lower end of the area if the scores told all members from all non-members.
+/// Returns the lower end of the area if the scores separated all members from all non-members.
 fn provable(set: &ScoreSet, confidence: Confidence, seed: u64) -> Result<f64> {
     let area = set.separated().area(confidence, seed)?;
     Ok(ends(&area.bounds).0)
 }
 
-/// The option that a refused grouping is to be blamed on.
+/// Returns the option to name when a grouping is refused.
 fn grouped_by(args: &MembershipArgs) -> &'static str {
     match (&args.on.group_by, &args.scores) {
         (Some(_), _) => "--group-by",
@@ -282,7 +281,7 @@ impl MembershipReport {
         report.records = digest;
         report.repeats = records.repeats;
         let blind = records.blind(confidence, args.seed);
-        // Too few texts to fit and to judge: said, and no reason to say nothing else.
+        // With too few texts to fit and to judge, this is noted and the rest is still reported.
         let (blind, few) = match blind {
             Ok(blind) => (blind, None),
             Err(error) => (None, Some(error.to_string())),
@@ -304,7 +303,7 @@ impl MembershipReport {
         Ok(report)
     }
 
-    /// What one set of scores says by itself.
+    /// Returns the report of a single set of scores.
     fn of_set(set: &ScoreSet, args: &MembershipArgs, confidence: Confidence) -> Result<Self> {
         let seed = args.seed;
         let area = set.area(confidence, seed).context("group")?;
@@ -313,7 +312,7 @@ impl MembershipReport {
         let at_fpr = points
             .map(|fpr| set.true_positives_at(fpr, confidence, seed))
             .collect::<Result<_, _>>()?;
-        // The threshold is compared with scores whose sign was turned.
+        // The threshold is compared with scores whose sign was changed.
         let turn = |t: f64| if args.lower_is_member { -t } else { t };
         let accuracy = match args.threshold {
             Some(threshold) => {
@@ -345,7 +344,7 @@ impl MembershipReport {
         })
     }
 
-    /// The page of attacks on a model, for every format.
+    /// Returns the page of attacks on a model, for every format.
     #[cfg(feature = "audit")]
     pub(super) fn to_page(
         &self,
@@ -356,7 +355,7 @@ impl MembershipReport {
         page::page(self, args, self.exit(args.max_auc), heat, &inputs)
     }
 
-    /// 1 when an AUC is certainly above the limit.
+    /// Returns 1 if an AUC certainly exceeds the limit.
     pub(super) fn exit(&self, limit: Option<f64>) -> Exit {
         match limit.and_then(|limit| self.above(limit)) {
             Some(_) => Exit::Exceeded,
@@ -371,8 +370,8 @@ impl MembershipReport {
         found.map(|(of, _)| of.clone())
     }
 
-    /// Finds the ends that a limit meets, each at its share of the failure probability: of these attacks, the first of
-    /// which decides, and of its members by copies.
+    /// Computes the ends that are compared with a limit, each at its share of the failure probability: those of the
+    /// attacks, of which the first decides, and those of its members by copies.
     pub(super) fn meet_limit(
         &mut self,
         attacks: &[(&str, &ScoreSet)],
@@ -400,7 +399,7 @@ impl MembershipReport {
         Ok(())
     }
 
-    /// Whether the texts alone tell the two sets apart.
+    /// Returns whether the texts alone distinguish the two sets.
     pub(super) fn is_shifted(&self) -> bool {
         self.blind.is_some_and(|blind| blind.shifted)
     }
@@ -427,7 +426,7 @@ impl Signal {
     }
 }
 
-/// At most some hundreds of corners: the first ones of each step of a logarithmic grid.
+/// Keeps at most some hundreds of corners: the first one of each step of a logarithmic grid.
 fn thinned(roc: Vec<RocPoint>) -> Vec<RocPoint> {
     if roc.len() <= CORNERS {
         return roc;

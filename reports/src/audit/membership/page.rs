@@ -10,7 +10,7 @@ use crate::page::{Mood, Page, Section, Shade};
 use anyhow::Result;
 use reticent_attacks::membership::{BlindFeatures, Repeats};
 
-/// A gain of so many nats has the full shade.
+/// The gain, in nats, that has the full shade.
 const FULL: f64 = 4.0;
 
 pub(super) fn page(
@@ -139,7 +139,7 @@ pub(super) fn page(
     Ok(page)
 }
 
-/// Sizes, and how sure the intervals are.
+/// Describes the sizes of the sets and the confidence of the intervals.
 fn sample(report: &MembershipReport) -> String {
     let groups = report.groups.map_or_else(String::new, |groups| {
         format!(
@@ -156,7 +156,7 @@ fn sample(report: &MembershipReport) -> String {
     )
 }
 
-/// Of how many records given how many are judged, and why the others are not; nothing where all are.
+/// Describes how the texts repeat and which were left out; `None` if none repeats.
 fn repeats(report: &MembershipReport) -> Option<String> {
     let repeats = report.repeats.filter(Repeats::any)?;
     let sides = [
@@ -197,7 +197,7 @@ fn line(heat: &HeatLine) -> (String, Vec<Shade>) {
 
 fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> String {
     let mut said = says(report);
-    // A difference of the sets is as good an explanation, as far as anyone knows.
+    // A difference between the sets may explain the result as well.
     if let (Signal::Leak, Some(why)) = (report.signal, &report.no_blind) {
         said.push_str(&format!(
             " Whether the texts alone tell them apart was not checked: {why}."
@@ -217,7 +217,7 @@ fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> Stri
     said
 }
 
-/// A paragraph to be copied into a model card.
+/// Returns a paragraph for a model card.
 fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
     let (low, high) = ends(&report.area.bounds);
     let confidence = shortest(report.confidence.get() * 100.0);

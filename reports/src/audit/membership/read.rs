@@ -1,4 +1,4 @@
-//! Scores from CSV files.
+//! Reads scores from CSV files.
 
 use super::super::args::MembershipArgs;
 use crate::contract::csv_problem;
@@ -9,21 +9,21 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
-/// The column that says whether the texts alone tell the sides apart, and what stands there where they do.
+/// The column that tells whether the texts alone distinguish the sides, and its value if they do.
 pub(super) const TEXTS_ALONE: &str = "texts_alone";
 pub(super) const APART: &str = "apart";
 
-/// What the files hold, members first in both pairs.
+/// The contents of the files, members first in both pairs.
 #[derive(Debug, Default)]
 pub(in crate::audit) struct Table {
     pub(in crate::audit) scores: [Vec<f64>; 2],
     pub(in crate::audit) groups: Option<[Vec<String>; 2]>,
     pub(in crate::audit) texts: Option<[Vec<String>; 2]>,
-    /// Whether some row says that the texts alone tell the sides apart, as `--scores-out` writes it.
+    /// Whether some row states that the texts alone distinguish the sides, as `--scores-out` writes it.
     pub(in crate::audit) said_apart: bool,
 }
 
-/// The columns of one file.
+/// The positions of the columns in one file.
 struct Columns {
     id: usize,
     member: Option<usize>,
@@ -80,7 +80,7 @@ impl Reading {
         }
     }
 
-    /// Groups and texts are known for all records or for none.
+    /// Requires that groups and texts are given for all records or for none.
     fn extras(&mut self, columns: &Columns, path: &Path) -> Result<()> {
         let first = self.files == 0;
         if first && columns.group.is_some() {
@@ -154,7 +154,7 @@ fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -
         Ok(header) => header.clone(),
         Err(error) => bail!("{}: {}", place(path, error.position()), csv_problem(&error)),
     };
-    // A byte-order mark is no part of the first name.
+    // A byte-order mark is not part of the first name.
     let names: Vec<&str> = header
         .iter()
         .map(|name| name.trim_start_matches('\u{feff}').trim())
@@ -197,12 +197,12 @@ fn place(path: &Path, position: Option<&Position>) -> String {
     )
 }
 
-/// 0 for a member, 1 for a non-member: the places in the table.
+/// Returns the index in the table: 0 for a member, 1 for a non-member.
 fn member(text: &str) -> Result<usize> {
     match text.trim().to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" => Ok(0),
         "0" | "false" | "no" => Ok(1),
-        // What stands there may be text: a column too many, a missing quote.
+        // The value may be text, because of an extra column or a missing quote.
         _ => bail!("member must be 1 or 0 (true or false, yes or no)"),
     }
 }

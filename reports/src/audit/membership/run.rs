@@ -1,4 +1,4 @@
-//! `audit membership --model`: attacks on a model, all from one table of token scores.
+//! `audit membership --model`: runs attacks on a model, all from one table of token scores.
 
 use crate::audit::args::{AttackArg, GroupBy, MembershipArgs, NeighbourTexts, Protocol};
 use crate::audit::loaded_model::{LoadedModel, cuts_alike, same_tokenizer};
@@ -26,13 +26,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Records a side, and records a group, of CRT's protocol.
+/// The records on each side and in each group under CRT's protocol.
 const CRT: (usize, usize) = (1000, 20);
 
-/// Neighbours of each record.
+/// The number of neighbours of each record.
 const NEIGHBOURS: usize = 25;
 
-/// Records of the per-token picture, and tokens of each.
+/// The number of records in the heat map, and of tokens of each.
 const HEATED: (usize, usize) = (5, 400);
 
 pub(in crate::audit) fn run(
@@ -54,7 +54,7 @@ pub(in crate::audit) fn run(
     outputs.finish(args, &report, &details)
 }
 
-/// The report, and what stands beside it.
+/// Returns the report and its accompanying output.
 pub(in crate::audit) fn measured(
     args: &MembershipArgs,
     model: &mut LoadedModel,
@@ -201,8 +201,8 @@ pub(in crate::audit) fn measured(
     Ok((report, Details { heat, scores }))
 }
 
-/// Scores as `--scores` reads them, those of every attack beside, and whether it was checked that the texts alone don't tell
-/// the sides apart, which the scores don't show. `kept` numbers the records in their files.
+/// Returns scores in the format of `--scores`, with those of every attack and a column for whether the texts alone
+/// distinguish the sides, which can't be seen from the scores. `kept` numbers the records in their files.
 fn by_record(
     attacked: &[Attacked],
     kept: &[Vec<usize>; 2],
@@ -241,7 +241,7 @@ fn by_record(
     String::from_utf8(bytes).context("--scores-out")
 }
 
-/// LiRA and RMIA behind the other attacks, and how their shadow models were trained.
+/// Runs LiRA and RMIA after the other attacks and returns how their shadow models were trained.
 fn shadowed(
     args: &MembershipArgs,
     sides: &[Cut; 2],
@@ -294,7 +294,8 @@ fn shadowed(
     Ok(summary)
 }
 
-/// The neighbours that --neighbours asks for; other digits where it does not. `kept` numbers the records in their files.
+/// Returns the neighbours that --neighbours asks for; by default, other digits. `kept` numbers the records in their
+/// files.
 fn neighbours(
     args: &MembershipArgs,
     texts: &[String],
@@ -344,7 +345,7 @@ fn neighbours(
     Ok(Neighbours::Given(all?))
 }
 
-/// Lines of {"text", "neighbours"}.
+/// Reads lines of {"text", "neighbours"}.
 fn given_neighbours(path: &Path) -> Result<HashMap<String, Vec<String>>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -357,7 +358,7 @@ fn given_neighbours(path: &Path) -> Result<HashMap<String, Vec<String>>> {
         if line.trim().is_empty() {
             continue;
         }
-        // What a parser says of a line may quote it.
+        // A parser's message may quote the line.
         let line: Line = serde_json::from_str(line).map_err(|_| {
             anyhow!(
                 "{}, line {number}: must be {{\"text\": …, \"neighbours\": [texts]}}",
@@ -378,15 +379,15 @@ fn given_neighbours(path: &Path) -> Result<HashMap<String, Vec<String>>> {
 /// The records of both files that are judged, and how their texts repeat.
 struct Sides {
     cuts: [Cut; 2],
-    /// Which records of each file they are.
+    /// The numbers of these records in each file.
     kept: [Vec<usize>; 2],
     repeats: Repeats,
     /// Copies of each member in the training text.
     copies: Vec<u64>,
 }
 
-/// Both files cut into records, one of each text and none whose text stands in both; CRT's
-/// protocol takes a sample of each.
+/// Cuts both files into records and keeps one for each text and none whose text occurs in both; CRT's protocol takes a
+/// sample of each.
 fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
     let shared = args.on.group_by.unwrap_or_default() == GroupBy::Secret;
     let files = [
@@ -437,7 +438,7 @@ fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
     })
 }
 
-/// Names of groups on both sides; nothing where every record stands for itself.
+/// Returns the names of groups on both sides; `None` if every record stands for itself.
 fn groups(args: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> {
     let by = args.on.group_by.unwrap_or_default();
     if by == GroupBy::Nothing {
@@ -449,7 +450,7 @@ fn groups(args: &MembershipArgs, sides: &[Cut; 2]) -> Option<[Vec<String>; 2]> {
     (distinct.len() < records).then_some(named)
 }
 
-/// The attacks in order, the one that decides first.
+/// Returns the attacks in order, the deciding one first.
 fn wanted(args: &MembershipArgs) -> Vec<Attack> {
     let with_reference = args.on.reference.is_some();
     let cheap = |a: &Attack| match a.needs() {
@@ -496,7 +497,7 @@ fn lacking(attack: Attack, panel: &Panel) -> LeftOut {
     }
 }
 
-/// A text as the model was trained to read it.
+/// Returns a text framed as the model was trained to read it.
 pub(in crate::audit) fn framed(
     tokenizer: &Tokenizer,
     text: &str,
@@ -516,7 +517,7 @@ pub(in crate::audit) const fn scoring(context: Option<usize>) -> Scoring {
     }
 }
 
-/// A progress line that stops the work when the user does.
+/// Returns a progress callback that stops the work on an interruption.
 pub(in crate::audit) fn watched<'a>(
     what: &'static str,
     interrupt: &'a Interrupt,
@@ -528,9 +529,8 @@ pub(in crate::audit) fn watched<'a>(
     }
 }
 
-/// The members with the highest scores, token by token: ln p under the model less that under the
-/// reference, or less the mean over the vocabulary where there is none. `kept` numbers them in their
-/// file.
+/// Returns the members with the highest scores, token by token: ln p under the model minus that under the reference, or
+/// minus the mean over the vocabulary if there is no reference. `kept` numbers them in their file.
 fn heat(
     panel: &Panel,
     (scores, kept): (&[f64], &[usize]),
@@ -564,7 +564,7 @@ fn heat(
         .collect()
 }
 
-/// Letters and digits as dots.
+/// Replaces letters and digits with dots.
 fn masked(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_alphanumeric() { '•' } else { c })

@@ -1,4 +1,4 @@
-//! What is said of shadow models: how they were trained, and in what that differs.
+//! The description of shadow models: how they were trained, and how this differs from the audited model.
 
 use crate::number::{nearest, shortest};
 use reticent_attacks::membership::Instability;
@@ -60,7 +60,7 @@ pub struct AttackSpread {
 }
 
 impl ShadowTraining {
-    /// As a sentence.
+    /// Describes the training in a sentence.
     pub(super) fn says(&self) -> String {
         let steps = match (
             self.noise_multiplier,
@@ -114,7 +114,7 @@ impl ShadowTraining {
         )
     }
 
-    /// How far the attacks depend on which shadow models there are, a sentence each.
+    /// Describes how much the attacks depend on the choice of shadow models, a sentence each.
     pub(super) fn spreads(&self) -> Vec<String> {
         if self.spread.is_empty() {
             return vec!["How much LiRA and RMIA depend on which shadow models there are takes four of them at least (--shadows 4).".to_owned()];
@@ -135,7 +135,7 @@ impl ShadowTraining {
         self.spread.iter().map(said).collect()
     }
 
-    /// The differences as a sentence; nothing where there is none.
+    /// Describes the differences in a sentence; `None` if there are none.
     pub(super) fn differs(&self) -> Option<String> {
         (!self.differs.is_empty()).then(|| {
             format!(

@@ -10,14 +10,14 @@ use reticent_attacks::membership::{
     AccuracyRule, Area, AreaMethod, BlindBaseline, BlindFeatures, GroupRule,
 };
 
-/// One row per attack.
+/// Returns a table with one row for each attack.
 pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Table {
     let mut columns = vec![
         ("attack".to_owned(), Align::Left),
         ("AUC".to_owned(), Align::Right),
         ("interval".to_owned(), Align::Right),
     ];
-    // What the sample can't certify is said once, below.
+    // What the sample can't certify is stated once, below.
     let certified: Vec<usize> = (0..report.at_fpr.len())
         .filter(|&i| report.at_fpr[i].found.is_some())
         .collect();
@@ -57,7 +57,7 @@ pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Tabl
     table
 }
 
-/// How several attacks share one rate of false alarms.
+/// Describes how several attacks share one false-alarm rate.
 pub(super) fn shared(attacks: &Attacks, confidence: Confidence) -> Option<String> {
     let count = attacks.rows.len() as u64;
     let each = (1.0 - confidence.get()) / count as f64;
@@ -71,7 +71,7 @@ pub(super) fn shared(attacks: &Attacks, confidence: Confidence) -> Option<String
     })
 }
 
-/// What the row of all attacks as one is.
+/// Describes the row of the combined attacks.
 pub(super) fn combined(attacks: &Attacks) -> Option<String> {
     let row = attacks.rows.iter().find(|row| row.fitted.is_some())?;
     Some(format!(
@@ -81,7 +81,7 @@ pub(super) fn combined(attacks: &Attacks) -> Option<String> {
     ))
 }
 
-/// One row per attack and rule.
+/// Returns a table with one row for each attack and rule.
 pub(super) fn group_table(attacks: &Attacks) -> Table {
     let size = attacks.group_size.unwrap_or(1);
     let mut table = Table::new([
@@ -166,7 +166,7 @@ pub(super) fn table(report: &MembershipReport) -> Table {
     table
 }
 
-/// Names what tells the two sets apart without the model.
+/// Names what distinguishes the two sets without the model.
 pub(super) fn without_model(blind: &BlindBaseline) -> String {
     let by = match blind.by {
         BlindFeatures::Content => "",
@@ -193,7 +193,7 @@ const fn method(method: AreaMethod) -> &'static str {
     }
 }
 
-/// One row per number of copies.
+/// Returns a table with one row for each number of copies.
 pub(super) fn copy_table(report: &MembershipReport) -> Table {
     let mut columns = vec![
         ("copies".to_owned(), Align::Left),
@@ -225,12 +225,12 @@ pub(super) fn copy_table(report: &MembershipReport) -> Table {
     table
 }
 
-/// Three decimals.
+/// Formats a number with three decimals.
 fn shown(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// Three decimals, the lower end rounded down and the upper one up.
+/// Formats an interval with three decimals, the lower end rounded down and the upper end rounded up.
 fn interval(bounds: &Bounds<Probability>) -> String {
     let (lower, upper) = crate::audit::ends(bounds);
     let (low, high) = ((lower * 1e3).floor() / 1e3, (upper * 1e3).ceil() / 1e3);
@@ -242,8 +242,8 @@ fn percent(rate: f64) -> String {
 }
 
 impl MembershipReport {
-    /// Whether so many records could have passed the limit, or shown a leak where there is none. An area that is certainly
-    /// below the limit, whichever way round its scores are read, keeps it.
+    /// Returns whether this many records could have exceeded the limit or, without a limit, shown a leak. An area that
+    /// is certainly below the limit, in both orientations of the scores, keeps the limit.
     pub(super) fn could_show(&self, limit: Option<f64>) -> bool {
         match limit {
             Some(limit) => self.passable_area > limit || self.surely_below(limit),
@@ -256,10 +256,11 @@ impl MembershipReport {
         self.signal != Signal::Alike && upper.max(1.0 - lower) <= limit
     }
 
-    /// Why these scores leave open whether the AUC is above the limit. An interval that holds the limit does not: what is
-    /// asked is whether the AUC is certainly above it. Nor does one that lies below it, whichever way round scores are read.
+    /// Returns why these scores don't decide whether the AUC exceeds the limit. An interval that contains the limit is
+    /// decided, since the question is whether the AUC certainly exceeds it. So is one below the limit in both
+    /// orientations of the scores.
     pub(in crate::audit) fn undecided(&self, limit: Option<f64>) -> Option<String> {
-        // No area is above 1.
+        // No area exceeds 1.
         let limit = limit.filter(|limit| *limit < 1.0)?;
         let why = match self.signal {
             Signal::Alike => "all scores are equal, and tell no record from another".to_owned(),
@@ -285,10 +286,9 @@ impl MembershipReport {
         ))
     }
 
-    /// How it is set off where no limit is passed. It concludes nothing where the sets differ in themselves, where the
-    /// scores are all equal or their sign is the other way round, or where nothing was seen beside a reference that is
-    /// hardly another model or
-    /// in so few records that nothing could have been.
+    /// Returns the mood if no limit is exceeded. Nothing is concluded if the sets differ in themselves, if all scores
+    /// are equal or have the opposite sign, or if nothing was seen although the reference is nearly the same model or
+    /// so few records could not have shown anything.
     pub(super) fn otherwise(&self, limit: Option<f64>) -> Mood {
         let reference = self.attacks.as_ref().and_then(|a| a.reference);
         match self.signal {
@@ -306,7 +306,7 @@ impl MembershipReport {
     }
 }
 
-/// The result as a sentence.
+/// Describes the result in a sentence.
 pub(super) fn says(report: &MembershipReport) -> String {
     let (subject, again) = match &report.attacks {
         Some(attacks) if attacks.rows.len() > 1 => (
@@ -347,7 +347,7 @@ pub(super) fn says(report: &MembershipReport) -> String {
     said + &warning.unwrap_or_default()
 }
 
-/// Where the thresholds come from.
+/// Describes the origin of the thresholds.
 pub(super) fn origin(report: &MembershipReport) -> &'static str {
     match report.accuracy.map(|a| a.rule) {
         Some(AccuracyRule::Fixed(_)) => {

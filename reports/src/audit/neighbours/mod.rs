@@ -1,4 +1,4 @@
-//! `audit neighbours`: how many records masking one secret changes.
+//! `audit neighbours`: how many records change when one secret is masked.
 
 pub mod args;
 pub(crate) mod run;

@@ -1,4 +1,4 @@
-//! `audit neighbours`: prepare(D) against prepare(D′), secret by secret.
+//! `audit neighbours`: compares prepare(D) with prepare(D′), secret by secret.
 
 use crate::audit::args::NeighboursArgs;
 use crate::audit::owner_key::with_policy;
@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The share of misses in the corpus is below its bound with this confidence.
+/// The confidence with which the share of misses in the corpus is below its bound.
 const CONFIDENCE: f64 = 0.95;
 
 #[derive(Serialize, JsonSchema)]
@@ -99,7 +99,7 @@ pub(in crate::audit) fn run(
     Ok(Exit::Finished)
 }
 
-/// The corpus with its secrets marked, and who marked them.
+/// Returns the corpus with its secrets marked, and who marked them.
 fn marked(
     documents: Vec<Document>,
     args: &NeighboursArgs,

@@ -1,4 +1,4 @@
-//! What `audit perplexity` says: one number, and how it is spread over the records.
+//! The report of `audit perplexity`: the perplexity and its distribution over the records.
 
 pub mod args;
 #[cfg(feature = "audit")]
@@ -15,7 +15,7 @@ use reticent_corpus::Unit;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Shares of records that [`PerplexityReport::spread`] tells.
+/// The shares of records in [`PerplexityReport::spread`].
 const SHARES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 
 /// The result of `audit perplexity`.
@@ -63,14 +63,14 @@ const fn none(count: &u64) -> bool {
 }
 
 impl PerplexityReport {
-    /// From what was measured on records, of which some were cut into windows.
+    /// Creates the report from the measurements on records, of which some were cut into windows.
     #[must_use]
     pub fn new(measured: &Perplexity, records: u64, cut: u64, unit: Unit) -> Self {
         let scored = measured.records.iter().filter(|cost| cost.tokens > 0);
         let own = |cost: &RecordCost| (cost.nll / cost.tokens as f64).exp();
         let mut each: Vec<f64> = scored.map(own).collect();
         each.sort_by(f64::total_cmp);
-        // The least value that so large a share does not exceed.
+        // The least value that this share does not exceed.
         let at = |share: f64| (share * each.len() as f64).ceil().max(1.0) as usize - 1;
         let spread = SHARES.iter().filter_map(|&share| {
             let perplexity = *each.get(at(share))?;
@@ -89,7 +89,7 @@ impl PerplexityReport {
         }
     }
 
-    /// As that of an encoder.
+    /// Marks the result as an encoder's pseudo-perplexity.
     #[must_use]
     pub fn each_masked(self) -> Self {
         Self {
@@ -139,10 +139,10 @@ impl PerplexityReport {
         )
     }
 
-    /// The page.
+    /// Returns the page.
     ///
     /// # Errors
-    /// A plot that cannot be drawn.
+    /// Returns an error if a plot can't be drawn.
     pub fn to_page(&self, released: &str, context: Option<usize>) -> Result<Page> {
         let summary = self.says(context);
         let mut table = Table::new([

@@ -1,4 +1,4 @@
-//! `audit perplexity`: how well a model predicts a text.
+//! `audit perplexity`: measures how well a model predicts a text.
 
 use crate::audit::args::Perplexity as Args;
 use crate::audit::loaded_model::LoadedModel;
@@ -18,10 +18,10 @@ use reticent_corpus::{Record, TokenId, Unit};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Tokens scored at once.
+/// The number of tokens scored at once.
 pub(in crate::audit) const BATCH_TOKENS: usize = 32_768;
 
-/// exp(mean NLL) over records, every token but the first of each.
+/// Returns exp(mean NLL) over records, for every token but the first of each.
 pub(in crate::audit) fn measure<S: Scorer + ?Sized>(
     scorer: &mut S,
     records: &[Record],
@@ -33,7 +33,7 @@ pub(in crate::audit) fn measure<S: Scorer + ?Sized>(
     })
 }
 
-/// Shows how many records are done, and stops where it is asked to.
+/// Returns a callback that shows how many records are done and stops on an interruption.
 fn watched(
     records: usize,
     doing: &str,
@@ -51,7 +51,8 @@ fn watched(
     Ok(result?)
 }
 
-/// Of an encoder, whose records are cut without overlap: a token is asked for once.
+/// Measures an encoder, whose records are cut without overlap, so that each token is predicted
+/// once.
 fn masked(
     args: &Args,
     loaded: Pretrained,
@@ -118,7 +119,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     Ok(Exit::Finished)
 }
 
-/// Of a model that predicts the next token.
+/// Measures a model that predicts the next token.
 fn scored(
     args: &Args,
     mut model: LoadedModel,
@@ -174,7 +175,8 @@ fn framed(data: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>>
         .collect()
 }
 
-/// Records longer than the model reads at once, in windows. Also how many were cut.
+/// Cuts records that are longer than the model's context into windows; also returns how many were
+/// cut.
 fn windows(records: Vec<Record>, context: Option<usize>) -> (Vec<Record>, u64) {
     let mut out = Vec::with_capacity(records.len());
     let mut cut = 0;

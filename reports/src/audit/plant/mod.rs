@@ -1,4 +1,4 @@
-//! `audit plant`: a file with canaries in it, for any trainer.
+//! `audit plant`: writes a file with canaries, for any trainer.
 
 pub mod args;
 #[cfg(feature = "audit")]
@@ -65,7 +65,7 @@ pub(crate) struct Planted {
     sampled: Option<SampledFacts>,
 }
 
-/// The largest ε that an audit of this plan can prove.
+/// Returns the largest ε that an audit of this plan can prove.
 fn provable(
     plan: &CanaryPlan,
     options: &CanaryOptions,
@@ -102,7 +102,7 @@ fn provable(
     Ok(PlannedAudit::new(rank, candidates, canaries)?.provable()?)
 }
 
-/// The options with the words that their format waits for, and what these were chosen from.
+/// Returns the options with the words that their format requires, and from what the words were chosen.
 fn worded(
     asked: CanaryOptions,
     tokenizer: Option<&Tokenizer>,
@@ -127,7 +127,7 @@ fn worded(
     Ok((options, Some(facts)))
 }
 
-/// A coin for each canary, none of which may stand in the text already.
+/// Draws a coin for each canary; none may occur in the text already.
 fn drawn(plan: CanaryPlan, added: bool, documents: &[Document]) -> Result<CoinPlan> {
     let coins = CoinPlan::new(plan, added).context("--coins")?;
     let before = coins
@@ -141,7 +141,7 @@ fn drawn(plan: CanaryPlan, added: bool, documents: &[Document]) -> Result<CoinPl
     Ok(coins)
 }
 
-/// Whether a coin adds records of their own, or changes one that is there.
+/// Returns whether a coin adds records or changes an existing one.
 fn adds_records(unit: Unit, whole: bool) -> Result<bool> {
     match unit {
         Unit::Turn => {
@@ -162,10 +162,11 @@ fn inside(coins: &CoinPlan) -> u64 {
     coins.inside.iter().filter(|inside| **inside).count() as u64
 }
 
-/// Plants.
+/// Plants canaries in a file.
 ///
 /// # Errors
-/// A file that is no JSON Lines with a text, chat or pair and no plain text, a place that cannot be written.
+/// Returns an error if the file is neither plain text nor JSON Lines with a text, chat or pair, or if the output can't
+/// be written.
 pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     readable(&args.data)?;
     let folder = OutputFolder::create(&args.out).context("--out")?;
@@ -185,7 +186,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     let field = args.text_field.as_deref();
     let read = documents(&args.data, &text, field)?;
     let total = read.len();
-    // Which record of the file each document is of.
+    // The record of the file from which each document comes.
     let (numbered, whole) = match is_lines(name) {
         true => taught(&text, read, field)?,
         false => (read.into_iter().enumerate().collect(), true),
@@ -283,13 +284,13 @@ fn is_lines(name: &str) -> bool {
         .any(|end| name.ends_with(end))
 }
 
-/// Refuses what cannot be written again with nothing else changed, and says how it becomes a file that can.
+/// Refuses a file that can't be rewritten without other changes, and describes how to convert it.
 fn readable(path: &Path) -> Result<()> {
     ensure!(
         !is_stream(path),
         "FILE: stdin (-) has no name under which it could be written again; save it first (cat > FILE.jsonl) and name the file"
     );
-    // Quoted as a shell reads it.
+    // Quoted for a shell.
     let shown = format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     let mut head = [0; 4];
     let read = match path.is_file() {
@@ -322,7 +323,7 @@ fn readable(path: &Path) -> Result<()> {
     bail!("FILE: {} {command}", path.display())
 }
 
-/// The documents of a file whose lines can be put back.
+/// Returns the documents of a file whose lines can be written back.
 fn documents(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Document>> {
     let options = ReadOptions {
         text: field.map(str::to_owned),
@@ -338,7 +339,8 @@ fn documents(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Documen
     Ok(documents)
 }
 
-/// Where canaries go in a line of JSON: the text under `field` or `text`, else the last answer of a chat or a pair.
+/// Returns where canaries go in a line of JSON: the text under `field` or `text`, otherwise the last answer of a chat
+/// or a pair.
 fn place<'o>(object: &'o mut Map<String, Value>, field: Option<&str>) -> Option<&'o mut String> {
     let key = field.unwrap_or("text");
     if field.is_none() && !object.contains_key(key) {
@@ -350,14 +352,14 @@ fn place<'o>(object: &'o mut Map<String, Value>, field: Option<&str>) -> Option<
     }
 }
 
-/// The object of a line; an error of it quotes nothing.
+/// Parses the object of a line; errors quote nothing of it.
 fn object(line: &str, line_number: usize) -> Result<Map<String, Value>> {
     whole_object(line.as_bytes()).map_err(|error| anyhow!("FILE, line {line_number}: {error}"))
 }
 
-/// What each line of JSON teaches, with its number among those that are not blank: the document read from it, or for a
-/// chat or a pair the last answer alone. A chat without an answer takes no canary and is left out. With it, whether all
-/// of them are whole texts.
+/// Returns the text that each line of JSON contributes to training, with its number among the non-blank lines: the
+/// document, or for a chat or a pair only the last answer. A chat without an answer takes no canary and is left out.
+/// Also returns whether all texts are whole.
 fn taught(
     text: &str,
     documents: Vec<Document>,
@@ -387,7 +389,7 @@ fn taught(
     Ok((out, all_whole))
 }
 
-/// JSON Lines with the texts of some of them changed, and nothing else: numbers, escapes and spaces stay as they are written.
+/// Replaces the texts of some lines of JSON and nothing else: numbers, escapes and spaces stay as they are written.
 fn in_lines(
     text: &str,
     changed: &HashMap<usize, &Document>,
@@ -425,7 +427,7 @@ fn in_lines(
     Ok(out)
 }
 
-/// Plain text with some of its blocks changed: a block begins at the line that its id names.
+/// Replaces some blocks of plain text: a block begins at the line that its id names.
 fn in_blocks(
     text: &str,
     documents: &[Document],
@@ -455,8 +457,8 @@ fn in_blocks(
     Ok(out)
 }
 
-/// Puts the lines of `new` behind `out`: those that are `old` with their own ends, and others with `end`; what was the end
-/// of the old lines stays that of all.
+/// Appends the lines of `new` to `out`. Lines that occur in `old` keep their own line ends, others get `end`; the last
+/// line end of `old` stays the last.
 fn with_lines(old: &[&str], new: &str, end: &str, out: &mut String) {
     let parts = old.iter().map(|line| {
         let solid = line.strip_suffix('\n').unwrap_or(line);
@@ -477,7 +479,7 @@ fn with_lines(old: &[&str], new: &str, end: &str, out: &mut String) {
     }
 }
 
-/// Who could draw the same canaries again.
+/// Describes who could draw the same canaries again.
 pub(in crate::audit) const fn seed_words(seed: SeedOrigin) -> &'static str {
     match seed {
         SeedOrigin::Given => "drawn from --seed: whoever knows it can draw them again",

@@ -1,4 +1,4 @@
-//! Texts that a public model is sampled for.
+//! Samples texts from a public model.
 
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::watched;
@@ -10,10 +10,10 @@ use reticent_corpus::TokenId;
 use reticent_corpus::canary::SampledPlace;
 use std::path::Path;
 
-/// The same model gives the same texts.
+/// A fixed seed, so that the same model gives the same texts.
 const SEED: u64 = 0;
 
-/// Texts that the model gives behind the words of a place, and their mean bits.
+/// Returns texts that the model generates after the words of a place, and their mean bits.
 pub(super) fn drawn(
     folder: &Path,
     place: SampledPlace<'_>,
@@ -40,7 +40,7 @@ pub(super) fn drawn(
         let Some(text) = whole.strip_prefix(&before) else {
             return false;
         };
-        // Alone and before a full stop its tokens are those that were drawn.
+        // The text must be tokenised into the drawn tokens both alone and before a full stop.
         let again = |end: &str| {
             let line = format!("{}{text}{end}", place.before);
             tokenizer
@@ -69,7 +69,7 @@ pub(super) fn drawn(
     Ok((texts, bits))
 }
 
-/// Whether a text may stand in a list of a template, on one line, between other words.
+/// Returns whether a text may stand in a list of a template, on one line, between other words.
 fn plain(text: &str) -> bool {
     let inner = text.strip_prefix(' ').unwrap_or(text);
     inner.starts_with(char::is_alphanumeric)

@@ -1,14 +1,14 @@
-//! Changing some values of a line of JSON and nothing else of it.
+//! Changes some values in a line of JSON without changing anything else.
 
 use anyhow::{Result, bail};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// The line with the values that differ between what it was read as and what it is to be; all other bytes stay.
+/// Returns the line with the values that differ between `old` and `new` replaced; all other bytes stay.
 ///
 /// # Errors
-/// A list or an object that differs in more than its values.
+/// Returns an error if a list or an object differs in more than its values.
 pub(super) fn spliced(
     line: &str,
     old: Map<String, Value>,
@@ -29,7 +29,7 @@ pub(super) fn spliced(
     Ok(out)
 }
 
-/// Appends what is to stand where, in order.
+/// Collects the replacements and their ranges, in order.
 fn differences(
     json: &str,
     place: Range<usize>,
@@ -65,10 +65,10 @@ fn differences(
     Ok(())
 }
 
-/// Where the values of an object or a list stand.
+/// Returns the ranges of the values of an object or a list.
 fn inside(json: &str, whole: Range<usize>) -> Result<Vec<Range<usize>>> {
     let is_object = json[whole.clone()].starts_with('{');
-    // Behind what may stand before a value.
+    // Skips what may precede a value.
     let behind = |at: usize| {
         let rest = json[at..whole.end]
             .trim_start_matches(|c: char| c.is_ascii_whitespace() || ",:".contains(c));

@@ -1,4 +1,4 @@
-//! Words of canaries: texts sampled from a public model, and what is said of all words.
+//! The words of canaries: texts sampled from a public model, and the description of all words.
 
 #[cfg(feature = "audit")]
 use super::sampling::drawn;
@@ -14,7 +14,7 @@ use serde::Serialize;
 #[cfg(not(feature = "audit"))]
 use std::path::Path;
 
-/// Texts that a place chooses among, at least.
+/// The least number of texts from which a place chooses.
 const TEXTS: usize = 256;
 
 /// What a place of sampled texts chooses among.
@@ -31,7 +31,7 @@ pub(crate) struct SampledFacts {
     mean_bits: f64,
 }
 
-/// The texts for a place of `{sampled:n}`, and what is to be said of them; none for a format without one.
+/// Returns the texts for a place of `{sampled:n}` and their description; none for a format without such a place.
 pub(in crate::audit) fn sampled(
     shape: &CanaryArgs,
     canaries: Option<Spec>,
@@ -49,7 +49,7 @@ pub(in crate::audit) fn sampled(
         }
     };
     let canaries = canaries.map_or(0, |spec| spec.canaries() as usize);
-    // With some to spare, for those that stand in the text already.
+    // Draws some extra texts, for those that already occur in the text.
     let wanted = TEXTS.max(canaries + canaries / 8);
     let (texts, bits) = drawn(folder, place, wanted, interrupt).context("--sampling-model")?;
     ensure!(
@@ -67,13 +67,13 @@ pub(in crate::audit) fn sampled(
     Ok((texts, Some(facts)))
 }
 
-/// What a build without an engine says.
+/// Reports that this build has no engine.
 #[cfg(not(feature = "audit"))]
 fn drawn(_: &Path, _: SampledPlace<'_>, _: usize, _: &Interrupt) -> Result<(Vec<String>, f64)> {
     bail!(crate::audit::run::NO_ENGINE)
 }
 
-/// What is said of the words that canaries are made of.
+/// Describes the words of which canaries are made.
 pub(in crate::audit) fn said(
     words: Option<&WordFacts>,
     sampled: Option<&SampledFacts>,

@@ -1,4 +1,4 @@
-//! `audit policy`: what a policy finds in a corpus, and how much of what is marked there.
+//! `audit policy`: measures what a policy finds in a corpus, and how much of what is marked there.
 
 pub mod args;
 
@@ -91,10 +91,10 @@ pub struct PolicyReport {
     pub coverage: Vec<Covered>,
 }
 
-/// Measures and prints.
+/// Measures the policy and prints the report.
 ///
 /// # Errors
-/// Data that cannot be read, a policy that cannot be built.
+/// Returns an error if the data can't be read or the policy can't be built.
 pub fn run(args: &Policy, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let measured = &args.measured;
     let documents = measured.documents()?;
@@ -130,7 +130,7 @@ fn coverage(policy: &PolicyChoice) -> Result<Vec<Covered>> {
         .collect())
 }
 
-/// Places of one secret, gathered.
+/// The occurrences of one secret, combined.
 #[derive(Default)]
 struct Places {
     missed: bool,
@@ -141,7 +141,7 @@ impl PolicyReport {
     /// Counts over all records.
     ///
     /// # Errors
-    /// A record whose spans do not fit, an interruption.
+    /// Returns an error if a record's spans are invalid or on an interruption.
     pub fn of(records: &[Document], judge: &PolicyJudge, interrupt: &Interrupt) -> Result<Self> {
         let mut report = Self {
             records: records.len() as u64,
@@ -208,7 +208,7 @@ impl PolicyReport {
         }
     }
 
-    /// The report in words and tables.
+    /// Returns the report as a page.
     #[must_use]
     pub fn to_page(&self) -> Page {
         let share = |part: u64, all: u64| nearest(part as f64 / all.max(1) as f64 * 100.0, 3);

@@ -1,4 +1,4 @@
-//! `audit prepare`: from text to a training set in a folder.
+//! `audit prepare`: turns text into a training set in a folder.
 
 pub mod args;
 pub(crate) mod run;

@@ -1,4 +1,4 @@
-//! `audit prepare`: from text to a training set in a folder.
+//! `audit prepare`: turns text into a training set in a folder.
 
 use super::shards;
 use crate::audit::args::Prepare;
@@ -71,7 +71,7 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
     made.answer(&prepared, output)
 }
 
-/// What is to be prepared, and how: the same for a whole corpus and for a plan of its shards.
+/// What to prepare, and how; the same for a whole corpus and for a plan of its shards.
 pub(super) struct Request<'a> {
     pub(super) data: &'a Path,
     pub(super) out: &'a Path,
@@ -83,7 +83,7 @@ pub(super) struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub(super) fn of(args: &'a Prepare, interrupt: &Interrupt) -> Result<Self> {
-        // Clap asks for both.
+        // Clap requires both.
         let (Some(data), Some(out)) = (&args.data, &args.out) else {
             bail!("DATA and --out: both are needed");
         };
@@ -114,7 +114,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What there is to say of a preparation besides what was prepared.
+/// What a report states about a preparation besides the prepared corpus.
 pub(super) struct Made<'a> {
     pub(super) data: &'a Path,
     pub(super) out: &'a Path,
@@ -149,7 +149,7 @@ impl Made<'_> {
     }
 }
 
-/// The error, and the argument it is about.
+/// Adds to an error the argument that it is about.
 pub(super) fn of_argument(error: reticent_corpus::Error, data: &Path, out: &Path) -> anyhow::Error {
     use reticent_corpus::Error as E;
     let about = match &error {
@@ -171,13 +171,14 @@ pub(super) fn of_argument(error: reticent_corpus::Error, data: &Path, out: &Path
     anyhow::Error::from(error).context(about)
 }
 
-/// What was deduplicated, redacted and flagged, and what became of the canaries.
+/// Returns a page on what was deduplicated, redacted and flagged, and on what happened to the
+/// canaries.
 fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
     let (f, out) = (&prepared.facts, &shown.out);
     let units = count_of(f.units, &f.unit.to_string());
     let held_out = f.held_out_documents;
     let said = match (f.unit, f.user_documents) {
-        // All documents of a user are one; how many they were is not known of a pipe.
+        // All documents of a user are one; their number is unknown for a pipe.
         (Unit::User, 0) => format!("{out}: {units}, {} held out.", count_of(held_out, "user")),
         (Unit::User, documents) => format!(
             "{out}: {units} from {}, {} held out.",
@@ -298,7 +299,7 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
         ));
     }
     if let (Some(preflight), Some(plan)) = (&f.canaries, &prepared.plan) {
-        // As it was asked for: the words of a filled template are many.
+        // Shows the requested format, since a filled template has many words.
         let asked = prepared.options.canaries.as_ref();
         let format = asked.map_or_else(|| plan.template.to_string(), |c| c.template.to_string());
         facts.push((
@@ -336,7 +337,7 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
     Page::new("Prepared corpus", said).answer(Section::facts("", facts))
 }
 
-/// How many records were longer than `--max-tokens`.
+/// Describes how many records were longer than `--max-tokens`.
 fn cut(prepared: &Preparation) -> Option<String> {
     let (f, longest) = (&prepared.facts, prepared.options.max_tokens?);
     let verb = if f.truncated == 1 { "is" } else { "are" };
@@ -350,7 +351,7 @@ fn cut(prepared: &Preparation) -> Option<String> {
     })
 }
 
-/// The numbers of copies that canaries have in turn.
+/// Describes the numbers of copies that canaries have in turn.
 fn in_turn(doses: &[u32]) -> String {
     let doses: Vec<String> = doses.iter().map(u32::to_string).collect();
     match doses.len() {
@@ -359,7 +360,7 @@ fn in_turn(doses: &[u32]) -> String {
     }
 }
 
-/// For one of JFT's levels: what finds each of the eighteen kinds of entities.
+/// Describes, for one of JFT's levels, what finds each of the eighteen kinds of entities.
 fn covered(prepared: &Preparation) -> Option<String> {
     let PolicyChoice::Level { level, .. } = prepared.options.policy.policy else {
         return None;

@@ -1,4 +1,4 @@
-//! `audit redact`: a corpus without repetitions and without what a policy finds.
+//! `audit redact`: writes a corpus without duplicates and without what a policy finds.
 
 pub mod args;
 pub(crate) mod run;

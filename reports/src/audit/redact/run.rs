@@ -1,4 +1,4 @@
-//! `audit redact`: a corpus of any size, deduplicated and redacted as a stream.
+//! `audit redact`: deduplicates and redacts a corpus of any size as a stream.
 
 use crate::audit::args::Redact;
 use crate::audit::owner_key::with_policy;
@@ -122,7 +122,7 @@ fn of_stdout() -> Option<std::fs::Metadata> {
     None
 }
 
-/// An error with the argument it is about.
+/// Adds to an error the argument that it is about.
 fn of_argument(error: Error, options: &RedactionOptions) -> anyhow::Error {
     let about = match &error {
         Error::Exists { path } => {
@@ -130,7 +130,7 @@ fn of_argument(error: Error, options: &RedactionOptions) -> anyhow::Error {
             return anyhow::anyhow!("--out: {shown} exists; --force replaces it");
         }
         Error::Write { .. } | Error::Output { .. } => "--out",
-        // A policy that does not build says so before anything is read.
+        // A policy that can't be built reports its error before anything is read.
         Error::Pattern { .. } | Error::Classifier { .. } if options.policy.build().is_err() => {
             "--policy"
         }

@@ -1,4 +1,4 @@
-//! `audit report`: every attack that the evidence allows, on one page.
+//! `audit report`: runs every attack that the evidence allows and reports on one page.
 
 pub mod args;
 #[cfg(feature = "audit")]

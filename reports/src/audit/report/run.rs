@@ -1,4 +1,5 @@
-//! `audit report`: everything that can be measured on a model, on one page, with one exit code.
+//! `audit report`: measures everything that can be measured on a model, with one page and one exit
+//! code.
 
 use crate::audit::args::{Exposure, Extract, MembershipArgs, OnModel, Report as Args};
 use crate::audit::exposure::ExposureReport;
@@ -16,8 +17,8 @@ use reticent_accounting::Confidence;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Each interval of membership and extraction in a report, so that `audit diff` has some of its
-/// level left for the other rows.
+/// The confidence of each interval of membership and extraction in a report, which leaves `audit diff`
+/// some of its level for the other rows.
 const CONFIDENCE: f64 = 0.99;
 
 #[derive(Serialize, JsonSchema)]
@@ -83,7 +84,7 @@ fn inputs(args: &Args) -> Result<Inputs> {
         .assumed("confidence", CONFIDENCE)?)
 }
 
-/// The arguments of the membership part, if texts were given.
+/// Returns the arguments of the membership part, if texts were given.
 fn members(args: &Args) -> Result<Option<MembershipArgs>> {
     let Some(members) = &args.members else {
         return Ok(None);
@@ -109,7 +110,7 @@ fn members(args: &Args) -> Result<Option<MembershipArgs>> {
     }))
 }
 
-/// The arguments of the extraction part, if texts were given.
+/// Returns the arguments of the extraction part, if texts were given.
 fn extraction(args: &Args) -> Result<Option<Extract>> {
     if args.members.is_none() && args.secrets.is_none() {
         return Ok(None);
@@ -207,7 +208,7 @@ fn measured(
             "a scorer gives no `statistics`, and extraction needs the model's first choice at each place".into(),
         );
     } else if let Some(args) = texts {
-        // Records too short for a passage are no failure of the report.
+        // Records too short for a passage don't make the report fail.
         match extract::measured(args, &mut model, reference.as_mut(), interrupt)? {
             Ok(report) => document.extraction = Some(report),
             Err(short) => document.no_extraction = Some(short.to_string()),

@@ -36,10 +36,10 @@ pub enum Scale {
     Paper,
 }
 
-/// Where text comes from.
+/// The source of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Text {
-    /// Synthetic.
+    /// Synthetic text.
     #[default]
     Simulated,
     /// A folder with data sets under their names.

@@ -1,17 +1,17 @@
-//! The claims of the papers, and how each is judged. Fixed before the first recorded run.
+//! The claims of the papers and how each is judged, fixed before the first recorded run.
 
 use super::rules::{Need, Rule};
 
-/// A claim.
+/// A claim of a paper.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim {
-    /// Its name, which no other claim of the paper has.
+    /// Its name, unique among the claims of the paper.
     pub id: &'static str,
-    /// The table, figure or section: what `--only` names.
+    /// The table, figure or section, as named in `--only`.
     pub item: &'static str,
-    /// What is claimed.
+    /// The claim itself.
     pub says: &'static str,
-    /// What the paper prints of it.
+    /// The value that the paper prints.
     pub printed: &'static str,
     /// How it is judged.
     pub test: Test,
@@ -20,9 +20,9 @@ pub struct Claim {
 /// How a claim is judged.
 #[derive(Debug, Clone, Copy)]
 pub enum Test {
-    /// By a rule on what was measured, if something holds.
+    /// By a rule on the measurements, if the needs are met.
     By(Rule, &'static [Need]),
-    /// Not at the small scale, for this reason.
+    /// Not testable at the small scale, for this reason.
     Open(&'static str),
 }
 
@@ -78,9 +78,10 @@ const fn is(what: &'static str, value: f64, within: f64) -> Rule {
     }
 }
 
-/// What the largest of ten exposures is below with probability 0.95 where nothing leaked, in bits.
+/// The bound, in bits, that the largest of ten exposures stays below with probability 0.95 if
+/// nothing leaked.
 const NULL: f64 = 7.61;
-/// What accuracies of guessing may differ from one half by chance in samples of this size.
+/// How much accuracies of guessing may differ from one half by chance in samples of this size.
 const NEAR_HALF: f64 = 0.05;
 
 const fn learned(what: &'static str, of: &'static str) -> Need {
@@ -95,7 +96,7 @@ const fn tells(what: &'static str, of: &'static str) -> Need {
     Need::Tells { what, of }
 }
 
-/// JFT's four detectors, by the names of their policies, in the order of their levels.
+/// JFT's four detectors by the names of their policies, in the order of their levels.
 pub(super) const DETECTORS: [&str; 4] = [
     "low-entity",
     "high-entity",
@@ -103,7 +104,7 @@ pub(super) const DETECTORS: [&str; 4] = [
     "high-contextual",
 ];
 
-/// The shares of tokens that JFT's Table 2 prints for the four detectors, by text.
+/// The shares of tokens for the four detectors in JFT's Table 2, by text.
 pub(super) const PRINTED_SHARES: [(&str, [f64; 4]); 6] = [
     ("WikiText-2", [0.113, 0.164, 0.348, 0.450]),
     ("ABCD", [0.027, 0.031, 0.223, 0.286]),
@@ -696,7 +697,7 @@ pub(super) const HUSH: &[Claim] = &[
     ),
 ];
 
-/// What is new here.
+/// The claims that are new here.
 pub(super) const OURS: &[Claim] = &[
     claim(
         "less-noise",

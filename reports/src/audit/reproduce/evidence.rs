@@ -1,19 +1,19 @@
-//! What was measured, as the series that rules speak of.
+//! Turns measurements into the series to which rules refer.
 
 use super::rules::{Point, Series};
 use crate::audit::figure::Known;
 use crate::audit::grid::{CellDocument, Place, Work};
 use serde_json::Value;
 
-/// A quantity of cells: how its series are called, and how it is read.
+/// A quantity of cells: the name of its series, and how it is read.
 pub(super) struct Quantity {
     /// `perplexity of {arm}`.
     pub(super) called: &'static str,
-    /// Its value in a cell.
+    /// Returns its value in a cell.
     pub(super) of: fn(&CellDocument) -> Option<f64>,
 }
 
-/// Those that every paper asks for.
+/// The quantities that every paper needs.
 pub(super) const QUANTITIES: &[Quantity] = &[
     Quantity {
         called: "perplexity of",
@@ -61,7 +61,7 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     },
 ];
 
-/// The area of groups of the attack that decides.
+/// Returns the area over groups of the deciding attack.
 fn groups(cell: &CellDocument) -> Option<f64> {
     let attacks = &cell.membership.as_ref()?["attacks"];
     let decides = &attacks["decides"];
@@ -70,7 +70,7 @@ fn groups(cell: &CellDocument) -> Option<f64> {
     row["grouped"][0]["area"]["estimate"].as_f64()
 }
 
-/// A series over the cells that are asked for, by x; cells without the quantity are left out.
+/// Returns a series over the selected cells, by x; cells without the quantity are left out.
 pub(super) fn over(
     cells: &[CellDocument],
     what: &str,
@@ -99,7 +99,7 @@ pub(super) fn over(
     }
 }
 
-/// Every quantity of every arm, with what an arm is called in the claims.
+/// Returns the series of every quantity for every arm, named as in the claims.
 pub(super) fn of_arms(cells: &[CellDocument], called: fn(&str) -> String) -> Vec<Series> {
     let mut arms: Vec<&str> = cells.iter().map(|cell| cell.place.arm.as_str()).collect();
     arms.sort_unstable();
@@ -117,7 +117,7 @@ pub(super) fn of_arms(cells: &[CellDocument], called: fn(&str) -> String) -> Vec
     all
 }
 
-/// One number, and the document that it comes from.
+/// Returns a single number with the document from which it comes.
 pub(super) fn number(what: &str, x: f64, value: f64, from: String) -> Series {
     Series {
         what: what.to_owned(),
@@ -129,7 +129,7 @@ pub(super) fn number(what: &str, x: f64, value: f64, from: String) -> Series {
     }
 }
 
-/// Series of one name as one, in order of x.
+/// Merges series with the same name, in order of x.
 pub(super) fn merged(all: Vec<Series>) -> Vec<Series> {
     let mut out: Vec<Series> = Vec::new();
     for series in all {
@@ -144,10 +144,10 @@ pub(super) fn merged(all: Vec<Series>) -> Vec<Series> {
     out
 }
 
-/// Something that a document of a command says, as points.
+/// Reads points from the document of a command.
 pub(super) type Read = fn(&Value) -> Vec<(f64, f64)>;
 
-/// The upper end of ε in the guarantee that has all of these.
+/// Returns the upper end of ε in the guarantee that matches all keys.
 pub(super) fn upper(found: &Value, keys: &[(&str, &str)]) -> Vec<(f64, f64)> {
     let rows = found["guarantees"].as_array();
     let all = |row: &&Value| keys.iter().all(|(key, value)| row[key] == **value);
@@ -156,7 +156,7 @@ pub(super) fn upper(found: &Value, keys: &[(&str, &str)]) -> Vec<(f64, f64)> {
     upper.map(|upper| (0.0, upper)).into_iter().collect()
 }
 
-/// The number under a key.
+/// Returns the number under a key.
 pub(super) fn at(found: &Value, key: &str) -> Vec<(f64, f64)> {
     let value = found[key].as_f64();
     value.map(|value| (0.0, value)).into_iter().collect()

@@ -1,4 +1,5 @@
-//! `audit reproduce`: the claims of a paper beside what is measured here, each judged by a rule that was fixed before.
+//! `audit reproduce`: compares the claims of a paper with measurements made here; each is judged by a rule fixed in
+//! advance.
 
 pub mod args;
 mod claims;
@@ -39,7 +40,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Judges a claim by what was measured.
+    /// Judges a claim by the measurements.
     fn of(claim: &Claim, measured: &[Series]) -> Self {
         let (rule, judgement, names) = match claim.test {
             Test::By(rule, needs) => {

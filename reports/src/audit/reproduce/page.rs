@@ -8,7 +8,7 @@ use crate::number::{count_of, nearest};
 use crate::page::{Page, Section};
 
 impl Reproduction {
-    /// What became of the claims, in a sentence.
+    /// Describes the outcome for the claims in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
         let mut said = format!(
@@ -28,7 +28,7 @@ impl Reproduction {
         format!("{said}.")
     }
 
-    /// The page, with figures that were drawn of the same documents.
+    /// Returns the page, with figures drawn from the same documents.
     #[must_use]
     pub fn to_page(&self, figures: Vec<Section>) -> Page {
         let mut table = Table::new([
@@ -94,7 +94,8 @@ impl Reproduction {
 }
 
 impl Reproduction {
-    /// What each detector masks, a row for each text: here, then as the paper prints it.
+    /// Returns what each detector masks, a row for each text: as measured here, then as printed in
+    /// the paper.
     fn detectors(&self) -> Section {
         let mut texts: Vec<&str> = Vec::new();
         for row in &self.detectors {
@@ -132,7 +133,7 @@ impl Reproduction {
     }
 }
 
-/// What was measured, in short: of several places the first and the last.
+/// Summarises the measurements; of several points, the first and the last.
 fn here(claim: &Judged) -> String {
     if matches!(claim.judgement, Judgement::NotTestable { .. }) && claim.measured.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! How a claim is judged: by a rule that is fixed in the program before a run, never by eye.
+//! Rules that judge claims. They are fixed in the program before a run, so that no claim is judged by eye.
 
 use crate::number::nearest;
 use schemars::JsonSchema;
@@ -26,12 +26,12 @@ pub struct Point {
 }
 
 impl Point {
-    /// The mean.
+    /// Returns the mean.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.values.iter().sum::<f64>() / self.values.len() as f64
     }
-    /// One standard error of the mean; nothing of a single run.
+    /// Returns one standard error of the mean; 0 for a single run.
     #[must_use]
     pub fn margin(&self) -> f64 {
         let n = self.values.len() as f64;
@@ -53,57 +53,58 @@ impl Point {
 /// How a claim is judged, from means over the runs with one standard error on the side that is against the claim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rule {
-    /// At every x of both, the first is at most so many times the second.
+    /// At every x of both series, the first is at most `times` the second.
     AtMost {
-        /// The first.
+        /// The first series.
         what: &'static str,
-        /// The second.
+        /// The second series.
         of: &'static str,
-        /// So many times.
+        /// The factor.
         times: f64,
     },
-    /// Each is below the next, wherever both are.
+    /// Each series is below the next, at every x of both.
     Ordered(&'static [&'static str]),
-    /// It lies there at every x.
+    /// The series lies in a range at every x.
     Within {
-        /// What.
+        /// The series.
         what: &'static str,
-        /// At least.
+        /// The least value.
         from: f64,
-        /// At most.
+        /// The largest value.
         to: f64,
     },
-    /// It is above the first at the last x, and no step between falls by more than the two margins.
+    /// The value at the last x is above that at the first, and no step in between falls by more than the two margins.
     Rises(&'static str),
-    /// It is this number, up to a relative difference.
+    /// The series has this value, up to a relative difference.
     Is {
-        /// What.
+        /// The series.
         what: &'static str,
-        /// The number.
+        /// The value.
         value: f64,
-        /// The difference.
+        /// The relative difference.
         within: f64,
     },
 }
 
-/// What must hold before silence, or anything else, speaks for a claim.
+/// A condition without which a result, in particular that nothing was found, doesn't support a claim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Need {
-    /// The model predicts no worse than so many times ordinary training: one that learned nothing leaks nothing.
+    /// The model's perplexity is at most so many times that of ordinary training: a model that learned nothing leaks
+    /// nothing.
     Learned {
-        /// Its perplexity.
+        /// The model's perplexity.
         what: &'static str,
-        /// That of ordinary training.
+        /// The perplexity of ordinary training.
         of: &'static str,
     },
-    /// The attack finds what ordinary training leaks: the largest mean is above this.
+    /// The attack finds what ordinary training leaks: the largest mean exceeds `above`.
     Heard {
-        /// What it finds there.
+        /// What the attack finds there.
         what: &'static str,
-        /// A level that it must pass.
+        /// The level to exceed.
         above: f64,
     },
-    /// The classifier tells more than the most frequent class does: one that learned nothing is no better than another.
+    /// The classifier predicts better than the most frequent class: classifiers that learned nothing can't be compared.
     Tells {
         /// Its accuracy.
         what: &'static str,
@@ -112,7 +113,7 @@ pub enum Need {
     },
 }
 
-/// Perplexity over that of ordinary training, above which a model has learned nothing.
+/// The ratio of a model's perplexity to that of ordinary training above which the model has learned nothing.
 const UNLEARNED: f64 = 3.0;
 
 /// What becomes of a claim.
@@ -139,13 +140,13 @@ impl Judgement {
             because: because.into(),
         }
     }
-    /// Nothing can be said, for a reason.
+    /// Returns the judgement that nothing can be concluded, with a reason.
     pub fn open(because: impl Into<String>) -> Self {
         Self::NotTestable {
             because: because.into(),
         }
     }
-    /// In words: `not testable, because …`.
+    /// Returns the judgement in words: `not testable, because …`.
     #[must_use]
     pub fn says(&self) -> String {
         match self {
@@ -156,7 +157,7 @@ impl Judgement {
     }
 }
 
-/// The series of a name, if every measurement of it is a number.
+/// Returns the series with a name, if every measurement of it is a number.
 fn found<'a>(measured: &'a [Series], name: &str) -> Result<&'a Series, Judgement> {
     let missing = || Judgement::open(format!("nothing was measured of {name}"));
     let series = measured.iter().find(|series| series.what == name);
@@ -168,7 +169,7 @@ fn found<'a>(measured: &'a [Series], name: &str) -> Result<&'a Series, Judgement
     }
 }
 
-/// Points of two series at the same x.
+/// Returns the points of two series at the same x.
 fn pairs<'a>(a: &'a Series, b: &'a Series) -> Result<Vec<(&'a Point, &'a Point)>, Judgement> {
     let at = |point: &Point| {
         let same = |other: &&Point| (other.x - point.x).abs() < 1e-12;
@@ -188,7 +189,7 @@ fn pairs<'a>(a: &'a Series, b: &'a Series) -> Result<Vec<(&'a Point, &'a Point)>
     }
 }
 
-/// ` at 0.1`, where there are several places.
+/// Returns ` at 0.1` if the series has several points.
 fn place(series: &Series, point: &Point) -> String {
     match series.points.len() {
         1 => String::new(),
@@ -244,7 +245,7 @@ impl Need {
         }
     }
 
-    /// The series that it looks at.
+    /// Returns the names of the series to which it refers.
     pub(super) fn names(&self) -> Vec<&'static str> {
         match *self {
             Self::Learned { what, of } | Self::Tells { what, of } => vec![what, of],
@@ -252,7 +253,7 @@ impl Need {
         }
     }
 
-    /// In words.
+    /// Returns the condition in words.
     #[must_use]
     pub fn says(self) -> String {
         match self {
@@ -268,7 +269,7 @@ impl Need {
 }
 
 impl Rule {
-    /// Judges what was measured.
+    /// Judges the measurements.
     #[must_use]
     pub fn judge(self, needs: &[Need], measured: &[Series]) -> Judgement {
         let met = needs.iter().try_for_each(|need| need.met(measured));
@@ -361,7 +362,7 @@ impl Rule {
         }
     }
 
-    /// The series that it looks at.
+    /// Returns the names of the series to which it refers.
     pub(super) fn names(&self) -> Vec<&'static str> {
         match *self {
             Self::AtMost { what, of, .. } => vec![what, of],
@@ -370,7 +371,7 @@ impl Rule {
         }
     }
 
-    /// In words.
+    /// Returns the rule in words.
     #[must_use]
     pub fn says(self) -> String {
         match self {
@@ -402,7 +403,7 @@ impl Rule {
     }
 }
 
-/// A mean with its spread: `19.2 (18.1 to 20)`.
+/// Formats a mean with its spread: `19.2 (18.1 to 20)`.
 #[must_use]
 pub(super) fn shown(point: &Point) -> String {
     let mean = nearest(point.mean(), 4);

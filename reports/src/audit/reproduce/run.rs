@@ -1,4 +1,4 @@
-//! `audit reproduce`: from a paper's name to its page.
+//! `audit reproduce`: runs what a paper needs and writes its page.
 
 use super::args::{Paper, Reproduce};
 use super::study::Study;
@@ -11,10 +11,11 @@ use crate::page::{Output, Section};
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// Runs what a paper needs, judges its claims, writes `report.json` and `report.html`, prints.
+/// Runs what a paper needs, judges its claims, writes `report.json` and `report.html`, and prints the result.
 ///
 /// # Errors
-/// A name that is no claim, data that are not there, an interruption, a folder that can't be written.
+/// Returns an error for a name that is not a claim, missing data, an interruption, or a folder that can't be
+/// written.
 pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let paper = args.paper;
     let chosen = paper.chosen(&args.only)?;
@@ -76,8 +77,8 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
     Ok(Exit::Finished)
 }
 
-/// The figures of a paper, by the code of `audit figure` from the documents of the cells; those whose documents are not
-/// there are left out.
+/// Draws the figures of a paper from the documents of the cells, with the code of `audit figure`; figures whose
+/// documents are missing are left out.
 fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
     let drawn: &[(&str, &str, &str, Option<&str>, bool)] = match paper {
         Paper::Crt => &[

@@ -1,4 +1,4 @@
-//! What is run for a paper: grids that ship, and questions to the accountant.
+//! What is run for a paper: the grids that ship with the program, and questions to the accountant.
 
 use super::args::{Paper, Reproduce, Scale, Text};
 use super::claims::{CRT, Claim, DETECTORS, HUSH, JFT, OURS, PRINTED_SHARES};
@@ -12,46 +12,46 @@ use reticent_backends::Device;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// What was asked of the accountant, and what of its answer is looked at.
+/// A question to the accountant, and what is read from its answer.
 struct Question {
     what: &'static str,
-    /// Where it stands; absent, where the answer says it.
+    /// The x of the point; absent if the answer contains it.
     x: Option<f64>,
     stage: usize,
     read: Read,
 }
 
-/// All that is run.
+/// Everything that is run for a paper.
 pub(super) struct Study {
     pub(super) paper: Paper,
     pub(super) plan: Plan,
-    /// What is to be said of the data.
+    /// Notes about the data.
     pub(super) notes: Vec<String>,
     questions: Vec<Question>,
     detectors: Vec<DetectorStage>,
 }
 
-/// The stage that measures what a detector masks of a text.
+/// The stage that measures what a detector masks in a text.
 struct DetectorStage {
-    /// Which of [`DETECTORS`].
+    /// The index in [`DETECTORS`].
     level: usize,
     text: &'static str,
     stage: usize,
 }
 
-/// The data sets of a paper, in a folder.
+/// The data sets of a paper in a folder.
 struct Sets {
     train: &'static str,
     test: &'static str,
-    /// The key of the text, where it has another name.
+    /// The key of the text, if it is not the default.
     text_field: Option<&'static str>,
-    /// Documents to train on and to test on, at the small scale and at that of the paper.
+    /// The numbers of documents to train on and to test on, at the small scale and at the paper's scale.
     small: (u64, u64),
     paper: (u64, u64),
 }
 
 impl Paper {
-    /// Its claims.
+    /// Returns the claims of the paper.
     #[must_use]
     pub const fn claims(self) -> &'static [Claim] {
         match self {
@@ -62,7 +62,7 @@ impl Paper {
         }
     }
 
-    /// What it is called on a page.
+    /// Returns the paper's name for a page.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Paper {
         }
     }
 
-    /// Its data sets in a folder. A document of ABCD is one turn.
+    /// Returns the paper's data sets in a folder. A document of ABCD is one turn.
     const fn sets(self) -> Sets {
         match self {
             Self::Crt | Self::Ours => Sets {
@@ -100,10 +100,10 @@ impl Paper {
         }
     }
 
-    /// The claims that `--only` names.
+    /// Returns the claims that `--only` names.
     ///
     /// # Errors
-    /// A name that is no item and no claim.
+    /// Returns an error for a name that is neither an item nor a claim.
     pub(super) fn chosen(self, only: &[String]) -> Result<Vec<&'static Claim>> {
         let named = |claim: &Claim, name: &str| claim.item == name || claim.id == name;
         for name in only {
@@ -120,8 +120,7 @@ impl Paper {
     }
 }
 
-/// A question to `account`: the items that need it, what is looked at, where it stands, the words, and how the answer is
-/// read.
+/// A question to `account`: the items that need it, the series, its x, the arguments, and how the answer is read.
 struct Asked {
     items: &'static [&'static str],
     what: &'static str,
@@ -188,7 +187,7 @@ fn saved(found: &Value) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// What is asked of Hush!'s four secrets.
+/// The series for Hush!'s four secrets.
 const FANO: [&str; 4] = [
     "σ by Fano, 50 examples, 2e-4",
     "σ by Fano, 50 examples, 1e-3",
@@ -208,13 +207,13 @@ fn by_renyi(found: &Value) -> Vec<(f64, f64)> {
     upper(found, &[BAYESIAN, proposition, paper, ("base", "rdp")])
 }
 
-/// The recall that labels show: one less the miss rate, at most.
+/// Returns the recall that labels show: one minus the upper bound on the miss rate.
 fn recall(found: &Value) -> Vec<(f64, f64)> {
     let miss = found["inputs"]["gamma"].as_f64();
     miss.map(|miss| (0.0, 1.0 - miss)).into_iter().collect()
 }
 
-/// ε of a record whose secret is missed, where ε′ is 0: that of the run itself.
+/// Returns ε of a record whose secret is missed, if ε′ is 0: that of the run itself.
 fn revealed(found: &Value) -> Vec<(f64, f64)> {
     let zero = as_defined(found)
         .first()
@@ -230,7 +229,7 @@ fn as_defined(found: &Value) -> Vec<(f64, f64)> {
     upper(found, &[BAYESIAN, definition, ("method", "pld")])
 }
 
-/// Every question without files.
+/// Returns every question that needs no files.
 fn asked(paper: Paper) -> Vec<Asked> {
     let mut all = Vec::new();
     match paper {
@@ -300,22 +299,23 @@ fn asked(paper: Paper) -> Vec<Asked> {
     all
 }
 
-/// Hush!'s four secrets: the words of a question for each.
+/// Returns the arguments of a question for each of Hush!'s four secrets.
 fn secrets() -> [String; 4] {
     [(50, "2e-4"), (50, "1e-3"), (100, "2e-4"), (100, "1e-3")].map(|(group, posterior)| {
         format!("calibrate --prior 1e-10 --posterior {posterior} --group {group} {SECRET}")
     })
 }
 
-/// Texts whose shares of masked words JFT prints, where they lie in a folder, by their names in [`PRINTED_SHARES`].
+/// The texts for which JFT prints shares of masked words, by their names in [`PRINTED_SHARES`], and their paths in a
+/// folder.
 const MASKED: [(&str, &str); 2] = [
     ("ABCD", "abcd/valid.txt.gz"),
     ("WikiText-2", "wikitext-2-raw/valid.txt.gz"),
 ];
-/// What the made-up text is called.
+/// The name of the synthetic text.
 const MADE_UP: &str = "made-up dialogues";
 
-/// The grids that ship, and the items that need each.
+/// The grids that ship with the program, and the items that need each.
 const GRIDS: &[(Paper, &[&str], &str)] = &[
     (
         Paper::Crt,
@@ -373,10 +373,10 @@ const GRIDS: &[(Paper, &[&str], &str)] = &[
 ];
 
 impl Study {
-    /// What is run for these claims.
+    /// Returns what is run for these claims.
     ///
     /// # Errors
-    /// Data that are not there.
+    /// Returns an error if data are missing.
     pub(super) fn of(chosen: &[&Claim], how: &Reproduce, folder: &Path) -> Result<Self> {
         let paper = how.paper;
         let mut study = Self {
@@ -428,7 +428,8 @@ impl Study {
         Ok(study)
     }
 
-    /// What the four detectors mask: of the texts of a folder that the paper speaks of, else of made-up dialogues.
+    /// Adds stages that measure what the four detectors mask: in the paper's texts if a folder is given, otherwise in
+    /// synthetic dialogues.
     fn detectors(&mut self, text: &Text) -> Result<()> {
         let mut texts = Vec::new();
         match text {
@@ -469,7 +470,7 @@ impl Study {
         Ok(())
     }
 
-    /// What the detectors mask, beside what the paper prints, as far as it was answered.
+    /// Returns what the detectors mask, with the paper's values, as far as there are answers.
     pub(super) fn masked(&self, answer: impl Fn(usize) -> Option<Value>) -> Vec<Detector> {
         let row = |of: &DetectorStage| {
             let found = answer(of.stage)?;
@@ -502,7 +503,7 @@ impl Study {
         });
     }
 
-    /// Questions about the corpus itself.
+    /// Adds questions about the corpus itself.
     fn on(&mut self, data: &Data, wants: &impl Fn(&[&str]) -> bool) -> Result<()> {
         if self.paper == Paper::Hush && wants(&["fig1a", "fig1c"]) {
             let pairs = self
@@ -535,7 +536,7 @@ impl Study {
         Ok(())
     }
 
-    /// What was measured, from cells and answers.
+    /// Returns the measurements from cells and answers.
     pub(super) fn measured(
         &self,
         cells: &[CellDocument],
@@ -566,14 +567,14 @@ impl Study {
     }
 }
 
-/// A number of the weights of one c, at that c.
+/// Returns a number of the weights for one c, at that c.
 fn setting(found: &Value, key: &str) -> Vec<(f64, f64)> {
     let row = &found["settings"][0];
     let both = row["c"].as_f64().zip(row[key].as_f64());
     both.into_iter().collect()
 }
 
-/// What an arm is called in the claims.
+/// Returns the name of an arm in the claims.
 fn called(arm: &str) -> String {
     match arm {
         "No-DP-once" => "No-DP, one copy".to_owned(),
@@ -623,7 +624,7 @@ fn of_crt(cells: &[CellDocument]) -> Vec<Series> {
     all
 }
 
-/// What the detectors mask, and the share of the most frequent class.
+/// Returns what the detectors mask, and the share of the most frequent class.
 fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
     let point = |x: f64, value: f64, row: &Detector| Point {
         x,
@@ -677,7 +678,7 @@ fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
     all
 }
 
-/// A difference of two arms, run by run of the same seed.
+/// Returns the difference of two arms, paired by seed.
 fn paired(
     cells: &[CellDocument],
     what: &str,
@@ -701,11 +702,11 @@ fn loss(cell: &CellDocument) -> Option<f64> {
     cell.measured(Known::Perplexity).map(f64::ln)
 }
 
-/// The noise of the grid of noises that stands for none, and the one that is called little.
+/// The noise that stands for no noise in the grid of noises, and the noise that counts as little.
 const NO_NOISE: f64 = 1e-6;
 const LITTLE_NOISE: f64 = 0.01;
 
-/// The noise without weights over the least of all weights.
+/// Returns the ratio of the noise without weights to the least noise with any weights.
 fn gained(all: &[Series]) -> Option<Series> {
     let noise = all.iter().find(|s| s.what == "noise over c, by Fano")?;
     let last = noise.points.last()?;
@@ -810,10 +811,10 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
     ]
 }
 
-/// The largest share of its promise that the posterior of a secret makes up, after training.
+/// Returns the largest ratio of a secret's posterior after training to its promise.
 fn kept(cell: &CellDocument) -> Option<f64> {
     let classes = cell.training.as_ref()?["secrets"]["classes"].as_array()?;
-    // Secrets, the most records of each, prior, promise, posterior.
+    // Columns: secrets, the most records of each, prior, promise, posterior.
     let share = |class: &Value| Some(class[4].as_f64()? / class[3].as_f64()?);
     let shares: Option<Vec<f64>> = classes.iter().map(share).collect();
     shares?.into_iter().max_by(f64::total_cmp)
@@ -843,7 +844,7 @@ fn of_ours(cells: &[CellDocument]) -> Vec<Series> {
     ]
 }
 
-/// Puts the text that was asked for in the place of the made-up one, and says what that changes.
+/// Replaces the synthetic text with the requested one and notes the consequences.
 fn sources(
     file: &mut GridFile,
     paper: Paper,
@@ -879,7 +880,7 @@ fn sources(
     file.test = Some(Data {
         path: Some(found(test)?),
         documents: Some(held_out),
-        // Nothing that is trained on is tested on.
+        // No document is both trained on and tested on.
         skip: if train == test { documents } else { 0 },
         text_field,
         ..Data::default()
@@ -901,9 +902,9 @@ fn sources(
     Ok(())
 }
 
-/// What is trained, and where.
+/// Sets the model and the device.
 fn on_device(file: &mut GridFile, how: &Reproduce) {
-    // An encoder stays one: other models tell no masked tokens. Its pseudo-perplexity is measured on the processor.
+    // An encoder is kept, since other models don't predict masked tokens. Its pseudo-perplexity is measured on the CPU.
     let encoder = file.models == ["bert"];
     if let Some(model) = how.model.as_ref().filter(|_| !encoder) {
         file.models = vec![model.to_string()];
@@ -922,7 +923,7 @@ fn on_device(file: &mut GridFile, how: &Reproduce) {
         .for_each(|flags| flags.extend([device()]));
 }
 
-/// The size of the papers: ten thousand dialogues, and fifty epochs.
+/// Sets the size of the papers: ten thousand dialogues and fifty epochs.
 fn enlarge(file: &mut GridFile) {
     let larger = |data: &mut Data, to: u64| data.dialogues = data.dialogues.map(|_| to);
     larger(&mut file.data, 10_000);

@@ -1,5 +1,5 @@
-//! Questions that an audit asks once more at its end, drawn at random from all that it asked: a model that answers by
-//! chance measures nothing.
+//! Repeats some questions at the end of an audit, drawn at random from all questions asked: answers that vary at random
+//! measure nothing.
 
 use super::pool::{Pool, disagreement};
 use anyhow::{Result, bail, ensure};
@@ -8,10 +8,10 @@ use rand_chacha::ChaCha20Rng;
 use reticent_backends::TokenScore;
 use reticent_corpus::{TokenId, system_seed};
 
-/// Texts that are scored again, and prefixes whose next token is asked for again.
+/// The number of texts that are scored again, and of prefixes whose next token is asked for again.
 const KEPT: usize = 16;
 
-/// What was answered, a uniform sample of it.
+/// A uniform sample of the answers.
 pub(super) struct Asked {
     scored: Sample<(Vec<TokenId>, Vec<TokenScore>)>,
     next: Sample<Next>,
@@ -25,7 +25,7 @@ struct Next {
     answer: Vec<f64>,
 }
 
-/// At most [`KEPT`] of all that passed by, each as likely as any other.
+/// At most [`KEPT`] of all items seen, each with the same probability.
 struct Sample<T> {
     kept: Vec<T>,
     passed: usize,
@@ -53,7 +53,7 @@ impl<T> Sample<T> {
 }
 
 impl Asked {
-    /// Nothing yet. The choice is seeded by the operating system: no scorer can know it.
+    /// Creates an empty sample. The operating system seeds the choice, so that no scorer can know it.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             scored: Sample::new(),
@@ -84,10 +84,10 @@ impl Asked {
         }
     }
 
-    /// Asks all that was kept again.
+    /// Asks all kept questions again.
     ///
     /// # Errors
-    /// Another answer than at first.
+    /// Returns an error if an answer differs from the first.
     pub(super) fn check(&self, pool: &mut Pool) -> Result<()> {
         let (texts, first): (Vec<_>, Vec<_>) = self.scored.kept.iter().cloned().unzip();
         if !texts.is_empty() {
@@ -118,7 +118,7 @@ impl Asked {
     }
 }
 
-/// One of so many most probable tokens may be another one: rounding decides which of two that are all but equal it is.
+/// One in this many most probable tokens may differ: between two almost equal ones, rounding decides.
 const TIES: usize = 10;
 
 type Statistic = fn(&TokenScore) -> f64;

@@ -1,9 +1,9 @@
-//! `--scorer command:…`: a model of any kind, in any language, behind processes that answer
-//! questions about log-probabilities.
+//! `--scorer command:…`: a model of any kind, in any language, behind processes that answer questions about
+//! log-probabilities.
 //!
-//! Nothing that they say is trusted: every answer is checked for its number, its counts and its
-//! ranges, and the first wrong one ends the command. Some questions, drawn at random, are asked again at the end
-//! of an audit, and have to have the same answers. Several processes share the questions; one that is gone leaves its questions to the others.
+//! The answers are not trusted: the number, counts and ranges of every answer are checked, and the first wrong answer
+//! ends the command. Some questions, drawn at random, are asked again at the end of an audit and must have the same
+//! answers. Several processes share the questions; if one ends, the others take over its questions.
 
 mod again;
 mod pool;
@@ -24,12 +24,12 @@ use reticent_corpus::TokenId;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Tokens that may be tried one by one where `next` is not answered.
+/// The most tokens that are tried one by one if `next` is not supported.
 const TRIED: usize = 4096;
 
 type Told<T> = reticent_backends::Result<T>;
 
-/// A model behind one process or several.
+/// A model behind one or more processes.
 pub(crate) struct CommandScorer {
     pool: Pool,
     asked: Asked,
@@ -41,8 +41,8 @@ impl CommandScorer {
     /// Starts the commands and reads their first lines.
     ///
     /// # Errors
-    /// A command that can't be started, ends, says nothing in time, or speaks another protocol; several that
-    /// are not the same model.
+    /// Returns an error if a command can't be started, ends, doesn't answer in time, or speaks another protocol, or if
+    /// several commands are not the same model.
     pub(crate) fn start(lines: &[String], limit: Duration, interrupt: &Interrupt) -> Result<Self> {
         Ok(Self {
             pool: Pool::start(lines, limit, interrupt)?,
@@ -52,15 +52,15 @@ impl CommandScorer {
         })
     }
 
-    /// Asks some of its questions again, drawn at random.
+    /// Asks some questions again, drawn at random.
     ///
     /// # Errors
-    /// Another answer than at first: what was measured is not what one model says.
+    /// Returns an error if an answer differs from the first: the measurement is then not of one model.
     pub(crate) fn check_steady(&mut self) -> Result<()> {
         self.asked.check(&mut self.pool)
     }
 
-    /// What it can do.
+    /// Returns what the scorer supports.
     pub(crate) const fn hello(&self) -> &Hello {
         self.pool.hello()
     }
@@ -84,7 +84,7 @@ impl CommandScorer {
         }
     }
 
-    /// ln p of the wanted tokens behind each prefix, row by row.
+    /// Returns ln p of the wanted tokens after each prefix, row by row.
     fn next(&mut self, prefixes: &[Vec<TokenId>], wanted: &[TokenId]) -> Told<Vec<f64>> {
         if self.hello().next {
             let rows = self.pool.next(prefixes, wanted)?;

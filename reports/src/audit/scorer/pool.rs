@@ -1,5 +1,5 @@
-//! Several processes of one model: each takes the next question when it is free, and the questions of one
-//! that is gone go to the others.
+//! Several processes of one model. Each takes the next question when it is free; the questions of a process
+//! that ended go to the others.
 
 use super::Told;
 use super::protocol::Hello;
@@ -12,30 +12,32 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Sequences or prefixes of one question, where the scorer does not say.
+/// The number of sequences or prefixes of one question, if the scorer doesn't set it.
 const BATCH: usize = 64;
 
-/// Numbers that one question may ask for.
+/// The most numbers that one question may ask for.
 const ANSWERS: usize = 1 << 20;
 
-/// Tokens of the sequence that several scorers must agree on.
+/// The number of tokens of the sequence on which several scorers must agree.
 const PROBE: TokenId = 8;
 
-/// How far two answers about the same token may lie apart, nats: devices round differently, models differ by more.
+/// The largest difference between two answers about the same token, in nats: devices round differently, models
+/// differ by more.
 pub(super) const AGREEMENT: f64 = 1e-2;
 
-/// Where two answers to one question differ by more than rounding; they have as many numbers.
+/// Returns the first pair in which two answers to one question differ by more than rounding; both have the same
+/// length.
 pub(super) fn disagreement(one: &[f64], two: &[f64]) -> Option<(f64, f64)> {
-    // ln 0 is ln 0.
+    // Both may be ln 0.
     let alike = |a: f64, b: f64| a.total_cmp(&b).is_eq() || (a - b).abs() <= AGREEMENT;
     let mut pairs = one.iter().copied().zip(two.iter().copied());
     pairs.find(|(a, b)| !alike(*a, *b))
 }
 
-/// What a question is about, and what a row of its answer is.
+/// Asks a worker about texts; returns a row for each.
 type Ask<'a, R> = &'a (dyn Fn(&mut Worker, &[Vec<TokenId>]) -> Result<Vec<R>, Failure> + Sync);
 
-/// At least one process.
+/// A pool of at least one process.
 pub(super) struct Pool {
     lines: Vec<String>,
     workers: Vec<Worker>,
@@ -43,10 +45,10 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Starts the commands, one after the other, and compares them.
+    /// Starts the commands one after another and compares them.
     ///
     /// # Errors
-    /// A command that doesn't start as it must, or that is another model than the first.
+    /// Returns an error if a command doesn't start correctly or is another model than the first.
     pub(super) fn start(lines: &[String], limit: Duration, interrupt: &Interrupt) -> Result<Self> {
         let started = lines
             .iter()
@@ -63,7 +65,7 @@ impl Pool {
                     && (other.statistics, other.next) == (hello.statistics, hello.next),
                 "the scorer `{line}` reports a different vocabulary, context, statistics or next from the first; all must be the same model"
             );
-            // Questions of one size for all, so that it doesn't matter who answers.
+            // Questions have the same size for all processes, so that it doesn't matter which one answers.
             let least = other
                 .batch
                 .unwrap_or(BATCH)
@@ -81,7 +83,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Asks all of them about one sequence.
+    /// Asks all processes about one sequence and compares the answers.
     fn compare(&mut self) -> Result<()> {
         let most = self.hello.context.unwrap_or(usize::MAX);
         let length = self.hello.vocabulary.min(most).min(PROBE as usize);
@@ -103,7 +105,7 @@ impl Pool {
         Ok(())
     }
 
-    /// What all of them can do.
+    /// Returns what all processes support.
     pub(super) const fn hello(&self) -> &Hello {
         &self.hello
     }
@@ -120,13 +122,13 @@ impl Pool {
         self.lines.first().map_or("", String::as_str)
     }
 
-    /// The scores of sequences.
+    /// Returns the scores of sequences.
     pub(super) fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
         let most = self.batch();
         self.share(sequences, most, &|worker, some| worker.score(some))
     }
 
-    /// ln p of the wanted tokens, of which there are some, behind each prefix.
+    /// Returns ln p of the wanted tokens, of which there is at least one, after each prefix.
     pub(super) fn next(
         &mut self,
         prefixes: &[Vec<TokenId>],
@@ -136,11 +138,11 @@ impl Pool {
         self.share(prefixes, most, &|worker, some| worker.next(some, wanted))
     }
 
-    /// Cuts `texts` into questions of at most `most` and asks them, each process one after the other; the
-    /// answers come back in order.
+    /// Splits `texts` into questions of at most `most` texts, which the processes answer in parallel, each one
+    /// question at a time. The answers are returned in order.
     ///
     /// # Errors
-    /// A wrong answer, or no process left.
+    /// Returns an error if an answer is wrong or no process is left.
     fn share<R: Send>(
         &mut self,
         texts: &[Vec<TokenId>],
@@ -212,7 +214,8 @@ impl Pool {
     }
 }
 
-/// What a thread that died here may have left is whole: nothing is changed halfway.
+/// Locks shared data. If a thread panicked while holding the lock, the data are still consistent: no change is
+/// made halfway.
 fn held<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A child process that is asked one line at a time and answers one line at a time.
+//! A child process that reads one line and answers with one line at a time.
 
 use crate::contract::Interrupt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,16 +9,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a waiting command looks whether the user wants to stop.
+/// How often a waiting command checks for an interruption.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// How long a child that closed its output may take to end, and its last words to arrive.
+/// How long a child that closed its output may take to exit and its last output to arrive.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Longest line that is read, bytes.
+/// The longest line that is read, in bytes.
 const LONGEST: u64 = 1 << 30;
 
-/// What came from the child.
+/// What the child sent.
 enum Heard {
     Line(String),
     NotUtf8,
@@ -26,7 +26,7 @@ enum Heard {
     End,
 }
 
-/// A running child. It is killed when this is dropped.
+/// A running child process, which is killed when this value is dropped.
 pub(super) struct Process {
     child: Child,
     questions: Option<Sender<Vec<u8>>>,
@@ -38,7 +38,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a simple shell command; the shell becomes it, so that it can be killed.
+    /// Starts a simple shell command. The shell is replaced by the command, so that it can be
+    /// killed.
     pub(super) fn start(
         line: &str,
         limit: Duration,
@@ -58,8 +59,8 @@ impl Process {
         let mut stdin = child.stdin.take().ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let stderr = child.stderr.take().ok_or_else(missing)?;
-        // Each end has a thread of its own: a child that does not read, or talks all the time on
-        // its stderr, can then not block the command.
+        // Each stream has its own thread, so that a child that doesn't read, or keeps writing to
+        // stderr, can't block the command.
         std::thread::spawn(move || {
             while let Ok(question) = to_write.recv() {
                 if stdin
@@ -85,15 +86,15 @@ impl Process {
         })
     }
 
-    /// Sends a line; the answer is awaited by [`Self::listen`].
+    /// Sends a line; [`Self::listen`] waits for the answer.
     pub(super) fn tell(&self, line: Vec<u8>) {
         if let Some(questions) = &self.questions {
-            // Where the writer has ended so has the child, which listening says.
+            // If the writer thread has ended, so has the child, which `listen` reports.
             let _ = questions.send(line);
         }
     }
 
-    /// The next line, or what went wrong in words that follow "the scorer".
+    /// Returns the next line, or the error as words that follow "the scorer".
     pub(super) fn listen(&mut self) -> Result<String, String> {
         let begun = Instant::now();
         loop {
@@ -116,7 +117,7 @@ impl Process {
         }
     }
 
-    /// How the child ended.
+    /// Describes how the child ended.
     fn ended(&mut self) -> String {
         let begun = Instant::now();
         loop {
@@ -128,7 +129,7 @@ impl Process {
         }
     }
 
-    /// Whether it wrote more than white space on stderr.
+    /// Returns whether the child wrote more than white space to stderr.
     pub(super) fn complained(&self) -> bool {
         let begun = Instant::now();
         while !self.listener.is_finished() && begun.elapsed() < FAREWELL {
@@ -137,15 +138,15 @@ impl Process {
         self.complained.load(Ordering::SeqCst)
     }
 
-    /// Whether the user wants to stop.
+    /// Returns whether the user wants to stop.
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupt.raised()
     }
 
-    /// Ends the child at once.
+    /// Kills the child.
     pub(super) fn kill(&mut self) {
         self.questions = None;
-        // It may have ended by itself.
+        // The child may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -157,7 +158,7 @@ impl Drop for Process {
     }
 }
 
-/// Hands lines on until the stream ends.
+/// Forwards lines until the stream ends.
 fn hear(stdout: impl Read, tell: &Sender<Heard>) {
     let mut reader = BufReader::new(stdout);
     loop {
@@ -176,7 +177,7 @@ fn hear(stdout: impl Read, tell: &Sender<Heard>) {
     }
 }
 
-/// Reads stderr to its end, and keeps none of it.
+/// Reads stderr to its end without keeping any of it.
 fn drain(mut stderr: impl Read, complained: &AtomicBool) {
     let mut chunk = [0_u8; 1024];
     while let Ok(read) = stderr.read(&mut chunk) {

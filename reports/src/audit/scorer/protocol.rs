@@ -1,4 +1,4 @@
-//! The lines between `audit` and a scorer; `schemas/scorer.md` says them in words.
+//! The lines exchanged between `audit` and a scorer; `schemas/scorer.md` describes them.
 
 use crate::contract::json_problem;
 use reticent_corpus::TokenId;
@@ -11,33 +11,33 @@ pub(crate) const VERSION: u64 = 1;
 /// The scorer's first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// The version it speaks.
+    /// The protocol version of the scorer.
     pub(crate) reticent_scorer: u64,
-    /// Tokens it knows, from 0 on.
+    /// The number of tokens that it knows, counted from 0.
     pub(crate) vocabulary: usize,
-    /// Most tokens of a sequence.
+    /// The most tokens of a sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) context: Option<usize>,
-    /// Most sequences or prefixes of one question; 64 if absent.
+    /// The most sequences or prefixes of one question; 64 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) batch: Option<usize>,
-    /// Whether answers to `score` carry what the whole vocabulary says.
+    /// Whether answers to `score` include statistics of the whole vocabulary.
     #[serde(default)]
     pub(crate) statistics: bool,
-    /// Whether it answers `next`.
+    /// Whether it supports `next`.
     #[serde(default)]
     pub(crate) next: bool,
 }
 
-/// A question. Exactly one of `score` and `next` is there.
+/// A question. Exactly one of `score` and `next` is present.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Question {
-    /// Its number; the answer repeats it.
+    /// The number of the question, which the answer repeats.
     pub(crate) id: u64,
-    /// Sequences whose tokens but the first are to be scored.
+    /// The sequences to score, except for their first tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) score: Option<Vec<Vec<TokenId>>>,
-    /// Prefixes whose next token is asked for.
+    /// The prefixes whose next token is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<Vec<Vec<TokenId>>>,
     /// The tokens that may come next.
@@ -45,32 +45,32 @@ pub(crate) struct Question {
     pub(crate) wanted: Option<Vec<TokenId>>,
 }
 
-/// An answer: one row per sequence or prefix, in order.
+/// An answer, with one row for each sequence or prefix, in order.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Answer {
-    /// The question's number.
+    /// The number of the question.
     pub(crate) id: u64,
     /// Why there is no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// ln p, nats: of every token but the first, or of every wanted token.
+    /// ln p in nats of every token but the first, or of every wanted token.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) log_probabilities: Vec<Vec<Nats>>,
-    /// Σ p ln p over the vocabulary at each place.
+    /// Σ p ln p over the vocabulary at each position.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) means: Vec<Vec<Nats>>,
-    /// Σ p (ln p)² − mean² at each place.
+    /// Σ p (ln p)² − mean² at each position.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) variances: Vec<Vec<Nats>>,
-    /// The most probable token at each place, of equal ones the smallest.
+    /// The most probable token at each position; of equally probable ones, the smallest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) top_tokens: Vec<Vec<TokenId>>,
-    /// Its ln p.
+    /// The ln p of the most probable tokens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) top_log_probabilities: Vec<Vec<Nats>>,
 }
 
-/// A number in nats; −∞ is the string `"-inf"`, as everywhere in our documents.
+/// A number in nats; −∞ is the string `"-inf"`, as in all our documents.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Nats(pub(crate) f64);
 
@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for Nats {
     }
 }
 
-/// A line as what it should be. The error is for the scorer's author and has nothing of the line, which may quote text.
+/// Parses a line; error messages are for the scorer's author.
 pub(crate) fn read<T: for<'de> Deserialize<'de>>(line: &str) -> Result<T, String> {
     serde_json::from_str(line).map_err(|error| {
         let bare = ["NaN", "Infinity"].iter().any(|word| line.contains(word));
@@ -132,7 +132,7 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(line: &str) -> Result<T, String
     })
 }
 
-/// What keeps `serde_json` from writing a number that is none.
+/// Serialises a message as a line. Returns an error if `serde_json` can't write a number.
 pub(crate) fn write<T: Serialize>(message: &T) -> Result<Vec<u8>, serde_json::Error> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

@@ -1,4 +1,4 @@
-//! The other side of the protocol, for our own models: `audit serve`.
+//! `audit serve`: the other side of the protocol, for our own models.
 
 use super::protocol::{Answer, Hello, Nats, Question, VERSION, read, write};
 use crate::contract::Interrupt;
@@ -8,13 +8,13 @@ use reticent_corpus::TokenId;
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Write};
 
-/// Prefixes whose states are kept for the next questions.
+/// The number of prefixes whose states are kept for later questions.
 const KEPT: usize = 2048;
 
 /// Answers every line of `questions` until they end.
 ///
 /// # Errors
-/// A line that is no question, a model that fails; the answer says so too.
+/// Returns an error, which the answer states too, if a line is not a question or the model fails.
 pub(crate) fn serve(
     model: &mut dyn PrefixScorer,
     context: Option<usize>,
@@ -91,7 +91,7 @@ fn answer(model: &mut dyn PrefixScorer, asked: Question, kept: &mut Kept) -> Res
     Ok(answer)
 }
 
-/// States by prefix: a prefix that is one token longer than a kept one costs one position.
+/// States by prefix: a prefix that extends a kept one by a token costs only one position.
 #[derive(Default)]
 struct Kept {
     states: HashMap<Vec<TokenId>, (StateId, u64)>,
@@ -137,7 +137,7 @@ impl Kept {
         Ok(found)
     }
 
-    /// Lets the longest unused states go.
+    /// Drops the states that were unused for longest.
     fn forget(&mut self, model: &mut dyn PrefixScorer) {
         if self.states.len() <= 2 * KEPT {
             return;

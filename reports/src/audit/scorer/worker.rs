@@ -1,4 +1,4 @@
-//! One process of a scorer: its questions, and the check of every answer.
+//! One process of a scorer: asks its questions and checks every answer.
 
 use super::pool::AGREEMENT;
 use super::process::Process;
@@ -13,16 +13,16 @@ use std::time::Duration;
 /// Log-softmaxes in single precision may round to slightly above zero.
 const ROUNDING: f64 = 1e-4;
 
-/// Of an answer with an error, whose words are the scorer's own.
+/// The message for an answer with an error, whose wording is the scorer's own.
 const ITS_ERROR: &str = "reports an error, whose words may quote texts and are not shown: they are in its last answer \
                          (sh -c 'COMMAND | tee FILE')";
 
 /// Why a question has no answer, in words about the scorer.
 #[derive(Debug, Clone)]
 pub(super) enum Failure {
-    /// The process is gone, says nothing, or can't answer: another may.
+    /// The process has ended, doesn't answer, or can't answer; another process may.
     Gone(String),
-    /// It answered what can't be, or the user wants to stop: nobody else is asked.
+    /// The answer is invalid, or the user wants to stop; no other process is asked.
     Final(String),
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Worker {
     process: Process,
     hello: Hello,
     asked: u64,
-    /// The process was ended, and why.
+    /// Why the process was ended, if it was.
     broken: Option<Failure>,
 }
 
@@ -48,7 +48,8 @@ impl Worker {
     /// Starts the command and reads its first line.
     ///
     /// # Errors
-    /// A command that can't be started, ends, says nothing in time, or speaks another protocol.
+    /// Returns an error if the command can't be started, ends, doesn't answer in time, or speaks
+    /// another protocol.
     pub(super) fn start(line: &str, limit: Duration, interrupt: &Interrupt) -> Result<Self> {
         let mut process = Process::start(line, limit, interrupt)
             .with_context(|| format!("can't start sh for `{line}`"))?;
@@ -89,12 +90,12 @@ impl Worker {
         })
     }
 
-    /// What it can do.
+    /// Returns what the scorer supports.
     pub(super) const fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Why it was ended.
+    /// Returns why the process was ended.
     pub(super) const fn failure(&self) -> Option<&Failure> {
         self.broken.as_ref()
     }
@@ -103,7 +104,7 @@ impl Worker {
         self.broken.is_none()
     }
 
-    /// Ends the process; from now on every question fails with the same words.
+    /// Ends the process; from then on every question fails with the same message.
     fn break_off(&mut self, why: &str, as_what: fn(String) -> Failure) -> Failure {
         self.process.kill();
         let failure = as_what(complaint(&self.line, why, &self.process));
@@ -140,7 +141,7 @@ impl Worker {
         }
     }
 
-    /// The scores of sequences of at least one token each.
+    /// Returns the scores of sequences of at least one token each.
     pub(super) fn score(
         &mut self,
         sequences: &[Vec<TokenId>],
@@ -161,7 +162,7 @@ impl Worker {
         rows.map_err(|why| self.break_off(&why, Failure::Final))
     }
 
-    /// ln p of the wanted tokens behind each prefix, where it answers `next`.
+    /// Returns ln p of the wanted tokens after each prefix, if the scorer supports `next`.
     pub(super) fn next(
         &mut self,
         prefixes: &[Vec<TokenId>],
@@ -189,10 +190,10 @@ impl Worker {
 }
 
 fn complaint(line: &str, why: &str, process: &Process) -> String {
-    // Its own words may quote the text that it was given.
+    // The scorer's own words may quote the text that it was given.
     let words = match process.complained() {
         false => "",
-        // What a shell answers where there is no such program.
+        // The exit status of a shell if the program was not found.
         true if why.contains("exit status: 127") => "; the program was not found",
         true => {
             "; what it wrote on stderr may quote texts and is not shown: send it to a file (sh -c 'COMMAND 2> FILE')"
@@ -201,7 +202,7 @@ fn complaint(line: &str, why: &str, process: &Process) -> String {
     format!("the scorer `{line}` {why}{words}")
 }
 
-/// Whether the rows have these lengths.
+/// Checks that the rows have these lengths.
 fn shape<T>(what: &str, rows: &[Vec<T>], lengths: &[usize]) -> std::result::Result<(), String> {
     if rows.len() != lengths.len() {
         return Err(format!(
@@ -238,9 +239,9 @@ fn all(rows: &[Vec<Nats>], what: &str, fits: fn(f64) -> bool) -> std::result::Re
     Ok(())
 }
 
-/// Whether the probabilities of each row, of different tokens behind one prefix, are at most one together.
+/// Checks that the probabilities in each row, of different tokens after one prefix, sum to at most one.
 fn sums(rows: &[Vec<Nats>], what: &str) -> std::result::Result<(), String> {
-    /// Above one by rounding: of half-precision weights a share of about 1e-3.
+    /// Above one for rounding: with half-precision weights, a share of about 1e-3.
     const MOST: f64 = 1.01;
     for (index, row) in rows.iter().enumerate() {
         let sum: f64 = row.iter().map(|n| n.0.exp()).sum();
@@ -258,7 +259,7 @@ fn is_log_probability(value: f64) -> bool {
     value <= ROUNDING
 }
 
-/// The checked scores of sequences.
+/// Returns the checked scores of sequences.
 fn rows(
     answer: &Answer,
     lengths: &[usize],
@@ -317,8 +318,8 @@ fn rows(
         .collect())
 }
 
-/// A score of a scorer without statistics. The commands ask it for no attack that would read what
-/// is missing here.
+/// Returns a score from a scorer without statistics. The commands don't run attacks that would read the
+/// missing values.
 const fn unknown(log_probability: f64) -> TokenScore {
     TokenScore {
         log_probability,

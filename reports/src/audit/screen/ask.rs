@@ -1,4 +1,4 @@
-//! Labels asked for in the terminal, one record after the other.
+//! Asks for labels in the terminal, one record after another.
 
 use super::sheet::Line;
 use crate::contract::printable;
@@ -15,12 +15,12 @@ Mark every secret of each record. What the policy found is offered as [1:text].
   q           stop; what was answered is kept
 ";
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The record is labelled.
     Labelled,
-    /// No more for now.
+    /// The user stops for now.
     Stop,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn ask(
         write!(out, "\n{place}\n{}\n> ", shown(&line.text, &marked))?;
         out.flush()?;
         let mut answer = String::new();
-        // The end of the input stops; it agrees to nothing.
+        // The end of the input means stop, not agreement.
         if input.read_line(&mut answer)? == 0 {
             return Ok(Answer::Stop);
         }
@@ -98,7 +98,7 @@ fn change(text: &str, marked: &mut Vec<Secret>, said: &str) -> Result<(), String
     }
     for start in places {
         let end = start + length;
-        // What was marked there before gives way.
+        // Overlapping earlier marks are replaced.
         marked.retain(|m| m.end <= start || end <= m.start);
         marked.push(Secret {
             start,
@@ -110,7 +110,7 @@ fn change(text: &str, marked: &mut Vec<Secret>, said: &str) -> Result<(), String
     Ok(())
 }
 
-/// The text with marks, as a terminal may see it.
+/// Returns the text with its marks, sanitised for a terminal.
 fn shown(text: &str, marked: &[Secret]) -> String {
     let mut out = String::new();
     for (at, c) in text.chars().enumerate() {

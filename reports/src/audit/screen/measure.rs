@@ -1,4 +1,4 @@
-//! From labels to rates, each with its bound.
+//! Turns labels into rates, each with its bound.
 
 use super::sheet::{Drawn, JFT_SAMPLES, Line, Sheet};
 use anyhow::Result;
@@ -114,7 +114,7 @@ pub struct Screening {
 pub(super) struct Seen<'a> {
     pub(super) line: &'a Line,
     pub(super) judged: Judged,
-    /// For each secret the line of the random record that brings it; none where that was not drawn.
+    /// For each secret, the line of the random record to which it is assigned; `None` if that record was not drawn.
     brought_by: Vec<Option<usize>>,
 }
 
@@ -127,7 +127,7 @@ impl Seen<'_> {
         self.judged.flagged
     }
 
-    /// The texts of missed secrets.
+    /// Returns the texts of missed secrets.
     pub(super) fn missed_texts(&self) -> Vec<String> {
         let texts = texts(self.line).into_iter().zip(&self.judged.fates);
         let missed = texts.filter(|(_, fate)| !fate.caught);
@@ -135,7 +135,7 @@ impl Seen<'_> {
     }
 }
 
-/// The texts of the secrets of a record.
+/// Returns the texts of the secrets of a record.
 fn texts(line: &Line) -> Vec<String> {
     let document = line.document();
     let secrets = document.secrets.iter();
@@ -144,7 +144,7 @@ fn texts(line: &Line) -> Vec<String> {
         .collect()
 }
 
-/// Judges every labelled record; `records`: those that the sample was drawn from.
+/// Judges every labelled record; `records` are those from which the sample was drawn.
 pub(super) fn judge<'a>(
     sheet: &'a Sheet,
     judge: &PolicyJudge,
@@ -164,9 +164,9 @@ pub(super) fn judge<'a>(
     sheet.lines.iter().map(of).collect()
 }
 
-/// For the text of a secret the line of the random record that brings it: the first of all records in which it stands. A
-/// secret in many records is met more often by records drawn at random; so that it weighs no more than others it counts
-/// there alone, and not where that record was not drawn.
+/// Assigns the text of each secret to the line of a random record: the first of all records in which it occurs. A
+/// secret in many records is drawn more often; so that it has no more weight than others, it counts only there, and not
+/// at all if that record was not drawn.
 fn bringers(sheet: &Sheet, records: &[Document]) -> Result<HashMap<String, usize>> {
     let places: HashMap<&str, usize> = records
         .iter()
@@ -174,7 +174,7 @@ fn bringers(sheet: &Sheet, records: &[Document]) -> Result<HashMap<String, usize
         .map(|(at, record)| (&*record.id, at))
         .collect();
     let mut drawn: HashMap<usize, usize> = HashMap::new();
-    // Where each text is marked first: there it counts, even if it is part of a word.
+    // Where each text is first marked, which counts even if it is part of a word.
     let mut marked: BTreeMap<String, usize> = BTreeMap::new();
     let lines = sheet.lines.iter().enumerate();
     for (number, line) in lines.filter(|(_, line)| line.drawn == Drawn::Random) {
@@ -196,7 +196,7 @@ fn bringers(sheet: &Sheet, records: &[Document]) -> Result<HashMap<String, usize
     Ok(bringers.collect())
 }
 
-/// What became of the secrets that one record brings.
+/// The result for the secrets assigned to one record.
 #[derive(Default)]
 struct Brought<'a> {
     kinds: BTreeSet<&'a str>,
@@ -204,8 +204,8 @@ struct Brought<'a> {
     missed_by_both: bool,
 }
 
-/// By line, each random record that brings one of these secrets. It is what was drawn, so that it is what a bound can
-/// count: missed where any secret that it brings is, in any record of the sample.
+/// Returns, by line, each random record to which one of these secrets is assigned. Records were drawn, so a bound
+/// counts records: a record is missed if any of its secrets is missed, in any record of the sample.
 fn brought<'a>(
     seen: &'a [Seen<'_>],
     of: impl Fn(&SecretFate) -> bool,
@@ -230,7 +230,7 @@ fn brought<'a>(
 pub(super) fn labels(seen: &[Seen<'_>], measured_for: Option<&MeasuredFor>) -> Vec<Label> {
     let of = |(line, brought): (usize, Brought<'_>)| {
         let kinds: Vec<&str> = brought.kinds.into_iter().collect();
-        // Of a missed one whether both missed it in one place.
+        // For a missed secret, whether both policies missed it in one place.
         let unflagged = |flagged: bool| match brought.missed {
             true => brought.missed_by_both,
             false => !flagged,
@@ -252,7 +252,8 @@ fn random<'a, 'b>(seen: &'a [Seen<'b>]) -> impl Iterator<Item = &'a Seen<'b>> {
 }
 
 impl Screening {
-    /// Counts and bounds. `labels` are those of [`labels`]; `corpus` holds the words of all records, for JFT's Pct.
+    /// Computes counts and bounds. `labels` come from [`labels`]; `corpus` holds the words of all records, for JFT's
+    /// Pct.
     pub(super) fn of(
         sheet: &Sheet,
         seen: &[Seen<'_>],
@@ -400,7 +401,7 @@ fn missing_rate(seen: &[Seen<'_>], corpus: Words) -> MissingRate {
     }
 }
 
-/// Student's 95 % interval of the mean of ten numbers, inside [0, 1].
+/// Returns Student's 95 % interval of the mean of ten numbers, clamped to [0, 1].
 fn students(samples: &[f64]) -> (f64, f64) {
     let n = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / n;

@@ -1,4 +1,4 @@
-//! `audit screen`: a sample drawn, labelled, and measured.
+//! `audit screen`: draws a sample, collects its labels, and measures a policy on it.
 
 pub mod args;
 mod ask;
@@ -28,7 +28,7 @@ use reticent_corpus::{Document, Unit, system_seed};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Records drawn unless asked otherwise.
+/// The default number of records to draw.
 const SAMPLE: u64 = 200;
 
 /// A sheet that waits for labels. Its policies stand in the inputs, without their words.
@@ -50,10 +50,11 @@ struct Drawing {
     near: u64,
 }
 
-/// Draws, asks, measures: as far as the sheet allows.
+/// Draws, asks for labels and measures, as far as the sheet allows.
 ///
 /// # Errors
-/// Data or a sheet that cannot be read, a sheet that does not fit the data or the policy.
+/// Returns an error if data or a sheet can't be read, or if a sheet doesn't belong to the data or
+/// the policy.
 pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let outputs = Outputs::open(args)?;
     let documents = args.measured.documents()?;
@@ -66,7 +67,8 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     let kept = (args.sheet.exists().then(|| Sheet::read(&args.sheet)))
         .transpose()
         .context("--sheet")?;
-    // A sheet of an earlier version was drawn from duplicates too; no bound counts their secrets twice.
+    // Sheets of an earlier version were drawn with duplicates; even there, no bound counts their
+    // secrets twice.
     let (records, duplicates) = match &kept {
         Some(sheet) if sheet.header.duplicates.is_none() => (records, None),
         _ => {
@@ -109,7 +111,7 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     Ok(Exit::Finished)
 }
 
-/// The sheet as it is, or a new one.
+/// Returns the existing sheet or a new one.
 fn sheet(
     args: &Screen,
     kept: Option<Sheet>,
@@ -159,7 +161,7 @@ fn sheet(
     Ok(sheet)
 }
 
-/// Labels from the marks of the data.
+/// Takes labels from the marks in the data.
 fn mark(sheet: &mut Sheet, records: &[Document]) {
     let known: std::collections::HashMap<&str, &Document> =
         records.iter().map(|r| (&*r.id, r)).collect();

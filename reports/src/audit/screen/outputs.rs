@@ -1,4 +1,4 @@
-//! What `audit screen` writes: the sheet, and what is made of its labels.
+//! The files that `audit screen` writes: the sheet, and what follows from its labels.
 
 use super::measure::Seen;
 use super::sheet::SCREENED;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The files that are asked for, opened before anybody labels.
+/// The requested output files, opened before anybody labels.
 pub(super) struct Outputs {
     labels: Option<AtomicFile>,
     screened: Option<AtomicFile>,
@@ -20,11 +20,11 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// None of them is a file that is read, the sheet, or another one of them.
+    /// Opens the files. None may be a file that is read, the sheet, or another output.
     pub(super) fn open(args: &Screen) -> Result<Self> {
         let mut read = read(args)?;
         if args.sheet.exists() && (args.label || args.marked) {
-            // Whether it can be written is known before the first answer.
+            // Finds out before the first answer whether the sheet can be written.
             AtomicFile::create_new(&args.sheet, true, &read).context("--sheet")?;
         }
         read.push(args.sheet.clone());
@@ -54,10 +54,11 @@ impl Outputs {
         })
     }
 
-    /// Writes what was asked for.
+    /// Writes the requested files.
     pub(super) fn write(self, sheet: &Sheet, seen: &[Seen<'_>], labels: &[Label]) -> Result<()> {
         let missed: BTreeSet<String> = seen.iter().flat_map(Seen::missed_texts).collect();
-        // Which records were screened must not depend on what is in them: all that were drawn.
+        // Which records were screened must not depend on their contents, so these are all that were
+        // drawn.
         ensure!(
             self.screened.is_none() || missed.is_empty() || self.mended.is_some(),
             "--screened: the policy misses {} secrets of these records; give --mended too, prepare again with that policy and the same seed, and train on that",
@@ -83,13 +84,13 @@ impl Outputs {
     }
 }
 
-/// Writes the sheet, over the one that was read.
+/// Writes the sheet over the one that was read.
 pub(super) fn keep(args: &Screen, sheet: &Sheet) -> Result<()> {
     let file = AtomicFile::create_new(&args.sheet, true, &read(args)?);
     whole(file.context("--sheet")?, &sheet.to_text()?).context("--sheet")
 }
 
-/// The files that are read besides the sheet.
+/// Returns the files that are read besides the sheet.
 fn read(args: &Screen) -> Result<Vec<PathBuf>> {
     let mut read = corpus_files(&args.measured.data).context("DATA")?;
     read.extend(args.measured.policy.file().map(Path::to_path_buf));
@@ -101,7 +102,7 @@ fn whole(mut file: AtomicFile, text: &str) -> Result<()> {
     file.finish()
 }
 
-/// The policy, and a dictionary of what it misses.
+/// Returns the policy extended by a dictionary of what it misses.
 pub(super) fn mended(policy: &PolicyChoice, missed: BTreeSet<String>) -> PolicyChoice {
     let words: Vec<String> = missed
         .into_iter()

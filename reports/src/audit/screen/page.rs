@@ -10,7 +10,7 @@ use reticent_accounting::{Confidence, MissRate, Upper};
 use reticent_corpus::canary::SeedOrigin;
 use std::path::Path;
 
-/// What to do with a sheet that has no labels yet.
+/// Returns the page for a sheet without labels, with what to do next.
 pub(super) fn waiting(sheet: &Sheet, name: &str) -> Page {
     let h = &sheet.header;
     let near = match h.near {
@@ -34,7 +34,7 @@ pub(super) fn waiting(sheet: &Sheet, name: &str) -> Page {
     Page::new("Screening", drawn).answer(Section::text("", lines))
 }
 
-/// What the sample was drawn from and with.
+/// Describes how the sample was drawn.
 fn how_drawn(h: &Header) -> Vec<String> {
     let duplicates = h.duplicates.filter(|dropped| *dropped > 0).map(|dropped| {
         let them = count_of(dropped, "exact duplicate");
@@ -50,7 +50,7 @@ fn how_drawn(h: &Header) -> Vec<String> {
 }
 
 impl Screening {
-    /// The bounds first; `labels`: where they were written.
+    /// Returns the page, with the bounds first; `labels`: where the labels were written.
     pub(super) fn to_page(
         &self,
         header: &Header,

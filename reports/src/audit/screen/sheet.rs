@@ -1,4 +1,4 @@
-//! The sheet of a sample: what was drawn, how, for which policy, and the labels.
+//! The sheet of a sample: which records were drawn, how and for which policy, and their labels.
 
 use crate::contract::{json_problem, to_json};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -12,13 +12,13 @@ use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// A record of a sheet takes no more bytes than this.
+/// The largest size of a record in a sheet, in bytes.
 const LONGEST: u64 = 64 << 20;
 
 /// The kind of the dictionary that `--mended` adds to a policy.
 pub(super) const SCREENED: &str = "screened";
 
-/// Ten samples, as JFT draws them.
+/// The number of samples that JFT draws.
 pub const JFT_SAMPLES: u64 = 10;
 
 /// How the sample was drawn. It is the first line of a sheet.
@@ -82,7 +82,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The record with its labels.
+    /// Returns the record with its labels.
     #[must_use]
     pub fn document(&self) -> Document {
         Document {
@@ -96,12 +96,12 @@ impl Line {
     }
 }
 
-/// A sheet.
+/// A sheet: its header and its lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
-    /// How it was drawn.
+    /// How the sheet was drawn.
     pub header: Header,
-    /// The random records in the order they were drawn, then the others.
+    /// The random records in the order in which they were drawn, then the others.
     pub lines: Vec<Line>,
 }
 
@@ -110,15 +110,15 @@ pub struct Sheet {
 pub struct Draw {
     /// What one record is.
     pub unit: Unit,
-    /// Records to draw at random; none for JFT's ten samples of 0.01 %.
+    /// The number of records to draw at random; `None` for JFT's ten samples of 0.01 %.
     pub sample: Option<u64>,
-    /// Exact duplicates that were left out of the records.
+    /// The number of exact duplicates that were left out of the records.
     pub duplicates: Option<u64>,
-    /// Seed.
+    /// The seed.
     pub seed: u64,
-    /// Where it comes from.
+    /// The origin of the seed.
     pub seed_origin: SeedOrigin,
-    /// Records to add near the threshold.
+    /// The number of records near the threshold to add.
     pub near: u64,
     /// The policy.
     pub policy: PolicyChoice,
@@ -130,8 +130,8 @@ impl Sheet {
     /// Draws a sheet. The random part is drawn before the policy is applied.
     ///
     /// # Errors
-    /// A larger sample than there are records, a policy that cannot be built, a given seed for one that was fitted to a
-    /// sample.
+    /// Returns an error if the sample is larger than the number of records, if a policy can't be built, or if a seed is
+    /// given for a policy that was fitted to a sample.
     pub fn draw(records: &[Document], how: &Draw) -> Result<Self> {
         let total = records.len() as u64;
         let (samples, each) = match how.sample {
@@ -176,7 +176,7 @@ impl Sheet {
     /// Reads a sheet.
     ///
     /// # Errors
-    /// A file that is none, with the line.
+    /// Returns an error, with the line, if the file is not a sheet.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display().to_string();
         let mut file = BufReader::new(std::fs::File::open(path).with_context(|| shown.clone())?);
@@ -216,10 +216,10 @@ impl Sheet {
         Ok(Self { header, lines })
     }
 
-    /// The sheet as JSON Lines.
+    /// Returns the sheet as JSON Lines.
     ///
     /// # Errors
-    /// None for sheets made here.
+    /// Returns no error for sheets made here.
     pub fn to_text(&self) -> Result<String> {
         let mut out = format!("{}\n", to_json(&self.header)?);
         for line in &self.lines {
@@ -228,12 +228,12 @@ impl Sheet {
         Ok(out)
     }
 
-    /// Whether this is the sheet of these records and this policy, untouched but for its labels:
-    /// the sample is drawn again and compared. A record that was taken out, or a policy that was
-    /// changed after labels were seen, would void every bound.
+    /// Checks that this is the sheet of these records and this policy, unchanged except for its labels: the sample is
+    /// drawn again and compared. Removing a record, or changing the policy after labels were seen, would invalidate
+    /// every bound.
     ///
     /// # Errors
-    /// The first difference.
+    /// Returns the first difference.
     pub fn verify(
         &self,
         records: &[Document],
@@ -279,7 +279,7 @@ impl Sheet {
         Ok(())
     }
 
-    /// Records that nobody has labelled.
+    /// Returns the number of records without labels.
     #[must_use]
     pub fn open(&self) -> usize {
         self.lines.iter().filter(|l| l.secrets.is_none()).count()
@@ -303,7 +303,7 @@ impl Header {
     }
 }
 
-/// Whether a policy holds what `--mended` adds.
+/// Returns whether a policy contains what `--mended` adds.
 fn fitted(policy: &PolicyChoice) -> bool {
     match policy {
         PolicyChoice::Dictionary(words) => words.kind == SCREENED,
@@ -315,7 +315,7 @@ fn fitted(policy: &PolicyChoice) -> bool {
     }
 }
 
-/// The records in which the policy was nearest to finding more, outside the random sample.
+/// Returns the records outside the random sample in which the policy came nearest to finding more.
 fn nearest(
     records: &[Document],
     random: &[usize],

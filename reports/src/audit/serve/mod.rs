@@ -1,3 +1,3 @@
-//! `audit serve`: a model of ours as a scorer for other programs.
+//! `audit serve`: offers a model of ours as a scorer to other programs.
 
 pub mod args;

@@ -1,4 +1,4 @@
-//! `audit simulate`: made-up corpora as files.
+//! `audit simulate`: writes simulated corpora to files.
 
 pub mod args;
 
@@ -26,10 +26,10 @@ pub(crate) struct Simulated {
     bytes: u64,
 }
 
-/// Writes the corpus and says what is in it.
+/// Writes the corpus and describes its contents.
 ///
 /// # Errors
-/// A place that cannot be written, an interruption.
+/// Returns an error if the path can't be written or the command is interrupted.
 pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<()> {
     let Simulation::Customers {
         dialogues,
@@ -69,7 +69,7 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
     )
 }
 
-/// What becomes a line: a document, and its act where it is one turn.
+/// The content of a line: a document, and its dialogue act if it is a single turn.
 type Line = (Document, Option<&'static str>);
 
 fn plain(document: Document) -> Line {

@@ -1,4 +1,4 @@
-//! `audit tokenizer`: a vocabulary from public text.
+//! `audit tokenizer`: trains a vocabulary on public text.
 
 pub mod args;
 
@@ -26,10 +26,11 @@ pub(crate) struct Vocabulary {
     bytes: u64,
 }
 
-/// Trains and writes.
+/// Trains the tokenizer and writes it.
 ///
 /// # Errors
-/// Text that is not declared public or can't be read, a place that can't be written, an interruption.
+/// Returns an error if the text is not declared public or can't be read, if the output can't be
+/// written, or on an interruption.
 pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Result<()> {
     ensure!(
         args.declared_public,
@@ -48,7 +49,7 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
     let bytes = texts.iter().map(|text| text.len() as u64).sum();
     let json = train_tokenizer(texts.into_iter(), size).context("DATA")?;
     interrupt.check()?;
-    // A preparation adds its mask.
+    // A preparation adds its own mask token.
     let tokens = Tokenizer::from_json(&json, Origin::DeclaredPublic)?.vocabulary_size() - 1;
     file.write_all(json.as_bytes()).context("--out")?;
     file.finish().context("--out")?;

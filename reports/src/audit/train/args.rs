@@ -13,7 +13,7 @@ use reticent_accounting::training::Recipe;
 use reticent_backends::Device;
 use std::path::PathBuf;
 
-/// The number of a worker and of all of them, in the environment of each, as torchrun sets them.
+/// The number of a worker and of all workers, in the environment of each, as set by torchrun.
 pub(in crate::audit) const RANK: &str = "RANK";
 pub(in crate::audit) const WORLD: &str = "WORLD_SIZE";
 
@@ -105,7 +105,7 @@ pub struct Start {
 }
 
 impl Train {
-    /// The model that the plan file or the flag names.
+    /// Returns the model that the plan file or the flag names.
     #[must_use]
     pub fn model_of(&self, request: &PlanRequest) -> ModelArg {
         match &request.model {
@@ -117,10 +117,10 @@ impl Train {
         }
     }
 
-    /// What these arguments ask for, or the plan file they name.
+    /// Returns the request of these arguments, or of the plan file that they name.
     ///
     /// # Errors
-    /// A plan file that can't be read, or an option that changes nothing in this run.
+    /// Returns an error if the plan file can't be read or an option has no effect in this run.
     pub fn request(&self) -> Result<PlanRequest> {
         let mut request = match &self.plan {
             Some(path) => TrainingFile::read(path).context("--plan")?.request(),
@@ -144,10 +144,10 @@ impl Train {
         Ok(request)
     }
 
-    /// Whether every number can be run at all; the message names argument, value and range.
+    /// Checks that every number can be run; the message names argument, value and range.
     ///
     /// # Errors
-    /// The first number that is too large.
+    /// Returns an error for the first number that is too large.
     pub fn within_limits(&self, request: &PlanRequest) -> Result<()> {
         let of_recipe = &request.of_recipe;
         let epochs = request.schedule.epochs.unwrap_or(1.0);

@@ -1,7 +1,8 @@
-//! The course of a training run, as JSON Lines: one line a step, one at the end of each epoch of the last phase.
+//! The log of a training run as JSON Lines: one line for each step, and one at the end of each epoch of the last
+//! phase.
 //!
-//! How much was clipped and what an ordinary batch lost are functions of the text that no guarantee covers. So the log
-//! grows in the state folder and ends in the owner's.
+//! How much was clipped and the loss of an ordinary batch are functions of the text that no guarantee covers.
+//! Therefore the log is written in the state folder and ends up in the owner's.
 
 use anyhow::{Context, Result};
 use reticent_accounting::training::TrainingPlan;
@@ -14,7 +15,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-/// The name of the log in either folder.
+/// The name of the log in both folders.
 pub(super) const LOG: &str = "training.jsonl";
 
 /// A line of the log.
@@ -80,10 +81,10 @@ impl Line {
         }
     }
 
-    /// The end of an epoch, with what its weights promise.
+    /// Returns the line for the end of an epoch, with what its weights promise.
     ///
     /// # Errors
-    /// A plan that can't be accounted.
+    /// Returns an error if the plan can't be accounted.
     pub(super) fn of_epoch(epoch: &Epoch<'_>, tolerance: Tolerance) -> Result<Self> {
         let number = epoch.number as usize - 1;
         let told = epoch.ran.classified.get(number);
@@ -99,7 +100,7 @@ impl Line {
         })
     }
 
-    /// Its numbers, by the names of the keys.
+    /// Returns its numbers, named by their keys.
     pub(super) fn scalars(&self) -> Vec<(String, f64)> {
         let mut out = Vec::new();
         let mut add = |name: &str, value: Option<f64>| {
@@ -164,14 +165,14 @@ fn promises(plan: &TrainingPlan, tolerance: Tolerance) -> Result<Vec<Promised>> 
     Ok(found)
 }
 
-/// The log of a run under way.
+/// The log of a run in progress.
 pub(super) struct Log {
     path: PathBuf,
     file: Option<File>,
 }
 
 impl Log {
-    /// A log in this folder, which may be there from before an interruption.
+    /// Creates a log in this folder, where one may exist from before an interruption.
     pub(super) fn new(folder: &Path) -> Self {
         Self {
             path: folder.join(LOG),
@@ -179,11 +180,11 @@ impl Log {
         }
     }
 
-    /// Appends a line. The first one decides where an interrupted run goes on: lines of that step and later are those of
-    /// steps that are taken again.
+    /// Appends a line. The first line determines where an interrupted run resumes: existing lines of that step and
+    /// later belong to steps that are taken again.
     ///
     /// # Errors
-    /// A file that can't be read or written.
+    /// Returns an error if the file can't be read or written.
     pub(super) fn write(&mut self, line: &Line) -> std::io::Result<()> {
         if self.file.is_none() {
             self.file = Some(self.open(line.step())?);
@@ -203,7 +204,7 @@ impl Log {
                 let line = line?;
                 match serde_json::from_str::<Line>(&line) {
                     Ok(earlier) if earlier.step() < from => kept.push(line),
-                    // A line half written by a process that was killed ends what counts.
+                    // Stops at a line of a later step, or at one left incomplete by a killed process.
                     _ => break,
                 }
             }
@@ -215,10 +216,10 @@ impl Log {
         Ok(file)
     }
 
-    /// Moves the log to its owner.
+    /// Moves the log to its owner's folder.
     ///
     /// # Errors
-    /// A file that can't be read or written.
+    /// Returns an error if the file can't be read or written.
     pub(super) fn keep(self, owner: &Owner) -> Result<()> {
         let Self { path, file } = self;
         drop(file);

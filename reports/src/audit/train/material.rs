@@ -1,4 +1,4 @@
-//! What single recipes need to know about a prepared corpus: its sensitive tokens, its rates.
+//! What single recipes need from a prepared corpus: sensitive tokens, and rates.
 
 use crate::audit::args::Train;
 use crate::plan::args::Whose;
@@ -16,19 +16,19 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 
-/// Sensitive tokens and rates, where the recipe needs them.
+/// Sensitive tokens and rates, if the recipe needs them.
 #[derive(Default)]
 pub(in crate::audit) struct Material {
     sensitive: Option<Sensitive>,
     rates: Option<SecretRates>,
     held_out: Option<HeldOut>,
     masking: Option<Masking>,
-    /// Of `protect`: the secrets that the run is certified for, for its owner.
+    /// For `protect`, the secrets for which the run is certified, for its owner.
     pub(in crate::audit) assignment: Option<Vec<u8>>,
 }
 
 impl Material {
-    /// What the plan needs.
+    /// Returns what the plan needs.
     pub(in crate::audit) fn of(
         train: &Train,
         request: &PlanRequest,
@@ -45,7 +45,7 @@ impl Material {
         })
     }
 
-    /// How tokens are masked, where the model tells masked ones.
+    /// Sets how tokens are masked, if the model predicts masked tokens.
     pub(in crate::audit) fn mask(&mut self, model: &Model, prepared: &Prepared) -> Result<()> {
         if model.head() == Head::MaskedToken {
             self.masking = Some(masking(model, &prepared.tokenizer)?);
@@ -53,7 +53,7 @@ impl Material {
         Ok(())
     }
 
-    /// Together with the records.
+    /// Returns the corpus: this material with the records.
     pub(in crate::audit) fn corpus<'a>(&'a self, prepared: &'a Prepared) -> Corpus<'a> {
         Corpus {
             sensitive: self.sensitive.as_ref(),
@@ -73,7 +73,7 @@ impl Material {
     }
 }
 
-/// How an encoder's tokens are masked: all but the ends of texts, padding and masks.
+/// Returns which tokens of an encoder may be masked: all except the ends of texts, padding and masks.
 pub(in crate::audit) fn masking(model: &Model, tokenizer: &Tokenizer) -> Result<Masking> {
     let mask = tokenizer.masked_token();
     let ends = [tokenizer.bos(), tokenizer.eos(), tokenizer.mask(), mask];
@@ -85,12 +85,12 @@ pub(in crate::audit) fn masking(model: &Model, tokenizer: &Tokenizer) -> Result<
 struct HeldOut {
     texts: Vec<Vec<TokenId>>,
     labels: Option<Vec<u32>>,
-    /// What of each text carries no loss; nothing where every token does.
+    /// The ranges of each text without loss; `None` if every token has one.
     ignored: Option<Vec<Vec<Range<usize>>>>,
 }
 
 impl HeldOut {
-    /// Nothing where no record has a token to predict.
+    /// Returns `None` if no record has a token to predict.
     fn of(records: impl IntoIterator<Item = Record>) -> Option<Self> {
         let records = records.into_iter().filter(|r| r.tokens.len() > 1);
         let (texts, rest): (Vec<_>, Vec<_>) =
@@ -155,7 +155,7 @@ fn held_out(args: &Train, request: &PlanRequest, prepared: &Prepared) -> Result<
     Ok(Some(records))
 }
 
-/// Which tokens the policy calls sensitive, with what the plan says of it.
+/// Returns which tokens the policy calls sensitive, with what the plan states about it.
 fn sensitive(plan: &TrainingPlan, prepared: &Prepared) -> Result<Option<Sensitive>> {
     let alike = match &plan.run {
         Run::Sdp { selective } => RedactedAlike {
@@ -173,12 +173,12 @@ fn sensitive(plan: &TrainingPlan, prepared: &Prepared) -> Result<Option<Sensitiv
     Ok(Some(Sensitive::marked(&prepared.training, mask, alike)?))
 }
 
-/// The names of the records in `train.jsonl`.
+/// Returns the names of the records in `train.jsonl`.
 pub(in crate::audit) fn names(prepared: &Prepared) -> HashMap<String, u32> {
     prepared.ids().zip(0..).collect()
 }
 
-/// The rates of the records and the secrets behind them, for `protect`.
+/// Returns the rates of the records and their secrets, for `protect`.
 fn rates(
     request: &PlanRequest,
     plan: &TrainingPlan,
@@ -197,7 +197,7 @@ fn rates(
     Ok(Some((rates, found.assignment)))
 }
 
-/// Numbers of the records whose ids a file lists, one a line.
+/// Returns the numbers of the records whose ids a file lists, one a line.
 pub(in crate::audit) fn screened(path: &Path, prepared: &Prepared) -> Result<Vec<u32>> {
     let names = names(prepared);
     crate::plan::screened_records(path, |id| names.get(id).copied())

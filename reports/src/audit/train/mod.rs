@@ -1,4 +1,4 @@
-//! `audit train`: a recipe on a prepared corpus, to a checkpoint.
+//! `audit train`: trains a recipe on a prepared corpus and writes a checkpoint.
 
 pub mod args;
 #[cfg(feature = "audit")]

@@ -1,4 +1,4 @@
-//! The model a run starts from.
+//! The model from which a run starts.
 
 use crate::audit::args::ModelArg;
 use crate::audit::loaded_model::same_tokenizer;
@@ -22,24 +22,24 @@ pub(in crate::audit) struct Beginning {
     pub(in crate::audit) model: Model,
     pub(in crate::audit) weights: Vec<Vec<f32>>,
     pub(in crate::audit) initial: Initial,
-    /// What its folder asks training to drop, or why that is not covered; nothing where it is freshly drawn.
+    /// The dropout that its folder asks for, or why it is not covered; none for fresh weights.
     pub(in crate::audit) dropout: std::result::Result<Dropout, String>,
-    /// What else its folder says; nothing where it is freshly drawn.
+    /// What else its folder states; nothing for fresh weights.
     pub(in crate::audit) beside: Beside,
-    /// What is trained in place of the model's own weights.
+    /// The adapter that is trained instead of the model's own weights.
     pub(in crate::audit) adapter: Option<FreshAdapter>,
 }
 
-/// An adapter that is to be trained.
+/// An adapter to be trained.
 pub(in crate::audit) struct FreshAdapter {
     pub(in crate::audit) lora: Lora,
-    /// The folder of the model that it goes on, as the adapter's own will name it.
+    /// The folder of the model to which it belongs, as the adapter's own folder will name it.
     pub(in crate::audit) base: String,
     pub(in crate::audit) start: Vec<Vec<f32>>,
 }
 
 impl Beginning {
-    /// The papers' LSTM, freshly drawn.
+    /// Creates the papers' LSTM with fresh weights.
     pub(in crate::audit) fn paper(prepared: &Prepared, seed: u64) -> Self {
         Self::drawn(
             LstmConfig::paper(prepared.tokenizer.vocabulary_size()).into(),
@@ -58,7 +58,7 @@ impl Beginning {
         }
     }
 
-    /// What the arguments name, with room for every token of the prepared corpus.
+    /// Creates or loads the model that the arguments name, with room for every token of the prepared corpus.
     pub(in crate::audit) fn args(
         model: &ModelArg,
         request: &PlanRequest,
@@ -98,7 +98,7 @@ impl Beginning {
         Ok(begun)
     }
 
-    /// Gives the model the head that the corpus asks for: classes where its records have one.
+    /// Gives the model the head that the corpus needs: classes if its records have them.
     fn tells(&mut self, prepared: &Prepared, seed: u64) -> Result<()> {
         let Some(labels) = &prepared.options.labels else {
             ensure!(
@@ -115,7 +115,7 @@ impl Beginning {
                 head == Head::Classes(count) && named,
                 "it predicts other classes than the {count} of PREPARED, which must be those of its id2label in their order"
             );
-            // Classes without names take those that were declared.
+            // A model whose classes have no names takes the declared ones.
             config.class_names.clone_from(&labels.classes);
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl Beginning {
         })
     }
 
-    /// An adapter on this model, which the folder holds.
+    /// Creates an adapter for this model, which must be in the folder.
     fn fresh(&self, spec: LoraSpec, folder: &Path, seed: u64) -> Result<FreshAdapter> {
         ensure!(
             folder.join("config.json").exists(),
@@ -189,7 +189,7 @@ impl Beginning {
     }
 }
 
-/// The adapter that is asked for.
+/// Returns the adapter that is requested.
 fn lora(request: &PlanRequest) -> Result<Option<LoraSpec>> {
     let given = &request.optimization;
     let Some(rank) = given.lora_rank else {
@@ -203,7 +203,7 @@ fn lora(request: &PlanRequest) -> Result<Option<LoraSpec>> {
     }))
 }
 
-/// A family with its usual layers, width, heads and context.
+/// A family with its default numbers of layers, width, heads and context.
 type Usual = (Family, [u64; 4]);
 const GPT2: Usual = (Family::Gpt2, [4, 256, 8, 512]);
 /// BERT-Tiny (Turc et al. 2019).
@@ -235,7 +235,7 @@ fn fresh(request: &PlanRequest, prepared: &Prepared, (family, usual): Usual) -> 
     Ok(config.validated()?.into())
 }
 
-/// One rate at every place that a model has.
+/// Returns the same dropout rate at every place that a model has.
 pub(in crate::audit) fn dropout_of(model: &Model, rate: f64) -> Result<Dropout> {
     let all = Dropout::all(rate).context("--dropout")?;
     Ok(match model {
@@ -247,7 +247,7 @@ pub(in crate::audit) fn dropout_of(model: &Model, rate: f64) -> Result<Dropout> 
     })
 }
 
-/// The corpus must have been cut into the model's own tokens.
+/// Checks that the corpus was tokenised by the model's own tokenizer.
 fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Result<()> {
     if same_tokenizer(&loaded.tokenizer, &prepared.tokenizer)? {
         return Ok(());
@@ -260,7 +260,7 @@ fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Resul
     )
 }
 
-/// Goes on from the checkpoint that the plan was accounted with.
+/// Resumes from the checkpoint with which the plan was accounted.
 fn continued(
     weights: String,
     found: &Manifest,

@@ -1,4 +1,4 @@
-//! The options of a run, from its arguments.
+//! The options of a run, taken from its arguments.
 
 use crate::audit::args::Train;
 use crate::audit::train::material::screened;
@@ -15,7 +15,7 @@ use reticent_backends::trainer::{Decay, Dropout, LearningRates, OptimizerSpec};
 use reticent_backends::{PrivateOptions, TrainOptions};
 use reticent_corpus::prepare::Prepared;
 
-// What the help of `audit train` says where an option is absent.
+// The defaults as stated in the help of `audit train`.
 const BATCH_SIZE: u64 = 8;
 const LEARNING_RATE: f64 = 4e-3;
 const PRIVATE_LEARNING_RATE: f64 = 0.06;
@@ -23,7 +23,7 @@ const CLIPPING_NORM: f64 = 1.0;
 const WEIGHT_DECAY: f64 = 0.01;
 const SECOND_MOMENT_FLOOR: f64 = 5e-8;
 
-/// The options of the backends crate for a plan.
+/// Returns the options of the backends crate for a plan.
 pub(in crate::audit) fn options(
     train: &Train,
     request: &PlanRequest,
@@ -69,7 +69,7 @@ pub(in crate::audit) fn options(
     })
 }
 
-/// Every setting of the run, and which of them the user left to us.
+/// Returns every setting of the run, and which of them the user left open.
 pub(in crate::audit) fn inputs(
     train: &Train,
     request: &PlanRequest,
@@ -118,7 +118,7 @@ fn learning_rates(given: &Optimization) -> LearningRates {
     }
 }
 
-/// How the clipping norm falls, in epochs of so many steps.
+/// Returns how the clipping norm falls, in epochs of `steps_per_epoch` steps.
 fn clip_decay(
     given: &Optimization,
     steps_per_epoch: u64,

@@ -1,4 +1,4 @@
-//! `audit train`: a recipe on a prepared corpus, to a checkpoint.
+//! `audit train`: trains a recipe on a prepared corpus and writes a checkpoint.
 
 use crate::account::plan_page::promises::in_order;
 use crate::account::plan_page::{PlannedRun, first_promise, headline, sigma_found};
@@ -45,9 +45,9 @@ use serde::Serialize;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-/// Momentum of private steps by gradient descent.
+/// The momentum of private steps by gradient descent.
 pub(in crate::audit) const MOMENTUM: f64 = 0.9;
-/// Seed of the starting weights where none is given; they depend on nothing else.
+/// The default seed of the initial weights, which depend on nothing else.
 pub(in crate::audit) const INITIAL_SEED: u64 = 0;
 
 /// What is trained, on what, and how.
@@ -57,9 +57,9 @@ pub(in crate::audit) struct Job<'a> {
     pub(in crate::audit) options: &'a TrainOptions,
     pub(in crate::audit) model: &'a Model,
     pub(in crate::audit) initial: &'a Initial,
-    /// What else the folder says that the model began from.
+    /// What else the folder of the initial model states.
     pub(in crate::audit) beside: &'a Beside,
-    /// What is trained in place of the model's own weights.
+    /// The adapter that is trained instead of the model's own weights.
     pub(in crate::audit) adapter: Option<&'a FreshAdapter>,
 }
 
@@ -91,14 +91,14 @@ impl Job<'_> {
         }
     }
 
-    /// The plan of the canaries that the run meets, if it meets any.
+    /// Returns the plan of the canaries that the run meets, if any.
     fn planted(&self) -> Option<&CanaryPlan> {
         let stated = self.options.plan.secrets.canaries.as_ref();
         self.prepared.plan.as_ref().filter(|_| stated.is_some())
     }
 
-    /// Writes what the owner keeps of a checkpoint, then the checkpoint: whenever the process is killed, one that is there
-    /// has all its codes.
+    /// Writes what the owner keeps of a checkpoint, then the checkpoint itself, so that after a kill at any time an
+    /// existing checkpoint has all its codes.
     pub(in crate::audit) fn save(
         &self,
         folder: &Path,
@@ -110,7 +110,7 @@ impl Job<'_> {
         let mut manifest = Manifest::of(prepared, ran, self.initial.clone())?;
         if let (Some(plan), Some(canaries)) = (&prepared.plan, &ran.plan.secrets.canaries) {
             let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-            // Only CRT trains a public side.
+            // Only CRT trains on a public side.
             let open = match ran.plan.run {
                 Run::Crt { .. } => small(canaries.on_public_side),
                 _ => 0,
@@ -132,8 +132,8 @@ impl Job<'_> {
     }
 }
 
-/// The owner's folder of a checkpoint that is about to be written; with the key of another checkpoint of the run, where
-/// that has one. Where the checkpoint's place is taken, the folder is that of another model and stays as it is.
+/// Opens the owner's folder of a checkpoint that is about to be written, with the key of another checkpoint of the run
+/// if that has one. If the checkpoint's path is taken, the folder belongs to another model and is not changed.
 pub(in crate::audit) fn owner_of_new(folder: &Path, other: Option<&Path>) -> Result<Owner> {
     free_for(folder)?;
     Ok(match other {
@@ -176,7 +176,7 @@ impl Dropped {
     }
 }
 
-/// A warm-up longer than the run would never reach the learning rates that were asked for.
+/// Checks that the warm-up is not longer than the run, which would then never reach the requested learning rates.
 fn warmup_fits(request: &PlanRequest, options: &TrainOptions, corpus: &Corpus<'_>) -> Result<()> {
     let total = Schedule::of(options, corpus)?.total();
     let warmup = options.learning_rates.warmup;
@@ -283,7 +283,7 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Records that are longer than the model reads at once.
+/// Returns the number of records that are longer than the model's context.
 fn in_windows(model: &Model, prepared: &Prepared) -> u64 {
     let Some(context) = model.context() else {
         return 0;
@@ -292,10 +292,10 @@ fn in_windows(model: &Model, prepared: &Prepared) -> u64 {
     records.filter(|r| r.tokens.len() > context).count() as u64
 }
 
-/// Claims --out: of two runs for one folder the second ends here, and what a finished run left is erased.
+/// Locks --out, so that the second of two runs on one folder ends here, and erases what a finished run left.
 fn claim(train: &Train) -> Result<Option<FolderLock>> {
     let lock = match train.out.parent() {
-        // what is wrong with the place is said below
+        // A problem with the path is reported below.
         Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => None,
         _ => Some(FolderLock::take(&train.out).context("--out")?),
     };
@@ -315,14 +315,14 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let request = train.request()?;
     train.within_limits(&request)?;
     let workers = of_environment(&train.workers)?;
-    // Worker 0 writes all there is to be written.
+    // Only worker 0 writes files.
     let leads = workers.as_ref().is_none_or(|workers| workers.rank == 0);
-    // before anything is read
+    // Lock before anything is read.
     let _lock = if leads { claim(train)? } else { None };
     let folder = request.prepared.as_deref();
     let folder = folder.with_context(|| format!("{}: is needed", request.name("prepared")))?;
     let facts = PreparedFacts::read(folder).context("PREPARED")?;
-    // Accounted for before anything is trained.
+    // Account before anything is trained.
     let plan = build(&request, Some(&facts))?;
     plan.run
         .trainable()
@@ -497,7 +497,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     Ok(Exit::Finished)
 }
 
-/// What is written while a run is under way: its log, and the checkpoints of epochs.
+/// What is written during a run: its log, and the checkpoints of epochs.
 struct Keep<'a> {
     out: &'a Path,
     every: Option<u64>,
@@ -508,25 +508,25 @@ struct Keep<'a> {
 }
 
 impl Keep<'_> {
-    /// Where the checkpoint of an epoch lies.
+    /// Returns the path of the checkpoint of an epoch.
     fn place(&self, epoch: u64) -> PathBuf {
         let mut name = self.out.file_name().unwrap_or_default().to_owned();
         name.push(format!("-epoch-{epoch}"));
         self.out.with_file_name(name)
     }
 
-    /// Where the first of them lies.
+    /// Returns the path of the first of these checkpoints.
     fn first(&self) -> Option<PathBuf> {
         self.every.map(|every| self.place(every))
     }
 
-    /// Whether the owner's folder of a checkpoint takes the plan of this run.
+    /// Checks that the owner's folder of a checkpoint accepts the plan of this run.
     fn has_room(&self, place: &Path) -> Result<()> {
         Ok(Owner::has_room_for(self.job.planted(), place)?)
     }
 
-    /// Whether nothing lies where a run keeps epochs: no plan of another model, and where it is new no checkpoint. Which
-    /// checkpoints are its own a run that goes on knows by their weights, when it comes by.
+    /// Checks that the paths for epochs are free: no plan of another model, and for a new run no checkpoint. A resumed
+    /// run recognises its own checkpoints by their weights when it reaches them.
     fn free(&self, state: &Path) -> Result<()> {
         let Some(every) = self.every else {
             return Ok(());
@@ -561,7 +561,7 @@ impl Keep<'_> {
         Ok(())
     }
 
-    /// Writes a line down wherever it is kept.
+    /// Writes a line to all logs.
     fn write(&self, line: &Line) -> std::io::Result<()> {
         if let Some(events) = &mut *self.events.borrow_mut() {
             events.write(line)?;
@@ -580,7 +580,7 @@ impl Keep<'_> {
             return Ok(());
         }
         let place = self.place(epoch.number);
-        // A run that goes on comes by again, with the same weights.
+        // A resumed run reaches this checkpoint again, with the same weights.
         if let Ok((_, written)) = Checkpoint::trained(&place)
             && weights_digest(&written) == weights_digest(epoch.weights)
         {
@@ -593,7 +593,7 @@ impl Keep<'_> {
     }
 }
 
-/// The first promise in a sentence, then all guarantees.
+/// Returns a page with the first promise in a sentence, then all guarantees.
 fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     let title = format!("{}: trained by {}", shown.out, shown.recipe);
     let mut guarantees = Table::new([
@@ -712,7 +712,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         )))
 }
 
-/// What a run promises of the classes of records.
+/// Describes what a run promises about the classes of records.
 fn classes_covered(plan: &TrainingPlan) -> &'static str {
     if plan.run.recipe() == Some(Recipe::Sgd) {
         ""

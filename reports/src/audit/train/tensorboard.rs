@@ -1,9 +1,9 @@
-//! The course of a run as an event file that TensorBoard reads.
+//! Writes the course of a run as an event file for TensorBoard.
 //!
-//! A file is a list of records: length (8 bytes, little-endian), its masked CRC-32C, the bytes, their masked CRC-32C.
-//! Source: TensorFlow, `core/lib/io/record_writer.h`, `core/util/event.proto`, `core/framework/summary.proto`. Each run of
-//! the command begins a file of its own; one that goes on from a snapshot says so, and TensorBoard leaves out what earlier
-//! files hold of steps that are taken again.
+//! A file is a sequence of records: length (8 bytes, little-endian), its masked CRC-32C, the bytes, their masked
+//! CRC-32C. Source: TensorFlow, `core/lib/io/record_writer.h`, `core/util/event.proto`, `core/framework/summary.proto`.
+//! Each run of the command starts a new file; a run that resumes from a snapshot marks this, so that TensorBoard drops
+//! what earlier files hold about steps that are taken again.
 
 use super::log::Line;
 use anyhow::{Context, Result};
@@ -12,17 +12,17 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// An event file under way.
+/// An event file in progress.
 pub(super) struct Events {
     file: File,
     begun: bool,
 }
 
 impl Events {
-    /// A new file in a folder, which is made where it is missing.
+    /// Creates a new file in a folder, which is created if missing.
     ///
     /// # Errors
-    /// A folder or file that can't be made.
+    /// Returns an error if the folder or the file can't be created.
     pub(super) fn create(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let name = format!(
@@ -37,10 +37,10 @@ impl Events {
         Ok(events)
     }
 
-    /// What a line of the log says, as scalars.
+    /// Writes a line of the log as scalars.
     ///
     /// # Errors
-    /// A file that can't be written.
+    /// Returns an error if the file can't be written.
     pub(super) fn write(&mut self, line: &Line) -> std::io::Result<()> {
         if !self.begun {
             self.begun = true;
@@ -57,7 +57,7 @@ impl Events {
         Ok(())
     }
 
-    /// An event: the time, the step, and what happened.
+    /// Writes an event: the time, the step, and the content.
     fn event(&mut self, step: u64, what: &[u8]) -> std::io::Result<()> {
         let mut event = vec![1 << 3 | 1];
         event.extend(now().to_le_bytes());
@@ -68,7 +68,7 @@ impl Events {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 fn now() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0.0, |since| since.as_secs_f64())
@@ -89,7 +89,7 @@ const fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// CRC-32C (Castagnoli), bit by bit: a few hundred bytes a step do not need a crate.
+/// Computes CRC-32C (Castagnoli) bit by bit: a few hundred bytes a step don't justify a dependency.
 fn crc32c(data: &[u8]) -> u32 {
     !data.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -98,7 +98,7 @@ fn crc32c(data: &[u8]) -> u32 {
     })
 }
 
-/// A field of bytes, as protocol buffers spell it.
+/// Encodes a field of bytes for protocol buffers.
 fn bytes(field: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![field << 3 | 2];
     out.extend(varint(content.len() as u64));

@@ -1,5 +1,5 @@
-//! Which options of `audit train` a run uses beside those of its plan. One that would change nothing
-//! is refused: whoever gives it believes that it does.
+//! Which options of `audit train` a run uses besides those of its plan. An option without effect is
+//! refused, since whoever gives it believes that it has one.
 
 use crate::audit::args::{ModelArg, Train};
 use crate::plan::args::FirstPhaseKind;
@@ -10,13 +10,13 @@ use crate::plan::{
 use anyhow::{Result, bail, ensure};
 use reticent_accounting::training::Recipe::{self, Crt, Dpsgd, Jft, Protect, Sdp, Sgd};
 
-/// Recipes with steps that move weights without noise.
+/// Recipes with steps without noise.
 const ORDINARY: &[Recipe] = &[Sgd, Crt, Sdp, Jft];
 
-/// Recipes whose model may be a transformer, which an adapter goes on.
+/// Recipes whose model may be a transformer, to which an adapter can be added.
 const ADAPTED: &[Recipe] = &[Sgd, Dpsgd, Crt, Jft, Protect];
 
-/// All of them.
+/// Returns all such options.
 pub(in crate::audit) fn by_recipe(given: &Optimization) -> Vec<Use> {
     vec![
         (
@@ -57,12 +57,12 @@ pub(in crate::audit) fn by_recipe(given: &Optimization) -> Vec<Use> {
     ]
 }
 
-/// Whether every option that was given changes something.
+/// Checks that every given option has an effect.
 ///
 /// # Errors
-/// The first that does not, with where it belongs.
+/// Returns an error for the first option without effect, with the recipes that use it.
 pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
-    // before anything is read
+    // This check comes before anything is read.
     crate::plan::all_used(request)?;
     let recipe = request.recipe();
     for (key, given, users) in by_recipe(&request.optimization) {
@@ -80,7 +80,8 @@ pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
     by_held_out(train, request)
 }
 
-/// Sizes are those of a fresh transformer; a folder has its own, and its weights.
+/// Checks the options of the model: sizes are for a fresh transformer; a folder has its own sizes
+/// and weights.
 fn by_model(train: &Train, request: &PlanRequest) -> Result<()> {
     let (start, given) = (train.model_of(request), &request.optimization);
     for (key, given) in [
@@ -172,7 +173,7 @@ fn by_optimizer(request: &PlanRequest) -> Result<()> {
     Ok(())
 }
 
-/// A noised first phase has no ordinary steps.
+/// Checks the options of the first phase: a noised one has no ordinary steps.
 fn by_first_phase(request: &PlanRequest) -> Result<()> {
     let phase = request.of_recipe.first_phase.unwrap_or_default();
     let ordinary = matches!(phase, FirstPhaseKind::Direct | FirstPhaseKind::Screened);
@@ -187,7 +188,7 @@ fn by_first_phase(request: &PlanRequest) -> Result<()> {
     Ok(())
 }
 
-/// Text that ends a run early has to be given.
+/// Checks that held-out text is given for the options that watch it.
 fn by_held_out(train: &Train, request: &PlanRequest) -> Result<()> {
     let of_recipe = &request.of_recipe;
     for (key, given) in [

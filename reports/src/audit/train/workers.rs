@@ -1,5 +1,5 @@
-//! Several processes that train one model, as `torchrun` or a script starts them: each is told its number and where
-//! number 0 is by its environment.
+//! Several processes that train one model, as started by `torchrun` or a script: the environment of each states its
+//! number and the address of number 0.
 
 use super::args::{RANK, WORLD, Workers};
 use crate::contract::note;
@@ -10,18 +10,18 @@ use std::time::Duration;
 
 const ADDRESS: &str = "MASTER_ADDR";
 const PORT: &str = "MASTER_PORT";
-/// Set where torchrun itself listens on MASTER_PORT, for its own store.
+/// Set if torchrun itself listens on MASTER_PORT for its own store.
 const TAKEN: &str = "TORCHELASTIC_USE_AGENT_STORE";
-/// What torchrun takes where nothing is said.
+/// The default port of torchrun.
 const USUAL_PORT: &str = "29500";
-/// Seconds that a worker may be silent where nothing is said.
+/// The default number of seconds for which a worker may be silent.
 const PATIENCE: u64 = 600;
 
-/// What workers talk over in place of TCP, until a run takes it.
+/// The transport of the workers instead of TCP, until a run takes it.
 static OTHER: Mutex<Option<Box<dyn Collective>>> = Mutex::new(None);
 
-/// Gives the next training of this process workers that do not talk over TCP: a program with links of its own calls it
-/// before [`crate::audit::run`]. Their numbers count, and those of the environment do not.
+/// Sets a transport other than TCP for the next training in this process; a program with its own transport calls this
+/// before [`crate::audit::run`]. The worker numbers come from the transport, not from the environment.
 pub fn join(workers: Box<dyn Collective>) {
     *other() = Some(workers);
 }
@@ -32,7 +32,7 @@ fn other() -> std::sync::MutexGuard<'static, Option<Box<dyn Collective>>> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// This process among those of the run; none where the environment names no number of them.
+/// Returns this process' place among those of the run; `None` if the environment states no number of workers.
 pub(in crate::audit) fn of_environment(args: &Workers) -> Result<Option<TcpOptions>> {
     if let Some(workers) = &*other() {
         return beside_tcp(args, workers.rank(), workers.world()).map(Some);
@@ -41,7 +41,7 @@ pub(in crate::audit) fn of_environment(args: &Workers) -> Result<Option<TcpOptio
     from(args, &of)
 }
 
-/// Of workers that are connected already.
+/// Returns the options for workers that are connected already.
 fn beside_tcp(args: &Workers, rank: usize, world: usize) -> Result<TcpOptions> {
     ensure!(
         args.worker_key.is_none() && args.worker_timeout.is_none(),
@@ -90,7 +90,7 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
         rank < world,
         "{RANK}: must lie in [0, {world}), got {rank} ({WORLD})"
     );
-    // An address of version 6 stands in brackets before a port.
+    // An IPv6 address is written in brackets before a port.
     let host = of(ADDRESS).map(|host| match host.parse::<std::net::Ipv6Addr>() {
         Ok(_) => format!("[{host}]"),
         Err(_) => host,
@@ -127,7 +127,7 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
     }))
 }
 
-/// Waits for the others.
+/// Waits for the other workers.
 pub(in crate::audit) fn connect(options: &TcpOptions) -> Result<Box<dyn Collective>> {
     if let Some(workers) = other().take() {
         return Ok(workers);

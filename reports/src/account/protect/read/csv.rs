@@ -19,7 +19,7 @@ pub(super) struct Rows<'a> {
 impl<'a> Rows<'a> {
     pub(super) fn open(path: &'a Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("{}: cannot read", path.display()))?;
-        // A space beside a comma makes no other name.
+        // A space beside a comma is not part of a name.
         let mut reader = ReaderBuilder::new()
             .trim(Trim::Fields)
             .from_reader(ClosedQuotes::new(file, b','));
@@ -27,7 +27,7 @@ impl<'a> Rows<'a> {
             Ok(header) => header.clone(),
             Err(error) => bail!(describe(path, &error)),
         };
-        // A byte-order mark is no part of the first name.
+        // A byte-order mark is not part of the first name.
         let header = header
             .iter()
             .map(|name| name.trim_start_matches('\u{feff}').trim())
@@ -40,8 +40,8 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// The index of the first of these columns that the header has; one that is there twice is refused, since only one
-    /// of the two would be read.
+    /// Returns the index of the first of these columns that the header has. A column that occurs twice is refused,
+    /// since only one of the two would be read.
     pub(super) fn column(&self, names: &[&str]) -> Result<Option<usize>> {
         for name in names {
             let mut places = (0..self.header.len()).filter(|at| &self.header[*at] == *name);
@@ -57,7 +57,7 @@ impl<'a> Rows<'a> {
         Ok(None)
     }
 
-    /// The same, or an error that names them.
+    /// Like `Self::column`, with an error that names the columns if none is found.
     pub(super) fn needed(&self, names: &[&str]) -> Result<usize> {
         match self.column(names)? {
             Some(column) => Ok(column),
@@ -71,7 +71,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The next row and where it is.
+    /// Returns the next row and its place.
     pub(super) fn next(&mut self) -> Result<Option<(&StringRecord, Place<'a>)>> {
         match self.reader.read_record(&mut self.record) {
             Ok(false) => Ok(None),
@@ -90,7 +90,7 @@ fn describe(path: &Path, error: &csv::Error) -> String {
     format!("{}, line {line}: {}", path.display(), csv_problem(error))
 }
 
-/// Rows (example, secret); with `field`, each row is an example and the field its secret.
+/// Reads rows (example, secret); with `field`, each row is an example and the field its secret.
 pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Result<()> {
     let mut rows = Rows::open(path)?;
     let secret = rows.needed(&[field.unwrap_or("secret")])?;

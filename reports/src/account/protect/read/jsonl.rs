@@ -10,14 +10,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Longest line read, in bytes.
+/// The longest line that is read, in bytes.
 const LINE_LIMIT: u64 = 64 << 20;
 
-/// What a name may be.
+/// What a name may be, in words.
 pub(super) const NAME: &str =
     "text or a whole number of at most 64 bits (put any other number in quotes)";
 
-/// An object, and whether a key stands twice in it: of the two, `serde_json` would keep the last.
+/// An object, and whether a key occurs twice in it: `serde_json` would keep the last of the two.
 struct Members {
     object: Map<String, Value>,
     twice: bool,
@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Members {
     }
 }
 
-/// A file, object by object.
+/// A file, read object by object.
 pub(super) struct Objects<'a> {
     path: &'a Path,
     reader: BufReader<File>,
@@ -60,7 +60,7 @@ impl<'a> Objects<'a> {
         })
     }
 
-    /// The next object and where it is; blank lines are skipped.
+    /// Returns the next object and its place; blank lines are skipped.
     pub(super) fn next(&mut self) -> Result<Option<(Map<String, Value>, Place<'a>)>> {
         loop {
             let mut bytes = Vec::new();
@@ -93,7 +93,8 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// A name: text, or a whole number as it is written. Any other number was read as a double, which several share.
+/// Returns a name: text, or a whole number as it is written. Any other number was read as a double, which
+/// several numbers share.
 pub(super) fn name(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -102,7 +103,7 @@ pub(super) fn name(value: &Value) -> Option<String> {
     }
 }
 
-/// Objects {example, secrets}; with `field`, each is an example and the field holds its secrets.
+/// Reads objects {example, secrets}; with `field`, each is an example and the field holds its secrets.
 pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Result<()> {
     let mut objects = Objects::open(path)?;
     while let Some((object, place)) = objects.next()? {

@@ -1,5 +1,5 @@
-//! Files that say which example contains which secret, and what is promised for each: read as
-//! streams, as untrusted input.
+//! Reads the files that state which example contains which secret and what is promised for each. Files are
+//! streamed and treated as untrusted input.
 
 mod csv;
 mod jsonl;
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
-/// Names in the order in which they came, each with its index.
+/// Names in the order of first appearance, each with its index.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     indices: HashMap<Box<str>, u32>,
@@ -46,7 +46,7 @@ impl Names {
     /// The index of a name, new or known.
     ///
     /// # Errors
-    /// 2^32 names.
+    /// Returns an error at 2^32 names.
     pub(crate) fn index(&mut self, name: &str) -> Result<u32> {
         let key = self.key(name);
         if let Some(index) = self.indices.get(&*key) {
@@ -60,20 +60,20 @@ impl Names {
         Ok(index)
     }
 
-    /// The index of a known name.
+    /// Returns the index of a known name.
     #[must_use]
     pub(crate) fn get(&self, name: &str) -> Option<u32> {
         self.indices.get(&*self.key(name)).copied()
     }
 
-    /// Every name by index.
+    /// Returns all names by index.
     #[must_use]
     pub(crate) fn all(&self) -> &[Box<str>] {
         &self.names
     }
 }
 
-/// A file format, by the name's ending.
+/// A file format, by the extension of the file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Comma-separated, with a header.
@@ -86,7 +86,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// # Errors
-    /// An unknown ending.
+    /// Returns an error for an unknown extension.
     pub(crate) fn of(path: &Path) -> Result<Self> {
         let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
         Ok(match ending.to_ascii_lowercase().as_str() {
@@ -105,7 +105,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) path: &'a Path,
-    /// Line or row, counted from 1.
+    /// The line or row, counted from 1.
     pub(super) line: u64,
 }
 
@@ -115,24 +115,25 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// What an incidence file says, with secrets known beforehand or found in it.
+/// The contents of an incidence file, with secrets known beforehand or found in it.
 #[derive(Debug)]
 pub(crate) struct Gathered {
-    /// Examples by name; those without a name of their own are called after their line.
+    /// Examples by name; an example without a name is named after its line.
     pub(crate) examples: Names,
     /// Secrets by name.
     pub(crate) secrets: Names,
     pairs: Vec<(u32, u32)>,
-    /// The line of each record, by name: where rows are records, two of one name would count as one.
+    /// The line of each record, by name: if rows are records, two with one name would count as one.
     records: HashMap<Box<str>, u64>,
-    /// Secrets outside the table are refused.
+    /// Whether secrets outside the table are refused.
     closed: bool,
-    /// Examples without a secret are passed over.
+    /// Whether examples without a secret are skipped.
     discards: bool,
 }
 
 impl Gathered {
-    /// Nothing yet. With a table of secrets, only those may occur; examples without one may be discarded.
+    /// Creates an empty collection. With a table of secrets, only those may occur; `discards` skips examples
+    /// without a secret.
     #[must_use]
     pub(crate) fn new(table: Option<Names>, discards: bool) -> Self {
         Self {
@@ -145,10 +146,11 @@ impl Gathered {
         }
     }
 
-    /// Reads a whole file into it. `field`: what holds the secrets, and the same that a table of them was read for.
+    /// Reads a whole file.
     ///
     /// # Errors
-    /// Unreadable or malformed content (with file, line and value), a secret outside the table.
+    /// Returns an error, with file, line and value, if the content is unreadable or malformed or a secret is
+    /// not in the table.
     pub(crate) fn read(&mut self, path: &Path, field: Option<&str>) -> Result<()> {
         self.secrets.folds = field.is_some();
         match Kind::of(path)? {
@@ -161,10 +163,11 @@ impl Gathered {
         }
     }
 
-    /// What an example is called: as it says, or after its line. One that is a record takes its name for itself.
+    /// Returns the name of an example: the given one, or one made from its line. A record's name must be its
+    /// own.
     ///
     /// # Errors
-    /// A record with the name of another one.
+    /// Returns an error if a record has the name of another one.
     fn name<'n>(
         &mut self,
         given: Option<&'n str>,
@@ -185,7 +188,7 @@ impl Gathered {
         Ok(name)
     }
 
-    /// One example that contains one secret, or none.
+    /// Adds one example that contains one secret, or none.
     fn enter(&mut self, example: &str, secret: Option<&str>, place: Place<'_>) -> Result<()> {
         let secret = secret.filter(|secret| !self.secrets.key(secret).is_empty());
         if self.discards && secret.is_none() {
@@ -206,10 +209,10 @@ impl Gathered {
         Ok(())
     }
 
-    /// How many of `all` examples are not named.
+    /// Returns how many of `all` examples are not named.
     ///
     /// # Errors
-    /// Fewer examples than were read.
+    /// Returns an error if `all` is less than the number of examples read.
     pub(crate) fn others(&self, all: u64) -> Result<u64> {
         let named = self.examples.all().len() as u64;
         match all.checked_sub(named) {
@@ -220,10 +223,10 @@ impl Gathered {
         }
     }
 
-    /// The incidence, of at least `examples` examples.
+    /// Returns the incidence of at least `examples` examples.
     ///
     /// # Errors
-    /// Fewer examples allowed than were read.
+    /// Returns an error if fewer examples are allowed than were read.
     pub(crate) fn incidence(&mut self, examples: Option<u64>) -> Result<Incidence> {
         let named = self.examples.all().len() as u64;
         let all = examples.unwrap_or(named);

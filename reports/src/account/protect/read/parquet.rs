@@ -1,11 +1,12 @@
-//! Parquet files, row by row through the projected columns.
+//! Parquet files, read row by row through the projected columns.
 
 use super::{Gathered, Place};
 use anyhow::{Result, bail};
 use reticent_corpus::read::{ParquetRows, field_list, field_name};
 use std::path::Path;
 
-/// Columns (example, secret); with `field`, each row is an example and the field holds its secrets.
+/// Reads columns (example, secret); with `field`, each row is an example and the field holds its
+/// secrets.
 pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Result<()> {
     let key = field.unwrap_or("secret");
     let mut rows = ParquetRows::open(path, &["example", "id", key])?;

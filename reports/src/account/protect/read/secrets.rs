@@ -1,4 +1,4 @@
-//! The table of secrets: id, prior, posterior and perhaps kind.
+//! The table of secrets: id, prior, posterior and optionally kind.
 
 use super::{Kind, Names, Place};
 use anyhow::{Result, bail};
@@ -7,12 +7,12 @@ use reticent_accounting::protect::Secret;
 use serde_json::Value;
 use std::path::Path;
 
-/// What is promised for one secret.
+/// The promise for one secret.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Promise {
-    /// Prior and tolerated posterior.
+    /// Its prior and tolerated posterior.
     pub(crate) secret: Secret,
-    /// What sort of secret it is; empty if not said.
+    /// The kind of secret; empty if not given.
     pub(crate) kind: String,
 }
 

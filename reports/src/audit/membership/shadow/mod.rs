@@ -1,5 +1,5 @@
-//! Shadow models: the audited model's architecture, trained here on halves of the records, for
-//! LiRA and RMIA.
+//! Shadow models for LiRA and RMIA: the audited model's architecture, trained here on halves of the
+//! records.
 
 mod training;
 
@@ -19,16 +19,17 @@ use reticent_backends::{Corpus, Schedule};
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 use std::collections::BTreeMap;
 
-/// Where shadow models start, the reference or fresh weights, and where they run.
+/// Where shadow models start (the reference or fresh weights) and where they run.
 pub(in crate::audit) struct Start<'a> {
     pub(in crate::audit) model: &'a Model,
     pub(in crate::audit) weights: Option<&'a [Vec<f32>]>,
     pub(in crate::audit) device: Device,
 }
 
-/// Mean ln p per token of every record under every shadow model, by whether it was trained on it.
+/// Returns the mean ln p per token of every record under every shadow model, by whether the model
+/// was trained on it.
 ///
-/// Records of one group are in or out together; each is in exactly one model of a pair.
+/// Records of one group are included or excluded together; each is in exactly one model of a pair.
 pub(in crate::audit) fn shadows(
     start: &Start<'_>,
     records: &[Vec<TokenId>],
@@ -67,7 +68,7 @@ pub(in crate::audit) fn shadows(
     Ok(found)
 }
 
-/// Mean ln p per token of all records under a model trained on some of them.
+/// Returns the mean ln p per token of all records under a model trained on some of them.
 fn one(
     start: &Start<'_>,
     records: &[Vec<TokenId>],
@@ -120,7 +121,8 @@ fn one(
     Ok(table?.losses()?)
 }
 
-/// A record in pieces that the model can read, each beginning with the last token of the one before.
+/// Splits a record into pieces that the model can read, each beginning with the last token of the
+/// previous one.
 fn pieces(tokens: &[TokenId], context: Option<usize>) -> Vec<Vec<TokenId>> {
     let most = context.unwrap_or(usize::MAX).max(2);
     if tokens.len() <= most {
@@ -132,8 +134,8 @@ fn pieces(tokens: &[TokenId], context: Option<usize>) -> Vec<Vec<TokenId>> {
         .collect()
 }
 
-/// LiRA with both kinds of shadow models: confidences exp(mean ln p) on the logit scale, one
-/// spread for all records.
+/// Returns the scores of LiRA with both kinds of shadow models: confidences exp(mean ln p) on the
+/// logit scale, and one variance for all records.
 pub(in crate::audit) fn lira_scores(
     targets: &[f64],
     shadows: &[Shadows],
@@ -151,8 +153,8 @@ pub(in crate::audit) fn lira_scores(
     lira(&targets, &shadows, Lira::Online, Spread::Shared)
 }
 
-/// RMIA, offline with a = 1 and γ = 1, all records as population: which of them are members does
-/// not enter.
+/// Returns the scores of RMIA, offline with a = 1 and γ = 1 and with all records as population,
+/// regardless of membership.
 pub(in crate::audit) fn rmia_scores(
     targets: &[f64],
     shadows: &[Shadows],

@@ -1,4 +1,5 @@
-//! How shadow models are trained: as the audited model was, as far as it says, and in what they differ.
+//! How shadow models are trained: as the audited model was, as far as its manifest tells, with a list
+//! of differences.
 
 use crate::audit::args::OnModel;
 use crate::audit::loaded_model::LoadedModel;
@@ -12,15 +13,16 @@ use reticent_backends::model::Model;
 use reticent_backends::trainer::{Decay, Dropout, LearningRates, OptimizerSpec, Precision};
 use reticent_backends::{PrivateOptions, TrainOptions};
 
-/// What is assumed of a model that says nothing: batches, step size, epochs.
+/// The defaults for a model without a manifest: batch size, learning rate, epochs.
 const BATCH: u64 = 8;
 const RATE: f64 = 4e-3;
 const EPOCHS: u64 = 4;
 
-/// The options of every shadow model, and what is said of them.
+/// The options of every shadow model, and their description.
 #[derive(Debug, Clone)]
 pub(in crate::audit) struct Training {
-    /// Pairs of models: what one is trained on, the other is not.
+    /// The number of pairs of models: the records on which one is trained are those that the other is
+    /// not.
     pub(in crate::audit) pairs: u64,
     options: TrainOptions,
     pub(in crate::audit) seed: u64,
@@ -42,7 +44,7 @@ struct Private {
 }
 
 impl Training {
-    /// By the audited model's own recipe and settings; what the arguments say instead goes first.
+    /// Uses the audited model's own recipe and settings; arguments take precedence.
     pub(in crate::audit) fn of(
         model: &LoadedModel,
         reference: Option<&LoadedModel>,
@@ -149,7 +151,7 @@ impl Training {
         })
     }
 
-    /// The options of one shadow model.
+    /// Returns the options of one shadow model.
     pub(in crate::audit) fn of_number(&self, number: u64) -> TrainOptions {
         TrainOptions {
             seed: Some(self.seed.wrapping_add(number)),
@@ -158,7 +160,7 @@ impl Training {
     }
 }
 
-/// The epochs that the model had, where it says so.
+/// Returns the number of epochs of the model's training, if stated.
 fn planned(manifest: Option<&Manifest>) -> Option<u64> {
     let manifest = manifest?;
     let stopped = manifest.phases.iter().find_map(|phase| match phase {
@@ -168,7 +170,7 @@ fn planned(manifest: Option<&Manifest>) -> Option<u64> {
     stopped.or_else(|| Some(manifest.course?.epochs))
 }
 
-/// The last phase, and what of the run it leaves out.
+/// Returns the last phase and collects what it leaves out of the run.
 fn steps(manifest: &Manifest, differs: &mut Vec<String>) -> Option<Steps> {
     let mut phases = manifest.phases.iter();
     let last = phases.rfind(|phase| !matches!(phase, Phase::Stopped { .. }))?;
@@ -228,7 +230,7 @@ fn steps(manifest: &Manifest, differs: &mut Vec<String>) -> Option<Steps> {
     Some(found)
 }
 
-/// Noisy steps as the phase had them, but for the rate.
+/// Returns noisy steps as in the phase, except for the rate.
 fn noised(phase: &Phase, rate: f64) -> Option<Steps> {
     let (Phase::Private {
         noise_multiplier,
@@ -273,7 +275,7 @@ fn noised(phase: &Phase, rate: f64) -> Option<Steps> {
     })
 }
 
-/// Where the weights begin, against where the model's began.
+/// Compares where the weights start with where the model's weights started.
 fn start(model: &LoadedModel, reference: Option<&LoadedModel>, differs: &mut Vec<String>) {
     let initial = model.manifest.as_ref().map(|m| &m.initial);
     let said = match (initial, reference) {
@@ -329,7 +331,7 @@ const fn at_rate(optimizer: OptimizerSpec, args: Option<f64>) -> OptimizerSpec {
     }
 }
 
-/// The model's own rates; an LSTM has no attention to drop from.
+/// Returns the model's own dropout rates; an LSTM has no attention.
 const fn dropped(rates: Dropout, architecture: Option<(&Model, &[Vec<f32>])>) -> Dropout {
     match architecture {
         Some((Model::Lstm(_), _)) => Dropout {

@@ -4,10 +4,10 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Most processes that are started at once.
+/// The most processes that are started at once.
 const MOST: usize = 256;
 
-/// What a plan settles: given with it, and not again.
+/// The arguments that a plan fixes: given when it is written, and not again.
 const OF_PLAN: [&str; 25] = [
     "data",
     "out",
@@ -75,7 +75,7 @@ pub enum StageName {
 /// What runs the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
-    /// So many processes on this machine.
+    /// This many processes on this machine.
     Local(usize),
     /// A script for Slurm.
     Slurm,
@@ -88,7 +88,7 @@ impl FromStr for Driver {
         let count = text.strip_prefix("local:").map(str::parse);
         match (text, count) {
             ("slurm", _) => Ok(Self::Slurm),
-            // A program of its own links Ballista; this one does not.
+            // Ballista is linked by a separate program, not by this one.
             _ if text.starts_with("ballista://") => Err(format!(
                 "must be local:N or slurm here; audit-cluster, which scripts/cluster builds, follows the same plan: \
                  audit-cluster prepare --plan FILE --run {text}"

@@ -1,4 +1,4 @@
-//! The stages of a plan as processes on this machine.
+//! Runs the stages of a plan as processes on this machine.
 
 use super::program;
 use crate::audit::grid::{Ended, ending_with_this};
@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// How often a stage is started whose process is ended from outside.
+/// How often a stage is started if its process is killed from outside.
 const TRIES: u32 = 3;
-/// Between two looks at the processes.
+/// The time between two checks of the processes.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A process that runs a stage.
@@ -24,7 +24,7 @@ struct Running {
     stderr: File,
 }
 
-/// Runs all stages but the last, so many at once; those that are done already are left as they are.
+/// Runs all stages but the last, up to `processes` at once; finished stages are skipped.
 pub(super) fn run(
     plan: &ShardPlan,
     path: &Path,
@@ -111,7 +111,7 @@ fn start(path: &Path, stage: ShardStage, tries: u32, threads: u64) -> Result<Run
     })
 }
 
-/// Why a process failed, in its own words.
+/// Returns why a process failed, in its own words.
 fn said(process: &mut Running, status: ExitStatus) -> String {
     let mut text = String::new();
     let read = process

@@ -1,4 +1,4 @@
-//! A preparation in shards: a plan, its stages, and what runs them.
+//! Preparation in shards: a plan, its stages, and the drivers that run them.
 
 pub(crate) mod args;
 mod local;
@@ -39,7 +39,7 @@ pub(crate) struct Body {
     seconds: f64,
 }
 
-/// What is to be done about a plan.
+/// What to do with a plan.
 pub(super) enum Request<'a> {
     Write(&'a Path, u64),
     Stage(&'a Path, ShardStage),
@@ -47,7 +47,7 @@ pub(super) enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// None of a preparation by this process alone.
+    /// Returns the request; `None` if this process prepares alone.
     pub(super) fn of(args: &'a Prepare) -> Result<Option<Self>> {
         let how = &args.sharding;
         let Some(plan) = &how.plan else {
@@ -189,7 +189,7 @@ fn answer(
     made.answer(prepared, output)
 }
 
-/// The stage, with the number that it needs.
+/// Returns the stage with the number that it needs.
 fn numbered(stage: StageName, shard: Option<u64>, part: Option<u64>) -> Result<ShardStage> {
     Ok(match (stage, shard, part) {
         (StageName::Scan, Some(shard), None) => ShardStage::Scan(shard),
@@ -255,7 +255,7 @@ fn stage_of(
     })
 }
 
-/// This program, for processes that run stages.
+/// Returns the path of this program, for processes that run stages.
 fn program() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find the path of this program")
 }

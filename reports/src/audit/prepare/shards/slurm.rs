@@ -1,5 +1,5 @@
-//! The stages of a plan as jobs of Slurm: one script that submits four of them, each an array but the last, and that
-//! each of them runs.
+//! Runs the stages of a plan as Slurm jobs: a single script submits four jobs, all arrays except the last, and is
+//! also what each of them runs.
 
 use super::program;
 use crate::contract::write_file;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use reticent_corpus::prepare::ShardPlan;
 use std::path::{Path, PathBuf};
 
-/// Writes the script beside the plan, and runs nothing.
+/// Writes the script beside the plan, without running anything.
 pub(super) fn write(plan: &ShardPlan, path: &Path) -> Result<PathBuf> {
     let script = reticent_disk::sibling(path, "slurm.sh");
     let plan_file = std::path::absolute(path)
@@ -48,7 +48,7 @@ esac
     ))
 }
 
-/// One word for a shell.
+/// Quotes a path as one word for a shell.
 fn quoted(path: &Path) -> Result<String> {
     let text = path
         .to_str()
