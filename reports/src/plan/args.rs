@@ -191,7 +191,8 @@ pub struct RedactionArgs {
     #[arg(long, value_name = "FILE", group = "sample", conflicts_with_all = ["gamma", "joint_miss"])]
     pub labels: Option<PathBuf>,
     /// Number of labelled secrets that the policy missed.
-    #[arg(long, value_name = "M", value_parser = whole, allow_negative_numbers = true, requires = "labelled")]
+    #[arg(long, value_name = "M", value_parser = whole, allow_negative_numbers = true,
+          requires = "labelled", conflicts_with_all = ["gamma", "labels"])]
     pub missed: Option<u64>,
     /// Confidence of the measured miss rates [default: 0.95].
     #[arg(long, value_name = "C", value_parser = quantity::<Confidence>, allow_negative_numbers = true, requires = "sample")]

@@ -36,7 +36,9 @@ pub struct Calibrate {
     #[arg(long, value_enum, default_value_t, conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub by: By,
     /// Chance of guessing a secret before training.
-    #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "posterior")]
+    #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true,
+          requires = "posterior",
+          conflicts_with_all = ["epsilon", "delta", "by", "tpr", "max_exposure", "neighbours", "gamma"])]
     pub prior: Option<Probability>,
     /// Highest tolerated chance of guessing it after training.
     #[arg(long, value_name = "R", value_parser = quantity::<Probability>, allow_negative_numbers = true,
@@ -47,13 +49,16 @@ pub struct Calibrate {
           requires = "fpr", conflicts_with = "max_exposure")]
     pub tpr: Option<Probability>,
     /// False-positive rate of the attack.
-    #[arg(long, value_name = "F", value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "tpr")]
+    #[arg(long, value_name = "F", value_parser = quantity::<Probability>, allow_negative_numbers = true,
+          requires = "tpr", conflicts_with_all = ["epsilon", "delta", "by", "posterior", "max_exposure", "gamma"])]
     pub fpr: Option<Probability>,
     /// Exposure in bits that a uniform secret may reach with probability --chance at most.
     #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true, requires = "chance")]
     pub max_exposure: Option<f64>,
     /// Highest tolerated chance of reaching it.
-    #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "max_exposure")]
+    #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true,
+          requires = "max_exposure",
+          conflicts_with_all = ["epsilon", "delta", "by", "posterior", "tpr", "neighbours", "gamma"])]
     pub chance: Option<Probability>,
     /// Noise standard deviation over clipping norm, unless solved for.
     #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]

@@ -63,7 +63,7 @@ pub struct Exposure {
     #[arg(long, value_name = "CANDIDATES", value_parser = positive, conflicts_with = "budget")]
     pub sample: Option<u64>,
     /// Seed of the sample.
-    #[arg(long, default_value_t = 0, requires = "sample")]
+    #[arg(long, default_value_t = 0, requires = "sample", conflicts_with_all = ["earlier", "budget", "stop_at"])]
     pub seed: u64,
     /// Test only the promise, canary by canary in the order of the plan, and stop when the e-value against it reaches
     /// E: a promise that holds is contradicted with probability 1/E at most, whenever you stop. Fix E beforehand.

@@ -151,6 +151,7 @@ fn canaries_that_leak_together_are_not_called_chance() {
 #[test]
 fn a_limit_is_passed_by_what_is_certain_only() {
     let limited = |mut report: ExposureReport, limit| {
+        report.planting = Planting::Planted;
         report.limit = limit;
         let said = report.to_page("m").unwrap().to_text(View::full());
         let passed =
@@ -176,6 +177,7 @@ fn a_limit_is_passed_by_what_is_certain_only() {
 fn a_search_that_was_cut_off_is_not_called_quiet() {
     let open = |limit, below, unresolved| {
         let mut report = ExposureReport::new(cut_off([below; 10], unresolved));
+        report.planting = Planting::Planted;
         report.limit = limit;
         let says = [
             report.says(),
@@ -345,7 +347,7 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         quiet.limit = Some(20.0);
         assert_eq!((quiet.exit(), quiet.open_limit()), (Exit::Finished, open));
         assert_eq!(
-            quiet.says().contains("of 20 bits is not known"),
+            quiet.says().contains("of 20.00 bits is not known"),
             open.is_some()
         );
         leaking.limit = Some(1.0);

@@ -25,7 +25,7 @@ Examples:
 )]
 pub struct MembershipArgs {
     /// CSV of scores with the columns id, member (0 or 1), score, and optionally group and text.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["others", "audited", "adapter"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["others", "audited", "adapter", "tokenizer", "shadows"])]
     pub scores: Option<PathBuf>,
     /// Members: with --model their texts, JSON Lines or plain text; without it their scores, a CSV with the columns
     /// id, score, and optionally group and text.
@@ -35,14 +35,15 @@ pub struct MembershipArgs {
     #[arg(long, value_name = "FILE", requires = "members")]
     pub non_members: Option<PathBuf>,
     /// Lower scores indicate membership: losses, perplexities.
-    #[arg(long, conflicts_with = "audited")]
+    #[arg(long, conflicts_with_all = ["audited", "adapter", "tokenizer", "shadows"])]
     pub lower_is_member: bool,
     /// False-positive rates at which to report true positives; 0.01,0.001 if absent.
     #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = rate, allow_negative_numbers = true)]
     pub fpr: Vec<f64>,
     /// Threshold for the accuracy, fixed before the scores were seen; without it, one half of the records chooses it
     /// for the other.
-    #[arg(long, value_name = "SCORE", value_parser = score, conflicts_with = "audited", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SCORE", value_parser = score, allow_negative_numbers = true,
+          conflicts_with_all = ["audited", "adapter", "tokenizer", "shadows"])]
     pub threshold: Option<f64>,
     /// Confidence level of each interval; 0.95 if absent.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]

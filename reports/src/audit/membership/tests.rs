@@ -414,7 +414,7 @@ fn copies_of_a_text_are_one_piece_of_evidence() {
             verbose: false,
             width: 200,
         });
-        let said = "320 of 320 members repeat another's text, and one of each is judged: 20 different texts.";
+        let said = "Of 320 members, 20 are judged; left out: 300 that repeat another's text.";
         assert!(text.replace('\n', " ").contains(said), "{text}");
         let document = Envelope::new("membership", inputs, &report)
             .to_text()
