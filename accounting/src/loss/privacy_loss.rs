@@ -172,7 +172,7 @@ impl PrivacyLoss {
                     loss.add_pair(pair, *times);
                 }
                 Fold::LossDistribution(law, times) => loss.add_law(law, *times),
-                // Brackets are resolved earlier; here, an additional unbounded part would do no harm.
+                // Brackets are resolved earlier; for an upper end, an additional unbounded part would do no harm.
                 Fold::Bracket(_) | Fold::Unbounded => loss.unbounded = true,
             }
         }

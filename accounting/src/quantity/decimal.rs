@@ -105,7 +105,7 @@ fn stands_for(value: f64, text: &str) -> bool {
     let Some((digits, exponent)) = significant(text).filter(|_| value.is_finite()) else {
         return true;
     };
-    // Whole numbers are read exactly.
+    // A whole number is accepted even if it is rounded: it is still read as a whole number.
     if usize::try_from(exponent).is_ok_and(|before| digits.len() <= before) {
         return true;
     }

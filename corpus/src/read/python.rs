@@ -403,8 +403,8 @@ impl Layout {
             return out.push_str(&quoted);
         }
         for c in quoted.chars() {
-            // Python's ASCII JSON does not escape DEL.
-            if c.is_ascii() {
+            // Python's ASCII JSON escapes DEL too, which is not printable.
+            if c.is_ascii() && c != '\x7f' {
                 out.push(c);
                 continue;
             }

@@ -279,8 +279,8 @@ impl Redaction {
         let (gamma, eta) = (self.miss().get(), self.missed_by_both().get());
         let e = epsilon.get();
         if e == f64::INFINITY || gamma <= eta {
-            // Of what only one policy misses, only infinite losses are left; nothing is left if both policies miss
-            // everything.
+            // Of what only one policy misses, only infinite losses are left; nothing is left if every miss is shared by
+            // both policies.
             let mut rest = (0.0, 0.0);
             if gamma > eta {
                 let infinite = with.delta(epsilon, tolerance)?.bounds;

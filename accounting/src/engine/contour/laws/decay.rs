@@ -266,7 +266,7 @@ impl Scanned {
             };
             self.terms.set(left);
             let value = self.value(y) + self.error;
-            // The step may use half of the distance to 1, or the distance down to what is enough.
+            // Within the step, |φ| may rise by half of its distance to 1, or up to what is enough, whichever is larger.
             let room = (0.5 * (1.0 - value)).max(enough - value);
             if room.is_nan() || room <= 4.0 * self.error {
                 return 1.0;
