@@ -42,8 +42,8 @@ pub(super) struct PreparationContext {
     pub(super) words: Option<WordFacts>,
     /// Copies of canaries by training document and first byte.
     pub(super) copies: HashMap<(usize, usize), CanaryPlace>,
-    /// The context each canary is scored in, without the beginning of text.
-    pub(super) contexts: Vec<Vec<TokenId>>,
+    /// The tokens that each canary is scored in, up to the end of its secret, without the beginning of text.
+    pub(super) lines: Vec<Vec<TokenId>>,
     pub(super) division: Division,
     /// The documents that contain canaries, by number among the training documents.
     pub(super) planted: HashMap<usize, Document>,
@@ -261,7 +261,7 @@ impl PreparationContext {
                 .sparing(by_policy),
             conservative: Conservative::new(options.conservative.as_ref(), &base)?.sparing(by_both),
             options: options.clone(),
-            contexts: contexts(planted.plan.as_ref(), &tokenizer)?,
+            lines: lines(planted.plan.as_ref(), &tokenizer)?,
             tokenizer,
             base,
             plan: planted.plan,
@@ -460,9 +460,10 @@ fn corpus(survey: &Survey, held_out: &HashSet<usize>) -> Corpus {
     }
 }
 
-fn contexts(plan: Option<&CanaryPlan>, tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
+fn lines(plan: Option<&CanaryPlan>, tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
     let canaries = plan.into_iter().flat_map(|plan| &plan.canaries);
-    canaries.map(|c| tokenizer.encode(&c.context)).collect()
+    let lines = canaries.map(|canary| canary.context.clone() + &canary.secret);
+    lines.map(|line| tokenizer.encode(&line)).collect()
 }
 
 fn copies(

@@ -43,16 +43,16 @@ impl<'a> Work<'a> {
                 ranges: Vec::new(),
             },
         };
-        if !unit.masked.is_empty() {
-            work.mask(&unit.masked)?;
-        }
+        work.mask(&unit.masked)?;
         Ok(work)
     }
 
     /// Masks spans of the text, widened to whole characters.
     pub(super) fn mask(&mut self, spans: &[Range<usize>]) -> Result<()> {
-        self.masks.add(spans);
-        self.cut_apart(&[]).map(drop)
+        if self.masks.add(spans) {
+            self.cut(&[])?;
+        }
+        Ok(())
     }
 
     /// Tokenises the text again so that no token crosses an end of a masked range or of one of `spans`. Returns for each
@@ -61,6 +61,14 @@ impl<'a> Work<'a> {
     /// The tokens outside of these ranges then depend on the text outside alone, and every masked range has the same
     /// token: neither the content nor the length of a secret affects the tokens around it.
     pub(super) fn cut_apart(&mut self, spans: &[Range<usize>]) -> Result<Vec<bool>> {
+        match spans {
+            // Masked ranges were cut apart when they were masked.
+            [] => Ok(vec![false; self.masked.len()]),
+            spans => self.cut(spans),
+        }
+    }
+
+    fn cut(&mut self, spans: &[Range<usize>]) -> Result<Vec<bool>> {
         let unit = self.masks.unit;
         if self.tokenizer.is_per_character() {
             let mut masked = vec![false; self.masked.len()];
@@ -98,13 +106,15 @@ impl<'a> Work<'a> {
                     .extend(moved.map(|place| piece.start + place.start..piece.start + place.end));
             }
             // A span without tokens of its own is one mask, as every other one is where spans are masked.
-            let whole = match (mask, span) {
-                (Some(range), _) => Some(range).filter(|range| range.start == piece.start),
-                (None, span) => span.filter(|_| tokens.len() == before),
+            let place = match (mask, span) {
+                (Some(range), _) => (range.start == piece.start).then(|| range.clone()),
+                (None, span) => span
+                    .filter(|_| tokens.len() == before)
+                    .map(|_| piece.clone()),
             };
-            if let Some(whole) = whole {
+            if let Some(place) = place {
                 tokens.push(self.tokenizer.mask());
-                places.push(whole.clone());
+                places.push(place);
             }
             masked.resize(tokens.len(), mask.is_some());
             found.resize(tokens.len(), span.is_some());
@@ -364,11 +374,15 @@ fn around<'r>(ranges: &'r [Range<usize>], piece: &Range<usize>) -> Option<&'r Ra
 }
 
 impl Masks<'_> {
-    /// Adds spans, widened to whole characters. Merges ranges that touch, as runs of masked tokens are merged.
-    fn add(&mut self, spans: &[Range<usize>]) {
+    /// Adds spans, widened to whole characters. Merges ranges that touch, as runs of masked tokens are merged. Returns
+    /// whether there are other ranges than before.
+    fn add(&mut self, spans: &[Range<usize>]) -> bool {
         let spans = spans.iter().map(|span| whole(&self.unit.text, span));
-        self.ranges.extend(spans.filter(|span| !span.is_empty()));
-        self.ranges = joined(std::mem::take(&mut self.ranges));
+        let spans = spans.filter(|span| !span.is_empty());
+        let ranges = joined(self.ranges.iter().cloned().chain(spans).collect());
+        let changed = ranges != self.ranges;
+        self.ranges = ranges;
+        changed
     }
 
     fn replaced(&self, by: &str) -> String {

@@ -111,7 +111,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let caught = copies.iter().zip(spans);
         let caught = caught.filter(|(place, _)| settled.catches(place.canary));
         let caught: Vec<Range<usize>> = caught.map(|(_, span)| (*span).clone()).collect();
-        work.hide(&caught)?;
+        work.mask(&caught)?;
         let before = work.clone();
         let made = settled.shape(&mut work)?;
         let policy: &dyn Policy = &settled.policy;
@@ -167,8 +167,8 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         })
     }
 
-    /// Checks that a secret is whole in a record of the given length, and whether it follows its
-    /// context.
+    /// Checks that a secret is whole in a record of the given length, and whether the record begins with the tokens that
+    /// it is scored in.
     fn arrival(
         &self,
         work: &Work<'_>,
@@ -176,21 +176,17 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         secret: &Range<usize>,
         length: usize,
     ) -> std::result::Result<InContext, CopyFate> {
-        let mask = self.settled.tokenizer.mask();
-        let touched = work.touched(secret);
-        let (start, end) = match touched.is_empty() {
-            true => (0, 0),
-            false => (touched.start, touched.end),
-        };
         if work.hides(secret) {
             return Err(CopyFate::Masked);
         }
-        if 1 + work.tokens_before(end, mask).len() > length {
+        let mask = self.settled.tokenizer.mask();
+        let line = work.tokens_before(work.touched(secret).end, mask);
+        if 1 + line.len() > length {
             return Err(CopyFate::Truncated);
         }
-        let before = work.tokens_before(start, mask);
-        let context = self.settled.contexts.get(place.canary);
-        Ok(InContext(context == Some(&before)))
+        Ok(InContext(
+            self.settled.lines.get(place.canary) == Some(&line),
+        ))
     }
 
     /// Returns the canaries that a unit contains whole.

@@ -2,8 +2,9 @@
 
 use reticent_corpus::canary::{CanaryOptions, Carriers, CopyFate};
 use reticent_corpus::policy::{ConservativeOptions, PatternRule, PolicyChoice};
-use reticent_corpus::prepare::{CanarySight, PrepareOptions, prepare};
+use reticent_corpus::prepare::{CanarySight, PrepareOptions, TokenizerChoice, prepare};
 use reticent_corpus::simulate::simulate;
+use reticent_corpus::tokenize::{Origin, train_tokenizer};
 use reticent_corpus::{Side, Unit};
 fn canaries(spec: &str, carriers: Carriers, sight: CanarySight) -> PrepareOptions {
     let planned = CanaryOptions {
@@ -147,9 +148,24 @@ fn canaries_can_be_missed_by_both_policies() {
 /// are, and the others are planted as without it.
 #[test]
 fn a_policy_catches_as_many_canaries_as_the_plan_says() {
-    let documents = simulate(50, 0).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("tokenizer.json");
+    let texts = simulate(50, 0).unwrap().into_iter().map(|d| d.text);
+    std::fs::write(&path, train_tokenizer(texts, 400).unwrap()).unwrap();
+    let origin = Origin::DeclaredPublic;
+    caught_as_planned(&TokenizerChoice::Characters);
+    caught_as_planned(&TokenizerChoice::File { path, origin });
+}
+
+fn caught_as_planned(tokenizer: &TokenizerChoice) {
+    let mut documents = simulate(50, 0).unwrap();
+    // Bytes, characters and tokens are no longer counted alike.
+    for document in &mut documents {
+        document.text = document.text.replace('e', "é");
+    }
     let of = |caught, seed| {
         let mut options = canaries("5x4", Carriers::Vary, CanarySight::MissedByPolicy);
+        options.tokenizer = tokenizer.clone();
         let planted = options.canaries.as_mut().unwrap();
         (planted.caught, planted.seed) = (caught, seed);
         prepare(&documents, &options)

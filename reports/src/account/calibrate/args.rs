@@ -38,7 +38,7 @@ pub struct Calibrate {
     /// Chance of guessing a secret before training.
     #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true,
           requires = "posterior",
-          conflicts_with_all = ["epsilon", "delta", "by", "tpr", "max_exposure", "neighbours", "gamma"])]
+          conflicts_with_all = ["epsilon", "delta", "by", "tpr", "fpr", "max_exposure", "chance", "neighbours", "gamma"])]
     pub prior: Option<Probability>,
     /// Highest tolerated chance of guessing it after training.
     #[arg(long, value_name = "R", value_parser = quantity::<Probability>, allow_negative_numbers = true,
@@ -50,7 +50,7 @@ pub struct Calibrate {
     pub tpr: Option<Probability>,
     /// False-positive rate of the attack.
     #[arg(long, value_name = "F", value_parser = quantity::<Probability>, allow_negative_numbers = true,
-          requires = "tpr", conflicts_with_all = ["epsilon", "delta", "by", "posterior", "max_exposure", "gamma"])]
+          requires = "tpr", conflicts_with_all = ["epsilon", "delta", "by", "posterior", "max_exposure", "chance", "gamma"])]
     pub fpr: Option<Probability>,
     /// Exposure in bits that a uniform secret may reach with probability --chance at most.
     #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true, requires = "chance")]
@@ -58,7 +58,7 @@ pub struct Calibrate {
     /// Highest tolerated chance of reaching it.
     #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true,
           requires = "max_exposure",
-          conflicts_with_all = ["epsilon", "delta", "by", "posterior", "tpr", "neighbours", "gamma"])]
+          conflicts_with_all = ["epsilon", "delta", "by", "prior", "posterior", "tpr", "neighbours", "gamma"])]
     pub chance: Option<Probability>,
     /// Noise standard deviation over clipping norm, unless solved for.
     #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]

@@ -347,7 +347,7 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         quiet.limit = Some(20.0);
         assert_eq!((quiet.exit(), quiet.open_limit()), (Exit::Finished, open));
         assert_eq!(
-            quiet.says().contains("of 20.00 bits is not known"),
+            quiet.says().contains("of 20.0 bits is not known"),
             open.is_some()
         );
         leaking.limit = Some(1.0);
