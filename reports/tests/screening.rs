@@ -306,7 +306,7 @@ fn policy_and_screen_use_the_same_words() {
         assert_eq!(one[name], other[name], "{name}");
     }
     for line in [policy, screen] {
-        let output = audit(here, &format!("{line} --format markdown"), "");
+        let output = audit(here, &format!("{line} -v"), "");
         let said = String::from_utf8(output.stdout).unwrap();
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         for word in [
