@@ -544,6 +544,7 @@ fn a_real_preparation_is_read() {
     let canaries = found.canaries.unwrap();
     assert_eq!((canaries.count, canaries.candidates), (2, Some(1e6)));
     assert!(!found.vocabulary_leaks && found.deduplicated == made.options.deduplicate);
+    assert!(found.draws && made.options.draws());
 }
 
 #[test]
@@ -664,5 +665,35 @@ fn the_page_assumes_the_sampler_of_the_plan() {
         let poisson = keys.contains("truncated-poisson");
         assert_eq!(full.contains(of_poisson), poisson, "{full}");
         assert!(!full.contains("shuffled, cut to size"), "{full}");
+    }
+}
+
+/// That some choice is drawn over all documents is said of a folder in which one was; it was said of every folder.
+#[test]
+fn a_choice_of_records_is_said_where_one_was_drawn() {
+    let folder = Folder::new();
+    folder.prepared(0, 0, "null");
+    let path = folder.0.path().join("prepared/prepared.json");
+    let whole: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let plan =
+        format!("schema = 1\nrecipe = \"dpsgd\"\n[data]\nprepared = \"prepared\"\n{TRAINING}");
+    let plan = folder.plan(&plan);
+    for (held_out, planted) in [(0.0, false), (0.1, false), (0.0, true), (0.1, true)] {
+        let mut stated = whole.clone();
+        stated["options"]["held_out"] = held_out.into();
+        if !planted {
+            let facts = stated["facts"].as_object_mut().unwrap();
+            facts.remove("canaries").unwrap();
+        }
+        std::fs::write(&path, stated.to_string()).unwrap();
+        let not_covered = sheet(&of_file(&plan).unwrap()).unwrap().body.not_covered;
+        let said = |what: &str| not_covered.iter().any(|said| said.starts_with(what));
+        assert!(said("The number of records: "), "{not_covered:?}");
+        assert_eq!(
+            said("The choice of records: "),
+            held_out > 0.0 || planted,
+            "{held_out} {planted}: {not_covered:?}"
+        );
     }
 }

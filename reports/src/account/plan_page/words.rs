@@ -223,7 +223,7 @@ pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
     }
     if run.plan.run.recipe().is_some_and(Recipe::is_private) {
         said.push(capital(NUMBER_OF_RECORDS) + ".");
-        if run.plan.sizes.is_some() {
+        if run.corpus.as_ref().is_some_and(|corpus| corpus.draws) {
             said.push(capital(CHOICE_OF_RECORDS) + ".");
         }
     }
