@@ -362,6 +362,12 @@ impl PreparedFacts {
         })
     }
 
+    /// Whether it says which policy prepared it, so that labels are compared with that.
+    #[must_use]
+    pub const fn names_policy(&self) -> bool {
+        self.policies.0.is_some()
+    }
+
     /// What labels of its secrets must have been measured for; none where the folder doesn't say.
     ///
     /// # Errors
