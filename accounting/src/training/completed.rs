@@ -168,7 +168,10 @@ impl CompletedRun {
         });
         let narrower = runs.iter().find(|run| run.narrower().is_some());
         let recipe = narrower.filter(|_| composes).and_then(|run| run.recipe);
-        let base = runs.iter().find_map(|run| run.base);
+        // Where one base is unstated, what others declare isn't true of all text behind the runs.
+        let unstated = runs.iter().find(|run| run.base == Some(Base::Unstated));
+        let base = unstated.or_else(|| runs.iter().find(|run| run.base.is_some()));
+        let base = base.and_then(|run| run.base);
         let labelled = runs.iter().any(|run| run.labelled);
         let mut parts: Vec<Mechanism> = runs.into_iter().map(|run| run.mechanism).collect();
         if !composes {
@@ -335,6 +338,24 @@ mod tests {
         };
         assert!(next.within_a_class());
         assert!(next.completed(next.mechanism(), None).within_a_class());
+    }
+
+    /// Text that nobody declared public is behind the runs together if it is behind one of them, in whatever order.
+    #[test]
+    fn a_chain_remembers_an_unstated_base() {
+        let of = |base| CompletedRun {
+            base,
+            ..run(Recipe::Dpsgd)
+        };
+        let chain = |bases: &[Option<Base>]| {
+            CompletedRun::sequence(bases.iter().map(|base| of(*base)).collect()).base
+        };
+        let (public, unstated) = (Some(Base::DeclaredPublic), Some(Base::Unstated));
+        assert_eq!(chain(&[public, unstated]), unstated);
+        assert_eq!(chain(&[unstated, public]), unstated);
+        assert_eq!(chain(&[public, None]), public);
+        assert_eq!(chain(&[None, public]), public);
+        assert_eq!(chain(&[None, None]), None);
     }
 
     /// What is known of a run of runs is known of each of them.

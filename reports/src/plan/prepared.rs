@@ -49,6 +49,8 @@ pub struct PreparedFacts {
     pub answers_alone: bool,
     /// Planted secrets.
     pub canaries: Option<Canaries>,
+    /// Whether some choice is drawn over all documents: which are held out, and where canaries are planted.
+    pub draws: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -70,6 +72,8 @@ struct Options {
     redact: bool,
     #[serde(default)]
     policy: Option<PolicyOptions>,
+    #[serde(default)]
+    held_out: f64,
     #[serde(default)]
     labels: Option<serde_json::Value>,
     #[serde(default)]
@@ -351,10 +355,17 @@ impl PreparedFacts {
             #[cfg(feature = "findings")]
             answers_alone: options.loss_on.is_some(),
             policies: (options.policy, options.conservative),
+            draws: options.held_out > 0.0 || facts.canaries.is_some(),
             canaries: facts
                 .canaries
                 .map(|preflight| canaries(&preflight, candidates)),
         })
+    }
+
+    /// Whether it says which policy prepared it, so that labels are compared with that.
+    #[must_use]
+    pub const fn names_policy(&self) -> bool {
+        self.policies.0.is_some()
     }
 
     /// What labels of its secrets must have been measured for; none where the folder doesn't say.

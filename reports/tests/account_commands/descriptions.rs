@@ -268,6 +268,10 @@ fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
         }}
     });
     std::fs::write(at.join("labelled.json"), manifest.to_string()).unwrap();
+    let based = serde_json::json!({
+        "unit": "document", "base": "unstated", "mechanism": {"type": "gaussian", "noise_multiplier": 5}
+    });
+    std::fs::write(at.join("based.json"), based.to_string()).unwrap();
     for (file, line) in [
         ("exported.json", "compose labelled.json --export mechanism"),
         (
@@ -275,6 +279,15 @@ fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
             "compose labelled.json exported.json --export mechanism",
         ),
         ("said.json", "compose labelled.json --format json"),
+        (
+            "explained.json",
+            "explain --mechanism based.json --format json",
+        ),
+        ("curve.json", "curve --mechanism based.json --format json"),
+        (
+            "over.json",
+            "curve --mechanism based.json --over gamma --points 2 --format json",
+        ),
     ] {
         std::fs::write(at.join(file), fine(at, line)).unwrap();
     }
@@ -303,6 +316,17 @@ fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(page.contains("between records of one class"), "{page}");
         assert!(page.contains("Not covered: the base model"), "{page}");
+    }
+    // What is explained and drawn is whole records, which a class is part of.
+    for file in ["based.json", "explained.json", "curve.json", "over.json"] {
+        for line in [format!("compose {file}"), format!("--mechanism {file}")] {
+            let page = fine(at, &line);
+            let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                page.contains("Not covered: the base model"),
+                "{line}: {page}"
+            );
+        }
     }
 }
 

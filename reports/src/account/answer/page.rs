@@ -59,7 +59,8 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         .redacted
         .as_ref()
         .and_then(|found| found.labels.as_ref());
-    alarms.extend(about_the_labels(labelled));
+    // No prepared corpus is behind this page.
+    alarms.extend(about_the_labels(labelled, false));
     let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
     alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
     alarms.extend(asked.caveats.iter().cloned());

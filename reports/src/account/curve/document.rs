@@ -3,6 +3,7 @@
 use super::args::{Over, What};
 use crate::contract::Number;
 use reticent_accounting::pld::Engine;
+use reticent_accounting::training;
 use reticent_accounting::{Bounds, Delta, GroupSize, Mechanism, Neighbours};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,9 @@ pub(crate) struct Points {
     pub(crate) points: Vec<CurvePoint>,
     /// What runs; if that varies, at the first point.
     pub(crate) mechanism: Mechanism,
+    /// The model of others that the run began from, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) base: Option<training::Base>,
 }
 
 /// One point: the argument, and both ends of the value.

@@ -97,6 +97,7 @@ pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
         engine,
         points,
         mechanism: first.mechanism.clone(),
+        base: first.run.base(),
     };
     Ok(Envelope::new("curve", inputs, body))
 }

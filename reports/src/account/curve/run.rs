@@ -81,6 +81,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         delta: None,
         engine,
         points,
+        base: source.run.base(),
         mechanism: source.mechanism,
     };
     Ok(Envelope::new("curve", inputs, body))

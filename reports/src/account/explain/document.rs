@@ -2,6 +2,7 @@
 
 use super::Pair;
 use reticent_accounting::pld::Certificate;
+use reticent_accounting::training;
 use reticent_accounting::{Bounds, Delta, Direction, Epsilon, Guarantee, Mechanism};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,9 @@ pub(crate) struct Explanation {
     pub(crate) not_covered: Vec<String>,
     /// What runs.
     pub(crate) mechanism: Mechanism,
+    /// The model of others that the run began from, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) base: Option<training::Base>,
 }
 
 /// One kind of step.

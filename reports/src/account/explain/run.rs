@@ -89,6 +89,7 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
         steps,
         not_covered: not_covered(plan.neighbours),
         mechanism: plan.mechanism.clone(),
+        base: asked.run.base(),
     };
     Ok(Envelope::new("explanation", asked.inputs.clone(), body))
 }

@@ -49,6 +49,8 @@ pub(crate) struct PlannedRun {
     pub(crate) tolerance: Tolerance,
     /// The given and the assumed inputs.
     pub(crate) inputs: Inputs,
+    /// What its prepared corpus states, if it has one.
+    pub(crate) corpus: Option<PreparedFacts>,
 }
 
 impl PlannedRun {
@@ -180,6 +182,7 @@ pub(crate) fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
         plan,
         tolerance: request.tolerance.unwrap_or(default),
         inputs,
+        corpus,
     })
 }
 

@@ -14,7 +14,7 @@ use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
 };
 use crate::page::{Page, Section};
-use crate::plan::granted_line;
+use crate::plan::{PreparedFacts, granted_line};
 use anyhow::Result;
 use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Notion};
@@ -67,8 +67,10 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     assumptions.extend(body.labels_wanted.clone());
     let batches = run.plan.run.noisy().and_then(about_the_batches);
     let delta = about_delta(&document.inputs);
-    let labels = about_the_labels(run.labels());
-    // What the answer says already is not repeated among what it does not cover.
+    let compared = run.corpus.as_ref().is_some_and(PreparedFacts::names_policy);
+    let labels = about_the_labels(run.labels(), compared);
+    // What the answer says already is not repeated among what it assumes and does not cover.
+    assumptions.retain(|said| Some(said) != labels.as_ref());
     let mut not_covered = body.not_covered.clone();
     not_covered.retain(|said| Some(said) != delta.as_ref());
     Ok(page

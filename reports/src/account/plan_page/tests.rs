@@ -544,6 +544,7 @@ fn a_real_preparation_is_read() {
     let canaries = found.canaries.unwrap();
     assert_eq!((canaries.count, canaries.candidates), (2, Some(1e6)));
     assert!(!found.vocabulary_leaks && found.deduplicated == made.options.deduplicate);
+    assert!(found.names_policy() && found.draws && made.options.draws());
 }
 
 #[test]
@@ -664,5 +665,79 @@ fn the_page_assumes_the_sampler_of_the_plan() {
         let poisson = keys.contains("truncated-poisson");
         assert_eq!(full.contains(of_poisson), poisson, "{full}");
         assert!(!full.contains("shuffled, cut to size"), "{full}");
+    }
+}
+
+/// That some choice is drawn over all documents is said of a folder in which one was; it was said of every folder.
+#[test]
+fn a_choice_of_records_is_said_where_one_was_drawn() {
+    let folder = Folder::new();
+    folder.prepared(0, 0, "null");
+    let path = folder.0.path().join("prepared/prepared.json");
+    let whole: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let plan =
+        format!("schema = 1\nrecipe = \"dpsgd\"\n[data]\nprepared = \"prepared\"\n{TRAINING}");
+    let plan = folder.plan(&plan);
+    for (held_out, planted) in [(0.0, false), (0.1, false), (0.0, true), (0.1, true)] {
+        let mut stated = whole.clone();
+        stated["options"]["held_out"] = held_out.into();
+        if !planted {
+            let facts = stated["facts"].as_object_mut().unwrap();
+            facts.remove("canaries").unwrap();
+        }
+        std::fs::write(&path, stated.to_string()).unwrap();
+        let not_covered = sheet(&of_file(&plan).unwrap()).unwrap().body.not_covered;
+        let said = |what: &str| not_covered.iter().any(|said| said.starts_with(what));
+        assert!(said("The number of records: "), "{not_covered:?}");
+        assert_eq!(
+            said("The choice of records: "),
+            held_out > 0.0 || planted,
+            "{held_out} {planted}: {not_covered:?}"
+        );
+    }
+}
+
+/// Labels are said to be taken for those of the corpus where no corpus tells; where one does, only among the assumptions.
+#[test]
+fn labels_that_no_corpus_was_compared_with_are_noted() {
+    let folder = Folder::new();
+    let label = r#"{"kind":"phone","missed":false,"measured_for":{"policy":"elsewhere"}}"#;
+    folder.write("labels.jsonl", &format!("{label}\n").repeat(200));
+    folder.prepared(0, 0, "null");
+    let path = folder.0.path().join("prepared/prepared.json");
+    let unnamed = std::fs::read_to_string(&path).unwrap();
+    let named = unnamed.replace(
+        r#""deduplicate":true"#,
+        r#""deduplicate":true,"policy":{"policy":{"type":"elsewhere"}}"#,
+    );
+    assert_ne!(named, unnamed);
+    let assumed =
+        "The corpus is prepared with the policy that the labels were measured for, elsewhere.";
+    let prepared = "prepared = \"prepared\"\n";
+    for (data, text, compared) in [
+        ("private = 20000\n", &unnamed, false),
+        (prepared, &unnamed, false),
+        (prepared, &named, true),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let plan = format!(
+            "schema = 1\nrecipe = \"crt\"\n[data]\n{data}{TRAINING}[secrets]\nlabels = \"labels.jsonl\"\n\
+             everything_private = true\n"
+        );
+        let run = of_file(&folder.plan(&plan)).unwrap();
+        let document = sheet(&run).unwrap();
+        assert!(document.body.assumptions.iter().any(|said| said == assumed));
+        let shown = page(&run, &document, false).unwrap();
+        let times = |view| {
+            let text = shown.to_text(view);
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            text.matches(assumed).count()
+        };
+        assert_eq!(
+            [times(View::of_terminal(false)), times(View::full())],
+            [usize::from(!compared), 1],
+            "{data}"
+        );
     }
 }

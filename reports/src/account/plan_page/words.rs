@@ -4,7 +4,9 @@ use super::PlannedRun;
 use crate::account::words::about_delta;
 use crate::number::{capital, grouped, nearest, rounded_up, shortest};
 use crate::plan::{taken_for_granted, unauthenticated};
-use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates, Standing};
+use reticent_accounting::confidentiality::{
+    Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Standing,
+};
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{
     CHOICE_OF_RECORDS, FirstPhase, LabelledRates, NUMBER_OF_RECORDS, Recipe, Run,
@@ -142,13 +144,22 @@ fn screening(run: &PlannedRun) -> Vec<String> {
     said
 }
 
-/// What an answer says of labels that anybody could have measured for another policy.
+/// What an answer says of labels that may have been measured for another policy than that of the corpus: those that
+/// name none, and those that were not compared with a corpus.
 #[must_use]
-pub(crate) fn about_the_labels(labels: Option<&LabelledRates>) -> Option<String> {
-    let unsaid = labels?.sample.measured_for().is_none();
-    unsaid.then(|| {
-        "The labels do not say which policy they were measured for: their rates hold for that policy alone.".to_owned()
-    })
+pub(crate) fn about_the_labels(labels: Option<&LabelledRates>, compared: bool) -> Option<String> {
+    match labels?.sample.measured_for() {
+        None => Some("The labels do not say which policy they were measured for: their rates hold for that policy alone.".to_owned()),
+        Some(measured) => (!compared).then(|| same_policy(measured)),
+    }
+}
+
+/// Returns what is assumed of a corpus whose miss rates labels state.
+fn same_policy(measured: &MeasuredFor) -> String {
+    format!(
+        "The corpus is prepared with the policy that the labels were measured for, {}.",
+        measured.policy
+    )
 }
 
 fn measured(sample: &LabelledSecrets, found: &MeasuredRates) -> Vec<String> {
@@ -168,12 +179,7 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates) -> Vec<String> {
         rounded_up(found.eta.get().get(), 3),
         nearest(sample.missed() as f64 / sample.labelled().max(1) as f64, 3),
     )];
-    if let Some(measured) = sample.measured_for() {
-        said.push(format!(
-            "The corpus is prepared with the policy that the labels were measured for, {}.",
-            measured.policy
-        ));
-    }
+    said.extend(sample.measured_for().map(same_policy));
     if found.stratified {
         said.push(format!(
             "{} kinds are bounded apart and weighted by their sizes; each single bound has confidence {}.",
@@ -223,7 +229,7 @@ pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
     }
     if run.plan.run.recipe().is_some_and(Recipe::is_private) {
         said.push(capital(NUMBER_OF_RECORDS) + ".");
-        if run.plan.sizes.is_some() {
+        if run.corpus.as_ref().is_some_and(|corpus| corpus.draws) {
             said.push(capital(CHOICE_OF_RECORDS) + ".");
         }
     }

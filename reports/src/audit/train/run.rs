@@ -458,6 +458,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         plan: trained.ran.plan.clone(),
         tolerance,
         inputs: inputs(train, &request, of_plan, &options)?,
+        corpus: Some(facts),
     };
     let guarantees = run.plan.guarantees(tolerance)?;
     let shown = Body {
