@@ -6,7 +6,7 @@ use crate::account::secrets::SecretPosteriors;
 use crate::account::words::{about_delta, neighbours, of_redacted_secrets, promise};
 use crate::audit::args::Train;
 use crate::audit::train::log::{Line, Log};
-use crate::audit::train::material::Material;
+use crate::audit::train::material::{Material, TrainedOn};
 use crate::audit::train::model::{Beginning, FreshAdapter, dropout_of};
 use crate::audit::train::options::{inputs, options};
 use crate::audit::train::tensorboard::Events;
@@ -218,6 +218,9 @@ pub(crate) struct Body {
     /// What is to be said of the manifest of an earlier run.
     #[serde(skip)]
     caveat: Option<&'static str>,
+    /// Held-out texts that are said to be public and are trained on.
+    #[serde(skip)]
+    trained_on: Option<TrainedOn>,
     /// Whether the preparation drew something over all documents.
     #[serde(skip)]
     draws: bool,
@@ -474,6 +477,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         seeded: trained.ran.plan.seeded,
         loss_on: prepared.options.loss_on,
         caveat: unauthenticated(&trained.ran.plan),
+        trained_on: material.trained_on(),
         draws: prepared.options.draws(),
         held_out_perplexity: match model.head() {
             Head::Classes(_) => Vec::new(),
@@ -641,6 +645,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             .map(|base| format!("Not covered: {}.", base.not_covered())),
     );
     notes.extend(shown.caveat.map(str::to_owned));
+    notes.extend(shown.trained_on.map(TrainedOn::text));
     if !shown.estimates.is_empty() {
         notes.push("The manifest also holds the paper's estimate, which is no bound.".into());
     }
