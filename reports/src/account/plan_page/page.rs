@@ -67,7 +67,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     assumptions.extend(body.labels_wanted.clone());
     let batches = run.plan.run.noisy().and_then(about_the_batches);
     let delta = about_delta(&document.inputs);
-    let labels = about_the_labels(run.labels());
+    let labels = about_the_labels(run.labels()).or_else(|| run.not_compared.clone());
     // What the answer says already is not repeated among what it does not cover.
     let mut not_covered = body.not_covered.clone();
     not_covered.retain(|said| Some(said) != delta.as_ref());

@@ -342,6 +342,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
             folder.display()
         );
     }
+    let not_compared = facts.not_compared(plan.secrets.labels.as_ref())?;
     let mut material = Material::of(train, &request, &plan, (&prepared, &facts))?;
     let mut options = options(train, &request, plan, &prepared)?;
     let Beginning {
@@ -461,6 +462,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         plan: trained.ran.plan.clone(),
         tolerance,
         inputs: inputs(train, &request, of_plan, &options)?,
+        not_compared,
     };
     let guarantees = run.plan.guarantees(tolerance)?;
     let shown = Body {
@@ -646,6 +648,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     );
     notes.extend(shown.caveat.map(str::to_owned));
     notes.extend(shown.trained_on.map(TrainedOn::text));
+    notes.extend(run.not_compared.clone());
     if !shown.estimates.is_empty() {
         notes.push("The manifest also holds the paper's estimate, which is no bound.".into());
     }
