@@ -67,6 +67,11 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
         "{public}"
     );
     assert!(!public.contains("Nothing is promised"), "{public}");
+    // Dialogues share turns such as a thank-you; how many is said.
+    assert!(
+        public.contains("held-out texts that were said to be public,"),
+        "{public}"
+    );
     // What the rows about redacted secrets rest on stands with them, in the words of `account`.
     let condition =
         "redacted secret: it holds where no record with the secret is on the public side";
@@ -82,12 +87,19 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
     );
     let shown = said(at, &format!("{line} --held-out redacted --out shown"));
     assert!(!shown.contains("romises nothing"), "{shown}");
-    // The private text itself is not public, nor is a copy of it.
+    // The private text itself is not public, nor is a copy of it, whatever stands beside it.
     ok(
         at,
         "prepare data.jsonl --policy gold --max-tokens 64 --out again/",
     );
-    for folder in ["redacted", "again"] {
+    let mut beside = std::fs::read_to_string(at.join("data.jsonl")).unwrap();
+    beside.push_str("{\"id\":\"foreign\",\"text\":\"USR: The weather is fine.\"}\n");
+    std::fs::write(at.join("beside.jsonl"), beside).unwrap();
+    ok(
+        at,
+        "prepare beside.jsonl --policy gold --max-tokens 64 --out beside/",
+    );
+    for folder in ["redacted", "again", "beside"] {
         for how in ["--patience 1", "--decay plateau"] {
             refused(
                 at,

@@ -105,8 +105,8 @@ pub fn header_advice<'h>(header: impl IntoIterator<Item = &'h [u8]>) -> &'static
              csvformat -d ';' FILE > NEW.csv"
         }
         (only, None) if only.contains(&b'\t') => {
-            "columns must be separated by commas; those of a corpus may be by tabs in FILE.tsv; convert others, for \
-             example with csvformat -t FILE > NEW.csv"
+            "columns must be separated by commas; a corpus may also be tab-separated, named FILE.tsv; convert other \
+             tables, for example with csvformat -t FILE > NEW.csv"
         }
         (only, None) if only.contains(&b',') => {
             "columns must be separated by tabs in .tsv; name a table with commas FILE.csv"
@@ -120,7 +120,9 @@ pub fn header_advice<'h>(header: impl IntoIterator<Item = &'h [u8]>) -> &'static
 pub const fn utf8_advice(byte: u8) -> &'static str {
     match byte {
         0xfe | 0xff => "convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8 FILE > NEW",
-        _ => "convert it to UTF-8, for example with iconv -f LATIN1 -t UTF-8 FILE > NEW",
+        _ => {
+            "convert it to UTF-8 from its encoding, for example iconv -f LATIN1 -t UTF-8 FILE > NEW"
+        }
     }
 }
 
@@ -154,7 +156,7 @@ mod tests {
     fn a_header_with_other_separators_is_told_what_to_do() {
         for (header, said) in [
             (&["id;text"][..], "csvformat -d ';'"),
-            (&["id\ttext"], "FILE.tsv"),
+            (&["id\ttext"], "may also be tab-separated, named FILE.tsv"),
             (&["id,text"], "FILE.csv"),
             (&["id", "a;b"], "is it a header?"),
         ] {
@@ -162,6 +164,7 @@ mod tests {
             assert!(header_advice(cells).contains(said), "{said}");
         }
         assert!(header_advice([&b"\xff\xfea\0"[..]]).contains("UTF-16"));
-        assert!(utf8_advice(0xfc).contains("LATIN1"));
+        // No single byte tells which of many encodings it is of.
+        assert!(utf8_advice(0xfc).contains("from its encoding, for example iconv -f LATIN1"));
     }
 }

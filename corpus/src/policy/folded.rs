@@ -213,6 +213,11 @@ mod tests {
             ("Ada\u{a0}\r\n  King", "ada king"),
             ("O\u{2019}Neil \u{201c}x\u{201d}", "o'neil \"x\""),
             ("219\u{2011}09 \u{ff21}da\u{ad}ma", "219-09 adama"),
+            ("Ada \u{200b} \u{200b}\u{200c} King", "ada king"),
+            ("Ada\u{200b} \u{200b}King", "ada king"),
+            // The capital letter has no composed form, and full-width letters have none.
+            ("J\u{30c} \u{ff25}\u{301}", "\u{1f0} \u{e9}"),
+            ("e\u{200b}\u{301}", "\u{e9}"),
             ("\u{1100}\u{1161}\u{11a8} \u{212b}", "\u{ac01} \u{e5}"),
             (
                 "a\u{323}\u{307} a\u{307}\u{323}",
@@ -220,6 +225,7 @@ mod tests {
             ),
         ] {
             assert_eq!(folded(text), same);
+            assert_eq!(folded_word(text, true), same);
         }
         for (text, joined) in [
             ("A 4111-1111 1111.1 b. 1 - 2 x", "a 4111111111111 b. 12 x"),

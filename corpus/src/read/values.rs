@@ -110,7 +110,7 @@ fn single(value: &Value, field: &str, whose: bool) -> Result<Option<String>, Str
         Value::String(text) => Ok((!text.is_empty()).then(|| text.clone())),
         Value::Number(number) if number.is_f64() => match number.as_f64().and_then(whole_number) {
             None if whose => Err(format!(
-                "{field} says whose it is and must be a whole number or a text, got a number with a point"
+                "{field} says whose it is and must be a whole number or a text, got a fraction, or a number beyond 2^53"
             )),
             whole => Ok(Some(whole.unwrap_or_else(|| number.to_string()))),
         },

@@ -36,8 +36,18 @@ fn a_dictionary_finds_whole_words_in_any_case_unless_told_otherwise() {
 /// letter, and a mark behind a word continues it.
 #[test]
 fn a_dictionary_finds_words_however_they_are_typed() {
-    let policy = dictionary(&["Zo\u{eb} O'Neil", "Ada  King", "42 Rue"], false, true);
+    let words = [
+        "Zo\u{eb} O'Neil",
+        "Ada \u{200b} King",
+        "42 Rue",
+        "\u{1f0}on",
+    ];
+    let policy = dictionary(&words, false, true);
     for (text, word) in [
+        ("Ada \u{200b} King.", "Ada \u{200b} King"),
+        ("Ada \u{200b}King", "Ada \u{200b}King"),
+        ("\u{200b}J\u{30c}on x", "J\u{30c}on"),
+        ("Zoe\u{200d}\u{308} O'Neil", "Zoe\u{200d}\u{308} O'Neil"),
         ("by Zoe\u{308} O\u{2019}NEIL.", "Zoe\u{308} O\u{2019}NEIL"),
         ("ZO\u{cb}\u{a0}O'Neil", "ZO\u{cb}\u{a0}O'Neil"),
         ("ada\r\n king", "ada\r\n king"),

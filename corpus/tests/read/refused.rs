@@ -63,7 +63,7 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.jsonl",
             b"{\"text\":\"\xc3\"}",
-            ", line 1: invalid UTF-8: byte 0xc3 at position 10 of the line; convert it to UTF-8, for example with iconv -f LATIN1 -t UTF-8 FILE > NEW",
+            ", line 1: invalid UTF-8: byte 0xc3 at position 10 of the line; convert it to UTF-8 from its encoding, for example iconv -f LATIN1 -t UTF-8 FILE > NEW",
         ),
         (
             "x.jsonl",
@@ -133,7 +133,7 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.csv",
             b"id,text\r\n1,\"a\r\nb\"\r\n2,\xfc\r\n",
-            ", line 4: invalid UTF-8: byte 0xfc at position 1 of field 2; convert it to UTF-8, for example with iconv -f LATIN1 -t UTF-8 FILE > NEW",
+            ", line 4: invalid UTF-8: byte 0xfc at position 1 of field 2; convert it to UTF-8 from its encoding, for example iconv -f LATIN1 -t UTF-8 FILE > NEW",
         ),
         (
             "x.csv",

@@ -57,11 +57,13 @@ fn a_whole_number_is_one_user_however_it_is_written() {
         .collect();
     let users: Vec<&str> = all.iter().map(|d| &*d.id).collect();
     assert_eq!(users, ["1", "0"]);
-    for number in ["1.5", "1e300", "9007199254740992.0"] {
+    for number in ["1.5", "1e20", "1e300", "9007199254740992.0"] {
         let error = by_user("a.jsonl", line(number).as_bytes()).remove(0);
         let error = error.unwrap_err().to_string();
         assert!(
-            error.contains("author says whose it is and must be a whole number or a text"),
+            error.contains(
+                "author says whose it is and must be a whole number or a text, got a fraction, or a number beyond 2^53"
+            ),
             "{error}"
         );
         assert!(!error.contains(number), "{error}");

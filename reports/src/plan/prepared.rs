@@ -5,7 +5,7 @@ use crate::contract::json_problem;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::UnitName;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, MeasuredFor, Spread};
-use reticent_accounting::training::{Canaries, Sizes, released_states};
+use reticent_accounting::training::{Canaries, LabelledRates, Sizes, released_states};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -14,6 +14,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// Why policies can't be compared.
+const DIGESTS: &str = "both must have a digest to be told apart, which takes the owner's key where words are the owner's, \
+                       and a build that knows the policy";
 
 /// The facts about a prepared corpus that accounting needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -362,12 +366,6 @@ impl PreparedFacts {
         })
     }
 
-    /// Whether it says which policy prepared it, so that labels are compared with that.
-    #[must_use]
-    pub const fn names_policy(&self) -> bool {
-        self.policies.0.is_some()
-    }
-
     /// What labels of its secrets must have been measured for; none where the folder doesn't say.
     ///
     /// # Errors
@@ -381,6 +379,37 @@ impl PreparedFacts {
             with.policy.push_str(" with simulated misses");
         }
         Ok(Some(with))
+    }
+
+    /// What an answer says of labels if not all that they were measured for could be compared with this corpus; none
+    /// where it could, or where they don't say it.
+    ///
+    /// # Errors
+    /// Returns an error as [`Self::measured_for`] does.
+    pub fn not_compared(&self, labels: Option<&LabelledRates>) -> Result<Option<String>> {
+        let Some((sample, labels)) =
+            labels.and_then(|labels| Some((&labels.sample, labels.sample.measured_for()?)))
+        else {
+            return Ok(None);
+        };
+        let Some(corpus) = self.measured_for()? else {
+            return Ok(Some(format!(
+                "The prepared folder does not say its policy: the labels, measured for {}, were not compared with it.",
+                labels.policy
+            )));
+        };
+        if labels.digest.is_none() || corpus.digest.is_none() {
+            return Ok(Some(format!(
+                "The labels were compared with the corpus' policy by its type alone, {}: {DIGESTS}.",
+                labels.policy
+            )));
+        }
+        // Without a conservative policy no record is public, whatever one misses.
+        let both = sample.conservative_labelled() && !self.everything_private;
+        let missing = labels.conservative.is_none() || corpus.conservative.is_none();
+        Ok((both && missing).then(|| {
+            format!("The labels were not compared with the corpus' conservative policy: {DIGESTS}.")
+        }))
     }
 
     /// The most states that one record releases in a pass of selective DP-SGD.

@@ -51,6 +51,8 @@ pub(crate) struct PlannedRun {
     pub(crate) inputs: Inputs,
     /// What its prepared corpus states, if it has one.
     pub(crate) corpus: Option<PreparedFacts>,
+    /// What of the labels' policy could not be compared with the corpus'.
+    pub(crate) not_compared: Option<String>,
 }
 
 impl PlannedRun {
@@ -178,7 +180,10 @@ pub(crate) fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
     let redacted = redaction(request, plan.secrets.everything_private)?;
     let inputs = inputs(request, &plan, redacted.as_ref())?;
     let default = Tolerance::new(TOLERANCE)?;
+    let labels = plan.secrets.labels.as_ref();
+    let not_compared = corpus.as_ref().map(|corpus| corpus.not_compared(labels));
     Ok(PlannedRun {
+        not_compared: not_compared.transpose()?.flatten(),
         plan,
         tolerance: request.tolerance.unwrap_or(default),
         inputs,

@@ -67,8 +67,8 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     assumptions.extend(body.labels_wanted.clone());
     let batches = run.plan.run.noisy().and_then(about_the_batches);
     let delta = about_delta(&document.inputs);
-    let compared = run.corpus.as_ref().is_some_and(PreparedFacts::names_policy);
-    let labels = about_the_labels(run.labels(), compared);
+    let labels = about_the_labels(run.labels(), run.corpus.is_some());
+    let labels = labels.or_else(|| run.not_compared.clone());
     // What the answer says already is not repeated among what it assumes and does not cover.
     assumptions.retain(|said| Some(said) != labels.as_ref());
     let mut not_covered = body.not_covered.clone();

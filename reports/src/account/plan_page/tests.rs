@@ -544,7 +544,67 @@ fn a_real_preparation_is_read() {
     let canaries = found.canaries.unwrap();
     assert_eq!((canaries.count, canaries.candidates), (2, Some(1e6)));
     assert!(!found.vocabulary_leaks && found.deduplicated == made.options.deduplicate);
-    assert!(found.names_policy() && found.draws && made.options.draws());
+    assert!(found.draws && made.options.draws());
+}
+
+/// A digest that is missing is not taken for the same one.
+#[test]
+fn labels_that_were_compared_by_type_alone_say_so() {
+    let folder = Folder::new();
+    folder.prepared(3, 0, "null");
+    let path = folder.0.path().join("prepared/prepared.json");
+    let unsaid = std::fs::read_to_string(&path).unwrap();
+    let policy = |kind: &str| {
+        let said =
+            format!(r#""policy":{{"policy":{{"type":"{kind}"}},"miss_rate":0}},"deduplicate""#);
+        std::fs::write(&path, unsaid.replace("\"deduplicate\"", &said)).unwrap();
+    };
+    let labels = |measured_for: &str| {
+        let line = |i: u32| {
+            let missed = i < 20;
+            format!(
+                "{{\"kind\":\"phone\",\"missed\":{missed},\"secret\":\"{i}\",\"measured_for\":{measured_for}}}\n"
+            )
+        };
+        folder.write("labels.jsonl", &(0..200).map(line).collect::<String>());
+    };
+    let plan = folder.plan(&format!(
+        "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprepared = \"prepared\"\n{TRAINING}[secrets]\nlabels = \"labels.jsonl\"\n"
+    ));
+    let said = || {
+        let run = of_file(&plan).unwrap();
+        let text = read(&run, &sheet(&run).unwrap());
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let by_type = "The labels were compared with the corpus' policy by its type alone";
+    labels(r#"{"policy":"general"}"#);
+    let text = said();
+    assert!(
+        text.contains(
+            "The prepared folder does not say its policy: the labels, measured for general,"
+        ),
+        "{text}"
+    );
+    policy("general");
+    let text = said();
+    assert!(text.contains(&format!("{by_type}, general: ")), "{text}");
+    // Of a version that has other policies.
+    policy("of-tomorrow");
+    labels(r#"{"policy":"of-tomorrow","digest":"sha256:00"}"#);
+    let text = said();
+    assert!(text.contains(by_type), "{text}");
+    #[cfg(feature = "findings")]
+    {
+        policy("general");
+        let corpus = PreparedFacts::read(path.parent().unwrap()).unwrap();
+        let same = corpus.measured_for().unwrap().unwrap();
+        labels(&serde_json::to_string(&same).unwrap());
+        let text = said();
+        assert!(
+            !text.contains(by_type) && !text.contains("not compared"),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn a_table_in_another_encoding_is_told_what_to_do() {
     for (bytes, said) in [
         (
             &b"example,secret\na,J\xfcrgen\n"[..],
-            "line 2: invalid UTF-8 in field 2; convert it to UTF-8, for example with iconv -f LATIN1",
+            "line 2: invalid UTF-8 in field 2; convert it to UTF-8 from its encoding, for example iconv -f LATIN1",
         ),
         (b"\xff\xfee\0x\0\n\0", "iconv -f UTF-16"),
     ] {

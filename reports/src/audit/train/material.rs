@@ -1,9 +1,10 @@
 //! What single recipes need from a prepared corpus: sensitive tokens, and rates.
 
 use crate::audit::args::Train;
+use crate::number::grouped;
 use crate::plan::args::Whose;
 use crate::plan::{PlanRequest, PreparedFacts, record_rates};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
 use reticent_backends::model::{Head, Model};
@@ -43,6 +44,11 @@ impl Material {
             masking: None,
             assignment,
         })
+    }
+
+    /// Returns how many texts that are said to be public are trained on.
+    pub(in crate::audit) fn trained_on(&self) -> Option<TrainedOn> {
+        self.held_out.as_ref()?.trained_on
     }
 
     /// Sets how tokens are masked, if the model predicts masked tokens.
@@ -87,6 +93,53 @@ struct HeldOut {
     labels: Option<Vec<u32>>,
     /// The ranges of each text without loss; `None` if every token has one.
     ignored: Option<Vec<Vec<Range<usize>>>>,
+    /// Where it is said to be public: how many of its texts are trained on, if some are.
+    trained_on: Option<TrainedOn>,
+}
+
+/// Texts that are said to be public and trained on, copies counted once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::audit) struct TrainedOn {
+    texts: u64,
+    of: u64,
+}
+
+impl TrainedOn {
+    /// Counts held-out texts that are records trained on.
+    ///
+    /// # Errors
+    /// Returns the counts as an error if these are more than half of the held-out tokens. Two corpora may share short
+    /// general texts (a thank-you, redacted answers), but not most of what they say.
+    fn of(
+        held_out: &[Vec<TokenId>],
+        trained: &[Record],
+    ) -> std::result::Result<Option<Self>, Self> {
+        let trained: HashSet<&[TokenId]> = trained.iter().map(|r| r.tokens.as_slice()).collect();
+        let held_out: HashSet<&[TokenId]> = held_out.iter().map(Vec::as_slice).collect();
+        let counts = |texts: usize| Self {
+            texts: texts as u64,
+            of: held_out.len() as u64,
+        };
+        let (shared, other): (Vec<&[TokenId]>, Vec<&[TokenId]>) = held_out
+            .iter()
+            .copied()
+            .partition(|text| trained.contains(text));
+        let tokens = |texts: &[&[TokenId]]| texts.iter().map(|text| text.len()).sum::<usize>();
+        if tokens(&shared) > tokens(&other) {
+            return Err(counts(shared.len()));
+        }
+        Ok((!shared.is_empty()).then(|| counts(shared.len())))
+    }
+
+    /// What an answer says of them.
+    pub(in crate::audit) fn text(self) -> String {
+        format!(
+            "Of the {} held-out texts that were said to be public, {} are records of PREPARED too: the promise holds only if \
+             these are public (their number is of private text, and no guarantee covers it).",
+            grouped(self.of),
+            grouped(self.texts)
+        )
+    }
 }
 
 impl HeldOut {
@@ -102,6 +155,7 @@ impl HeldOut {
             texts,
             labels,
             ignored: some.then_some(ignored),
+            trained_on: None,
         })
     }
 }
@@ -135,22 +189,22 @@ fn held_out(args: &Train, request: &PlanRequest, prepared: &Prepared) -> Result<
         folder.display()
     );
     let records = HeldOut::of(held_out.training.records);
-    let records = records.with_context(|| {
+    let mut records = records.with_context(|| {
         format!(
             "--held-out: {} has no record with a token to predict",
             folder.display()
         )
     })?;
     if request.of_recipe.held_out_is == Some(Whose::Public) {
-        let trained = prepared.training.records.iter();
-        let trained: HashSet<&[TokenId]> = trained.map(|record| record.tokens.as_slice()).collect();
-        let is_trained = |text: &Vec<TokenId>| trained.contains(text.as_slice());
-        ensure!(
-            !records.texts.iter().all(is_trained),
-            "{}: must be private, got public: every record of --held-out {} is a record of PREPARED, which the promise is about",
-            request.name("held_out_is"),
-            folder.display()
-        );
+        records.trained_on = match TrainedOn::of(&records.texts, &prepared.training.records) {
+            Ok(shared) => shared,
+            Err(TrainedOn { texts, of }) => bail!(
+                "{}: must be private, got public: {texts} of {of} texts of --held-out {}, more than half of its tokens, are \
+                 records of PREPARED, which the promise is about",
+                request.name("held_out_is"),
+                folder.display()
+            ),
+        };
     }
     Ok(Some(records))
 }
@@ -201,4 +255,37 @@ fn rates(
 pub(in crate::audit) fn screened(path: &Path, prepared: &Prepared) -> Result<Vec<u32>> {
     let names = names(prepared);
     crate::plan::screened_records(path, |id| names.get(id).copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reticent_corpus::Side;
+
+    /// Private text with something foreign in it is not public; a few short texts may be in any two corpora.
+    #[test]
+    fn public_text_shares_short_texts_alone() {
+        let record = |tokens: &[TokenId]| Record {
+            side: Side::Private,
+            tokens: tokens.to_vec(),
+            sensitive: Vec::new(),
+            label: None,
+            ignored: Vec::new(),
+        };
+        let trained = [record(&[1, 2, 3, 4, 5, 6]), record(&[7, 8])];
+        let of = |texts: &[&[TokenId]]| {
+            let texts: Vec<Vec<TokenId>> = texts.iter().map(|text| text.to_vec()).collect();
+            TrainedOn::of(&texts, &trained)
+        };
+        assert_eq!(of(&[&[1, 2, 3], &[8, 7]]), Ok(None));
+        let some = |texts, of| TrainedOn { texts, of };
+        assert_eq!(of(&[&[1, 2, 3], &[7, 8], &[7, 8]]), Ok(Some(some(1, 2))));
+        assert_eq!(of(&[&[1, 2, 3, 4, 5, 6], &[9, 9]]), Err(some(1, 2)));
+        assert_eq!(of(&[&[1, 2, 3, 4, 5, 6], &[7, 8]]), Err(some(2, 2)));
+        let said = some(1, 2).text();
+        assert!(
+            said.contains("Of the 2 held-out texts") && said.contains("1 are records"),
+            "{said}"
+        );
+    }
 }

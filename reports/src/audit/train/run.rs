@@ -6,7 +6,7 @@ use crate::account::secrets::SecretPosteriors;
 use crate::account::words::{about_delta, neighbours, of_redacted_secrets, promise};
 use crate::audit::args::Train;
 use crate::audit::train::log::{Line, Log};
-use crate::audit::train::material::Material;
+use crate::audit::train::material::{Material, TrainedOn};
 use crate::audit::train::model::{Beginning, FreshAdapter, dropout_of};
 use crate::audit::train::options::{inputs, options};
 use crate::audit::train::tensorboard::Events;
@@ -218,6 +218,9 @@ pub(crate) struct Body {
     /// What is to be said of the manifest of an earlier run.
     #[serde(skip)]
     caveat: Option<&'static str>,
+    /// Held-out texts that are said to be public and are trained on.
+    #[serde(skip)]
+    trained_on: Option<TrainedOn>,
     /// Whether the preparation drew something over all documents.
     #[serde(skip)]
     draws: bool,
@@ -339,6 +342,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
             folder.display()
         );
     }
+    let not_compared = facts.not_compared(plan.secrets.labels.as_ref())?;
     let mut material = Material::of(train, &request, &plan, (&prepared, &facts))?;
     let mut options = options(train, &request, plan, &prepared)?;
     let Beginning {
@@ -459,6 +463,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         tolerance,
         inputs: inputs(train, &request, of_plan, &options)?,
         corpus: Some(facts),
+        not_compared,
     };
     let guarantees = run.plan.guarantees(tolerance)?;
     let shown = Body {
@@ -475,6 +480,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         seeded: trained.ran.plan.seeded,
         loss_on: prepared.options.loss_on,
         caveat: unauthenticated(&trained.ran.plan),
+        trained_on: material.trained_on(),
         draws: prepared.options.draws(),
         held_out_perplexity: match model.head() {
             Head::Classes(_) => Vec::new(),
@@ -642,6 +648,8 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             .map(|base| format!("Not covered: {}.", base.not_covered())),
     );
     notes.extend(shown.caveat.map(str::to_owned));
+    notes.extend(shown.trained_on.map(TrainedOn::text));
+    notes.extend(run.not_compared.clone());
     if !shown.estimates.is_empty() {
         notes.push("The manifest also holds the paper's estimate, which is no bound.".into());
     }
