@@ -14,7 +14,7 @@ use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
 };
 use crate::page::{Page, Section};
-use crate::plan::{PreparedFacts, granted_line};
+use crate::plan::granted_line;
 use anyhow::Result;
 use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Notion};
