@@ -777,7 +777,8 @@ fn labels_that_no_corpus_was_compared_with_are_noted() {
     let prepared = "prepared = \"prepared\"\n";
     for (data, text, compared) in [
         ("private = 20000\n", &unnamed, false),
-        (prepared, &unnamed, false),
+        // The answer says that the folder doesn't name its policy.
+        (prepared, &unnamed, true),
         (prepared, &named, true),
     ] {
         std::fs::write(&path, text).unwrap();
