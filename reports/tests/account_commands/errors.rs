@@ -41,7 +41,7 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         (
             "curve --sigma 1.1 --what profile --delta 1e-5",
-            "'--what <WHAT>' cannot be used with '--delta <D>'",
+            "the argument '--what <WHAT>' cannot be used with '--delta <D>'",
         ),
         (
             "curve --over sigma --sigma 1.1",
