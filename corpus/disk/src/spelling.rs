@@ -1,12 +1,12 @@
-//! Text as its writer could have typed it: what looks alike is one, so that words of dictionaries and values of tables are
-//! compared by one rule.
+//! Folding of words for comparison: spellings that look alike are equal. Words of dictionaries and values of tables are
+//! compared by this one rule.
 
 use unicode_normalization_alignments::UnicodeNormalization;
 use unicode_normalization_alignments::char::{canonical_combining_class, compose};
 
-/// A word, or a value of a table, in the form that it has however it is typed: letters composed with their accents, white
-/// space of any length as one space with none around, and dashes, quotation marks, digits and full-width forms as ASCII.
-/// What is not seen parts neither.
+/// Returns a word, or a value of a table, in its folded form: letters composed with their accents, runs of white space as
+/// one space with none around, and dashes, quotation marks, digits and full-width forms as ASCII. Invisible characters
+/// are removed.
 ///
 /// ```
 /// use reticent_disk::folded_word;
@@ -25,17 +25,17 @@ pub fn folded_word(word: &str, any_case: bool) -> String {
     folded.trim().to_owned()
 }
 
-/// What was typed for a character.
+/// What a character is folded to.
 #[derive(Debug, Clone, Copy)]
 pub enum Typed {
-    /// This one.
+    /// This character.
     As(char),
-    /// It is not seen: it would only part what belongs together.
+    /// An invisible character, which would only separate what belongs together.
     Nothing,
 }
 
 impl Typed {
-    /// It, where it is seen.
+    /// Returns the character, unless it is invisible.
     #[must_use]
     pub const fn shown(self) -> Option<char> {
         match self {
@@ -45,7 +45,7 @@ impl Typed {
     }
 }
 
-/// The ASCII character that stands for one that looks like it.
+/// Returns the ASCII character for a look-alike.
 #[must_use]
 pub fn typed(c: char) -> Option<Typed> {
     let from = |first: char, ascii: u8| {
@@ -55,14 +55,14 @@ pub fn typed(c: char) -> Option<Typed> {
         // Hyphens, the figure dash, the en dash, minus signs.
         '\u{2010}'..='\u{2013}' | '\u{2212}' | '\u{fe63}' => Some(Typed::As('-')),
         '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{202f}' | '\u{3000}' => Some(Typed::As(' ')),
-        // The soft hyphen, spaces and joiners of no width.
+        // The soft hyphen; spaces and joiners of zero width.
         '\u{ad}'
         | '\u{34f}'
         | '\u{180e}'
         | '\u{200b}'..='\u{200d}'
         | '\u{2060}'..='\u{2064}'
         | '\u{feff}' => Some(Typed::Nothing),
-        // Marks of direction, of how a character looks, and tags.
+        // Direction marks, variation selectors, and tags.
         '\u{61c}'
         | '\u{200e}'
         | '\u{200f}'
@@ -70,34 +70,34 @@ pub fn typed(c: char) -> Option<Typed> {
         | '\u{2066}'..='\u{2069}'
         | '\u{fe00}'..='\u{fe0f}'
         | '\u{e0000}'..='\u{e007f}' => Some(Typed::Nothing),
-        // Digits of Arabic and Persian.
+        // Arabic and Persian digits.
         '\u{660}'..='\u{669}' => from('\u{660}', b'0'),
         '\u{6f0}'..='\u{6f9}' => from('\u{6f0}', b'0'),
-        // Full-width forms lie in the order of ASCII.
+        // Full-width forms are in the order of ASCII.
         '\u{ff01}'..='\u{ff5e}' => from('\u{ff01}', b'!'),
         _ => None,
     }
 }
 
-/// Whether not seen.
+/// Returns whether a character is invisible.
 fn is_hidden(c: char) -> bool {
     matches!(typed(c), Some(Typed::Nothing))
 }
 
-/// Whether white space, or what is shown as such.
+/// Returns whether a character is white space or is displayed as such.
 fn is_blank(c: char) -> bool {
     c.is_whitespace() || matches!(typed(c), Some(Typed::As(' ')))
 }
 
-/// Bytes of what is folded as one: white space, or a character with the marks and letters that it is composed with, and
-/// what is not seen between them; or a run of what is not seen.
+/// Returns the number of bytes that are folded together: white space, or a character with the marks and letters that it
+/// is composed with, each including invisible characters within; or a run of invisible characters.
 #[must_use]
 pub fn cluster(text: &str) -> usize {
     let bytes = text.as_bytes();
     if bytes.is_empty() {
         return 0;
     }
-    // Nothing is composed of ASCII alone.
+    // ASCII characters are not composed with each other.
     if !bytes[0].is_ascii_whitespace() && bytes[..bytes.len().min(2)].is_ascii() {
         return 1;
     }
@@ -109,7 +109,7 @@ pub fn cluster(text: &str) -> usize {
     let mut end = last.len_utf8();
     for (at, c) in chars {
         if is_hidden(c) && !hidden {
-            // Part of it only where more of it follows.
+            // It belongs to the cluster only if more of the cluster follows.
             continue;
         }
         let joined = if blank {
@@ -126,7 +126,7 @@ pub fn cluster(text: &str) -> usize {
     end
 }
 
-/// Appends such a cluster in the form that it is compared in.
+/// Appends the folded form of a cluster.
 pub fn fold(cluster: &str, any_case: bool, folded: &mut String) {
     let Some(first) = cluster.chars().next() else {
         return;
@@ -143,7 +143,7 @@ pub fn fold(cluster: &str, any_case: bool, folded: &mut String) {
             Some(typed) => typed.shown(),
             None => Some(straight(c)),
         });
-        // Composed last: some accents have a letter in one case alone, and what was not seen parts them no more.
+        // Composed last: some accented letters exist in one case only, and invisible characters no longer separate them.
         match any_case {
             true => folded.extend(shown.flat_map(char::to_lowercase).nfc().map(|(c, _)| c)),
             false => folded.extend(shown.nfc().map(|(c, _)| c)),
@@ -151,7 +151,7 @@ pub fn fold(cluster: &str, any_case: bool, folded: &mut String) {
     }
 }
 
-/// Quotation marks as they are typed.
+/// Converts quotation marks to those on a keyboard.
 const fn straight(c: char) -> char {
     match c {
         '\u{2018}'..='\u{201b}' | '\u{2bc}' => '\'',
