@@ -179,9 +179,11 @@ pub(crate) fn joined_numbers(text: &str) -> String {
     while let Some(c) = rest.chars().next() {
         joined.push(c);
         rest = &rest[c.len_utf8()..];
-        let behind = rest.trim_start_matches([' ', '-', '.']);
-        if c.is_numeric() && behind.starts_with(char::is_numeric) {
-            rest = behind;
+        if c.is_numeric() {
+            let behind = rest.trim_start_matches([' ', '-', '.']);
+            if behind.starts_with(char::is_numeric) {
+                rest = behind;
+            }
         }
     }
     joined
