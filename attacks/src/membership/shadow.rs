@@ -60,7 +60,8 @@ const LEAST_SPREAD: f64 = 1e-12;
 /// without shadow models of a kind gets the mean centre and the mean spread of the others.
 ///
 /// # Errors
-/// Returns an error if the number of shadows is not that of targets, if a score is NaN, or if no record has the shadow
+/// Returns an error if the number of shadows is not that of targets, if a score that the variant reads is not finite
+/// (one infinite score would make a shared spread infinite, and all records alike), or if no record has the shadow
 /// models that the variant needs.
 pub fn lira(
     targets: &[f64],
@@ -75,7 +76,7 @@ pub fn lira(
             wanted: targets.len(),
         });
     }
-    check_numbers(targets)?;
+    check_finite("target score", targets)?;
     let inside = match variant {
         Lira::Offline => Vec::new(),
         Lira::Online | Lira::InOnly => normals(shadows, |s| &s.inside, spread)?,
@@ -112,7 +113,7 @@ fn normals(
     let (mut squares, mut count) = (0.0, 0_usize);
     for shadow in shadows {
         let scores = of(shadow);
-        check_numbers(scores)?;
+        check_finite("shadow score", scores)?;
         if scores.is_empty() {
             fits.push(None);
             continue;
@@ -289,14 +290,21 @@ pub fn rmia(record: (f64, f64), population: &[(f64, f64)], a: f64, gamma: f64) -
     Ok(beaten as f64 / population.len() as f64)
 }
 
-/// Returns ln(p / (1 − p)) for a confidence given as ln p.
+/// The largest ln p whose logit is computed: a confidence of 1 has none.
+const MOST_LN_P: f64 = -1e-9;
+
+/// Returns ln(p / (1 − p)) for a confidence given as ln p. A confidence above exp(−1e-9) counts as exp(−1e-9), so that
+/// a certain model has a finite score.
 ///
 /// ```
-/// let logit = reticent_attacks::membership::logit_of_confidence(0.9_f64.ln());
-/// assert!((logit - 9.0_f64.ln()).abs() < 1e-12);
+/// use reticent_attacks::membership::logit_of_confidence;
+/// assert!((logit_of_confidence(0.9_f64.ln()) - 9.0_f64.ln()).abs() < 1e-12);
+/// assert!((logit_of_confidence(0.0) - 1e9_f64.ln()).abs() < 1e-6);
 /// ```
 #[must_use]
 pub fn logit_of_confidence(ln_p: f64) -> f64 {
+    // Unlike f64::min, this leaves NaN as it is.
+    let ln_p = if ln_p > MOST_LN_P { MOST_LN_P } else { ln_p };
     ln_p - (-ln_p.exp_m1()).ln()
 }
 
@@ -305,7 +313,9 @@ pub fn logit_of_confidence(ln_p: f64) -> f64 {
 /// # Errors
 /// Returns an error if the label is not an index of `logits`, or if a logit is NaN.
 pub fn logit_of_logits(logits: &[f64], label: usize) -> Result<f64> {
-    check_numbers(logits)?;
+    if let Some(logit) = logits.iter().find(|logit| logit.is_nan()) {
+        return Err(Error::out_of_range("logit", "[-inf, inf]", logit));
+    }
     let own = *logits.get(label).ok_or(Error::OutOfRange {
         what: "label",
         range: "[0, number of logits)",
@@ -325,9 +335,9 @@ pub fn logit_of_logits(logits: &[f64], label: usize) -> Result<f64> {
     Ok(own - most - others().map(|x| (x - most).exp()).sum::<f64>().ln())
 }
 
-fn check_numbers(values: &[f64]) -> Result<()> {
-    match values.iter().find(|v| v.is_nan()) {
-        Some(value) => Err(Error::out_of_range("score", "a number", value)),
+fn check_finite(what: &'static str, values: &[f64]) -> Result<()> {
+    match values.iter().find(|v| !v.is_finite()) {
+        Some(value) => Err(Error::out_of_range(what, "(-inf, inf)", value)),
         None => Ok(()),
     }
 }

@@ -88,6 +88,35 @@ fn shared_spreads_are_not_mixed_up() {
     close(offline[1], phi_one, 1e-9);
 }
 
+/// One certain shadow model among 200 records must not make all records alike: an infinite score is refused, and the
+/// logit of a confidence of 1 is finite.
+#[test]
+fn a_certain_shadow_model_does_not_hide_the_leak() {
+    let record = |i: usize| Shadows {
+        inside: (0..8).map(|j| 2.0 + ((i + j) % 5) as f64 / 5.0).collect(),
+        outside: (0..8).map(|j| ((i + j) % 5) as f64 / 5.0).collect(),
+    };
+    let targets: Vec<f64> = (0..200).map(|i| if i < 100 { 2.4 } else { 0.4 }).collect();
+    let area = |certain: f64, variant| {
+        let mut shadows: Vec<Shadows> = (0..200).map(record).collect();
+        shadows[150].outside[0] = certain;
+        let mut scores = lira(&targets, &shadows, variant, Spread::Shared)?;
+        let others = scores.split_off(100);
+        let confidence = Confidence::new(0.95).unwrap();
+        ScoreSet::new(scores, others)?.area(confidence, 0)
+    };
+    for variant in [Lira::Offline, Lira::Online] {
+        for certain in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            let error = area(certain, variant).unwrap_err().to_string();
+            assert!(error.contains("shadow score"), "{error}");
+        }
+        close(area(logit_of_confidence(0.0), variant).unwrap().estimate, 1.0, 1e-12);
+    }
+    let error = lira(&[f64::INFINITY], &[record(0)], Lira::Online, Spread::Shared);
+    assert!(error.unwrap_err().to_string().contains("target score"));
+    assert!(logit_of_confidence(f64::NAN).is_nan());
+}
+
 #[test]
 fn rmia_counts_the_population_it_beats() {
     let ln = |p: f64| p.ln();

@@ -140,8 +140,7 @@ pub(in crate::audit) fn lira_scores(
     targets: &[f64],
     shadows: &[Shadows],
 ) -> reticent_attacks::Result<Vec<f64>> {
-    // A confidence of 1 has no logit.
-    let logit = |mean_ln_p: &f64| logit_of_confidence(mean_ln_p.min(-1e-9));
+    let logit = |mean_ln_p: &f64| logit_of_confidence(*mean_ln_p);
     let shadows: Vec<Shadows> = shadows
         .iter()
         .map(|s| Shadows {
