@@ -54,10 +54,14 @@ pub(crate) fn each_row<S: Scorer + ?Sized>(
     Ok(())
 }
 
-/// Returns Σ −ln p of checked scores in nats; a score that rounding lifts above probability 1 costs
-/// nothing.
+/// Returns ln p of a checked score in nats; 0 if rounding lifts it above probability 1.
+pub(crate) fn ln_p(score: &TokenScore) -> f64 {
+    score.log_probability.min(0.0)
+}
+
+/// Returns Σ −ln p of checked scores in nats.
 pub(crate) fn nll(row: &[TokenScore]) -> f64 {
-    -row.iter().map(|s| s.log_probability.min(0.0)).sum::<f64>()
+    -row.iter().map(ln_p).sum::<f64>()
 }
 
 /// Cuts records, sorted by length, into batches of bounded padded size.

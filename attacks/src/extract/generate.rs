@@ -1,9 +1,10 @@
 //! Greedy and sampled decoding over cached states.
 
 use crate::error::{Error, Result};
+use crate::search::Meter;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use reticent_backends::{PrefixScorer, StateId};
+use reticent_backends::PrefixScorer;
 use reticent_corpus::TokenId;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -12,16 +13,19 @@ use std::ops::ControlFlow;
 /// tokens the one with the smaller number, as `score` names its first choice.
 ///
 /// # Errors
-/// Returns an error if a prompt is empty, if the model returns NaN or another number of values than requested, or if
-/// the engine fails. The states are released in every case.
+/// Returns an error if a prompt is empty, if the model has no vocabulary, if it returns a value that is not a
+/// log-probability or another number of states or values than requested, if it gives no token a probability, or if the
+/// engine fails. The states are released in every case.
 pub fn generate_greedily<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     prompts: &[Vec<TokenId>],
     length: usize,
 ) -> Result<Vec<Vec<TokenId>>> {
-    let mut states = scorer.start(prompts)?;
-    let grown = grow(scorer, &mut states, length, &mut |row| first_choice(row));
-    scorer.release(&states);
+    let mut meter = Meter::new(scorer);
+    let grown = grow(&mut meter, prompts, length, &mut |row| {
+        Ok(first_choice(row))
+    });
+    meter.release_all();
     grown
 }
 
@@ -46,8 +50,7 @@ pub struct SampledText {
 /// The same model, prompt and seed give the same texts.
 ///
 /// # Errors
-/// Returns an error if the prompt is empty, if the model returns a value that is not a log-probability or another
-/// number of values than requested, if the engine fails, or [`Error::Interrupted`] if `progress` stops the run.
+/// As for [`generate_greedily`], or [`Error::Interrupted`] if `progress` stops the run.
 pub fn sample_continuations<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     prompt: &[TokenId],
@@ -67,13 +70,13 @@ pub fn sample_continuations<S: PrefixScorer + ?Sized>(
         }
         let prompts = vec![prompt.to_vec(); DRAWN_AT_ONCE];
         let mut logs = Vec::with_capacity(DRAWN_AT_ONCE * length);
-        let mut states = scorer.start(&prompts)?;
-        let texts = grow(scorer, &mut states, length, &mut |row| {
+        let mut meter = Meter::new(scorer);
+        let texts = grow(&mut meter, &prompts, length, &mut |row| {
             let token = draw(row, rng.random())?;
             logs.push(row[token as usize]);
             Ok(token)
         });
-        scorer.release(&states);
+        meter.release_all();
         drawn += DRAWN_AT_ONCE;
         for (number, tokens) in texts?.into_iter().enumerate() {
             if out.len() < count && !seen.contains(&tokens) && accept(&tokens) {
@@ -92,12 +95,6 @@ pub fn sample_continuations<S: PrefixScorer + ?Sized>(
 
 /// Returns the token at which the cumulative probability passes this share of the total.
 fn draw(row: &[f64], share: f64) -> Result<TokenId> {
-    if let Some(token) = row.iter().position(|value| value.is_nan() || *value > 0.0) {
-        return Err(Error::BadScore {
-            value: row[token],
-            token: token as TokenId,
-        });
-    }
     let whole: f64 = row.iter().map(|value| value.exp()).sum();
     let mut left = share * whole;
     let mut last = None;
@@ -118,53 +115,36 @@ fn draw(row: &[f64], share: f64) -> Result<TokenId> {
 }
 
 fn grow<S: PrefixScorer + ?Sized>(
-    scorer: &mut S,
-    states: &mut Vec<StateId>,
+    meter: &mut Meter<'_, S>,
+    prompts: &[Vec<TokenId>],
     length: usize,
     choose: &mut dyn FnMut(&[f64]) -> Result<TokenId>,
 ) -> Result<Vec<Vec<TokenId>>> {
-    let vocabulary: Vec<TokenId> = (0..scorer.vocabulary_size() as TokenId).collect();
+    let mut states = meter.start(prompts)?;
     let mut texts = vec![Vec::with_capacity(length); states.len()];
     for place in 0..length {
-        let rows = scorer.next_log_probabilities(states, &vocabulary)?;
-        if rows.len() != states.len() * vocabulary.len() {
-            return Err(Error::WrongCount {
-                what: "log-probabilities",
-                got: rows.len(),
-                wanted: states.len() * vocabulary.len(),
-            });
-        }
+        let rows = meter.distributions(&states)?;
         let mut steps = Vec::with_capacity(states.len());
-        for ((row, state), text) in rows
-            .chunks(vocabulary.len())
-            .zip(states.iter())
-            .zip(&mut texts)
-        {
+        for ((row, state), text) in rows.iter().zip(states.iter()).zip(&mut texts) {
             let token = choose(row)?;
             text.push(token);
             steps.push((*state, token));
         }
         if place + 1 < length {
-            let next = scorer.extend(&steps)?;
-            scorer.release(states);
-            *states = next;
+            let next = meter.extend(&steps)?;
+            meter.let_go(&states);
+            states = next;
         }
     }
     Ok(texts)
 }
 
-fn first_choice(row: &[f64]) -> Result<TokenId> {
+fn first_choice(row: &[f64]) -> TokenId {
     let mut best = (f64::NEG_INFINITY, 0);
     for (token, &value) in row.iter().enumerate() {
-        if value.is_nan() {
-            return Err(Error::BadScore {
-                value,
-                token: token as TokenId,
-            });
-        }
         if value > best.0 {
             best = (value, token as TokenId);
         }
     }
-    Ok(best.1)
+    best.1
 }

@@ -65,6 +65,14 @@ impl Passage {
             suffix: record[start..start + suffix].to_vec(),
         })
     }
+
+    /// Checks that there is a prompt and a suffix: an empty suffix would come out with probability 1.
+    fn check(&self) -> Result<()> {
+        if self.prompt.is_empty() || self.suffix.is_empty() {
+            return Err(Error::Empty("a passage without prompt or suffix"));
+        }
+        Ok(())
+    }
 }
 
 /// The model's continuation of a passage.
@@ -96,15 +104,11 @@ pub fn continuations<S: Scorer + ?Sized>(
     if passages.is_empty() {
         return Err(Error::Empty("no passage was given"));
     }
-    let sequences = passages
+    passages.iter().try_for_each(Passage::check)?;
+    let sequences: Vec<Vec<TokenId>> = passages
         .iter()
-        .map(|p| {
-            if p.prompt.is_empty() || p.suffix.is_empty() {
-                return Err(Error::Empty("a passage without prompt or suffix"));
-            }
-            Ok(p.prompt.iter().chain(&p.suffix).copied().collect())
-        })
-        .collect::<Result<Vec<Vec<TokenId>>>>()?;
+        .map(|p| p.prompt.iter().chain(&p.suffix).copied().collect())
+        .collect();
     let mut found = vec![
         Continuation {
             verbatim: false,
@@ -134,7 +138,8 @@ pub fn continuations<S: Scorer + ?Sized>(
 /// Generates a continuation for every passage that is not verbatim, and fills in its distance.
 ///
 /// # Errors
-/// As for [`generate_greedily`].
+/// As for [`generate_greedily`]; also returns an error if the number of continuations is not that of passages, if a
+/// prompt or suffix is empty, or [`Error::Interrupted`] if `progress` stops the run.
 pub fn measure_distances<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],
@@ -142,6 +147,14 @@ pub fn measure_distances<S: PrefixScorer + ?Sized>(
     batch: usize,
     progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Result<()> {
+    if found.len() != passages.len() {
+        return Err(Error::WrongCount {
+            what: "continuations",
+            got: found.len(),
+            wanted: passages.len(),
+        });
+    }
+    passages.iter().try_for_each(Passage::check)?;
     let open: Vec<usize> = (0..found.len()).filter(|&i| !found[i].verbatim).collect();
     let mut done = found.len() - open.len();
     for group in open.chunks(batch.max(1)) {
@@ -151,8 +164,7 @@ pub fn measure_distances<S: PrefixScorer + ?Sized>(
         let texts = generate_greedily(scorer, &prompts, length.unwrap_or(0))?;
         for (&index, text) in group.iter().zip(texts) {
             let suffix = &passages[index].suffix;
-            let text = &text[..suffix.len().min(text.len())];
-            let changed = edit_distance(text, suffix) as f64;
+            let changed = edit_distance(&text[..suffix.len()], suffix) as f64;
             found[index].distance = Some(changed / suffix.len() as f64);
         }
         done += group.len();

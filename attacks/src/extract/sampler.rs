@@ -2,7 +2,8 @@
 
 use super::Passage;
 use crate::error::{Error, Result};
-use reticent_backends::{PrefixScorer, StateId};
+use crate::search::{Meter, distribution};
+use reticent_backends::PrefixScorer;
 use reticent_corpus::TokenId;
 
 /// The settings with which a user of the model draws tokens.
@@ -68,14 +69,18 @@ impl SamplerSettings {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if the token is outside the row, or if the row contains NaN. The settings are
-    /// not checked.
+    /// As for [`Self::validated`]; also returns an error if the token is outside the row, if a value of
+    /// the row is not a log-probability, or if no token has a probability above 0.
     pub fn ln_probability(&self, row: &[f64], token: TokenId) -> Result<f64> {
+        self.validated()?;
         let own = token as usize;
-        if own >= row.len() || row.iter().any(|v| v.is_nan()) {
+        if own >= row.len() {
             return Err(Error::out_of_range("token", "one of the row", token));
         }
+        // Divided by a small temperature, all values may become -inf.
+        let row = distribution(row)?;
         let heated: Vec<f64> = row.iter().map(|v| v / self.temperature).collect();
+        let heated = distribution(&heated)?;
         let mut order: Vec<usize> = (0..heated.len()).collect();
         if self.top_k.is_some() || self.top_p.is_some() {
             order.sort_by(|a, b| heated[*b].total_cmp(&heated[*a]).then(a.cmp(b)));
@@ -107,43 +112,42 @@ impl SamplerSettings {
 /// contain.
 ///
 /// # Errors
-/// As for [`SamplerSettings::validated`] and [`SamplerSettings::ln_probability`]; also returns an
-/// error if the engine fails.
+/// As for [`SamplerSettings::ln_probability`]; also returns an error if a prompt or suffix is empty, if the
+/// model has no vocabulary or returns another number of states or values than requested, or if the engine
+/// fails. The states are released in every case.
 pub fn ln_drawn<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],
     sampler: SamplerSettings,
 ) -> Result<Vec<f64>> {
-    let sampler = sampler.validated()?;
-    let vocabulary: Vec<TokenId> = (0..scorer.vocabulary_size() as TokenId).collect();
+    passages.iter().try_for_each(Passage::check)?;
+    let mut meter = Meter::new(scorer);
     let mut all = Vec::with_capacity(passages.len());
     for passage in passages {
-        let mut states = scorer.start(std::slice::from_ref(&passage.prompt))?;
-        let walked = walk(scorer, &mut states, &passage.suffix, &vocabulary, sampler);
-        scorer.release(&states);
+        let walked = walk(&mut meter, passage, sampler);
+        meter.release_all();
         all.push(walked?);
     }
     Ok(all)
 }
 
 fn walk<S: PrefixScorer + ?Sized>(
-    scorer: &mut S,
-    states: &mut Vec<StateId>,
-    suffix: &[TokenId],
-    vocabulary: &[TokenId],
+    meter: &mut Meter<'_, S>,
+    passage: &Passage,
     sampler: SamplerSettings,
 ) -> Result<f64> {
+    let mut states = meter.start(std::slice::from_ref(&passage.prompt))?;
     let mut sum = 0.0;
-    for (place, &token) in suffix.iter().enumerate() {
-        let row = scorer.next_log_probabilities(states, vocabulary)?;
-        sum += sampler.ln_probability(&row, token)?;
+    for (place, &token) in passage.suffix.iter().enumerate() {
+        let row = meter.distributions(&states)?;
+        sum += sampler.ln_probability(&row[0], token)?;
         if sum == f64::NEG_INFINITY {
             break;
         }
-        if place + 1 < suffix.len() {
-            let next = scorer.extend(&[(states[0], token)])?;
-            scorer.release(states);
-            *states = next;
+        if place + 1 < passage.suffix.len() {
+            let next = meter.extend(&[(states[0], token)])?;
+            meter.let_go(&states);
+            states = next;
         }
     }
     Ok(sum)

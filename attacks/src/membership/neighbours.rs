@@ -1,9 +1,10 @@
 //! Neighbours of a text: texts with other digits, or with one token replaced by a proposal of another model.
 
 use crate::error::{Error, Result};
+use crate::search::Meter;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use reticent_backends::{PrefixScorer, StateId};
+use reticent_backends::PrefixScorer;
 use reticent_corpus::TokenId;
 use std::collections::BTreeSet;
 
@@ -71,8 +72,9 @@ pub fn digit_mutations(text: &str, count: usize, seed: u64) -> Result<Vec<String
 /// The model should not be the audited one, which proposes for memorised text almost nothing but the text itself.
 ///
 /// # Errors
-/// Returns an error if the record has no token to replace, if the model returns NaN or another number of values than
-/// requested, or if the engine fails. States are released in every case.
+/// Returns an error if the record has no token to replace, if the model has no vocabulary, if it returns a value that
+/// is not a log-probability or another number of states or values than requested, if it gives no token a probability,
+/// or if the engine fails. States are released in every case.
 pub fn replacements<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     record: &[TokenId],
@@ -91,9 +93,11 @@ pub fn replacements<S: PrefixScorer + ?Sized>(
         .collect();
     let distinct: BTreeSet<usize> = chosen.iter().copied().collect();
     let prefixes: Vec<Vec<TokenId>> = distinct.iter().map(|&at| record[..at].to_vec()).collect();
-    let states = scorer.start(&prefixes)?;
-    let rows = rows(scorer, &states);
-    scorer.release(&states);
+    let mut meter = Meter::new(scorer);
+    let rows = meter
+        .start(&prefixes)
+        .and_then(|states| meter.distributions(&states));
+    meter.release_all();
     let rows = rows?;
     let near = chosen.iter().map(|at| {
         let row = &rows[distinct.range(..at).count()];
@@ -103,27 +107,6 @@ pub fn replacements<S: PrefixScorer + ?Sized>(
         Ok(near)
     });
     near.collect()
-}
-
-/// Returns ln p of every token after each state.
-fn rows<S: PrefixScorer + ?Sized>(scorer: &mut S, states: &[StateId]) -> Result<Vec<Vec<f64>>> {
-    let vocabulary: Vec<TokenId> = (0..scorer.vocabulary_size() as TokenId).collect();
-    let all = scorer.next_log_probabilities(states, &vocabulary)?;
-    if all.len() != states.len() * vocabulary.len() {
-        return Err(Error::WrongCount {
-            what: "log-probabilities",
-            got: all.len(),
-            wanted: states.len() * vocabulary.len(),
-        });
-    }
-    if let Some(at) = all.iter().position(|value| value.is_nan()) {
-        let token = (at % vocabulary.len()) as TokenId;
-        return Err(Error::BadScore {
-            value: all[at],
-            token,
-        });
-    }
-    Ok(all.chunks(vocabulary.len()).map(<[f64]>::to_vec).collect())
 }
 
 /// Returns the token at the quantile `u` of a row without two tokens; uniform over the others if none of them is

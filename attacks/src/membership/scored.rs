@@ -2,13 +2,15 @@
 
 use super::deflate::zlib_bytes;
 use crate::error::{Error, Result};
+use crate::scoring::{ln_p, nll};
 use crate::search::cost;
 use reticent_backends::TokenScore;
 use reticent_corpus::TokenId;
 
 /// A record as scored by one model: its tokens except the first, with the model's score of each.
 ///
-/// A token of which the model is certain costs 0 nats and counts like any other.
+/// A token of which the model is certain costs 0 nats and counts like any other; so does one whose ln p is lifted above
+/// 0 by rounding.
 #[derive(Debug, Clone, Copy)]
 pub struct Scored<'t> {
     tokens: &'t [TokenId],
@@ -193,7 +195,7 @@ impl<'t> Scored<'t> {
     /// Returns Σ NLL, in nats.
     #[must_use]
     pub fn nll(&self) -> f64 {
-        -self.scores.iter().map(|s| s.log_probability).sum::<f64>()
+        nll(self.scores)
     }
 
     /// Returns the mean NLL per token, in nats.
@@ -234,7 +236,7 @@ impl<'t> Scored<'t> {
     /// # Errors
     /// Returns an error if the share is outside (0, 1].
     pub fn min_k(&self, share: f64) -> Result<f64> {
-        min_k(self.scores.iter().map(|s| s.log_probability), share)
+        min_k(self.scores.iter().map(ln_p), share)
     }
 
     /// Returns the Min-K%++ score: [`min_k`] of (ln p − μ)/σ, with μ and σ of ln p over the
@@ -242,19 +244,34 @@ impl<'t> Scored<'t> {
     /// is at least 1e-6.
     ///
     /// # Errors
-    /// Returns an error if the share is outside (0, 1].
+    /// Returns an error if the share is outside (0, 1], or if a mean or variance is NaN.
     pub fn min_k_plus_plus(&self, share: f64) -> Result<f64> {
         let z = |s: &TokenScore| {
-            (s.log_probability - s.mean) / s.variance.max(0.0).sqrt().max(LEAST_SPREAD)
+            (ln_p(s) - s.mean) / s.variance.max(0.0).sqrt().max(LEAST_SPREAD)
         };
+        for score in self.scores {
+            for moment in [score.mean, score.variance] {
+                if moment.is_nan() {
+                    let what = "mean or variance of ln p over the vocabulary";
+                    return Err(Error::out_of_range(what, "a number", moment));
+                }
+            }
+        }
         min_k(self.scores.iter().map(z), share)
     }
 
     /// Returns the mean over the neighbours of their mean NLL − mean NLL.
     ///
     /// # Errors
-    /// Returns an error if there is no neighbour.
+    /// Returns an error if there is no neighbour, or if one's mean NLL is NaN.
     pub fn neighbourhood(&self, neighbours: &[f64]) -> Result<f64> {
+        if let Some(bad) = neighbours.iter().find(|nll| nll.is_nan()) {
+            return Err(Error::out_of_range(
+                "mean NLL of a neighbour",
+                "[0, inf]",
+                bad,
+            ));
+        }
         if neighbours.is_empty() {
             return Err(Error::Empty("a record without neighbours"));
         }
@@ -280,7 +297,7 @@ impl<'t> Scored<'t> {
                 continue;
             }
             mistakes += 1;
-            let shift = difference(target.log_probability, reference.log_probability);
+            let shift = difference(ln_p(target), ln_p(reference));
             if shift > 0.0 {
                 gains += shift;
             } else {
@@ -306,14 +323,13 @@ impl<'t> Scored<'t> {
         self.check_same_tokens(reference)?;
         // Each window is summed anew, because rounding in differences of running sums would break
         // ties.
-        let ln_p = |scores: &[TokenScore]| scores.iter().map(|s| s.log_probability).sum::<f64>();
         let share = |length: usize| {
             let length = length.min(self.scores.len());
             let pairs = self
                 .scores
                 .windows(length)
                 .zip(reference.scores.windows(length));
-            let won = pairs.filter(|(own, other)| ln_p(own) > ln_p(other)).count();
+            let won = pairs.filter(|(own, other)| nll(own) < nll(other)).count();
             won as f64 / (self.scores.len() + 1 - length) as f64
         };
         Ok(WINDOWS.map(share).iter().sum::<f64>() / WINDOWS.len() as f64)
@@ -347,7 +363,7 @@ impl<'t> Scored<'t> {
 /// ```
 ///
 /// # Errors
-/// Returns an error if there is no value, or if the share is outside (0, 1].
+/// Returns an error if there is no value, if one is NaN, or if the share is outside (0, 1].
 pub fn min_k(values: impl IntoIterator<Item = f64>, share: f64) -> Result<f64> {
     if !(share > 0.0 && share <= 1.0) {
         return Err(Error::out_of_range("share of tokens", "(0, 1]", share));
@@ -355,6 +371,9 @@ pub fn min_k(values: impl IntoIterator<Item = f64>, share: f64) -> Result<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     if values.is_empty() {
         return Err(Error::Empty("a record without a second token"));
+    }
+    if let Some(bad) = values.iter().find(|value| value.is_nan()) {
+        return Err(Error::out_of_range("value of a token", "a number", bad));
     }
     // Subtract a small amount: 0.1 · 30 is above 3 in double precision.
     let count = (share * values.len() as f64 - 1e-9).ceil().max(1.0) as usize;

@@ -1,5 +1,6 @@
 //! A metered engine: counts positions, releases states and checks answers.
 
+use super::distribution;
 use crate::error::{Error, Result};
 use reticent_backends::{PrefixScorer, StateId};
 use reticent_corpus::TokenId;
@@ -51,6 +52,21 @@ impl<'s, S: PrefixScorer + ?Sized> Meter<'s, S> {
         let rows = self.scorer.next_log_probabilities(states, wanted)?;
         same_count("log-probabilities", rows.len(), states.len() * wanted.len())?;
         Ok(rows)
+    }
+
+    /// Returns the distribution of the next token after each state, over the whole vocabulary.
+    pub(crate) fn distributions(&mut self, states: &[StateId]) -> Result<Vec<Vec<f64>>> {
+        let size = self.scorer.vocabulary_size();
+        if size == 0 {
+            return Err(Error::out_of_range(
+                "vocabulary of the model",
+                "[1, 2^32] tokens",
+                size,
+            ));
+        }
+        let vocabulary: Vec<TokenId> = (0..size as TokenId).collect();
+        let rows = self.rows(states, &vocabulary)?;
+        rows.chunks(size).map(distribution).collect()
     }
 
     /// Adds users to a state.

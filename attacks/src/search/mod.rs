@@ -18,6 +18,7 @@ mod tree;
 
 pub(crate) use flat::score_secrets;
 pub use flat::{FlatSample, flat_ranks, sample_flat};
+pub(crate) use meter::Meter;
 pub use plan::{plan_search, plan_targets};
 pub use tree::CandidateTree;
 pub(crate) use tree::Edge;
@@ -25,7 +26,6 @@ pub(crate) use tree::Edge;
 use crate::error::{Error, Result};
 use crate::evalue::{BeliefTracker, CanaryGuesses, EValueAudit};
 use frontier::Frontier;
-use meter::Meter;
 use reticent_backends::PrefixScorer;
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
@@ -327,4 +327,23 @@ pub(crate) fn cost(log_probability: f64, token: TokenId) -> Result<f64> {
             token,
         })
     }
+}
+
+/// Returns a model's log-probabilities of all tokens, with a value that rounding lifts above 0 as 0.
+///
+/// # Errors
+/// Returns an error if a value is not a log-probability, or if no token has a probability above 0.
+pub(crate) fn distribution(row: &[f64]) -> Result<Vec<f64>> {
+    let each = row.iter().zip(0..);
+    let row = each
+        .map(|(value, token)| Ok(-cost(*value, token)?))
+        .collect::<Result<Vec<f64>>>()?;
+    if row.iter().all(|value| *value == f64::NEG_INFINITY) {
+        return Err(Error::Unsuitable {
+            what: "next token of the model",
+            needed: "one of at least one token with a probability above 0",
+            got: format!("none of {}", row.len()),
+        });
+    }
+    Ok(row)
 }

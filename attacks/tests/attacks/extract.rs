@@ -6,12 +6,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_attacks::exposure::CeilingOutcome;
 use reticent_attacks::extract::{
-    Passage, SamplerSettings, SecretCase, SecretShape, continuations, contrast, count_copies,
+    Continuation, Passage, SamplerSettings, SecretCase, SecretShape, continuations, contrast, count_copies,
     draws_needed, edit_distance, generate_greedily, ln_drawn, measure_distances, reconstruct,
     sample_continuations, strata,
 };
-use reticent_attacks::membership::{ScoreTable, Scoring};
-use reticent_backends::{PrefixScorer, Scorer};
+use reticent_attacks::membership::{ScoreTable, Scoring, replacements};
+use reticent_backends::{PrefixScorer, Scorer, StateId, TokenScore};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -606,4 +606,173 @@ fn a_model_that_says_nothing_is_refused() {
         assert!(said.contains("nothing can be concluded"), "{said}");
         assert!(said.contains(what), "{said}");
     }
+}
+
+/// A scorer of the user's own that answers with at most so many states, and with one value for every token.
+struct Careless {
+    vocabulary: usize,
+    started: usize,
+    extended: usize,
+    value: f64,
+}
+
+impl Scorer for Careless {
+    fn vocabulary_size(&self) -> usize {
+        self.vocabulary
+    }
+    fn score(&mut self, _: &[Vec<u32>]) -> reticent_backends::Result<Vec<Vec<TokenScore>>> {
+        Ok(Vec::new())
+    }
+}
+
+impl PrefixScorer for Careless {
+    fn start(&mut self, prefixes: &[Vec<u32>]) -> reticent_backends::Result<Vec<StateId>> {
+        Ok((0..prefixes.len().min(self.started) as u64)
+            .map(StateId)
+            .collect())
+    }
+    fn extend(&mut self, steps: &[(StateId, u32)]) -> reticent_backends::Result<Vec<StateId>> {
+        Ok((0..steps.len().min(self.extended) as u64)
+            .map(StateId)
+            .collect())
+    }
+    fn next_log_probabilities(
+        &mut self,
+        states: &[StateId],
+        wanted: &[u32],
+    ) -> reticent_backends::Result<Vec<f64>> {
+        Ok(vec![self.value; states.len() * wanted.len()])
+    }
+    fn release(&mut self, _: &[StateId]) {}
+}
+
+/// Too few states, no vocabulary and values that are no log-probabilities end in an error, in every way of extraction,
+/// and never in a shorter or certain answer.
+#[test]
+fn what_a_scorer_answers_is_checked() {
+    let right = || Careless {
+        vocabulary: 8,
+        started: usize::MAX,
+        extended: usize::MAX,
+        value: -(8.0_f64.ln()),
+    };
+    let prompts = [vec![0], vec![1]];
+    let passages: Vec<Passage> = (2..4)
+        .map(|token| Passage {
+            prompt: vec![token],
+            suffix: vec![5, 6, 7],
+        })
+        .collect();
+    let all = |mut scorer: Careless| -> Vec<Result<(), String>> {
+        let mut found = vec![
+            Continuation {
+                verbatim: false,
+                distance: None,
+                ln_once: -9.0,
+            };
+            2
+        ];
+        let scorer = &mut scorer;
+        let sampled = sample_continuations(scorer, &[0], 2, 1, 0, &mut |_| true, &mut go);
+        vec![
+            generate_greedily(scorer, &prompts, 3).map(drop),
+            measure_distances(scorer, &passages, &mut found, 2, &mut go),
+            ln_drawn(scorer, &passages, SamplerSettings::PLAIN).map(drop),
+            sampled.map(drop),
+            replacements(scorer, &[0, 1, 2], 4, None, 3).map(drop),
+        ]
+        .into_iter()
+        .map(|result| result.map_err(|error| error.to_string()))
+        .collect()
+    };
+    assert!(all(right()).iter().all(Result::is_ok));
+    let no_start = Careless {
+        started: 0,
+        ..right()
+    };
+    for (scorer, says) in [
+        (no_start, "0 states"),
+        (
+            Careless {
+                vocabulary: 0,
+                ..right()
+            },
+            "vocabulary of the model",
+        ),
+        (
+            Careless {
+                value: f64::NEG_INFINITY,
+                ..right()
+            },
+            "probability above 0",
+        ),
+        (
+            Careless {
+                value: f64::NAN,
+                ..right()
+            },
+            "must not be NaN",
+        ),
+        (
+            Careless {
+                value: 0.5,
+                ..right()
+            },
+            "must lie in [-inf, 0]",
+        ),
+    ] {
+        for result in all(scorer) {
+            let error = result.unwrap_err();
+            assert!(error.contains(says), "{error} for {says}");
+        }
+    }
+    // One position is asked for by the last, which extends nothing.
+    let extended_short = all(Careless {
+        extended: 0,
+        ..right()
+    });
+    assert!(extended_short[..4].iter().all(Result::is_err));
+    let started_short = all(Careless {
+        started: 1,
+        ..right()
+    });
+    assert!(started_short[0].is_err() && started_short[1].is_err());
+    let empty = Passage {
+        prompt: vec![1],
+        suffix: Vec::new(),
+    };
+    assert!(ln_drawn(&mut right(), &[empty], SamplerSettings::PLAIN).is_err());
+    assert!(measure_distances(&mut right(), &passages, &mut [], 2, &mut go).is_err());
+}
+
+/// Settings that draw nothing, and rows without a probability, are refused where the probability is asked for.
+#[test]
+fn samplers_check_their_settings_and_rows() {
+    let row = [0.5_f64.ln(), 0.5_f64.ln()];
+    let plain = SamplerSettings::PLAIN;
+    for bad in [
+        SamplerSettings {
+            top_k: Some(0),
+            ..plain
+        },
+        SamplerSettings {
+            temperature: f64::NAN,
+            ..plain
+        },
+        SamplerSettings {
+            top_p: Some(0.0),
+            ..plain
+        },
+    ] {
+        assert!(bad.ln_probability(&row, 0).is_err(), "{bad:?}");
+    }
+    for row in [[f64::NEG_INFINITY; 2], [f64::NAN, -1.0], [0.1, -1.0]] {
+        assert!(plain.ln_probability(&row, 0).is_err(), "{row:?}");
+    }
+    // At this temperature no token is left.
+    let cold = SamplerSettings {
+        temperature: 1e-320,
+        ..plain
+    };
+    assert!(cold.ln_probability(&row, 0).is_err());
 }

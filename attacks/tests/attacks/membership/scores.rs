@@ -284,3 +284,33 @@ fn digit_mutations_are_distinct_and_of_the_same_shape() {
             .contains("digits")
     );
 }
+
+/// A ln p that rounding lifts above 0 counts as 0 in every score, as it does in ranks and perplexities.
+#[test]
+fn rounding_above_probability_one_costs_nothing() {
+    let (lifted, exact) = ([token(5e-5, 9), token(-1.0, 9)], [token(0.0, 9), token(-1.0, 9)]);
+    let tokens = [1, 2];
+    let of = |scores| Scored::new(&tokens, scores).unwrap();
+    let scores = |scored: Scored<'_>| {
+        let [min_k, plus] = [scored.min_k(1.0), scored.min_k_plus_plus(1.0)].map(Result::unwrap);
+        let reference = row(&[-0.5, -0.5]);
+        let reference = of(&reference);
+        let [ez, wbc] = [scored.ez(reference), scored.wbc(of(&exact))].map(Result::unwrap);
+        [scored.nll(), scored.loss(), min_k, plus, ez, wbc].map(f64::to_bits)
+    };
+    assert_eq!(scores(of(&lifted)), scores(of(&exact)));
+}
+
+/// Numbers that a scorer of the user's own doesn't have are refused where an attack needs them.
+#[test]
+fn attacks_refuse_what_is_not_a_number() {
+    let scores = [TokenScore {
+        mean: f64::NAN,
+        ..token(-1.0, 9)
+    }];
+    let scored = Scored::new(&[1], &scores).unwrap();
+    assert!(scored.min_k_plus_plus(0.2).is_err());
+    assert!(scored.min_k(0.2).is_ok());
+    assert!(scored.neighbourhood(&[1.0, f64::NAN]).is_err());
+    assert!(min_k([f64::NAN, -1.0], 0.5).is_err());
+}
