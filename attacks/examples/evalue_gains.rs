@@ -128,7 +128,7 @@ fn realised(audit: &PlannedAudit, mu: f64, seed: u64) -> Result<f64, Box<dyn std
         });
         let each = tempers.iter().map(|temper| {
             let belief = temper.beliefs(&nlls)?;
-            Ok(Beliefs::full(&belief, audit.by_evalue.pool)?.guess(belief[0]))
+            Beliefs::full(&belief, audit.by_evalue.pool)?.guess(belief[0])
         });
         guesses.push(each.collect::<reticent_attacks::Result<Vec<_>>>()?);
     }
@@ -174,7 +174,7 @@ fn once(
         });
         let each = audit.tempers.iter().map(|temper| {
             let belief = temper.beliefs(&nlls)?;
-            Ok(Beliefs::full(&belief, audit.pool)?.guess(belief[0]))
+            Beliefs::full(&belief, audit.pool)?.guess(belief[0])
         });
         guesses.push(each.collect::<reticent_attacks::Result<Vec<_>>>()?);
     }
@@ -224,7 +224,7 @@ fn coins(mu: f64, canaries: u64, seed: u64) -> Result<[f64; 3], Box<dyn std::err
         let inside = 1.0 / (1.0 + (mu * (0.5 * mu - score)).exp());
         let guess = if *coin { inside } else { 1.0 - inside };
         Ok(vec![
-            Beliefs::full(&[1.0 - inside, inside], Pool::NONE)?.guess(guess),
+            Beliefs::full(&[1.0 - inside, inside], Pool::NONE)?.guess(guess)?,
         ])
     });
     let known = known.collect::<reticent_attacks::Result<Vec<_>>>()?;

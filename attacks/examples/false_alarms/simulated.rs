@@ -5,7 +5,6 @@ use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::evalue::{
     Beliefs, CanaryGuesses, EValueAudit, EValueProcess, SequentialTest, Temper, coin_beliefs,
-    coin_test,
 };
 use reticent_attacks::exposure::RankAudit;
 use reticent_attacks::{AuditTerms, Draw};
@@ -155,7 +154,7 @@ impl Bets {
                 let beliefs: Vec<Vec<f64>> = audit
                     .tempers
                     .iter()
-                    .map(|temper| believe(temper.temperature))
+                    .map(|temper| believe(temper.temperature()))
                     .collect();
                 (guess(&audit, &beliefs, 0), guess(&audit, &beliefs, size))
             })
@@ -207,7 +206,7 @@ fn normalised(belief: Vec<f64>) -> Vec<f64> {
 fn guess(audit: &EValueAudit, beliefs: &[Vec<f64>], own: usize) -> CanaryGuesses {
     let each = beliefs.iter().map(|belief| {
         let known: Arc<Beliefs> = Beliefs::full(belief, audit.pool).unwrap();
-        known.guess(belief[own])
+        known.guess(belief[own]).unwrap()
     });
     each.collect()
 }
@@ -230,10 +229,10 @@ fn sum(kind: Kind, (epsilon, promised): (f64, f64), random: &mut ChaCha8Rng) -> 
     let (bold, _, _) = Beliefs::pooled(&[1.0], n - 1).unwrap();
     let mut process = EValueProcess::pure(kind.alpha, 1).unwrap();
     for _ in 0..2 {
-        process.reveal(vec![flat.guess(each)]).unwrap();
+        process.reveal(vec![flat.guess(each).unwrap()]).unwrap();
     }
     let weight = f64::from(u8::from(named == secrets[2]));
-    process.reveal(vec![bold.guess(weight)]).unwrap();
+    process.reveal(vec![bold.guess(weight).unwrap()]).unwrap();
     u32::from(process.rejects(level(promised)))
 }
 
@@ -257,8 +256,7 @@ fn coins(kind: Kind, (epsilon, promised): (f64, f64), random: &mut ChaCha8Rng) -
             if *coin == right { strength } else { -strength }
         })
         .collect();
-    let test = coin_test(200, &terms, 1).unwrap();
-    let mut process = EValueProcess::new(test, 200).unwrap();
+    let mut process = EValueProcess::of_coins(200, &terms, 1).unwrap();
     for guesses in coin_beliefs(&scores, &coins).unwrap() {
         process.reveal(guesses).unwrap();
     }

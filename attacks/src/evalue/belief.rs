@@ -106,6 +106,8 @@ pub struct Beliefs {
     threshold: f64,
     /// A lower bound on the belief in a pooled candidate.
     pooled: f64,
+    /// ℓ, the number of candidates that certainly share the least belief.
+    shared: f64,
 }
 
 /// Candidates with one value; `counts` and `totals` are sums from the first atom to this one.
@@ -122,28 +124,34 @@ impl Beliefs {
     /// ```
     /// use reticent_attacks::evalue::{Beliefs, Pool};
     /// let beliefs = Beliefs::full(&[0.7, 0.1, 0.1, 0.1], Pool::NONE)?;
-    /// let guess = beliefs.guess(0.7);
+    /// let guess = beliefs.guess(0.7)?;
     /// // At ε = 0 no posterior exceeds 1/N; at ε = ln 7 this belief is allowed.
     /// assert!((guess.ln_evalue(0.0).exp() - 2.8).abs() < 1e-6);
     /// assert!(guess.ln_evalue(7_f64.ln() + 1e-6).abs() < 1e-6);
+    /// assert!(beliefs.guess(0.9).is_err()); // no candidate has this weight
     /// # Ok::<(), reticent_attacks::Error>(())
     /// ```
     ///
     /// # Errors
-    /// No candidate, weights that are negative or not finite, or that do not add up to 1 to within 1e-9.
+    /// Fewer than two candidates, weights that are negative or not finite, or that do not add up to 1 to within 1e-9.
     pub fn full(weights: &[f64], pool: Pool) -> Result<Arc<Self>> {
         let sum: f64 = weights.iter().sum();
         check_weights(weights, (sum - 1.0).abs() <= 1e-9)?;
+        if weights.len() < 2 {
+            let what = "candidates of a belief";
+            return Err(Error::out_of_range(what, "[2, inf)", weights.len()));
+        }
         let candidates = weights.len() as f64;
         let threshold = pool.threshold(candidates);
         let blocks = weights
             .iter()
             .map(|&weight| Block::exact(1.0, weight, threshold));
-        Ok(Arc::new(Self::of_blocks(
-            blocks.collect(),
-            candidates,
-            pool,
-        )))
+        let mut beliefs = Self::of_blocks(blocks.collect(), candidates, pool);
+        let least = weights.iter().copied().fold(f64::INFINITY, f64::min);
+        let shares = |weight: &&f64| **weight < threshold || **weight <= least;
+        let shared = weights.iter().filter(shares).count() as f64;
+        beliefs.shared = beliefs.shared.max(shared);
+        Ok(Arc::new(beliefs))
     }
 
     /// Creates a belief in a head of individually known candidates, chosen without knowledge of the
@@ -176,8 +184,11 @@ impl Beliefs {
         let named = head.iter().map(|&weight| Block::exact(1.0, weight, 0.0));
         let blocks = named.chain([Block::exact(number, other, 0.0)]).collect();
         let candidates = head.len() as f64 + number;
-        let beliefs = Arc::new(Self::of_blocks(blocks, candidates, Pool::NONE));
-        Ok((beliefs, head, other))
+        let beliefs = Self {
+            shared: number,
+            ..Self::of_blocks(blocks, candidates, Pool::NONE)
+        };
+        Ok((Arc::new(beliefs), head, other))
     }
 
     /// Creates a belief from blocks that cover all candidates.
@@ -221,13 +232,34 @@ impl Beliefs {
             // The smallest mean: as if all open candidates kept their own belief and there were
             // almost none of them.
             pooled: pooled.1 / (candidates - heads).max(1.0),
+            shared: pool.least_size(candidates as u64) as f64,
         }
     }
 
     /// Returns the guess for a secret that is a candidate with this weight.
-    #[must_use]
-    pub fn guess(self: &Arc<Self>, weight: f64) -> Guess {
-        self.guess_at(weight, weight >= self.threshold)
+    ///
+    /// # Errors
+    /// Returns an error if no candidate has this weight: a larger one would prove an ε that the belief does not.
+    pub fn guess(self: &Arc<Self>, weight: f64) -> Result<Guess> {
+        let head = weight >= self.threshold;
+        // Values of the same candidate differ by the rounding of a sum and a quotient at most.
+        let first = self
+            .below
+            .partition_point(|atom| atom.value < weight * (1.0 - ROUNDING));
+        let held = match self.below.get(first) {
+            Some(atom) if head && atom.value <= weight * (1.0 + ROUNDING) => Some(atom.value),
+            // A pooled candidate has the common belief, whatever its own weight was.
+            Some(_) if !head && weight >= 0.0 && self.below[0].value < self.threshold => {
+                Some(self.pooled)
+            }
+            _ => None,
+        };
+        let held = held.ok_or_else(|| Error::Unsuitable {
+            what: "weight of a guess",
+            needed: "that of a candidate of the belief",
+            got: weight.to_string(),
+        })?;
+        Ok(self.guess_at(weight.min(held), head))
     }
 
     /// Like `guess`, if it is known in another way whether the candidate keeps its own belief.
@@ -243,6 +275,11 @@ impl Beliefs {
     #[must_use]
     pub const fn candidates(&self) -> f64 {
         self.candidates
+    }
+
+    /// Returns ℓ, the number of candidates that certainly share the least belief.
+    pub(super) const fn shared(&self) -> f64 {
+        self.shared
     }
 
     /// Returns an upper bound on the floor a of the closest distribution clip(b, a, a e^ε).
@@ -370,10 +407,10 @@ impl Guess {
 /// A distribution over candidates proportional to weight^(1/temperature), mixed with a uniform one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Temper {
-    /// A value above 1 flattens the model's probabilities, a value below 1 sharpens them.
-    pub temperature: f64,
-    /// The uniform distribution's share, which limits the loss if the model is certain and wrong.
-    pub uniform: f64,
+    /// In (0, inf).
+    pub(super) temperature: f64,
+    /// In (0, 1).
+    pub(super) uniform: f64,
 }
 
 impl Temper {
@@ -393,11 +430,26 @@ impl Temper {
         })
     }
 
+    /// Returns the temperature: above 1 it flattens the model's probabilities, below 1 it sharpens them.
+    #[must_use]
+    pub const fn temperature(&self) -> f64 {
+        self.temperature
+    }
+
+    /// Returns the uniform distribution's share, which limits the loss if the model is certain and wrong.
+    #[must_use]
+    pub const fn uniform(&self) -> f64 {
+        self.uniform
+    }
+
     /// Returns the belief in candidates with these NLLs, in nats.
     ///
     /// # Errors
-    /// Returns an error if there is no candidate, or if no NLL is finite.
+    /// Returns an error if there is no candidate, if an NLL is NaN, or if none is finite.
     pub fn beliefs(&self, nlls: &[f64]) -> Result<Vec<f64>> {
+        if let Some(bad) = nlls.iter().find(|nll| nll.is_nan()) {
+            return Err(Error::out_of_range("NLL of a candidate", "(-inf, inf]", bad));
+        }
         let least = nlls.iter().copied().fold(f64::INFINITY, f64::min);
         if !least.is_finite() {
             return Err(Error::Empty("no candidate has a finite NLL"));

@@ -107,11 +107,8 @@ pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>
             }
             let all: f64 = weights.iter().sum();
             weights.iter_mut().for_each(|weight| *weight /= all);
-            Ok(vec![beliefs.guess(if coin {
-                inside
-            } else {
-                1.0 - inside
-            })])
+            let own = if coin { inside } else { 1.0 - inside };
+            Ok(vec![beliefs.guess(own)?])
         })
         .collect()
 }

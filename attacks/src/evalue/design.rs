@@ -141,11 +141,11 @@ impl PlannedAudit {
     /// [`Self::predict`] and meant for comparing many plans.
     ///
     /// # Errors
-    /// As for [`EValueAudit::bound`] and [`RankAudit::bound`].
+    /// Returns an error if μ is not finite, and as for [`EValueAudit::bound`] and [`RankAudit::bound`].
     pub fn expected(&self, mu: f64, seed: u64) -> Result<Estimate<Epsilon>> {
         let canaries = self.by_evalue.canaries;
         let times = canaries as f64 / SAMPLED as f64;
-        let scores = Scores::new(mu, self.by_evalue.candidates);
+        let scores = Scores::new(mu, self.by_evalue.candidates)?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         if self.decides != EpsilonMethod::EValue {
             // Split the sampled ranks into as many equal parts as there are canaries and take the
@@ -191,9 +191,9 @@ impl PlannedAudit {
     /// Returns the bound of one simulated audit.
     ///
     /// # Errors
-    /// As for [`EValueAudit::bound`] and [`RankAudit::bound`].
+    /// Returns an error if μ is not finite, and as for [`EValueAudit::bound`] and [`RankAudit::bound`].
     pub fn simulate(&self, mu: f64, seed: u64) -> Result<Epsilon> {
-        let scores = Scores::new(mu, self.by_evalue.candidates);
+        let scores = Scores::new(mu, self.by_evalue.candidates)?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let canaries = self.by_evalue.canaries;
         Ok(if self.decides == EpsilonMethod::EValue {
@@ -212,9 +212,7 @@ impl PlannedAudit {
     /// # Errors
     /// Returns an error if `runs` is 0, and as for [`Self::simulate`].
     pub fn predict(&self, mu: f64, runs: u64) -> Result<Prediction> {
-        if runs == 0 {
-            return Err(Error::out_of_range("runs", "[1, inf)", runs));
-        }
+        check_runs(runs)?;
         let found = (0..runs).map(|seed| Ok(self.simulate(mu, seed)?.get()));
         let mut found = found.collect::<Result<Vec<f64>>>()?;
         found.sort_by(f64::total_cmp);
@@ -228,18 +226,19 @@ impl PlannedAudit {
         })
     }
 
-    /// Returns the share of `runs` simulated audits whose bound is above a promise; 0 of 0 runs.
+    /// Returns the share of `runs` simulated audits whose bound is above a promise.
     ///
     /// # Errors
-    /// As [`Self::predict`], except that 0 runs are allowed.
+    /// As for [`Self::predict`].
     pub fn power(&self, mu: f64, promised: Epsilon, runs: u64) -> Result<Estimate<Probability>> {
+        check_runs(runs)?;
         let mut above = 0.0;
         if *self.provable()?.get() > promised {
             for seed in 0..runs {
                 above += f64::from(u8::from(self.simulate(mu, seed)? > promised));
             }
         }
-        Ok(Estimate::new(Probability::new(above / runs.max(1) as f64)?))
+        Ok(Estimate::new(Probability::new(above / runs as f64)?))
     }
 
     /// Returns the distance μ between two unit normals with this total variation distance.
@@ -253,7 +252,7 @@ impl PlannedAudit {
 /// where the scores of inserted canaries are shifted by μ.
 ///
 /// # Errors
-/// As for [`coin_bound`].
+/// Returns an error if `runs` is 0 or μ is not finite, and as for [`coin_bound`].
 pub fn coin_power(
     mu: f64,
     coins: u64,
@@ -261,6 +260,8 @@ pub fn coin_power(
     promised: Epsilon,
     runs: u64,
 ) -> Result<Estimate<Probability>> {
+    check_runs(runs)?;
+    check_shift(mu)?;
     let mut above = 0.0;
     if *coin_provable(coins, terms)?.get() > promised {
         for seed in 0..runs {
@@ -274,7 +275,22 @@ pub fn coin_power(
             above += f64::from(u8::from(*bound.lower.get() > promised));
         }
     }
-    Ok(Estimate::new(Probability::new(above / runs.max(1) as f64)?))
+    Ok(Estimate::new(Probability::new(above / runs as f64)?))
+}
+
+/// Refuses a simulation without a run: a share of none is no power.
+fn check_runs(runs: u64) -> Result<()> {
+    if runs == 0 {
+        return Err(Error::out_of_range("runs", "[1, inf)", runs));
+    }
+    Ok(())
+}
+
+fn check_shift(mu: f64) -> Result<()> {
+    if mu.is_finite() {
+        return Ok(());
+    }
+    Err(Error::out_of_range("mu", "(-inf, inf)", mu))
 }
 
 fn normal(random: &mut ChaCha8Rng) -> f64 {
@@ -290,8 +306,9 @@ struct Scores {
 }
 
 impl Scores {
-    const fn new(mu: f64, candidates: u64) -> Self {
-        Self { mu, candidates }
+    fn new(mu: f64, candidates: u64) -> Result<Self> {
+        check_shift(mu)?;
+        Ok(Self { mu, candidates })
     }
 
     fn own(&self, random: &mut ChaCha8Rng) -> f64 {
@@ -354,7 +371,7 @@ impl Scores {
             let each = others.iter();
             blocks.extend(each.map(|(x, count)| Block::exact(*count, belief(*x), threshold)));
             let beliefs = Arc::new(Beliefs::of_blocks(blocks, n, audit.pool));
-            Ok(beliefs.guess(belief(own)))
+            beliefs.guess(belief(own))
         });
         guesses.collect()
     }

@@ -153,9 +153,6 @@ impl EValueAudit {
     /// Returns an error if there is no belief, no canary or no copy, if there are fewer than two
     /// candidates, if δ = 1, or if distinct canaries would collide too often.
     pub fn test(&self) -> Result<EValueTest> {
-        if self.tempers.is_empty() {
-            return Err(Error::Empty("no belief was given"));
-        }
         if self.canaries == 0 {
             return Err(Error::Empty("no canary was given"));
         }
@@ -197,18 +194,36 @@ impl EValueAudit {
                 wanted: usize::try_from(self.canaries).unwrap_or(usize::MAX),
             });
         }
-        let mut process = EValueProcess::new(self.test()?, self.canaries)?;
+        let mut process = EValueProcess::new(self)?;
         for guesses in canaries {
             process.reveal(guesses.clone())?;
         }
         self.found(&process)
     }
 
+    /// Returns what limits the secrets that may be revealed: with δ > 0 each takes its part of the
+    /// slack, and the more secrets there are, the less likely independent ones are distinct.
+    fn limits(&self, test: &EValueTest) -> Limits {
+        let limited = test.cap.is_some() || self.draw == Draw::Distinct;
+        Limits {
+            planned: limited.then_some(self.canaries),
+            candidates: Some(self.candidates),
+        }
+    }
+
     /// Returns what a sequence of revealed secrets proves so far, in this audit's terms.
     ///
     /// # Errors
-    /// None for a process created with [`Self::test`].
+    /// Returns an error if the process was created for another audit.
     pub fn found(&self, process: &EValueProcess) -> Result<EpsilonBound> {
+        let test = self.test()?;
+        if process.test != test || process.limits != self.limits(&test) {
+            return Err(Error::Unsuitable {
+                what: "process",
+                needed: "one that was created for this audit",
+                got: "one with another test or plan".to_owned(),
+            });
+        }
         Ok(EpsilonBound {
             lower: process.bound()?,
             confidence: self.confidence,
@@ -366,6 +381,9 @@ fn test_of(
     pool: Pool,
     beliefs: usize,
 ) -> Result<EValueTest> {
+    if beliefs == 0 {
+        return Err(Error::Empty("no belief was given"));
+    }
     if delta >= 1.0 {
         return Err(Error::out_of_range("delta", "[0, 1)", delta));
     }
@@ -390,10 +408,19 @@ fn test_of(
     })
 }
 
+/// What a test takes for granted about the secrets that it reveals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Limits {
+    /// How many may be revealed; absent for any number.
+    planned: Option<u64>,
+    /// N of each; absent for secrets with different numbers of candidates.
+    candidates: Option<u64>,
+}
+
 /// Checks whether a test may reveal one more secret, with these guesses about it.
 fn check_guesses(
     test: &EValueTest,
-    planned: Option<u64>,
+    limits: &Limits,
     revealed: u64,
     guesses: &CanaryGuesses,
 ) -> Result<()> {
@@ -404,9 +431,28 @@ fn check_guesses(
             wanted: test.beliefs,
         });
     }
-    match planned {
+    for guess in guesses {
+        let beliefs = &guess.beliefs;
+        if let Some(candidates) = limits.candidates
+            && (beliefs.candidates() - candidates as f64).abs() > 0.5
+        {
+            return Err(Error::OutOfRange {
+                what: "candidates of a belief",
+                range: "the number of candidates of the audit",
+                value: format!("{} for {candidates}", beliefs.candidates()),
+            });
+        }
+        if test.cap.is_some() && beliefs.shared() < test.pooled as f64 {
+            return Err(Error::OutOfRange {
+                what: "candidates that share the least belief",
+                range: "[those that the audit's pool shares, inf): fewer would need more slack than was set aside",
+                value: format!("{} for {}", beliefs.shared(), test.pooled),
+            });
+        }
+    }
+    match limits.planned {
         Some(planned) if revealed >= planned => Err(Error::OutOfRange {
-            what: "secrets of an audit with delta > 0",
+            what: "secrets of an audit with delta > 0, or of distinct secrets",
             range: "[1, planned]: more would need more slack than was set aside",
             value: format!("{} of {planned}", revealed + 1),
         }),
@@ -418,22 +464,40 @@ fn check_guesses(
 #[derive(Debug, Clone)]
 pub struct EValueProcess {
     test: EValueTest,
-    /// How many secrets may be revealed; any number at δ = 0.
-    planned: Option<u64>,
+    limits: Limits,
     canaries: Vec<CanaryGuesses>,
 }
 
 impl EValueProcess {
-    /// Creates a process in which nothing is revealed yet. With a cap (δ > 0) at most `planned`
-    /// secrets may be revealed, because each takes its part of the slack.
+    /// Creates the process of an audit in which nothing is revealed yet. If δ > 0 or the secrets are
+    /// distinct, at most `audit.canaries` secrets may be revealed.
     ///
     /// # Errors
-    /// Returns an error if the working level is outside (0, 1).
-    pub fn new(test: EValueTest, planned: u64) -> Result<Self> {
+    /// As for [`EValueAudit::test`].
+    pub fn new(audit: &EValueAudit) -> Result<Self> {
+        let test = audit.test()?;
+        Self::limited(test, audit.limits(&test))
+    }
+
+    /// Creates the process of `coins` fair in/out coins (N = 2), with `beliefs` beliefs about each. If
+    /// δ > 0, at most `coins` coins may be revealed.
+    ///
+    /// # Errors
+    /// Returns an error if there is no coin or no belief, if δ = 1, or if there are zero copies.
+    pub fn of_coins(coins: u64, terms: &AuditTerms, beliefs: usize) -> Result<Self> {
+        let test = coin_test(coins, terms, beliefs)?;
+        let limits = Limits {
+            planned: test.cap.map(|_| coins),
+            candidates: Some(2),
+        };
+        Self::limited(test, limits)
+    }
+
+    fn limited(test: EValueTest, limits: Limits) -> Result<Self> {
         crate::statistics::check_open_unit("working alpha", test.working_alpha)?;
         Ok(Self {
             test,
-            planned: test.cap.map(|_| planned),
+            limits,
             canaries: Vec::new(),
         })
     }
@@ -453,17 +517,22 @@ impl EValueProcess {
             pooled: 1,
             beliefs,
         };
-        Self::new(test, 0)
+        let limits = Limits {
+            planned: None,
+            candidates: None,
+        };
+        Self::limited(test, limits)
     }
 
     /// Reveals the next secret. The beliefs behind its guesses must be stated before.
     ///
     /// # Errors
-    /// Returns an error if there are more secrets than planned at δ > 0, or if the number of
-    /// guesses is not that of beliefs.
+    /// Returns an error if there are more secrets than planned at δ > 0 or for distinct secrets, if the
+    /// number of guesses is not that of beliefs, if a belief has another number of candidates than the
+    /// audit, or, at δ > 0, if fewer candidates share its least belief than in the audit's pool.
     pub fn reveal(&mut self, guesses: CanaryGuesses) -> Result<()> {
         let revealed = self.canaries.len() as u64;
-        check_guesses(&self.test, self.planned, revealed, &guesses)?;
+        check_guesses(&self.test, &self.limits, revealed, &guesses)?;
         self.canaries.push(guesses);
         Ok(())
     }
@@ -559,13 +628,12 @@ impl EValueProcess {
 /// needed.
 ///
 /// # Errors
-/// Returns an error if there is no coin, if the number of guesses is not that of beliefs, if δ = 1,
-/// or if there are zero copies.
+/// Returns an error if there is no coin or no guess, if coins have different numbers of guesses, if a
+/// belief is not about two candidates, if δ = 1, or if there are zero copies.
 pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBound> {
     let first = coins.first().ok_or(Error::Empty("no canary was given"))?;
     let planned = coins.len() as u64;
-    let test = coin_test(planned, terms, first.len())?;
-    let mut process = EValueProcess::new(test, planned)?;
+    let mut process = EValueProcess::of_coins(planned, terms, first.len())?;
     for guesses in coins {
         process.reveal(guesses.clone())?;
     }
@@ -579,9 +647,6 @@ pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBo
 /// # Errors
 /// Returns an error if there is no coin, if δ = 1, or if there are zero copies.
 pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
-    if coins == 0 {
-        return Err(Error::Empty("no canary was given"));
-    }
     let test = coin_test(coins, terms, 1)?;
     let cap = test.cap.map_or(f64::INFINITY, f64::ln);
     // e = 1 + e^−ε at most.
@@ -595,10 +660,10 @@ pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
 }
 
 /// Returns the test for `coins` fair in/out coins, with `beliefs` beliefs about each.
-///
-/// # Errors
-/// Returns an error if δ = 1 or there are zero copies.
-pub fn coin_test(coins: u64, terms: &AuditTerms, beliefs: usize) -> Result<EValueTest> {
+fn coin_test(coins: u64, terms: &AuditTerms, beliefs: usize) -> Result<EValueTest> {
+    if coins == 0 {
+        return Err(Error::Empty("no canary was given"));
+    }
     terms.check()?;
     let (alpha, delta) = (terms.alpha(), terms.delta.get());
     test_of(alpha, delta, coins, 2, Pool::NONE, beliefs)

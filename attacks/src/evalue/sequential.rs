@@ -1,7 +1,7 @@
 //! A sequential test of one promised ε while secrets are revealed, which may stop once the ε is
 //! rejected.
 
-use super::{CanaryGuesses, EValueAudit, EValueTest, ROUNDING, check_guesses, ln_mean};
+use super::{CanaryGuesses, EValueAudit, EValueTest, Limits, ROUNDING, check_guesses, ln_mean};
 use crate::error::Result;
 use reticent_accounting::Epsilon;
 
@@ -26,7 +26,7 @@ use reticent_accounting::Epsilon;
 /// // Two secrets that are nearly certain: 13 each at ε = 2, and 20 are needed.
 /// let mut belief = vec![0.01 / 99.0; 100];
 /// belief[0] = 0.99;
-/// let guess = Beliefs::full(&belief, Pool::NONE)?.guess(0.99);
+/// let guess = Beliefs::full(&belief, Pool::NONE)?.guess(0.99)?;
 /// test.reveal(vec![guess.clone()])?;
 /// assert_eq!(test.rejected_after(), None);
 /// test.reveal(vec![guess])?;
@@ -36,7 +36,7 @@ use reticent_accounting::Epsilon;
 #[derive(Debug, Clone)]
 pub struct SequentialTest {
     test: EValueTest,
-    planned: Option<u64>,
+    limits: Limits,
     epsilon: f64,
     /// ln of the product so far, for each belief.
     sums: Vec<f64>,
@@ -45,15 +45,15 @@ pub struct SequentialTest {
 }
 
 impl SequentialTest {
-    /// Creates a test in which nothing is revealed yet. If δ > 0, at most `audit.canaries` secrets
-    /// may be revealed.
+    /// Creates a test in which nothing is revealed yet. If δ > 0 or the secrets are distinct, at most
+    /// `audit.canaries` secrets may be revealed.
     ///
     /// # Errors
     /// As for [`EValueAudit::test`].
     pub fn new(audit: &EValueAudit, epsilon: Epsilon) -> Result<Self> {
         let test = audit.test()?;
         Ok(Self {
-            planned: test.cap.map(|_| audit.canaries),
+            limits: audit.limits(&test),
             sums: vec![0.0; test.beliefs],
             test,
             epsilon: epsilon.get(),
@@ -65,10 +65,9 @@ impl SequentialTest {
     /// Reveals the next secret and returns ln E including it.
     ///
     /// # Errors
-    /// Returns an error if there are more secrets than planned at δ > 0, or if the number of
-    /// guesses is not that of beliefs.
+    /// As for [`EValueProcess::reveal`](super::EValueProcess::reveal).
     pub fn reveal(&mut self, guesses: CanaryGuesses) -> Result<f64> {
-        check_guesses(&self.test, self.planned, self.revealed, &guesses)?;
+        check_guesses(&self.test, &self.limits, self.revealed, &guesses)?;
         let cap = self.test.cap.map_or(f64::INFINITY, f64::ln);
         for (sum, guess) in self.sums.iter_mut().zip(&guesses) {
             *sum += guess.ln_evalue(self.epsilon).min(cap);

@@ -46,6 +46,7 @@ fn realised(audit: &PlannedAudit, mu: f64, seed: u64) -> f64 {
             Beliefs::full(&belief, audit.by_evalue.pool)
                 .unwrap()
                 .guess(belief[0])
+                .unwrap()
         });
         guesses.push(each.collect());
     }
@@ -117,7 +118,9 @@ fn power() {
     let power = |mu: f64, promised: f64| audit.power(mu, level(promised), 20).unwrap().get().get();
     assert!(power(3.0, 2.0) > 0.9 && power(1.0, 4.0) < 0.2);
     assert!(power(8.0, 60.0) <= 0.0);
-    assert!(audit.predict(1.0, 0).is_err());
+    // A share of no runs is no power.
+    assert!(audit.predict(1.0, 0).is_err() && audit.power(3.0, level(2.0), 0).is_err());
+    assert!(audit.power(f64::NAN, level(2.0), 1).is_err() && audit.expected(f64::NAN, 1).is_err());
 }
 
 /// A bound that is shown beside a verdict has the verdict's pool, whatever its own confidence: planned, shown and tested one by

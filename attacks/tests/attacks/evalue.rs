@@ -12,8 +12,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::evalue::{
-    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, Guess, Pool, Temper, coin_beliefs,
-    coin_bound,
+    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, Guess, Pool, SequentialTest, Temper,
+    coin_beliefs, coin_bound, coin_power, coin_provable,
 };
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_attacks::search::{SearchOptions, Target, search_beliefs, search_ranks};
@@ -73,7 +73,7 @@ proptest! {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let belief = random_belief(n, &mut random);
         let beliefs = Beliefs::full(&belief, Pool::NONE).unwrap();
-        let e: Vec<f64> = belief.iter().map(|b| beliefs.guess(*b).ln_evalue(epsilon).exp()).collect();
+        let e: Vec<f64> = belief.iter().map(|b| beliefs.guess(*b).unwrap().ln_evalue(epsilon).exp()).collect();
         let mean = |weights: &[f64]| {
             let sum: f64 = weights.iter().sum();
             weights.iter().zip(&e).map(|(w, e)| w * e).sum::<f64>() / sum
@@ -136,10 +136,10 @@ proptest! {
                 let later = Beliefs::full(&second, Pool::NONE).unwrap();
                 for s2 in 0..values {
                     let mut process = EValueProcess::pure(alpha, 1).unwrap();
-                    process.reveal(vec![beliefs.guess(first[s1])]).unwrap();
-                    process.reveal(vec![later.guess(second[s2])]).unwrap();
+                    process.reveal(vec![beliefs.guess(first[s1]).unwrap()]).unwrap();
+                    process.reveal(vec![later.guess(second[s2]).unwrap()]).unwrap();
                     let p = table[s1 * values + s2][o] / (values * values) as f64;
-                    let e: f64 = [beliefs.guess(first[s1]), later.guess(second[s2])]
+                    let e: f64 = [beliefs.guess(first[s1]).unwrap(), later.guess(second[s2]).unwrap()]
                         .iter().map(|g| g.ln_evalue(truth)).sum();
                     mean += p * e.exp();
                     if process.bound().unwrap().get().get() > truth {
@@ -180,7 +180,7 @@ proptest! {
             for (target, guesses) in targets.iter().zip(&guesses) {
                 let own = model.tempered(&target.secret, temper);
                 for epsilon in [0.0, 0.3, 1.0, 2.5, 5.0] {
-                    let wanted = beliefs.guess(own).ln_evalue(epsilon);
+                    let wanted = beliefs.guess(own).unwrap().ln_evalue(epsilon);
                     let got = guesses[k].ln_evalue(epsilon);
                     prop_assert!(got <= wanted + 1e-8, "{got} above {wanted}");
                 }
@@ -218,12 +218,12 @@ impl RandomModel {
         for token in secret {
             let row: Vec<f64> = self.row(&state)[..10]
                 .iter()
-                .map(|ln| (ln / temper.temperature).exp())
+                .map(|ln| (ln / temper.temperature()).exp())
                 .collect();
             belief *= row[*token as usize] / row.iter().sum::<f64>();
             state.push(*token);
         }
-        (1.0 - temper.uniform) * belief + temper.uniform / 1_000.0
+        (1.0 - temper.uniform()) * belief + temper.uniform() / 1_000.0
     }
 }
 
@@ -284,7 +284,7 @@ fn worst_channel(n: usize, gains: &[Vec<f64>], epsilon: f64, delta: f64) -> f64 
 }
 
 fn capped(beliefs: &Arc<Beliefs>, belief: f64, epsilon: f64, cap: f64) -> f64 {
-    beliefs.guess(belief).ln_evalue(epsilon).min(cap.ln()).exp()
+    beliefs.guess(belief).unwrap().ln_evalue(epsilon).min(cap.ln()).exp()
 }
 
 /// Over all (ε, δ) channels, N ≤ 6, up to three outputs with a random belief each, pooled below
@@ -329,7 +329,7 @@ fn the_head_is_raised_to_the_tail() {
     for big in [0.3, 0.5, 0.7, 0.9] {
         let (beliefs, head, other) = Beliefs::pooled(&[big, 0.0], 3).unwrap();
         assert!((head[0] + head[1] + 3.0 * other - 1.0).abs() < 1e-12);
-        let gain = |belief: f64| beliefs.guess(belief).ln_evalue(epsilon).exp();
+        let gain = |belief: f64| beliefs.guess(belief).unwrap().ln_evalue(epsilon).exp();
         let [first, second, third] = [head[0], head[1], other].map(gain);
         let mut gains = vec![vec![1.0; n]];
         for i in 0..n {
@@ -438,9 +438,9 @@ fn the_bound_is_the_first_level_not_rejected() {
     let (small, belief) = small_bet();
     let mut process = EValueProcess::pure(0.05, 1).unwrap();
     for _ in 0..150 {
-        process.reveal(vec![small.guess(belief[1])]).unwrap();
+        process.reveal(vec![small.guess(belief[1]).unwrap()]).unwrap();
     }
-    process.reveal(vec![large_bet(22).guess(1.0)]).unwrap();
+    process.reveal(vec![large_bet(22).guess(1.0).unwrap()]).unwrap();
     let odds = (20.0_f64 / 19.0).ln();
     // E(0) = (38/39)^150 · 22 = .45, E(ln 20/19) = 1 + 21 · 19/20 = 20.95.
     assert!(!process.rejects(level(0.0)));
@@ -457,16 +457,16 @@ fn the_bound_is_the_first_level_not_rejected() {
 #[test]
 fn switching_levels_raises_no_false_alarms() {
     let (small, belief) = small_bet();
-    let at_zero = belief.map(|b| small.guess(b).ln_evalue(0.0));
+    let at_zero = belief.map(|b| small.guess(b).unwrap().ln_evalue(0.0));
     let odds = (20.0_f64 / 19.0).ln();
     // Small bets are worth nothing from ln 20/19 on.
     assert!(
         belief
             .iter()
-            .all(|b| small.guess(*b).ln_evalue(odds + 1e-9).abs() < 1e-8)
+            .all(|b| small.guess(*b).unwrap().ln_evalue(odds + 1e-9).abs() < 1e-8)
     );
     let large = large_bet(21);
-    let won = [0.0, odds - 1e-6].map(|epsilon| large.guess(1.0).ln_evalue(epsilon));
+    let won = [0.0, odds - 1e-6].map(|epsilon| large.guess(1.0).unwrap().ln_evalue(epsilon));
     let wanted = 20_f64.ln();
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let runs = 20_000;
@@ -506,7 +506,7 @@ fn listed(nlls: &[f64], audit: &EValueAudit) -> CanaryGuesses {
         .iter()
         .map(|temper| {
             let belief = temper.beliefs(nlls).unwrap();
-            Beliefs::full(&belief, audit.pool).unwrap().guess(belief[0])
+            Beliefs::full(&belief, audit.pool).unwrap().guess(belief[0]).unwrap()
         })
         .collect()
 }
@@ -527,7 +527,7 @@ fn false_alarms_of_randomised_response() {
             let mut belief = vec![1.0 / (weight + n as f64 - 1.0); n];
             belief[0] *= weight;
             let beliefs = Beliefs::full(&belief, Pool::NONE).unwrap();
-            let [right, wrong] = [belief[0], belief[1]].map(|b| beliefs.guess(b));
+            let [right, wrong] = [belief[0], belief[1]].map(|b| beliefs.guess(b).unwrap());
             [right, wrong].map(|guess| guess.ln_evalue(epsilon))
         });
         let mut alarms = 0;
@@ -576,10 +576,10 @@ fn false_alarms_of_dependent_canaries() {
             let named = (told + 2 * n - secrets[0] - secrets[1]) % n;
             let mut process = EValueProcess::pure(alpha, 1).unwrap();
             for _ in 0..2 {
-                process.reveal(vec![flat.guess(1.0 / n as f64)]).unwrap();
+                process.reveal(vec![flat.guess(1.0 / n as f64).unwrap()]).unwrap();
             }
             let weight = if named == secrets[2] { 1.0 } else { 0.0 };
-            process.reveal(vec![bold.guess(weight)]).unwrap();
+            process.reveal(vec![bold.guess(weight).unwrap()]).unwrap();
             alarms += u32::from(process.bound().unwrap().get().get() > epsilon);
         }
         let rate = f64::from(alarms) / f64::from(runs);
@@ -690,9 +690,9 @@ fn what_is_refused() {
     assert!(Pool::below(1.0).is_err());
     assert!(Temper::new(0.0, 0.1).is_err() && Temper::new(1.0, 1.0).is_err());
     let with_delta = audit(10, 2, 1e-6);
-    let mut process = EValueProcess::new(with_delta.test().unwrap(), 2).unwrap();
+    let mut process = EValueProcess::new(&with_delta).unwrap();
     let flat = Beliefs::full(&[0.1; 10], Pool::NONE).unwrap();
-    let guesses: Vec<Guess> = with_delta.tempers.iter().map(|_| flat.guess(0.1)).collect();
+    let guesses: Vec<Guess> = with_delta.tempers.iter().map(|_| flat.guess(0.1).unwrap()).collect();
     assert!(process.reveal(guesses[1..].to_vec()).is_err());
     process.reveal(guesses.clone()).unwrap();
     process.reveal(guesses.clone()).unwrap();
@@ -704,11 +704,95 @@ fn what_is_refused() {
             .to_string()
             .contains("slack")
     );
-    let mut pure = EValueProcess::new(audit(10, 2, 0.0).test().unwrap(), 2).unwrap();
+    let mut pure = EValueProcess::new(&audit(10, 2, 0.0)).unwrap();
     for _ in 0..3 {
         pure.reveal(guesses.clone()).unwrap();
     }
     assert!(audit(10, 2, 0.0).bound(&vec![guesses; 3]).is_err());
+}
+
+/// What no belief, no coin and no plan can be proves nothing: it is refused where it would enter a test.
+#[test]
+fn what_proves_too_much_is_refused() {
+    for (temperature, uniform) in [
+        (0.0, 0.1),
+        (f64::NAN, 0.1),
+        (-1.0, 0.1),
+        (1.0, 1.5),
+        (1.0, -3.0),
+        (1.0, f64::NAN),
+    ] {
+        assert!(Temper::new(temperature, uniform).is_err());
+    }
+    assert!(EValueAudit::usual_tempers()[0].beliefs(&[1.0, f64::NAN]).is_err());
+    // A weight that no candidate of the belief has, and a belief about one candidate.
+    let even = Beliefs::full(&[0.25; 4], Pool::NONE).unwrap();
+    for weight in [0.9, 0.25 + 1e-6, 0.0, -1.0, f64::NAN] {
+        let error = even.guess(weight).unwrap_err().to_string();
+        assert!(error.contains("weight of a guess"), "{error}");
+    }
+    let pool = Pool::below(2.0).unwrap();
+    let pooled = Beliefs::full(&[0.4, 0.2, 0.2, 0.2], pool).unwrap();
+    assert!(pooled.guess(0.2).is_ok() && pooled.guess(0.6).is_err());
+    assert!(Beliefs::full(&[1.0], Pool::NONE).is_err());
+    let (of_head, head, other) = Beliefs::pooled(&[0.5, 0.1], 3).unwrap();
+    assert!([head[0], head[1], other].iter().all(|weight| of_head.guess(*weight).is_ok()));
+    // No coin, no belief about one, and a belief about more than two candidates.
+    for delta in [0.0, 1e-6] {
+        let terms = AuditTerms {
+            confidence: Confidence::new(0.95).unwrap(),
+            delta: Delta::new(delta).unwrap(),
+            neighbours: Neighbours::AddRemove,
+            unit: UnitName::new("turn").unwrap(),
+            copies: 1,
+        };
+        assert!(coin_bound(&[vec![]], &terms).is_err() && coin_bound(&[], &terms).is_err());
+        assert!(EValueProcess::of_coins(10, &terms, 0).is_err());
+        assert!(EValueProcess::of_coins(0, &terms, 1).is_err());
+        assert!(coin_provable(0, &terms).is_err());
+        assert!(coin_power(1.0, 10, &terms, level(1.0), 0).is_err());
+        let wide = vec![vec![large_bet(1_000).guess(1.0).unwrap()]; 20];
+        let error = coin_bound(&wide, &terms).unwrap_err().to_string();
+        assert!(error.contains("candidates of a belief"), "{error}");
+    }
+}
+
+/// A process is bound to the plan of its audit: the number of canaries, of candidates, and the pool that δ > 0 was paid
+/// for by. Distinct secrets are limited as well: of more of them fewer draws are distinct.
+#[test]
+fn a_process_keeps_to_its_plan() {
+    let few = audit(50, 5, 1e-6);
+    let mut nlls = vec![9.0; 50];
+    nlls[0] = 0.0;
+    let mut process = EValueProcess::new(&few).unwrap();
+    for _ in 0..5 {
+        process.reveal(listed(&nlls, &few)).unwrap();
+    }
+    assert!(process.reveal(listed(&nlls, &few)).is_err());
+    assert!(few.found(&process).is_ok());
+    for other in [audit(50, 500, 1e-6), audit(50, 5, 0.0), audit(60, 5, 1e-6)] {
+        assert!(other.found(&process).is_err());
+    }
+    let spread: Vec<f64> = (0..50).map(|i| f64::from(i) / 10.0).collect();
+    let unpooled = EValueAudit {
+        pool: Pool::NONE,
+        ..few.clone()
+    };
+    let mut process = EValueProcess::new(&few).unwrap();
+    let error = process.reveal(listed(&spread, &unpooled)).unwrap_err();
+    assert!(error.to_string().contains("slack"), "{error}");
+    assert!(process.reveal(listed(&nlls[..49], &few)).is_err());
+    let distinct = EValueAudit {
+        draw: Draw::Distinct,
+        ..audit(50, 2, 0.0)
+    };
+    let mut process = EValueProcess::new(&distinct).unwrap();
+    let mut test = SequentialTest::new(&distinct, level(1.0)).unwrap();
+    for third in [false, false, true] {
+        let guesses = listed(&nlls, &distinct);
+        assert_eq!(process.reveal(guesses.clone()).is_err(), third);
+        assert_eq!(test.reveal(guesses).is_err(), third);
+    }
 }
 
 /// α′ and the price of F, ℓ and m never add up to more than α, and distinct draws pay for
@@ -739,7 +823,7 @@ fn the_slack_is_paid() {
     let pool = Pool::below(2.0).unwrap();
     assert_eq!(pool.least_size(10), 5);
     let beliefs = Beliefs::full(&belief, pool).unwrap();
-    assert!(beliefs.guess(0.0).ln_evalue(0.0) < -20.0);
+    assert!(beliefs.guess(0.0).unwrap().ln_evalue(0.0) < -20.0);
 }
 
 /// Which test decides does not look at scores.

@@ -31,7 +31,7 @@ fn guesses(audit: &EValueAudit, own: f64) -> CanaryGuesses {
         Pool::NONE
     };
     let beliefs = Beliefs::full(&belief, pool).unwrap();
-    vec![beliefs.guess(own); audit.tempers.len()]
+    vec![beliefs.guess(own).unwrap(); audit.tempers.len()]
 }
 
 /// The test of one level is that of the process, secret by secret, at δ = 0 and δ > 0.
@@ -42,7 +42,7 @@ fn a_level_is_rejected_when_the_process_rejects_it() {
         for epsilon in [0.0, 0.7, 2.0, 3.5] {
             let level = Epsilon::new(epsilon).unwrap();
             let mut test = SequentialTest::new(&audit, level).unwrap();
-            let mut process = EValueProcess::new(audit.test().unwrap(), 6).unwrap();
+            let mut process = EValueProcess::new(&audit).unwrap();
             let mut highest = 0.0_f64;
             for own in [0.5, 0.01, 0.9, 0.001, 0.8, 0.97] {
                 highest = highest.max(test.reveal(guesses(&audit, own)).unwrap());
