@@ -25,13 +25,28 @@ const LARGEST: f64 = 36.0;
 
 /// The outcome of a one-run audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Unchecked")]
 pub struct OneRunCounts {
     /// m, the canaries that had a coin.
-    pub canaries: u64,
+    canaries: u64,
     /// r, those whose coin was guessed.
-    pub guesses: u64,
+    guesses: u64,
     /// v, the right guesses.
-    pub correct: u64,
+    correct: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Unchecked {
+    canaries: u64,
+    guesses: u64,
+    correct: u64,
+}
+
+impl TryFrom<Unchecked> for OneRunCounts {
+    type Error = Error;
+    fn try_from(unchecked: Unchecked) -> Result<Self> {
+        Self::new(unchecked.canaries, unchecked.guesses, unchecked.correct)
+    }
 }
 
 impl OneRunCounts {
@@ -65,6 +80,42 @@ impl OneRunCounts {
         })
     }
 
+    /// Returns m, the canaries that had a coin.
+    #[must_use]
+    pub const fn canaries(&self) -> u64 {
+        self.canaries
+    }
+
+    /// Returns r, the canaries whose coin was guessed.
+    #[must_use]
+    pub const fn guesses(&self) -> u64 {
+        self.guesses
+    }
+
+    /// Returns v, the right guesses.
+    #[must_use]
+    pub const fn correct(&self) -> u64 {
+        self.correct
+    }
+
+    /// Returns the same guesses, all of them right: the most that so many can prove.
+    #[must_use]
+    pub const fn best(self) -> Self {
+        Self {
+            correct: self.guesses,
+            ..self
+        }
+    }
+
+    /// Returns the same canaries with each guess inverted.
+    #[must_use]
+    pub const fn inverted(self) -> Self {
+        Self {
+            correct: self.guesses - self.correct,
+            ..self
+        }
+    }
+
     /// Returns an upper bound on P(at least this many correct guesses) under (ε, δ). Direction:
     /// upper.
     ///
@@ -77,7 +128,7 @@ impl OneRunCounts {
     /// ```
     ///
     /// # Errors
-    /// None for counts that [`Self::new`] made.
+    /// None for checked quantities.
     pub fn p_value(&self, epsilon: Epsilon, delta: Delta) -> Result<Upper<Probability>> {
         let p = self.tail(epsilon.get(), delta.get())? * (1.0 + 1e-10);
         Ok(Upper::new(Probability::new(p.min(1.0))?))

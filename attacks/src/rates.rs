@@ -15,15 +15,37 @@ use serde::{Deserialize, Serialize};
 
 /// Positives among trials with and without the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Unchecked")]
 pub struct RateCounts {
     /// True positives.
-    pub tp: u64,
+    tp: u64,
     /// Trials with the record.
-    pub members: u64,
+    members: u64,
     /// False positives.
-    pub fp: u64,
+    fp: u64,
     /// Trials without it.
-    pub non_members: u64,
+    non_members: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Unchecked {
+    tp: u64,
+    members: u64,
+    fp: u64,
+    non_members: u64,
+}
+
+impl TryFrom<Unchecked> for RateCounts {
+    type Error = Error;
+    fn try_from(unchecked: Unchecked) -> Result<Self> {
+        let Unchecked {
+            tp,
+            members,
+            fp,
+            non_members,
+        } = unchecked;
+        Self::new(tp, members, fp, non_members)
+    }
 }
 
 /// Which error ratios a bound uses.
@@ -89,6 +111,50 @@ impl RateCounts {
             fp,
             non_members,
         })
+    }
+
+    /// Returns the true positives.
+    #[must_use]
+    pub const fn tp(&self) -> u64 {
+        self.tp
+    }
+
+    /// Returns the trials with the record.
+    #[must_use]
+    pub const fn members(&self) -> u64 {
+        self.members
+    }
+
+    /// Returns the false positives.
+    #[must_use]
+    pub const fn fp(&self) -> u64 {
+        self.fp
+    }
+
+    /// Returns the trials without the record.
+    #[must_use]
+    pub const fn non_members(&self) -> u64 {
+        self.non_members
+    }
+
+    /// Returns the same trials, all of them told right: the most that so many can prove.
+    #[must_use]
+    pub const fn best(self) -> Self {
+        Self {
+            tp: self.members,
+            fp: 0,
+            ..self
+        }
+    }
+
+    /// Returns the same trials with each guess inverted.
+    #[must_use]
+    pub const fn inverted(self) -> Self {
+        Self {
+            tp: self.members - self.tp,
+            fp: self.non_members - self.fp,
+            ..self
+        }
     }
 
     /// Returns the bound ε ≥ ln((TPR_L − δ)/FPR_U) with Clopper–Pearson bounds at α/2 each.

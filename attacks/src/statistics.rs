@@ -25,22 +25,23 @@ pub(crate) fn ln_mean(logarithms: &[f64]) -> f64 {
 }
 
 /// Returns the p-value of the one-sided sign test: P(`rose` or more heads in rose + fell tosses); 1
-/// without a toss.
+/// without a toss, and for 2^64 tosses or more.
 ///
 /// ```
 /// assert!((reticent_attacks::sign_test(9, 1) - 11.0 / 1024.0).abs() < 1e-12);
 /// ```
 #[must_use]
 pub fn sign_test(rose: u64, fell: u64) -> f64 {
-    if rose + fell == 0 {
-        return 1.0;
+    match rose.checked_add(fell) {
+        None | Some(0) => 1.0,
+        Some(tosses) => binomial_upper_tail(rose, tosses, 0.5),
     }
-    binomial_upper_tail(rose, rose + fell, 0.5)
 }
 
-/// Returns P[Gamma(shape, 1) ≥ x] for an integer shape: P[Poisson(x) < shape].
+/// Returns P[Gamma(shape, 1) ≥ x] for an integer shape: P[Poisson(x) < shape]; 1, which raises no
+/// alarm, if x is NaN.
 pub(crate) fn gamma_upper_tail(shape: u64, x: f64) -> f64 {
-    if x <= 0.0 {
+    if !(x > 0.0) {
         return 1.0;
     }
     let k = shape as f64;
@@ -135,10 +136,18 @@ mod tests {
         close(binomial_upper_tail(5, 5, 1.0), 1.0, 0.0);
         close(binomial_upper_tail(6, 5, 1.0), 0.0, 0.0);
         close(gamma_upper_tail(3, 0.0), 1.0, 0.0);
+        close(gamma_upper_tail(3, f64::NAN), 1.0, 0.0);
         close(gamma_upper_tail(1, 2.5), (-2.5_f64).exp(), 1e-14);
         // e^-x Σ x^i / i! in 50-digit decimal arithmetic (Python's decimal).
         close(gamma_upper_tail(10, 15.705_216_422_115_463), 0.05, 1e-12);
         close(gamma_upper_tail(10, 2.0), 0.999_953_501_924_982_7, 1e-14);
+    }
+
+    #[test]
+    fn tosses_beyond_every_count_raise_no_alarm() {
+        close(sign_test(u64::MAX, 1), 1.0, 0.0);
+        close(sign_test(u64::MAX, u64::MAX), 1.0, 0.0);
+        close(sign_test(0, 0), 1.0, 0.0);
     }
 
     #[test]

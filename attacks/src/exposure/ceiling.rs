@@ -133,8 +133,8 @@ pub fn prior_mass(
 /// ```
 ///
 /// # Errors
-/// Returns an error if there is no canary or no threshold, if the number of bounds is not that of
-/// canaries, or if alpha is outside (0, 1).
+/// Returns an error if there is no canary or no threshold, if a rank is not among its candidates, if the
+/// number of bounds is not that of canaries, or if alpha is outside (0, 1).
 pub fn ceiling_test(
     counts: &[RankCount],
     ceilings: &[CeilingAt],
@@ -147,6 +147,7 @@ pub fn ceiling_test(
     if ceilings.is_empty() {
         return Err(Error::Empty("no threshold was given"));
     }
+    counts.iter().try_for_each(RankCount::check)?;
     let thresholds: Vec<CeilingPoint> = ceilings
         .iter()
         .map(|ceiling| point(counts, ceiling))

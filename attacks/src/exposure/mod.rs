@@ -187,8 +187,8 @@ impl ExposureSummary {
     /// Summarises the ranks of canaries that share one candidate space.
     ///
     /// # Errors
-    /// Returns an error if there is no canary, if canaries have different numbers of candidates, or
-    /// if there are more distinct canaries than candidates.
+    /// Returns an error if there is no canary, if canaries have different numbers of candidates or a rank
+    /// beyond it, or if there are more distinct canaries than candidates.
     pub fn of(counts: &[RankCount], draw: Draw) -> Result<Self> {
         let first = counts.first().ok_or(Error::Empty("no canary was given"))?;
         let candidates = first.candidates;
@@ -196,6 +196,7 @@ impl ExposureSummary {
             let range = "one number for all canaries of a summary";
             return Err(Error::out_of_range("candidates", range, other.candidates));
         }
+        counts.iter().try_for_each(RankCount::check)?;
         let null = ExposureNull::new(candidates, counts.len() as u64, draw)?;
         let mut worst: Vec<u64> = counts.iter().map(RankCount::rank_max).collect();
         let mut best: Vec<u64> = counts.iter().map(RankCount::rank_min).collect();

@@ -132,7 +132,7 @@ impl ExposureNull {
     /// Returns the p-value of the mean: under the null the sum of ln(N'/rank) is dominated by a
     /// Gamma(k, 1) variable, since each rank/N' is at least uniform given the earlier secrets.
     ///
-    /// `mean_bits` is the mean exposure under max-rank.
+    /// `mean_bits` is the mean exposure under max-rank; NaN gives 1.
     #[must_use]
     pub fn mean_p_value(&self, mean_bits: f64) -> f64 {
         let k = self.canaries as f64;

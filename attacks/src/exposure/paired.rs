@@ -101,10 +101,20 @@ impl PairedEValue {
     /// there are several.
     ///
     /// # Errors
-    /// Returns an error if there is no canary or no candidate, or if there are more distinct canaries than candidates.
+    /// Returns an error if there is no canary or no candidate, if an exposure's ends are NaN or in the wrong order, or if
+    /// there are more distinct canaries than candidates.
     pub fn of(pairs: &[ExposurePair], candidates: u64, draw: Draw) -> Result<Self> {
         if pairs.is_empty() {
             return Err(Error::Empty("no canary was given"));
+        }
+        for exposure in pairs.iter().flat_map(|pair| [pair.first, pair.second]) {
+            if !(exposure.min <= exposure.max) {
+                return Err(Error::OutOfRange {
+                    what: "exposure of a canary",
+                    range: "numbers from min to max, in bits",
+                    value: format!("{} to {}", exposure.min, exposure.max),
+                });
+            }
         }
         let uncollided = draw.uncollided(candidates, pairs.len() as u64)?;
         let lines = lines(candidates);

@@ -163,8 +163,9 @@ impl RankAudit {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if there is no canary, if canaries have different numbers of candidates, if
-    /// there is no threshold or one outside [1, N'), if δ = 1, or if there are zero copies.
+    /// Returns an error if there is no canary, if canaries have different numbers of candidates or a
+    /// rank beyond it, if there is no threshold or one outside [1, N'), if δ = 1, or if there are zero
+    /// copies.
     pub fn bound(&self, counts: &[RankCount]) -> Result<EpsilonBound> {
         let first = counts.first().ok_or(Error::Empty("no canary was given"))?;
         let canaries = counts.len() as u64;
@@ -172,6 +173,7 @@ impl RankAudit {
             let range = "one number for all canaries of an audit";
             return Err(Error::out_of_range("candidates", range, other.candidates));
         }
+        counts.iter().try_for_each(RankCount::check)?;
         let effective = self.draw.effective_candidates(first.candidates, canaries)?;
         self.check(effective)?;
         let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
@@ -260,6 +262,7 @@ impl RankAudit {
     ) -> Result<Option<u64>> {
         let effective = self.draw.effective_candidates(candidates, canaries)?;
         self.check(effective)?;
+        check_threshold(threshold, effective)?;
         let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
         let test = HitTest {
             canaries,
@@ -303,6 +306,9 @@ impl RankAudit {
         }
         if self.copies == 0 {
             return Err(Error::out_of_range("copies", "[1, inf)", self.copies));
+        }
+        if self.thresholds.is_empty() {
+            return Err(Error::Empty("no threshold was given"));
         }
         self.thresholds
             .iter()

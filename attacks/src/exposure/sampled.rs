@@ -102,10 +102,16 @@ impl SampledExposure {
     /// candidates.
     ///
     /// # Errors
-    /// Returns an error if `costs` is empty.
+    /// Returns an error if `costs` is empty, or if a cost or `nll` is NaN: it would count as neither below nor
+    /// above.
     pub fn of(costs: &[f64], nll: f64, confidence: Confidence) -> Result<Self> {
         if costs.is_empty() {
             return Err(Error::Empty("no candidate was drawn"));
+        }
+        for (what, nlls) in [("cost of a candidate", costs), ("nll", &[nll])] {
+            if let Some(bad) = nlls.iter().find(|nll| nll.is_nan()) {
+                return Err(Error::out_of_range(what, "(-inf, inf]", bad));
+            }
         }
         let n = costs.len() as u64;
         let k = costs.iter().filter(|c| **c <= nll).count() as u64;

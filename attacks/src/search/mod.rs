@@ -98,7 +98,8 @@ pub struct Progress {
 
 /// The position of one canary among all candidates of its context.
 ///
-/// `below + ties + unresolved + 1 ≤ candidates`; the rest costs more than the canary.
+/// `below + ties + unresolved + 1 ≤ candidates`; the rest costs more than the canary. Tests and
+/// summaries refuse other counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankCount {
     /// N, the number of candidates, the canary included.
@@ -117,12 +118,15 @@ impl RankCount {
     /// Returns the best rank the canary can have: a lower bound on its rank.
     #[must_use]
     pub const fn rank_min(&self) -> u64 {
-        1 + self.below
+        self.below.saturating_add(1)
     }
     /// Returns the worst rank the canary can have: an upper bound on its rank.
     #[must_use]
     pub const fn rank_max(&self) -> u64 {
-        1 + self.below + self.ties + self.unresolved
+        self.below
+            .saturating_add(1)
+            .saturating_add(self.ties)
+            .saturating_add(self.unresolved)
     }
     /// Returns the mean of the best and worst rank over the ties; `None` if the budget ran out.
     #[must_use]
@@ -134,6 +138,18 @@ impl RankCount {
     #[must_use]
     pub const fn is_exact(&self) -> bool {
         self.unresolved == 0
+    }
+
+    /// Checks that the ranks are among the candidates.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.rank_max() <= self.candidates {
+            return Ok(());
+        }
+        Err(Error::OutOfRange {
+            what: "largest rank of a canary",
+            range: "[1, number of candidates]",
+            value: format!("{} of {}", self.rank_max(), self.candidates),
+        })
     }
 }
 

@@ -387,6 +387,20 @@ fn impossible_counts_and_terms_are_named() {
             .to_string()
             .contains("n_in")
     );
+    // What is read from a file is checked as well.
+    let read = |text: &str| serde_json::from_str::<OneRunCounts>(text);
+    assert!(read(r#"{"canaries":10,"guesses":20,"correct":20}"#).is_err());
+    let good = OneRunCounts::new(10, 5, 4).unwrap();
+    assert_eq!(read(&serde_json::to_string(&good).unwrap()).unwrap(), good);
+    assert_eq!((good.canaries(), good.guesses(), good.correct()), (10, 5, 4));
+    assert_eq!((good.best().correct(), good.inverted().correct()), (5, 1));
+    let read = |text: &str| serde_json::from_str::<RateCounts>(text);
+    assert!(read(r#"{"tp":600,"members":500,"fp":0,"non_members":500}"#).is_err());
+    assert!(read(r#"{"tp":0,"members":0,"fp":0,"non_members":0}"#).is_err());
+    let good = RateCounts::new(3, 5, 2, 7).unwrap();
+    assert_eq!(read(&serde_json::to_string(&good).unwrap()).unwrap(), good);
+    assert_eq!(good.best(), RateCounts::new(5, 5, 0, 7).unwrap());
+    assert_eq!(good.inverted(), RateCounts::new(2, 5, 5, 7).unwrap());
     let counts = OneRunCounts::new(10, 10, 10).unwrap();
     let error = counts.gaussian_bound(&terms(0.95, 0.0)).unwrap_err();
     assert!(error.to_string().contains("infinite"), "{error}");

@@ -247,3 +247,24 @@ fn false_alarms_and_power() {
     let both = rates(PAIRS[5], 100, DOSES[0], 50, 3);
     assert!(both.more > 0.9, "{both}");
 }
+
+/// An exposure without a number would count as below every line in the first model and as a leak of the second.
+#[test]
+fn exposures_that_are_no_numbers_are_refused() {
+    let at = |min: f64, max: f64| Exposure {
+        min,
+        mid: None,
+        max,
+    };
+    let good = at(1.0, 2.0);
+    for bad in [at(f64::NAN, 2.0), at(1.0, f64::NAN), at(2.0, 1.0)] {
+        for (first, second) in [(bad, good), (good, bad)] {
+            let pair = ExposurePair {
+                copies: 1,
+                first,
+                second,
+            };
+            assert!(PairedEValue::of(&[pair], 100, Draw::Independent).is_err());
+        }
+    }
+}

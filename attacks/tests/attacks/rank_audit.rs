@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours};
 use reticent_attacks::Draw;
-use reticent_attacks::exposure::{Assumption, RankAudit, hit_probability, hits};
+use reticent_attacks::exposure::{Assumption, ExposureSummary, RankAudit, hit_probability, hits};
 use reticent_attacks::search::RankCount;
 use reticent_corpus::Unit;
 
@@ -421,4 +421,41 @@ fn shared_space_simulation() {
     assert!(alarms <= 267, "{alarms} of 2000");
     // Not vacuous: on average the bound finds more than a nat of the five.
     assert!(total / 2_000.0 > 1.0, "{}", total / 2_000.0);
+}
+
+/// Ranks beyond the candidates and sums beyond every count are refused, not wrapped; thresholds are checked where they
+/// are given apart from the audit.
+#[test]
+fn impossible_ranks_and_thresholds_are_refused() {
+    let audit = RankAudit {
+        thresholds: vec![1],
+        confidence: Confidence::new(0.95).unwrap(),
+        delta: Delta::new(0.0).unwrap(),
+        draw: Draw::Independent,
+        unit: Unit::Turn,
+        copies: 1,
+    };
+    let count = |below, ties, unresolved| RankCount {
+        candidates: 100,
+        nll: 1.0,
+        below,
+        ties,
+        unresolved,
+    };
+    let far = count(u64::MAX, u64::MAX, u64::MAX);
+    assert_eq!((far.rank_min(), far.rank_max()), (u64::MAX, u64::MAX));
+    for bad in [far, count(100, 0, 0), count(50, 40, 10)] {
+        assert!(audit.bound(&[count(0, 0, 0), bad]).is_err(), "{bad:?}");
+        assert!(ExposureSummary::of(&[bad], Draw::Independent).is_err());
+    }
+    assert!(audit.bound(&[count(50, 40, 9)]).is_ok());
+    let level = Epsilon::new(1.0).unwrap();
+    for threshold in [0, 100] {
+        assert!(audit.hits_beyond(level, threshold, (100, 5)).is_err());
+    }
+    let none = RankAudit {
+        thresholds: Vec::new(),
+        ..audit
+    };
+    assert!(none.provable(100, 5).is_err() && none.hits_beyond(level, 1, (100, 5)).is_err());
 }

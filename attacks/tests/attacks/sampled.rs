@@ -30,6 +30,10 @@ fn a_sample_certifies_what_it_can() {
     assert!(found.at_most.get().is_infinite());
     assert!((found.point.into_inner() - 10_001_f64.log2()).abs() < 1e-12);
     assert!(SampledExposure::of(&[], 1.0, level(0.95)).is_err());
+    // What is not a number is neither below nor above: 1000 of them would certify 8.39 bits.
+    for (costs, nll) in [([f64::NAN; 1000], 5.0), ([7.0; 1000], f64::NAN)] {
+        assert!(SampledExposure::of(&costs, nll, level(0.95)).is_err());
+    }
     // A model that prefers nothing: its canary may be the last of those alike, or the first.
     let alike = SampledExposure::of(&[1.0; 100], 1.0, level(0.95)).unwrap();
     assert!(*alike.at_least.get() <= 0.0 && alike.at_most.get().is_infinite());

@@ -28,30 +28,16 @@ impl Counted {
     /// Returns the same trials with every guess correct.
     const fn best(self) -> Self {
         match self {
-            Self::OneRun(counts) => Self::OneRun(OneRunCounts {
-                correct: counts.guesses,
-                ..counts
-            }),
-            Self::Rates(counts) => Self::Rates(RateCounts {
-                tp: counts.members,
-                fp: 0,
-                ..counts
-            }),
+            Self::OneRun(counts) => Self::OneRun(counts.best()),
+            Self::Rates(counts) => Self::Rates(counts.best()),
         }
     }
 
     /// Returns the same trials with each guess inverted.
     const fn turned(self) -> Self {
         match self {
-            Self::OneRun(counts) => Self::OneRun(OneRunCounts {
-                correct: counts.guesses - counts.correct,
-                ..counts
-            }),
-            Self::Rates(counts) => Self::Rates(RateCounts {
-                tp: counts.members - counts.tp,
-                fp: counts.non_members - counts.fp,
-                ..counts
-            }),
+            Self::OneRun(counts) => Self::OneRun(counts.inverted()),
+            Self::Rates(counts) => Self::Rates(counts.inverted()),
         }
     }
 
@@ -226,16 +212,16 @@ fn counted(counts: &Counted) -> String {
     match counts {
         Counted::OneRun(c) => format!(
             "{} canaries included at random, {} guesses, {} correct",
-            grouped(c.canaries),
-            grouped(c.guesses),
-            grouped(c.correct)
+            grouped(c.canaries()),
+            grouped(c.guesses()),
+            grouped(c.correct())
         ),
         Counted::Rates(c) => format!(
             "{} of {} runs with the record recognised, {} of {} without it mistaken",
-            grouped(c.tp),
-            grouped(c.members),
-            grouped(c.fp),
-            grouped(c.non_members)
+            grouped(c.tp()),
+            grouped(c.members()),
+            grouped(c.fp()),
+            grouped(c.non_members())
         ),
     }
 }
