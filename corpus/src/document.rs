@@ -175,6 +175,11 @@ pub(crate) fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     out
 }
 
+/// Returns a range of bytes, widened to whole characters and cut at the end of the text.
+pub(crate) fn whole(text: &str, range: &Range<usize>) -> Range<usize> {
+    text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end)
+}
+
 /// Maps character offsets to byte offsets; built once per document.
 pub(crate) struct Offsets {
     /// The byte offset of every character and of the end; `None` for ASCII text, where the two agree.

@@ -1,6 +1,6 @@
 //! Policies composed of other policies.
 
-use super::{Policy, Span, View};
+use super::{Policy, Span, View, found};
 use crate::error::{Result, range};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,19 +33,14 @@ impl AtLeast {
 impl Policy for AtLeast {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
         if self.count == 1 {
-            for policy in &self.policies {
-                policy.find(view, spans);
-            }
+            let each = self.policies.iter();
+            spans.extend(each.flat_map(|policy| found(policy.as_ref(), view)));
             return;
         }
         let each: Vec<Vec<Span>> = self
             .policies
             .iter()
-            .map(|policy| {
-                let mut found = Vec::new();
-                policy.find(view, &mut found);
-                found
-            })
+            .map(|policy| found(policy.as_ref(), view))
             .collect();
         spans.extend(agreed(&each, self.count));
     }
@@ -122,13 +117,8 @@ impl Threshold {
 
 impl Policy for Threshold {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
-        let from = spans.len();
-        self.policy.find(view, spans);
-        let kept: Vec<Span> = spans
-            .drain(from..)
-            // A NaN score counts as sure: better to mask than to miss.
-            .filter(|s| s.score >= self.least || s.score.is_nan())
-            .collect();
-        spans.extend(kept);
+        let found = found(self.policy.as_ref(), view).into_iter();
+        // A NaN score counts as sure: better to mask than to miss.
+        spans.extend(found.filter(|s| s.score >= self.least || s.score.is_nan()));
     }
 }

@@ -37,6 +37,7 @@ pub(crate) use levels::listed;
 pub(crate) use levels::threshold;
 pub(crate) use simulated::{Spare, blank};
 
+use crate::document::whole;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -70,6 +71,10 @@ pub struct View<'a> {
 /// A redaction policy.
 pub trait Policy: Send + Sync + std::fmt::Debug {
     /// Appends the spans that the policy finds, in any order, possibly overlapping.
+    ///
+    /// [`resolved`] and the policies made of others call it with an empty list. They widen spans to whole characters,
+    /// cut them at the end of the text, and ignore empty ones. A span that begins behind its own end or behind the text
+    /// doesn't say where the secret is, so the whole record counts as found, with the kind `not-examined`.
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>);
 }
 
@@ -92,22 +97,57 @@ impl Policy for Gold {
 
 /// Returns the policy's spans in order. Overlapping spans are merged and get the kind of the longest one.
 ///
-/// If a policy takes more than ten seconds for a record, the result is one span of the kind `not-examined` over the
-/// whole record.
+/// If a policy takes more than ten seconds for a record, or returns a span that is no part of it (see
+/// [`Policy::find`]), the result is one span of the kind `not-examined` over the whole record.
+///
+/// ```
+/// use reticent_corpus::policy::{Policy, Span, View, resolved};
+/// /// Finds the second byte, whatever stands there.
+/// #[derive(Debug)]
+/// struct Second;
+/// impl Policy for Second {
+///     fn find(&self, _: &View<'_>, spans: &mut Vec<Span>) {
+///         spans.push(Span { start: 1, end: 2, kind: "k".into(), source: "second".into(), score: 1.0 });
+///     }
+/// }
+/// let text = "aé!"; // é has two bytes
+/// let found = resolved(&Second, &View { text, secrets: &[] });
+/// assert_eq!(&text[found[0].start..found[0].end], "é");
+/// ```
 #[must_use]
 pub fn resolved(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
-    let mut spans = Vec::new();
-    let ((), enough) = budget::within(budget::LONGEST, || policy.find(view, &mut spans));
+    let (spans, enough) = budget::within(budget::LONGEST, || found(policy, view));
     if enough {
         return resolve(spans);
     }
-    vec![Span {
+    vec![unread(view.text)]
+}
+
+/// Returns the spans of a policy as whole characters of the text, neither ordered nor merged.
+fn found(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
+    let text = view.text;
+    let mut spans = Vec::new();
+    policy.find(view, &mut spans);
+    if spans.iter().any(|s| s.start > s.end || s.start > text.len()) {
+        return vec![unread(text)];
+    }
+    spans.retain(|span| span.start < span.end);
+    for span in &mut spans {
+        let range = whole(text, &(span.start..span.end));
+        (span.start, span.end) = (range.start, range.end);
+    }
+    spans
+}
+
+/// Returns the span over a record in which a policy's findings are not known.
+fn unread(text: &str) -> Span {
+    Span {
         start: 0,
-        end: view.text.len(),
+        end: text.len(),
         kind: budget::UNREAD.into(),
         source: "policy".into(),
         score: 1.0,
-    }]
+    }
 }
 
 /// Sorts spans and merges those that overlap.

@@ -1,6 +1,6 @@
 //! Turns one unit into a record, without looking at any other unit.
 
-use crate::document::joined;
+use crate::document::{joined, whole};
 use crate::error::{Error, Result};
 use crate::policy::{MASKED, Policy, Span, View, resolved};
 use crate::record::TokenId;
@@ -360,11 +360,6 @@ fn plain(unit: &UnitText<'_>, tokenizer: &Tokenizer, cut: Cut) -> Result<Cut> {
         )));
     }
     Ok(cut)
-}
-
-/// A span, widened to whole characters.
-fn whole(text: &str, span: &Range<usize>) -> Range<usize> {
-    text.floor_char_boundary(span.start)..text.ceil_char_boundary(span.end)
 }
 
 /// The range around a piece, of ranges that are in order and apart.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use reticent_corpus::policy::{
     AtLeast, Dictionary, DictionaryOptions, Policy, PolicyChoice, Span, Threshold, View,
 };
+use reticent_corpus::redaction::redacted_text;
 use std::sync::Arc;
 
 fn dictionary(words: &[&str], case_sensitive: bool, whole_words: bool) -> Dictionary {
@@ -117,6 +118,66 @@ impl Policy for Fixed {
             source: "fixed".into(),
             score,
         }));
+    }
+}
+
+/// Forgets what it was given, and finds nothing.
+#[derive(Debug)]
+struct Clearing;
+
+impl Policy for Clearing {
+    fn find(&self, _: &View<'_>, spans: &mut Vec<Span>) {
+        spans.clear();
+    }
+}
+
+/// The text of what `policy` leaves of a record, by itself and inside of other policies.
+fn left(policy: Fixed, text: &str) -> Vec<String> {
+    let policy: Arc<dyn Policy> = Arc::new(policy);
+    let nothing: Arc<dyn Policy> = Arc::new(Clearing);
+    let all: Arc<dyn Policy> = Arc::new(Fixed(vec![(0, usize::MAX, 1.0)]));
+    [
+        policy.clone(),
+        Arc::new(AtLeast::new(vec![policy.clone(), nothing], 1).unwrap()),
+        Arc::new(AtLeast::new(vec![policy.clone(), all], 2).unwrap()),
+        Arc::new(Threshold::new(policy, 0.5).unwrap()),
+    ]
+    .iter()
+    .map(|policy| redacted_text(policy.as_ref(), text))
+    .collect()
+}
+
+/// Spans of a policy of one's own are widened to characters and cut at the end; of one that names no place in the record
+/// nothing is believed, and nothing of the record stays.
+#[test]
+fn spans_that_do_not_fit_mask_more_and_not_less() {
+    let text = "name Zoë, 7 €";
+    for (spans, masked) in [
+        (vec![(5, 9, 0.9)], "name <MASK>, 7 €"),
+        // The ends are inside of ë and of €.
+        (vec![(5, 8, 0.9)], "name <MASK>, 7 €"),
+        (vec![(8, 11, 0.9)], "name Zo<MASK>7 €"),
+        (vec![(14, 15, 0.9)], "name Zoë, 7 <MASK>"),
+        (vec![(13, 99, 0.9)], "name Zoë, 7 <MASK>"),
+        (vec![(16, 99, 0.9), (3, 3, 0.9)], text),
+        (vec![(9, 5, 0.9)], "<MASK>"),
+        (vec![(99, 100, 0.9)], "<MASK>"),
+        (vec![(5, 9, 0.9), (usize::MAX, 0, 0.1)], "<MASK>"),
+    ] {
+        let shown = format!("{spans:?}");
+        assert_eq!(left(Fixed(spans), text), [masked; 4], "{shown}");
+    }
+}
+
+/// A policy that changes the list it is given takes nothing from what the others found.
+#[test]
+fn no_policy_removes_what_another_found() {
+    let clearing: Arc<dyn Policy> = Arc::new(Clearing);
+    let fixed: Arc<dyn Policy> = Arc::new(Fixed(vec![(2, 4, 0.9)]));
+    let over: Arc<dyn Policy> = Arc::new(Threshold::new(clearing.clone(), 0.5).unwrap());
+    for others in [vec![fixed.clone(), clearing], vec![fixed, over]] {
+        let any = AtLeast::new(others, 1).unwrap();
+        assert_eq!(redacted_text(&any, TEXT), "01<MASK>456789");
     }
 }
 
