@@ -448,7 +448,11 @@ impl Temper {
     /// Returns an error if there is no candidate, if an NLL is NaN, or if none is finite.
     pub fn beliefs(&self, nlls: &[f64]) -> Result<Vec<f64>> {
         if let Some(bad) = nlls.iter().find(|nll| nll.is_nan()) {
-            return Err(Error::out_of_range("NLL of a candidate", "(-inf, inf]", bad));
+            return Err(Error::out_of_range(
+                "NLL of a candidate",
+                "(-inf, inf]",
+                bad,
+            ));
         }
         let least = nlls.iter().copied().fold(f64::INFINITY, f64::min);
         if !least.is_finite() {

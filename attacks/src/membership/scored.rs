@@ -246,9 +246,7 @@ impl<'t> Scored<'t> {
     /// # Errors
     /// Returns an error if the share is outside (0, 1], or if a mean or variance is NaN.
     pub fn min_k_plus_plus(&self, share: f64) -> Result<f64> {
-        let z = |s: &TokenScore| {
-            (ln_p(s) - s.mean) / s.variance.max(0.0).sqrt().max(LEAST_SPREAD)
-        };
+        let z = |s: &TokenScore| (ln_p(s) - s.mean) / s.variance.max(0.0).sqrt().max(LEAST_SPREAD);
         for score in self.scores {
             for moment in [score.mean, score.variance] {
                 if moment.is_nan() {

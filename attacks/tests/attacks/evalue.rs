@@ -284,7 +284,12 @@ fn worst_channel(n: usize, gains: &[Vec<f64>], epsilon: f64, delta: f64) -> f64 
 }
 
 fn capped(beliefs: &Arc<Beliefs>, belief: f64, epsilon: f64, cap: f64) -> f64 {
-    beliefs.guess(belief).unwrap().ln_evalue(epsilon).min(cap.ln()).exp()
+    beliefs
+        .guess(belief)
+        .unwrap()
+        .ln_evalue(epsilon)
+        .min(cap.ln())
+        .exp()
 }
 
 /// Over all (ε, δ) channels, N ≤ 6, up to three outputs with a random belief each, pooled below
@@ -438,9 +443,13 @@ fn the_bound_is_the_first_level_not_rejected() {
     let (small, belief) = small_bet();
     let mut process = EValueProcess::pure(0.05, 1).unwrap();
     for _ in 0..150 {
-        process.reveal(vec![small.guess(belief[1]).unwrap()]).unwrap();
+        process
+            .reveal(vec![small.guess(belief[1]).unwrap()])
+            .unwrap();
     }
-    process.reveal(vec![large_bet(22).guess(1.0).unwrap()]).unwrap();
+    process
+        .reveal(vec![large_bet(22).guess(1.0).unwrap()])
+        .unwrap();
     let odds = (20.0_f64 / 19.0).ln();
     // E(0) = (38/39)^150 · 22 = .45, E(ln 20/19) = 1 + 21 · 19/20 = 20.95.
     assert!(!process.rejects(level(0.0)));
@@ -506,7 +515,10 @@ fn listed(nlls: &[f64], audit: &EValueAudit) -> CanaryGuesses {
         .iter()
         .map(|temper| {
             let belief = temper.beliefs(nlls).unwrap();
-            Beliefs::full(&belief, audit.pool).unwrap().guess(belief[0]).unwrap()
+            Beliefs::full(&belief, audit.pool)
+                .unwrap()
+                .guess(belief[0])
+                .unwrap()
         })
         .collect()
 }
@@ -576,7 +588,9 @@ fn false_alarms_of_dependent_canaries() {
             let named = (told + 2 * n - secrets[0] - secrets[1]) % n;
             let mut process = EValueProcess::pure(alpha, 1).unwrap();
             for _ in 0..2 {
-                process.reveal(vec![flat.guess(1.0 / n as f64).unwrap()]).unwrap();
+                process
+                    .reveal(vec![flat.guess(1.0 / n as f64).unwrap()])
+                    .unwrap();
             }
             let weight = if named == secrets[2] { 1.0 } else { 0.0 };
             process.reveal(vec![bold.guess(weight).unwrap()]).unwrap();
@@ -692,7 +706,11 @@ fn what_is_refused() {
     let with_delta = audit(10, 2, 1e-6);
     let mut process = EValueProcess::new(&with_delta).unwrap();
     let flat = Beliefs::full(&[0.1; 10], Pool::NONE).unwrap();
-    let guesses: Vec<Guess> = with_delta.tempers.iter().map(|_| flat.guess(0.1).unwrap()).collect();
+    let guesses: Vec<Guess> = with_delta
+        .tempers
+        .iter()
+        .map(|_| flat.guess(0.1).unwrap())
+        .collect();
     assert!(process.reveal(guesses[1..].to_vec()).is_err());
     process.reveal(guesses.clone()).unwrap();
     process.reveal(guesses.clone()).unwrap();
@@ -724,7 +742,11 @@ fn what_proves_too_much_is_refused() {
     ] {
         assert!(Temper::new(temperature, uniform).is_err());
     }
-    assert!(EValueAudit::usual_tempers()[0].beliefs(&[1.0, f64::NAN]).is_err());
+    assert!(
+        EValueAudit::usual_tempers()[0]
+            .beliefs(&[1.0, f64::NAN])
+            .is_err()
+    );
     // A weight that no candidate of the belief has, and a belief about one candidate.
     let even = Beliefs::full(&[0.25; 4], Pool::NONE).unwrap();
     for weight in [0.9, 0.25 + 1e-6, 0.0, -1.0, f64::NAN] {
@@ -736,7 +758,11 @@ fn what_proves_too_much_is_refused() {
     assert!(pooled.guess(0.2).is_ok() && pooled.guess(0.6).is_err());
     assert!(Beliefs::full(&[1.0], Pool::NONE).is_err());
     let (of_head, head, other) = Beliefs::pooled(&[0.5, 0.1], 3).unwrap();
-    assert!([head[0], head[1], other].iter().all(|weight| of_head.guess(*weight).is_ok()));
+    assert!(
+        [head[0], head[1], other]
+            .iter()
+            .all(|weight| of_head.guess(*weight).is_ok())
+    );
     // No coin, no belief about one, and a belief about more than two candidates.
     for delta in [0.0, 1e-6] {
         let terms = AuditTerms {

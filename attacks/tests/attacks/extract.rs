@@ -6,9 +6,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_attacks::exposure::CeilingOutcome;
 use reticent_attacks::extract::{
-    Continuation, Passage, SamplerSettings, SecretCase, SecretShape, continuations, contrast, count_copies,
-    draws_needed, edit_distance, generate_greedily, ln_drawn, measure_distances, reconstruct,
-    sample_continuations, strata,
+    Continuation, Passage, SamplerSettings, SecretCase, SecretShape, continuations, contrast,
+    count_copies, draws_needed, edit_distance, generate_greedily, ln_drawn, measure_distances,
+    reconstruct, sample_continuations, strata,
 };
 use reticent_attacks::membership::{ScoreTable, Scoring, replacements};
 use reticent_backends::{PrefixScorer, Scorer, StateId, TokenScore};

@@ -392,7 +392,10 @@ fn impossible_counts_and_terms_are_named() {
     assert!(read(r#"{"canaries":10,"guesses":20,"correct":20}"#).is_err());
     let good = OneRunCounts::new(10, 5, 4).unwrap();
     assert_eq!(read(&serde_json::to_string(&good).unwrap()).unwrap(), good);
-    assert_eq!((good.canaries(), good.guesses(), good.correct()), (10, 5, 4));
+    assert_eq!(
+        (good.canaries(), good.guesses(), good.correct()),
+        (10, 5, 4)
+    );
     assert_eq!((good.best().correct(), good.inverted().correct()), (5, 1));
     let read = |text: &str| serde_json::from_str::<RateCounts>(text);
     assert!(read(r#"{"tp":600,"members":500,"fp":0,"non_members":500}"#).is_err());

@@ -128,7 +128,10 @@ fn found(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
     let text = view.text;
     let mut spans = Vec::new();
     policy.find(view, &mut spans);
-    if spans.iter().any(|s| s.start > s.end || s.start > text.len()) {
+    if spans
+        .iter()
+        .any(|s| s.start > s.end || s.start > text.len())
+    {
         return vec![unread(text)];
     }
     spans.retain(|span| span.start < span.end);

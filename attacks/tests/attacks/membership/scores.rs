@@ -288,7 +288,10 @@ fn digit_mutations_are_distinct_and_of_the_same_shape() {
 /// A ln p that rounding lifts above 0 counts as 0 in every score, as it does in ranks and perplexities.
 #[test]
 fn rounding_above_probability_one_costs_nothing() {
-    let (lifted, exact) = ([token(5e-5, 9), token(-1.0, 9)], [token(0.0, 9), token(-1.0, 9)]);
+    let (lifted, exact) = (
+        [token(5e-5, 9), token(-1.0, 9)],
+        [token(0.0, 9), token(-1.0, 9)],
+    );
     let tokens = [1, 2];
     let of = |scores| Scored::new(&tokens, scores).unwrap();
     let scores = |scored: Scored<'_>| {

@@ -110,7 +110,11 @@ fn a_certain_shadow_model_does_not_hide_the_leak() {
             let error = area(certain, variant).unwrap_err().to_string();
             assert!(error.contains("shadow score"), "{error}");
         }
-        close(area(logit_of_confidence(0.0), variant).unwrap().estimate, 1.0, 1e-12);
+        close(
+            area(logit_of_confidence(0.0), variant).unwrap().estimate,
+            1.0,
+            1e-12,
+        );
     }
     let error = lira(&[f64::INFINITY], &[record(0)], Lira::Online, Spread::Shared);
     assert!(error.unwrap_err().to_string().contains("target score"));
