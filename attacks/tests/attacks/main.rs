@@ -27,6 +27,7 @@ mod null;
 mod null_attacks;
 mod null_membership;
 mod null_simulations;
+mod own_engine;
 mod paired;
 mod perplexity;
 mod plan;

@@ -1,6 +1,7 @@
 //! Clipping: the bound on one example's gradient, and the factors that enforce it.
 
 use crate::error::{Error, Result};
+use crate::trainer::Added;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -157,6 +158,59 @@ impl Clip {
         } else {
             rounded
         }
+    }
+
+    /// Adds the clipped gradient of one example to a sum: sum += clip(gradient). Both hold one tensor for each
+    /// parameter, whose clipping groups are numbered from 0 without gaps. A gradient that is not finite adds nothing.
+    ///
+    /// Norms are computed in f64 from the values as they are, so a margin of 1e-6 covers the rounding of the products.
+    ///
+    /// ```
+    /// use reticent_backends::privacy::Clip;
+    /// let mut sum = vec![vec![0.0; 2], vec![1.0]];
+    /// let added = Clip::new(1.0, 0.0)?.add(&[vec![3.0, 0.0], vec![4.0]], &[0, 1], &mut sum)?;
+    /// assert_eq!((added.examples, added.clipped), (1, 1));
+    /// assert!((sum[0][0] - 0.6).abs() < 1e-6 && (sum[1][0] - 1.8).abs() < 1e-6);
+    /// # Ok::<(), reticent_backends::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns [`Error::Shape`] if gradient, groups and sum do not fit each other.
+    pub fn add(
+        &self,
+        gradient: &[Vec<f32>],
+        groups: &[usize],
+        sum: &mut [Vec<f32>],
+    ) -> Result<Added> {
+        let lengths = |tensors: &[Vec<f32>]| tensors.iter().map(Vec::len).collect::<Vec<_>>();
+        if lengths(gradient) != lengths(sum) || groups.len() != gradient.len() {
+            return Err(Error::Shape {
+                name: "gradient of an example".into(),
+                expected: lengths(sum),
+                actual: lengths(gradient),
+            });
+        }
+        let mut squared = vec![0f64; groups.iter().max().map_or(1, |last| last + 1)];
+        for (values, group) in gradient.iter().zip(groups) {
+            let values = values.iter().map(|x| f64::from(*x).powi(2));
+            squared[*group] += values.sum::<f64>();
+        }
+        let norms = SquaredNorms::new(squared.len(), squared)?;
+        let mut added = Added {
+            examples: 1,
+            rejected: norms.rejected(),
+            clipped: 0,
+        };
+        if added.rejected == 0 {
+            let factors = self.factors(&norms);
+            added.clipped = factors.clipped();
+            for ((sum, values), group) in sum.iter_mut().zip(gradient).zip(groups) {
+                let factor = factors.of(0, *group);
+                let pairs = sum.iter_mut().zip(values);
+                pairs.for_each(|(sum, x)| *sum += factor * x);
+            }
+        }
+        Ok(added)
     }
 
     /// Returns the factor of every (example, group). If the norm of an example is not finite in some group, its factor

@@ -3,7 +3,7 @@
 
 use crate::collective::{Collective, add};
 use crate::error::{Error, Result};
-use crate::privacy::clip::{Clip, SquaredNorms};
+use crate::privacy::clip::Clip;
 use crate::privacy::ledger::Ledger;
 use crate::privacy::random::{MeanNoise, Noise};
 use crate::privacy::segments::SelectiveBatch;
@@ -158,31 +158,24 @@ impl<'a> Step<'a> {
         let as_it_is = Clip::new(UNCLIPPED, 0.0)?;
         let rejected = self.trainer.add(sequences, &as_it_is)?.rejected > 0;
         let groups = self.trainer.groups().to_vec();
-        let mut squared = vec![0f64; groups.iter().max().map_or(1, |last| last + 1)];
         let whole = self.trainer.accumulator();
         let augmentations = self.constants.augmentations as f32;
         if augmentations > 1.0 {
             let values = whole.iter_mut().flatten();
             values.for_each(|x| *x /= augmentations);
         }
-        for (values, group) in whole.iter().zip(&groups) {
-            let values = values.iter().map(|x| f64::from(*x).powi(2));
-            squared[*group] += values.sum::<f64>();
-        }
-        let norms = SquaredNorms::new(squared.len(), squared)?;
-        let finite = norms.finite(0) && !rejected;
-        let factors = self.constants.clip.factors(&norms);
-        for ((sum, values), group) in sums.into_iter().zip(whole).zip(groups) {
-            let of_record = std::mem::replace(values, sum);
-            if finite {
-                let factor = factors.of(0, group);
-                let pairs = values.iter_mut().zip(of_record);
-                pairs.for_each(|(sum, x)| *sum += factor * x);
-            }
-        }
-        self.added.examples += 1;
-        self.added.clipped += if finite { factors.clipped() } else { 0 };
-        self.added.rejected += usize::from(!finite);
+        let pairs = whole.iter_mut().zip(sums);
+        let of_record: Vec<Vec<f32>> = pairs
+            .map(|(values, sum)| std::mem::replace(values, sum))
+            .collect();
+        self.added += match rejected {
+            true => Added {
+                examples: 1,
+                clipped: 0,
+                rejected: 1,
+            },
+            false => self.constants.clip.add(&of_record, &groups, whole)?,
+        };
         Ok(())
     }
 

@@ -231,6 +231,12 @@ fn run(
         )));
     }
     // before a state folder is created
+    if trainer.adapter().is_none() && trainer.parameters() != trainer.model().parameters() {
+        return Err(Error::Unsuitable(
+            "the engine has other parameters than the architecture that it names; a checkpoint could not be read again"
+                .into(),
+        ));
+    }
     trainer.compute_in(options.precision)?;
     let weights = crate::checkpoint::weights::weights_digest(trainer.weights());
     let asked = RunIdentity {

@@ -10,9 +10,9 @@ pub use dropout::{Dropout, Masks};
 pub use learning_rate::{Decay, LearningRates};
 pub use masking::{Masking, TokenMasks};
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
-pub(crate) use records::Example;
 pub use records::{
-    PrivateBatch, PrivateRecords, PublicBatch, PublicRecords, all_private, shorten, unprotected,
+    Example, PrivateBatch, PrivateRecords, PublicBatch, PublicRecords, all_private, shorten,
+    unprotected,
 };
 pub(crate) use records::{redacted, redacted_private, split};
 
@@ -129,12 +129,12 @@ pub(crate) enum Gradients {
 }
 
 impl Privatized {
-    /// Returns the values on the host.
+    /// Returns the values on the host, in the order of the parameters, for [`Trainer::apply`]. They are noised, so
+    /// whatever is made of them keeps the guarantee.
     ///
     /// # Errors
     /// Returns [`Error::Engine`] for values on another engine's device.
-    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
-    pub(crate) fn into_host(self) -> Result<Vec<Vec<f32>>> {
+    pub fn into_host(self) -> Result<Vec<Vec<f32>>> {
         match self.gradients {
             Gradients::Host(values) => Ok(values),
             Gradients::Device(_) => Err(elsewhere()),
@@ -168,8 +168,24 @@ pub(crate) fn largest(weights: &[Vec<f32>]) -> Option<f32> {
 }
 
 /// A model that can be trained, with and without privacy protection.
+///
+/// # Engines of other crates
+/// An engine implements [`Scorer`](crate::Scorer), [`PrefixScorer`] and this trait. It reads batches through
+/// [`PublicBatch::examples`] and [`PrivateBatch::examples`], clips and sums with [`Clip::add`] (or computes norms and
+/// sums of its own by [`Clip::factors`]), and takes noised gradients from [`Privatized::into_host`].
+/// `attacks/tests/attacks/own_engine.rs` trains a small one through [`Step`](crate::privacy::Step).
+///
+/// The step draws the noise, divides by a constant and writes the ledger, and the engine can't do otherwise: nothing
+/// but a noised mean has the type that [`Self::apply`] takes. An engine sees private records, however, and what it
+/// does with them can't be checked from outside. A guarantee therefore trusts it in this:
+///
+/// - [`Self::add`] changes nothing but the accumulator, which holds the sum of the clipped gradients of the examples
+///   added since [`Self::begin`], each a function of that example, of the weights and of the step's masks alone.
+/// - [`Self::norm_margin`] covers the relative error of its norms and of the products with the factors.
+/// - Weights change in [`Self::set_weights`], [`Self::apply`], [`Self::apply_public`] and [`Self::public_step`] only.
 pub trait Trainer: PrefixScorer {
-    /// Returns the architecture: everything about the computation that the weights alone do not determine.
+    /// Returns the architecture: everything about the computation that the weights alone do not determine. Private
+    /// steps don't read it. [`crate::run`] writes it into checkpoints, and refuses an engine with other parameters.
     fn model(&self) -> Model;
     /// Returns the trainable parameters, in a fixed order.
     fn parameters(&self) -> &[Parameter];
@@ -182,6 +198,10 @@ pub trait Trainer: PrefixScorer {
     fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()>;
     /// Returns the clipping group of each parameter, numbered from 0 without gaps. Parameters whose norms come from one
     /// computation share a group.
+    ///
+    /// The whole gradient is clipped to one norm whatever the groups are, except by [`Clipping::PerLayer`].
+    ///
+    /// [`Clipping::PerLayer`]: crate::privacy::Clipping::PerLayer
     fn groups(&self) -> &[usize];
     /// Returns the margin η that this engine's norms need.
     fn norm_margin(&self) -> f64;
@@ -205,7 +225,8 @@ pub trait Trainer: PrefixScorer {
     /// # Errors
     /// Returns an error if a token lies outside the vocabulary, or if the engine fails.
     fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added>;
-    /// Returns the accumulator, for the collective and the noise.
+    /// Returns the accumulator, one tensor for each parameter, for the collective and the noise. The step may take
+    /// values out of it, before [`Self::begin`].
     fn accumulator(&mut self) -> &mut [Vec<f32>];
     /// Excludes predictions of this token (`<MASK>` of a redacted text) from the loss in training from now on, in every
     /// gradient and mean. `None` undoes it.

@@ -183,7 +183,8 @@ impl PublicRecords {
 /// # }
 /// ```
 ///
-/// Records of both sides can't be mixed in one batch either: the records inside are not accessible.
+/// Records of both sides can't be mixed in one batch either: an engine reads them through [`Self::examples`], and no
+/// function makes a batch of examples.
 ///
 /// ```compile_fail,E0616
 /// # fn f(private: &reticent_backends::trainer::PrivateRecords, public: &reticent_backends::trainer::PublicRecords) {
@@ -198,13 +199,14 @@ pub struct PrivateBatch<'a>(pub(crate) Vec<Example<'a>>);
 #[derive(Debug, Clone)]
 pub struct PublicBatch<'a>(pub(crate) Vec<Example<'a>>);
 
-/// A record of a batch with its number among the records it was drawn from, which keys its dropout masks.
+/// A record of a batch, or one of the sequences that a longer record is read in.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
     not(feature = "cpu"),
     expect(dead_code, reason = "engines alone read them")
 )]
-pub(crate) struct Example<'a> {
+pub struct Example<'a> {
+    /// Its number among the records it was drawn from, which keys its dropout masks.
     pub(crate) record: u32,
     /// The number of its augmentation, from 0, which keys the masks too.
     pub(crate) augmentation: u32,
@@ -230,8 +232,21 @@ impl<'a> Example<'a> {
         }
     }
 
+    /// Returns the tokens to read; every token but the first is predicted from those before it, unless it carries no
+    /// loss ([`Self::unlearned`]) or the example has a class.
+    #[must_use]
+    pub const fn tokens(&self) -> &'a [TokenId] {
+        self.tokens
+    }
+
+    /// Returns the class of the whole record, which is then its only loss; `None` where records have none.
+    #[must_use]
+    pub const fn label(&self) -> Option<u32> {
+        self.label
+    }
+
     /// Returns the positions among these tokens that carry no loss.
-    pub(crate) fn unlearned(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn unlearned(&self) -> impl Iterator<Item = usize> + '_ {
         let end = self.start + self.tokens.len();
         let inside = move |r: &Range<usize>| r.start.max(self.start)..r.end.min(end);
         self.ignored
@@ -340,6 +355,20 @@ impl<'a> PublicBatch<'a> {
     pub(crate) fn held_out(first: u32, texts: &'a [Vec<TokenId>]) -> Self {
         let one = |(record, tokens): (u32, &'a Vec<TokenId>)| Example::whole(record, tokens);
         Self((first..).zip(texts).map(one).collect())
+    }
+}
+
+impl<'a> PublicBatch<'a> {
+    /// Returns the examples, for engines to read.
+    pub fn examples(&self) -> impl Iterator<Item = Example<'a>> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl<'a> PrivateBatch<'a> {
+    /// Returns the examples, for engines to read. [`Trainer::add`](super::Trainer::add) says what may leave an engine.
+    pub fn examples(&self) -> impl Iterator<Item = Example<'a>> + '_ {
+        self.0.iter().copied()
     }
 }
 
