@@ -41,7 +41,7 @@ pub fn sign_test(rose: u64, fell: u64) -> f64 {
 /// Returns P[Gamma(shape, 1) ≥ x] for an integer shape: P[Poisson(x) < shape]; 1, which raises no
 /// alarm, if x is NaN.
 pub(crate) fn gamma_upper_tail(shape: u64, x: f64) -> f64 {
-    if !(x > 0.0) {
+    if x.is_nan() || x <= 0.0 {
         return 1.0;
     }
     let k = shape as f64;

@@ -242,17 +242,16 @@ impl Beliefs {
     /// Returns an error if no candidate has this weight: a larger one would prove an ε that the belief does not.
     pub fn guess(self: &Arc<Self>, weight: f64) -> Result<Guess> {
         let head = weight >= self.threshold;
-        // Values of the same candidate differ by the rounding of a sum and a quotient at most.
-        let first = self
-            .below
-            .partition_point(|atom| atom.value < weight * (1.0 - ROUNDING));
-        let held = match self.below.get(first) {
-            Some(atom) if head && atom.value <= weight * (1.0 + ROUNDING) => Some(atom.value),
+        let held = if head {
+            // Values of one candidate differ by the rounding of a product and a quotient at most.
+            let (low, high) = (weight * (1.0 - ROUNDING), weight * (1.0 + ROUNDING));
+            let first = self.below.partition_point(|atom| atom.value < low);
+            let atom = self.below.get(first).filter(|atom| atom.value <= high);
+            atom.map(|atom| atom.value)
+        } else {
             // A pooled candidate has the common belief, whatever its own weight was.
-            Some(_) if !head && weight >= 0.0 && self.below[0].value < self.threshold => {
-                Some(self.pooled)
-            }
-            _ => None,
+            let pools = self.below.first().is_some_and(|a| a.value < self.threshold);
+            (weight >= 0.0 && pools).then_some(self.pooled)
         };
         let held = held.ok_or_else(|| Error::Unsuitable {
             what: "weight of a guess",

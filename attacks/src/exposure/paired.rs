@@ -108,7 +108,7 @@ impl PairedEValue {
             return Err(Error::Empty("no canary was given"));
         }
         for exposure in pairs.iter().flat_map(|pair| [pair.first, pair.second]) {
-            if !(exposure.min <= exposure.max) {
+            if exposure.min.is_nan() || exposure.max.is_nan() || exposure.min > exposure.max {
                 return Err(Error::OutOfRange {
                     what: "exposure of a canary",
                     range: "numbers from min to max, in bits",

@@ -108,7 +108,10 @@ impl SampledExposure {
         if costs.is_empty() {
             return Err(Error::Empty("no candidate was drawn"));
         }
-        for (what, nlls) in [("cost of a candidate", costs), ("nll", &[nll])] {
+        for (what, nlls) in [
+            ("cost of a candidate", costs),
+            ("nll", std::slice::from_ref(&nll)),
+        ] {
             if let Some(bad) = nlls.iter().find(|nll| nll.is_nan()) {
                 return Err(Error::out_of_range(what, "(-inf, inf]", bad));
             }
