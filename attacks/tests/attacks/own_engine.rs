@@ -236,7 +236,7 @@ fn an_engine_of_ones_own_learns_by_private_steps() {
     let held_out = unprotected(&set(&[7; 6]));
     let everyone: Vec<u32> = (0..60).collect();
     let mut engine = Bigram::new(None);
-    let mut loss = |engine: &mut Bigram| {
+    let loss = |engine: &mut Bigram| {
         let batch = held_out.batch(&[0, 1, 2, 3, 4, 5]);
         engine.public_gradient(&batch).unwrap().1
     };
@@ -343,6 +343,7 @@ fn runs_refuse_an_engine_of_another_architecture() {
         at_epoch: None,
     };
     let engine = Box::new(Bigram::new(None));
-    let error = train(engine, &options, &set(&[5; 4]), &surroundings, &mut |_| {}).unwrap_err();
+    let refused = train(engine, &options, &set(&[5; 4]), &surroundings, &mut |_| {});
+    let error = refused.err().unwrap();
     assert!(error.to_string().contains("other parameters"), "{error}");
 }
