@@ -147,6 +147,7 @@ class _Steps:
         self.allowed = 0
         self.sizes: deque[int] = deque()  # records of each batch that was drawn and not used yet, in order
         self.gradients = 0  # per-sample gradients since the last step
+        self.norm = 0.0  # the largest that a gradient was clipped to since the last step
 
     def count(self, optimizer: DPOptimizer) -> None:
         """Called between the noise and the step; what it raises keeps the step from being taken."""
@@ -184,10 +185,14 @@ class _Steps:
                 "loader that make_private returned: train on that loader, or account for yours with reticent.Plan"
             )
         self._take(batches)
-        noise = float(optimizer.noise_multiplier)
-        if not math.isfinite(_norm(optimizer.max_grad_norm)):
+        # The noise is scaled with the norm of now, whatever the gradients were clipped to.
+        noise, scale = float(optimizer.noise_multiplier), float(optimizer.max_grad_norm)
+        if math.isfinite(scale) and 0 < self.norm < math.inf:
+            noise *= scale / self.norm
+        else:
             noise = 0.0  # nothing was clipped: no noise is enough
         self.accountant._count(noise, self.sample_rate, batches)
+        self.norm = 0.0
         self.allowed += 1
 
     def _take(self, batches: int) -> None:
@@ -246,7 +251,7 @@ class _Steps:
 
 
 class _Clipping:
-    """An optimizer's `clip_and_accumulate`, which counts the gradients that it clips.
+    """An optimizer's `clip_and_accumulate`, which counts the gradients that it clips, and to what.
 
     Of physical batches (`BatchMemoryManager`) Opacus calls the hook of the last one alone.
     """
@@ -256,6 +261,7 @@ class _Clipping:
         self.optimizer = optimizer
 
     def __call__(self) -> None:
+        self.steps.norm = max(self.steps.norm, _norm(self.optimizer))
         type(self.optimizer).clip_and_accumulate(self.optimizer)
         self.steps.gradients += max(
             sum(map(len, p.grad_sample)) if isinstance(p.grad_sample, list) else len(p.grad_sample)
@@ -305,8 +311,11 @@ def _ranged(name: str, value: float, holds: bool, allowed: str) -> None:
         raise ValueError(f"{name}: must lie in {allowed}, got {value}")
 
 
-def _norm(norm: Any) -> float:
-    return max(map(float, norm)) if isinstance(norm, (list, tuple)) else float(norm)
+def _norm(optimizer: DPOptimizer) -> float:
+    """What an optimizer clips the gradient of a record to; infinite where one of its norms is no finite number."""
+    norms = optimizer.max_grad_norms if isinstance(optimizer, DPPerLayerOptimizer) else [optimizer.max_grad_norm]
+    norm = math.hypot(*map(float, norms))
+    return norm if norm < math.inf else math.inf
 
 
 def _part(noise: float, rate: float, steps: int, batches: int = 1) -> dict[str, Any]:
