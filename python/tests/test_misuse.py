@@ -335,6 +335,25 @@ def test_a_changed_history_is_refused(change) -> None:
         other.get_epsilon(1e-5)
 
 
+@pytest.mark.parametrize(
+    "history", [[], [(1.0, 0.125, 1)], [(2.0, 0.125, 2)], [(1.0, 0.5, 2)], [(1.0, 0.125, 2, 2)], [(2.0, 0.125, 1), (1.0, 0.125, 2)]]
+)
+def test_what_was_counted_is_not_overwritten(history) -> None:
+    engine, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    for _ in range(2):
+        step(model, optimizer, next(batches))
+    accountant, before = engine.accountant, engine.get_epsilon(1e-5)
+    for forget in (
+        lambda: accountant.load_state_dict({"history": history, "mechanism": "reticent"}),
+        lambda: accountant.__setstate__({"history": history}),
+        accountant.__init__,
+    ):
+        with pytest.raises(ValueError, match="history: it is not what was counted"):
+            forget()
+    assert accountant.history == [(1.0, 0.125, 2)] and engine.get_epsilon(1e-5) == before
+
+
 def test_a_swapped_original_optimizer_is_refused() -> None:
     engine, _, model, optimizer, loader = made()
     optimizer.original_optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -209,5 +209,10 @@ def test_state_is_saved_and_loaded() -> None:
     other = Accountant()
     other.load_state_dict(accountant.state_dict())
     assert other.get_epsilon(1e-5) == accountant.get_epsilon(1e-5)
+    for _ in range(5):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    accountant.step(noise_multiplier=2.0, sample_rate=0.1)
+    other.load_state_dict(accountant.state_dict())  # which begins with the ten
+    assert other.history == [(1.0, 0.1, 15), (2.0, 0.1, 1)]
     with pytest.raises(ValueError, match="takes delta alone"):
         accountant.get_epsilon(1e-5, alphas=[2])

@@ -48,6 +48,8 @@ class Accountant(IAccountant):
     """
 
     def __init__(self) -> None:
+        if getattr(self, "_counted", None):
+            raise ValueError(_CHANGED)
         self.history: list[tuple[float, ...]] = []
         # The history as it was counted; none while nothing was, as Opacus sets the one of an accountant that it calibrates with.
         self._counted: list[tuple[float, ...]] = []
@@ -64,12 +66,29 @@ class Accountant(IAccountant):
         self._counted = list(self.history)
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Takes up what `state_dict` of another accountant holds."""
+        """Takes up what `state_dict` of another accountant holds.
+
+        Raises ValueError where that does not begin with what was counted here, which would be forgotten.
+        """
         before = self.history
         super().load_state_dict(state_dict)
         taken, self.history = self.history, before
-        self.history = _checked(taken)
-        self._counted = list(self.history)
+        taken = _checked(taken)
+        with self._lock:
+            if not self._goes_on(taken):
+                raise ValueError(_CHANGED)
+            self.history, self._counted = taken, list(taken)
+
+    def _goes_on(self, history: list[tuple[float, ...]]) -> bool:
+        """Whether a history begins with what was counted; its steps of the last kind may be more."""
+        if not self._counted:
+            return True
+        *same, last = self._counted
+        if len(history) <= len(same) or history[: len(same)] != same:
+            return False
+        *kind, steps = self._ordered(last)
+        *found, more = self._ordered(history[len(same)])
+        return found == kind and more >= steps
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Counts one step on one Poisson batch."""
