@@ -354,6 +354,60 @@ def test_what_was_counted_is_not_overwritten(history) -> None:
     assert accountant.history == [(1.0, 0.125, 2)] and engine.get_epsilon(1e-5) == before
 
 
+def test_noise_that_comes_twice_is_refused() -> None:
+    """Two steps with the same noise are one step of twice the sensitivity, and their difference has none."""
+    engine, _, model, optimizer, loader = made()
+    torch.manual_seed(42)
+    for batch in loader:
+        step(model, optimizer, batch)
+    torch.manual_seed(42)
+    with pytest.raises(ValueError, match="generator: it was set back to where it was before"):
+        step(model, optimizer, next(iter(loader)))
+    assert len(engine.accountant) == RECORDS // BATCH
+    own = torch.Generator().manual_seed(1)
+    engine, _, model, optimizer, loader = made(noise_generator=own)
+    batches = iter(loader)
+    step(model, optimizer, next(batches))
+    step(model, optimizer, next(batches))
+    own.manual_seed(1)
+    with pytest.raises(ValueError, match="generator: it was set back"):
+        step(model, optimizer, next(batches))
+
+
+def test_batches_that_come_twice_are_refused() -> None:
+    engine, _, model, optimizer, loader = made(noise_generator=torch.Generator().manual_seed(1))
+    torch.manual_seed(42)
+    for _ in loader:
+        pass  # looked at, not trained on
+    torch.manual_seed(42)
+    step(model, optimizer, next(iter(loader)))
+    torch.manual_seed(42)
+    with pytest.raises(ValueError, match="generator: it was set back"):
+        step(model, optimizer, next(iter(loader)))
+    assert len(engine.accountant) == 1
+
+
+def test_a_parameter_that_is_frozen_too_late_is_refused() -> None:
+    """Opacus leaves it out of clipping and noise, and the wrapped optimizer moves it by what backward left."""
+    _, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    x, y = next(batches)
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    before = model._module.weight.detach().clone()
+    model._module.weight.requires_grad = False
+    with pytest.raises(ValueError, match="optimizer: 1 of its parameters have requires_grad False and a gradient"):
+        optimizer.step()
+    assert torch.equal(model._module.weight, before)
+    # In time.
+    engine, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    step(model, optimizer, next(batches))
+    model._module.weight.requires_grad = False
+    step(model, optimizer, next(batches))
+    assert len(engine.accountant) == 2
+
+
 def test_a_swapped_original_optimizer_is_refused() -> None:
     engine, _, model, optimizer, loader = made()
     optimizer.original_optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
