@@ -9,6 +9,7 @@ import sys
 import threading
 
 import numpy
+import pandas
 import pytest
 import reticent
 import torch
@@ -530,6 +531,76 @@ def test_membership_of_nothing() -> None:
     for members, others in (([], [1.0]), ([1.0], []), ([math.inf, math.nan], [1.0]), ([[1.0]], [1.0])):
         with pytest.raises((ValueError, TypeError)):
             reticent.membership(members, others)
+    for members in ([None], ["ninety"], [1j], [10**400]):
+        with pytest.raises(TypeError, match="members, row 0: must be a number, got") as raised:
+            reticent.membership(members, [1.0])
+        assert "ninety" not in str(raised.value)
     for fpr in ((math.nan,), (2.0,), (-0.1,), (True,)):
         with pytest.raises((ValueError, TypeError)):
             reticent.membership([1.0, 2.0], [0.0, 1.0], fpr=fpr)
+
+
+NO_SEQUENCES = [
+    "123", b"123", {1.0: 0, 2.0: 0, 3.0: 0}, {1.0, 2.0, 3.0}, 0.5, None, pandas.DataFrame({0: [1.0] * 3, 1: [1.0] * 3, 2: [1.0] * 3}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", NO_SEQUENCES, ids=lambda wrong: type(wrong).__name__)
+def test_keys_and_labels_are_no_values(wrong) -> None:
+    scores = [1.0, 2.0, 3.0]
+    for name, call in (
+        ("members", lambda: reticent.membership(wrong, scores)),
+        ("non_members", lambda: reticent.membership(scores, wrong)),
+        ("fpr", lambda: reticent.membership(scores, scores, fpr=wrong)),
+        ("groups of members", lambda: reticent.membership(scores, scores, groups=(wrong, scores))),
+        ("texts of non-members", lambda: reticent.membership(scores, scores, texts=(["a", "b", "c"], wrong))),
+        ("supervised", lambda: reticent.audit.preflight(canaries(), wrong)),
+    ):
+        with pytest.raises(TypeError, match=f"{name}: must be a sequence such as .*, got {type(wrong).__name__}"):
+            call()
+    for copies in ({3: 1}, {3}, "3", pandas.DataFrame({3: [1]})):
+        with pytest.raises(TypeError, match="copies"):
+            canaries(copies=copies)
+
+
+SCORES = [0.1 * row for row in range(12)]
+AUTHORS = [row % 4 for row in range(12)]
+
+
+@pytest.mark.parametrize(
+    "same",
+    [numpy.array, pandas.Series, torch.tensor, lambda a: numpy.array(a, dtype=numpy.int32), lambda a: list(map(float, a)),
+     lambda a: list(numpy.array(a)), lambda a: list(torch.tensor(a)), lambda a: pandas.Series(a, dtype="Int64")],
+)  # fmt: skip
+def test_equal_groups_are_one_whatever_their_type(same) -> None:
+    """An author on both sides is one author, so that the interval is as wide as with lists of one type."""
+    plain = reticent.membership(SCORES, SCORES, groups=(AUTHORS, AUTHORS)).document
+    for groups in ((same(AUTHORS), AUTHORS), (AUTHORS, same(AUTHORS))):
+        assert reticent.membership(SCORES, SCORES, groups=groups).document == plain
+    assert reticent.membership(SCORES, SCORES, groups=(AUTHORS, [10 + a for a in AUTHORS])).document["groups"] != plain["groups"]
+
+
+def test_groups_of_text_are_compared_as_text() -> None:
+    names = [f"author {author}" for author in AUTHORS]
+    plain = reticent.membership(SCORES, SCORES, groups=(names, names)).document
+    for same in (numpy.array(names), pandas.Series(names), pandas.Series(names, dtype="category")):
+        assert reticent.membership(SCORES, SCORES, groups=(same, names)).document == plain
+    assert plain == reticent.membership(SCORES, SCORES, groups=(AUTHORS, AUTHORS)).document
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [(None, "must not be missing, got NoneType"), (math.nan, "must not be missing, got float"),
+     (numpy.float32("nan"), "must not be missing"), (pandas.NA, "must not be missing, got NAType"),
+     (pandas.NaT, "must not be missing, got NaTType"), ([1], "must be text or a number, got list")],
+)  # fmt: skip
+def test_groups_that_say_nothing_are_refused(group, words) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"groups of non-members, row 2: {words}"):
+        reticent.membership([1.0] * 3, [0.0] * 3, groups=([1, 2, 3], [1, 2, group]))
+
+
+def test_groups_are_two_sequences_of_one_kind() -> None:
+    with pytest.raises(ValueError, match="groups: must be all text or all numbers, got both"):
+        reticent.membership([1.0] * 3, [0.0] * 3, groups=(["1", "2", "3"], [1, 2, 3]))
+    with pytest.raises(ValueError, match="groups: must be two sequences, of members and of non-members, got 3"):
+        reticent.membership([1.0] * 3, [0.0] * 3, groups=([1, 2, 3], [1, 2, 3], [1, 2, 3]))
