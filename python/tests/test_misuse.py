@@ -165,6 +165,30 @@ def test_events_that_are_none_are_refused() -> None:
             Google().compose(GaussianDpEvent(1.0), count).get_epsilon(1e-5)
 
 
+def test_what_json_lacks_is_read_or_refused() -> None:
+    import dp_accounting
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent, dp_event
+    from dp_accounting.privacy_accountant import UnsupportedEventError
+    from reticent.dp_accounting import Accountant as Google
+
+    def epsilon(event) -> float:
+        return Google().compose(event).get_epsilon(1e-5)
+
+    best = dp_event.RepeatAndSelectDpEvent(GaussianDpEvent(3.0), mean=4.0, shape=math.inf)
+    theirs = dp_accounting.rdp.RdpAccountant().compose(best).get_epsilon(1e-5)
+    assert 0.8 * theirs < epsilon(best) <= theirs
+    plain = PoissonSampledDpEvent(0.125, SelfComposedDpEvent(GaussianDpEvent(2.0), 4))
+    arrays = SelfComposedDpEvent(GaussianDpEvent(numpy.float32(2)), numpy.int64(4))
+    assert epsilon(PoissonSampledDpEvent(numpy.array(0.125), arrays)) == epsilon(plain)
+    sensitivities, shares = numpy.array([0.0, 1.0]), numpy.array([0.9, 0.1])
+    mixtures = [dp_event.MixtureOfGaussiansDpEvent(1.0, *lists) for lists in ((sensitivities, shares), ([0.0, 1.0], [0.9, 0.1]))]
+    assert epsilon(mixtures[0]) == epsilon(mixtures[1])
+    for event in (GaussianDpEvent(math.inf), GaussianDpEvent(-math.inf), GaussianDpEvent(numpy.float64("nan")),
+                  dp_event.RandomizedResponseDpEvent(0.5, numpy.float64(2.5)), GaussianDpEvent(numpy.array([1.0]))):  # fmt: skip
+        with pytest.raises(UnsupportedEventError):
+            Google().compose(event)
+
+
 # Neighbours
 
 def test_a_posterior_takes_no_neighbours() -> None:
