@@ -565,7 +565,7 @@ def test_membership_of_nothing() -> None:
 
 
 NO_SEQUENCES = [
-    "123", b"123", {1.0: 0, 2.0: 0, 3.0: 0}, {1.0, 2.0, 3.0}, 0.5, None, pandas.DataFrame({0: [1.0] * 3, 1: [1.0] * 3, 2: [1.0] * 3}),
+    "123", b"123", {1.0: 0, 2.0: 0, 3.0: 0}, {1.0, 2.0, 3.0}, 0.5, None, pandas.DataFrame({label: [1.0] * 3 for label in range(3)}),
 ]  # fmt: skip
 
 
