@@ -16,7 +16,7 @@ from reticent.hf import AuditCallback, _resumed, plant, scorer
 from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 
 
-def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=None, save="no"):
+def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=None, save="no", **settings):
     tokenizer = tiny.tokenizer()
     tokenized = rows.map(
         lambda batch: tokenizer(batch["text"], truncation=True, max_length=length),
@@ -26,6 +26,7 @@ def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=
     arguments = TrainingArguments(
         output_dir=str(folder), num_train_epochs=epochs, per_device_train_batch_size=8, learning_rate=3e-3,
         report_to=[], save_strategy=save, logging_strategy="no", disable_tqdm=True, use_cpu=True, seed=0,
+        **settings,
     )  # fmt: skip
     return Trainer(
         model=model or tiny.model(dropout=dropout),
@@ -82,6 +83,32 @@ def test_a_resumed_training_keeps_the_epochs_before(tmp_path) -> None:
         assert before(plan, 2.0) == []
     trainer(tmp_path, rows, AuditCallback(plan, budget=300)).train()
     assert "earlier" not in json.loads((tmp_path / "report.json").read_text())
+
+
+@pytest.mark.parametrize(("larger", "names"), [
+    (True, ["epoch 1.00", "epoch 2.00", "the best model (checkpoint-3)"]),
+    (False, ["epoch 1.00", "epoch 2.00"]),
+])  # fmt: skip
+def test_the_model_that_is_left_is_audited_last(tmp_path, larger, names) -> None:
+    """The loss falls, so that the best checkpoint is the first by the larger loss, and else the last, which was audited."""
+    plan, rows = planted()
+    callback = AuditCallback(plan)
+    best = trainer(
+        tmp_path, rows, callback, epochs=2, save="epoch", eval_strategy="epoch", load_best_model_at_end=True,
+        metric_for_best_model="eval_loss", greater_is_better=larger,
+    )  # fmt: skip
+    best.train()
+    assert [name for name, _ in callback.epochs] == names
+    left = reticent.exposure(plan, scorer(best.model), tokenizer=tiny.tokenizer(), vocabulary=257).document
+    assert [canary["nll"] for canary in callback.last.document["canaries"]] == [canary["nll"] for canary in left["canaries"]]
+    text = (tmp_path / "report.json").read_text()
+    assert documents.problems("exposure", text) == []
+    document = json.loads(text)
+    assert document["inputs"]["model"] == (names[-1] if larger else "the model after epoch 2.00")
+    assert [before["model"] for before in document["earlier"]] == names[:-1]
+    # What a resumed training takes up are epochs.
+    taken = [name for name, _ in _resumed(plan, tmp_path, SimpleNamespace(epoch=2.0, global_step=6))]
+    assert taken == ["epoch 1.00", "epoch 2.00"]
 
 
 def test_two_callbacks_of_one_trainer_are_refused(tmp_path) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 
 import numpy
+import pandas
 import pytest
 import reticent
 import torch
@@ -162,6 +163,30 @@ def test_events_that_are_none_are_refused() -> None:
     for count in (-1, 1.5, math.nan):
         with pytest.raises((ValueError, TypeError)):
             Google().compose(GaussianDpEvent(1.0), count).get_epsilon(1e-5)
+
+
+def test_what_json_lacks_is_read_or_refused() -> None:
+    import dp_accounting
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent, dp_event
+    from dp_accounting.privacy_accountant import UnsupportedEventError
+    from reticent.dp_accounting import Accountant as Google
+
+    def epsilon(event) -> float:
+        return Google().compose(event).get_epsilon(1e-5)
+
+    best = dp_event.RepeatAndSelectDpEvent(GaussianDpEvent(3.0), mean=4.0, shape=math.inf)
+    theirs = dp_accounting.rdp.RdpAccountant().compose(best).get_epsilon(1e-5)
+    assert 0.8 * theirs < epsilon(best) <= theirs
+    plain = PoissonSampledDpEvent(0.125, SelfComposedDpEvent(GaussianDpEvent(2.0), 4))
+    arrays = SelfComposedDpEvent(GaussianDpEvent(numpy.float32(2)), numpy.int64(4))
+    assert epsilon(PoissonSampledDpEvent(numpy.array(0.125), arrays)) == epsilon(plain)
+    sensitivities, shares = numpy.array([0.0, 1.0]), numpy.array([0.9, 0.1])
+    mixtures = [dp_event.MixtureOfGaussiansDpEvent(1.0, *lists) for lists in ((sensitivities, shares), ([0.0, 1.0], [0.9, 0.1]))]
+    assert epsilon(mixtures[0]) == epsilon(mixtures[1])
+    for event in (GaussianDpEvent(math.inf), GaussianDpEvent(-math.inf), GaussianDpEvent(numpy.float64("nan")),
+                  dp_event.RandomizedResponseDpEvent(0.5, numpy.float64(2.5)), GaussianDpEvent(numpy.array([1.0]))):  # fmt: skip
+        with pytest.raises(UnsupportedEventError):
+            Google().compose(event)
 
 
 # Neighbours
@@ -335,6 +360,79 @@ def test_a_changed_history_is_refused(change) -> None:
         other.get_epsilon(1e-5)
 
 
+@pytest.mark.parametrize(
+    "history", [[], [(1.0, 0.125, 1)], [(2.0, 0.125, 2)], [(1.0, 0.5, 2)], [(1.0, 0.125, 2, 2)], [(2.0, 0.125, 1), (1.0, 0.125, 2)]]
+)
+def test_what_was_counted_is_not_overwritten(history) -> None:
+    engine, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    for _ in range(2):
+        step(model, optimizer, next(batches))
+    accountant, before = engine.accountant, engine.get_epsilon(1e-5)
+    for forget in (
+        lambda: accountant.load_state_dict({"history": history, "mechanism": "reticent"}),
+        lambda: accountant.__setstate__({"history": history}),
+        accountant.__init__,
+    ):
+        with pytest.raises(ValueError, match="history: it is not what was counted"):
+            forget()
+    assert accountant.history == [(1.0, 0.125, 2)] and engine.get_epsilon(1e-5) == before
+
+
+def test_noise_that_comes_twice_is_refused() -> None:
+    """Two steps with the same noise are one step of twice the sensitivity, and their difference has none."""
+    engine, _, model, optimizer, loader = made()
+    torch.manual_seed(42)
+    for batch in loader:
+        step(model, optimizer, batch)
+    torch.manual_seed(42)
+    with pytest.raises(ValueError, match="generator: it was set back to where it was before"):
+        step(model, optimizer, next(iter(loader)))
+    assert len(engine.accountant) == RECORDS // BATCH
+    own = torch.Generator().manual_seed(1)
+    engine, _, model, optimizer, loader = made(noise_generator=own)
+    batches = iter(loader)
+    step(model, optimizer, next(batches))
+    step(model, optimizer, next(batches))
+    own.manual_seed(1)
+    with pytest.raises(ValueError, match="generator: it was set back"):
+        step(model, optimizer, next(batches))
+
+
+def test_batches_that_come_twice_are_refused() -> None:
+    engine, _, model, optimizer, loader = made(noise_generator=torch.Generator().manual_seed(1))
+    torch.manual_seed(42)
+    for _ in loader:
+        pass  # looked at, not trained on
+    torch.manual_seed(42)
+    step(model, optimizer, next(iter(loader)))
+    torch.manual_seed(42)
+    with pytest.raises(ValueError, match="generator: it was set back"):
+        step(model, optimizer, next(iter(loader)))
+    assert len(engine.accountant) == 1
+
+
+def test_a_parameter_that_is_frozen_too_late_is_refused() -> None:
+    """Opacus leaves it out of clipping and noise, and the wrapped optimizer moves it by what backward left."""
+    _, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    x, y = next(batches)
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    before = model._module.weight.detach().clone()
+    model._module.weight.requires_grad = False
+    with pytest.raises(ValueError, match="optimizer: 1 of its parameters have requires_grad False and a gradient"):
+        optimizer.step()
+    assert torch.equal(model._module.weight, before)
+    # In time.
+    engine, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    step(model, optimizer, next(batches))
+    model._module.weight.requires_grad = False
+    step(model, optimizer, next(batches))
+    assert len(engine.accountant) == 2
+
+
 def test_a_swapped_original_optimizer_is_refused() -> None:
     engine, _, model, optimizer, loader = made()
     optimizer.original_optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -457,6 +555,76 @@ def test_membership_of_nothing() -> None:
     for members, others in (([], [1.0]), ([1.0], []), ([math.inf, math.nan], [1.0]), ([[1.0]], [1.0])):
         with pytest.raises((ValueError, TypeError)):
             reticent.membership(members, others)
+    for members in ([None], ["ninety"], [1j], [10**400]):
+        with pytest.raises(TypeError, match="members, row 0: must be a number, got") as raised:
+            reticent.membership(members, [1.0])
+        assert "ninety" not in str(raised.value)
     for fpr in ((math.nan,), (2.0,), (-0.1,), (True,)):
         with pytest.raises((ValueError, TypeError)):
             reticent.membership([1.0, 2.0], [0.0, 1.0], fpr=fpr)
+
+
+NO_SEQUENCES = [
+    "123", b"123", {1.0: 0, 2.0: 0, 3.0: 0}, {1.0, 2.0, 3.0}, 0.5, None, pandas.DataFrame({label: [1.0] * 3 for label in range(3)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", NO_SEQUENCES, ids=lambda wrong: type(wrong).__name__)
+def test_keys_and_labels_are_no_values(wrong) -> None:
+    scores = [1.0, 2.0, 3.0]
+    for name, call in (
+        ("members", lambda: reticent.membership(wrong, scores)),
+        ("non_members", lambda: reticent.membership(scores, wrong)),
+        ("fpr", lambda: reticent.membership(scores, scores, fpr=wrong)),
+        ("groups of members", lambda: reticent.membership(scores, scores, groups=(wrong, scores))),
+        ("texts of non-members", lambda: reticent.membership(scores, scores, texts=(["a", "b", "c"], wrong))),
+        ("supervised", lambda: reticent.audit.preflight(canaries(), wrong)),
+    ):
+        with pytest.raises(TypeError, match=f"{name}: must be a sequence such as .*, got {type(wrong).__name__}"):
+            call()
+    for copies in ({3: 1}, {3}, "3", pandas.DataFrame({3: [1]})):
+        with pytest.raises(TypeError, match="copies"):
+            canaries(copies=copies)
+
+
+SCORES = [0.1 * row for row in range(12)]
+AUTHORS = [row % 4 for row in range(12)]
+
+
+@pytest.mark.parametrize(
+    "same",
+    [numpy.array, pandas.Series, torch.tensor, lambda a: numpy.array(a, dtype=numpy.int32), lambda a: list(map(float, a)),
+     lambda a: list(numpy.array(a)), lambda a: list(torch.tensor(a)), lambda a: pandas.Series(a, dtype="Int64")],
+)  # fmt: skip
+def test_equal_groups_are_one_whatever_their_type(same) -> None:
+    """An author on both sides is one author, so that the interval is as wide as with lists of one type."""
+    plain = reticent.membership(SCORES, SCORES, groups=(AUTHORS, AUTHORS)).document
+    for groups in ((same(AUTHORS), AUTHORS), (AUTHORS, same(AUTHORS))):
+        assert reticent.membership(SCORES, SCORES, groups=groups).document == plain
+    assert reticent.membership(SCORES, SCORES, groups=(AUTHORS, [10 + a for a in AUTHORS])).document["groups"] != plain["groups"]
+
+
+def test_groups_of_text_are_compared_as_text() -> None:
+    names = [f"author {author}" for author in AUTHORS]
+    plain = reticent.membership(SCORES, SCORES, groups=(names, names)).document
+    for same in (numpy.array(names), pandas.Series(names), pandas.Series(names, dtype="category")):
+        assert reticent.membership(SCORES, SCORES, groups=(same, names)).document == plain
+    assert plain == reticent.membership(SCORES, SCORES, groups=(AUTHORS, AUTHORS)).document
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [(None, "must not be missing, got NoneType"), (math.nan, "must not be missing, got float"),
+     (numpy.float32("nan"), "must not be missing"), (pandas.NA, "must not be missing, got NAType"),
+     (pandas.NaT, "must not be missing, got NaTType"), ([1], "must be text or a number, got list")],
+)  # fmt: skip
+def test_groups_that_say_nothing_are_refused(group, words) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"groups of non-members, row 2: {words}"):
+        reticent.membership([1.0] * 3, [0.0] * 3, groups=([1, 2, 3], [1, 2, group]))
+
+
+def test_groups_are_two_sequences_of_one_kind() -> None:
+    with pytest.raises(ValueError, match="groups: must be all text or all numbers, got both"):
+        reticent.membership([1.0] * 3, [0.0] * 3, groups=(["1", "2", "3"], [1, 2, 3]))
+    with pytest.raises(ValueError, match="groups: must be two sequences, of members and of non-members, got 3"):
+        reticent.membership([1.0] * 3, [0.0] * 3, groups=([1, 2, 3], [1, 2, 3], [1, 2, 3]))

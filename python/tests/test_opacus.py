@@ -2,11 +2,13 @@
 
 import math
 import warnings
+from itertools import islice
 
 import pytest
 import reticent
 import torch
 from opacus import PrivacyEngine
+from opacus.schedulers import ExponentialGradClip
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from reticent.opacus import Accountant, register
 from torch.utils.data import DataLoader, TensorDataset
@@ -129,6 +131,51 @@ def test_clipping_switched_off_is_known() -> None:
     assert engine.get_epsilon(1e-5) == math.inf
 
 
+def test_norms_of_layers_are_what_they_clip_with() -> None:
+    """Opacus' scheduler lowers `max_grad_norm`, which scales the noise, and leaves `max_grad_norms`, which clip."""
+    engine, _, model, optimizer, loader = made(clipping="per_layer", max_grad_norm=[1.0, 1.0])
+    lowered = ExponentialGradClip(optimizer, gamma=0.5)
+    true = []
+    for batch in islice(loader, 3):
+        step(model, optimizer, batch)
+        true.append(optimizer.max_grad_norm / math.sqrt(2))
+        lowered.step()
+    assert [noise for noise, *_ in engine.accountant.history] == pytest.approx(true, rel=1e-12)
+    assert true == pytest.approx([1.0, 0.5, 0.25], rel=1e-6)
+
+
+@pytest.mark.parametrize("norm", [math.inf, math.nan])
+def test_a_layer_that_is_not_clipped_is_known(norm) -> None:
+    for clipping, name, norms in (("flat", "max_grad_norm", norm), ("per_layer", "max_grad_norms", [1.0, norm])):
+        engine, _, model, optimizer, loader = made(clipping=clipping, max_grad_norm=[1.0, 1.0] if clipping == "per_layer" else 1.0)
+        optimizer.signal_skip_step(do_skip=True)  # a part of the first batch
+        optimizer.signal_skip_step(do_skip=False)
+        (x, y), kept = next(iter(loader)), getattr(optimizer, name)
+        setattr(optimizer, name, norms)
+        step(model, optimizer, (x[:1], y[:1]))
+        setattr(optimizer, name, kept)
+        step(model, optimizer, (x[1:], y[1:]))
+        assert engine.accountant.history == [(0.0, BATCH / RECORDS, 1)]
+        assert engine.get_epsilon(1e-5) == math.inf
+
+
+def test_physical_batches_are_clipped_each_by_the_norm_of_its_time() -> None:
+    engine, _, model, optimizer, loader = made()
+    lowered = ExponentialGradClip(optimizer, gamma=0.5)
+    true, largest = [], 0.0
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=2, optimizer=optimizer) as small:
+        for batch in small:
+            largest = max(largest, optimizer.max_grad_norm)
+            last = not optimizer._check_skip_next_step(pop_next=False)
+            step(model, optimizer, batch)
+            if last:
+                true.append(optimizer.max_grad_norm / largest)
+                largest = 0.0
+            lowered.step()
+    counted = [noise for noise, _, steps in engine.accountant.history for _ in range(steps)]
+    assert counted == pytest.approx(true, rel=1e-12) and min(true) <= 0.5
+
+
 def test_adaptive_clipping_is_refused() -> None:
     _, _, model, optimizer, loader = made(
         clipping="adaptive", target_unclipped_quantile=0.5, clipbound_learning_rate=0.2, max_clipbound=10.0,
@@ -162,5 +209,10 @@ def test_state_is_saved_and_loaded() -> None:
     other = Accountant()
     other.load_state_dict(accountant.state_dict())
     assert other.get_epsilon(1e-5) == accountant.get_epsilon(1e-5)
+    for _ in range(5):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    accountant.step(noise_multiplier=2.0, sample_rate=0.1)
+    other.load_state_dict(accountant.state_dict())  # which begins with the ten
+    assert other.history == [(1.0, 0.1, 15), (2.0, 0.1, 1)]
     with pytest.raises(ValueError, match="takes delta alone"):
         accountant.get_epsilon(1e-5, alphas=[2])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def canaries(
     >>> len(plan), plan.copies, plan.candidates
     (3, 4, 1000000)
     """
-    doses = list(copies) if isinstance(copies, Iterable) else [copies]
+    doses = list(_items("copies", copies)) if isinstance(copies, Iterable) else [copies]
     return _reticent.plan_canaries(
         list(_texts(data, field).values()), template, copies=doses, n=n, seed=seed, own_contexts=own_contexts
     )
@@ -98,7 +98,7 @@ def preflight(plan: CanaryPlan, supervised: Iterable[str]) -> None:
     ValueError: canaries: copies without a loss: canary-0 0 of 3. They were ...
     """
     found = dict.fromkeys((name for name, _, _ in plan.secrets), 0)
-    for text in supervised:
+    for text in _items("supervised", supervised):
         for name, secret, _ in plan.secrets:
             found[name] += text.count(secret)
     lost = [f"{name} {found[name]} of {copies}" for name, _, copies in plan.secrets if found[name] < copies]
@@ -176,7 +176,7 @@ def exposure(
         budget=budget,
         records=records,
         promise=promise,
-        earlier=[(name, found if isinstance(found, Exposure) else json.dumps(found)) for name, found in earlier],
+        earlier=[(name, found if isinstance(found, Exposure) else json.dumps(found)) for name, found in _items("earlier", earlier)],
         defaults=defaults,
     )
 
@@ -232,7 +232,8 @@ def membership(
     """Area and true-positive rates of membership scores; a higher score speaks for membership.
 
     groups: of each member and each non-member, where records share a secret, an author or a
-    template: they are no independent evidence. texts: of each member and each non-member. Of copies and near-copies
+    template: they are no independent evidence. Equal groups are the same on both sides; a missing one is refused.
+    texts: of each member and each non-member. Of copies and near-copies
     of a text one is judged, texts that stand on both sides are left out, and `document` says how many
     (`repeats`) and what the texts alone tell (`blind`). seed: of these draws and those of intervals.
     confidence: of every interval; 0.95 where nothing is said. defaults: a project's, that may say it.
@@ -251,23 +252,72 @@ def membership(
     >>> found.document["repeats"]["members"]["texts"]
     12
     """
-    scores = (list(map(float, members)), list(map(float, non_members)))
-    shared = None if groups is None else (list(map(repr, groups[0])), list(map(repr, groups[1])))
-    for what, given in (("groups", shared), ("texts", texts)):
-        for side, of, own in zip(("members", "non-members"), given or (), scores):
-            if len(of) != len(own):
-                raise ValueError(f"{what}: must be one for each score: {len(of)} for {len(own)} {side}")
+    scores = (_numbers("members", members), _numbers("non_members", non_members))
     found = _reticent.membership(
         scores[0],
         scores[1],
-        fpr=list(fpr),
+        fpr=list(_items("fpr", fpr)),
         confidence=confidence,
         seed=seed,
-        groups=shared,
-        texts=None if texts is None else (list(texts[0]), list(texts[1])),
+        groups=None if groups is None else _numbered(*_sides("groups", groups, scores)),
+        texts=None if texts is None else _sides("texts", texts, scores),
         defaults=defaults,
     )
     return Membership(json.loads(found))
+
+
+def _items(name: str, value: Any) -> Iterable[Any]:
+    """The items of a sequence. What gives characters, keys or labels instead of its values is refused."""
+    items = value.tolist() if hasattr(value, "tolist") else value
+    keys = isinstance(items, (str, bytes, bytearray, Mapping, Set)) or hasattr(items, "columns")
+    if keys or not isinstance(items, Iterable):
+        raise TypeError(f"{name}: must be a sequence such as a list, an array or one column, got {type(value).__name__}")
+    return items
+
+
+def _numbers(name: str, value: Any) -> list[float]:
+    numbers = []
+    for row, item in enumerate(_items(name, value)):
+        try:
+            numbers.append(float(item))
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(f"{name}, row {row}: must be a number, got {type(item).__name__}") from None
+    return numbers
+
+
+def _sides(name: str, given: Any, scores: tuple[list[float], list[float]]) -> tuple[list[Any], list[Any]]:
+    """What is given of members and of non-members, one for each score."""
+    sides = list(_items(name, given))
+    if len(sides) != 2:
+        raise ValueError(f"{name}: must be two sequences, of members and of non-members, got {len(sides)}")
+    found = []
+    for side, of, own in zip(("members", "non-members"), sides, scores):
+        found.append(list(_items(f"{name} of {side}", of)))
+        if len(found[-1]) != len(own):
+            raise ValueError(f"{name}: must be one for each score: {len(found[-1])} for {len(own)} {side}")
+    return found[0], found[1]
+
+
+def _numbered(*sides: list[Any]) -> tuple[list[str], list[str]]:
+    """The groups of members and non-members by number, equal ones by the same."""
+    numbers: dict[Any, str] = {}
+
+    def number(row: int, side: str, group: Any) -> str:
+        value = group.tolist() if hasattr(group, "tolist") else group
+        # A missing value equals nothing, or does not say so; unless it is None.
+        if value is None or (value == value) is not True:
+            raise ValueError(f"groups of {side}, row {row}: must not be missing, got {type(group).__name__}")
+        try:
+            return numbers.setdefault(value, str(len(numbers)))
+        except TypeError:
+            raise TypeError(f"groups of {side}, row {row}: must be text or a number, got {type(group).__name__}") from None
+
+    inside, outside = (
+        [number(row, side, group) for row, group in enumerate(own)] for side, own in zip(("members", "non-members"), sides)
+    )
+    if len({next((kind for kind in (str, bytes) if isinstance(group, kind)), None) for group in numbers}) > 1:
+        raise ValueError("groups: must be all text or all numbers, got both: text never equals the number that it says")
+    return inside, outside
 
 
 _REDACTORS: dict[str, Redactor] = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
@@ -44,7 +45,7 @@ class Accountant(PrivacyAccountant):
         return _NEIGHBOURS[self.neighboring_relation]
 
     def _plan_of(self, event: dp_event.DpEvent) -> Plan:
-        return Plan.from_json(json.dumps(event.to_named_tuple()), neighbours=self._neighbours)
+        return Plan.from_json(json.dumps(_plain(event.to_named_tuple())), neighbours=self._neighbours)
 
     def _maybe_compose(
         self, event: dp_event.DpEvent, count: int, do_compose: bool
@@ -84,3 +85,11 @@ class Accountant(PrivacyAccountant):
     def get_delta(self, target_epsilon: float) -> float:
         """δ at ε = `target_epsilon`: an upper bound. Raises ValueError where nothing is certified."""
         return self.plan.delta(target_epsilon, neighbours=self._neighbours).upper
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: NumPy's numbers and arrays as Python's, and infinity, which JSON lacks, as the reader's "inf"."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return "inf" if value == math.inf else value

@@ -117,6 +117,7 @@ def supervised_texts(loader: Any, tokenizer: Any) -> Iterator[list[str]]:
 class AuditCallback(TrainerCallback):
     """Ranks the planted canaries after each epoch and at the end of a training.
 
+    With `load_best_model_at_end` the last audit is of the best checkpoint, which the Trainer leaves.
     Writes report.json (schemas/exposure.schema.json, with the epochs before as `earlier`; `audit diff` reads it) and
     report.html into the Trainer's output folder, readable by their owner only, without any secret. At the start it
     makes sure that every copy of every canary carries a loss. A training that is resumed from a checkpoint takes up the
@@ -193,8 +194,12 @@ class AuditCallback(TrainerCallback):
         self._audit(args, state, kwargs)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Audits the model at the end, where that is no end of an epoch."""
-        if self._audited != state.global_step:
+        """Audits the model that is left at the end, where it was not audited after an epoch: the best one, if loaded."""
+        if args.load_best_model_at_end and state.best_model_checkpoint is not None:
+            best = Path(state.best_model_checkpoint).name
+            if best != f"checkpoint-{self._audited}":
+                self._audit(args, state, kwargs, f"the best model ({best})")
+        elif self._audited != state.global_step:
             self._audit(args, state, kwargs)
 
     def _tokenizer(self, kwargs: dict[str, Any]) -> Any:
@@ -203,7 +208,7 @@ class AuditCallback(TrainerCallback):
             raise ValueError("tokenizer: give AuditCallback one, or the Trainer a processing_class")
         return tokenizer
 
-    def _audit(self, args: Any, state: Any, kwargs: dict[str, Any]) -> None:
+    def _audit(self, args: Any, state: Any, kwargs: dict[str, Any], best: str | None = None) -> None:
         if not state.is_world_process_zero:
             return
         model = kwargs["model"]
@@ -215,11 +220,11 @@ class AuditCallback(TrainerCallback):
             vocabulary=model.config.vocab_size,
             records=self.records,
             promise=self._promised(),
-            name=_NAME + epoch,
+            name=best or _NAME + epoch,
             earlier=[*self._before, *self.epochs],
             **self._asked,
         )
-        self.epochs.append((epoch, found))
+        self.epochs.append((best or epoch, found))
         self._audited = state.global_step
         folder = Path(args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)

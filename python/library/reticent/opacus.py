@@ -13,6 +13,7 @@ Gaussian's on one clipped sum.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import math
 import threading
@@ -22,6 +23,7 @@ from itertools import islice
 from typing import Any, Callable
 
 try:
+    import torch
     from opacus import PrivacyEngine
     from opacus.accountants import IAccountant, register_accountant
     from opacus.optimizers import DPOptimizer, DPPerLayerOptimizer
@@ -48,9 +50,12 @@ class Accountant(IAccountant):
     """
 
     def __init__(self) -> None:
+        if getattr(self, "_counted", None):
+            raise ValueError(_CHANGED)
         self.history: list[tuple[float, ...]] = []
         # The history as it was counted; none while nothing was, as Opacus sets the one of an accountant that it calibrates with.
         self._counted: list[tuple[float, ...]] = []
+        self._seen: set[bytes] = set()  # states of generators behind the noise and the batches of each step
         self._lock = threading.Lock()
         self._open: _Steps | None = None
 
@@ -64,12 +69,29 @@ class Accountant(IAccountant):
         self._counted = list(self.history)
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Takes up what `state_dict` of another accountant holds."""
+        """Takes up what `state_dict` of another accountant holds.
+
+        Raises ValueError where that does not begin with what was counted here, which would be forgotten.
+        """
         before = self.history
         super().load_state_dict(state_dict)
         taken, self.history = self.history, before
-        self.history = _checked(taken)
-        self._counted = list(self.history)
+        taken = _checked(taken)
+        with self._lock:
+            if not self._goes_on(taken):
+                raise ValueError(_CHANGED)
+            self.history, self._counted = taken, list(taken)
+
+    def _goes_on(self, history: list[tuple[float, ...]]) -> bool:
+        """Whether a history begins with what was counted; its steps of the last kind may be more."""
+        if not self._counted:
+            return True
+        *same, last = self._counted
+        if len(history) <= len(same) or history[: len(same)] != same:
+            return False
+        *kind, steps = self._ordered(last)
+        *found, more = self._ordered(history[len(same)])
+        return found == kind and more >= steps
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Counts one step on one Poisson batch."""
@@ -90,6 +112,17 @@ class Accountant(IAccountant):
                     return
             self.history.append(self._entry(kind, 1))
             self._counted.append(self.history[-1])
+
+    def _once(self, states: list[bytes]) -> None:
+        """Refuses noise or batches that were drawn from the same numbers before."""
+        with self._lock:
+            for state in states:
+                if state in self._seen:
+                    raise ValueError(
+                        "generator: it was set back to where it was before (as by torch.manual_seed in each epoch), so "
+                        "that the same noise or the same batch comes twice: seed once, before the training"
+                    )
+                self._seen.add(state)
 
     @staticmethod
     def _ordered(entry: tuple[float, ...]) -> tuple[float, ...]:
@@ -145,8 +178,10 @@ class _Steps:
         self.drawn = 0
         self.used = 0
         self.allowed = 0
-        self.sizes: deque[int] = deque()  # records of each batch that was drawn and not used yet, in order
+        # Of each batch that was drawn and not used yet, in order: its records, and the generator's state behind it.
+        self.batches: deque[tuple[int, list[bytes]]] = deque()
         self.gradients = 0  # per-sample gradients since the last step
+        self.norm = 0.0  # the largest that a gradient was clipped to since the last step
 
     def count(self, optimizer: DPOptimizer) -> None:
         """Called between the noise and the step; what it raises keeps the step from being taken."""
@@ -176,6 +211,16 @@ class _Steps:
                 "accountant: the engine has another one than at make_private, which knows nothing of this training: "
                 "leave it, or make another engine for another training"
             )
+        raw = sum(
+            not p.requires_grad and p.grad is not None and bool(p.grad.any())
+            for group in optimizer.param_groups
+            for p in group["params"]
+        )
+        if raw:
+            raise ValueError(
+                f"optimizer: {raw} of its parameters have requires_grad False and a gradient, which is neither clipped nor "
+                "noised: freeze parameters before their gradients are computed"
+            )
         batches = optimizer.accumulated_iterations
         self.used += batches
         if self.used > self.drawn:
@@ -183,29 +228,35 @@ class _Steps:
                 f"data_loader: {self.used} batches were trained on, but {self.drawn} were drawn by the Poisson "
                 "loader that make_private returned: train on that loader, or account for yours with reticent.Plan"
             )
-        self._take(batches)
-        noise = float(optimizer.noise_multiplier)
-        if not math.isfinite(_norm(optimizer.max_grad_norm)):
+        drawn = self._take(batches)
+        # The noise is scaled with the norm of now, whatever the gradients were clipped to.
+        noise, scale = float(optimizer.noise_multiplier), float(optimizer.max_grad_norm)
+        if math.isfinite(scale) and 0 < self.norm < math.inf:
+            noise *= scale / self.norm
+        else:
             noise = 0.0  # nothing was clipped: no noise is enough
+        if noise != 0:
+            # Generators step reversibly: an equal state after equally many draws was an equal state before them.
+            devices = {torch.device("cpu")} if optimizer.generator is not None else {p.device for p in optimizer.params}
+            self.accountant._once([*drawn, *(s for device in devices for s in _state(optimizer.generator, device))])
         self.accountant._count(noise, self.sample_rate, batches)
+        self.norm = 0.0
         self.allowed += 1
 
-    def _take(self, batches: int) -> None:
-        """Finds the batches of a step, which gave no more gradients than they have records.
+    def _take(self, batches: int) -> list[bytes]:
+        """Finds the batches of a step, which gave no more gradients than they have records; returns their states.
 
         Batches may have been left out, and workers draw ahead: the first that fit are taken.
         """
         gradients, self.gradients = self.gradients, 0
         largest = 0
-        while len(self.sizes) >= batches:
-            records = sum(islice(self.sizes, batches))
+        while len(self.batches) >= batches:
+            records = sum(size for size, _ in islice(self.batches, batches))
             largest = max(largest, records)
             # An empty batch may be made up of one row that is no record.
             if gradients <= max(records, 1):
-                for _ in range(batches):
-                    self.sizes.popleft()
-                return
-            self.sizes.popleft()
+                return [state for _ in range(batches) for state in self.batches.popleft()[1]]
+            self.batches.popleft()
         raise ValueError(
             f"data_loader: a step has {gradients} per-sample gradients, and its batch has at most {largest} records: "
             "several gradients of one record (views, crops, halves) or of several batches are more than one clipped "
@@ -222,7 +273,7 @@ class _Steps:
         class Counted(UniformWithReplacementSampler):
             def __iter__(self) -> Any:
                 steps.drawn = steps.used  # what an earlier pass drew and left is no batch of this one
-                steps.sizes.clear()
+                steps.batches.clear()
                 for batch in UniformWithReplacementSampler.__iter__(self):
                     if not self.sample_rate <= steps.sample_rate * (1 + 1e-12):
                         raise ValueError(
@@ -230,7 +281,7 @@ class _Steps:
                             f"at {steps.sample_rate:g}: call make_private again"
                         )
                     steps.drawn += 1
-                    steps.sizes.append(len(batch))
+                    steps.batches.append((len(batch), _state(self.generator, torch.device("cpu"))))
                     yield batch
 
         Counted.__name__ = UniformWithReplacementSampler.__name__
@@ -246,7 +297,7 @@ class _Steps:
 
 
 class _Clipping:
-    """An optimizer's `clip_and_accumulate`, which counts the gradients that it clips.
+    """An optimizer's `clip_and_accumulate`, which counts the gradients that it clips, and to what.
 
     Of physical batches (`BatchMemoryManager`) Opacus calls the hook of the last one alone.
     """
@@ -256,6 +307,7 @@ class _Clipping:
         self.optimizer = optimizer
 
     def __call__(self) -> None:
+        self.steps.norm = max(self.steps.norm, _norm(self.optimizer))
         type(self.optimizer).clip_and_accumulate(self.optimizer)
         self.steps.gradients += max(
             sum(map(len, p.grad_sample)) if isinstance(p.grad_sample, list) else len(p.grad_sample)
@@ -305,8 +357,27 @@ def _ranged(name: str, value: float, holds: bool, allowed: str) -> None:
         raise ValueError(f"{name}: must lie in {allowed}, got {value}")
 
 
-def _norm(norm: Any) -> float:
-    return max(map(float, norm)) if isinstance(norm, (list, tuple)) else float(norm)
+def _norm(optimizer: DPOptimizer) -> float:
+    """What an optimizer clips the gradient of a record to; infinite where one of its norms is no finite number."""
+    norms = optimizer.max_grad_norms if isinstance(optimizer, DPPerLayerOptimizer) else [optimizer.max_grad_norm]
+    norm = math.hypot(*map(float, norms))
+    return norm if norm < math.inf else math.inf
+
+
+def _state(generator: torch.Generator | None, device: torch.device) -> list[bytes]:
+    """A digest of the state of a generator, or else of the device's own; none of one that has no state to set back."""
+    if generator is not None:
+        try:
+            state = generator.get_state()
+        except RuntimeError:  # of the operating system (secure_mode)
+            return []
+    elif device.type == "cpu":
+        state = torch.get_rng_state()
+    elif device.type == "mps":
+        state = torch.mps.get_rng_state()
+    else:
+        state = getattr(torch, device.type).get_rng_state(device)
+    return [hashlib.blake2b(state.numpy().tobytes(), digest_size=16).digest()]
 
 
 def _part(noise: float, rate: float, steps: int, batches: int = 1) -> dict[str, Any]:
