@@ -79,7 +79,11 @@ fn canaries_of_one_secret_are_counted_together() {
             assert_eq!(*found, 2 * sharing(&canary.secret) as u64);
         }
         assert_eq!(plan.lacking(&found), 0);
-        let shared = plan.canaries.iter().find(|c| sharing(&c.secret) > 1).unwrap();
+        let shared = plan
+            .canaries
+            .iter()
+            .find(|c| sharing(&c.secret) > 1)
+            .unwrap();
         let lines: Vec<String> = texts
             .iter()
             .map(|text| text.replacen(&shared.insertions[1].text, "", 1))
