@@ -10,8 +10,9 @@ use reticent_accounting::reconstruction::chi_square::chi_square_posterior;
 use reticent_accounting::reconstruction::closed::{approximate_blow_up, balle_cherubin_hayes};
 use reticent_accounting::reconstruction::fano::renyi_posterior;
 use reticent_accounting::{
-    Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Order,
-    PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance, Upper,
+    Delta, Direction, Divergence, Epsilon, GroupSize, Mechanism, Method, Neighbours,
+    NoiseMultiplier, Order, Plan, PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps,
+    Tolerance, UnitName, Upper,
 };
 
 fn probability(p: f64) -> Probability {
@@ -339,4 +340,23 @@ fn fano_for_renyi_is_the_inequality_at_the_best_order() {
         assert!((found - best).abs() < 1e-7, "{case:?}: {found}");
         assert!((order.get() - at).abs() < 0.01, "{case:?}: {}", order.get());
     }
+    // Of divergences that are only stated, D_α ≤ α/2 here, the blow-up's row says no more.
+    let stated = Mechanism::Zcdp {
+        rho: Divergence::new(0.5).unwrap(),
+        xi: Divergence::ZERO,
+        neighbours: Neighbours::ZeroOut,
+    };
+    let unit = UnitName::new("record").unwrap();
+    let plan = Plan {
+        neighbours: Neighbours::ZeroOut,
+        prior: Some(probability(0.01)),
+        ..Plan::new(stated, unit, delta(1e-5))
+    };
+    let rows = plan.guarantees().unwrap();
+    let mut rows = rows.iter().filter(|row| row.method == Method::RenyiFano);
+    let row = rows.next().unwrap();
+    assert!(rows.next().is_none());
+    let found = row.posterior.unwrap().upper.unwrap().get().get();
+    assert!((found - 0.124_589_2).abs() < 1e-7, "{found}");
+    assert!((row.order.unwrap().get() - 2.91).abs() < 0.02, "{row:?}");
 }

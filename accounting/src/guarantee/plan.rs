@@ -128,7 +128,12 @@ impl Plan {
                 let of = |row: &Guarantee| (row.notion, row.method, row.base, row.convention);
                 of(other) == of(&row)
             };
+            let tighter = |other: &Guarantee| {
+                let ends = row.posterior.zip(other.posterior);
+                ends.is_some_and(|(own, other)| own.upper < other.upper)
+            };
             match kept.iter_mut().find(same) {
+                Some(other) if tighter(other) => *other = row,
                 // Only the row that was meant to be by divergences knows the order.
                 Some(other) => other.order = other.order.or(row.order),
                 None => kept.push(row),
