@@ -5,10 +5,11 @@
 
 use proptest::prelude::*;
 use reticent_accounting::calibrate::{Target, calibrate_noise, calibrate_steps};
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::{
-    Delta, Direction, Epsilon, Error, GroupSize, Guarantee, Mechanism, Method, Neighbours,
-    NoiseMultiplier, Plan, PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps,
-    Tolerance, UnitName,
+    Base, Delta, Direction, Epsilon, Error, GroupSize, Guarantee, Mechanism, Method, MissRate,
+    Neighbours, NoiseMultiplier, Notion, Plan, PrivacyLoss, Probability, Query, Sampling,
+    SamplingRate, Steps, Tolerance, UnitName,
 };
 
 fn steps(count: u64, noise: f64, rate: f64, sampling: Sampling, laplace: bool) -> Mechanism {
@@ -478,6 +479,139 @@ fn groups_of_fixed_size_batches_follow_from_single_records() {
             matches!(refused, Err(Error::Unsupported { .. })),
             "{refused:?}"
         );
+    }
+}
+
+/// Proposition 6 on the lemma is no less than what an instance of the group attains, and every question about the redacted
+/// group has the same answer. 1e-6 absolute: the oracle's trapezoidal rule; 1e-5 relative: the search for ε.
+#[test]
+fn a_redacted_group_follows_from_single_records() {
+    let gamma = 0.1;
+    let redaction = Redaction::single_policy(MissRate::new(gamma).unwrap());
+    let group = GroupSize::new(2).unwrap();
+    let run =
+        |sigma: NoiseMultiplier| steps(1, sigma.get(), 0.5, Sampling::WithoutReplacement, false);
+    let plan = |mechanism: Mechanism| Plan {
+        neighbours: Neighbours::Replace,
+        group,
+        redaction: Some(redaction),
+        ..Plan::new(
+            mechanism,
+            UnitName::new("record").unwrap(),
+            Delta::new(1e-5).unwrap(),
+        )
+    };
+    let upper = |row: &Guarantee| row.epsilon.unwrap().upper.unwrap().get().get();
+    let redacted = |rows: Vec<Guarantee>| -> [Guarantee; 2] {
+        let rows = rows.into_iter().filter(|row| row.gamma.is_some());
+        rows.collect::<Vec<_>>().try_into().unwrap()
+    };
+    for noise in [1.0, 1.5, 4.0] {
+        let asked = plan(run(NoiseMultiplier::new(noise).unwrap()));
+        let [unknown, known] = redacted(asked.guarantees().unwrap());
+        assert_eq!(
+            (unknown.notion, unknown.method, unknown.base),
+            (
+                Notion::BayesianConfidentiality,
+                Method::Proposition6,
+                Some(Base::GroupLemma)
+            )
+        );
+        assert_eq!(
+            (known.notion, known.method),
+            (Notion::GroupConfidentiality, Method::GroupLemma)
+        );
+        assert!(unknown.group == Some(group) && known.group == Some(group));
+        // The lemma itself at δ/γ.
+        let bare = Plan {
+            redaction: None,
+            delta: redaction.base_delta(asked.delta).unwrap(),
+            ..asked.clone()
+        };
+        let base = bare.epsilon().unwrap().upper.unwrap();
+        assert_eq!(known.epsilon.unwrap().upper, Some(base));
+        let amplified = redaction.amplified(*base.get()).get();
+        assert_eq!(upper(&unknown).to_bits(), amplified.to_bits());
+        assert_eq!(asked.bayesian_epsilon().unwrap(), unknown.epsilon);
+        for row in [&unknown, &known] {
+            let there = Epsilon::new(upper(row)).unwrap();
+            let back = redacted(asked.guarantees_at(there).unwrap());
+            let same = back.iter().find(|other| other.notion == row.notion);
+            let delta = same.unwrap().delta.unwrap().get();
+            assert!(
+                (0.99e-5..=1e-5 * (1.0 + 1e-5)).contains(&delta),
+                "{delta:e}"
+            );
+        }
+        for epsilon in [0.0, 0.1, 0.5, 1.0] {
+            let at = asked.guarantees_at(Epsilon::new(epsilon).unwrap()).unwrap();
+            let [unknown, known] = redacted(at).map(|row| row.delta.unwrap().get());
+            let (ends, mesh, e) = (12.0 * noise + 4.0, 1e-3, epsilon.exp());
+            let count = (2.0 * ends / mesh) as u32;
+            let mut attained = [0.0; 3];
+            for x in (0..=count).map(|i| f64::from(i) * mesh - ends) {
+                let (p, q) = (two_of_ten(x, noise, 1.0), two_of_ten(x, noise, -1.0));
+                let mixed = gamma * p + (1.0 - gamma) * q;
+                let lost = [mixed - e * q, q - e * mixed, gamma * (p - e * q)];
+                for (sum, lost) in attained.iter_mut().zip(lost) {
+                    *sum += lost.max(0.0) * mesh;
+                }
+            }
+            let truth = attained[0].max(attained[1]);
+            assert!(
+                truth <= unknown + 1e-6,
+                "{noise} {epsilon}: {truth} {unknown}"
+            );
+            assert!(attained[2] <= known + 1e-6, "{noise} {epsilon}: {known}");
+        }
+    }
+    let target = Target::Uninformed {
+        redaction,
+        group,
+        epsilon: Epsilon::new(2.0).unwrap(),
+        delta: Delta::new(1e-5).unwrap(),
+    };
+    let found = calibrate_noise(run, target, Tolerance::new(1e-6).unwrap()).unwrap();
+    let at = |sigma| {
+        plan(run(sigma))
+            .bayesian_epsilon()
+            .unwrap()
+            .unwrap()
+            .upper
+            .unwrap()
+    };
+    let kept = at(found.answer).get().get();
+    assert!((1.999..=2.0 * (1.0 + 1e-5)).contains(&kept), "{kept}");
+    assert!(at(found.fails.unwrap()).get().get() > 2.0 * (1.0 - 1e-5));
+}
+
+/// Nothing is said of exchanged contents where only zeroed records are covered; the other rows stand.
+#[test]
+fn a_redacted_secret_that_is_not_covered_is_left_out_alone() {
+    for group in [1, 2] {
+        let stated = Mechanism::PureDp {
+            epsilon: Epsilon::new(1.0).unwrap(),
+            neighbours: Neighbours::ZeroOut,
+        };
+        let plan = Plan {
+            neighbours: Neighbours::ZeroOut,
+            group: GroupSize::new(group).unwrap(),
+            redaction: Some(Redaction::single_policy(MissRate::new(0.1).unwrap())),
+            ..Plan::new(
+                stated,
+                UnitName::new("record").unwrap(),
+                Delta::new(1e-5).unwrap(),
+            )
+        };
+        let at = plan.guarantees_at(Epsilon::new(1.0).unwrap());
+        for rows in [plan.guarantees(), at] {
+            let rows = rows.unwrap();
+            assert!(!rows.is_empty() && rows.iter().all(|row| row.gamma.is_none()));
+        }
+        assert!(matches!(
+            plan.bayesian_epsilon(),
+            Err(Error::Unsupported { .. })
+        ));
     }
 }
 

@@ -81,6 +81,8 @@ pub enum Base {
     Pld,
     /// The Rényi curve.
     Rdp,
+    /// The group lemma on single records.
+    GroupLemma,
 }
 
 /// Whose neighbours were used.

@@ -74,7 +74,8 @@ impl Plan {
 
     /// Returns every guarantee of the plan: `dp` by the loss law and by Rényi; with a group, `group-dp` by the
     /// mixture and by the lemma; with redaction, the Bayesian rows in both conventions and the row for an adversary
-    /// who may know the secret; with a prior, the posterior by blow-up, by Fano's inequality for the
+    /// who may know the secret, by the lemma if it alone covers the group, unless nothing covers changed contents; with
+    /// a prior, the posterior by blow-up, by Fano's inequality for the
     /// Kullback–Leibler, Rényi and χ² divergences, and by total variation, unless only the lemma covers the group;
     /// with a Gaussian slack, μ-GDP.
     ///
@@ -89,7 +90,11 @@ impl Plan {
         }
         if let Some(redaction) = self.redaction {
             for convention in [Convention::Definition, Convention::Paper] {
-                rows.extend(covered(convention, self.redacted(redaction, convention))?);
+                let query = self.redaction_query(convention);
+                let by_law = self.redacted(redaction, convention);
+                rows.extend(covered(query, by_law, || {
+                    self.redacted_by_lemma(redaction, query)
+                })?);
             }
         }
         if let Some(prior) = self.prior {
@@ -109,7 +114,7 @@ impl Plan {
         for row in rows {
             let (method, base) = match (row.method, row.base) {
                 (Method::Pld, base) => (Method::Rdp, base),
-                (Method::Proposition6, Some(_)) => (row.method, Some(Base::Rdp)),
+                (Method::Proposition6, Some(Base::Pld)) => (row.method, Some(Base::Rdp)),
                 (Method::BlowUp, base) => (Method::RenyiFano, base),
                 other => other,
             };
@@ -123,7 +128,12 @@ impl Plan {
                 let of = |row: &Guarantee| (row.notion, row.method, row.base, row.convention);
                 of(other) == of(&row)
             };
+            let tighter = |other: &Guarantee| {
+                let ends = row.posterior.zip(other.posterior);
+                ends.is_some_and(|(own, other)| own.upper < other.upper)
+            };
             match kept.iter_mut().find(same) {
+                Some(other) if tighter(other) => *other = row,
                 // Only the row that was meant to be by divergences knows the order.
                 Some(other) => other.order = other.order.or(row.order),
                 None => kept.push(row),
@@ -141,8 +151,8 @@ impl Plan {
         Ok(self.exactly()?.epsilon.unwrap_or(infinite))
     }
 
-    /// Returns ε' against an adversary without prior knowledge of the secret, for the notion's own neighbours;
-    /// `None` without redaction.
+    /// Returns ε' against an adversary without prior knowledge of the secret, for the notion's own neighbours, by the
+    /// lemma if it alone covers the group; `None` without redaction.
     ///
     /// # Errors
     /// As [`Plan::guarantees`].
@@ -151,9 +161,17 @@ impl Plan {
             return Ok(None);
         };
         let query = self.redaction_query(Convention::Definition);
-        let loss = PrivacyLoss::of(&self.mechanism, query, Direction::Remove)?;
-        let answer = redaction.exact_epsilon(&loss, &loss, self.delta, self.tolerance)?;
-        Ok(Some(answer.bounds))
+        match PrivacyLoss::of(&self.mechanism, query, Direction::Remove) {
+            Ok(loss) => {
+                let answer = redaction.exact_epsilon(&loss, &loss, self.delta, self.tolerance)?;
+                Ok(Some(answer.bounds))
+            }
+            Err(error @ Error::Unsupported { .. }) if covered_by_lemma(query) => {
+                let base = self.base_by_lemma(redaction, query).map_err(|_| error)?;
+                Ok(Some(amplified(redaction, base)))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the first row of [`Plan::guarantees`], or the first row of the group if there is one: by its law or
@@ -273,18 +291,22 @@ impl Plan {
 
     /// Returns the row of the group by the lemma, from its single records.
     fn group_by_lemma(&self) -> Result<Guarantee> {
-        let mut most = Upper::new(Epsilon::new(0.0)?);
-        for loss in losses(&self.mechanism, Query::single(self.neighbours))? {
-            let each = loss.epsilon_by_group_lemma(self.group, self.delta, self.tolerance)?;
-            most = if each > most { each } else { most };
-        }
         Ok(Guarantee {
-            epsilon: Some(Bounds {
-                lower: None,
-                upper: Some(most),
-            }),
+            epsilon: Some(self.epsilon_by_lemma(self.neighbours, self.delta)?),
             group: Some(self.group),
             ..self.row(Notion::GroupDp, self.neighbours, Method::GroupLemma)
+        })
+    }
+
+    fn epsilon_by_lemma(&self, neighbours: Neighbours, delta: Delta) -> Result<Bounds<Epsilon>> {
+        let mut most = Upper::new(Epsilon::new(0.0)?);
+        for loss in losses(&self.mechanism, Query::single(neighbours))? {
+            let each = loss.epsilon_by_group_lemma(self.group, delta, self.tolerance)?;
+            most = if each > most { each } else { most };
+        }
+        Ok(Bounds {
+            lower: None,
+            upper: Some(most),
         })
     }
 
@@ -370,6 +392,35 @@ impl Plan {
         Ok(rows)
     }
 
+    /// Returns the rows for redaction where the group's law isn't known: Proposition 6 on the lemma, and the lemma for an
+    /// adversary who may know the secret.
+    ///
+    /// Proposition 6 and Theorem 8.3 need (ε, δ) of the records of the secret in both directions. The lemma has it
+    /// wherever the contents of single records may be exchanged.
+    fn redacted_by_lemma(&self, redaction: Redaction, query: Query) -> Result<Vec<Guarantee>> {
+        let base = self.base_by_lemma(redaction, query)?;
+        let (notion, method) = (Notion::BayesianConfidentiality, Method::Proposition6);
+        Ok(vec![
+            Guarantee {
+                base: Some(Base::GroupLemma),
+                epsilon: Some(amplified(redaction, base)),
+                ..self.redaction_row(redaction, notion, query, method)
+            },
+            Guarantee {
+                epsilon: Some(base),
+                ..self.informed_row(redaction, query, Method::GroupLemma)
+            },
+        ])
+    }
+
+    /// Returns ε by the lemma at the δ at which a redaction evaluates its base; infinite if there is none.
+    fn base_by_lemma(&self, redaction: Redaction, query: Query) -> Result<Bounds<Epsilon>> {
+        match redaction.base_delta(self.delta) {
+            Some(delta) => self.epsilon_by_lemma(query.neighbours, delta),
+            None => Ok(Bounds::at_most(Epsilon::new(f64::INFINITY)?)),
+        }
+    }
+
     /// Returns the row for an adversary who may know the secret: (ε, (γ − η)δ + η).
     fn informed(
         &self,
@@ -377,7 +428,7 @@ impl Plan {
         query: Query,
         base: Option<&Answer<Epsilon>>,
     ) -> Result<Guarantee> {
-        let row = self.informed_row(redaction, query);
+        let row = self.informed_row(redaction, query, Method::Pld);
         let Some(base) = base else {
             let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
             return Ok(Guarantee {
@@ -398,23 +449,36 @@ impl Plan {
         })
     }
 
-    fn informed_row(&self, redaction: Redaction, query: Query) -> Guarantee {
+    fn informed_row(&self, redaction: Redaction, query: Query, method: Method) -> Guarantee {
         let notion = if self.group > GroupSize::ONE {
             Notion::GroupConfidentiality
         } else {
             Notion::Confidentiality
         };
-        self.redaction_row(redaction, notion, query, Method::Pld)
+        self.redaction_row(redaction, notion, query, method)
     }
 }
 
-/// The papers computed add-remove: a mechanism that isn't covered for these neighbours has no rows in that
-/// convention.
-fn covered(convention: Convention, rows: Result<Vec<Guarantee>>) -> Result<Vec<Guarantee>> {
-    match (convention, rows) {
-        (Convention::Paper, Err(Error::Unsupported { .. })) => Ok(Vec::new()),
-        (_, rows) => rows,
+/// Returns the rows of a redacted secret by the law of its records, or by the lemma if the law isn't known; none if
+/// neither covers the question, as for a mechanism without the add-remove neighbours that the papers computed.
+fn covered(
+    query: Query,
+    law: Result<Vec<Guarantee>>,
+    lemma: impl FnOnce() -> Result<Vec<Guarantee>>,
+) -> Result<Vec<Guarantee>> {
+    let rows = match law {
+        Err(Error::Unsupported { .. }) if covered_by_lemma(query) => lemma(),
+        law => law,
+    };
+    match rows {
+        Err(Error::Unsupported { .. }) => Ok(Vec::new()),
+        rows => rows,
     }
+}
+
+/// Returns whether the lemma may answer for the records of a redacted secret if their law isn't known.
+fn covered_by_lemma(query: Query) -> bool {
+    query.group > GroupSize::ONE && lemma_stands_in(query.neighbours)
 }
 
 /// Orders two rows about one question by their upper ends, the tighter first; that row gets the larger of the lower

@@ -144,6 +144,12 @@ impl Redaction {
         Epsilon::nonnegative(value)
     }
 
+    /// Returns [`Redaction::base_epsilon`] rounded down by more than its rounding errors, so that at most `target` results
+    /// from it.
+    pub(crate) fn base_epsilon_within(&self, target: Epsilon) -> Result<Epsilon> {
+        Epsilon::new(self.base_epsilon(target).get() * (1.0 - 1e-14))
+    }
+
     /// Returns δ' = (γ − η)δ + η.
     #[must_use]
     pub fn shrunk(&self, delta: Delta) -> Delta {

@@ -345,10 +345,14 @@ impl CanaryPlan {
             .collect()
     }
 
-    /// Counts how often each canary's secret occurs in these texts after the template's words.
+    /// Counts how often each canary's secret occurs in these texts after the template's words. Canaries that share a
+    /// secret, as independent draws may, each have all its occurrences.
     pub fn occurrences<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Vec<u64> {
         let marks = self.marks();
-        let number: HashMap<&str, usize> = marks.iter().map(String::as_str).zip(0..).collect();
+        let mut numbers: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (number, mark) in marks.iter().enumerate() {
+            numbers.entry(mark).or_default().push(number);
+        }
         let lengths: BTreeSet<usize> = marks.iter().map(String::len).collect();
         // The common beginning of all marks: the template's words, or else their first characters.
         let prefix = self.template.prefix();
@@ -366,13 +370,29 @@ impl CanaryPlan {
                     let here = lengths
                         .iter()
                         .filter_map(|length| text.get(at..at + length));
-                    for mark in here.filter_map(|span| number.get(span)) {
-                        found[*mark] += 1;
+                    for number in here.filter_map(|span| numbers.get(span)).flatten() {
+                        found[*number] += 1;
                     }
                 }
             }
         }
         found
+    }
+
+    /// Returns how many canaries lack a copy where they occur as often as [`Self::occurrences`] says. Nothing tells the
+    /// copies of one secret apart, so canaries that share it lack one if it occurs less often than all of them together
+    /// have copies.
+    #[must_use]
+    pub fn lacking(&self, occurrences: &[u64]) -> usize {
+        let mut planted: HashMap<&str, u64> = HashMap::new();
+        for canary in &self.canaries {
+            *planted.entry(&canary.secret).or_default() += canary.insertions.len() as u64;
+        }
+        let found = occurrences.iter().chain(std::iter::repeat(&0));
+        let counts = self.canaries.iter().zip(found);
+        counts
+            .filter(|(canary, found)| planted.get(canary.secret.as_str()) > Some(*found))
+            .count()
     }
 }
 

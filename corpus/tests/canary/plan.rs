@@ -59,6 +59,41 @@ fn secrets_with_replacement_are_uniform() {
     assert!(statistic < critical, "{statistic} against {critical}");
 }
 
+/// Twenty canaries of at most ten secrets share some: a text with every copy lacks none, whatever their contexts. Without
+/// one copy of a shared secret, every canary that shares it lacks one.
+#[test]
+fn canaries_of_one_secret_are_counted_together() {
+    let documents = simulate(5, 0).unwrap();
+    for own_contexts in [false, true] {
+        let drawn = CanaryOptions {
+            distinct: false,
+            own_contexts,
+            ..options("20x2", "PIN {digits:1}")
+        };
+        let plan = CanaryPlan::new(&drawn, Unit::Turn, &documents).unwrap();
+        let sharing = |secret: &str| plan.canaries.iter().filter(|c| c.secret == secret).count();
+        let (planted, _) = insert(&plan, &documents).unwrap();
+        let texts: Vec<&str> = planted.iter().map(|d| d.text.as_str()).collect();
+        let found = plan.occurrences(texts.iter().copied());
+        for (canary, found) in plan.canaries.iter().zip(&found) {
+            assert_eq!(*found, 2 * sharing(&canary.secret) as u64);
+        }
+        assert_eq!(plan.lacking(&found), 0);
+        let shared = plan
+            .canaries
+            .iter()
+            .find(|c| sharing(&c.secret) > 1)
+            .unwrap();
+        let lines: Vec<String> = texts
+            .iter()
+            .map(|text| text.replacen(&shared.insertions[1].text, "", 1))
+            .collect();
+        let found = plan.occurrences(lines.iter().map(String::as_str));
+        assert_eq!(plan.lacking(&found), sharing(&shared.secret));
+        assert_eq!(plan.lacking(&plan.occurrences([])), 20);
+    }
+}
+
 /// Ordered pairs of two distinct secrets out of five, seeds 0 to 3999; false-alarm rate 1e-6.
 #[test]
 fn distinct_secrets_are_uniform_over_ordered_pairs() {

@@ -905,6 +905,60 @@ fn a_posterior_that_is_not_covered_is_left_out_alone() {
     );
 }
 
+/// Where the lemma alone covers a group, a redacted secret has its rows by it, whichever command is asked; where nothing
+/// covers exchanged contents, the other rows stand and the page says so.
+#[test]
+fn redacted_groups_are_answered_where_the_lemma_alone_is_known() {
+    for sampler in [
+        "--sampler without-replacement --sample-rate 0.1",
+        "--sampler truncated-poisson --max-batch 3 --dataset-size 20",
+    ] {
+        let run = format!("--sigma 4 {sampler} --steps 10 --group 2 --delta 1e-5");
+        for more in ["", "--at-epsilon 5"] {
+            let line = format!("account {run} --neighbours replace --gamma 0.1 {more}");
+            let line = match more {
+                "" => line,
+                _ => line.replace("--delta 1e-5", ""),
+            };
+            let asked = asked(&line);
+            let document = answer::answer(&asked).unwrap();
+            let rows = document.body.guarantees.iter();
+            let methods: Vec<String> = rows
+                .filter(|row| row.gamma.is_some())
+                .map(super::words::method)
+                .collect();
+            let expected = ["Prop. 6 on the group lemma", "group lemma"];
+            assert_eq!(methods, expected, "{line}");
+            assert_eq!(
+                problems("guarantees.schema.json", &document.to_text().unwrap()),
+                Vec::<String>::new(),
+                "{line}"
+            );
+            let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
+            assert!(!shown.contains("No row of a redacted"), "{shown}");
+        }
+        assert!(point(&format!("{run} --over gamma --at 0.1")).is_finite());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("event.json");
+    let event = r#"{"type":"pure-dp","epsilon":1,"neighbours":"zero-out"}"#;
+    std::fs::write(&path, event).unwrap();
+    let neighbours = reticent_accounting::Neighbours::ZeroOut;
+    let source = plan::Source::of_files(&[path], neighbours).unwrap();
+    let line = "account explain --sigma 1 --neighbours zero-out --gamma 0.1";
+    let Command::Explain(wish) = command(line) else {
+        panic!("{line}")
+    };
+    let asked = plan::Asked::about(source, &wish.question).unwrap();
+    let document = answer::answer(&asked).unwrap();
+    let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
+    let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("No row of a redacted secret is given: "),
+        "{shown}"
+    );
+}
+
 /// The rows at a calibrated value keep what was asked, there and under `account --max-epsilon`.
 #[test]
 fn a_calibration_of_a_group_keeps_its_own_limit() {

@@ -192,6 +192,7 @@ pub(super) fn method(row: &Guarantee) -> String {
         (Method::ClosedForm, _) => "formula",
         (Method::GroupLemma, _) => "group lemma",
         (Method::Proposition6, Some(Base::Rdp)) => "Prop. 6 on Rényi",
+        (Method::Proposition6, Some(Base::GroupLemma)) => "Prop. 6 on the group lemma",
         (Method::Proposition6, _) => "Prop. 6",
         (Method::BlowUp, _) => "blow-up",
         (Method::KlFano, _) => "Fano, KL",

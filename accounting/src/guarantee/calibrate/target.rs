@@ -214,8 +214,13 @@ impl Target {
     pub(super) fn margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
         let by_law = self.margin_by_law(mechanism, goal);
         // For a group of records, the lemma may certify more than the group's law, or be all that is known.
+        let tightened = matches!(self, Self::Epsilon { .. });
         match by_law {
-            Ok(margin) if margin.upper > 0.0 && (margin.lower <= 0.0 || margin.only_above) => {
+            Ok(margin)
+                if tightened
+                    && margin.upper > 0.0
+                    && (margin.lower <= 0.0 || margin.only_above) =>
+            {
                 // If the lemma certifies nothing, what the law certifies stands.
                 let lemma = self.by_lemma(mechanism, goal).ok().flatten();
                 let tighter = lemma.filter(|lemma| lemma.upper < margin.upper);
@@ -232,18 +237,36 @@ impl Target {
     }
 
     fn lemma_stands_in(&self) -> bool {
-        matches!(self, Self::Epsilon { query, .. } if lemma_stands_in(query.neighbours))
+        match self {
+            Self::Epsilon { query, .. } => lemma_stands_in(query.neighbours),
+            Self::Uninformed { group, .. } => lemma_stands_in(replaced(*group).neighbours),
+            _ => false,
+        }
     }
 
-    /// Returns what the group lemma certifies for a group of records; `None` for other questions.
+    /// Returns what the group lemma certifies for a group of records, for redacted ones by Proposition 6; `None` for
+    /// other questions.
     fn by_lemma(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Option<Margin>> {
-        let Self::Epsilon {
-            query,
-            epsilon,
-            delta,
-        } = *self
-        else {
-            return Ok(None);
+        let (query, epsilon, delta) = match *self {
+            Self::Epsilon {
+                query,
+                epsilon,
+                delta,
+            } => (query, epsilon, delta),
+            Self::Uninformed {
+                redaction,
+                group,
+                epsilon,
+                delta,
+            } => match redaction.base_delta(delta) {
+                Some(base) => (
+                    replaced(group),
+                    redaction.base_epsilon_within(epsilon)?,
+                    base,
+                ),
+                None => return Ok(Some(Margin::BROKEN)),
+            },
+            _ => return Ok(None),
         };
         if query.group == GroupSize::ONE || delta.get() <= 0.0 {
             return Ok(None);

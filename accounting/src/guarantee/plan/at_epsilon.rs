@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::guarantee::group::delta_by_lemma;
 use crate::guarantee::redaction::Redaction;
 use crate::guarantee::{Base, ByDirection, Convention, Guarantee, Method, Notion};
-use crate::loss::{PrivacyLoss, Query};
+use crate::loss::{PrivacyLoss, Query, losses};
 use crate::numeric::interval::LnBounds;
 use crate::quantity::bound::{Bounds, Upper};
 use crate::quantity::error::Result;
@@ -40,10 +40,11 @@ impl Plan {
         }
         if let Some(redaction) = self.redaction {
             for convention in [Convention::Definition, Convention::Paper] {
-                rows.extend(covered(
-                    convention,
-                    self.redacted_at(redaction, convention, epsilon),
-                )?);
+                let query = self.redaction_query(convention);
+                let by_law = self.redacted_at(redaction, convention, epsilon);
+                rows.extend(covered(query, by_law, || {
+                    self.redacted_by_lemma_at(redaction, query, epsilon)
+                })?);
             }
         }
         if let Some(prior) = self.prior {
@@ -186,8 +187,7 @@ impl Plan {
                 ..Self::with_delta(row(Method::Pld), epsilon, exact.bounds)
             });
         }
-        // Rounded down by more than its rounding errors.
-        let base = Epsilon::new(redaction.base_epsilon(epsilon).get() * (1.0 - 1e-14))?;
+        let base = redaction.base_epsilon_within(epsilon)?;
         let by_law = larger(&self.deltas(&solvers, base)?);
         rows.push(Guarantee {
             base: Some(Base::Pld),
@@ -221,13 +221,42 @@ impl Plan {
             rows.push(Guarantee {
                 engine: Some(plain.engine),
                 ..Self::with_delta(
-                    self.informed_row(redaction, query),
+                    self.informed_row(redaction, query, Method::Pld),
                     epsilon,
                     upper_shrunk(redaction, plain.bounds),
                 )
             });
         }
         Ok(rows)
+    }
+
+    /// Returns [`Plan::redacted_by_lemma`] at ε'.
+    fn redacted_by_lemma_at(
+        &self,
+        redaction: Redaction,
+        query: Query,
+        epsilon: Epsilon,
+    ) -> Result<Vec<Guarantee>> {
+        let directions = losses(&self.mechanism, Query::single(query.neighbours))?;
+        let at = |base: Epsilon| -> Result<Bounds<Delta>> {
+            let most = delta_by_lemma(&directions, self.group, base, self.tolerance)?;
+            let most = Bounds {
+                lower: None,
+                upper: Some(most),
+            };
+            Ok(upper_shrunk(redaction, most))
+        };
+        let (notion, method) = (Notion::BayesianConfidentiality, Method::Proposition6);
+        let unknown = Guarantee {
+            base: Some(Base::GroupLemma),
+            ..self.redaction_row(redaction, notion, query, method)
+        };
+        let informed = self.informed_row(redaction, query, Method::GroupLemma);
+        let base = redaction.base_epsilon_within(epsilon)?;
+        Ok(vec![
+            Self::with_delta(unknown, epsilon, at(base)?),
+            Self::with_delta(informed, epsilon, at(epsilon)?),
+        ])
     }
 }
 

@@ -3,6 +3,7 @@
 use super::convert::epsilon_from_renyi;
 use crate::compose::solver::Solver;
 use crate::engine::contour::cumulants::CumulantFunction;
+use crate::guarantee::reconstruction::fano::renyi_posterior;
 use crate::loss::PrivacyLoss;
 use crate::numeric::search::minimiser_to;
 use crate::numeric::special::above_zero;
@@ -110,6 +111,11 @@ impl RdpCurve {
     }
 }
 
+/// The mixture mass that is dropped, in priors: what is dropped is added to the posterior.
+pub(crate) const DROPPED: [f64; 6] = [0.0, 1e-2, 1.0, 1e2, 1e4, 1e6];
+/// The number of widely spaced orders at which the search for the best one starts.
+const STARTS: u32 = 12;
+
 /// Returns the least posterior over the orders and over the amount of dropped mixture mass.
 pub(crate) fn renyi_fano(
     loss: &PrivacyLoss,
@@ -124,14 +130,17 @@ pub(crate) fn renyi_fano(
     }
     let mut best: Option<(f64, f64)> = None;
     let mut failure = None;
-    for mass in [0.0, 1e-2, 1.0, 1e2, 1e4] {
+    let mut dropped = f64::NEG_INFINITY;
+    for mass in DROPPED {
         let trimmed = loss.trimmed((mass * prior.get()).min(0.1));
-        if mass > 0.0 && trimmed.missing() <= 0.0 {
+        let missing = trimmed.missing();
+        if missing <= dropped {
             continue;
         }
-        match posterior_by_order(&trimmed, prior.get().ln()) {
+        dropped = missing;
+        match posterior_by_order(&trimmed, prior) {
             Ok((ln_r, order)) => {
-                let r = ln_r.exp() + trimmed.missing();
+                let r = (1.0 - missing) * ln_r.exp() + missing;
                 if best.is_none_or(|(least, _)| r < least) {
                     best = Some((r, order));
                 }
@@ -149,25 +158,79 @@ pub(crate) fn renyi_fano(
     Ok((Upper::new(Probability::new(r)?), Order::new(order)?))
 }
 
-/// Minimises ln r ≤ (K(c) + (c − 1) ln p)/c over c: Hölder's inequality, which holds for measures of any mass.
-fn posterior_by_order(loss: &PrivacyLoss, ln_p: f64) -> Result<(f64, f64)> {
-    if !loss.laws.is_empty() {
-        let at = |c: f64, ln: f64| (ln + (c - 1.0) * ln_p) / c;
-        let (bound, c) = Solver::new(loss).least_by_moments(at)?;
-        return Ok((bound.min(0.0), c));
-    }
+/// Returns the least logarithm of a posterior over the orders, with its order, of a first law of which `loss` may lack
+/// some mass: the rest is taken for the whole.
+///
+/// What is left of a first law of mass m reaches an event of prior p with s at most, where s^c p^{1−c} + (m − s)^c (1 −
+/// p)^{1−c} ≤ e^{K(c)}. Divided by m^c, this is the inequality of a whole law for s/m. It allows the more the smaller m is,
+/// so a lower bound on m suffices.
+fn posterior_by_order(loss: &PrivacyLoss, prior: Probability) -> Result<(f64, f64)> {
+    let ln_kept = (-loss.missing()).ln_1p();
+    let at = |c: f64, ln: f64| ln_posterior(c, ln - c * ln_kept, prior);
+    let (found, two) = if loss.laws.is_empty() {
+        let (cumulants, c) = charted_order(loss, at)?;
+        let certified = |c: f64| {
+            let (total, _) = cumulants.certified(c);
+            at(c, total.ln + total.error)
+        };
+        let two = (cumulants.highest >= 2.0).then(|| certified(2.0));
+        ((certified(c), c), two)
+    } else {
+        let found = Solver::new(loss).least_by_moments(at)?;
+        let two = loss.ln_moment(2.0).map(|(_, upper)| at(2.0, upper));
+        (found, two.ok())
+    };
+    // The search may stop before the best order; order 2 gives the bound by the χ²-divergence.
+    let (bound, c) = match two {
+        Some(two) if two < found.0 => (two, 2.0),
+        _ => found,
+    };
+    Ok((bound.min(0.0), c))
+}
+
+/// Returns the order that minimises `at` by approximate moments, and the moments charted beyond it.
+fn charted_order(
+    loss: &PrivacyLoss,
+    at: impl Fn(f64, f64) -> f64,
+) -> Result<(CumulantFunction, f64)> {
     let mut highest = CumulantFunction::first_highest(loss);
     loop {
         let cumulants = CumulantFunction::new(loss, highest)?;
-        let at = |c: f64, ln: f64| (ln + (c - 1.0) * ln_p) / c;
         let rough = |t: f64| at(1.0 + t.exp(), cumulants.moment(1.0 + t.exp()).ln);
-        let end = (highest - 1.0).ln();
-        let t = minimiser_to(rough, -7.0, end, 1e-5);
+        let (from, end) = (-7.0, (highest - 1.0).ln());
+        let width = (end - from) / f64::from(STARTS);
+        let starts = (0..=STARTS).map(|i| from + width * f64::from(i));
+        let least = starts
+            .map(|t| (rough(t), t))
+            .min_by(|a, b| a.0.total_cmp(&b.0));
+        let near = least.map_or(end, |(_, t)| t);
+        let t = minimiser_to(
+            rough,
+            (near - width).max(from),
+            (near + width).min(end),
+            1e-5,
+        );
         if end - t > 0.1 || highest > 1e6 {
-            let c = 1.0 + t.exp();
-            let (total, _) = cumulants.certified(c);
-            return Ok((at(c, total.ln + total.error).min(0.0), c));
+            return Ok((cumulants, 1.0 + t.exp()));
         }
         highest = 1.0 + 4.0 * (highest - 1.0);
     }
+}
+
+/// Returns the logarithm of the posterior by Fano's inequality at order c, rounded up, from an upper end of K(c).
+///
+/// Bound: upper. Where any posterior is allowed, returns Hölder's bound (K + (c − 1) ln p)/c, which is positive there: a
+/// search sees a slope.
+fn ln_posterior(c: f64, ln_moment: f64, prior: Probability) -> f64 {
+    let p = prior.get();
+    let beyond = (ln_moment + (c - 1.0) * p.ln()) / c;
+    if beyond.is_nan() || beyond >= 0.0 {
+        return above_zero(beyond);
+    }
+    // The rounding errors of both terms, in logarithms.
+    let logarithms = 1.0 + p.ln().abs() + (-p).ln_1p().abs();
+    let rounding = 8.0 * f64::EPSILON * (c * logarithms + ln_moment.abs());
+    let divergence = Upper::new(above_zero(ln_moment + rounding) / (c - 1.0));
+    let posterior = Order::new(c).and_then(|order| renyi_posterior(order, divergence, prior));
+    posterior.map_or(0.0, |bound| bound.get().get().ln())
 }

@@ -7,5 +7,5 @@ mod zcdp;
 
 pub use convert::{epsilon_by_renyi, epsilon_from_renyi, epsilon_from_renyi_classic};
 pub use curve::RdpCurve;
-pub(crate) use curve::renyi_fano;
+pub(crate) use curve::{DROPPED, renyi_fano};
 pub use zcdp::Zcdp;

@@ -1,6 +1,6 @@
 //! The χ² member of the Fano family.
 
-use crate::guarantee::rdp::RdpCurve;
+use crate::guarantee::rdp::{DROPPED, RdpCurve};
 use crate::loss::PrivacyLoss;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
@@ -108,7 +108,7 @@ impl PrivacyLoss {
     /// Returns [`Error::NotCertified`] if order 2 is out of reach.
     pub fn chi_square_fano(&self, prior: Probability) -> Result<Upper<Probability>> {
         let mut best = posterior(self.second_moment(0.0)?, 0.0, prior)?;
-        for mass in [1e-2, 1.0, 1e2, 1e4, 1e6] {
+        for mass in DROPPED {
             let trimmed = self.trimmed((mass * prior.get()).min(0.1));
             let missing = trimmed.missing();
             if missing <= 0.0 || missing >= 1.0 {

@@ -12,9 +12,13 @@ use crate::contract::{Align, Envelope, Inputs, Table};
 use crate::number::{nearest, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::{Redacted, granted_by, granted_line};
+use reticent_accounting::pld::losses;
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::NoisySteps;
-use reticent_accounting::{Bounds, Epsilon, Error, GroupSize, Mechanism, PrivacyLoss, Sampling};
+use reticent_accounting::{
+    Bounds, Convention, Epsilon, Error, GroupSize, Guarantee, Mechanism, Neighbours, PrivacyLoss,
+    Query, Sampling,
+};
 use std::fmt::Write;
 
 /// Returns the page of a plan's guarantees.
@@ -55,6 +59,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
     alarms.extend(about_delta(&document.inputs));
     alarms.extend(no_posterior(asked));
+    alarms.extend(no_redacted_secret(asked, &body.guarantees));
     let labelled = asked
         .redacted
         .as_ref()
@@ -200,6 +205,22 @@ fn no_posterior(asked: &Asked) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Returns why a requested row of a redacted secret can't be given.
+fn no_redacted_secret(asked: &Asked, rows: &[Guarantee]) -> Option<String> {
+    let plan = &asked.plan;
+    plan.redaction?;
+    let given = |row: &Guarantee| row.gamma.is_some() && row.convention == Convention::Definition;
+    if rows.iter().any(given) {
+        return None;
+    }
+    let query = Query {
+        neighbours: Neighbours::Replace,
+        group: plan.group,
+    };
+    let error = losses(&plan.mechanism, query).err()?;
+    Some(format!("No row of a redacted secret is given: {error}."))
 }
 
 /// Returns what a measured miss rate means, and what more labels would improve.

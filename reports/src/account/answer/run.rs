@@ -412,9 +412,13 @@ pub(in crate::account) fn promised(body: &Guarantees) -> f64 {
 /// Returns the results with each assumed quantity changed in turn and the others kept.
 fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
     let rows = changes(asked)?.into_iter().filter_map(|(name, to, plan)| {
-        let found = plan
-            .epsilon()
-            .and_then(|epsilon| Ok((epsilon, plan.bayesian_epsilon()?)));
+        let found = plan.epsilon().and_then(|epsilon| {
+            let bayesian = match plan.bayesian_epsilon() {
+                Err(Error::Unsupported { .. }) => None,
+                found => found?,
+            };
+            Ok((epsilon, bayesian))
+        });
         row(name, to, found)
     });
     Ok(rows.collect())

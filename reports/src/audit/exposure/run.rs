@@ -147,9 +147,7 @@ fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<bool> {
     );
     let text = TrainingText::read(path, plan, "--canary-file").context("--training")?;
     text.is_of(&args.of, model).context("--training")?;
-    let planted = plan.canaries.iter().map(|c| c.insertions.len() as u64);
-    let counts = text.learned.iter().zip(planted);
-    let lacking = counts.filter(|(found, planted)| *found < planted).count();
+    let lacking = plan.lacking(&text.learned);
     ensure!(
         lacking == 0,
         "--training: {lacking} of {} canaries lack a copy in {}: it is not the text that was planted, or its preparation masked, cut, held out or deduplicated copies (`audit plant` says how to prepare it)",
