@@ -5,7 +5,7 @@
 
 use crate::common::{Case, simpson};
 use proptest::prelude::*;
-use reticent_accounting::rdp::{RdpCurve, Zcdp, epsilon_from_renyi};
+use reticent_accounting::rdp::{RdpCurve, Zcdp, epsilon_from_renyi, epsilon_from_renyi_classic};
 use reticent_accounting::reconstruction::chi_square::chi_square_posterior;
 use reticent_accounting::reconstruction::closed::{approximate_blow_up, balle_cherubin_hayes};
 use reticent_accounting::reconstruction::fano::renyi_posterior;
@@ -44,7 +44,7 @@ proptest! {
     /// ε tanh(ε/2) covers randomised response at every order, tightly at orders near one.
     #[test]
     fn pure_privacy_is_concentrated(e in 0.01f64..12.0, alpha in 1.001f64..50.0) {
-        let rho = *Zcdp::pure(epsilon(e)).rho.get();
+        let rho = *Zcdp::pure(epsilon(e)).rho().get();
         prop_assert!(response_divergence(e, alpha) <= rho * alpha * (1.0 + 1e-9) + 1e-12);
         prop_assert!(response_divergence(e, 1.0001) >= rho * (1.0 - 1e-3));
         prop_assert!(rho <= 0.5 * e * e);
@@ -55,14 +55,14 @@ proptest! {
         let total: f64 = q.iter().zip(loss).map(|(q, l)| q * l.exp()).sum();
         let moment: f64 = q.iter().zip(loss).map(|(q, l)| q * (alpha * (l - total.ln())).exp()).sum();
         // Losses shift by ln total, so that the pair is 2ε-DP at most.
-        let wider = *Zcdp::pure(epsilon(2.0 * e)).rho.get();
+        let wider = *Zcdp::pure(epsilon(2.0 * e)).rho().get();
         prop_assert!(moment.ln() / (alpha - 1.0) <= wider * alpha * (1.0 + 1e-9) + 1e-12);
     }
 
     /// The exponential mechanism's worst pair: losses within a range of ε.
     #[test]
     fn a_bounded_range_is_concentrated(e in 0.01f64..8.0, share in 0.01f64..0.99, alpha in 1.001f64..50.0) {
-        let rho = *Zcdp::bounded_range(epsilon(e)).rho.get();
+        let rho = *Zcdp::bounded_range(epsilon(e)).rho().get();
         prop_assert!(rho <= 0.125 * e * e * (1.0 + 1e-12));
         // Losses t and t − ε with Q-masses s and 1 − s, t from Σ q e^L = 1.
         let shift = -(share * e.exp() + 1.0 - share).ln();
@@ -81,9 +81,9 @@ proptest! {
         let run = Mechanism::dp_sgd(
             NoiseMultiplier::new(sigma).unwrap(), SamplingRate::new(rate).unwrap(), Steps::new(steps));
         let query = Query { neighbours, group: GroupSize::new(group).unwrap() };
-        let rho = *Zcdp::of(&run, query).unwrap().rho.get();
+        let rho = *Zcdp::of(&run, query).unwrap().rho().get();
         let curve = RdpCurve::of(&case.loss(), &[order(alpha)]).unwrap();
-        prop_assert!(*curve.divergences[0].get() <= rho * alpha * (1.0 + 1e-9));
+        prop_assert!(*curve.divergences()[0].get() <= rho * alpha * (1.0 + 1e-9));
         let reach = f64::from(group) * if neighbours == Neighbours::Replace { 2.0 } else { 1.0 };
         let exact = steps as f64 * reach * reach / (2.0 * sigma * sigma);
         prop_assert!((rho / exact - 1.0).abs() < 1e-12);
@@ -271,7 +271,7 @@ fn zcdp_refuses_what_it_does_not_know() {
         &sampled(Sampling::WithoutReplacement),
         single(Neighbours::Replace),
     );
-    assert!((fixed.unwrap().rho.get() - 2.0).abs() < 1e-12);
+    assert!((fixed.unwrap().rho().get() - 2.0).abs() < 1e-12);
     for mechanism in [
         Mechanism::NonPrivate { why: "none".into() },
         Mechanism::ApproxDp {
@@ -288,7 +288,7 @@ fn zcdp_refuses_what_it_does_not_know() {
     };
     // A replacement is two steps of add/remove; the other way round nothing is known.
     let twice = Zcdp::of(&pure(Neighbours::AddRemove), single(Neighbours::Replace)).unwrap();
-    assert!((twice.rho.get() - 0.5f64.tanh()).abs() < 1e-12);
+    assert!((twice.rho().get() - 0.5f64.tanh()).abs() < 1e-12);
     assert!(Zcdp::of(&pure(Neighbours::Replace), single(Neighbours::AddRemove)).is_err());
     let sequence = Mechanism::Sequence {
         parts: vec![
@@ -302,7 +302,7 @@ fn zcdp_refuses_what_it_does_not_know() {
         ],
     };
     let total = Zcdp::of(&sequence, single(Neighbours::AddRemove)).unwrap();
-    assert!((total.rho.get() - (0.5 + 3.0 * 0.5 * 0.25f64.tanh())).abs() < 1e-12);
+    assert!((total.rho().get() - (0.5 + 3.0 * 0.5 * 0.25f64.tanh())).abs() < 1e-12);
     assert!(Zcdp::new(Upper::new(-1.0)).is_err() && Zcdp::new(Upper::new(f64::NAN)).is_err());
     // Ends of the range.
     let free = Zcdp::new(Upper::new(0.0)).unwrap();
@@ -359,4 +359,15 @@ fn fano_for_renyi_is_the_inequality_at_the_best_order() {
     let found = row.posterior.unwrap().upper.unwrap().get().get();
     assert!((found - 0.124_589_2).abs() < 1e-7, "{found}");
     assert!((row.order.unwrap().get() - 2.91).abs() < 0.02, "{row:?}");
+}
+
+#[test]
+fn negative_divergences_are_refused() {
+    let (order, delta) = (Order::new(2.0).unwrap(), Delta::new(1e-5).unwrap());
+    for bad in [-1e9, f64::NAN] {
+        let found = epsilon_from_renyi(order, Upper::new(bad), delta).unwrap_err();
+        assert!(found.to_string().contains("Rényi divergence"), "{found}");
+        assert!(epsilon_from_renyi_classic(order, Upper::new(bad), delta).is_err());
+        assert!(Zcdp::new(Upper::new(bad)).is_err());
+    }
 }

@@ -470,10 +470,43 @@ fn more_steps_than_are_counted_exactly_are_refused_in_sequences_too() {
         let refused = of(&Mechanism::Sequence { parts }).unwrap_err().to_string();
         assert!(refused.contains("9007199254740992 more steps"), "{refused}");
         // Losses that are put together have no error to give: nothing bounds these.
-        let both = alone.then(&of(&run(other)).unwrap());
+        let both = alone.then(&of(&run(other)).unwrap()).unwrap();
         let delta = both
             .delta(Epsilon::new(1e300).unwrap(), Tolerance::DEFAULT)
             .unwrap();
         assert!(delta.bounds.upper.unwrap().get().get() >= 1.0);
+    }
+}
+
+#[test]
+fn losses_of_different_questions_do_not_add_up() {
+    let run = Mechanism::dp_sgd(
+        NoiseMultiplier::new(1.0).unwrap(),
+        SamplingRate::new(0.1).unwrap(),
+        Steps::new(10),
+    );
+    let of = |neighbours, records, direction| {
+        let group = GroupSize::new(records).unwrap();
+        PrivacyLoss::of(&run, Query { neighbours, group }, direction).unwrap()
+    };
+    let asked = of(Neighbours::AddRemove, 1, Direction::Remove);
+    let nothing = PrivacyLoss::default();
+    for same in [&asked, &nothing] {
+        assert!(asked.then(same).is_ok() && same.then(&asked).is_ok());
+    }
+    // What began with nothing is still a loss of that question.
+    let begun = nothing.then(&asked).unwrap();
+    for other in [
+        of(Neighbours::AddRemove, 1, Direction::Add),
+        of(Neighbours::AddRemove, 2, Direction::Remove),
+        of(Neighbours::Replace, 1, Direction::Remove),
+    ] {
+        for loss in [&asked, &begun] {
+            let refused = loss.then(&other).unwrap_err().to_string();
+            assert!(
+                refused.contains("add-remove (remove, group size 1)"),
+                "{refused}"
+            );
+        }
     }
 }

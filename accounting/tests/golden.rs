@@ -215,7 +215,7 @@ fn renyi(v: &Vector) {
     };
     let order = Order::new(v.number("alpha")).unwrap();
     let curve = RdpCurve::of(&loss(&run, 1, Direction::Remove), &[order]).unwrap();
-    v.check(*curve.divergences[0].get());
+    v.check(*curve.divergences()[0].get());
 }
 
 fn subsampled(v: &Vector) {

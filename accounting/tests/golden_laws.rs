@@ -83,7 +83,7 @@ fn divergences_of_laplace_and_randomised_response() {
     renyi(&law, 2.0, 0.8472978603872036, 1e-14);
     just_above(*law.divergence().unwrap().get(), 0.5493061443340549);
     let rho = Zcdp::of(&response, Query::single(Neighbours::Replace)).unwrap();
-    assert!((rho.rho.get() - 0.5493061443340549).abs() < 1e-12); // KL, attained at order 1
+    assert!((rho.rho().get() - 0.5493061443340549).abs() < 1e-12); // KL, attained at order 1
 }
 
 #[test]

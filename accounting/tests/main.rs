@@ -17,6 +17,7 @@ mod no_noise;
 mod one_step;
 mod oracle;
 mod oracle_sweep;
+mod own_pairs;
 mod propositions;
 mod protect;
 mod redaction;

@@ -409,6 +409,36 @@ fn a_prior_of_two_to_the_minus_256_is_an_ordinary_prior() {
     assert!(broken.upper.unwrap().get().get() > promise);
 }
 
+/// The ratio of the two probabilities overflows, their divergence doesn't.
+#[test]
+fn the_least_priors_need_noise_too() {
+    let incidence = Incidence::new(10, 1, (0..10).map(|e| (e, 0)).collect()).unwrap();
+    let rates = [0.25; 10];
+    let tolerance = Tolerance::new(1e-3).unwrap();
+    for proof in [Proof::BlowUp, Proof::KlFano, Proof::RenyiFano] {
+        let noise = |prior: f64| {
+            let secrets = [secret(prior, 0.05)];
+            let plan = Protection {
+                incidence: &incidence,
+                secrets: &secrets,
+                rates: &rates,
+                steps: Steps::new(1000),
+            };
+            let noise = plan.least_noise(proof, tolerance).unwrap();
+            assert_eq!(noise.binding, Some(0), "{proof:?} {prior:e}");
+            let at = plan.posterior(0, noise.sigma, tolerance).unwrap();
+            assert!(at.upper.unwrap().get().get() <= 0.05 * (1.0 + 1e-9));
+            noise.sigma.get()
+        };
+        let (normal, least) = (noise(1e-300), noise(1e-310));
+        // A smaller prior is guessed less often, but hardly so here.
+        assert!(
+            least <= normal * 1.01 && least >= normal * 0.9,
+            "{proof:?}: {normal} {least}"
+        );
+    }
+}
+
 #[test]
 fn promises_without_room_are_refused() {
     for (prior, posterior) in [(0.0, 0.1), (0.1, 0.1), (0.2, 0.1), (0.5, 1.0)] {

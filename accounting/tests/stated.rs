@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use reticent_accounting::calibrate::{Target, calibrate_steps};
 use reticent_accounting::pld::losses;
-use reticent_accounting::rdp::{RdpCurve, Zcdp};
+use reticent_accounting::rdp::{RdpCurve, Zcdp, epsilon_from_renyi};
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
     Delta, Direction, Divergence, Epsilon, Error, GroupSize, MeanRepetitions, Mechanism, Method,
@@ -239,7 +239,7 @@ fn divergences_at_orders_stand_for_their_run() {
     let mut by_curve = 0.0f64;
     for loss in losses(&run, ADD_REMOVE).unwrap() {
         let curve = RdpCurve::of(&loss, &orders).unwrap();
-        for (most, divergence) in stated.iter_mut().zip(&curve.divergences) {
+        for (most, divergence) in stated.iter_mut().zip(curve.divergences()) {
             *most = most.max(*divergence.get());
         }
         let found = loss.epsilon_by_rdp(Delta::new(1e-5).unwrap()).unwrap().0;
@@ -483,7 +483,7 @@ proptest! {
         for order in [1.2, 2.0, 9.0] {
             let ends = RdpCurve::of(&loss, &[Order::new(order).unwrap()]).unwrap();
             let truth = divergence(&p, &q, order).max(divergence(&q, &p, order));
-            prop_assert!(truth <= *ends.divergences[0].get() * (1.0 + 1e-9) + 1e-12);
+            prop_assert!(truth <= *ends.divergences()[0].get() * (1.0 + 1e-9) + 1e-12);
         }
     }
 }
@@ -539,5 +539,21 @@ fn a_single_run_costs_nothing_more() {
         let more = epsilon(&best(zcdp(0.5, 0.0), mean, 1.0), ADD_REMOVE, 1e-5);
         assert!(more > before);
         before = more;
+    }
+}
+
+/// Orders below those at which a search usually begins.
+#[test]
+fn a_single_order_close_to_one_gives_a_bound() {
+    for above in [5e-4, 9e-4, 1e-6, 1e-12] {
+        let order = 1.0 + above;
+        let found = epsilon(&renyi(&[(order, 0.001)]), ADD_REMOVE, 1e-5);
+        let delta = Delta::new(1e-5).unwrap();
+        let plain = epsilon_from_renyi(Order::new(order).unwrap(), Upper::new(0.001), delta);
+        let plain = plain.unwrap().get().get();
+        assert!(
+            found <= plain * (1.0 + 1e-9) && found >= plain * 0.5,
+            "{above}: {found} {plain}"
+        );
     }
 }

@@ -184,6 +184,8 @@ pub struct SecretRates {
     rates: Vec<f64>,
     secrets: Vec<Vec<u32>>,
     #[serde(skip)]
+    dominating: Vec<SamplingRate>,
+    #[serde(skip)]
     promises: Vec<Secret>,
 }
 
@@ -203,9 +205,11 @@ impl SecretRates {
                 value: f64::from(*record),
             });
         }
+        let dominating = dominating_rates(&rates, &secrets)?;
         Ok(Self {
             rates,
             secrets,
+            dominating,
             promises: Vec::new(),
         })
     }
@@ -249,8 +253,8 @@ impl SecretRates {
 
     /// Returns rates that dominate those of every secret ([`reticent_accounting::training::dominating_rates`]).
     #[must_use]
-    pub fn dominating(&self) -> Vec<SamplingRate> {
-        dominating_rates(&self.rates, &self.secrets)
+    pub fn dominating(&self) -> &[SamplingRate] {
+        &self.dominating
     }
 }
 

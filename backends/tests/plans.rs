@@ -216,7 +216,7 @@ fn a_plan_with_lower_rates_of_secrets_is_refused() {
         rates: Some(&rates),
         ..Corpus::plain(&set)
     };
-    let most = rates.dominating();
+    let most = rates.dominating().to_vec();
     assert_eq!(most.len(), 3);
     let planned = |secret_rates: Vec<SamplingRate>| {
         let mut asked = options(Recipe::Protect);

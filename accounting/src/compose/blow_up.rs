@@ -171,12 +171,11 @@ impl Solver {
         if self.loss.unbounded {
             return Ok((x, 1.0, Engine::Closed));
         }
-        // For absolutely continuous laws, the blow-up at zero is zero.
-        let continuous = (self.loss.laws.iter()).all(|(law, _)| law.infinite <= 0.0);
         let known = self.below.is_none() && !self.loss.bounds_only();
         // Mass where Q has none can be detected whatever x is.
         let certain = if known { self.mass_beyond().0 } else { 0.0 };
-        if x <= 0.0 && !continuous {
+        // For absolutely continuous laws, the blow-up at zero is zero.
+        if x <= 0.0 && !self.loss.is_continuous() {
             // All of its P-mass.
             let (ends, engine) = self.ln_delta(f64::MAX.ln(), tolerance)?;
             let upper = (ends.upper.exp() * (1.0 + 1e-14)).min(1.0);

@@ -29,11 +29,9 @@ pub struct ProfilePoint {
 ///
 /// δ is convex in e^ε: chords between upper ends lie above it, extensions of chords (tangents
 /// from outside) below it. A profile is the end of accounting: nothing composes it further.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Profile {
-    /// What was asked.
-    pub query: Query,
+    query: Query,
     /// The engine of the coarsest point.
     pub engine: Engine,
     points: Vec<ProfilePoint>,
@@ -182,6 +180,12 @@ impl Profile {
     fn sort(&mut self) {
         self.points
             .sort_by(|a, b| a.epsilon.get().total_cmp(&b.epsilon.get()));
+    }
+
+    /// Returns what was asked.
+    #[must_use]
+    pub const fn query(&self) -> Query {
+        self.query
     }
 
     /// Returns the certified points, in ascending order of ε.

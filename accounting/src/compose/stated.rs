@@ -12,7 +12,7 @@ use crate::quantity::Order;
 use crate::quantity::error::{Error, Result};
 use std::cell::{Cell, RefCell};
 
-/// ln(α − 1) of the lowest and of the highest order considered.
+/// ln(α − 1) of the lowest and of the highest order considered, unless all that is known lies at lower ones.
 const ORDERS: (f64, f64) = (-7.0, 16.0);
 /// The number of orders at which the search for the best one begins.
 const STARTS: usize = 24;
@@ -173,9 +173,10 @@ fn least_over_orders(
         }
         value
     };
-    let width = (end - ORDERS.0) / STARTS as f64;
+    let start = ORDERS.0.min(end - 1.0);
+    let width = (end - start) / STARTS as f64;
     for i in 0..=STARTS {
-        ask(1.0 + (ORDERS.0 + width * i as f64).exp());
+        ask(1.0 + (start + width * i as f64).exp());
     }
     for knot in knots {
         ask(*knot);

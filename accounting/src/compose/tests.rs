@@ -84,7 +84,7 @@ proptest! {
         epsilon in 0.1f64..4.0,
     ) {
         let whole = subsampled(rate, shift, first + second, false);
-        let halves = subsampled(rate, shift, first, false).then(&subsampled(rate, shift, second, false));
+        let halves = subsampled(rate, shift, first, false).then(&subsampled(rate, shift, second, false)).unwrap();
         prop_assert_eq!(&whole, &halves);
         // A part with another name for the same law: 1e-15 off in the shift.
         let mut named = subsampled(rate, shift, first, false);

@@ -24,10 +24,10 @@
 //! and neither does using a redacted profile among the losses that compose:
 //!
 //! ```compile_fail,E0308
-//! use reticent_accounting::PrivacyLoss;
 //! use reticent_accounting::pld::Profile;
+//! use reticent_accounting::{PrivacyLoss, Result};
 //! use reticent_accounting::redaction::Redaction;
-//! fn compose(redaction: Redaction, profile: &Profile, phase: &PrivacyLoss) -> PrivacyLoss {
+//! fn compose(redaction: Redaction, profile: &Profile, phase: &PrivacyLoss) -> Result<PrivacyLoss> {
 //!     phase.then(&redaction.against_uninformed(profile))
 //! }
 //! ```
@@ -53,10 +53,24 @@ use serde::{Deserialize, Serialize};
 /// # let _ = redaction; Ok::<(), reticent_accounting::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Unchecked")]
 pub struct Redaction {
     miss: MissRate,
     missed_by_both: MissRate,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Unchecked {
+    miss: MissRate,
+    missed_by_both: MissRate,
+}
+
+impl TryFrom<Unchecked> for Redaction {
+    type Error = Error;
+    fn try_from(rates: Unchecked) -> Result<Self> {
+        Self::new(rates.miss, rates.missed_by_both)
+    }
 }
 
 impl Redaction {
@@ -327,8 +341,7 @@ fn amplify(epsilon: f64, gamma: f64) -> f64 {
 }
 
 /// A Bayesian profile against an adversary without prior knowledge of the secret. For planning only.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct BayesianUnknown {
     redaction: Redaction,
     points: Vec<ProfilePoint>,
@@ -357,8 +370,7 @@ impl BayesianUnknown {
 }
 
 /// A confidentiality profile against an adversary who may know the secret.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct BayesianKnown {
     redaction: Redaction,
     points: Vec<ProfilePoint>,

@@ -3,22 +3,19 @@
 use super::Atom;
 use crate::numeric::special::ln_one_minus_exp;
 use crate::numeric::sum::Sum;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Point masses, accessed by index.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Atoms {
     /// A list, shared because it can be long.
-    Listed(#[serde(with = "shared")] Arc<Vec<Atom>>),
+    Listed(Arc<Vec<Atom>>),
     /// Outcomes of integer noise, too many to store.
     Whole(WholeNumbers),
 }
 
 /// Integer noise against the same noise shifted by s.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WholeNumbers {
     /// Masses ∝ e^{−x²/2σ²} at x = s − reach, …, s + reach.
     Gaussian {
@@ -141,26 +138,6 @@ impl WholeNumbers {
     }
 }
 
-/// Serialises shared atoms as a list.
-mod shared {
-    use super::Atom;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use std::sync::Arc;
-
-    pub(super) fn serialize<S: Serializer>(
-        atoms: &Arc<Vec<Atom>>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        atoms.as_slice().serialize(to)
-    }
-
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
-        from: D,
-    ) -> Result<Arc<Vec<Atom>>, D::Error> {
-        Vec::deserialize(from).map(Arc::new)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,16 +179,12 @@ mod tests {
         }
     }
 
-    /// A list that was made of them says the same, and goes through JSON as the list does.
+    /// A list that was made of them says the same.
     #[test]
     fn listed_outcomes_stay_what_they_are() {
         let whole = Atoms::Whole(WholeNumbers::gaussian(1.0, 0.5, 41.0));
         let mut listed = whole.clone();
         listed.listed();
         assert!(matches!(listed, Atoms::Listed(_)) && listed.iter().eq(whole.iter()));
-        for atoms in [whole, listed] {
-            let text = serde_json::to_string(&atoms).unwrap();
-            assert_eq!(serde_json::from_str::<Atoms>(&text).unwrap(), atoms);
-        }
     }
 }

@@ -3,11 +3,9 @@
 use crate::loss::Mixture;
 use crate::numeric::special::{LN_SQRT_TAU, ROUND, ln_normal_tail};
 use crate::numeric::sum::Sum;
-use serde::{Deserialize, Serialize};
 
 /// The density that is shifted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// e^{−x²/2}/√(2π).
     Gaussian,
@@ -71,24 +69,21 @@ impl Shape {
 const NEGLIGIBLE: f64 = -60.0;
 
 /// Σ w_k f(x − κ_k), with positions κ_k of any sign, in units of the scale.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Density {
     /// (κ_k, ln w_k).
     components: Vec<(f64, f64)>,
     /// Σ w_k − 1, if it is known more accurately than the weights.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     excess: Option<Excess>,
     /// The index of a component and its contribution to M − 1 wherever this density replaces the original one, if the
     /// contribution is known more accurately than from the weight.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     constant: Option<(usize, Excess)>,
     /// A bound on the relative error of the weights, in units of one rounding, beyond that of their logarithms.
-    #[serde(default)]
     roundings: f64,
 }
 
 /// The difference between the sum of the weights and one.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Excess {
     value: f64,
     /// A bound on the error of `value`, in units of one rounding.

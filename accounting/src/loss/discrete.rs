@@ -2,7 +2,9 @@
 
 use super::atoms::{Atoms, WholeNumbers};
 use super::{Atom, Attained, Comb, Density, LossDistribution, Piece, Shape};
-use crate::numeric::special::ln_one_minus_exp;
+use crate::numeric::special::{ROUND, ln_one_minus_exp};
+use crate::numeric::sum::Sum;
+use crate::quantity::Probability;
 use crate::quantity::decimal::shown;
 use crate::quantity::error::{Error, Result};
 use std::f64::consts::LN_2;
@@ -11,6 +13,10 @@ use std::f64::consts::LN_2;
 const WIDEST_DISCRETE: f64 = 1e4;
 /// The reach in standard deviations; beyond it lies less than the smallest normal number.
 const DISCRETE_REACH: f64 = 39.0;
+/// The largest sum of the probabilities of a law that is given by its outcomes.
+const MOST_MASS: f64 = 1.0 + 1e-10;
+/// The sum of probabilities may lack less than this because they were rounded: 2^-50.
+const ROUNDED_AWAY: f64 = 4.0 * f64::EPSILON;
 
 /// Returns ln(1 + e^x).
 fn ln_one_plus_exp(x: f64) -> f64 {
@@ -76,6 +82,67 @@ pub(super) fn exponential(epsilon: f64) -> LossDistribution {
         range: Some(epsilon),
         ..LossDistribution::of_atoms(Vec::new(), None)
     }
+}
+
+/// Returns the law of outcomes given by their probabilities under both laws, and whether the first law's add up to one.
+/// What they lack is of infinite loss.
+///
+/// # Errors
+/// Returns [`Error::OutOfRange`] if the probabilities of a law add up to more than one.
+pub(super) fn of_outcomes(
+    outcomes: &[(Probability, Probability)],
+) -> Result<(LossDistribution, bool)> {
+    let (mut first, mut second) = (Sum::default(), Sum::default());
+    for (p, q) in outcomes {
+        first.add(p.get());
+        second.add(q.get());
+    }
+    for (what, sum) in [
+        ("sum of the first law's probabilities", first.value()),
+        ("sum of the second law's probabilities", second.value()),
+    ] {
+        if sum > MOST_MASS {
+            return Err(Error::OutOfRange {
+                what,
+                range: "[0, 1]",
+                value: sum,
+            });
+        }
+    }
+    let rest = 1.0 - first.value();
+    let whole = rest < ROUNDED_AWAY;
+    // An excess is taken from the second law: less of its mass means larger losses.
+    let excess = second.value().max(1.0).ln();
+    let (mut atoms, mut beyond) = (Vec::new(), Vec::new());
+    if !whole {
+        beyond.push(rest);
+    }
+    for (p, q) in outcomes.iter().map(|(p, q)| (p.get(), q.get())) {
+        if p > 0.0 && q > 0.0 {
+            let gap = (p - q) / q;
+            // The distance of close masses from each other keeps its digits; others are far enough apart.
+            let loss = match p / q {
+                _ if gap.abs() < 0.5 => gap.ln_1p(),
+                ratio if ratio.is_normal() => ratio.ln(),
+                _ => p.ln() - q.ln(),
+            };
+            atoms.push(Atom::new(loss + excess, q.ln() - excess));
+        } else if p > 0.0 {
+            beyond.push(p);
+        }
+    }
+    // A single mass is exact; sums are rounded up.
+    let infinite = match beyond.as_slice() {
+        [alone] if whole => *alone,
+        several => several.iter().sum::<f64>() * (1.0 + ROUND * (several.len() as f64 + 4.0)),
+    };
+    Ok((
+        LossDistribution {
+            infinite,
+            ..LossDistribution::of_atoms(atoms, None)
+        },
+        whole,
+    ))
 }
 
 /// Returns the law of k-ary randomised response: the true category with probability `truth`,

@@ -7,7 +7,6 @@
 
 use crate::numeric::special::{ln_add_exp, ln_binomial_pmf};
 use crate::quantity::error::{Error, Result};
-use serde::{Deserialize, Serialize};
 
 mod ratio;
 #[cfg(test)]
@@ -17,18 +16,21 @@ mod tests;
 ///
 /// Components may be dropped ([`Mixture::trimmed`]). The mixture is then a measure of mass 1 − `missing`
 /// and isn't rescaled to one, since scaling would under-report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mixture {
     positions: Vec<f64>,
     ln_weights: Vec<f64>,
     missing: f64,
-    #[serde(skip)]
     shape: Shape,
 }
 
 /// The largest deviation from log-concave weights, and from equally spaced positions, that rounding can
 /// cause.
 const BENDS: f64 = 1e-9;
+/// Counts with less mass are dropped from a Poisson–binomial law.
+const LEAST_MASS: f64 = 1e-290;
+/// The largest mass that a mixture with all of its components lacks: that of ten billion such counts.
+const NOTHING: f64 = 1e10 * LEAST_MASS;
 /// For components closer than this, a bound by their range is better.
 const LEAST_BEND: f64 = 0.05;
 
@@ -159,13 +161,13 @@ impl Mixture {
         let components: Vec<(f64, f64)> = law
             .iter()
             .enumerate()
-            .filter(|(_, weight)| **weight > 1e-290)
+            .filter(|(_, weight)| **weight > LEAST_MASS)
             .map(|(k, weight)| (k as f64 * shift, weight.ln()))
             .collect();
         let dropped = law.len() - components.len();
         let mut mixture = Self::new(components)?;
         if dropped > 0 {
-            mixture.missing = 1e-290 * dropped as f64;
+            mixture.missing = LEAST_MASS * dropped as f64;
         }
         Ok(mixture)
     }
@@ -236,6 +238,11 @@ impl Mixture {
         self.missing
     }
 
+    /// Returns whether no mass was dropped that matters.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.missing <= NOTHING
+    }
+
     /// Returns the smallest position.
     #[must_use]
     pub fn nearest(&self) -> f64 {
@@ -288,7 +295,7 @@ impl Mixture {
 /// One step's dominating pair: P = Σ w_k N(κ_k, 1) against Q = Σ w'_k N(−κ'_k, 1).
 ///
 /// The loss L(x) = ln dP/dQ(x) is increasing and analytic.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
     /// The first law, to the right.
     pub first: Mixture,

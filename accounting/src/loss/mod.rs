@@ -40,13 +40,12 @@ pub(crate) use stated::Stated;
 pub(crate) use stretches::{Mask, Served, Stretch};
 
 use crate::numeric::special::{ROUND, ln_add_exp};
-use serde::{Deserialize, Serialize};
 
 /// The most atoms to which a grid's spacing is fitted.
 pub(crate) const MOST_GAPS: usize = 8;
 
 /// An interval of the line on which the loss doesn't decrease.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Piece {
     pub(crate) shape: Shape,
     /// The left end; `None` is −∞.
@@ -60,7 +59,7 @@ pub(crate) struct Piece {
 }
 
 /// An outcome of loss `loss` and Q-mass e^`ln_second`; its P-mass is e^loss times that.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Atom {
     pub(crate) loss: f64,
     /// A bound on the distance of the loss from its true value.
@@ -81,8 +80,7 @@ impl Atom {
 
 /// The compositions for which some mechanism of the law's kind attains the law's own δ(ε), so that lower
 /// ends are meaningful.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attained {
     /// None: the pair is only a bound.
     Never,
@@ -93,7 +91,7 @@ pub(crate) enum Attained {
 }
 
 /// A comb that contains all losses of the atoms: origin + i·spacing.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Comb {
     pub(crate) origin: f64,
     pub(crate) spacing: f64,
@@ -108,7 +106,7 @@ impl Comb {
 }
 
 /// One step's dominating pair.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LossDistribution {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) atoms: Atoms,
@@ -124,16 +122,12 @@ pub(crate) struct LossDistribution {
     /// ε, if each mechanism that the law bounds has two outcomes, of loss t and t − ε.
     pub(crate) range: Option<f64>,
     /// P- and Q-mass of the outcomes that were cut off a pair; the first is included in the missing mass.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cut: Option<(f64, f64)>,
     /// Additional rounding errors in the masses of atoms.
-    #[serde(default)]
     pub(crate) roundings: f64,
     /// Whether masses were rounded inwards, so that they add up to less than one.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) short: bool,
     /// All that is known about a step without a law. Its whole mass counts as missing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stated: Option<Stated>,
 }
 

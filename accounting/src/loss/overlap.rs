@@ -5,7 +5,6 @@ use super::mechanisms::ln_chances;
 use crate::loss::{Direction, Mixture, Pair, Query};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::quantity::neighbours::Neighbours;
-use serde::{Deserialize, Serialize};
 
 /// Relative room for the rounding errors of a sum of logarithms of one sign.
 const ROOM: f64 = 1e-12;
@@ -27,7 +26,7 @@ const SLACK: f64 = 8.0 * f64::EPSILON;
 /// against absent, (1, c) for absent against present, and (c, c) if neither run is the one without the
 /// records: for a replacement, or for a record that takes another one's place in a batch even if it
 /// contributes nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Overlap {
     ln_first: f64,
     ln_second: f64,

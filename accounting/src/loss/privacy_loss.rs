@@ -1,11 +1,12 @@
 //! Folds a mechanism and a question into the composed privacy loss; repetition and sequence are handled in one place.
 
+use super::discrete;
 use super::mixture::Pair;
 use crate::loss::{Attained, Fold, LossDistribution, Overlap, fold};
 use crate::mechanism::Mechanism;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
-use crate::quantity::{GroupSize, MOST_COUNT, Steps};
+use crate::quantity::{GroupSize, MOST_COUNT, Probability, Steps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,33 +43,38 @@ pub enum Direction {
 impl Direction {
     /// Both directions, in the order in which they are reported.
     pub const BOTH: [Self; 2] = [Self::Remove, Self::Add];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Remove => "remove",
+            Self::Add => "add",
+        }
+    }
 }
 
 /// The privacy loss of a whole run in one direction, as data: the sum of independent one-step losses, with equal ones
-/// counted and plain Gaussians merged.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// counted and plain Gaussians merged. The default is that of a run that releases nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PrivacyLoss {
+    /// The question that it answers, and the direction; absent from the loss of a secret's draws, and inside another
+    /// loss.
+    pub(crate) asked: Option<(Query, Direction)>,
     /// Σ T_i μ_i² over plain Gaussian steps with distance μ_i between the means: their losses
     /// add up to one Gaussian loss.
     pub(crate) gaussian: f64,
     /// Steps that are pairs of Gaussian mixtures, with their count.
     pub(crate) parts: Vec<(Pair, u64)>,
     /// Steps of any other law, with their count.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) laws: Vec<(LossDistribution, u64)>,
     /// Whether a part is unprotected, so that nothing bounds the loss.
     pub(crate) unbounded: bool,
     /// Whether the pair of some part isn't known to be attained, so that no lower end is known.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) only_bounding: bool,
     /// The same run with more information given to the adversary, if that has a simpler law.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) more_informed: Option<Box<Self>>,
     /// A loss that the run dominates, if its own law isn't known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) below: Option<Box<Self>>,
     /// The common part of both runs for any noise, if one is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) overlap: Option<Overlap>,
 }
 
@@ -108,6 +114,7 @@ impl PrivacyLoss {
             loss.below = Some(Box::new(Self::sum(below)));
         }
         loss.overlap = overlap;
+        loss.asked = Some((query, direction));
         Ok(loss)
     }
 
@@ -187,20 +194,118 @@ impl PrivacyLoss {
         }
     }
 
+    /// Returns the loss of `steps` independent steps that one pair of Gaussian mixtures dominates for this question and
+    /// direction.
+    ///
+    /// The first law of the pair is the one that comes first in this direction: the law with the record for
+    /// [`Direction::Remove`], the law without it for [`Direction::Add`]. Add/remove and zero-out need a loss for each
+    /// direction.
+    ///
+    /// Bound: upper ends hold for every mechanism whose steps the pair dominates, whatever the earlier ones released;
+    /// lower ends only for one that attains the pair.
+    ///
+    /// ```
+    /// use reticent_accounting::pld::{Mixture, Pair};
+    /// use reticent_accounting::{Delta, Direction, Neighbours, PrivacyLoss, Query, Steps, Tolerance};
+    /// // A record that comes with probability 0.01 moves the mean by 1/1.1 of the noise's deviation.
+    /// let pair = Pair { first: Mixture::binomial(1, 0.01, 1.0 / 1.1)?, second: Mixture::point(0.0)? };
+    /// let query = Query::single(Neighbours::AddRemove);
+    /// let loss = PrivacyLoss::of_pair(&pair, query, Direction::Remove, Steps::new(10_000))?;
+    /// let epsilon = loss.epsilon(Delta::new(1e-5)?, Tolerance::DEFAULT)?.bounds.upper.unwrap();
+    /// assert!((epsilon.get().get() - 5.19251).abs() < 1e-3);
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns [`Error::Unsupported`] for mixtures without all of their components
+    /// ([`trimmed`](crate::pld::Mixture::trimmed)), and for more than 2^53 steps.
+    pub fn of_pair(pair: &Pair, query: Query, direction: Direction, steps: Steps) -> Result<Self> {
+        if let Some(short) = [&pair.first, &pair.second]
+            .into_iter()
+            .find(|side| !side.is_whole())
+        {
+            return Err(Error::Unsupported {
+                what: format!("a mixture that lacks a mass of {:e}", short.missing()),
+                why: "a pair needs both laws whole".into(),
+            });
+        }
+        Ok(Self {
+            asked: Some((query, direction)),
+            ..Self::of_steps(pair, steps)?
+        })
+    }
+
     /// Returns the loss of `steps` independent steps with one dominating pair.
     ///
     /// # Errors
     /// Returns [`Error::Unsupported`] for more than 2^53 steps.
-    pub(crate) fn of_pair(pair: &Pair, steps: Steps) -> Result<Self> {
-        let mut loss = Self::default();
-        if steps > Steps::MOST {
-            return Err(too_many(format!("{} steps", steps.get())));
-        }
-        loss.overlap = Some(Overlap::WHOLE);
+    pub(crate) fn of_steps(pair: &Pair, steps: Steps) -> Result<Self> {
+        let mut loss = Self::of_no_steps(steps)?;
         if steps.get() > 0 {
             loss.add_pair(pair, steps.get());
             let each = Overlap::of_pair(pair);
             loss.overlap = each.map(|each| Overlap::WHOLE.then(each, steps.get()));
+        }
+        Ok(loss)
+    }
+
+    /// Returns the loss before the first of `steps` steps, if so many can be counted.
+    fn of_no_steps(steps: Steps) -> Result<Self> {
+        if steps > Steps::MOST {
+            return Err(too_many(format!("{} steps", steps.get())));
+        }
+        Ok(Self {
+            overlap: Some(Overlap::WHOLE),
+            ..Self::default()
+        })
+    }
+
+    /// Returns the loss of `steps` independent steps that a pair of discrete laws dominates for this question and
+    /// direction: `outcomes` holds each outcome's probability under the first law and under the second.
+    ///
+    /// The first law is the one that comes first in this direction, as in [`PrivacyLoss::of_pair`]. An outcome that the
+    /// second law doesn't have is an infinite loss. So is what the first law's probabilities lack to one, unless it is
+    /// below 2^-50, which rounding the probabilities can cause; there are no lower ends then. What the second law's lack
+    /// belongs to outcomes that the first law doesn't have.
+    ///
+    /// Bound: upper ends hold for every mechanism whose steps the pair dominates, whatever the earlier ones released;
+    /// lower ends only for one that attains the pair.
+    ///
+    /// ```
+    /// use reticent_accounting::{Direction, Epsilon, Neighbours, PrivacyLoss, Probability, Query, Steps, Tolerance};
+    /// let outcomes = [(0.5, 0.25), (0.4, 0.75), (0.1, 0.0)].map(|(p, q)| {
+    ///     (Probability::new(p).unwrap(), Probability::new(q).unwrap())
+    /// });
+    /// let query = Query::single(Neighbours::AddRemove);
+    /// let loss = PrivacyLoss::of_outcomes(&outcomes, query, Direction::Remove, Steps::new(1))?;
+    /// let delta = loss.delta(Epsilon::new(1.5f64.ln())?, Tolerance::DEFAULT)?.bounds.upper.unwrap();
+    /// assert!((delta.get().get() - 0.225).abs() < 1e-12); // 0.5 − 1.5·0.25 + 0.1
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns [`Error::OutOfRange`] if the probabilities of a law add up to more than one by more than 1e-10, and
+    /// [`Error::Unsupported`] for more than 2^53 steps.
+    pub fn of_outcomes(
+        outcomes: &[(Probability, Probability)],
+        query: Query,
+        direction: Direction,
+        steps: Steps,
+    ) -> Result<Self> {
+        let mut loss = Self {
+            asked: Some((query, direction)),
+            ..Self::of_no_steps(steps)?
+        };
+        let (law, whole) = discrete::of_outcomes(outcomes)?;
+        if steps.get() == 0 {
+            return Ok(loss);
+        }
+        loss.overlap = None;
+        loss.only_bounding = !whole;
+        if law.infinite < 1.0 && law.atoms.len() > 0 {
+            loss.add_law(&law, steps.get());
+        } else {
+            loss.unbounded = true;
         }
         Ok(loss)
     }
@@ -217,8 +322,40 @@ impl PrivacyLoss {
 
     /// Returns the loss of this run followed by another, for the same question and direction. More than 2^53 steps in
     /// total can't be counted exactly, so nothing bounds their loss.
-    #[must_use]
-    pub fn then(&self, next: &Self) -> Self {
+    ///
+    /// ```
+    /// use reticent_accounting::{Direction, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Query};
+    /// let once = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(2.0)? };
+    /// let of = |direction| PrivacyLoss::of(&once, Query::single(Neighbours::AddRemove), direction);
+    /// assert!(of(Direction::Remove)?.then(&of(Direction::Remove)?).is_ok());
+    /// assert!(of(Direction::Remove)?.then(&of(Direction::Add)?).is_err());
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns [`Error::Unsupported`] if the two answer different questions or are of different directions.
+    pub fn then(&self, next: &Self) -> Result<Self> {
+        if self.asked != next.asked && !self.is_empty() && !next.is_empty() {
+            let said = |loss: &Self| match loss.asked {
+                Some((Query { neighbours, group }, direction)) => {
+                    let (records, direction) = (group.get(), direction.name());
+                    format!("{neighbours} ({direction}, group size {records})")
+                }
+                None => "the draws of a secret".into(),
+            };
+            return Err(Error::Unsupported {
+                what: format!("the loss for {} after one for {}", said(next), said(self)),
+                why: "only losses of one question and direction add up".into(),
+            });
+        }
+        let first = if self.is_empty() { next } else { self };
+        Ok(Self {
+            asked: first.asked,
+            ..self.followed_by(next)
+        })
+    }
+
+    fn followed_by(&self, next: &Self) -> Self {
         let mut both = self.clone();
         both.gaussian += next.gaussian;
         both.unbounded |= next.unbounded;
@@ -229,8 +366,12 @@ impl PrivacyLoss {
         both.only_bounding |= next.only_bounding;
         both.overlap = (self.overlap.zip(next.overlap)).map(|(here, there)| here.then(there, 1));
         if self.below.is_some() || next.below.is_some() {
-            both.more_informed = Some(Box::new(self.more_informed().then(next.more_informed())));
-            both.below = Some(Box::new(self.known_below().then(&next.known_below())));
+            both.more_informed = Some(Box::new(
+                self.more_informed().followed_by(next.more_informed()),
+            ));
+            both.below = Some(Box::new(
+                self.known_below().followed_by(&next.known_below()),
+            ));
         }
         for (pair, times) in &next.parts {
             both.add_pair(pair, *times);
@@ -300,6 +441,11 @@ impl PrivacyLoss {
             Attained::Always
         };
         self.only_bounding || self.laws.iter().any(|(law, _)| law.attained < needed)
+    }
+
+    /// Returns whether the first law has mass only where the second one does, so that the blow-up at zero is zero.
+    pub(crate) fn is_continuous(&self) -> bool {
+        !self.unbounded && self.laws.iter().all(|(law, _)| law.infinite <= 0.0)
     }
 
     /// Returns whether nothing was released at all.

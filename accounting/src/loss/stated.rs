@@ -7,7 +7,6 @@
 use super::{Atoms, Attained, LossDistribution, PrivacyLoss};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Divergence, MeanRepetitions, Order, RepetitionShape};
-use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
 /// Rounding error of the few operations of each bound.
@@ -16,7 +15,7 @@ pub(crate) const SLACK: f64 = 16.0 * f64::EPSILON;
 const LINK: f64 = 8.0 * f64::EPSILON;
 
 /// Upper ends of Rényi divergences of one step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Stated {
     /// D_α ≤ ξ + ρα at every order.
     Line {
@@ -38,14 +37,13 @@ pub(crate) enum Stated {
 }
 
 /// The best of a random number of equal runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Best {
     /// The loss of one run in each direction, or in the only one.
     pub(crate) runs: Vec<PrivacyLoss>,
     pub(crate) mean: f64,
     /// Infinite for a Poisson number of runs.
     pub(crate) shape: f64,
-    #[serde(skip)]
     pub(crate) added: Added,
 }
 

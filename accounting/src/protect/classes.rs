@@ -490,6 +490,7 @@ impl TryFrom<Written> for SecretClasses {
             });
         }
         let mut classes = Vec::with_capacity(written.classes.len());
+        let mut total = 0u64;
         for (secrets, prior, posterior, profile) in written.classes {
             let promise = Secret::new(Probability::new(prior)?, Probability::new(posterior)?)?;
             let Some(by) = profiles.get(profile) else {
@@ -501,6 +502,14 @@ impl TryFrom<Written> for SecretClasses {
             if secrets == 0 {
                 return bad("secrets of a class", "[1, inf)", 0.0);
             }
+            let Some(sum) = total.checked_add(secrets) else {
+                return bad(
+                    "secrets of all classes",
+                    "[0, 2^64)",
+                    total as f64 + secrets as f64,
+                );
+            };
+            total = sum;
             classes.push(SecretClass {
                 secrets,
                 promise,
@@ -666,9 +675,10 @@ mod tests {
             ("/cells/0/1", 0.into()),
             ("/cells/0/2", serde_json::json!(-1.0)),
             ("/classes/0/0", 0.into()),
-            ("/classes/0/1", 1e-5.into()), // a prior above that of its profile
-            ("/classes/0/2", 1e-7.into()), // a promise below the prior
-            ("/classes/1/3", 2.into()),    // a profile that is not there
+            ("/classes/0/0", u64::MAX.into()), // more secrets than are counted
+            ("/classes/0/1", 1e-5.into()),     // a prior above that of its profile
+            ("/classes/0/2", 1e-7.into()),     // a promise below the prior
+            ("/classes/1/3", 2.into()),        // a profile that is not there
         ] {
             let mut value = good.clone();
             *value.pointer_mut(at).unwrap() = bad.clone();

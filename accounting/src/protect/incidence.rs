@@ -89,13 +89,34 @@ impl Incidence {
         self.secrets.len()
     }
 
+    /// Checks the index of a secret.
+    ///
+    /// # Errors
+    /// Returns [`Error::OutOfRange`] for an index beyond the last secret.
+    pub(super) fn check_secret(&self, secret: usize) -> Result<()> {
+        if secret < self.secret_count() {
+            return Ok(());
+        }
+        Err(Error::OutOfRange {
+            what: "index of a secret",
+            range: "[0, number of secrets)",
+            value: secret as f64,
+        })
+    }
+
     /// Returns the secrets of one example, ascending.
+    ///
+    /// # Panics
+    /// If `example` is no less than [`Incidence::example_count`].
     #[must_use]
     pub fn secrets_of(&self, example: usize) -> &[u32] {
         slice(&self.example_starts, &self.secrets, example)
     }
 
     /// Returns the examples of one secret, ascending.
+    ///
+    /// # Panics
+    /// If `secret` is no less than [`Incidence::secret_count`].
     #[must_use]
     pub fn examples_of(&self, secret: usize) -> &[u32] {
         slice(&self.secret_starts, &self.examples, secret)

@@ -18,6 +18,7 @@ pub use classes::{Certified, SecretClass, SecretClasses};
 pub use incidence::Incidence;
 pub use noise::{Noise, Posterior, Protection};
 pub use program::{Packing, Solution};
+pub(crate) use rates::rate_of;
 pub use rates::{RateProfile, WEIGHTS_TOO_LIGHT, sampling_rates};
 pub use secret::{Proof, Secret};
 pub use training::{Training, Weighed};

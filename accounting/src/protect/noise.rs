@@ -131,7 +131,7 @@ impl Protection<'_> {
         self.check()?;
         let outlines = self.outlines()?;
         let pressure = |j: &usize| outlines[*j].pressure(self.secrets[*j]);
-        let drawn = (0..outlines.len()).filter(|j| pressure(j) > 0.0);
+        let drawn = (0..outlines.len()).filter(|j| outlines[*j].is_drawn());
         let Some(first) = drawn.max_by(|a, b| pressure(a).total_cmp(&pressure(b))) else {
             return Ok(Noise {
                 sigma: NoiseMultiplier::new(LEAST)?,
@@ -195,14 +195,7 @@ impl Protection<'_> {
 
     fn checked(&self, secret: usize) -> Result<()> {
         self.check()?;
-        if secret < self.secrets.len() {
-            return Ok(());
-        }
-        Err(Error::OutOfRange {
-            what: "index of a secret",
-            range: "[0, number of secrets)",
-            value: secret as f64,
-        })
+        self.incidence.check_secret(secret)
     }
 
     /// Returns a noise slightly below the found one at which the binding secret certainly breaks its promise, if one of

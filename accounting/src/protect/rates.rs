@@ -63,6 +63,19 @@ pub struct RateProfile {
     rates: Vec<f64>,
 }
 
+/// Returns the rate of one example.
+///
+/// # Errors
+/// Returns [`Error::OutOfRange`] if there is none.
+pub(crate) fn rate_of(rates: &[f64], example: u32) -> Result<f64> {
+    let rate = rates.get(example as usize).copied();
+    rate.ok_or(Error::OutOfRange {
+        what: "index of an example",
+        range: "[0, number of rates)",
+        value: f64::from(example),
+    })
+}
+
 /// The law of K is kept up to an L with P(K ≥ L) ≤ e^this; the rest is moved to the farthest point.
 const LN_FAR: f64 = -460.0;
 /// An upper bound on what underflowing products can have lost.
@@ -91,10 +104,13 @@ impl RateProfile {
     /// Returns the profile of one secret, given the rates of all examples.
     ///
     /// # Errors
-    /// As [`RateProfile::new`].
+    /// As [`RateProfile::new`]; also returns [`Error::OutOfRange`] for an example without a rate, and for an index
+    /// beyond the last secret.
     pub fn of(incidence: &Incidence, secret: usize, rates: &[f64]) -> Result<Self> {
-        let examples = incidence.examples_of(secret);
-        Self::new(examples.iter().map(|e| rates[*e as usize]))
+        incidence.check_secret(secret)?;
+        let examples = incidence.examples_of(secret).iter();
+        let own = examples.map(|example| rate_of(rates, *example));
+        Self::new(own.collect::<Result<Vec<_>>>()?)
     }
 
     /// Returns the number of examples that can be drawn at all.
@@ -217,7 +233,7 @@ impl RateProfile {
             first: self.mixture(noise)?,
             second: Mixture::point(0.0)?,
         };
-        PrivacyLoss::of_pair(&pair, steps)
+        PrivacyLoss::of_steps(&pair, steps)
     }
 }
 
@@ -236,7 +252,7 @@ pub(crate) fn dominating_loss(
         Mixture::point(0.0)?
     };
     let second = Mixture::point(0.0)?;
-    PrivacyLoss::of_pair(&Pair { first, second }, steps)
+    PrivacyLoss::of_steps(&Pair { first, second }, steps)
 }
 
 #[cfg(test)]
@@ -272,6 +288,17 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn examples_without_a_rate_are_refused() {
+        let incidence = Incidence::new(3, 1, vec![(0, 0), (2, 0)]).unwrap();
+        let of = |secret, rates: &[f64]| RateProfile::of(&incidence, secret, rates);
+        assert_eq!(of(0, &[0.1, 0.2, 0.3]).unwrap().rates(), [0.3, 0.1]);
+        let short = of(0, &[0.1, 0.2]).unwrap_err().to_string();
+        assert!(short.starts_with("index of an example must lie"), "{short}");
+        let beyond = of(1, &[0.1, 0.2, 0.3]).unwrap_err().to_string();
+        assert!(beyond.starts_with("index of a secret must lie"), "{beyond}");
     }
 
     #[test]

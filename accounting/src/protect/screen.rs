@@ -28,6 +28,11 @@ impl Outline {
         }
     }
 
+    /// Returns whether an example of the secret can be drawn at all.
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.count > 0
+    }
+
     /// Returns a rough measure of the noise that the secret needs, used to start with the worst
     /// secret.
     pub(crate) fn pressure(&self, secret: Secret) -> f64 {

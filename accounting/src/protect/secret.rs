@@ -28,7 +28,7 @@ impl Secret {
     ///
     /// # Errors
     /// Returns [`Error::OutOfRange`] otherwise, and if the divergence of the two probabilities is too
-    /// small to divide by.
+    /// small to divide by or not finite.
     pub fn new(prior: Probability, posterior: Probability) -> Result<Self> {
         if prior.get() <= 0.0 {
             return Err(Error::OutOfRange {
@@ -45,10 +45,10 @@ impl Secret {
             });
         }
         let secret = Self { prior, posterior };
-        if !(LEAST_DIVERGENCE..).contains(&secret.divergence()) {
+        if !(LEAST_DIVERGENCE..f64::INFINITY).contains(&secret.divergence()) {
             return Err(Error::OutOfRange {
                 what: "posterior",
-                range: "(prior, 1), with a divergence of at least 1e-290 from the prior",
+                range: "(prior, 1), with a finite divergence of at least 1e-290 from the prior",
                 value: posterior.get(),
             });
         }

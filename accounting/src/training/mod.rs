@@ -313,7 +313,7 @@ impl TrainingPlan {
     pub fn records(&self) -> Option<u64> {
         self.sizes
             .as_ref()
-            .map(|sizes| sizes.public + sizes.private)
+            .map(|sizes| sizes.public.saturating_add(sizes.private))
     }
 
     /// Returns the smallest σ, to 1e-4, with which the noisy steps of the run keep ε at δ for the replacement of one

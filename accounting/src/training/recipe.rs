@@ -3,7 +3,7 @@
 use super::stated::Stated;
 use crate::guarantee::confidentiality::{JustFineTuneTwice, PhaseOne, RedactedAlike};
 use crate::mechanism::{Mechanism, Sampling};
-use crate::protect::SecretClasses;
+use crate::protect::{RateProfile, SecretClasses, rate_of};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{MissRate, NoiseMultiplier, SamplingRate, Steps};
 use schemars::JsonSchema;
@@ -107,12 +107,19 @@ impl NoisySteps {
     pub fn poisson(sigma: f64, rate: f64, epochs: u64) -> Result<Self> {
         let sampling_rate = SamplingRate::new(rate)?;
         let steps_per_epoch = Steps::per_epoch(sampling_rate).get();
+        let steps = (epochs.checked_mul(steps_per_epoch).map(Steps::new))
+            .filter(|steps| *steps <= Steps::MOST)
+            .ok_or(Error::OutOfRange {
+                what: "epochs",
+                range: "[0, inf), of at most 2^53 steps",
+                value: epochs as f64,
+            })?;
         Ok(Self {
             noise_multiplier: Stated::given(NoiseMultiplier::new(sigma)?, "sigma"),
             sampling: Stated::assumed(Sampling::Poisson),
             sampling_rate: Stated::given(sampling_rate, "sample_rate"),
             steps_per_epoch,
-            steps: Stated::given(Steps::new(epochs * steps_per_epoch), "epochs"),
+            steps: Stated::given(steps, "epochs"),
             noise_decay: None,
         })
     }
@@ -325,12 +332,15 @@ impl WeightedSteps {
 ///
 /// ```
 /// use reticent_accounting::training::dominating_rates;
-/// let found = dominating_rates(&[0.1, 0.5, 0.2, 0.0], &[vec![0, 2], vec![1]]);
+/// let found = dominating_rates(&[0.1, 0.5, 0.2, 0.0], &[vec![0, 2], vec![1]])?;
 /// let found: Vec<f64> = found.iter().map(|rate| rate.get()).collect();
 /// assert_eq!(found, [0.5, 0.1]);
+/// # Ok::<(), reticent_accounting::Error>(())
 /// ```
-#[must_use]
-pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Vec<SamplingRate> {
+///
+/// # Errors
+/// Returns [`Error::OutOfRange`] for a rate outside [0, 1], and for a record without a rate.
+pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Result<Vec<SamplingRate>> {
     let mut most: Vec<f64> = Vec::new();
     let alone: Vec<Vec<u32>> = if secrets.is_empty() {
         (0..rates.len() as u32).map(|record| vec![record]).collect()
@@ -341,17 +351,15 @@ pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Vec<SamplingRate
         let mut records = secret.clone();
         records.sort_unstable();
         records.dedup();
-        let mut own: Vec<f64> = records.iter().map(|r| rates[*r as usize]).collect();
-        own.sort_by(|a, b| b.total_cmp(a));
-        most.resize(most.len().max(own.len()), 0.0);
-        for (most, own) in most.iter_mut().zip(own) {
-            *most = most.max(own);
+        let own = records.iter().map(|record| rate_of(rates, *record));
+        // The positive rates, the largest first: a rate of zero stands for no record.
+        let own = RateProfile::new(own.collect::<Result<Vec<_>>>()?)?;
+        most.resize(most.len().max(own.count()), 0.0);
+        for (most, own) in most.iter_mut().zip(own.rates()) {
+            *most = most.max(*own);
         }
     }
-    // A rate of zero stands for no record.
-    most.into_iter()
-        .filter_map(|rate| SamplingRate::new(rate).ok())
-        .collect()
+    most.into_iter().map(SamplingRate::new).collect()
 }
 
 /// Selective DP-SGD: every record once a pass, in parts of a fixed size.
@@ -691,5 +699,34 @@ impl Run {
 pub(super) fn open(why: &str) -> Mechanism {
     Mechanism::NonPrivate {
         why: why.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_epochs_than_are_counted_exactly_are_refused() {
+        for epochs in [1 << 63, (1 << 52) + 1] {
+            let refused = NoisySteps::poisson(1.0, 0.5, epochs).unwrap_err();
+            assert!(
+                refused.to_string().starts_with("epochs must lie"),
+                "{refused}"
+            );
+        }
+        let most = NoisySteps::poisson(1.0, 0.5, 1 << 52).unwrap();
+        assert_eq!(*most.steps, Steps::MOST);
+    }
+
+    #[test]
+    fn rates_that_dominate_nothing_are_refused() {
+        let bad = |rates: &[f64], secret: &[u32]| {
+            let refused = dominating_rates(rates, &[secret.to_vec()]).unwrap_err();
+            refused.to_string()
+        };
+        assert!(bad(&[0.1, 0.2], &[0, 2]).starts_with("index of an example must lie"));
+        assert!(bad(&[0.1, 1.5], &[0, 1]).starts_with("sampling rate must lie"));
+        assert!(bad(&[f64::NAN], &[0]).starts_with("sampling rate must lie"));
     }
 }

@@ -5,12 +5,15 @@ use super::finite::{
     blow_up, blow_up_of, cells, delta_of, gaussian, law, loss, phi, probability, query, tight,
 };
 use proptest::prelude::*;
+use reticent_accounting::reconstruction::closed::{approximate_blow_up, balle_cherubin_hayes};
 use reticent_accounting::reconstruction::fano::{
     bernoulli_divergence, kl_posterior, renyi_posterior,
 };
 use reticent_accounting::reconstruction::several::blow_up_of_several;
 use reticent_accounting::reconstruction::total_variation::total_variation_posterior;
-use reticent_accounting::{Delta, Direction, Neighbours, Order, PrivacyLoss, Upper};
+use reticent_accounting::{
+    Delta, Direction, Epsilon, Mechanism, Neighbours, Order, PrivacyLoss, Upper,
+};
 
 const CONTENTS: usize = 4;
 
@@ -271,6 +274,49 @@ fn neighbouring_probabilities_have_an_exact_divergence() {
     assert_eq!(same.to_bits(), 0.0_f64.to_bits());
 }
 
+/// A secret that nobody would have guessed is guessed with the mass that only the first law has.
+#[test]
+fn impossible_guesses_are_bounded_by_what_only_one_law_has() {
+    let never = probability(0.0);
+    let order = Order::new(2.0).unwrap();
+    for (rho, most) in [(1e300, 0.0), (f64::INFINITY, 1.0)] {
+        let found = renyi_posterior(order, Upper::new(rho), never).unwrap();
+        let weaker = balle_cherubin_hayes(order, Upper::new(rho), never).unwrap();
+        assert_eq!([found, weaker].map(|r| r.get().get()), [most; 2], "{rho}");
+    }
+    let nothing = approximate_blow_up(Epsilon::new(f64::INFINITY).unwrap(), Delta::ZERO, never);
+    assert!(nothing.get().get() >= 1.0);
+    let of = |delta: f64| {
+        let stated = Mechanism::ApproxDp {
+            epsilon: Epsilon::new(1.0).unwrap(),
+            delta: Delta::new(delta).unwrap(),
+            neighbours: Neighbours::ZeroOut,
+        };
+        let pair = loss(&stated, query(Neighbours::ZeroOut, 1), Direction::Remove);
+        let several = blow_up_of_several(std::slice::from_ref(&pair), never, tight()).unwrap();
+        let renyi = pair.renyi_fano(never).unwrap().0;
+        [several, renyi].map(|r| r.get().get())
+    };
+    let [several, renyi] = of(0.1);
+    assert!(
+        (several - 0.1).abs() < 1e-9 && renyi >= 0.1,
+        "{several} {renyi}"
+    );
+    assert_eq!(of(0.0), [0.0; 2]);
+}
+
+/// Golden: the ratio of the probabilities overflows.
+#[test]
+fn divergences_from_the_least_priors_are_finite() {
+    for p in [1e-300, 1e-310] {
+        let exact = 0.05 * (0.05f64.ln() - f64::ln(p)) + 0.95 * 0.95f64.ln();
+        let found = bernoulli_divergence(probability(0.05), probability(p));
+        assert!((found / exact - 1.0).abs() < 1e-12, "{p:e}: {found}");
+    }
+    let none = bernoulli_divergence(probability(0.05), probability(0.0));
+    assert!(none.is_infinite());
+}
+
 /// P(right | answered) is not bounded by B: one answer in a thousand, always right.
 #[test]
 fn the_share_of_right_answers_is_not_bounded() {
@@ -296,7 +342,7 @@ fn tests_must_be_randomised() {
     assert!((blow_up(&p, &q, 0.3) - 0.54).abs() < 1e-12);
     // A run that learns nothing still lets one guess with the prior.
     let nothing = loss(
-        &reticent_accounting::Mechanism::Sequence { parts: Vec::new() },
+        &Mechanism::Sequence { parts: Vec::new() },
         query(Neighbours::ZeroOut, 1),
         Direction::Remove,
     );

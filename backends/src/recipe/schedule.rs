@@ -527,7 +527,7 @@ fn protected(options: &TrainOptions, plan: &WeightedSteps, corpus: &Corpus<'_>) 
             given.rates().len()
         )));
     }
-    if !dominated(&given.dominating(), &plan.secret_rates) {
+    if !dominated(given.dominating(), &plan.secret_rates) {
         return Err(Error::Unsuitable(
             "the records of a secret are drawn more often than the plan says".into(),
         ));

@@ -288,7 +288,7 @@ pub(crate) fn run(recipe: Recipe, set: &TrainingSet) -> Run {
                     batch: given(3.0),
                     steps_per_epoch: epoch,
                     steps: given(Steps::new(2 * epoch)),
-                    secret_rates: given(secret_rates(set.records.len()).dominating()),
+                    secret_rates: given(secret_rates(set.records.len()).dominating().to_vec()),
                     secrets: None,
                 },
             }

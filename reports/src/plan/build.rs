@@ -456,13 +456,15 @@ impl Builder<'_> {
             _ => found.certified(Some(*noise_multiplier)),
         };
         let secrets = secrets.with_context(|| self.name("weights"))?;
+        let dominating = dominating_rates(&found.rates, &found.secrets);
+        let dominating = dominating.with_context(|| self.name("weights"))?;
         let records = found.rates.len() as f64;
         Ok(WeightedSteps {
             noise_multiplier,
             batch: self.given(found.batch, "weights"),
             steps_per_epoch: (records / found.batch).ceil().max(1.0) as u64,
             steps: self.given(found.steps, "weights"),
-            secret_rates: self.given(dominating_rates(&found.rates, &found.secrets), "weights"),
+            secret_rates: self.given(dominating, "weights"),
             secrets: Some(secrets),
         })
     }

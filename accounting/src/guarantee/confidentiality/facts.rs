@@ -311,7 +311,7 @@ impl Confidentiality {
     /// Returns [`Error::Unsupported`] for zero-out neighbours, which compare with a run that learns
     /// nothing rather than with a run on `<MASK>`, and for a profile of fewer records.
     pub fn new(reach: Reach, profile: &Profile) -> Result<Self> {
-        let have = profile.query;
+        let have = profile.query();
         if have.neighbours == Neighbours::ZeroOut {
             return Err(Error::Unsupported {
                 what: "confidentiality from a zero-out profile".into(),
@@ -342,7 +342,7 @@ impl Confidentiality {
     /// (add/remove): only the former is a promise.
     #[must_use]
     pub const fn convention(&self) -> Convention {
-        match self.profile.query.neighbours {
+        match self.profile.query().neighbours {
             Neighbours::Replace => Convention::Definition,
             Neighbours::AddRemove | Neighbours::ZeroOut => Convention::Paper,
         }

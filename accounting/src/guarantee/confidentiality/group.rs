@@ -91,9 +91,9 @@ impl SecretGroup {
         single: &Profile,
         each_delta: Delta,
     ) -> Result<(Upper<Epsilon>, Upper<Delta>)> {
-        if single.query.group != GroupSize::ONE {
+        if single.query().group != GroupSize::ONE {
             return Err(Error::Unsupported {
-                what: format!("a profile of {} records", single.query.group.get()),
+                what: format!("a profile of {} records", single.query().group.get()),
                 why: "the group lemma starts from single records".into(),
             });
         }

@@ -7,7 +7,7 @@ use crate::loss::{PrivacyLoss, Query, losses};
 use crate::mechanism::Mechanism;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::Result;
-use crate::quantity::{Delta, Epsilon, Order};
+use crate::quantity::{Delta, Divergence, Epsilon, Order};
 
 /// Returns ε = ρ + ln((α−1)/α) − (ln δ + ln α)/(α−1), at least 0.
 ///
@@ -22,13 +22,13 @@ use crate::quantity::{Delta, Epsilon, Order};
 /// ```
 ///
 /// # Errors
-/// Returns [`crate::Error::OutOfRange`] if the divergence is NaN.
+/// Returns [`crate::Error::OutOfRange`] for a negative divergence.
 pub fn epsilon_from_renyi(
     order: Order,
     divergence: Upper<f64>,
     delta: Delta,
 ) -> Result<Upper<Epsilon>> {
-    let (alpha, rho) = (order.get(), *divergence.get());
+    let (alpha, rho) = (order.get(), Divergence::new(*divergence.get())?.get());
     let value = rho + (-1.0 / alpha).ln_1p() - (delta.get().ln() + alpha.ln()) / (alpha - 1.0);
     Ok(Upper::new(Epsilon::new(round_up(value))?))
 }
@@ -38,13 +38,14 @@ pub fn epsilon_from_renyi(
 /// Bound: upper, never tighter than [`epsilon_from_renyi`] where that is positive. Source: Mironov 2017, Proposition 3.
 ///
 /// # Errors
-/// Returns [`crate::Error::OutOfRange`] if the divergence is NaN.
+/// Returns [`crate::Error::OutOfRange`] for a negative divergence.
 pub fn epsilon_from_renyi_classic(
     order: Order,
     divergence: Upper<f64>,
     delta: Delta,
 ) -> Result<Upper<Epsilon>> {
-    let value = *divergence.get() - delta.get().ln() / (order.get() - 1.0);
+    let rho = Divergence::new(*divergence.get())?.get();
+    let value = rho - delta.get().ln() / (order.get() - 1.0);
     Ok(Upper::new(Epsilon::new(round_up(value))?))
 }
 

@@ -10,7 +10,6 @@ use crate::numeric::special::above_zero;
 use crate::quantity::bound::{Bounds, Upper};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, Order, Probability};
-use serde::{Deserialize, Serialize};
 
 /// Rényi divergences of a composed dominating pair at given orders, in nats.
 ///
@@ -23,16 +22,13 @@ use serde::{Deserialize, Serialize};
 /// let loss = PrivacyLoss::of(&run, Query::single(Neighbours::AddRemove), Direction::Remove)?;
 /// let curve = RdpCurve::of(&loss, &[Order::new(2.5)?])?;
 /// // 25-digit quadrature; a widely used series gives 0.0001621521976.
-/// assert!((curve.divergences[0].get() / 0.00016207740937000374 - 1.0).abs() < 1e-9);
+/// assert!((curve.divergences()[0].get() / 0.00016207740937000374 - 1.0).abs() < 1e-9);
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RdpCurve {
-    /// The orders.
-    pub orders: Vec<Order>,
-    /// The divergence at each order.
-    pub divergences: Vec<Upper<f64>>,
+    orders: Vec<Order>,
+    divergences: Vec<Upper<f64>>,
 }
 
 impl RdpCurve {
@@ -50,6 +46,18 @@ impl RdpCurve {
             orders: orders.to_vec(),
             divergences,
         })
+    }
+
+    /// Returns the orders.
+    #[must_use]
+    pub fn orders(&self) -> &[Order] {
+        &self.orders
+    }
+
+    /// Returns the divergence at each order.
+    #[must_use]
+    pub fn divergences(&self) -> &[Upper<f64>] {
+        &self.divergences
     }
 
     /// Returns both ends of the divergence of `loss` at each order: K(α)/(α − 1) plus or minus the certified error of
@@ -125,8 +133,12 @@ pub(crate) fn renyi_fano(
     if loss.unbounded {
         return Ok((Upper::new(Probability::new(1.0)?), two));
     }
-    if loss.is_empty() || prior.get() <= 0.0 || prior.get() >= 1.0 {
+    if loss.is_empty() || prior.get() <= 0.0 && loss.is_continuous() || prior.get() >= 1.0 {
         return Ok((Upper::new(prior), two));
+    }
+    if prior.get() <= 0.0 {
+        // Where the second law has no mass but the first one has, every divergence is infinite.
+        return Ok((Upper::new(Probability::ONE), two));
     }
     let mut best: Option<(f64, f64)> = None;
     let mut failure = None;

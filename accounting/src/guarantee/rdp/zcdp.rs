@@ -8,7 +8,6 @@ use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, GroupSize, Order};
-use serde::{Deserialize, Serialize};
 
 /// Rounding error of a handful of operations.
 const SLACK: f64 = 8.0 * f64::EPSILON;
@@ -16,11 +15,9 @@ const SLACK: f64 = 8.0 * f64::EPSILON;
 /// ρ-zCDP: the Rényi divergence of every order α > 1 is at most ρα, in both directions.
 ///
 /// Source: Bun and Steinke 2016.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Zcdp {
-    /// ρ in nats.
-    pub rho: Upper<f64>,
+    rho: Upper<f64>,
 }
 
 impl Zcdp {
@@ -40,6 +37,12 @@ impl Zcdp {
         }
     }
 
+    /// Returns ρ in nats.
+    #[must_use]
+    pub const fn rho(&self) -> Upper<f64> {
+        self.rho
+    }
+
     /// Returns ρ = ε tanh(ε/2) of a mechanism known to be ε-differentially private.
     ///
     /// Bound: upper, attained by randomised response as α falls to 1. With u = α − ½ the moment of
@@ -49,7 +52,7 @@ impl Zcdp {
     /// ```
     /// use reticent_accounting::{Epsilon, rdp::Zcdp};
     /// let pure = Zcdp::pure(Epsilon::new(1.0)?);
-    /// assert!((pure.rho.get() - 0.5f64.tanh()).abs() < 1e-14 && *pure.rho.get() < 0.5);
+    /// assert!((pure.rho().get() - 0.5f64.tanh()).abs() < 1e-14 && *pure.rho().get() < 0.5);
     /// # Ok::<(), reticent_accounting::Error>(())
     /// ```
     #[must_use]
@@ -115,7 +118,7 @@ impl Zcdp {
     /// use reticent_accounting::rdp::Zcdp;
     /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(10.0)?, SamplingRate::new(0.5)?, Steps::new(100));
     /// let zcdp = Zcdp::of(&run, Query::single(Neighbours::AddRemove))?;
-    /// assert!((zcdp.rho.get() - 0.5).abs() < 1e-13); // T/(2σ²)
+    /// assert!((zcdp.rho().get() - 0.5).abs() < 1e-13); // T/(2σ²)
     /// # Ok::<(), reticent_accounting::Error>(())
     /// ```
     ///

@@ -79,7 +79,7 @@ impl PrivacyLoss {
         }
         let curve = RdpCurve::of(self, &[Order::TWO])?;
         let ln = curve
-            .divergences
+            .divergences()
             .first()
             .map_or(f64::INFINITY, |bound| *bound.get());
         // 1 − (1 − missing)².

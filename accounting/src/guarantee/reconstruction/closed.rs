@@ -35,10 +35,15 @@ pub fn balle_cherubin_hayes(
             value: rho,
         });
     }
-    if prior.get() <= 0.0 {
+    // If the second law never reaches an event, the first law reaches it only if their divergence is infinite.
+    if prior.get() <= 0.0 && rho < f64::INFINITY {
         return Ok(Upper::new(prior));
     }
-    let ln = (alpha - 1.0) / alpha * (prior.get().ln() + rho);
+    let ln = if rho == f64::INFINITY {
+        rho
+    } else {
+        (alpha - 1.0) / alpha * (prior.get().ln() + rho)
+    };
     let rounding = SLACK * (ln.abs() + rho.min(1e300) + 1.0);
     let value = (ln + rounding).exp();
     let value = if value.is_nan() { 1.0 } else { value };
@@ -64,7 +69,8 @@ pub fn approximate_blow_up(
     prior: Probability,
 ) -> Upper<Probability> {
     let (e, d, p) = (epsilon.get(), delta.get(), prior.get());
-    let few = if e == f64::INFINITY && p > 0.0 {
+    // An infinite ε bounds nothing, not even events that the second law never reaches.
+    let few = if e == f64::INFINITY {
         1.0
     } else if p > 0.0 {
         ln_add_exp(p.ln() + e, d.ln()).exp()

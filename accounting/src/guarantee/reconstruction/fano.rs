@@ -22,7 +22,14 @@ pub fn bernoulli_divergence(r: Probability, p: Probability) -> f64 {
         // The first-order terms cancel exactly; the remaining terms have one sign.
         return r * below_tangent(apart / r) + (1.0 - r) * below_tangent(-apart / (1.0 - r));
     }
-    let hit = if r > 0.0 { r * (r / p).ln() } else { 0.0 };
+    let ratio = r / p;
+    // The ratio keeps the digits of close numbers, but overflows for a tiny p.
+    let ln_ratio = if ratio.is_finite() {
+        ratio.ln()
+    } else {
+        r.ln() - p.ln()
+    };
+    let hit = if r > 0.0 { r * ln_ratio } else { 0.0 };
     let miss = if r < 1.0 {
         (1.0 - r) * ((-r).ln_1p() - (-p).ln_1p())
     } else {
@@ -101,12 +108,15 @@ pub fn renyi_posterior(
         ln_add_exp(hit, miss)
     };
     let allowed = |r: f64| sum(r) <= (alpha - 1.0) * rho;
-    if p <= 0.0 || p >= 1.0 || allowed(1.0) {
-        return Ok(Upper::new(Probability::new(if p <= 0.0 {
-            0.0
-        } else {
-            1.0
-        })?));
+    if rho == f64::INFINITY || p >= 1.0 {
+        return Ok(Upper::new(Probability::ONE));
+    }
+    // If the second law never reaches an event, the first law reaches it only if their divergence is infinite.
+    if p <= 0.0 {
+        return Ok(Upper::new(prior));
+    }
+    if allowed(1.0) {
+        return Ok(Upper::new(Probability::ONE));
     }
     Ok(Upper::new(Probability::new(above_last(allowed, p))?))
 }

@@ -35,7 +35,7 @@ pub fn blow_up_of_several(
     tolerance: Tolerance,
 ) -> Result<Upper<Probability>> {
     let x = prior.get();
-    if x <= 0.0 && losses.iter().all(|loss| !loss.unbounded) || x >= 1.0 {
+    if x <= 0.0 && losses.iter().all(PrivacyLoss::is_continuous) || x >= 1.0 {
         return Ok(Upper::new(prior));
     }
     let line = |s: f64| s.exp() * x;

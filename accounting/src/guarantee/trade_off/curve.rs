@@ -28,8 +28,7 @@ pub struct TradeOffPoint {
 ///
 /// B is increasing and concave with B(0) ≥ 0, B(1) = 1: chords between lower ends lie below it,
 /// chords extended beyond two points lie above it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TradeOffCurve {
     /// Which law comes first.
     pub direction: Direction,
@@ -50,8 +49,7 @@ pub struct TradeOffCurve {
 /// assert!(misses.lower.unwrap().get().get() < 0.7405 && misses.upper.unwrap().get().get() > 0.7405);
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TradeOff {
     /// What was asked.
     pub query: Query,

@@ -42,7 +42,7 @@ fn plan_in(promises: &[Secret], records: &[u32], sigma: f64) -> TrainingPlan {
         batch: Stated::given(f64::from(count), "test"),
         steps_per_epoch: 1,
         steps: Stated::given(Steps::new(1), "test"),
-        secret_rates: Stated::given(dominating_rates(&rates, &of_secrets), "test"),
+        secret_rates: Stated::given(dominating_rates(&rates, &of_secrets).unwrap(), "test"),
         secrets: Some(run.certified(Some(noise)).unwrap().classes),
     };
     TrainingPlan::new(Run::Protect { weighted }, UnitName::new("turn").unwrap())
