@@ -366,6 +366,71 @@ fn a_promise_is_tested_canary_by_canary() {
     }
 }
 
+/// Whose promise a verdict is about, and what was assumed of it, is said in every format: nothing said that a file states
+/// it, nor that the file does not name its unit.
+#[test]
+fn a_promise_of_a_file_is_said_to_be_the_users() {
+    let at = trained();
+    let mechanism = r#"{"type":"subsampled-gaussian","noise_multiplier":50.0,"sampling_rate":0.01,"sampling":"poisson"}"#;
+    std::fs::write(at.join("unitless.json"), mechanism).unwrap();
+    let of_turns = format!(r#"{{"unit":"turn","mechanism":{mechanism}}}"#);
+    std::fs::write(at.join("of-turns.json"), of_turns).unwrap();
+    let serving = serving("base");
+    let canaries = format!("{SCORER} --canary-file planted/canaries.json");
+    let written = |line: &str| {
+        let output = audit(at, line, &serving);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let names = "as the user states";
+    let open = "what one record is, which is assumed to be a turn";
+    for command in ["exposure", "exposure --stop-at 20", "report"] {
+        for (file, assumed) in [("unitless.json", true), ("of-turns.json", false)] {
+            let line = format!("{command} {canaries} --mechanism {file}");
+            let found = json(at, &line, &serving);
+            let body = match command {
+                "report" => &found["exposure"],
+                _ => &found,
+            };
+            assert_eq!(body["promised_by"]["file"], file, "{found}");
+            assert_eq!(body["promised_by"]["unit_assumed"], assumed, "{found}");
+            let inputs = &found["inputs"];
+            assert_eq!(inputs["mechanism"], file);
+            assert_eq!(inputs["canary_file"], "planted/canaries.json");
+            assert_eq!(inputs["unit"], "turn");
+            assert_eq!(inputs["delta"], 1e-6);
+            let named = inputs["assumed"].as_array().unwrap();
+            let is_assumed = |name: &str| named.iter().any(|known| known == name);
+            assert!(
+                is_assumed("delta") && is_assumed("unit") == assumed,
+                "{inputs}"
+            );
+            if !command.contains("stop-at") {
+                assert_eq!(inputs["confidence"], 0.95);
+                assert!(is_assumed("confidence"), "{inputs}");
+            }
+            for format in ["text", "html", "markdown", "sarif", "model-card"] {
+                let text = written(&format!("{line} --format {format}"));
+                let whose = format!("{file}, {names}");
+                assert!(text.contains(&whose), "{line}, {format}: {text}");
+                assert_eq!(text.contains(open), assumed, "{line}, {format}: {text}");
+            }
+        }
+    }
+    let given =
+        format!("exposure {canaries} --mechanism unitless.json --delta 0.001 --confidence 0.9");
+    let inputs = json(at, &given, &serving)["inputs"].clone();
+    assert_eq!(
+        (&inputs["delta"], &inputs["confidence"]),
+        (&0.001.into(), &0.9.into())
+    );
+    assert_eq!(inputs["assumed"], serde_json::json!(["unit"]));
+    // A checkpoint of ours states its own promise.
+    let own = json(at, "exposure --model ckpt", "");
+    assert!(own["promised_by"].is_null() && own["inputs"]["unit"].is_null());
+}
+
 /// Canaries that the run was not told of are looked up in the text that is said to be its own.
 #[test]
 fn a_training_text_shows_that_training_met_the_canaries() {
