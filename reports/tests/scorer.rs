@@ -431,6 +431,49 @@ fn a_promise_of_a_file_is_said_to_be_the_users() {
     assert!(own["promised_by"].is_null() && own["inputs"]["unit"].is_null());
 }
 
+/// What planting says of the reach of its canaries is what the audit can prove: the thresholds were those of canaries
+/// that share no context.
+#[test]
+fn planting_says_what_the_audit_can_prove() {
+    let at = trained();
+    let format = "--unit turn --canary-format Code:{digits:3}";
+    let mechanism = r#"{"type":"subsampled-gaussian","noise_multiplier":50.0,"sampling_rate":0.01,"sampling":"poisson"}"#;
+    std::fs::write(at.join("reached.json"), mechanism).unwrap();
+    let serving = serving("base");
+    for (folder, more) in [("shared", ""), ("apart", " --own-carriers")] {
+        let planted = json(
+            at,
+            &format!("plant in.jsonl --canaries 10x4 {format}{more} --out {folder}"),
+            "",
+        );
+        let line = format!(
+            "exposure {SCORER} --canary-file {folder}/canaries.json --mechanism reached.json"
+        );
+        let pure = json(at, &format!("{line} --delta 0"), &serving);
+        let e_value = &pure["e_value"];
+        let deciding = match e_value["decides"] == "e-value" {
+            true => &e_value["provable"],
+            false => &e_value["provable_by_ranks"],
+        };
+        alike(&planted["provable"], deciding, folder);
+        let found = json(at, &line, &serving);
+        alike(
+            &planted["contradictable"],
+            &found["verdict"]["provable"],
+            folder,
+        );
+    }
+    let line = format!("plant in.jsonl --canaries 10x4 {format} --out reach");
+    let text = String::from_utf8(audit(at, &line, "").stdout).unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains(
+            "at most (false-alarm rate 0.0005, δ 1e-6): a promise above it is out of reach"
+        ),
+        "{text}"
+    );
+}
+
 /// Canaries that the run was not told of are looked up in the text that is said to be its own.
 #[test]
 fn a_training_text_shows_that_training_met_the_canaries() {
