@@ -474,6 +474,38 @@ fn planting_says_what_the_audit_can_prove() {
     );
 }
 
+/// A report looks copies of members up in the records of a prepared folder too, as it does canaries; it read the folder
+/// as text.
+#[test]
+fn a_report_counts_copies_in_a_prepared_folder() {
+    let at = trained();
+    for line in [
+        "plant in.jsonl --canaries 3x4 --unit document --canary-format Code:{digits:3} --out whole-text",
+        "prepare whole-text/in.jsonl --unit document --policy nothing --no-redaction --held-out 0 --out whole-ready",
+    ] {
+        let output = audit(at, line, "");
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+    }
+    let serving = serving("ckpt");
+    let line = format!(
+        "report {SCORER} --members whole-text/in.jsonl --non-members out.jsonl --canary-file whole-text/canaries.json --training"
+    );
+    let [text, folder] = ["whole-text/in.jsonl", "whole-ready"]
+        .map(|training| json(at, &format!("{line} {training}"), &serving));
+    assert_eq!(folder["exposure"]["planting"], "given-text");
+    for part in ["membership", "extraction"] {
+        assert!(folder[part].is_object(), "{folder}");
+        alike(&text[part], &folder[part], part);
+    }
+    let refused = audit(at, &format!("{line} planted"), &serving);
+    assert_eq!(refused.status.code(), Some(2));
+    let line = "membership --model ckpt --members in.jsonl --non-members out.jsonl --unit document --training planted";
+    let refused = audit(at, line, "");
+    assert_eq!(refused.status.code(), Some(2));
+    let why = "--training: one record is a turn in planted, and copies are counted of documents; name the text";
+    assert!(said(&refused).contains(why), "{}", said(&refused));
+}
+
 /// Canaries that the run was not told of are looked up in the text that is said to be its own.
 #[test]
 fn a_training_text_shows_that_training_met_the_canaries() {
