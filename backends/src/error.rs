@@ -1,5 +1,6 @@
 //! Errors of training and scoring.
 
+use crate::checkpoint::description::{Difference, names};
 use std::path::PathBuf;
 
 /// An error of the backends crate.
@@ -78,6 +79,19 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         why: String,
+    },
+    /// A state folder of another run.
+    #[error(
+        "state folder {}: belongs to another run (other {}); go on with what it began with, or remove the state folder \
+         to begin a new run",
+        path.display(),
+        names(differ)
+    )]
+    OtherRun {
+        /// The folder or file.
+        path: PathBuf,
+        /// What differs.
+        differ: Vec<Difference>,
     },
     /// A file that can't be read or written.
     #[error("{}: {source}", path.display())]

@@ -160,7 +160,7 @@ fn a_state_folder_of_another_run_is_refused() {
         panic!("accepted")
     };
     assert!(
-        matches!(&error, Error::State { .. })
+        matches!(&error, Error::OtherRun { .. })
             && error
                 .to_string()
                 .contains("(other plan.run.private.steps.value"),

@@ -475,6 +475,65 @@ fn a_prepared_corpus_becomes_a_page_too() {
     assert_eq!(code(&line("--sigma 1 --format html")), 0);
 }
 
+/// Rates that were measured on turns say nothing of documents, wherever the unit of the question comes from: only a
+/// prepared corpus was compared.
+#[test]
+fn labels_of_another_unit_are_refused() {
+    let folder = planned();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let label =
+        r#"{"kind":"phone","missed":false,"measured_for":{"policy":"general","unit":"turn"}}"#;
+    std::fs::write(at("labels.jsonl"), format!("{label}\n").repeat(200)).unwrap();
+    let plan = std::fs::read_to_string(at("training.toml")).unwrap();
+    let of_documents = plan.replace("\"turn\"", "\"document\"");
+    std::fs::write(at("documents.toml"), of_documents).unwrap();
+    let mechanism = r#"{"unit":"document","mechanism":{"type":"gaussian","noise_multiplier":5}}"#;
+    std::fs::write(at("documents.json"), mechanism).unwrap();
+    let (labels, file) = (at("labels.jsonl"), at("documents.json"));
+    let run = ["--sigma", "1.1", "--sample-rate", "0.01", "--steps", "50"];
+    let asked = |words: &[&str]| account(&[words, &["--labels", labels.as_str()]].concat());
+    let refused = [
+        asked(&[run.as_slice(), &["--unit", "document"]].concat()),
+        asked(&[run.as_slice(), &["--unit", "document", "--recipe", "dpsgd"]].concat()),
+        asked(&["--mechanism", &file]),
+        asked(&["compose", &file]),
+    ];
+    for output in &refused {
+        assert_eq!(code(output), 2, "{}", stderr(output));
+        let why =
+            "--labels: the labels were measured for the unit turn, and one record is a document";
+        assert!(stderr(output).contains(why), "{}", stderr(output));
+    }
+    let output = account(&["plan", &at("documents.toml")]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).contains("secrets.labels: the labels were measured for the unit turn"),
+        "{}",
+        stderr(&output)
+    );
+    // Their own unit, and theirs where none is named.
+    let told = "Assumed: the corpus is prepared with the policy that the labels were measured for, general. \
+                One record is a turn, as the labels say.";
+    for more in [
+        &["--unit", "turn"][..],
+        &[],
+        &["--recipe", "dpsgd"],
+        &["--recipe", "dpsgd", "--unit", "turn"],
+    ] {
+        let words = [run.as_slice(), more].concat();
+        let output = asked(&words);
+        assert_eq!(code(&output), 0, "{more:?}: {}", stderr(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(told), "{more:?}: {text}");
+        let inputs = &json(&asked(&[&words[..], &["--format", "json"]].concat()))["inputs"];
+        assert_eq!(inputs["unit"], "turn", "{more:?}");
+        let assumed = inputs["assumed"].as_array().unwrap();
+        assert!(!assumed.iter().any(|name| name == "unit"), "{inputs}");
+    }
+    assert_eq!(code(&account(&["plan", &at("training.toml")])), 0);
+}
+
 #[test]
 fn labels_measure_both_rates() {
     let folder = planned();

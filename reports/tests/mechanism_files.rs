@@ -147,6 +147,8 @@ fn a_manifest_is_not_authenticated_away_from_its_checkpoint() {
     let mut pages = vec![
         account(at, "--mechanism copy.json"),
         account(at, "compose copy.json"),
+        account(at, "explain --mechanism copy.json"),
+        account(at, "curve --mechanism copy.json --at 1"),
         common::run(env!("CARGO_BIN_EXE_account"), at, "compose -", &text),
     ];
     #[cfg(unix)]
@@ -216,6 +218,8 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
         account(at, &format!("--prepared {planted} {noise} -v")),
         account(at, "--mechanism on/manifest.json"),
         account(at, "compose on/manifest.json on/manifest.json"),
+        account(at, "explain --mechanism on/manifest.json"),
+        account(at, "curve --mechanism on/manifest.json --at 1"),
         audit(at, "exposure --model on"),
         audit(at, "report --model on --format model-card"),
     ];

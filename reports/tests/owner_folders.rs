@@ -82,6 +82,13 @@ fn a_run_that_cannot_keep_its_codes_goes_on_and_ends_whole() {
     std::fs::create_dir_all(&code).unwrap();
     refused(at, &line, &["--out: z.owner/manifest.code: "]);
     assert!(!at.join("z").exists() && at.join("z.state").exists());
+    // Another run does not go on there; what it was asked otherwise is named.
+    let other = line.replace("--epochs 1", "--epochs 3");
+    let named = [
+        "--epochs: 3, the stopped run has 1",
+        "(other plan.run.epochs.value)",
+    ];
+    refused(at, &other, &named);
     std::fs::remove_dir(&code).unwrap();
     ok(at, &line);
     assert!(!at.join("z.state").exists());

@@ -75,11 +75,11 @@ fn a_plan_its_stages_and_what_they_say() {
         ),
         (
             "--stage scan --shard 3",
-            "the shard must be from 0 to 2, got 3",
+            "--shard: the shard must be from 0 to 2, got 3",
         ),
         (
             "--stage group --part 9",
-            "the part must be from 0 to 2, got 9",
+            "--part: the part must be from 0 to 2, got 9",
         ),
         ("--stage scan", "scan and write need --shard N"),
         ("--stage group", "group needs --part N"),

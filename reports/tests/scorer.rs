@@ -366,6 +366,146 @@ fn a_promise_is_tested_canary_by_canary() {
     }
 }
 
+/// Whose promise a verdict is about, and what was assumed of it, is said in every format: nothing said that a file states
+/// it, nor that the file does not name its unit.
+#[test]
+fn a_promise_of_a_file_is_said_to_be_the_users() {
+    let at = trained();
+    let mechanism = r#"{"type":"subsampled-gaussian","noise_multiplier":50.0,"sampling_rate":0.01,"sampling":"poisson"}"#;
+    std::fs::write(at.join("unitless.json"), mechanism).unwrap();
+    let of_turns = format!(r#"{{"unit":"turn","mechanism":{mechanism}}}"#);
+    std::fs::write(at.join("of-turns.json"), of_turns).unwrap();
+    let serving = serving("base");
+    let canaries = format!("{SCORER} --canary-file planted/canaries.json");
+    let written = |line: &str| {
+        let output = audit(at, line, &serving);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let names = "as the user states";
+    let open = "what one record is, which is assumed to be a turn";
+    for command in ["exposure", "exposure --stop-at 20", "report"] {
+        for (file, assumed) in [("unitless.json", true), ("of-turns.json", false)] {
+            let line = format!("{command} {canaries} --mechanism {file}");
+            let found = json(at, &line, &serving);
+            let body = match command {
+                "report" => &found["exposure"],
+                _ => &found,
+            };
+            assert_eq!(body["promised_by"]["file"], file, "{found}");
+            assert_eq!(body["promised_by"]["unit_assumed"], assumed, "{found}");
+            let inputs = &found["inputs"];
+            assert_eq!(inputs["mechanism"], file);
+            assert_eq!(inputs["canary_file"], "planted/canaries.json");
+            assert_eq!(inputs["unit"], "turn");
+            assert_eq!(inputs["delta"], 1e-6);
+            let named = inputs["assumed"].as_array().unwrap();
+            let is_assumed = |name: &str| named.iter().any(|known| known == name);
+            assert!(
+                is_assumed("delta") && is_assumed("unit") == assumed,
+                "{inputs}"
+            );
+            if !command.contains("stop-at") {
+                assert_eq!(inputs["confidence"], 0.95);
+                assert!(is_assumed("confidence"), "{inputs}");
+            }
+            for format in ["text", "html", "markdown", "sarif", "model-card"] {
+                let text = written(&format!("{line} --format {format}"));
+                let whose = format!("{file}, {names}");
+                assert!(text.contains(&whose), "{line}, {format}: {text}");
+                assert_eq!(text.contains(open), assumed, "{line}, {format}: {text}");
+            }
+        }
+    }
+    let given =
+        format!("exposure {canaries} --mechanism unitless.json --delta 0.001 --confidence 0.9");
+    let inputs = json(at, &given, &serving)["inputs"].clone();
+    assert_eq!(
+        (&inputs["delta"], &inputs["confidence"]),
+        (&0.001.into(), &0.9.into())
+    );
+    assert_eq!(inputs["assumed"], serde_json::json!(["unit"]));
+    // A checkpoint of ours states its own promise.
+    let own = json(at, "exposure --model ckpt", "");
+    assert!(own["promised_by"].is_null() && own["inputs"]["unit"].is_null());
+}
+
+/// What planting says of the reach of its canaries is what the audit can prove: the thresholds were those of canaries
+/// that share no context.
+#[test]
+fn planting_says_what_the_audit_can_prove() {
+    let at = trained();
+    let format = "--unit turn --canary-format Code:{digits:3}";
+    let mechanism = r#"{"type":"subsampled-gaussian","noise_multiplier":50.0,"sampling_rate":0.01,"sampling":"poisson"}"#;
+    std::fs::write(at.join("reached.json"), mechanism).unwrap();
+    let serving = serving("base");
+    for (folder, more) in [("shared", ""), ("apart", " --own-carriers")] {
+        let planted = json(
+            at,
+            &format!("plant in.jsonl --canaries 10x4 {format}{more} --out {folder}"),
+            "",
+        );
+        let line = format!(
+            "exposure {SCORER} --canary-file {folder}/canaries.json --mechanism reached.json"
+        );
+        let pure = json(at, &format!("{line} --delta 0"), &serving);
+        let e_value = &pure["e_value"];
+        let deciding = match e_value["decides"] == "e-value" {
+            true => &e_value["provable"],
+            false => &e_value["provable_by_ranks"],
+        };
+        alike(&planted["provable"], deciding, folder);
+        let found = json(at, &line, &serving);
+        alike(
+            &planted["contradictable"],
+            &found["verdict"]["provable"],
+            folder,
+        );
+    }
+    let line = format!("plant in.jsonl --canaries 10x4 {format} --out reach");
+    let text = String::from_utf8(audit(at, &line, "").stdout).unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains(
+            "at most (false-alarm rate 0.0005, δ 1e-6): a promise above it is out of reach"
+        ),
+        "{text}"
+    );
+}
+
+/// A report looks copies of members up in the records of a prepared folder too, as it does canaries; it read the folder
+/// as text.
+#[test]
+fn a_report_counts_copies_in_a_prepared_folder() {
+    let at = trained();
+    for line in [
+        "plant in.jsonl --canaries 3x4 --unit document --canary-format Code:{digits:3} --out whole-text",
+        "prepare whole-text/in.jsonl --unit document --policy nothing --no-redaction --held-out 0 --out whole-ready",
+    ] {
+        let output = audit(at, line, "");
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+    }
+    let serving = serving("ckpt");
+    let line = format!(
+        "report {SCORER} --members whole-text/in.jsonl --non-members out.jsonl --canary-file whole-text/canaries.json --training"
+    );
+    let [text, folder] = ["whole-text/in.jsonl", "whole-ready"]
+        .map(|training| json(at, &format!("{line} {training}"), &serving));
+    assert_eq!(folder["exposure"]["planting"], "given-text");
+    for part in ["membership", "extraction"] {
+        assert!(folder[part].is_object(), "{folder}");
+        alike(&text[part], &folder[part], part);
+    }
+    let refused = audit(at, &format!("{line} planted"), &serving);
+    assert_eq!(refused.status.code(), Some(2));
+    let line = "membership --model ckpt --members in.jsonl --non-members out.jsonl --unit document --training planted";
+    let refused = audit(at, line, "");
+    assert_eq!(refused.status.code(), Some(2));
+    let why = "--training: one record is a turn in planted, and copies are counted of documents; name the text";
+    assert!(said(&refused).contains(why), "{}", said(&refused));
+}
+
 /// Canaries that the run was not told of are looked up in the text that is said to be its own.
 #[test]
 fn a_training_text_shows_that_training_met_the_canaries() {

@@ -8,7 +8,32 @@ use crate::recipe::{Schedule, Work};
 use reticent_disk::hexadecimal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+/// Something in which two runs differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// An option by its path, or the kind of data.
+    pub name: String,
+    /// The values of an option, here and there; `None` of data. A value is never part of a message by itself: some are
+    /// counted in private text.
+    pub values: Option<(Value, Value)>,
+}
+
+impl Difference {
+    fn of(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            values: None,
+        }
+    }
+}
+
+/// Joins the names of differences.
+pub(crate) fn names(differ: &[Difference]) -> String {
+    let names: Vec<&str> = differ.iter().map(|d| d.name.as_str()).collect();
+    names.join(", ")
+}
 
 /// The description of a run. It contains the options in clear, but text only as digests under the run's key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,24 +101,25 @@ impl Description {
         &self.planned
     }
 
-    /// The names of what differs: options by their path, data by kind. Nothing of the content.
-    pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
-        let mut found = BTreeSet::new();
+    /// What differs, by name: options by their path, data by kind.
+    pub(crate) fn differences(&self, other: &Self) -> Vec<Difference> {
+        let mut found = BTreeMap::new();
         options_differ("", &self.options, &other.options, &mut found);
         for part in self.data.keys().chain(other.data.keys()) {
             if self.data.get(part) != other.data.get(part) {
-                found.insert(part.clone());
+                found.insert(part.clone(), Difference::of(part));
             }
         }
         if found.is_empty() && self.planned != other.planned {
-            found.insert("planned private steps".to_owned());
+            let planned = "planned private steps";
+            found.insert(planned.to_owned(), Difference::of(planned));
         }
-        found.into_iter().collect()
+        found.into_values().collect()
     }
 }
 
 /// Collects the paths of options that differ.
-fn options_differ(at: &str, one: &Value, other: &Value, found: &mut BTreeSet<String>) {
+fn options_differ(at: &str, one: &Value, other: &Value, found: &mut BTreeMap<String, Difference>) {
     match (one, other) {
         (Value::Object(a), Value::Object(b)) => {
             for key in a.keys().chain(b.keys()) {
@@ -110,7 +136,9 @@ fn options_differ(at: &str, one: &Value, other: &Value, found: &mut BTreeSet<Str
         }
         _ if one == other => {}
         _ => {
-            found.insert(at.to_owned());
+            let values = Some((one.clone(), other.clone()));
+            let name = at.to_owned();
+            found.insert(name.clone(), Difference { name, values });
         }
     }
 }

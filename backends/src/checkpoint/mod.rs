@@ -9,6 +9,7 @@ pub(crate) mod snapshot;
 pub(crate) mod state;
 pub(crate) mod weights;
 
+pub use description::Difference;
 pub use lock::FolderLock;
 pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase};
 pub use owner::{Authentication, Owner, owner_folder, state_folder};

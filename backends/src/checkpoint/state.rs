@@ -76,8 +76,8 @@ impl State {
     /// Opens the folder of this run, or creates it.
     ///
     /// # Errors
-    /// Returns [`Error::Io`] (busy) if another run uses the folder; [`Error::State`] if the folder belongs to another
-    /// run, is damaged, or has lost its key.
+    /// Returns [`Error::Io`] (busy) if another run uses the folder; [`Error::OtherRun`] if the folder belongs to another
+    /// run; [`Error::State`] if it is damaged or has lost its key.
     pub(crate) fn open(folder: &Path, asked: RunIdentity<'_>) -> Result<Self> {
         at(folder, reticent_disk::private_folder(parent_of(folder)))?;
         let lock = FolderLock::take(folder)?;
@@ -89,7 +89,8 @@ impl State {
         let ours = made.map_or_else(|| asked.description(&key), Ok)?;
         let differ = ours.differences(&run);
         if !differ.is_empty() {
-            return Err(another_run(folder, &differ));
+            let path = folder.to_path_buf();
+            return Err(Error::OtherRun { path, differ });
         }
         Ok(Self {
             folder: folder.to_path_buf(),
@@ -157,7 +158,7 @@ impl State {
         let moment = &snapshot.moment;
         let differ = self.run.differences(&moment.run);
         if !differ.is_empty() {
-            return Err(another_run(&path, &differ));
+            return Err(Error::OtherRun { path, differ });
         }
         self.ledger.reaches(&moment.ledger)?;
         let names = trainer.parameters().iter().map(|p| p.name.clone());
@@ -186,17 +187,6 @@ const AVERAGE: usize = 2;
 
 fn moment_name(optimizer: usize, moment: &str, tensor: usize) -> String {
     format!("optimizer{optimizer}.{moment}.{tensor}")
-}
-
-fn another_run(path: &Path, differ: &[String]) -> Error {
-    Error::State {
-        path: path.to_path_buf(),
-        why: format!(
-            "belongs to another run (other {}); go on with what it began with, or remove the \
-             state folder to begin a new run",
-            differ.join(", ")
-        ),
-    }
 }
 
 /// Returns whether the folder is absent or empty.

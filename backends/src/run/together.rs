@@ -2,7 +2,7 @@
 
 use super::side::Workers;
 use super::{Run, Watch};
-use crate::checkpoint::description::Description;
+use crate::checkpoint::description::{Description, names};
 use crate::checkpoint::state::RunIdentity;
 use crate::error::{Error, Result};
 use crate::privacy::random::RunKey;
@@ -78,14 +78,12 @@ impl Workers {
         for (other, words) in self.collective.exchange(&words)?.iter().enumerate() {
             let theirs = serde_json::from_slice::<(String, Description)>(words);
             let differ = match theirs {
-                Ok((version, _)) if version != run.0 => vec!["version".to_owned()],
-                Ok((_, theirs)) => run.1.differences(&theirs),
-                Err(_) => vec!["version".to_owned()],
+                Ok((version, theirs)) if version == run.0 => names(&run.1.differences(&theirs)),
+                Ok(_) | Err(_) => "version".to_owned(),
             };
             if !differ.is_empty() {
                 return Err(Error::Worker(format!(
-                    "worker {other} would train something else than worker {rank} (other {})",
-                    differ.join(", ")
+                    "worker {other} would train something else than worker {rank} (other {differ})"
                 )));
             }
         }

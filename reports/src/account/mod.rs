@@ -29,6 +29,7 @@ use crate::contract::{Exit, print_json, write_file};
 use crate::page::{Output, Section, View};
 use anyhow::{Context, Result, bail};
 use args::{Account, Command, OutcomeArgs, PlanArgs, QuestionArgs};
+use reticent_accounting::UnitName;
 use secrets::SecretPosteriors;
 
 /// Runs the command.
@@ -115,7 +116,7 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
         no_delta(&plan.question, output)?;
     }
     let neighbours = plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
-    let asked = plan.question.unit.as_ref();
+    let asked = exported_unit(&plan.question, export, output)?;
     let (run, unit) = match plan.is_page() {
         true => {
             let request = plan.request();
@@ -134,6 +135,25 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
     print_json(&mechanism::export(&run, unit.as_ref(), export, neighbours)?)?;
     output.says_what_was_taken();
     Ok(Exit::Finished)
+}
+
+/// Returns the unit for an export, which `--unit` states. An event has no place for it: a project's default is then left
+/// unused.
+///
+/// # Errors
+/// Returns an error if `--unit` is given for an event.
+fn exported_unit<'a>(
+    question: &'a QuestionArgs,
+    export: mechanism::Export,
+    output: &mut Output,
+) -> Result<Option<&'a UnitName>> {
+    match (export, &question.unit) {
+        (mechanism::Export::DpEvent, Some(_)) if output.leaves("unit") => Ok(None),
+        (mechanism::Export::DpEvent, Some(unit)) => bail!(
+            "--unit: an event does not say what one record is, got {unit}; --export mechanism keeps it"
+        ),
+        (_, unit) => Ok(unit.as_ref()),
+    }
 }
 
 /// Refuses --delta: δ belongs to the noise that is found for an ε, and what runs has none. A

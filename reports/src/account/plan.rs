@@ -366,11 +366,25 @@ impl Asked {
             source.unit.as_ref(),
             source.unit_open,
         )?;
+        let narrower = source.run.narrower();
+        let request = PlanRequest {
+            secrets: SecretsRequest {
+                redaction: question.redaction.clone(),
+                ..SecretsRequest::default()
+            },
+            ..PlanRequest::default()
+        };
+        // With a public side, both policies may have missed a secret.
+        let redacted = redaction(&request, narrower.is_none())?;
+        let said = match &redacted {
+            Some(found) => found.unit(said, &request.name("labels"))?,
+            None => said,
+        };
+        let unit = said.clone().unwrap_or(unit);
         let neighbours = match question.neighbours {
             Some(_) => source.neighbours,
             None => source.run.own_neighbours().unwrap_or(source.neighbours),
         };
-        let narrower = source.run.narrower();
         if let (Some(recipe), Some(gdp)) = (narrower, question.gdp) {
             bail!(
                 "--gdp: applies only to whole records, for which {recipe} promises less, got {gdp}"
@@ -389,15 +403,6 @@ impl Asked {
             .or_assumed("unit", said, unit.clone())?
             .or_assumed("tolerance", question.tolerance, Tolerance::DEFAULT)?
             .given("group", question.group)?;
-        let request = PlanRequest {
-            secrets: SecretsRequest {
-                redaction: question.redaction.clone(),
-                ..SecretsRequest::default()
-            },
-            ..PlanRequest::default()
-        };
-        // With a public side, both policies may have missed a secret.
-        let redacted = redaction(&request, narrower.is_none())?;
         if let (Some(recipe @ (Recipe::Sdp | Recipe::Jft | Recipe::Protect)), Some(redacted)) =
             (narrower, &redacted)
         {

@@ -5,7 +5,7 @@ use super::plan::Asked;
 use crate::contract::{Inputs, dash};
 use crate::number::{grouped, nearest, rounded_up, shortest};
 use reticent_accounting::pld::{Engine, Looseness};
-use reticent_accounting::training::{NUMBER_OF_RECORDS, Subject};
+use reticent_accounting::training::{self, NUMBER_OF_RECORDS, Subject};
 use reticent_accounting::{
     Base, Convention, GroupSize, Guarantee, Method, Neighbours, Notion, PrivacyLoss, Probability,
     Tolerance,
@@ -165,6 +165,12 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+/// Returns what is not covered of the model of others that a run began from.
+#[must_use]
+pub(super) fn about_the_base(base: Option<training::Base>) -> Option<String> {
+    Some(format!("Not covered: {}.", base?.not_covered()))
 }
 
 /// Returns who is compared with whom.

@@ -1,9 +1,11 @@
-//! The text that a model was trained on, as `--training` of `audit coins` and `audit exposure` names it.
+//! The text that a model was trained on, as `--training` names it.
 
 use super::args::Audited;
 use super::loaded_model::LoadedModel;
+use super::records::cut;
 use anyhow::{Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
+use reticent_corpus::Unit;
 use reticent_corpus::canary::CanaryPlan;
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::read::read_documents;
@@ -50,10 +52,7 @@ impl<'a> TrainingText<'a> {
             plan.unit
         );
         let found = count(&prepared.texts);
-        let learned = match prepared.options.max_tokens {
-            Some(most) => count(&learned(&prepared, most)),
-            None => found.clone(),
-        };
+        let learned = count(&learned(&prepared));
         Ok(Self {
             path,
             found,
@@ -92,9 +91,30 @@ impl<'a> TrainingText<'a> {
     }
 }
 
-/// The texts of the records as far as their tokens go, at most so many: one that may have been cut is read back from
-/// them.
-fn learned(prepared: &Prepared, most: usize) -> Vec<String> {
+/// Returns the records of a text, or of the folder that was prepared from it, in which copies are counted.
+///
+/// # Errors
+/// What can't be read; a folder whose records are of another unit.
+pub(in crate::audit) fn training_records(path: &Path, unit: Unit) -> Result<Vec<String>> {
+    if !path.join("prepared.json").is_file() {
+        return Ok(cut(path, unit, false)?.texts);
+    }
+    let prepared = Prepared::load(path)?;
+    let own = prepared.training.unit;
+    ensure!(
+        own == unit,
+        "one record is a {own} in {}, and copies are counted of {unit}s; name the text that it was prepared from",
+        path.display()
+    );
+    Ok(learned(&prepared))
+}
+
+/// The texts of the records as far as their tokens go: one that may have been cut behind `--max-tokens` is read back
+/// from them.
+fn learned(prepared: &Prepared) -> Vec<String> {
+    let Some(most) = prepared.options.max_tokens else {
+        return prepared.texts.clone();
+    };
     let records = prepared.texts.iter().zip(&prepared.training.records);
     let each = records.map(|(text, record)| match record.tokens.len() < most {
         true => text.clone(),

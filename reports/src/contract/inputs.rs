@@ -278,6 +278,8 @@ pub(super) struct KnownInputs {
     copies: Option<u64>,
     /// E, at which a sequential test stops.
     stop_at: Option<f64>,
+    /// The file with the plan of the canaries.
+    canary_file: Option<String>,
     /// The file of the coins.
     coins: Option<String>,
     /// The file that says what ran.

@@ -106,7 +106,7 @@ impl Builder<'_> {
                 && request.noise.sigma == Some(Sigma::Zero),
             secrets: Secrets::default(),
         };
-        plan.secrets = self.secrets()?;
+        plan.secrets = self.secrets(&mut plan.unit)?;
         if let Some(epsilon) = request.of_recipe.first_epsilon {
             calibrate_first(&mut plan, epsilon, request)?;
         }
@@ -548,7 +548,8 @@ impl Builder<'_> {
         Ok(Some(self.given(run, "model")))
     }
 
-    fn secrets(&self) -> Result<Secrets> {
+    /// Returns what is known about secrets. If nothing states the unit, it is that of the labels.
+    fn secrets(&self, unit: &mut Stated<UnitName>) -> Result<Secrets> {
         let wish = &self.request.secrets;
         for (key, count) in [
             ("candidates", wish.candidates),
@@ -580,6 +581,15 @@ impl Builder<'_> {
             && let Some(problem) = labels.disagreement(&prepared)
         {
             bail!("{}: {problem}", self.name("labels"));
+        }
+        if let Some(found) = &redacted {
+            let stated = (!unit.is_assumed()).then(|| unit.value.clone());
+            let labels = self.name("labels");
+            if let Some(known) = found.unit(stated, &labels)?
+                && unit.is_assumed()
+            {
+                *unit = Stated::given(known, labels);
+            }
         }
         if let (Some(found), Some(facts)) = (&redacted, &facts) {
             self.no_less_than_counted(found.redaction.miss(), facts)?;

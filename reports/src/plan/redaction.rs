@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::statistics::LabelledSample;
 use reticent_accounting::training::{LabelledRates, Provenance, Stated};
-use reticent_accounting::{Confidence, MissRate};
+use reticent_accounting::{Confidence, MissRate, UnitName};
 
 /// Both miss rates and their sources.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +30,21 @@ impl Redacted {
     pub fn both_labelled(&self) -> Option<&LabelledRates> {
         let labels = self.labels.as_ref();
         labels.filter(|labels| labels.sample.conservative_labelled())
+    }
+
+    /// Returns what one record is: as stated, or as the labels say where nothing states it; `None` if they don't either.
+    ///
+    /// # Errors
+    /// Returns an error, which names `labels`, if the rates were measured on records of another unit.
+    pub fn unit(&self, stated: Option<UnitName>, labels: &str) -> Result<Option<UnitName>> {
+        let measured = self.labels.as_ref();
+        let measured = measured.and_then(|labels| labels.sample.measured_for()?.unit.as_ref());
+        match (stated, measured) {
+            (Some(stated), Some(measured)) if stated != *measured => bail!(
+                "{labels}: the labels were measured for the unit {measured}, and one record is a {stated}"
+            ),
+            (stated, measured) => Ok(stated.or_else(|| measured.cloned())),
+        }
     }
 }
 

@@ -108,6 +108,20 @@ fn events_and_mechanisms_are_translated() {
     let from_flags: serde_json::Value =
         serde_json::from_str(&fine(at, "--sigma 1.1 --export mechanism")).unwrap();
     assert_eq!(from_flags, own);
+    // What one record is stands beside it; an event has no place for it.
+    for line in ["--sigma 1.1", "compose steps.json"] {
+        let line = format!("{line} --unit turn --export");
+        let of_turns: serde_json::Value =
+            serde_json::from_str(&fine(at, &format!("{line} mechanism"))).unwrap();
+        assert_eq!(
+            of_turns,
+            serde_json::json!({"unit": "turn", "mechanism": own})
+        );
+        let refused = run(at, &format!("{line} dp-event"), "");
+        assert_eq!(refused.status.code(), Some(2));
+        let why = "--unit: an event does not say what one record is, got turn";
+        assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
 }
 
 /// A run that promises less than differential privacy says so in a chain, of a group, and in what is written of it:

@@ -21,7 +21,7 @@ pub struct OutcomeArgs {
     pub plot: Option<PathBuf>,
     /// Write the mechanism as JSON for other programs instead of an answer. Takes --delta only with --epsilon.
     #[arg(long, value_enum, value_name = "AS", conflicts_with_all = [
-        "max_epsilon", "plot", "at_epsilon", "group", "unit", "prior", "gdp", "tolerance", "RedactionArgs"])]
+        "max_epsilon", "plot", "at_epsilon", "group", "prior", "gdp", "tolerance", "RedactionArgs"])]
     pub export: Option<Export>,
 }
 

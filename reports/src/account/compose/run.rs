@@ -1,5 +1,5 @@
 use super::args::Compose;
-use crate::account::{guarantees, mechanism, no_delta, plan};
+use crate::account::{exported_unit, guarantees, mechanism, no_delta, plan};
 use crate::contract::{Exit, print_json};
 use crate::page::Output;
 use anyhow::Result;
@@ -13,7 +13,11 @@ pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit
     let source = plan::Source::of_files(&wish.files, neighbours)?;
     if let Some(export) = wish.outcome.export {
         no_delta(&wish.question, &mut output)?;
-        let asked = wish.question.unit.as_ref();
+        let asked = match source.unit {
+            // It says that the files without a unit are about the same one.
+            Some(_) => wish.question.unit.as_ref(),
+            None => exported_unit(&wish.question, export, &mut output)?,
+        };
         let (_, unit) = plan::unit(asked, source.unit.as_ref(), source.unit_open)?;
         let unit = (asked.is_some() || source.unit.is_some()).then_some(unit);
         let run = source.completed();

@@ -3,16 +3,17 @@
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::{cell, ends};
 use crate::account::mechanism::words::line;
-use crate::account::words::{about_delta, compared};
+use crate::account::words::{about_delta, about_the_base, compared};
 use crate::contract::Csv;
 use crate::contract::dash;
-use crate::contract::{Align, Envelope, Number, Table};
+use crate::contract::{Align, Envelope, Inputs, Number, Table};
 use crate::number::{capital, count_of, described, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_accounting::Bounds;
 use reticent_accounting::pld::Engine;
+use serde_json::Value;
 
 const DIGITS: usize = 6;
 /// The number of points in the short text.
@@ -69,9 +70,21 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
         ))
         .answer(Section::notes(
             "About this answer",
-            about_delta(&document.inputs).into_iter().collect(),
+            about_delta(&document.inputs)
+                .into_iter()
+                .chain(not_authenticated(&document.inputs))
+                .chain(about_the_base(body.base))
+                .collect(),
         ))
         .section(Section::notes("What a point says", notes))
+}
+
+/// Returns the notes on manifests that are not authenticated, which stand among the inputs.
+fn not_authenticated(inputs: &Inputs) -> Vec<String> {
+    let noted = inputs.iter().find(|(name, _)| *name == "not_authenticated");
+    let notes = noted.and_then(|(_, notes)| notes.as_array());
+    let notes = notes.into_iter().flatten().filter_map(Value::as_str);
+    notes.map(str::to_owned).collect()
 }
 
 /// Returns a note if the ends of a point are farther apart than requested.

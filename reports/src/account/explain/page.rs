@@ -3,7 +3,7 @@
 use super::{Explanation, OneWay, Step};
 use crate::account::answer::{what_is_asked, what_runs};
 use crate::account::plan::Asked;
-use crate::account::words::{about_delta, promise};
+use crate::account::words::{about_delta, about_the_base, promise};
 use crate::contract::dash;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{capital, grouped, nearest, rounded_down, rounded_up};
@@ -31,7 +31,11 @@ pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
         ))
         .answer(Section::notes(
             "About this answer",
-            about_delta(&document.inputs).into_iter().collect(),
+            about_delta(&document.inputs)
+                .into_iter()
+                .chain(asked.caveats.iter().cloned())
+                .chain(about_the_base(body.base))
+                .collect(),
         ))
         .section(Section::notes("What runs", what_ran(body)))
         .section(Section::notes("How", how))

@@ -77,7 +77,7 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
     }
     if let Some(redaction) = run.redaction() {
         match run.labels() {
-            Some(labels) => said.extend(measured(&labels.sample, &labels.rates)),
+            Some(labels) => said.extend(measured(&labels.sample, &labels.rates, run.corpus.is_some())),
             None => said.push(format!(
                 "The policies miss at most the shares {} and {} (both) of secrets: assumed, not measured.",
                 shortest(redaction.miss().get()),
@@ -150,19 +150,27 @@ fn screening(run: &PlannedRun) -> Vec<String> {
 pub(crate) fn about_the_labels(labels: Option<&LabelledRates>, compared: bool) -> Option<String> {
     match labels?.sample.measured_for() {
         None => Some("The labels do not say which policy they were measured for: their rates hold for that policy alone.".to_owned()),
-        Some(measured) => (!compared).then(|| same_policy(measured)),
+        Some(measured) => (!compared).then(|| same_policy(measured, compared)),
     }
 }
 
-/// Returns what is assumed of a corpus whose miss rates labels state.
-fn same_policy(measured: &MeasuredFor) -> String {
-    format!(
-        "The corpus is prepared with the policy that the labels were measured for, {}.",
+/// Returns what is assumed of a corpus whose miss rates labels state, if it was not compared with them.
+fn same_policy(measured: &MeasuredFor, compared: bool) -> String {
+    let said = format!(
+        "corpus is prepared with the policy that the labels were measured for, {}.",
         measured.policy
-    )
+    );
+    let unit = measured.unit.as_ref();
+    match (compared, unit) {
+        (true, _) => format!("The {said}"),
+        (false, None) => format!("Assumed: the {said}"),
+        (false, Some(unit)) => {
+            format!("Assumed: the {said} One record is a {unit}, as the labels say.")
+        }
+    }
 }
 
-fn measured(sample: &LabelledSecrets, found: &MeasuredRates) -> Vec<String> {
+fn measured(sample: &LabelledSecrets, found: &MeasuredRates, compared: bool) -> Vec<String> {
     let mut said = vec![format!(
         "{} of {} labelled secrets were missed{}. With confidence {} the shares are at most {} (redaction) and {} (both); \
          what was seen is {}. It holds for a random sample drawn before anybody tuned a policy on it, and with its chance of \
@@ -179,7 +187,11 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates) -> Vec<String> {
         rounded_up(found.eta.get().get(), 3),
         nearest(sample.missed() as f64 / sample.labelled().max(1) as f64, 3),
     )];
-    said.extend(sample.measured_for().map(same_policy));
+    said.extend(
+        sample
+            .measured_for()
+            .map(|measured| same_policy(measured, compared)),
+    );
     if found.stratified {
         said.push(format!(
             "{} kinds are bounded apart and weighted by their sizes; each single bound has confidence {}.",

@@ -5,6 +5,7 @@ pub mod args;
 pub(super) mod run;
 
 use super::Apart;
+use super::exposure::PromisedBy;
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Page, Reach, Section};
@@ -105,6 +106,9 @@ pub struct CoinsReport {
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
+    /// The file that the promise is taken from; absent if a checkpoint of ours states it, or without a promise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promised_by: Option<PromisedBy>,
     /// Promise and measurement side by side; absent without a promise in the same terms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
@@ -330,6 +334,9 @@ impl CoinsReport {
         if let Some(caveat) = &self.manifest {
             facts.push(("manifest", caveat.clone()));
         }
+        if let Some(by) = &self.promised_by {
+            facts.push(("promised by", by.to_string()));
+        }
         match (&self.verdict, &self.no_verdict) {
             (Some(verdict), _) => facts.push(("verdict", verdict.to_string())),
             (None, Some(why)) => facts.push(("verdict", format!("none: {why}"))),
@@ -394,6 +401,7 @@ mod tests {
             epsilon: coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap(),
             provable: coin_provable(40, &terms).unwrap(),
             manifest: None,
+            promised_by: None,
             verdict: None,
             no_verdict: Some("what ran is not known: give --mechanism".into()),
             limit: Some(Epsilon::new(0.1).unwrap()),

@@ -4,7 +4,7 @@ use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight};
 use crate::audit::Apart;
 use crate::audit::exposure::promise::with_noise;
-use crate::audit::exposure::run::ran;
+use crate::audit::exposure::run::{StatedRun, of_promise, ran};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::training_text::TrainingText;
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, open_limit, read_text};
@@ -53,7 +53,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         None => Inclusion::NotChecked,
     };
     of_one_unit(&model, &coins)?;
-    let (run, manifest) = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
+    let StatedRun {
+        run,
+        manifest,
+        promised_by,
+    } = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
     let delta = match (&args.delta, &run) {
         (Some(delta), _) => *delta,
         (None, Some(run)) => *run.delta,
@@ -80,6 +84,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         epsilon: coin_bound(&guesses, &terms)?,
         provable: coin_provable(canaries, &terms)?,
         manifest,
+        promised_by,
         verdict: None,
         no_verdict: None,
         limit: args.max_epsilon,
@@ -93,9 +98,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         (Ok(verdict), _) => report.verdict = Some(verdict),
         (Err(why), _) => report.no_verdict = Some(why),
     }
-    let inputs = args
-        .of
-        .given(Inputs::new())?
+    let inputs = args.of.given(Inputs::new())?;
+    let inputs = of_promise(inputs, report.promised_by.as_ref())?
         .given_path("coins", Some(&args.coins_file))?
         .given_path("training", args.training.as_deref())?
         .given(

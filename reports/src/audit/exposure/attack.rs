@@ -2,7 +2,9 @@
 
 use crate::audit::exposure::pieces::left_open;
 use crate::audit::exposure::promise::{alternatives, guarantees, reconstruction_loss, with_noise};
-use crate::audit::exposure::{Ceiling, ExposureReport, Planting, SequentialReport, Silence};
+use crate::audit::exposure::{
+    Ceiling, ExposureReport, Planting, PromisedBy, SequentialReport, Silence,
+};
 use crate::contract::{Interrupt, Progress};
 use crate::number::{grouped, rounded_up, shortest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge, split};
@@ -49,6 +51,14 @@ pub(super) fn is_reversed(counts: &[RankCount], draw: Draw) -> bool {
 /// Why nothing is promised where neither a checkpoint of ours nor a mechanism says what ran.
 const UNKNOWN_RUN: &str = "what ran is not known";
 
+/// The number of verdicts in a report: that on ε and that on the ceiling.
+const TESTS: usize = 2;
+
+/// Returns the false-alarm rate of each verdict of a report.
+pub(in crate::audit) fn false_alarm_of_each() -> Result<Probability> {
+    Ok(split(Probability::new(FALSE_ALARM)?, TESTS))
+}
+
 /// The attack to run.
 #[derive(Debug)]
 pub struct Attack<'a> {
@@ -78,6 +88,8 @@ pub struct Attack<'a> {
     pub planting: Planting,
     /// What is to be said of the manifest behind the promise.
     pub manifest: Option<String>,
+    /// The file that states the run, if no checkpoint does.
+    pub promised_by: Option<PromisedBy>,
 }
 
 impl<'a> Attack<'a> {
@@ -99,12 +111,13 @@ impl<'a> Attack<'a> {
             canaries,
             delta: TrainingPlan::default_delta(None),
             confidence: None,
-            tests: 2,
+            tests: TESTS,
             budget: None,
             flat_sample: None,
             show_secrets: false,
             planting: Planting::default(),
             manifest: None,
+            promised_by: None,
         })
     }
 
@@ -132,13 +145,16 @@ impl<'a> Attack<'a> {
         u32::try_from(self.canaries.records).unwrap_or(u32::MAX)
     }
 
-    /// Creates a run known only by its mechanism; one record is what it is in the plan of the canaries.
+    /// Creates a run known only by its mechanism; one record is assumed to be what it is in the plan of the canaries.
     ///
     /// # Errors
     /// Returns no error: every unit of a corpus has a name.
     pub fn run_of(plan: &CanaryPlan, mechanism: Mechanism) -> Result<TrainingPlan> {
         let unit = UnitName::new(plan.unit.to_string())?;
-        Ok(TrainingPlan::new(Run::Mechanism { mechanism }, unit))
+        Ok(TrainingPlan {
+            unit: Stated::assumed(unit.clone()),
+            ..TrainingPlan::new(Run::Mechanism { mechanism }, unit)
+        })
     }
 
     /// Measures ranks, exposures and the lower bound on ε, and compares them with the promise in a verdict.
@@ -180,6 +196,7 @@ impl<'a> Attack<'a> {
         report.canary_digest = Some(self.plan.identity()?);
         report.planting = self.planting();
         report.manifest.clone_from(&self.manifest);
+        report.promised_by.clone_from(&self.promised_by);
         if self.show_secrets {
             let secrets: BTreeMap<_, _> = self
                 .plan

@@ -71,6 +71,9 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
     if let Some(caveat) = &report.manifest {
         facts.push(("manifest".to_owned(), caveat.clone()));
     }
+    if let Some(by) = &report.promised_by {
+        facts.push(("promised by".to_owned(), by.to_string()));
+    }
     match (&report.verdict, &report.no_verdict) {
         (Some(verdict), _) => facts.push(("verdict".to_owned(), verdict.to_string())),
         (None, Some(why)) => facts.push(("verdict".to_owned(), format!("none: {why}"))),

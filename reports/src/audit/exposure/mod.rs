@@ -13,8 +13,10 @@ mod sampled;
 mod sequential;
 
 pub use attack::Attack;
+pub(in crate::audit) use attack::false_alarm_of_each;
 pub use dose::Dose;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
+pub use promise::PromisedBy;
 pub use sampled::{SampledCanary, SampledReport};
 pub use sequential::{SequentialCanary, SequentialReport};
 
@@ -139,6 +141,9 @@ pub struct ExposureReport {
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
+    /// The file that the promise is taken from; absent if a checkpoint of ours states it, or without a promise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promised_by: Option<PromisedBy>,
     /// The canaries by their number of copies, where that differs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doses: Vec<Dose>,
@@ -215,6 +220,7 @@ impl ExposureReport {
             no_verdict: None,
             inconclusive: None,
             manifest: None,
+            promised_by: None,
             earlier: Vec::new(),
             secrets: None,
             limit: None,

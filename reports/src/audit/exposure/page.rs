@@ -231,8 +231,10 @@ pub(super) fn card(report: &ExposureReport) -> String {
         return summary(report);
     }
     if let Some(verdict) = &report.verdict {
+        let by = report.promised_by.as_ref();
+        let by = by.map_or_else(String::new, |by| format!(" (by {by})"));
         said.push_str(&format!(
-            " Promised: ε ≤ {} in the same terms.",
+            " Promised{by}: ε ≤ {} in the same terms.",
             rounded_up(verdict.promised_at_most(), 4)
         ));
     } else if let Some(why) = &report.no_verdict {

@@ -1,12 +1,65 @@
 //! What a mechanism promises about records and canaries, in terms that an audit can test.
 
+#[cfg(feature = "audit")]
+use crate::contract::Inputs;
 use crate::verdict::Mistake;
 use anyhow::Result;
+#[cfg(feature = "audit")]
+use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
     Convention, Delta, Error, GroupSize, Guarantee, Mechanism, Neighbours, NoiseMultiplier, Notion,
     Plan, PrivacyLoss, Sampling, SamplingRate, Tolerance, UnitName,
 };
 use reticent_corpus::Unit;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The file that a promise is taken from, where no checkpoint of ours states it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PromisedBy {
+    /// The name of the file, as given.
+    pub file: String,
+    /// What one record is.
+    pub unit: UnitName,
+    /// Whether the file does not state the unit: it is then assumed to be that of the canaries.
+    pub unit_assumed: bool,
+}
+
+impl PromisedBy {
+    /// Describes a run that a file states.
+    #[cfg(feature = "audit")]
+    pub(in crate::audit) fn file(name: &str, run: &TrainingPlan) -> Self {
+        Self {
+            file: name.to_owned(),
+            unit: run.unit.value.clone(),
+            unit_assumed: run.unit.is_assumed(),
+        }
+    }
+
+    /// Adds the unit, as stated or assumed.
+    ///
+    /// # Errors
+    /// Returns no error for values that JSON can represent.
+    #[cfg(feature = "audit")]
+    pub(in crate::audit) fn inputs(&self, inputs: Inputs) -> serde_json::Result<Inputs> {
+        let stated = (!self.unit_assumed).then_some(&self.unit);
+        inputs.or_assumed("unit", stated, &self.unit)
+    }
+}
+
+impl std::fmt::Display for PromisedBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, as the user states", self.file)?;
+        if self.unit_assumed {
+            write!(
+                f,
+                "; it does not say what one record is, which is assumed to be a {}, as in the canary plan",
+                self.unit
+            )?;
+        }
+        Ok(())
+    }
+}
 
 /// Returns the guarantees for one record, with the definition's and the papers' neighbours, and for all records of a
 /// canary at once.

@@ -2,13 +2,15 @@
 
 use crate::account::mechanism::load;
 use crate::audit::args::{Exposure as Args, Source};
-use crate::audit::exposure::{Attack, Checkpoint, ExposureReport, Planting, SampledReport};
+use crate::audit::exposure::{
+    Attack, Checkpoint, ExposureReport, Planting, PromisedBy, SampledReport,
+};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::training_text::TrainingText;
 use crate::contract::{Csv, Exit, Inputs, Interrupt, open_limit, read_regular_text, read_text};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_accounting::training::{Canaries, TrainingPlan};
+use reticent_accounting::training::{Canaries, Stated, TrainingPlan};
 use reticent_accounting::{Confidence, Neighbours, UnitName};
 use reticent_backends::checkpoint::{CanarySeal, Manifest, Owner, owner_folder};
 use reticent_corpus::canary::{CanaryPlan, CoinPlan};
@@ -27,8 +29,12 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         return sequential(args, stop_at, &mut model, output, interrupt);
     }
     let report = measured(args, &mut model, interrupt)?;
+    let bound = report.finding.bound();
+    let inputs = of_promise(inputs(args)?, report.promised_by.as_ref())?
+        .or_assumed("delta", args.delta, bound.delta)?
+        .or_assumed("confidence", args.confidence, bound.confidence)?;
     output.answer_with_rows(
-        &report.document(inputs(args)?),
+        &report.document(inputs),
         &report.to_page(&model.name)?,
         || Ok(Csv::of_rows(&report.finding.canaries)?),
     )?;
@@ -89,9 +95,13 @@ fn sequential(
     let attack = attack(args, &plan, canaries, model)?;
     let mut report = attack.sequential(model.scorer(), stop_at, interrupt)?;
     report.manifest.clone_from(&attack.manifest);
+    report.promised_by.clone_from(&attack.promised_by);
     model.check_steady("--scorer")?;
+    let inputs = of_promise(inputs(args)?, report.promised_by.as_ref())?
+        .or_assumed("delta", args.delta, attack.delta)?
+        .given("stop_at", stop_at)?;
     output.answer_with_rows(
-        &report.document(inputs(args)?.given("stop_at", stop_at)?),
+        &report.document(inputs),
         &report.to_page(&model.name)?,
         || Ok(Csv::of_rows(&report.canaries)?),
     )?;
@@ -109,9 +119,14 @@ fn attack<'a>(
         bail!("--mechanism: {why}");
     }
     let told = seal(model).is_some();
-    let (run, manifest) = ran(model, args.mechanism.as_deref(), plan)?;
+    let StatedRun {
+        run,
+        manifest,
+        promised_by,
+    } = ran(model, args.mechanism.as_deref(), plan)?;
     let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
     attack.manifest = manifest;
+    attack.promised_by = promised_by;
     // How the run met canaries that it was not told of is not known.
     if let Some(run) = run.filter(|_| told || args.mechanism.is_some()) {
         attack.against(run);
@@ -230,11 +245,25 @@ fn inputs(args: &Args) -> Result<Inputs> {
     if let Some(spec) = args.canaries {
         inputs = inputs.given("canaries", format!("{}x{}", spec.canaries(), spec.copies()))?;
     }
-    inputs = inputs.given_path("training", args.training.as_deref())?;
+    inputs = inputs
+        .given_path("canary_file", args.canary_file.as_deref())?
+        .given_path("mechanism", args.mechanism.as_deref())?
+        .given_path("training", args.training.as_deref())?;
     if let Some(limit) = args.max_exposure {
         inputs = inputs.given("max_exposure", limit)?;
     }
     Ok(inputs)
+}
+
+/// Adds what was stated or assumed of a promise that is taken from a file.
+///
+/// # Errors
+/// Returns no error for values that JSON can represent.
+pub(in crate::audit) fn of_promise(inputs: Inputs, by: Option<&PromisedBy>) -> Result<Inputs> {
+    Ok(match by {
+        Some(by) => by.inputs(inputs)?,
+        None => inputs,
+    })
 }
 
 /// Returns the plan of canaries and how the run met it: as sealed by the manifest of a checkpoint of ours, or from
@@ -368,6 +397,16 @@ fn sealed(args: &Args, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, C
     Ok((plan, canaries))
 }
 
+/// What ran, and on whose word.
+pub(in crate::audit) struct StatedRun {
+    /// The run, if anything states it.
+    pub(in crate::audit) run: Option<TrainingPlan>,
+    /// What is to be said of the manifest that states it.
+    pub(in crate::audit) manifest: Option<String>,
+    /// The file that states it, if no checkpoint of ours does.
+    pub(in crate::audit) promised_by: Option<PromisedBy>,
+}
+
 /// Returns what ran, as stated by a checkpoint of ours or otherwise by a file.
 ///
 /// # Errors
@@ -376,14 +415,19 @@ pub(in crate::audit) fn ran(
     model: &LoadedModel,
     file: Option<&Path>,
     plan: &CanaryPlan,
-) -> Result<(Option<TrainingPlan>, Option<String>)> {
+) -> Result<StatedRun> {
     let own = model.manifest.as_ref().map(Manifest::planned).transpose()?;
     let Some(path) = file else {
-        return Ok((own, model.caveat()));
+        return Ok(StatedRun {
+            run: own,
+            manifest: model.caveat(),
+            promised_by: None,
+        });
     };
-    let (given, caveat) = of_mechanism(path, plan).context("--mechanism")?;
+    let (name, given, caveat) = of_mechanism(path, plan).context("--mechanism")?;
     let caveats: Vec<String> = model.caveat().into_iter().chain(caveat).collect();
-    let caveat = (!caveats.is_empty()).then(|| caveats.join("; "));
+    let manifest = (!caveats.is_empty()).then(|| caveats.join("; "));
+    let mut promised_by = Some(PromisedBy::file(&name, &given));
     let run = match own {
         None => given,
         // A file can withdraw what the checkpoint promises, but can't restore a lost promise.
@@ -395,14 +439,20 @@ pub(in crate::audit) fn ran(
                 path.display(),
                 model.name
             );
+            promised_by = None;
             own
         }
     };
-    Ok((Some(run), caveat))
+    Ok(StatedRun {
+        run: Some(run),
+        manifest,
+        promised_by,
+    })
 }
 
-/// A run that is known by a mechanism from a file, and what is to be said of it: the files that `account --mechanism` takes.
-fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(TrainingPlan, Option<String>)> {
+/// A run that is known by a mechanism from a file, with the name of the file and what is to be said of it: the files
+/// that `account --mechanism` takes.
+fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(String, TrainingPlan, Option<String>)> {
     let loaded = load(path, Neighbours::AddRemove)?;
     let unit = UnitName::new(plan.unit.to_string())?;
     let document = loaded.document;
@@ -418,7 +468,7 @@ fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(TrainingPlan, Option<
             loaded.name
         );
     }
-    if let Some(other) = document.unit.filter(|other| *other != unit) {
+    if let Some(other) = document.unit.as_ref().filter(|other| **other != unit) {
         bail!(
             "one record is a {other} in {} and a {unit} in the canary plan: no promise about one \
              bounds the other",
@@ -429,7 +479,11 @@ fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(TrainingPlan, Option<
     if let Some(plan) = document.plan
         && plan.mechanism() == document.mechanism
     {
-        return Ok((plan, caveat));
+        return Ok((loaded.name, plan, caveat));
     }
-    Ok((Attack::run_of(plan, document.mechanism)?, caveat))
+    let mut run = Attack::run_of(plan, document.mechanism)?;
+    if document.unit.is_some() {
+        run.unit = Stated::given(unit, "--mechanism");
+    }
+    Ok((loaded.name, run, caveat))
 }

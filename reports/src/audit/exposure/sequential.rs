@@ -1,6 +1,6 @@
 //! Tests one promise canary by canary and stops when it is rejected.
 
-use super::{MASKED_SECRET, Planting};
+use super::{MASKED_SECRET, Planting, PromisedBy};
 use crate::contract::{Align, Envelope, Exit, Inputs, Number, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Page, Section};
@@ -55,6 +55,9 @@ pub struct SequentialReport {
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
+    /// The file that the promise is taken from; absent if a checkpoint of ours states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promised_by: Option<PromisedBy>,
     /// Whether the promise is contradicted.
     pub contradicted: bool,
     /// Positions that were scored.
@@ -84,6 +87,7 @@ impl SequentialReport {
             provable,
             planting,
             manifest: None,
+            promised_by: None,
             contradicted: false,
             positions: 0,
             canaries: Vec::new(),
@@ -250,6 +254,11 @@ impl SequentialReport {
         ]
         .into_iter()
         .chain(self.manifest.clone().map(|caveat| ("manifest", caveat)))
+        .chain(
+            self.promised_by
+                .iter()
+                .map(|by| ("promised by", by.to_string())),
+        )
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
     }

@@ -42,8 +42,9 @@ pub struct Extract {
     /// Also generate, and count continuations within this edit distance, as a share of tokens.
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "data", allow_negative_numbers = true)]
     pub near: Option<f64>,
-    /// Complete training text, to count copies in; --data itself if absent.
-    #[arg(long, value_name = "FILE", requires = "data")]
+    /// Complete training text, to count copies in: the text, or the folder that `audit prepare` made from it; --data
+    /// itself if absent.
+    #[arg(long, value_name = "FILE|DIR", requires = "data")]
     pub training: Option<PathBuf>,
     /// Sampling temperature for the numbers of draws.
     #[arg(long, value_parser = positive_number, default_value_t = 1.0, allow_negative_numbers = true)]

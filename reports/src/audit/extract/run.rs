@@ -7,6 +7,7 @@ use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::{framed, watched};
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::cut;
+use crate::audit::training_text::training_records;
 use crate::audit::{Apart, RecordsDigest};
 use crate::contract::{Exit, Inputs, Interrupt, open_limit};
 use crate::number::count_of;
@@ -280,8 +281,8 @@ fn study(
         .collect();
     let copies = match &args.training {
         Some(path) => {
-            let training =
-                texts(path, unit).and_then(|texts| self::records(&texts, &model.tokenizer));
+            let training = training_records(path, unit)
+                .and_then(|texts| self::records(&texts, &model.tokenizer));
             let training = training.context("--training")?;
             count_copies(&training, &suffixes)
         }

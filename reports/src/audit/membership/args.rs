@@ -94,8 +94,9 @@ pub struct OnModel {
     /// each record's text. Giving it runs the attack.
     #[arg(long, value_name = "digits|reference|FILE", value_parser = neighbour_texts, requires = "audited")]
     pub neighbours: Option<NeighbourTexts>,
-    /// Complete training text, to count the members' copies in; --members itself if absent.
-    #[arg(long, value_name = "FILE", requires = "audited")]
+    /// Complete training text, to count the members' copies in: the text, or the folder that `audit prepare` made from
+    /// it; --members itself if absent.
+    #[arg(long, value_name = "FILE|DIR", requires = "audited")]
     pub training: Option<PathBuf>,
     /// What one record is; if absent, the model's own unit, or document if it has none.
     #[arg(long, value_parser = unit, requires = "audited")]

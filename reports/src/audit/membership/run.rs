@@ -10,6 +10,7 @@ use crate::audit::membership::{
 };
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::{Cut, cut};
+use crate::audit::training_text::training_records;
 use crate::audit::{Apart, RecordsDigest};
 use crate::contract::{Exit, Interrupt, Progress, read_text};
 use crate::number::grouped;
@@ -427,8 +428,8 @@ fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
     }
     let cuts = [cuts[0].only(&kept[0]), cuts[1].only(&kept[1])];
     if let Some(path) = &args.on.training {
-        let training = cut(path, unit, false).context("--training")?;
-        copies = copies_among(&cuts[0].texts, &training.texts);
+        let training = training_records(path, unit).context("--training")?;
+        copies = copies_among(&cuts[0].texts, &training);
     }
     Ok(Sides {
         cuts,

@@ -8,16 +8,19 @@ pub(in crate::audit) mod words;
 
 use super::args::{Plant, TokenizerArg};
 use super::reading::unmarked;
+use crate::audit::exposure::false_alarm_of_each;
 use crate::contract::{
     Envelope, Exit, Inputs, Interrupt, OutputFolder, is_stream, read_regular_text,
 };
-use crate::number::{count_of, grouped, rounded_up};
+use crate::number::{count_of, grouped, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
+use crate::verdict::FALSE_ALARM;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use reticent_accounting::{Confidence, Delta, Epsilon, UnitName, Upper};
+use reticent_accounting::training::TrainingPlan;
+use reticent_accounting::{Confidence, Delta, Epsilon, Probability, UnitName, Upper};
+use reticent_attacks::AuditTerms;
 use reticent_attacks::evalue::{PlannedAudit, coin_provable};
 use reticent_attacks::exposure::RankAudit;
-use reticent_attacks::{AuditTerms, Draw};
 use reticent_corpus::canary::{
     CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, SeedOrigin, Spec, TokenCounts, WordFacts,
     insert,
@@ -55,6 +58,9 @@ pub(crate) struct Planted {
     /// The largest ε of a canary in all its copies that these can prove, with confidence 0.95 at δ = 0: of one content against
     /// another, or by coins of in against out.
     provable: Upper<Epsilon>,
+    /// The largest promise that a verdict can contradict, at its own false-alarm rate and the default δ: of `audit exposure`,
+    /// or by coins of `audit coins`.
+    contradictable: Upper<Epsilon>,
     /// Whether the tokenizer was consulted: every candidate then has its own tokens, as exact ranks need.
     tokens_checked: bool,
     /// What the words of the canaries were chosen from, if their format needs words.
@@ -65,15 +71,22 @@ pub(crate) struct Planted {
     sampled: Option<SampledFacts>,
 }
 
-/// Returns the largest ε that an audit of this plan can prove.
+/// Returns the false-alarm rate of the verdict about this plan.
+fn false_alarm(coins: Option<&CoinPlan>) -> Result<Probability> {
+    match coins {
+        Some(_) => Ok(Probability::new(FALSE_ALARM)?),
+        None => false_alarm_of_each(),
+    }
+}
+
+/// Returns the largest ε that an audit of this plan can prove with this confidence.
 fn provable(
     plan: &CanaryPlan,
-    options: &CanaryOptions,
     coins: Option<&CoinPlan>,
+    (confidence, delta): (Confidence, Delta),
 ) -> Result<Upper<Epsilon>> {
-    let (confidence, delta) = (Confidence::new(0.95)?, Delta::new(0.0)?);
     let canaries = plan.canaries.len() as u64;
-    let copies = u64::from(options.spec.copies());
+    let copies = u64::from(plan.copies);
     if let Some(coins) = coins {
         return Ok(coin_provable(
             canaries,
@@ -86,19 +99,8 @@ fn provable(
             },
         )?);
     }
-    let candidates = u64::try_from(plan.template.candidates()).unwrap_or(u64::MAX);
-    let rank = RankAudit {
-        thresholds: RankAudit::planned_thresholds(candidates, 1),
-        confidence,
-        delta,
-        draw: if options.distinct {
-            Draw::Distinct
-        } else {
-            Draw::Independent
-        },
-        unit: plan.unit,
-        copies,
-    };
+    let candidates = u64::try_from(plan.candidates).unwrap_or(u64::MAX);
+    let rank = RankAudit::of_plan(plan, copies, confidence, delta);
     Ok(PlannedAudit::new(rank, candidates, canaries)?.provable()?)
 }
 
@@ -225,6 +227,14 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         .filter(|(number, new): &(usize, _)| new.text != documents[*number].text)
         .map(|(number, new)| (records[number], new))
         .collect();
+    let shown_terms = (Confidence::new(0.95)?, Delta::new(0.0)?);
+    let alarm = false_alarm(coins.as_ref())?;
+    let of_verdict = (
+        Confidence::new(1.0 - alarm.get())?,
+        TrainingPlan::default_delta(None),
+    );
+    let reach = |terms| provable(&plan, coins.as_ref(), terms).context("--canaries");
+    let (provable, contradictable) = (reach(shown_terms)?, reach(of_verdict)?);
     interrupt.check()?;
     let made = if is_lines(name) {
         in_lines(&text, &changed, field)?
@@ -260,7 +270,8 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         } else {
             plan.template.candidates() as f64
         },
-        provable: provable(&plan, &options, coins.as_ref()).context("--canaries")?,
+        provable,
+        contradictable,
         tokens_checked: tokenizer.is_some() && !args.shape.own_carriers,
         words,
         sampled,
@@ -272,7 +283,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         .given("canary_format", args.shape.canary_format.to_string())?;
     output.answer(
         &Envelope::new("planting", inputs, &shown),
-        &page(&shown, args.canaries, args.unit),
+        &page(&shown, args.canaries, args.unit, alarm),
     )?;
     Ok(Exit::Finished)
 }
@@ -487,7 +498,7 @@ pub(in crate::audit) const fn seed_words(seed: SeedOrigin) -> &'static str {
     }
 }
 
-fn page(shown: &Planted, spec: Spec, unit: Unit) -> Page {
+fn page(shown: &Planted, spec: Spec, unit: Unit, alarm: Probability) -> Page {
     let said = format!(
         "{}: {} of {} in {}.",
         shown.out,
@@ -533,7 +544,16 @@ fn page(shown: &Planted, spec: Spec, unit: Unit) -> Page {
     };
     facts.push((
         "can show",
-        format!("ε up to {most} ({neighbours}, all copies together, confidence 0.95, δ 0): a promise above it is out of reach"),
+        format!("ε up to {most} ({neighbours}, all copies together, confidence 0.95, δ 0)"),
+    ));
+    facts.push((
+        "verdict",
+        format!(
+            "can prove {} at most (false-alarm rate {}, δ {}): a promise above it is out of reach",
+            rounded_up(shown.contradictable.get().get(), 4),
+            shortest(alarm.get()),
+            shortest(TrainingPlan::default_delta(None).get()),
+        ),
     ));
     facts.push(("next", next));
     Page::new("Planted canaries", said).answer(Section::facts("", facts))

@@ -55,7 +55,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let (document, heat) = measured(args, members.as_ref(), texts.as_ref(), interrupt)?;
     let exit = exit(&document, args);
     output.answer(
-        &Envelope::new("report", inputs(args)?, &document),
+        &Envelope::new("report", inputs(args, &document)?, &document),
         &page(&document, members.as_ref(), args, exit, &heat)?,
     )?;
     let exposure = document.exposure.as_ref();
@@ -66,10 +66,21 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     open_limit(exit, (!open.is_empty()).then(|| open.join("; ")))
 }
 
-fn inputs(args: &Args) -> Result<Inputs> {
-    Ok(args
-        .of
-        .given(Inputs::new())?
+fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
+    let mut inputs = args.of.given(Inputs::new())?;
+    let mut confidence = Confidence::new(CONFIDENCE)?;
+    if let Some(exposure) = &document.exposure {
+        let bound = exposure.finding.bound();
+        inputs = exposure::of_promise(inputs, exposure.promised_by.as_ref())?
+            .assumed("delta", bound.delta)?;
+        // The finding has its own confidence, which is that of the report where nothing else was measured.
+        if document.membership.is_none() && document.extraction.is_none() {
+            confidence = bound.confidence;
+        }
+    }
+    Ok(inputs
+        .given_path("canary_file", args.canary_file.as_deref())?
+        .given_path("mechanism", args.mechanism.as_deref())?
         .given_path("members", args.members.as_deref())?
         .given_path("non_members", args.non_members.as_deref())?
         .given_path("training", args.training.as_deref())?
@@ -81,7 +92,7 @@ fn inputs(args: &Args) -> Result<Inputs> {
         .given("max_exposure", args.max_exposure)?
         .given("max_auc", args.max_auc)?
         .given("seed", args.seed)?
-        .assumed("confidence", CONFIDENCE)?)
+        .assumed("confidence", confidence)?)
 }
 
 /// Returns the arguments of the membership part, if texts were given.

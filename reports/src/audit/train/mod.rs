@@ -10,6 +10,8 @@ pub(super) mod model;
 #[cfg(feature = "audit")]
 pub(super) mod options;
 #[cfg(feature = "audit")]
+mod other_run;
+#[cfg(feature = "audit")]
 pub(crate) mod run;
 #[cfg(feature = "audit")]
 mod tensorboard;

@@ -9,6 +9,7 @@ use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::{Material, TrainedOn};
 use crate::audit::train::model::{Beginning, FreshAdapter, dropout_of};
 use crate::audit::train::options::{inputs, options};
+use crate::audit::train::other_run::other_options;
 use crate::audit::train::tensorboard::Events;
 use crate::audit::train::workers::{connect, of_environment};
 use crate::contract::{
@@ -436,6 +437,14 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         }
         Err(error @ Error::Device { .. }) => return Err(error).context("--device"),
         Err(error @ Error::Precision { .. }) => return Err(error).context("--precision"),
+        Err(Error::OtherRun { path, differ }) => {
+            let said = other_options(&request, &differ);
+            let refused = Err(Error::OtherRun { path, differ }).context("--out");
+            return match said {
+                Some(said) => refused.context(said),
+                None => refused,
+            };
+        }
         Err(error @ (Error::Io { .. } | Error::State { .. })) => {
             return Err(error).context("--out");
         }

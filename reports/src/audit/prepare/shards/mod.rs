@@ -242,13 +242,28 @@ fn stage_of(
     threads: u64,
     interrupt: &Interrupt,
 ) -> Result<Option<reticent_corpus::prepare::Preparation>> {
+    use reticent_corpus::Error as E;
     let bar = RefCell::new(WorkBar::new(plan.size() / plan.shards(), "preparing"));
     let threads = usize::try_from(threads).unwrap_or(usize::MAX);
     let made = plan.run(stage, threads, &|phase, read| {
         bar.borrow_mut().at(phase, read);
         !interrupt.raised()
     });
-    let made = made.map_err(|error| of_argument(error, plan.data(), plan.out()))?;
+    let made = made.map_err(|error| match (&error, stage) {
+        (
+            E::Range {
+                name: "the shard", ..
+            },
+            ShardStage::Scan(_) | ShardStage::Write(_),
+        ) => anyhow::Error::from(error).context("--shard"),
+        (
+            E::Range {
+                name: "the part", ..
+            },
+            ShardStage::Group(_),
+        ) => anyhow::Error::from(error).context("--part"),
+        _ => of_argument(error, plan.data(), plan.out()),
+    })?;
     made.ok_or_else(|| {
         let resume = Some("the same --plan".to_owned());
         Interrupted { resume }.into()
