@@ -51,7 +51,7 @@ fn what_is_written_is_what_is_read() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");
     let prepared = sample();
-    prepared.write(&folder, false).unwrap();
+    prepared.write(&folder, false, None).unwrap();
     assert_eq!(
         names(&folder),
         [
@@ -64,7 +64,7 @@ fn what_is_written_is_what_is_read() {
             "train.jsonl"
         ]
     );
-    same(&prepared, &Prepared::load(&folder).unwrap());
+    same(&prepared, &Prepared::load(&folder, None).unwrap());
     // The text for other trainers is a corpus like any other.
     let documents = read_documents(&folder.join("train.jsonl")).unwrap();
     assert_eq!(documents.len(), prepared.training.records.len());
@@ -82,7 +82,7 @@ fn files_that_are_not_needed_are_not_there() {
         ..PrepareOptions::default()
     };
     let prepared = prepare(&simulate(3, 0).unwrap(), &plain).unwrap();
-    prepared.write(&folder, false).unwrap();
+    prepared.write(&folder, false, None).unwrap();
     assert_eq!(
         names(&folder),
         [
@@ -92,7 +92,7 @@ fn files_that_are_not_needed_are_not_there() {
             "train.jsonl"
         ]
     );
-    same(&prepared, &Prepared::load(&folder).unwrap());
+    same(&prepared, &Prepared::load(&folder, None).unwrap());
 }
 
 #[test]
@@ -115,8 +115,8 @@ fn a_pretrained_tokenizer_travels_with_the_folder() {
     };
     let prepared = prepare(&simulate(3, 0).unwrap(), &options).unwrap();
     let folder = place.path().join("prepared");
-    prepared.write(&folder, false).unwrap();
-    let read = Prepared::load(&folder).unwrap();
+    prepared.write(&folder, false, None).unwrap();
+    let read = Prepared::load(&folder, None).unwrap();
     assert_eq!(read.tokenizer.origin(), Origin::DeclaredPublic);
     assert_eq!(read.training, prepared.training);
 }
@@ -127,7 +127,7 @@ fn only_the_owner_may_read() {
     use std::os::unix::fs::PermissionsExt;
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");
-    sample().write(&folder, false).unwrap();
+    sample().write(&folder, false, None).unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&folder), 0o700);
     for name in names(&folder) {
@@ -142,26 +142,26 @@ fn a_folder_in_use_is_not_touched() {
     let prepared = sample();
     // An empty folder may be taken.
     std::fs::create_dir(&folder).unwrap();
-    prepared.write(&folder, false).unwrap();
+    prepared.write(&folder, false, None).unwrap();
     let before = std::fs::read(folder.join("prepared.json")).unwrap();
-    let error = prepared.write(&folder, false).unwrap_err();
+    let error = prepared.write(&folder, false, None).unwrap_err();
     assert!(matches!(error, Error::Occupied { .. }), "{error}");
     assert_eq!(std::fs::read(folder.join("prepared.json")).unwrap(), before);
     // With force it is replaced as a whole.
     let other = prepare(&simulate(3, 1).unwrap(), &PrepareOptions::default()).unwrap();
-    other.write(&folder, true).unwrap();
-    same(&other, &Prepared::load(&folder).unwrap());
+    other.write(&folder, true, None).unwrap();
+    same(&other, &Prepared::load(&folder, None).unwrap());
     assert_eq!(names(place.path()), ["prepared"]);
     // Force replaces prepared folders and nothing else.
     let home = place.path().join("home");
     std::fs::create_dir(&home).unwrap();
     std::fs::write(home.join("letter.txt"), "dear").unwrap();
     assert!(matches!(
-        prepared.write(&home, true),
+        prepared.write(&home, true, None),
         Err(Error::Occupied { .. })
     ));
     assert!(matches!(
-        prepared.write(&home.join("letter.txt"), true),
+        prepared.write(&home.join("letter.txt"), true, None),
         Err(Error::Output { .. })
     ));
     assert_eq!(names(&home), ["letter.txt"]);
@@ -173,7 +173,7 @@ fn a_place_that_cannot_be_written_is_named_and_nothing_stays() {
     let file = place.path().join("file");
     std::fs::write(&file, "").unwrap();
     for folder in [file.join("prepared"), place.path().join("none/prepared")] {
-        let error = sample().write(&folder, false).unwrap_err();
+        let error = sample().write(&folder, false, None).unwrap_err();
         assert!(matches!(error, Error::Write { .. }), "{error}");
         assert!(
             error.to_string().starts_with(&folder.display().to_string()),
@@ -187,22 +187,22 @@ fn a_place_that_cannot_be_written_is_named_and_nothing_stays() {
 fn every_file_is_needed() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");
-    sample().write(&folder, false).unwrap();
+    sample().write(&folder, false, None).unwrap();
     for name in names(&folder) {
         let path = folder.join(&name);
         let bytes = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let text = Prepared::load(&folder).unwrap_err().to_string();
+        let text = Prepared::load(&folder, None).unwrap_err().to_string();
         assert!(text.contains(&name), "{name}: {text}");
         // Cut in half.
         std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-        let text = Prepared::load(&folder).unwrap_err().to_string();
+        let text = Prepared::load(&folder, None).unwrap_err().to_string();
         assert!(text.contains(&name), "{name}: {text}");
         std::fs::write(&path, &bytes).unwrap();
     }
-    assert!(Prepared::load(&folder).is_ok());
+    assert!(Prepared::load(&folder, None).is_ok());
     assert!(matches!(
-        Prepared::load(place.path()),
+        Prepared::load(place.path(), None),
         Err(Error::Read { .. })
     ));
 }
@@ -211,7 +211,7 @@ fn every_file_is_needed() {
 fn tampering_is_noticed() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");
-    sample().write(&folder, false).unwrap();
+    sample().write(&folder, false, None).unwrap();
     let cases: [(&str, &str, &str, &str); 14] = [
         (
             "prepared.json",
@@ -303,7 +303,7 @@ fn tampering_is_noticed() {
         let before = std::fs::read_to_string(&path).unwrap();
         assert!(before.contains(from), "{name} has no {from}");
         std::fs::write(&path, before.replacen(from, to, 1)).unwrap();
-        let text = Prepared::load(&folder).unwrap_err().to_string();
+        let text = Prepared::load(&folder, None).unwrap_err().to_string();
         assert!(
             text.contains(name)
                 || text.contains("tokenizer.json")
@@ -316,7 +316,7 @@ fn tampering_is_noticed() {
     let path = folder.join("canaries.json");
     let plan = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, plan.replacen("\"copies\": 3", "\"copies\": 2", 1)).unwrap();
-    let text = Prepared::load(&folder).unwrap_err().to_string();
+    let text = Prepared::load(&folder, None).unwrap_err().to_string();
     assert!(
         text.contains("3 insertions; the plan has 2 copies of it"),
         "{text}"
@@ -328,7 +328,7 @@ fn a_plan_of_other_secrets_is_noticed() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");
     let prepared = sample();
-    prepared.write(&folder, false).unwrap();
+    prepared.write(&folder, false, None).unwrap();
     let other = CanaryOptions {
         seed: 1,
         ..CanaryOptions::new("2x3".parse().unwrap())
@@ -340,7 +340,7 @@ fn a_plan_of_other_secrets_is_noticed() {
     let other = prepare(&simulate(20, 0).unwrap(), &other).unwrap();
     let plan = other.plan.unwrap().to_json().unwrap();
     std::fs::write(folder.join("canaries.json"), plan).unwrap();
-    let text = Prepared::load(&folder).unwrap_err().to_string();
+    let text = Prepared::load(&folder, None).unwrap_err().to_string();
     assert!(
         text.contains("copy 0 of canary 0 is not in record"),
         "{text}"
@@ -352,10 +352,10 @@ fn a_plan_that_does_not_belong_is_noticed() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");
     let plain = prepare(&simulate(3, 0).unwrap(), &PrepareOptions::default()).unwrap();
-    plain.write(&folder, false).unwrap();
+    plain.write(&folder, false, None).unwrap();
     let plan = sample().plan.unwrap().to_json().unwrap();
     std::fs::write(folder.join("canaries.json"), plan).unwrap();
-    let text = Prepared::load(&folder).unwrap_err().to_string();
+    let text = Prepared::load(&folder, None).unwrap_err().to_string();
     assert!(
         text.contains("prepared.json knows of no canaries"),
         "{text}"

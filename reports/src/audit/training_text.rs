@@ -2,6 +2,7 @@
 
 use super::args::Audited;
 use super::loaded_model::LoadedModel;
+use super::owner_key::load_prepared;
 use anyhow::{Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
 use reticent_corpus::canary::CanaryPlan;
@@ -41,7 +42,7 @@ impl<'a> TrainingText<'a> {
                 held_out: count(&[]),
             });
         }
-        let prepared = Prepared::load(path)?;
+        let prepared = load_prepared(path)?;
         let unit = prepared.training.unit;
         ensure!(
             unit == plan.unit,
