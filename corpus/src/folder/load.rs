@@ -16,6 +16,7 @@ use crate::record::{Record, Side, TokenId, TrainingSet, misplaced, record_id};
 use crate::tokenize::Tokenizer;
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -33,7 +34,10 @@ impl Prepared {
     pub fn load(folder: &Path, owner: Option<[u8; 32]>) -> Result<Self> {
         let mut files = FolderFiles::read(folder, owner)?;
         let path = folder.join(FACTS);
-        let sheet: PreparedDocument = serde_json::from_str(&files.take(FACTS)?).map_err(|error| {
+        let text = files.take(FACTS)?;
+        let stated = serde_json::from_str(&text).map(|Stated { .. }| ());
+        let sheet = stated.and_then(|()| serde_json::from_str(&text));
+        let sheet: PreparedDocument = sheet.map_err(|error| {
             let problem = json_problem(&error);
             wrong(
                 &path,
@@ -93,6 +97,24 @@ impl Prepared {
             facts: sheet.facts,
         })
     }
+}
+
+/// What a folder must say: where a key is absent, the options' defaults would speak for it.
+#[derive(Deserialize)]
+struct Stated {
+    #[expect(dead_code, reason = "must be there")]
+    options: StatedOptions,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "they must be there")]
+struct StatedOptions {
+    conservative: IgnoredAny,
+    deduplicate: IgnoredAny,
+    duplicates: IgnoredAny,
+    redact: IgnoredAny,
+    policy: IgnoredAny,
+    tokenizer: IgnoredAny,
 }
 
 fn wrong(path: &Path, problem: impl Into<String>) -> Error {
@@ -359,7 +381,10 @@ fn load_held_out(
     let path = folder.join(HELD_OUT);
     if facts.held_out_documents == 0 {
         return match files.has(HELD_OUT) || files.has(TEST) {
-            true => Err(wrong(&path, format!("{FACTS} knows of no documents held out"))),
+            true => Err(wrong(
+                &path,
+                format!("{FACTS} knows of no documents held out"),
+            )),
             false => Ok((Vec::new(), Vec::new())),
         };
     }

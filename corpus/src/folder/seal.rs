@@ -102,7 +102,10 @@ fn on_two_threads<T: Send>(
         let tokens = scope.spawn(|| some(true));
         let others = some(false);
         let tokens = tokens.join();
-        (tokens.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), others)
+        (
+            tokens.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            others,
+        )
     });
     let mut found = others?;
     found.extend(tokens?);
@@ -177,8 +180,9 @@ fn refuse_others(folder: &Path) -> Result<()> {
         if name != CODE && FILES.iter().all(|file| name != *file) {
             return Err(Error::Prepared {
                 path: entry.path(),
-                problem: "no preparation writes a file of this name into its folder; move it elsewhere"
-                    .to_owned(),
+                problem:
+                    "no preparation writes a file of this name into its folder; move it elsewhere"
+                        .to_owned(),
             });
         }
     }
@@ -190,8 +194,12 @@ fn check_code(folder: &Path, expected: &str) -> Result<()> {
     let kept = if_there(&path, disk::read_regular(&path, LONGEST_CODE))?;
     let problem = match kept {
         Some(kept) if kept.trim_ascii() == expected.as_bytes() => return Ok(()),
-        Some(_) => "the folder was edited after it was prepared, or prepared under another owner's key",
-        None => "it is not there, so nothing authenticates the folder: an earlier version prepared it, or a process without the owner's key",
+        Some(_) => {
+            "the folder was edited after it was prepared, or prepared under another owner's key"
+        }
+        None => {
+            "it is not there, so nothing authenticates the folder: an earlier version prepared it, or a process without the owner's key"
+        }
     };
     Err(Error::Prepared {
         path,

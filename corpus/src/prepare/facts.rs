@@ -152,9 +152,8 @@ impl Facts {
         let units = usize::try_from(self.units).unwrap_or(usize::MAX);
         let method = options.deduplicate.then_some(&options.duplicates);
         // The options do not say whether the input had masks.
-        let expected = |masked| {
-            StageStability::of(method, options.max_tokens.is_some(), masked, units)
-        };
+        let expected =
+            |masked| StageStability::of(method, options.max_tokens.is_some(), masked, units);
         match [false, true].map(expected).contains(&self.stages) {
             true => Ok(()),
             false => Err("facts.stages: not those of the options".to_owned()),
@@ -264,7 +263,11 @@ impl KindFacts {
         if whole && self.distinct <= self.occurrences && ordered.is_sorted() {
             return Ok(());
         }
-        let counts: Vec<String> = self.counts().iter().map(|(n, c)| format!("{n} {c}")).collect();
+        let counts: Vec<String> = self
+            .counts()
+            .iter()
+            .map(|(n, c)| format!("{n} {c}"))
+            .collect();
         Err(format!(
             "facts.secrets, {of}: {}; masked and missed add up to distinct, and neither missed_by_both is above missed, public \
              above missed_by_both nor distinct above occurrences",

@@ -50,9 +50,7 @@ impl Prepared {
             .zip(&self.texts)
             .zip(&self.training.records);
         let loss_on = self.options.loss_on;
-        each.map(move |((point, text), record)| {
-            record_id(*point, text, record, loss_on)
-        })
+        each.map(move |((point, text), record)| record_id(*point, text, record, loss_on))
     }
 }
 

@@ -347,10 +347,7 @@ impl PreparedFacts {
     /// # Errors
     /// Returns an error if the folder states facts that no preparation finds.
     #[cfg(feature = "findings")]
-    pub fn of_folder(
-        prepared: &reticent_corpus::prepare::Prepared,
-        folder: &Path,
-    ) -> Result<Self> {
+    pub fn of_folder(prepared: &reticent_corpus::prepare::Prepared, folder: &Path) -> Result<Self> {
         let path = || folder.join("prepared.json").display().to_string();
         Ok(Self {
             folder: folder.to_owned(),
@@ -621,7 +618,9 @@ impl Document {
                 "facts.stages, {}: its stability is not that of the options",
                 stage.stage
             );
-            product = product.zip(factor).and_then(|(all, one)| all.checked_mul(one));
+            product = product
+                .zip(factor)
+                .and_then(|(all, one)| all.checked_mul(one));
         }
         ensure!(
             deduplicates == self.options.deduplicate,

@@ -92,7 +92,10 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         true => caveat(reticent_disk::parent_of(path), &text, in_place)?,
         false => None,
     };
-    let of_corpus = document.plan.as_ref().is_some_and(|plan| plan.unauthenticated_corpus);
+    let of_corpus = document
+        .plan
+        .as_ref()
+        .is_some_and(|plan| plan.unauthenticated_corpus);
     let caveat = caveat.or(of_corpus.then_some(OF_CORPUS));
     Ok(Loaded {
         name,

@@ -46,7 +46,9 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
     }
     let request = Request::of(args, interrupt)?;
     if request.owner.is_none() {
-        note("there is no place for the owner's key, so nothing authenticates the folder (RETICENT_OWNER_KEY names a file for it)");
+        note(
+            "there is no place for the owner's key, so nothing authenticates the folder (RETICENT_OWNER_KEY names a file for it)",
+        );
     }
     let (data, out, files) = (request.data, request.out, request.files());
     let size = files.size().context("DATA")?;
