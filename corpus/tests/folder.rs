@@ -243,7 +243,7 @@ fn tampering_is_noticed() {
             "prepared.json",
             "\"mask_only\": ",
             "\"mask_only\": 1",
-            "private records and mask-only points",
+            "points that are only a mask",
         ),
         (
             "prepared.json",
@@ -490,7 +490,12 @@ fn sensitive_ranges_belong_to_their_records() {
 /// one.
 #[test]
 fn sides_belong_to_their_records() {
+    // What the policy misses is flagged and has no mask.
     let options = PrepareOptions {
+        policy: PolicyOptions {
+            miss_rate: 0.3,
+            ..PolicyOptions::default()
+        },
         conservative: Some(ConservativeOptions::default()),
         ..PrepareOptions::default()
     };
