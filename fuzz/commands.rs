@@ -393,10 +393,10 @@ fn mechanism(path: &Path) -> Found {
 
 fn prepared(path: &Path) -> Found {
     let folder = path.parent().unwrap_or(path);
-    end(PreparedFacts::read(folder))?;
-    reticent_corpus::prepare::Prepared::load(folder)
-        .map(drop)
-        .map_err(|error| error.to_string())
+    // Without a key: the owner's would refuse whatever was altered before it is parsed.
+    let prepared = reticent_corpus::prepare::Prepared::load(folder, None);
+    let prepared = prepared.map_err(|error| error.to_string())?;
+    end(PreparedFacts::of_folder(&prepared, folder))
 }
 
 fn end<T>(outcome: anyhow::Result<T>) -> Found {

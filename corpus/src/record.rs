@@ -42,11 +42,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns the record's ignored ranges, or `None` if loss is not restricted to part of the text.
-    pub(crate) fn ignored_for(&self, loss_on: Option<LossOn>) -> Option<&[Range<usize>]> {
-        loss_on.is_some().then_some(&self.ignored)
-    }
-
     /// Returns the number of tokens that carry loss.
     #[must_use]
     pub fn loss_tokens(&self) -> u64 {
@@ -63,28 +58,38 @@ impl Record {
     }
 }
 
-/// Returns 64 bits, in hexadecimal, of the SHA-256 of a record's text, its tokens and, if loss is restricted to part of
-/// the text, its ignored ranges.
+/// Returns 64 bits, in hexadecimal, of the SHA-256 of what training makes of a record: its side, class, sensitive ranges
+/// and, if loss is restricted to part of the text, ignored ranges, then its text and tokens.
 ///
 /// The digest ends the record's id. A statement about an id in another file, such as which secrets the record contains,
 /// therefore does not apply to a different record with the same number.
-pub(crate) fn content_digest(
-    text: &str,
-    tokens: &[TokenId],
-    ignored: Option<&[Range<usize>]>,
-) -> String {
+pub(crate) fn content_digest(text: &str, record: &Record, loss_on: Option<LossOn>) -> String {
     let mut hash = Sha256::new();
-    // `u64::MAX` marks the ranges; no text has this length.
-    if let Some(ignored) = ignored {
-        let ends = ignored.iter().flat_map(|range| [range.start, range.end]);
-        let ends = ends.map(|end| end as u64);
-        for number in [u64::MAX, ignored.len() as u64].into_iter().chain(ends) {
-            hash.update(number.to_le_bytes());
+    let mut number = |number: u64| hash.update(number.to_le_bytes());
+    // Each part is preceded by its length or by whether it is there, so that no two records give the same bytes.
+    number(match record.side {
+        Side::Public => 0,
+        Side::Private => 1,
+    });
+    match record.label {
+        None => number(0),
+        Some(label) => {
+            number(1);
+            number(label.into());
         }
     }
-    hash.update((text.len() as u64).to_le_bytes());
+    number(loss_on.is_some().into());
+    let ignored = loss_on.map(|_| &record.ignored);
+    for ranges in std::iter::once(&record.sensitive).chain(ignored) {
+        number(ranges.len() as u64);
+        for range in ranges {
+            number(range.start as u64);
+            number(range.end as u64);
+        }
+    }
+    number(text.len() as u64);
     hash.update(text);
-    in_bytes(tokens, |bytes| hash.update(bytes));
+    in_bytes(&record.tokens, |bytes| hash.update(bytes));
     let first = hash.finalize().first_chunk().copied().unwrap_or_default();
     format!("{:016x}", u64::from_be_bytes(first))
 }
@@ -101,24 +106,27 @@ pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
 }
 
 /// Returns the id of a record in `train.jsonl` and `test.jsonl`: `unit-NUMBER-DIGEST`. The digest is 64 bits of the
-/// SHA-256 of the text, the tokens and, if loss is restricted to part of the text, the ignored ranges.
+/// SHA-256 of its side, class, sensitive ranges, text, tokens and, if loss is restricted to part of the text, ignored
+/// ranges.
 ///
 /// ```
-/// use reticent_corpus::record_id;
-/// let id = record_id(3, "ab", &[1, 7, 2], None);
+/// use reticent_corpus::{LossOn, Record, Side, record_id};
+/// let record = Record { side: Side::Private, tokens: vec![1, 7, 2], sensitive: vec![1..2], label: None, ignored: vec![] };
+/// let id = record_id(3, "ab", &record, None);
 /// assert_eq!(id.len(), "unit-3-".len() + 16);
-/// assert_ne!(id, record_id(3, "ab", &[1, 8, 2], None));
-/// assert_ne!(id, record_id(3, "ab", &[1, 7, 2], Some(&[])));
-/// assert_ne!(id, record_id(3, "ab", &[1, 7, 2], Some(&[1..2])));
+/// assert_ne!(id, record_id(3, "ab", &record, Some(LossOn::Assistant)));
+/// for other in [
+///     Record { side: Side::Public, ..record.clone() },
+///     Record { tokens: vec![1, 8, 2], ..record.clone() },
+///     Record { sensitive: vec![], ..record.clone() },
+///     Record { label: Some(0), ..record.clone() },
+/// ] {
+///     assert_ne!(id, record_id(3, "ab", &other, None));
+/// }
 /// ```
 #[must_use]
-pub fn record_id(
-    number: u64,
-    text: &str,
-    tokens: &[TokenId],
-    ignored: Option<&[Range<usize>]>,
-) -> String {
-    numbered(number, &content_digest(text, tokens, ignored))
+pub fn record_id(number: u64, text: &str, record: &Record, loss_on: Option<LossOn>) -> String {
+    numbered(number, &content_digest(text, record, loss_on))
 }
 
 /// Returns the id for a number and a digest.

@@ -57,10 +57,11 @@ fn records_keep_the_class_of_their_document_in_memory_and_on_disk() {
         options: &options,
         threads: 2,
         pause: Duration::ZERO,
+        owner: None,
     };
     let out = place.path().join("out");
     files.write(&out, false, &|_, _| true).unwrap().unwrap();
-    let read = Prepared::load(&out).unwrap();
+    let read = Prepared::load(&out, None).unwrap();
     assert_eq!(read.training, made.training);
     assert_eq!(read.options.labels, Some(labels()));
 }

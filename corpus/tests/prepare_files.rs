@@ -40,6 +40,7 @@ fn write(
         options,
         threads,
         pause: Duration::from_secs(10),
+        owner: None,
     };
     files.write(out, false, watch)
 }
@@ -56,7 +57,7 @@ fn same(data: &Path, options: &PrepareOptions) {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     let prepared = prepare(&read_documents(data).unwrap(), options).unwrap();
-    prepared.write(&at("memory"), false).unwrap();
+    prepared.write(&at("memory"), false, None).unwrap();
     let expected = files(&at("memory"));
     for threads in [1, 2, 5] {
         let name = format!("files-{threads}");
@@ -253,6 +254,7 @@ fn every_file_that_cannot_be_read_is_named_or_left_out() {
         options: &options,
         threads: 2,
         pause: Duration::ZERO,
+        owner: None,
     };
     let (made, skipped) = files.write(&out, false, &|_, _| true).unwrap().unwrap();
     assert_eq!((made.facts.documents, skipped.len()), (1, 2));
@@ -309,6 +311,7 @@ fn a_user_is_one_unit_through_the_preparation() {
         options: &options,
         threads: 2,
         pause: Duration::from_secs(10),
+        owner: None,
     };
     let (made, _) = files.write(&out, false, &|_, _| true).unwrap().unwrap();
     let facts = &made.facts;

@@ -62,6 +62,7 @@ impl Scene {
             options: &self.options,
             threads,
             pause: Duration::ZERO,
+            owner: Some([7; 32]),
         };
         let made = files.write(&self.at(out), false, watch)?;
         Ok(made.map(|(made, _)| made))

@@ -67,6 +67,7 @@ impl Case {
             options: &self.options,
             threads: 2,
             pause: Duration::from_secs(10),
+            owner: Some(OWNER),
         }
     }
 

@@ -58,7 +58,7 @@ fn every_file_of_a_prepared_folder_fits_its_schema() {
     for (number, options) in variants().into_iter().enumerate() {
         let folder = place.path().join(number.to_string());
         let prepared = prepare(&simulate(6, 0).unwrap(), &options).unwrap();
-        prepared.write(&folder, false).unwrap();
+        prepared.write(&folder, false, None).unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
         fits("prepared", &read("prepared.json"));
         for (name, schema) in [

@@ -17,7 +17,9 @@ pub fn audit(home: &Path) -> Command {
 
 /// Runs `account` with a line of arguments and returns its output, whether or not it succeeds.
 pub fn account_output(home: &Path, line: &str) -> Output {
-    let mut command = Command::new(binary("account"));
+    let program = binary("account");
+    let mut command = Command::new(&program);
+    command.env("RETICENT_OWNER_KEY", program.with_file_name("owner.key"));
     let words = line.split_whitespace();
     command.args(words).current_dir(home).output().unwrap()
 }

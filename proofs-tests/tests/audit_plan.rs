@@ -350,12 +350,12 @@ fn weights_of_one_corpus_are_not_taken_for_another() {
     refused(
         at,
         &format!("train raw --recipe protect {files} --out edited"),
-        &["its id is not that of its text, its tokens"],
+        &["edited after it was prepared"],
     );
     let output = account_output(at, &format!("--prepared raw --recipe protect {files}"));
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(
-        !output.status.success() && error.contains("its id is not that"),
+        !output.status.success() && error.contains("edited after it was prepared"),
         "{error}"
     );
 }

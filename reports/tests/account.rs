@@ -6,6 +6,11 @@ use std::process::{Command, Output, Stdio};
 fn account(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_account"))
         .args(arguments)
+        // There is no key: prepared folders are read without.
+        .env(
+            "RETICENT_OWNER_KEY",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/no-owner.key"),
+        )
         .output()
         .unwrap()
 }
@@ -390,11 +395,36 @@ fn planned() -> tempfile::TempDir {
         })
         .collect();
     write("labels.jsonl", &labels);
+    #[cfg(feature = "findings")]
+    {
+        use reticent_corpus::prepare::{KindFacts, PrepareOptions, prepare};
+        let documents = reticent_corpus::simulate::simulate(5, 0).unwrap();
+        let mut made = prepare(&documents, &PrepareOptions::default()).unwrap();
+        let facts = &mut made.facts;
+        facts.mask_only += 20000 - facts.private;
+        (facts.units, facts.private) = (20000, 20000);
+        let counts = KindFacts {
+            distinct: 100,
+            occurrences: 100,
+            masked: 90,
+            missed: 10,
+            ..KindFacts::default()
+        };
+        facts.secrets.all = counts;
+        facts.secrets.by_kind = [("phone".to_owned(), counts)].into();
+        facts.secrets.most_records = 3;
+        made.write(&folder.path().join("prepared"), false, None)
+            .unwrap();
+    }
+    #[cfg(not(feature = "findings"))]
     write(
         "prepared/prepared.json",
-        r#"{"schema":1,"type":"preparation","options":{"deduplicate":true,"conservative":null},
-            "facts":{"unit":"turn","vocabulary":"bytes","public":0,"private":20000,
-              "secrets":{"source":"gold","all":{"distinct":100,"missed":10,"public":0},"most_records":3}},
+        r#"{"schema":1,"type":"preparation",
+            "options":{"deduplicate":true,"duplicates":{"type":"exact"},"conservative":null},
+            "facts":{"unit":"turn","vocabulary":"bytes","units":20000,"public":0,"private":20000,
+              "stages":[{"stage":"deduplicate","all_copies":1}],
+              "secrets":{"source":"gold","all":{"distinct":100,"masked":90,"missed":10,"public":0},
+                "by_kind":{"phone":{"distinct":100,"masked":90,"missed":10,"public":0}},"most_records":3}},
             "stability":{"all_copies":1}}"#,
     );
     folder

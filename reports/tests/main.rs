@@ -16,6 +16,7 @@ mod mechanism_files;
 mod old_documents;
 mod owner_folders;
 mod prepare_shards;
+mod prepared_folders;
 mod reproductions;
 mod scorer;
 mod screening;

@@ -138,6 +138,10 @@ pub struct TrainingPlan {
     /// change any number of training records, so no guarantee passes through it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unbounded_stability: bool,
+    /// Whether what is known of the records is taken from a prepared folder that no owner's key authenticated: whoever could
+    /// write the folder may have changed it consistently.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unauthenticated_corpus: bool,
     /// Whether records have classes. No policy redacts them, so that what redaction promises is promised between records of
     /// one class.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -194,6 +198,7 @@ impl TrainingPlan {
             base: None,
             vocabulary_leaks: false,
             unbounded_stability: false,
+            unauthenticated_corpus: false,
             labelled: false,
             stopping: None,
             rates_by_public_text: None,

@@ -1,35 +1,43 @@
 //! Reads a prepared folder as untrusted input.
 
+use super::seal::FolderFiles;
 use super::{
-    CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, TEST, TEXTS,
-    TOKENIZER, TextLine,
+    CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, SETTINGS, TEST,
+    TEXTS, TOKENIZER, TextLine,
 };
 use crate::answers::LossOn;
-use crate::canary::{CanaryPlan, Preflight};
+use crate::canary::{CanaryPlan, CopyFate, Preflight};
 use crate::error::json_problem;
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::prepare::{Copies, Facts, PrepareOptions, Prepared};
 use crate::random::sha256;
-use crate::record::{Record, TokenId, TrainingSet, misplaced, record_id};
+use crate::record::{Record, Side, TokenId, TrainingSet, misplaced, record_id};
 use crate::tokenize::Tokenizer;
-use reticent_disk as disk;
-use serde::de::DeserializeOwned;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use aho_corasick::{AhoCorasick, MatchKind};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
 impl Prepared {
-    /// Reads a folder that [`Prepared::write`] wrote, and checks that its files are consistent:
-    /// counts, sides, token ids, the canary plan.
+    /// Reads a folder that [`Prepared::write`] wrote, and checks that its files are consistent: counts, sides, token ids,
+    /// stages, the canary plan and its copies.
+    ///
+    /// `owner` is the owner's key. With it, the folder must be the one that was prepared under this key, byte for byte.
+    /// Without it, whoever could write the folder may have changed it consistently: [`Prepared::authenticated`] is false.
     ///
     /// # Errors
-    /// Returns an error if a file is missing, the schema is another one, or the files contradict
-    /// each other. The error names the file and the numbers.
-    pub fn load(folder: &Path) -> Result<Self> {
+    /// Returns an error if the folder is not authenticated by the key, a file is missing or no preparation writes one of
+    /// its name, the schema is another one, or the files contradict each other. The error names the file and the numbers.
+    pub fn load(folder: &Path, owner: Option<[u8; 32]>) -> Result<Self> {
+        let mut files = FolderFiles::read(folder, owner)?;
         let path = folder.join(FACTS);
-        let sheet: PreparedDocument = serde_json::from_str(&read_text(&path)?).map_err(|error| {
+        let text = files.take(FACTS)?;
+        let stated = serde_json::from_str(&text).map(|Stated { .. }| ());
+        let sheet = stated.and_then(|()| serde_json::from_str(&text));
+        let sheet: PreparedDocument = sheet.map_err(|error| {
             let problem = json_problem(&error);
             wrong(
                 &path,
@@ -38,22 +46,39 @@ impl Prepared {
         })?;
         check_sheet(&path, &sheet)?;
         let facts = &sheet.facts;
-        let tokenizer = load_tokenizer(&folder.join(TOKENIZER), &sheet)?;
+        let tokenizer = load_tokenizer(folder, &mut files, &sheet)?;
         let path = folder.join(RECORDS);
-        let lines: Vec<RecordLine<'_>> = read_lines(&path)?;
+        let text = files.take(RECORDS)?;
         let frame = Frame::new(&tokenizer, &sheet.options);
-        let (records, points) = check_records(&path, lines, facts, &frame)?;
+        let (records, points) = check_records(&path, read_lines(&path, &text)?, facts, &frame)?;
+        drop(text);
         let texts = read_texts(
             &folder.join(TEXTS),
+            &files.take(TEXTS)?,
             &records,
             &points,
             sheet.options.loss_on,
         )?;
-        let (held_out, held_out_texts) = load_held_out(folder, facts, &frame)?;
+        let (held_out, held_out_texts) = load_held_out(folder, &mut files, facts, &frame)?;
         let path = folder.join(CANARIES);
-        let plan = load_plan(&path, facts)?;
+        let plan = load_plan(&path, &mut files, facts)?;
         if let (Some(plan), Some(preflight)) = (&plan, &facts.canaries) {
-            check_copies(&path, plan, preflight, &records, &texts)?;
+            let training = TrainingTexts {
+                records: &records,
+                texts: &texts,
+                tokenizer: &tokenizer,
+                longest: frame.longest,
+            };
+            let in_sight = check_copies(&path, plan, preflight, &training)?;
+            if !sheet.options.redact && facts.uncaught < in_sight {
+                return Err(wrong(
+                    &folder.join(FACTS),
+                    format!(
+                        "facts.uncaught: {}; {in_sight} copies of canaries stand in {RECORDS} outside what the policy found",
+                        facts.uncaught
+                    ),
+                ));
+            }
         }
         Ok(Self {
             training: TrainingSet {
@@ -67,10 +92,29 @@ impl Prepared {
             held_out_texts,
             plan,
             tokenizer,
+            authenticated: owner.is_some(),
             options: sheet.options,
             facts: sheet.facts,
         })
     }
+}
+
+/// What a folder must say: where a key is absent, the options' defaults would speak for it.
+#[derive(Deserialize)]
+struct Stated {
+    #[expect(dead_code, reason = "must be there")]
+    options: StatedOptions,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "they must be there")]
+struct StatedOptions {
+    conservative: IgnoredAny,
+    deduplicate: IgnoredAny,
+    duplicates: IgnoredAny,
+    redact: IgnoredAny,
+    policy: IgnoredAny,
+    tokenizer: IgnoredAny,
 }
 
 fn wrong(path: &Path, problem: impl Into<String>) -> Error {
@@ -98,21 +142,13 @@ fn check_sheet(path: &Path, sheet: &PreparedDocument) -> Result<()> {
     let facts = &sheet.facts;
     expect(path, "schema", sheet.schema, 1)?;
     expect(path, "type", sheet.kind.as_str(), "preparation")?;
-    expect(path, "facts.unit", facts.unit, sheet.options.unit)?;
     sheet
         .options
         .validate()
         .map_err(|error| wrong(path, error.to_string()))?;
-    let sides = facts.public.checked_add(facts.private);
-    if sides != Some(facts.units) {
-        return Err(wrong(
-            path,
-            format!(
-                "public {} and private {} do not add up to {} units",
-                facts.public, facts.private, facts.units
-            ),
-        ));
-    }
+    facts
+        .check(&sheet.options)
+        .map_err(|problem| wrong(path, problem))?;
     let product = Product {
         all_copies: facts.stability(Copies::All),
         single_copy: facts.stability(Copies::Single),
@@ -126,9 +162,15 @@ fn check_sheet(path: &Path, sheet: &PreparedDocument) -> Result<()> {
     Ok(())
 }
 
-fn load_tokenizer(path: &Path, sheet: &PreparedDocument) -> Result<Tokenizer> {
+fn load_tokenizer(
+    folder: &Path,
+    files: &mut FolderFiles,
+    sheet: &PreparedDocument,
+) -> Result<Tokenizer> {
+    let path = &folder.join(TOKENIZER);
     let facts = &sheet.facts;
-    if sha256(read_text(path)?.as_bytes()) != sheet.tokenizer_sha256 {
+    let text = files.take(TOKENIZER)?;
+    if sha256(text.as_bytes()) != sheet.tokenizer_sha256 {
         return Err(wrong(
             path,
             format!(
@@ -136,7 +178,12 @@ fn load_tokenizer(path: &Path, sheet: &PreparedDocument) -> Result<Tokenizer> {
             ),
         ));
     }
-    let tokenizer = Tokenizer::load(path, facts.vocabulary)?;
+    let settings = match files.has(SETTINGS) {
+        true => Some(files.take(SETTINGS)?),
+        false => None,
+    };
+    let tokenizer = Tokenizer::of_files(&text, settings.as_deref(), facts.vocabulary);
+    let tokenizer = tokenizer.map_err(|error| wrong(path, error.to_string()))?;
     let size = tokenizer.vocabulary_size();
     expect(path, "vocabulary size", size, facts.vocabulary_size)?;
     if tokenizer.origin() != facts.vocabulary {
@@ -158,6 +205,7 @@ struct Frame<'a> {
     vocabulary: usize,
     bos: TokenId,
     eos: TokenId,
+    mask: TokenId,
     /// Whether text can contain the tokens for its beginning and end.
     spelt: bool,
     longest: usize,
@@ -170,6 +218,7 @@ impl<'a> Frame<'a> {
             vocabulary: tokenizer.vocabulary_size(),
             bos: tokenizer.bos(),
             eos: tokenizer.eos(),
+            mask: tokenizer.mask(),
             spelt: tokenizer.spells_ends(),
             longest: options.max_tokens.unwrap_or(usize::MAX),
         }
@@ -182,6 +231,12 @@ impl<'a> Frame<'a> {
         check_ranges("ignored", ignored, tokens.len())?;
         if !ignored.is_empty() && self.options.loss_on.is_none() {
             return Err("tokens without loss, where nothing asks for them".to_owned());
+        }
+        if line.side == Side::Public && tokens.contains(&self.mask) {
+            return Err("a record with a mask on the public side".to_owned());
+        }
+        if !line.sensitive.is_empty() && self.options.redact {
+            return Err("sensitive tokens in redacted text".to_owned());
         }
         Labels::check(self.options.labels.as_ref(), line.label)
     }
@@ -279,25 +334,25 @@ fn check_ranges(
     }
 }
 
-/// Reads texts and checks that their ids match their content and `numbers`.
+/// Reads texts and checks that their ids match their records and `numbers`.
 fn read_texts(
     path: &Path,
+    text: &str,
     records: &[Record],
     numbers: &[u64],
     loss_on: Option<LossOn>,
 ) -> Result<Vec<String>> {
-    let lines: Vec<TextLine<'_>> = read_lines(path)?;
+    let lines: Vec<TextLine<'_>> = read_lines(path, text)?;
     expect(path, "lines", lines.len(), records.len())?;
     let each = lines.iter().zip(records).zip(numbers);
     for (number, ((line, record), own)) in (1u64..).zip(each) {
-        let ignored = record.ignored_for(loss_on);
-        let id = record_id(*own, &line.text, &record.tokens, ignored);
-        if line.id != id {
+        if line.id != record_id(*own, &line.text, record, loss_on) {
             return Err(wrong(
                 path,
                 format!(
-                    "line {number}: its id is not that of its text, its tokens and those that are ignored, or whose messages carry loss ({FACTS}, options.loss_on) is not what it was; the folder was edited, or \
-                     prepared by an earlier version: prepare it again (`audit prepare`)"
+                    "line {number}: its id is not that of its text and its record (tokens, side, class, sensitive and ignored ranges), or \
+                     whose messages carry loss ({FACTS}, options.loss_on) is not what it was; the folder was edited, or prepared by an \
+                     earlier version: prepare it again (`audit prepare`)"
                 ),
             ));
         }
@@ -319,14 +374,22 @@ fn read_texts(
 
 fn load_held_out(
     folder: &Path,
+    files: &mut FolderFiles,
     facts: &Facts,
     frame: &Frame<'_>,
 ) -> Result<(Vec<Record>, Vec<String>)> {
-    if facts.held_out_documents == 0 {
-        return Ok((Vec::new(), Vec::new()));
-    }
     let path = folder.join(HELD_OUT);
-    let lines: Vec<RecordLine<'_>> = read_lines(&path)?;
+    if facts.held_out_documents == 0 {
+        return match files.has(HELD_OUT) || files.has(TEST) {
+            true => Err(wrong(
+                &path,
+                format!("{FACTS} knows of no documents held out"),
+            )),
+            false => Ok((Vec::new(), Vec::new())),
+        };
+    }
+    let text = files.take(HELD_OUT)?;
+    let lines: Vec<RecordLine<'_>> = read_lines(&path, &text)?;
     let mut records = Vec::with_capacity(lines.len());
     for (number, line) in (1u64..).zip(lines) {
         frame
@@ -346,44 +409,73 @@ fn load_held_out(
     expect(&path, "tokens scored", tokens, facts.held_out_tokens)?;
     let numbers: Vec<u64> = (0..count).collect();
     let loss_on = frame.options.loss_on;
-    let texts = read_texts(&folder.join(TEST), &records, &numbers, loss_on)?;
+    let path = folder.join(TEST);
+    let texts = read_texts(&path, &files.take(TEST)?, &records, &numbers, loss_on)?;
     Ok((records, texts))
 }
 
-fn load_plan(path: &Path, facts: &Facts) -> Result<Option<CanaryPlan>> {
-    let Some(preflight) = &facts.canaries else {
-        return if path.exists() {
-            Err(wrong(path, format!("{FACTS} knows of no canaries")))
-        } else {
-            Ok(None)
+fn load_plan(path: &Path, files: &mut FolderFiles, facts: &Facts) -> Result<Option<CanaryPlan>> {
+    if facts.canaries.is_none() {
+        return match files.has(CANARIES) {
+            true => Err(wrong(path, format!("{FACTS} knows of no canaries"))),
+            false => Ok(None),
         };
-    };
-    let plan =
-        CanaryPlan::from_json(&read_text(path)?).map_err(|error| wrong(path, error.to_string()))?;
+    }
+    let plan = CanaryPlan::from_json(&files.take(CANARIES)?)
+        .map_err(|error| wrong(path, error.to_string()))?;
     expect(path, "unit", plan.unit, facts.unit)?;
-    let copies: usize = plan.canaries.iter().map(|c| c.insertions.len()).sum();
-    expect(path, "copies", copies, preflight.copies.len())?;
     Ok(Some(plan))
 }
 
-/// Checks that every copy reported as kept is in its record.
+/// The records that training sees, with their texts.
+struct TrainingTexts<'a> {
+    records: &'a [Record],
+    texts: &'a [String],
+    tokenizer: &'a Tokenizer,
+    /// The tokens that a record was cut to.
+    longest: usize,
+}
+
+/// Checks that each copy reported as kept is in its record, and that no record holds a canary more often than that.
+/// Returns how many of the copies stand outside what the policy found, so that it did not catch them.
 fn check_copies(
     path: &Path,
     plan: &CanaryPlan,
     preflight: &Preflight,
-    records: &[Record],
-    texts: &[String],
-) -> Result<()> {
+    training: &TrainingTexts<'_>,
+) -> Result<u64> {
+    let planned = (0u64..).zip(&plan.canaries).flat_map(|(number, canary)| {
+        (0..canary.insertions.len() as u64).map(move |copy| (number, copy))
+    });
+    let reported = preflight.copies.iter().map(|c| (c.canary, c.copy));
+    if !planned.eq(reported) {
+        return Err(wrong(
+            path,
+            format!("facts.canaries.copies of {FACTS} are not the copies of the plan, one by one"),
+        ));
+    }
+    let marks = CanaryMarks::new(path, plan)?;
+    // By record and mark.
+    let mut kept: HashMap<(usize, usize), u64> = HashMap::new();
     for copy in &preflight.copies {
+        let is_kept = copy.fate == CopyFate::Kept;
+        if is_kept != copy.record.is_some() || is_kept != copy.side.is_some() {
+            return Err(wrong(
+                path,
+                format!(
+                    "copy {} of canary {}: {FACTS} must give a record and its side for a copy that is kept, and for no other",
+                    copy.copy, copy.canary
+                ),
+            ));
+        }
         let Some(record) = copy.record else {
             continue;
         };
         let at = usize::try_from(record).unwrap_or(usize::MAX);
-        let canary = usize::try_from(copy.canary)
-            .ok()
-            .and_then(|c| plan.canaries.get(c));
-        let there = texts.get(at).zip(canary).is_some_and(|(text, canary)| {
-            text.contains(&canary.secret) && copy.side == Some(records[at].side)
+        let number = usize::try_from(copy.canary).unwrap_or(usize::MAX);
+        let text = training.texts.get(at).zip(plan.canaries.get(number));
+        let there = text.is_some_and(|(text, canary)| {
+            text.contains(&canary.secret) && copy.side == Some(training.records[at].side)
         });
         if !there {
             return Err(wrong(
@@ -394,46 +486,101 @@ fn check_copies(
                 ),
             ));
         }
+        *kept.entry((at, marks.of[number])).or_default() += 1;
     }
-    Ok(())
-}
-
-/// The largest file with one JSON value, in bytes: 1 GiB.
-const FILE_LIMIT: u64 = 1 << 30;
-
-/// Opens a file of lines; it must be a regular file, and is therefore finite.
-fn open(path: &Path) -> Result<File> {
-    let opened = match std::fs::metadata(path) {
-        Ok(about) if !about.is_file() => {
-            return Err(wrong(path, "it is no regular file".to_owned()));
+    let mut in_sight = 0;
+    let each = training.records.iter().zip(training.texts).enumerate();
+    for (at, (record, text)) in each {
+        let mut found = marks.count(text);
+        let accounted = |mark: &usize| kept.get(&(at, *mark)).copied().unwrap_or(0);
+        if record.tokens.len() >= training.longest
+            && found.iter().any(|(mark, count)| *count > accounted(mark))
+        {
+            // The text goes on behind the end of the tokens.
+            found = marks.count(&training.tokenizer.decode(&record.tokens));
         }
-        _ => File::open(path),
-    };
-    opened.map_err(|source| Error::Read {
-        path: path.to_path_buf(),
-        source,
-    })
-}
-
-fn read_text(path: &Path) -> Result<String> {
-    let failed = |source| Error::Read {
-        path: path.to_path_buf(),
-        source,
-    };
-    let bytes = disk::read_regular(path, FILE_LIMIT).map_err(failed)?;
-    String::from_utf8(bytes).map_err(|_| wrong(path, "it is not UTF-8".to_owned()))
-}
-
-fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
-    let mut out = Vec::new();
-    for (number, line) in (1u64..).zip(BufReader::new(open(path)?).lines()) {
-        let line = line.map_err(|source| Error::Read {
-            path: path.to_path_buf(),
-            source,
-        })?;
-        let value = serde_json::from_str(&line)
-            .map_err(|error| wrong(path, format!("line {number}: {}", json_problem(&error))))?;
-        out.push(value);
+        for (mark, count) in &found {
+            let accounted = accounted(mark);
+            if *count > accounted {
+                return Err(wrong(
+                    path,
+                    format!(
+                        "record {at} holds {} {count} times; {FACTS} accounts for {accounted}. The folder was edited, or the corpus has \
+                         this canary in its own text: prepare it again, with another --canary-seed",
+                        plan.canaries[marks.canary[*mark]].id
+                    ),
+                ));
+            }
+        }
+        if !found.is_empty() {
+            for plain in outside(record) {
+                let found = marks.count(&training.tokenizer.decode(plain));
+                in_sight += found.values().sum::<u64>();
+            }
+        }
     }
-    Ok(out)
+    Ok(in_sight)
+}
+
+/// The tokens of a record outside what the policy found, in stretches.
+fn outside(record: &Record) -> impl Iterator<Item = &[TokenId]> {
+    let starts = std::iter::once(0).chain(record.sensitive.iter().map(|range| range.end));
+    let ends = record.sensitive.iter().map(|range| range.start);
+    let ends = ends.chain(std::iter::once(record.tokens.len()));
+    starts
+        .zip(ends)
+        .filter_map(|(start, end)| record.tokens.get(start..end))
+}
+
+/// What the copies of each canary have in common: its context and its secret. Canaries whose secrets were drawn
+/// independently may share a mark.
+struct CanaryMarks {
+    search: AhoCorasick,
+    /// The mark of each canary.
+    of: Vec<usize>,
+    /// The first canary of each mark.
+    canary: Vec<usize>,
+}
+
+impl CanaryMarks {
+    fn new(path: &Path, plan: &CanaryPlan) -> Result<Self> {
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let (mut marks, mut of, mut canary) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, planted) in plan.canaries.iter().enumerate() {
+            // A secret without a context may stand in any text; what follows it in the line tells it apart.
+            let mark = match planted.context.as_str() {
+                "" => format!("{}{}", planted.secret, planted.after),
+                context => format!("{context}{}", planted.secret),
+            };
+            let number = *numbers.entry(mark.clone()).or_insert(marks.len());
+            if number == marks.len() {
+                marks.push(mark);
+                canary.push(at);
+            }
+            of.push(number);
+        }
+        // Of two marks that begin alike, the longer one stands there.
+        let search = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&marks)
+            .map_err(|error| wrong(path, error.to_string()))?;
+        Ok(Self { search, of, canary })
+    }
+
+    /// How often each mark stands in a text, for those that do.
+    fn count(&self, text: &str) -> HashMap<usize, u64> {
+        let mut found = HashMap::new();
+        for there in self.search.find_iter(text) {
+            *found.entry(there.pattern().as_usize()).or_default() += 1;
+        }
+        found
+    }
+}
+
+fn read_lines<'a, T: Deserialize<'a>>(path: &Path, text: &'a str) -> Result<Vec<T>> {
+    let each = (1u64..).zip(text.lines()).map(|(number, line)| {
+        serde_json::from_str(line)
+            .map_err(|error| wrong(path, format!("line {number}: {}", json_problem(&error))))
+    });
+    each.collect()
 }

@@ -9,14 +9,18 @@
 //! | `tokenizer_config.json` | which tokens begin and end a text, if their names are unusual |
 //! | `canaries.json` | the canary plan, if any |
 //! | `held-out.jsonl`, `test.jsonl` | held-out records and their redacted text, if any |
+//! | `prepared.code` | the code of all these files under the owner's key, if the preparation had one |
 //!
 //! In text, a mask is written as `<MASK>`; a literal `<MASK>` of the source is written as `<\MASK>`.
 
 mod beside;
 mod file;
 mod load;
+mod seal;
 mod stopped;
 mod write;
+
+pub use seal::seal_folder;
 
 pub(crate) use beside::{cleared, locked, unlock};
 pub(crate) use file::{FileWriter, Left, OutputFile};
@@ -38,6 +42,7 @@ const SETTINGS: &str = "tokenizer_config.json";
 const CANARIES: &str = "canaries.json";
 const HELD_OUT: &str = "held-out.jsonl";
 const TEST: &str = "test.jsonl";
+const CODE: &str = "prepared.code";
 
 /// Returns the schemas of `prepared.json` and of the lines of its records and texts.
 #[must_use]

@@ -1,6 +1,7 @@
 //! Writing a prepared folder: all of it, or nothing.
 
 use super::beside::{Beside, Shape, hidden};
+use super::seal::seal;
 use super::stopped::{self, Growing, Mark, PROGRESS, SEED, Stopped};
 use super::{
     CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, SETTINGS, TEST,
@@ -10,7 +11,7 @@ use crate::answers::LossOn;
 use crate::canary::CanaryPlan;
 use crate::error::{Error, Result};
 use crate::prepare::{
-    Copies, Done, DoneNow, Facts, Identity, Preparation, PrepareOptions, Prepared, Put,
+    Copies, Done, DoneNow, Facts, Identity, Key, Preparation, PrepareOptions, Prepared, Put,
     RestartCause,
 };
 use crate::random::sha256;
@@ -27,11 +28,12 @@ impl Prepared {
     /// Writes the folder. It appears under its name when it is complete: until then it is a
     /// hidden folder beside it, which an error removes. Files can be read by the owner only.
     ///
-    /// `force` allows replacing a folder that holds a prepared corpus, and nothing else.
+    /// `force` allows replacing a folder that holds a prepared corpus, and nothing else. `owner` is the owner's key, under
+    /// which the folder is authenticated; without it, it is not.
     ///
     /// # Errors
     /// A folder that exists and is not empty, or a place that cannot be written.
-    pub fn write(&self, folder: &Path, force: bool) -> Result<()> {
+    pub fn write(&self, folder: &Path, force: bool, owner: Option<[u8; 32]>) -> Result<()> {
         let mut out =
             OutputFolder::take(folder, force)?.begin(self.facts.held_out_documents > 0)?;
         let loss_on = self.options.loss_on;
@@ -47,6 +49,7 @@ impl Prepared {
             &self.options,
             self.plan.as_ref(),
             &self.tokenizer,
+            owner.map(Key::new).as_ref(),
         )
     }
 }
@@ -129,7 +132,7 @@ pub(crate) fn lines(record: &Record, text: &str, loss_on: Option<LossOn>) -> Res
     let to_text = bytes.len();
     json(&rest, &mut bytes)?;
     let cuts = [to_text, bytes.len()];
-    let digest = content_digest(text, &record.tokens, record.ignored_for(loss_on));
+    let digest = content_digest(text, record, loss_on);
     bytes.extend_from_slice(digest.as_bytes());
     Ok(Lines { bytes, cuts })
 }
@@ -344,13 +347,14 @@ impl FolderWriter {
         }
     }
 
-    /// Writes the other files, and gives the folder its name.
-    pub(crate) fn finish(self, made: &Preparation) -> Result<()> {
+    /// Writes the other files, authenticates all of them under the owner's key, and gives the folder its name.
+    pub(crate) fn finish(self, made: &Preparation, owner: Option<&Key>) -> Result<()> {
         self.close(
             &made.facts,
             &made.options,
             made.plan.as_ref(),
             &made.tokenizer,
+            owner,
         )
     }
 
@@ -360,6 +364,7 @@ impl FolderWriter {
         options: &PrepareOptions,
         plan: Option<&CanaryPlan>,
         tokenizer: &Tokenizer,
+        owner: Option<&Key>,
     ) -> Result<()> {
         self.beside.stay_if_stopped();
         self.training.close()?;
@@ -393,6 +398,9 @@ impl FolderWriter {
             problem: error.to_string(),
         })?;
         write_text(&path, &sheet)?;
+        if let Some(owner) = owner {
+            seal(folder, owner)?;
+        }
         self.beside.forget(PROGRESS)?;
         self.beside.forget(SEED)?;
         if self.compared {

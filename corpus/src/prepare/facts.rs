@@ -1,6 +1,7 @@
 //! What a preparation did, in numbers. The numbers are functions of the private text, so a published report must omit
 //! them or account for them.
 
+use super::options::{PrepareOptions, TokenizerChoice};
 use super::stability::{Copies, Stability, StageStability};
 use crate::canary::Preflight;
 use crate::tokenize::Origin;
@@ -104,6 +105,60 @@ impl Facts {
                 })
             })
     }
+
+    /// Checks what the facts of a preparation with these options say of each other. The records are not needed for it.
+    ///
+    /// # Errors
+    /// Returns the contradiction in words, with the numbers.
+    pub(crate) fn check(&self, options: &PrepareOptions) -> Result<(), String> {
+        if self.unit != options.unit {
+            return Err(format!(
+                "facts.unit: {}, expected {}",
+                self.unit, options.unit
+            ));
+        }
+        if self.public.checked_add(self.private) != Some(self.units) {
+            return Err(format!(
+                "public {} and private {} do not add up to {} units",
+                self.public, self.private, self.units
+            ));
+        }
+        let masked_alone = [self.duplicates, self.mask_only, self.private];
+        if !masked_alone.is_sorted() {
+            return Err(format!(
+                "{} duplicates, {} points that are only a mask, {} private ones: each must be among the next",
+                self.duplicates, self.mask_only, self.private
+            ));
+        }
+        self.check_stages(options)?;
+        // Our own vocabularies are recognised in a file too.
+        let [bytes, characters] = [Origin::Bytes, Origin::Characters];
+        let possible = match options.tokenizer {
+            TokenizerChoice::Bytes => [bytes; 3],
+            TokenizerChoice::Characters => [characters; 3],
+            TokenizerChoice::File { origin, .. } => [origin, bytes, characters],
+        };
+        if !possible.contains(&self.vocabulary) {
+            return Err(format!(
+                "facts.vocabulary: {:?}, which options.tokenizer does not give",
+                self.vocabulary
+            ));
+        }
+        self.secrets.check(options.spreads(), self.units)
+    }
+
+    /// Checks that the stages are those of the options.
+    fn check_stages(&self, options: &PrepareOptions) -> Result<(), String> {
+        let units = usize::try_from(self.units).unwrap_or(usize::MAX);
+        let method = options.deduplicate.then_some(&options.duplicates);
+        // The options do not say whether the input had masks.
+        let expected =
+            |masked| StageStability::of(method, options.max_tokens.is_some(), masked, units);
+        match [false, true].map(expected).contains(&self.stages) {
+            true => Ok(()),
+            false => Err("facts.stages: not those of the options".to_owned()),
+        }
+    }
 }
 
 /// How the secrets are known.
@@ -133,6 +188,45 @@ pub struct SecretFacts {
     pub most_records: u64,
 }
 
+impl SecretFacts {
+    /// `spreads`: whether what one record holds decides about others, so that no secret counts as caught. `units`: of the
+    /// corpus.
+    fn check(&self, spreads: bool, units: u64) -> Result<(), String> {
+        let all = &self.all;
+        all.check("all")?;
+        let mut sum = [Some(0u64); 6];
+        for (kind, facts) in &self.by_kind {
+            facts.check(kind)?;
+            for (sum, (_, count)) in sum.iter_mut().zip(facts.counts()) {
+                *sum = sum.and_then(|sum| sum.checked_add(count));
+            }
+        }
+        for ((name, count), sum) in all.counts().into_iter().zip(sum) {
+            if sum != Some(count) {
+                return Err(format!(
+                    "facts.secrets.all.{name}: {count}, which is not the sum over the kinds"
+                ));
+            }
+        }
+        if (self.most_records == 0) != (all.missed == 0) || self.most_records > units {
+            return Err(format!(
+                "facts.secrets.most_records: {}; {} missed secrets and {units} units allow from {} to {}",
+                self.most_records,
+                all.missed,
+                all.missed.min(1),
+                if all.missed == 0 { 0 } else { units }
+            ));
+        }
+        if spreads && all.masked > 0 {
+            return Err(format!(
+                "facts.secrets.all.masked: {}, expected 0: with these options.duplicates no secret counts as caught",
+                all.masked
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// Numbers of distinct secret strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct KindFacts {
@@ -148,4 +242,36 @@ pub struct KindFacts {
     pub missed_by_both: u64,
     /// Missed in at least one record that ends on the public side.
     pub public: u64,
+}
+
+impl KindFacts {
+    fn counts(&self) -> [(&'static str, u64); 6] {
+        [
+            ("distinct", self.distinct),
+            ("occurrences", self.occurrences),
+            ("masked", self.masked),
+            ("missed", self.missed),
+            ("missed_by_both", self.missed_by_both),
+            ("public", self.public),
+        ]
+    }
+
+    /// `of`: the name of the kind.
+    fn check(&self, of: &str) -> Result<(), String> {
+        let ordered = [self.public, self.missed_by_both, self.missed];
+        let whole = self.masked.checked_add(self.missed) == Some(self.distinct);
+        if whole && self.distinct <= self.occurrences && ordered.is_sorted() {
+            return Ok(());
+        }
+        let counts: Vec<String> = self
+            .counts()
+            .iter()
+            .map(|(n, c)| format!("{n} {c}"))
+            .collect();
+        Err(format!(
+            "facts.secrets, {of}: {}; masked and missed add up to distinct, and neither missed_by_both is above missed, public \
+             above missed_by_both nor distinct above occurrences",
+            counts.join(", ")
+        ))
+    }
 }

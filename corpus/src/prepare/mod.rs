@@ -35,9 +35,12 @@ pub(crate) use record_work::Work;
 pub use resume::RestartCause;
 pub(crate) use resume::{Done, DoneNow, Identity};
 pub(crate) use run::Put;
+pub(crate) use shards::Key;
 pub use shards::{ShardPlan, ShardStage, UnitDigests, shard_plan_schema};
 pub use source::Phase;
 pub(crate) use source::Seal;
 pub use stream::{Preparation, PrepareFiles};
+
+pub use crate::folder::seal_folder;
 
 pub use stability::{ButFor, Copies, Stability, Stage, StageStability};

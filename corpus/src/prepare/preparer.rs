@@ -35,12 +35,14 @@ pub struct Prepared {
     pub plan: Option<CanaryPlan>,
     /// The tokenizer.
     pub tokenizer: Tokenizer,
+    /// Whether this is what was prepared: prepared by this process, or read from a folder that is authenticated under the
+    /// owner's key. Otherwise whoever could write the folder may have changed it consistently.
+    pub authenticated: bool,
 }
 
 impl Prepared {
     /// Returns the id of each training record, as in `train.jsonl`: `unit-NUMBER-DIGEST`, the number of its unit
-    /// and 64 bits of the SHA-256 of its text, its tokens and, if loss is restricted to part of the text, its ignored
-    /// ranges.
+    /// and 64 bits of the SHA-256 of its content, as [`record_id`] says.
     pub fn ids(&self) -> impl Iterator<Item = String> {
         let each = self
             .points
@@ -48,9 +50,7 @@ impl Prepared {
             .zip(&self.texts)
             .zip(&self.training.records);
         let loss_on = self.options.loss_on;
-        each.map(move |((point, text), record)| {
-            record_id(*point, text, &record.tokens, record.ignored_for(loss_on))
-        })
+        each.map(move |((point, text), record)| record_id(*point, text, record, loss_on))
     }
 }
 
@@ -189,6 +189,7 @@ impl Preparer {
             options: settled.options.clone(),
             plan: settled.plan.clone(),
             tokenizer: settled.tokenizer.clone(),
+            authenticated: true,
         };
         let mut all = All(|put, (record, text)| {
             match put {

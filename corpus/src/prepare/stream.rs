@@ -6,6 +6,7 @@ use super::options::PrepareOptions;
 use super::pace::Pace;
 use super::resume::{DoneNow, Identity};
 use super::run::{Pass, Put};
+use super::shards::Key;
 use super::sink::Sink;
 use super::source::{Phase, Source, again};
 use crate::canary::{CanaryPlan, SeedOrigin};
@@ -47,6 +48,8 @@ pub struct PrepareFiles<'a> {
     /// The least time between checkpoints, and so the amount of work that a crash loses. Zero means a checkpoint after
     /// every batch of half a megabyte.
     pub pause: Duration,
+    /// The owner's key, under which the finished folder is authenticated; none: it is not.
+    pub owner: Option<[u8; 32]>,
 }
 
 /// The result of a preparation into a folder.
@@ -98,10 +101,10 @@ impl PrepareFiles<'_> {
     /// let data = place.path().join("a.txt");
     /// std::fs::write(&data, "my number is 415-555-0123\n\nmy number is 415-555-0123\n")?;
     /// let (reading, options) = (ReadOptions::default(), PrepareOptions::default());
-    /// let files = PrepareFiles { data: &data, reading: &reading, options: &options, threads: 2, pause: Duration::from_secs(10) };
+    /// let files = PrepareFiles { data: &data, reading: &reading, options: &options, threads: 2, pause: Duration::from_secs(10), owner: None };
     /// let (made, _) = files.write(&place.path().join("out"), false, &|_, _| true)?.unwrap();
     /// assert_eq!((made.facts.units, made.facts.duplicates), (2, 1));
-    /// let read = Prepared::load(&place.path().join("out"))?;
+    /// let read = Prepared::load(&place.path().join("out"), None)?;
     /// assert_eq!(read.training, prepare(&reticent_corpus::read::read_documents(&data)?, &options)?.training);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -212,7 +215,7 @@ impl PrepareFiles<'_> {
             tokenizer: settled.tokenizer.clone(),
             taken_up,
         };
-        sink.out.finish(&made)?;
+        sink.out.finish(&made, self.owner.map(Key::new).as_ref())?;
         Ok(Some((made, skipped)))
     }
 }

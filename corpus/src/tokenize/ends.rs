@@ -7,6 +7,11 @@ use serde_json::Value;
 use std::path::Path;
 use tokenizers::Tokenizer as Engine;
 
+type Object = serde_json::Map<String, Value>;
+
+/// The file with the names of the tokenizer's own tokens.
+const SETTINGS: &str = "tokenizer_config.json";
+
 /// A token, identified by name or by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Named {
@@ -41,18 +46,32 @@ impl Ends {
     /// # Errors
     /// Returns an error if a file exists but is not a JSON object.
     pub(super) fn beside(folder: &Path) -> Result<Self> {
-        let settings = object(&folder.join("tokenizer_config.json"))?;
+        let settings = object(&folder.join(SETTINGS))?;
         let older = !settings.contains_key("added_tokens_decoder");
         let map = match older {
             true => object(&folder.join("special_tokens_map.json"))?,
-            false => serde_json::Map::new(),
+            false => Object::new(),
         };
         let generation = object(&folder.join("generation_config.json"))?;
         let model = object(&folder.join("config.json"))?;
+        Ok(Self::of_objects(&settings, &map, [&generation, &model]))
+    }
+
+    /// Reads the text of a `tokenizer_config.json` alone.
+    ///
+    /// # Errors
+    /// Returns an error if it is not a JSON object.
+    pub(super) fn of_settings(json: &str) -> Result<Self> {
+        let settings = parsed(Path::new(SETTINGS), json)?;
+        let none = Object::new();
+        Ok(Self::of_objects(&settings, &none, [&none; 2]))
+    }
+
+    fn of_objects(settings: &Object, map: &Object, models: [&Object; 2]) -> Self {
         let named = |key: &str| {
-            let names = [&map, &settings].map(|file| file.get(key).and_then(text));
+            let names = [map, settings].map(|file| file.get(key).and_then(text));
             let id = format!("{key}_id");
-            let ids = [&generation, &model].map(|file| file.get(&id).and_then(first_id));
+            let ids = models.map(|file| file.get(&id).and_then(first_id));
             let names = names.into_iter().flatten().map(Named::Text);
             names
                 .chain(ids.into_iter().flatten().map(Named::Id))
@@ -61,11 +80,11 @@ impl Ends {
         let around = ["add_bos_token", "add_eos_token"].map(|key| settings.get(key));
         let said = around.iter().any(Option::is_some);
         let around = around.map(|flag| flag.and_then(Value::as_bool).unwrap_or(false));
-        Ok(Self {
+        Self {
             bos: named("bos_token"),
             eos: named("eos_token"),
             around: said.then_some(around),
-        })
+        }
     }
 
     pub(super) fn bos(&self, engine: &Engine) -> Option<String> {
@@ -98,16 +117,20 @@ fn first_id(value: &Value) -> Option<u64> {
 }
 
 /// Reads an object from a file; empty if the file does not exist.
-fn object(path: &Path) -> Result<serde_json::Map<String, Value>> {
+fn object(path: &Path) -> Result<Object> {
     if !path.exists() {
-        return Ok(serde_json::Map::new());
+        return Ok(Object::new());
     }
     let json = read_text(path).map_err(|source| Error::Read {
         path: path.to_path_buf(),
         source,
     })?;
+    parsed(path, &json)
+}
+
+fn parsed(path: &Path, json: &str) -> Result<Object> {
     let wrong = |problem: String| Error::Tokenizer(format!("{}: {problem}", path.display()));
-    match serde_json::from_str(&json) {
+    match serde_json::from_str(json) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(_) => Err(wrong("no JSON object".into())),
         Err(error) => Err(wrong(json_problem(&error))),

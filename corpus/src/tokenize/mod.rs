@@ -210,6 +210,15 @@ impl Tokenizer {
         Self::with(json, origin, &Ends::of(ends))
     }
 
+    /// Creates a tokenizer from the texts of a `tokenizer.json` and of the `tokenizer_config.json` beside it, if any.
+    ///
+    /// # Errors
+    /// As for [`Self::from_json`].
+    pub(crate) fn of_files(json: &str, settings: Option<&str>, origin: Origin) -> Result<Self> {
+        let ends = settings.map(Ends::of_settings).transpose()?;
+        Self::with(json, origin, &ends.unwrap_or_default())
+    }
+
     fn with(json: &str, origin: Origin, ends: &Ends) -> Result<Self> {
         let value: serde_json::Value = serde_json::from_str(json)
             .map_err(|error| Error::Tokenizer(format!("not JSON: {error}")))?;

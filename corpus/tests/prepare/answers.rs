@@ -393,8 +393,8 @@ fn folders_keep_what_carries_no_loss_and_check_it() {
         (prepared.facts.loss_tokens, prepared.facts.held_out_tokens),
         (6, 2)
     );
-    prepared.write(&folder, false).unwrap();
-    let again = Prepared::load(&folder).unwrap();
+    prepared.write(&folder, false, None).unwrap();
+    let again = Prepared::load(&folder, None).unwrap();
     assert_eq!(again.training, prepared.training);
     assert_eq!(again.held_out, prepared.held_out);
     assert_eq!(again.held_out[0].ignored, [1..5, 7..14]);
@@ -409,20 +409,20 @@ fn folders_keep_what_carries_no_loss_and_check_it() {
         ),
     ] {
         std::fs::write(&path, written.replacen(from, to, 1)).unwrap();
-        let error = Prepared::load(&folder).unwrap_err().to_string();
+        let error = Prepared::load(&folder, None).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
     // As many tokens, others.
     let shifted = written.replacen("\"end\":5", "\"end\":4", 1);
     let shifted = shifted.replacen("\"start\":7", "\"start\":6", 1);
     std::fs::write(&path, shifted).unwrap();
-    let error = Prepared::load(&folder).unwrap_err().to_string();
+    let error = Prepared::load(&folder, None).unwrap_err().to_string();
     assert!(error.contains("its id is not that of its text"), "{error}");
     std::fs::write(&path, &written).unwrap();
     let facts = folder.join("prepared.json");
     let sheet = std::fs::read_to_string(&facts).unwrap();
     std::fs::write(&facts, sheet.replace("\"assistant\"", "null")).unwrap();
-    let error = Prepared::load(&folder).unwrap_err().to_string();
+    let error = Prepared::load(&folder, None).unwrap_err().to_string();
     assert!(error.contains("nothing asks for them"), "{error}");
     // Where every token carries loss, the records do not say whether that was asked for.
     for (asked, from, to) in [
@@ -441,15 +441,15 @@ fn folders_keep_what_carries_no_loss_and_check_it() {
         document.answers = document.answers.filter(|_| asked.loss_on.is_some());
         prepare(&[document], &asked)
             .unwrap()
-            .write(&place, false)
+            .write(&place, false, None)
             .unwrap();
-        Prepared::load(&place).unwrap();
+        Prepared::load(&place, None).unwrap();
         let facts = place.join("prepared.json");
         let sheet = std::fs::read_to_string(&facts).unwrap();
         let forged = sheet.replacen(from, to, 1);
         assert_ne!(sheet, forged);
         std::fs::write(&facts, forged).unwrap();
-        let error = Prepared::load(&place).unwrap_err().to_string();
+        let error = Prepared::load(&place, None).unwrap_err().to_string();
         assert!(error.contains("options.loss_on"), "{error}");
     }
     // Text without answers where they are asked for, and the other way round.

@@ -252,14 +252,14 @@ fn unredacted_records_know_their_sensitive_tokens() {
     assert_eq!(redacted.facts.uncaught, 0);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bare");
-    bare.write(&path, false).unwrap();
-    let again = reticent_corpus::prepare::Prepared::load(&path).unwrap();
+    bare.write(&path, false, None).unwrap();
+    let again = reticent_corpus::prepare::Prepared::load(&path, None).unwrap();
     assert_eq!(again.training, bare.training);
     let records = path.join("records.jsonl");
     let text = std::fs::read_to_string(&records).unwrap();
     let broken = text.replacen("\"start\":", "\"start\":9000", 1);
     std::fs::write(&records, broken).unwrap();
-    let error = reticent_corpus::prepare::Prepared::load(&path)
+    let error = reticent_corpus::prepare::Prepared::load(&path, None)
         .unwrap_err()
         .to_string();
     assert!(error.contains("sensitive range"), "{error}");

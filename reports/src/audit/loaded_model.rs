@@ -270,6 +270,10 @@ impl LoadedModel {
                 said.push("an earlier version wrote it, without digests of config.json and tokenizer.json".to_owned());
             }
         }
+        let plan = manifest.plan.as_ref();
+        if plan.is_some_and(|plan| plan.unauthenticated_corpus) {
+            said.push("the prepared corpus was not authenticated: the owner's key was not there, and the folder's facts were taken as they stood".to_owned());
+        }
         if let Some(base) = manifest.base() {
             said.push(format!("not covered is {}", base.not_covered()));
         }

@@ -20,7 +20,7 @@ pub mod incidence;
 mod loaded_model;
 pub mod membership;
 pub mod neighbours;
-mod owner_key;
+pub(crate) mod owner_key;
 pub mod perplexity;
 pub mod plant;
 pub mod policy;

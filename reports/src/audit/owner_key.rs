@@ -10,6 +10,7 @@ use reticent_accounting::UnitName;
 use reticent_accounting::confidentiality::MeasuredFor;
 use reticent_backends::privacy::{RunKey, keyed_digest};
 use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
+use reticent_corpus::prepare::Prepared;
 use reticent_disk::{OWNER_KEY as VARIABLE, hexadecimal, read_by_others, read_key};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -119,17 +120,42 @@ fn is_private(policy: &PolicyChoice) -> bool {
 }
 
 fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
+    Ok(made()?.map(|key| {
+        let digest = keyed_digest(&keyed_digest(&key, purpose.as_bytes()), bytes);
+        hexadecimal(&digest)
+    }))
+}
+
+/// Returns the key, which is made if missing; `None` without a place for one.
+pub(crate) fn made() -> Result<Option<[u8; 32]>> {
     let Some((path, named)) = place() else {
         return Ok(None);
     };
-    let key = match key(&path) {
-        Ok(key) => key,
+    match key(&path) {
+        Ok(key) => Ok(Some(key)),
         // A home folder that can't be written to is no place for a key.
-        Err(_) if !named && !path.exists() => return Ok(None),
-        Err(error) => return Err(error),
+        Err(_) if !named && !path.exists() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a prepared folder, which the owner's key must authenticate if it is on this machine. Never makes a key.
+///
+/// # Errors
+/// A key that can't be read; otherwise as [`Prepared::load`].
+pub(crate) fn load_prepared(folder: &Path) -> Result<Prepared> {
+    let facts = folder.join("prepared.json");
+    let is_there = facts.try_exists();
+    ensure!(
+        is_there.with_context(|| facts.display().to_string())?,
+        "{}: a prepared corpus is a folder with prepared.json, as audit prepare writes it",
+        facts.display()
+    );
+    let owner = match place() {
+        Some((path, _)) if path.try_exists().with_context(|| VARIABLE)? => Some(key(&path)?),
+        _ => None,
     };
-    let digest = keyed_digest(&keyed_digest(&key, purpose.as_bytes()), bytes);
-    Ok(Some(hexadecimal(&digest)))
+    Ok(Prepared::load(folder, owner)?)
 }
 
 /// Returns the key itself, for work shared by several processes. `made`: whether a missing key is made.

@@ -3,6 +3,8 @@
 use super::args::Audited;
 use super::loaded_model::LoadedModel;
 use super::records::cut;
+use super::owner_key::load_prepared;
+use crate::contract::note;
 use anyhow::{Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
 use reticent_corpus::Unit;
@@ -43,7 +45,13 @@ impl<'a> TrainingText<'a> {
                 held_out: count(&[]),
             });
         }
-        let prepared = Prepared::load(path)?;
+        let prepared = load_prepared(path)?;
+        if !prepared.authenticated {
+            note(&format!(
+                "{} is not authenticated: the owner's key is not here; the folder's texts are taken as they stand",
+                path.display()
+            ));
+        }
         let unit = prepared.training.unit;
         ensure!(
             unit == plan.unit,

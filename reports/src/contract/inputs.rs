@@ -44,7 +44,7 @@ pub(super) struct KnownInputs {
     files: Option<Vec<String>>,
     /// The neighbouring relation of (ε, δ) promises of events, which do not name one: the requested one.
     promise_neighbours: Option<Neighbours>,
-    /// Manifests not authenticated by their owners' keys, and why.
+    /// Manifests and prepared folders not authenticated by their owners' keys; of files that say what ran, with the reason.
     not_authenticated: Option<Vec<String>>,
 
     // What is asked of it.

@@ -99,6 +99,7 @@ impl Builder<'_> {
             unbounded_stability: self
                 .corpus
                 .is_some_and(|corpus| corpus.secrets.spread() == Spread::Unbounded),
+            unauthenticated_corpus: self.corpus.is_some_and(|corpus| !corpus.authenticated),
             stopping: self.stopping()?,
             rates_by_public_text: self.rates_by_public_text(),
             seeded: request.of_recipe.seed.is_some(),

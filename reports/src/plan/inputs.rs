@@ -27,17 +27,28 @@ fn noisy(inputs: Inputs, steps: &NoisySteps) -> Result<Inputs> {
     stated(inputs, "steps", &steps.steps)
 }
 
-/// Returns the note for an earlier run whose manifest is not authenticated.
+/// The note for an earlier run whose manifest is not authenticated.
+const EARLIER_RUN: &str = "What the earlier run released is taken from its manifest, which is not authenticated: a \
+                           consistent forgery would not be noticed.";
+
+/// The note for a prepared folder that is not authenticated.
+const CORPUS: &str = if cfg!(feature = "findings") {
+    "The prepared corpus is not authenticated: the owner's key is not here; the folder's facts are taken as they stand."
+} else {
+    "The prepared corpus is not authenticated: this build does not read owners' keys; the folder's facts are taken as they stand."
+};
+
+/// Whether the plan goes on from a run whose manifest is not authenticated.
+fn of_unknown_run(plan: &TrainingPlan) -> bool {
+    (plan.continues.as_ref()).is_some_and(|run| !run.authenticated)
+}
+
+/// Returns the notes for what a plan rests on and no owner's key authenticates.
 #[must_use]
-pub fn unauthenticated(plan: &TrainingPlan) -> Option<&'static str> {
-    let unknown = plan
-        .continues
-        .as_ref()
-        .is_some_and(|run| !run.authenticated);
-    unknown.then_some(
-        "What the earlier run released is taken from its manifest, which is not authenticated: a \
-         consistent forgery would not be noticed.",
-    )
+pub fn unauthenticated(plan: &TrainingPlan) -> Vec<&'static str> {
+    let run = of_unknown_run(plan).then_some(EARLIER_RUN);
+    let corpus = plan.unauthenticated_corpus.then_some(CORPUS);
+    run.into_iter().chain(corpus).collect()
 }
 
 /// The assumption of jft when its first phase is ordinary training.
@@ -126,8 +137,16 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
         .given("max_batch", schedule.max_batch)?
         .given("selected", schedule.selected)?
         .given("epoch_steps", schedule.epoch_steps)?;
-    if let (Some(model), Some(_)) = (request.folder(), unauthenticated(plan)) {
-        inputs = inputs.given("not_authenticated", [model.join("manifest.json")])?;
+    let model = request.folder().filter(|_| of_unknown_run(plan));
+    let prepared = request.prepared.as_deref();
+    let prepared = prepared.filter(|_| plan.unauthenticated_corpus);
+    let unknown = model.map(|folder| folder.join("manifest.json"));
+    let unknown = unknown
+        .into_iter()
+        .chain(prepared.map(|folder| folder.join("prepared.json")));
+    let unknown: Vec<_> = unknown.collect();
+    if !unknown.is_empty() {
+        inputs = inputs.given("not_authenticated", unknown)?;
     }
     inputs = of_run(inputs, plan)?;
     if let Some(stopping) = &plan.stopping {

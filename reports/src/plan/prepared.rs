@@ -1,6 +1,7 @@
 //! Reads what a prepared corpus states about itself. Separate from the corpus crate so that
 //! `account` needs neither that crate nor a tokenizer.
 
+#[cfg(not(feature = "findings"))]
 use crate::contract::json_problem;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::UnitName;
@@ -8,11 +9,7 @@ use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, MeasuredFor, 
 use reticent_accounting::training::{Canaries, LabelledRates, Sizes, released_states};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Why policies can't be compared.
@@ -48,13 +45,15 @@ pub struct PreparedFacts {
     policies: (Option<PolicyOptions>, serde_json::Value),
     /// Whether records have classes.
     pub labelled: bool,
-    /// Whether some tokens alone carry loss.
-    #[cfg(feature = "findings")]
-    pub answers_alone: bool,
     /// Planted secrets.
     pub canaries: Option<Canaries>,
     /// Whether some choice is drawn over all documents: which are held out, and where canaries are planted.
     pub draws: bool,
+    /// Whether the folder is the one that was prepared: the owner's key authenticated it.
+    pub authenticated: bool,
+    /// The most states that one record releases in a pass of selective DP-SGD.
+    #[cfg(feature = "findings")]
+    most_states: u64,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -70,6 +69,7 @@ struct Document {
 #[derive(Deserialize, JsonSchema)]
 struct Options {
     deduplicate: bool,
+    duplicates: Duplicates,
     /// Null where every record is private. An absent key says nothing, so it must be there.
     conservative: serde_json::Value,
     #[serde(default = "yes")]
@@ -80,16 +80,17 @@ struct Options {
     held_out: f64,
     #[serde(default)]
     labels: Option<serde_json::Value>,
-    #[serde(default)]
-    #[cfg_attr(
-        not(feature = "findings"),
-        expect(dead_code, reason = "only pages of audits say it")
-    )]
-    loss_on: Option<serde_json::Value>,
 }
 
 const fn yes() -> bool {
     true
+}
+
+/// How duplicates are found.
+#[derive(Deserialize, JsonSchema)]
+struct Duplicates {
+    #[serde(rename = "type")]
+    kind: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -144,13 +145,21 @@ impl PolicyOptions {
 struct Facts {
     unit: UnitName,
     vocabulary: Vocabulary,
+    units: u64,
     public: u64,
     private: u64,
     #[serde(default)]
     uncaught: u64,
     secrets: Secrets,
+    stages: Vec<Stage>,
     #[serde(default)]
     canaries: Option<Preflight>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Stage {
+    stage: String,
+    all_copies: Factor,
 }
 
 /// Where the vocabulary comes from.
@@ -168,6 +177,7 @@ enum Vocabulary {
 struct Secrets {
     source: Source,
     all: Kind,
+    by_kind: BTreeMap<String, Kind>,
     most_records: u64,
 }
 
@@ -181,8 +191,28 @@ enum Source {
 #[derive(Deserialize, JsonSchema)]
 struct Kind {
     distinct: u64,
+    masked: u64,
     missed: u64,
     public: u64,
+}
+
+impl Kind {
+    const fn counts(&self) -> [u64; 4] {
+        [self.distinct, self.masked, self.missed, self.public]
+    }
+
+    fn check(&self, of: &str) -> Result<()> {
+        ensure!(
+            self.masked.checked_add(self.missed) == Some(self.distinct)
+                && self.public <= self.missed,
+            "facts.secrets, {of}: masked {} and missed {} must add up to distinct {}, and public {} be at most missed",
+            self.masked,
+            self.missed,
+            self.distinct,
+            self.public
+        );
+        Ok(())
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -232,42 +262,60 @@ enum Factor {
     Word(String),
 }
 
+impl Factor {
+    /// Returns the factor; none where it is unbounded.
+    fn get(&self) -> Result<Option<u64>> {
+        match self {
+            Self::Number(factor) => Ok(Some(*factor)),
+            Self::Word(word) if word == "unbounded" => Ok(None),
+            Self::Word(word) => {
+                bail!("all_copies: must be a whole number or \"unbounded\", got {word:?}")
+            }
+        }
+    }
+}
+
 /// A line of `records.jsonl`.
-#[derive(Deserialize, JsonSchema)]
+#[cfg(not(feature = "findings"))]
+#[derive(Deserialize)]
 struct RecordLine {
-    #[cfg(feature = "findings")]
-    point: u64,
     tokens: Vec<u32>,
     #[serde(default)]
-    sensitive: Vec<Range<usize>>,
-    #[cfg(feature = "findings")]
-    #[serde(default)]
-    ignored: Vec<Range<usize>>,
+    sensitive: Vec<std::ops::Range<usize>>,
 }
-
-/// The number, the tokens and the ignored ranges of a record.
-#[cfg(feature = "findings")]
-type Content = (u64, Vec<u32>, Vec<Range<usize>>);
 
 /// A line of `train.jsonl`.
-#[derive(Deserialize, JsonSchema)]
+#[cfg(not(feature = "findings"))]
+#[derive(Deserialize)]
 struct TextLine {
     id: String,
-    #[cfg(feature = "findings")]
-    text: String,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[cfg(not(feature = "findings"))]
+#[derive(Deserialize)]
 struct CanaryPlan {
     candidates: u128,
 }
 
 impl PreparedFacts {
-    /// Reads `prepared.json` of a folder.
+    /// Reads a prepared folder and checks it as training does. If the owner's key is on this machine, it must authenticate
+    /// the folder.
+    ///
+    /// # Errors
+    /// Returns an error if the path is no prepared folder, its files contradict each other, or it isn't the one that was
+    /// prepared.
+    #[cfg(feature = "findings")]
+    pub fn read(folder: &Path) -> Result<Self> {
+        Self::of_folder(&crate::audit::owner_key::load_prepared(folder)?, folder)
+    }
+
+    /// Reads `prepared.json` of a folder, and checks its sums and stages. Only the build that knows corpora checks the
+    /// records, and the owner's key.
     ///
     /// # Errors
     /// Returns an error if the path is not a folder or the file does not follow
     /// `schemas/prepared.schema.json`.
+    #[cfg(not(feature = "findings"))]
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("prepared.json");
         let text = crate::contract::read_text(&path).with_context(|| {
@@ -286,7 +334,25 @@ impl PreparedFacts {
                 document.schema
             );
         }
-        Self::of(document, folder).with_context(|| path.display().to_string())
+        let candidates = candidates(folder)?;
+        let facts = Self::of(document, candidates).with_context(|| path.display().to_string())?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            ..facts
+        })
+    }
+
+    /// Returns the facts of a corpus that was read from a folder.
+    ///
+    /// # Errors
+    /// Returns an error if the folder states facts that no preparation finds.
+    #[cfg(feature = "findings")]
+    pub fn of_folder(prepared: &reticent_corpus::prepare::Prepared, folder: &Path) -> Result<Self> {
+        let path = || folder.join("prepared.json").display().to_string();
+        Ok(Self {
+            folder: folder.to_owned(),
+            ..Self::of_corpus(prepared).with_context(path)?
+        })
     }
 
     /// Returns the facts of a corpus in memory, as its `prepared.json` would state them.
@@ -305,21 +371,23 @@ impl PreparedFacts {
             "facts": prepared.facts,
             "stability": { "all_copies": all_copies },
         });
-        let mut facts = Self::of(serde_json::from_value(document)?, Path::new(""))?;
-        if let (Some(canaries), Some(plan)) = (&mut facts.canaries, &prepared.plan) {
-            canaries.candidates = Some(Canaries::candidates(plan.candidates));
-        }
-        Ok(facts)
+        let plan = prepared.plan.as_ref();
+        let candidates = plan.map(|plan| Canaries::candidates(plan.candidates));
+        let records = prepared.training.records.iter();
+        let states = records.map(|r| released_states(r.tokens.len(), &r.sensitive));
+        Ok(Self {
+            authenticated: prepared.authenticated,
+            most_states: states.max().unwrap_or(0),
+            ..Self::of(serde_json::from_value(document)?, candidates)?
+        })
     }
 
-    fn of(document: Document, folder: &Path) -> Result<Self> {
+    fn of(document: Document, candidates: Option<f64>) -> Result<Self> {
+        document.check()?;
         let (facts, options) = (document.facts, document.options);
-        let spread = match document.stability.all_copies {
-            Factor::Number(factor) => Spread::AtMost(factor),
-            Factor::Word(word) if word == "unbounded" => Spread::Unbounded,
-            Factor::Word(word) => {
-                bail!("stability.all_copies: must be a whole number or \"unbounded\", got {word:?}")
-            }
+        let spread = match document.stability.all_copies.get()? {
+            Some(factor) => Spread::AtMost(factor),
+            None => Spread::Unbounded,
         };
         let knowledge = match facts.secrets.source {
             Source::Gold => Knowledge::Counted,
@@ -340,9 +408,8 @@ impl PreparedFacts {
             );
         }
         let gold = (options.policy.as_ref()).is_some_and(|policy| policy.kind() == "gold");
-        let candidates = candidates(folder)?;
         Ok(Self {
-            folder: folder.to_owned(),
+            folder: PathBuf::new(),
             unit: facts.unit,
             sizes: Sizes {
                 public: facts.public,
@@ -356,10 +423,11 @@ impl PreparedFacts {
             marked: gold && facts.uncaught == 0,
             vocabulary_leaks: facts.vocabulary == Vocabulary::Leaks,
             labelled: options.labels.is_some(),
-            #[cfg(feature = "findings")]
-            answers_alone: options.loss_on.is_some(),
             policies: (options.policy, options.conservative),
             draws: options.held_out > 0.0 || facts.canaries.is_some(),
+            authenticated: false,
+            #[cfg(feature = "findings")]
+            most_states: 0,
             canaries: facts
                 .canaries
                 .map(|preflight| canaries(&preflight, candidates)),
@@ -417,33 +485,45 @@ impl PreparedFacts {
     /// # Errors
     /// Returns an error if the folder has no readable records.
     pub fn most_states(&self) -> Result<u64> {
-        let mut most = 0;
-        self.lines("records.jsonl", |line: RecordLine, _| {
-            most = most.max(released_states(line.tokens.len(), &line.sensitive));
-            Ok(())
-        })?;
-        Ok(most)
+        #[cfg(feature = "findings")]
+        return Ok(self.most_states);
+        #[cfg(not(feature = "findings"))]
+        {
+            let mut most = 0;
+            self.lines("records.jsonl", |line: RecordLine, _| {
+                most = most.max(released_states(line.tokens.len(), &line.sensitive));
+                Ok(())
+            })?;
+            Ok(most)
+        }
+    }
+
+    /// Returns the records by their ids in `train.jsonl`, with their positions in the training set.
+    ///
+    /// # Errors
+    /// Returns an error if the folder isn't what it was when these facts were read.
+    #[cfg(feature = "findings")]
+    pub fn names(&self) -> Result<HashMap<String, u32>> {
+        let prepared = crate::audit::owner_key::load_prepared(&self.folder)?;
+        ensure!(
+            Self::of_folder(&prepared, &self.folder)? == *self,
+            "{}: changed while it was being read",
+            self.folder.display()
+        );
+        // Their numbers rise, so that no id occurs twice.
+        let ids = prepared.ids().enumerate();
+        ids.map(|(place, id)| Ok((id, u32::try_from(place).context("more than 2^32 records")?)))
+            .collect()
     }
 
     /// Returns the records by their ids in `train.jsonl`, with their positions in the training set.
     ///
     /// # Errors
     /// Returns an error if the folder has no readable records or an id occurs twice.
+    #[cfg(not(feature = "findings"))]
     pub fn names(&self) -> Result<HashMap<String, u32>> {
         let mut names = HashMap::new();
-        #[cfg(feature = "findings")]
-        let mut contents = self.contents()?.into_iter();
         self.lines("train.jsonl", |line: TextLine, number| {
-            #[cfg(feature = "findings")]
-            ensure!(
-                contents.next().is_some_and(|(point, tokens, ignored)| {
-                    let ignored = self.answers_alone.then_some(ignored.as_slice());
-                    line.id == reticent_corpus::record_id(point, &line.text, &tokens, ignored)
-                }),
-                "{}, line {number}: its id is not that of its text, its tokens and those that are ignored; the folder was edited, or \
-                 prepared by an earlier version: prepare it again (`audit prepare`)",
-                self.folder.join("train.jsonl").display()
-            );
             let place = u32::try_from(names.len()).context("more than 2^32 records")?;
             ensure!(
                 names.insert(line.id, place).is_none(),
@@ -452,35 +532,20 @@ impl PreparedFacts {
             );
             Ok(())
         })?;
-        #[cfg(feature = "findings")]
-        ensure!(
-            contents.next().is_none(),
-            "{}: has fewer lines than there are records",
-            self.folder.join("train.jsonl").display()
-        );
         Ok(names)
     }
 
-    /// Returns the content of each record.
-    #[cfg(feature = "findings")]
-    fn contents(&self) -> Result<Vec<Content>> {
-        let mut contents = Vec::new();
-        self.lines("records.jsonl", |line: RecordLine, _| {
-            contents.push((line.point, line.tokens, line.ignored));
-            Ok(())
-        })?;
-        Ok(contents)
-    }
-
-    fn lines<T: DeserializeOwned>(
+    #[cfg(not(feature = "findings"))]
+    fn lines<T: serde::de::DeserializeOwned>(
         &self,
         file: &str,
         mut each: impl FnMut(T, u64) -> Result<()>,
     ) -> Result<()> {
+        use std::io::BufRead;
         let path = self.folder.join(file);
         let shown = path.display();
-        let mut file =
-            BufReader::new(File::open(&path).with_context(|| format!("cannot read {shown}"))?);
+        let file = std::fs::File::open(&path).with_context(|| format!("cannot read {shown}"))?;
+        let mut file = std::io::BufReader::new(file);
         let mut line = Vec::new();
         for number in 1u64.. {
             line.clear();
@@ -494,6 +559,77 @@ impl PreparedFacts {
                 .map_err(|_| anyhow::anyhow!("{shown}, line {number}: is not a record"))?;
             each(record, number)?;
         }
+        Ok(())
+    }
+}
+
+impl Document {
+    /// Checks the sums and the stages. The build that knows corpora has checked more, and the records, where it read the
+    /// folder.
+    fn check(&self) -> Result<()> {
+        let (facts, secrets) = (&self.facts, &self.facts.secrets);
+        ensure!(
+            facts.public.checked_add(facts.private) == Some(facts.units),
+            "facts: public {} and private {} do not add up to {} units",
+            facts.public,
+            facts.private,
+            facts.units
+        );
+        secrets.all.check("all")?;
+        let mut sum = [Some(0u64); 4];
+        for (kind, counts) in &secrets.by_kind {
+            counts.check(kind)?;
+            for (sum, count) in sum.iter_mut().zip(counts.counts()) {
+                *sum = sum.and_then(|sum| sum.checked_add(count));
+            }
+        }
+        ensure!(
+            sum == secrets.all.counts().map(Some),
+            "facts.secrets.all: is not the sum over the kinds"
+        );
+        ensure!(
+            (secrets.most_records == 0) == (secrets.all.missed == 0)
+                && secrets.most_records <= facts.units,
+            "facts.secrets.most_records: got {} with {} missed secrets in {} units",
+            secrets.most_records,
+            secrets.all.missed,
+            facts.units
+        );
+        self.check_stages()
+    }
+
+    /// Checks the stage whose stability can be other than 1, and the product.
+    fn check_stages(&self) -> Result<()> {
+        let is_exact = self.options.duplicates.kind == "exact";
+        let mut product = Some(1u64);
+        let mut deduplicates = false;
+        for stage in &self.facts.stages {
+            let factor = stage.all_copies.get()?;
+            let is_this = stage.stage == "deduplicate";
+            deduplicates |= is_this;
+            // Exact deduplication has 2 where the input had masks, which the options do not say.
+            let possible = match (is_this, is_exact) {
+                (false, _) => factor == Some(1),
+                (true, true) => matches!(factor, Some(1 | 2)),
+                (true, false) => factor.is_none(),
+            };
+            ensure!(
+                possible,
+                "facts.stages, {}: its stability is not that of the options",
+                stage.stage
+            );
+            product = product
+                .zip(factor)
+                .and_then(|(all, one)| all.checked_mul(one));
+        }
+        ensure!(
+            deduplicates == self.options.deduplicate,
+            "facts.stages: not those of options.deduplicate"
+        );
+        ensure!(
+            self.stability.all_copies.get()? == product,
+            "stability is not the product of its stages'"
+        );
         Ok(())
     }
 }
@@ -520,6 +656,7 @@ fn canaries(preflight: &Preflight, candidates: Option<f64>) -> Canaries {
 }
 
 /// Returns how many contents a planted secret can have, as stated in the plan of canaries.
+#[cfg(not(feature = "findings"))]
 fn candidates(folder: &Path) -> Result<Option<f64>> {
     let path = folder.join("canaries.json");
     let text = match crate::contract::read_text(&path) {

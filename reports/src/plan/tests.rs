@@ -326,9 +326,10 @@ mod trained {
         let made = all.into_iter().map(|(name, options)| {
             let prepared = prepare(&documents, &options).unwrap();
             let path = folder.join(name);
-            prepared.write(&path, false).unwrap();
+            let key = crate::audit::owner_key::made().unwrap();
+            prepared.write(&path, false, key).unwrap();
             let redacted = options.redact;
-            (path.clone(), Prepared::load(&path).unwrap(), redacted)
+            (path.clone(), Prepared::load(&path, key).unwrap(), redacted)
         });
         made.collect()
     }

@@ -21,4 +21,5 @@ mod sealed;
 mod stages;
 
 pub use plan::{ShardPlan, ShardStage, shard_plan_schema};
+pub(crate) use sealed::Key;
 pub use stages::UnitDigests;

@@ -156,7 +156,7 @@ impl std::fmt::Display for ShardStage {
 /// let at = |name: &str| place.path().join(name);
 /// std::fs::write(at("a.txt"), "one\n\ntwo\n\none\n")?;
 /// let (data, reading, options) = (at("a.txt"), ReadOptions::default(), PrepareOptions::default());
-/// let files = PrepareFiles { data: &data, reading: &reading, options: &options, threads: 1, pause: Duration::from_secs(10) };
+/// let files = PrepareFiles { data: &data, reading: &reading, options: &options, threads: 1, pause: Duration::from_secs(10), owner: Some([7; 32]) };
 /// let (plan, key) = (at("plan.json"), [7; 32]);
 /// ShardPlan::write(&files, &at("out"), 2, &plan, key, &|_, _| true)?.unwrap();
 /// let plan = ShardPlan::load(&plan, key)?;
@@ -164,7 +164,7 @@ impl std::fmt::Display for ShardStage {
 ///     plan.run(stage, 1, &|_, _| true)?.unwrap();
 /// }
 /// files.write(&at("single"), false, &|_, _| true)?.unwrap();
-/// for file in ["records.jsonl", "train.jsonl", "prepared.json"] {
+/// for file in ["records.jsonl", "train.jsonl", "prepared.json", "prepared.code"] {
 ///     assert_eq!(std::fs::read(at("out").join(file))?, std::fs::read(at("single").join(file))?);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -172,7 +172,7 @@ impl std::fmt::Display for ShardStage {
 #[derive(Debug)]
 pub struct ShardPlan {
     document: PlanDocument,
-    owner: Key,
+    pub(super) owner: Key,
     /// The key of the files that pass between stages.
     pub(super) key: Key,
     pub(super) folder: SealedFolder,

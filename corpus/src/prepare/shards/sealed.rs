@@ -17,10 +17,10 @@ const TRAILER: u64 = 8 + 32;
 
 /// A key for MACs and keyed digests.
 #[derive(Clone)]
-pub(super) struct Key([u8; 32]);
+pub(crate) struct Key([u8; 32]);
 
 impl Key {
-    pub(super) const fn new(bytes: [u8; 32]) -> Self {
+    pub(crate) const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
@@ -31,7 +31,7 @@ impl Key {
         Hmac::new(&block.into())
     }
 
-    pub(super) fn digest(&self, parts: &[&[u8]]) -> [u8; 32] {
+    pub(crate) fn digest(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = self.mac();
         for part in parts {
             mac.update(&(part.len() as u64).to_le_bytes());
@@ -41,7 +41,7 @@ impl Key {
     }
 
     /// Derives a separate key for a purpose.
-    pub(super) fn derived(&self, purpose: &str, of: &[u8]) -> Self {
+    pub(crate) fn derived(&self, purpose: &str, of: &[u8]) -> Self {
         Self(self.digest(&[purpose.as_bytes(), of]))
     }
 }

@@ -497,7 +497,7 @@ impl ShardPlan {
             tokenizer: settled.tokenizer.clone(),
             taken_up: None,
         };
-        out.finish(&made)?;
+        out.finish(&made, Some(&self.owner))?;
         let removed = reticent_disk::remove_folder(&self.folder.path);
         removed.map_err(|source| Error::Write {
             path: self.folder.path.clone(),

@@ -27,13 +27,17 @@ pub(crate) struct Loaded {
     pub(crate) document: Document,
     /// Whether it holds a promise, such as (ε, δ) of an event, that doesn't state its neighbours.
     pub(crate) unnamed: bool,
-    /// For the manifest of a checkpoint, a note if it isn't authenticated with the owner's key.
+    /// For the manifest of a checkpoint, a note if it isn't authenticated with the owner's key, or its corpus wasn't.
     pub(crate) caveat: Option<&'static str>,
 }
 
 /// What is to be said of a manifest that no owner's folder is beside.
 const AWAY: &str =
     "not authenticated: read away from its checkpoint; a consistent forgery would not be noticed";
+
+/// What is to be said of an authenticated manifest whose corpus was not.
+const OF_CORPUS: &str = "the prepared corpus of the run was not authenticated: its owner's key was not there, and the folder's facts were \
+                         taken as they stood";
 
 /// Whether the owner's key vouches for the manifest of a checkpoint, in its place there or as another file beside the weights.
 #[cfg(feature = "audit")]
@@ -88,6 +92,11 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         true => caveat(reticent_disk::parent_of(path), &text, in_place)?,
         false => None,
     };
+    let of_corpus = document
+        .plan
+        .as_ref()
+        .is_some_and(|plan| plan.unauthenticated_corpus);
+    let caveat = caveat.or(of_corpus.then_some(OF_CORPUS));
     Ok(Loaded {
         name,
         document,

@@ -87,7 +87,7 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
 
         said.push("The rows for planning suppose that each carrier of a secret has the same miss rate; where carriers differ they do not hold.".into());
     }
-    said.extend(unauthenticated(plan).map(str::to_owned));
+    said.extend(unauthenticated(plan).into_iter().map(str::to_owned));
     if let Err(why) = plan.run.trainable() {
         said.push(format!("audit train can't run this plan: {why}."));
     }

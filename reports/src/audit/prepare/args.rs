@@ -15,7 +15,8 @@ every distinct record, 80 for every document and 100 for every distinct secret; 
 for every remaining record, and its text; substring takes 100 MB and 1.4 bytes for every character of the corpus, or 2.4 \
 for every token of a tokenizer.json. The folder is the same for any number of threads, and appears when complete. Until \
 then it grows in .preparing-NAME next to it: after an interruption, a crash or a full disk the same command resumes there \
-and writes the same bytes. If the version, options, policy, tokenizer or corpus differ, or that folder is damaged, it says \
+and writes the same bytes. Its files are authenticated under the owner's key (RETICENT_OWNER_KEY names its file, made if missing): where \
+the key is, an edited folder is refused. If the version, options, policy, tokenizer or corpus differ, or that folder is damaged, it says \
 so and starts over.
 
 Several processes, on one machine or many, can write the same folder by a plan: --shards writes the plan, --run or --stage \

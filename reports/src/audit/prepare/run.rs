@@ -2,13 +2,13 @@
 
 use super::shards;
 use crate::audit::args::Prepare;
-use crate::audit::owner_key::with_policy;
+use crate::audit::owner_key::{self, with_policy};
 use crate::audit::plant::seed_words;
 use crate::audit::plant::words::{self, SampledFacts, sampled};
 use crate::audit::published::published;
 use crate::audit::reading::{PAUSE, WorkBar, warn};
 use crate::audit::unknown;
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, note};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail};
@@ -45,6 +45,11 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
         return shards.run(args, output, interrupt);
     }
     let request = Request::of(args, interrupt)?;
+    if request.owner.is_none() {
+        note(
+            "there is no place for the owner's key, so nothing authenticates the folder (RETICENT_OWNER_KEY names a file for it)",
+        );
+    }
     let (data, out, files) = (request.data, request.out, request.files());
     let size = files.size().context("DATA")?;
     let began = Instant::now();
@@ -79,6 +84,7 @@ pub(super) struct Request<'a> {
     options: PrepareOptions,
     sampled: Option<SampledFacts>,
     threads: u64,
+    owner: Option<[u8; 32]>,
 }
 
 impl<'a> Request<'a> {
@@ -100,6 +106,7 @@ impl<'a> Request<'a> {
             options,
             sampled,
             threads: args.threads,
+            owner: owner_key::made()?,
         })
     }
 
@@ -110,6 +117,7 @@ impl<'a> Request<'a> {
             options: &self.options,
             threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
             pause: PAUSE,
+            owner: self.owner,
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::account::plan_page::{PlannedRun, first_promise, headline, sigma_found
 use crate::account::secrets::SecretPosteriors;
 use crate::account::words::{about_delta, neighbours, of_redacted_secrets, promise};
 use crate::audit::args::Train;
+use crate::audit::owner_key::load_prepared;
 use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::{Material, TrainedOn};
 use crate::audit::train::model::{Beginning, FreshAdapter, dropout_of};
@@ -216,9 +217,9 @@ pub(crate) struct Body {
     /// Whose messages carried loss; absent if every token did.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_on: Option<LossOn>,
-    /// What is to be said of the manifest of an earlier run.
+    /// What is to be said of an earlier run and a corpus that are not authenticated.
     #[serde(skip)]
-    caveat: Option<&'static str>,
+    caveats: Vec<&'static str>,
     /// Held-out texts that are said to be public and are trained on.
     #[serde(skip)]
     trained_on: Option<TrainedOn>,
@@ -325,7 +326,8 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let _lock = if leads { claim(train)? } else { None };
     let folder = request.prepared.as_deref();
     let folder = folder.with_context(|| format!("{}: is needed", request.name("prepared")))?;
-    let facts = PreparedFacts::read(folder).context("PREPARED")?;
+    let prepared = load_prepared(folder).context("PREPARED")?;
+    let facts = PreparedFacts::of_folder(&prepared, folder).context("PREPARED")?;
     // Account before anything is trained.
     let plan = build(&request, Some(&facts))?;
     plan.run
@@ -336,7 +338,6 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         .context("the plan can't be accounted for, so nothing is trained")?;
     let redacted = redaction(&request, plan.secrets.everything_private)?;
     let of_plan = plan_inputs(&request, &plan, redacted.as_ref())?;
-    let prepared = Prepared::load(folder).context("PREPARED")?;
     if prepared.options.loss_on.is_some() && prepared.facts.loss_tokens == 0 {
         anyhow::bail!(
             "PREPARED: no token of {} is the assistant's, so there is nothing to learn",
@@ -488,7 +489,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         estimates: trained.ran.estimates,
         seeded: trained.ran.plan.seeded,
         loss_on: prepared.options.loss_on,
-        caveat: unauthenticated(&trained.ran.plan),
+        caveats: unauthenticated(&trained.ran.plan),
         trained_on: material.trained_on(),
         draws: prepared.options.draws(),
         held_out_perplexity: match model.head() {
@@ -656,7 +657,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             .base()
             .map(|base| format!("Not covered: {}.", base.not_covered())),
     );
-    notes.extend(shown.caveat.map(str::to_owned));
+    notes.extend(shown.caveats.iter().map(|&said| said.to_owned()));
     notes.extend(shown.trained_on.map(TrainedOn::text));
     notes.extend(run.not_compared.clone());
     if !shown.estimates.is_empty() {
