@@ -103,7 +103,17 @@ struct Search {
 impl Part {
     fn of_pair(pair: &crate::loss::Pair, times: u64, highest: f64) -> Result<Self> {
         let times = times as f64;
-        let (part, nodes) = PairNodes::new(pair, times, highest)?;
+        let Ok((part, nodes)) = PairNodes::new(pair, times, highest) else {
+            let ln_error = LN_ERROR - times.ln();
+            let (partition, nodes) =
+                LossPartition::of_far_components(pair, highest, 0.0, ln_error)?;
+            return Ok(Self {
+                source: Source::LossDistribution(Box::new(partition)),
+                times,
+                thin: None,
+                nodes,
+            });
+        };
         Ok(Self {
             source: Source::Pair(Box::new(part)),
             times,
@@ -249,10 +259,18 @@ impl CumulantFunction {
         let farthest = loss
             .parts
             .iter()
-            .map(|(pair, _)| pair.first.farthest())
+            .map(|(pair, _)| pair.first.farthest().max(pair.second.nearest()))
             .chain(loss.laws.iter().map(|(law, _)| law.loss_range(-30.0).1))
             .fold(0.0, f64::max);
         1.0 + 12.0 * f64::min(1.0, 2.0 / farthest)
+    }
+
+    /// Returns whether every part is charted between orders 0 and 1 too.
+    pub(crate) fn serves_below_one(&self) -> bool {
+        self.parts.iter().all(|part| match &part.source {
+            Source::Pair(_) => true,
+            Source::LossDistribution(partition) => partition.serves(0.5),
+        })
     }
 
     /// Returns K(c), K'(c), K''(c) of the whole run, without a bound on their errors.
