@@ -5,7 +5,7 @@ use super::kernel::Kernel;
 use super::laws::{LossDecay, LossPartition};
 use super::nodes::{Moment, Nodes, Rough};
 use super::partition::{CellPartition, too_wide};
-use crate::loss::{LossDistribution, PrivacyLoss};
+use crate::loss::{LossDistribution, Pair, PrivacyLoss};
 use crate::numeric::special::{ROUND, ln_add_exp};
 use crate::quantity::error::Result;
 use std::cell::Cell;
@@ -14,6 +14,10 @@ use std::cell::Cell;
 const LN_ERROR: f64 = -42.0;
 /// Additional reach of the cells beyond the nodes, for bounds off the real axis.
 const LN_MARGIN: f64 = -50.0;
+/// Components are far apart if the outermost ones are at least this far, in deviations.
+const LEAST_REACH: f64 = 64.0;
+/// With more components far apart than this, stretches take too long.
+const MOST_COMPONENTS: usize = 128;
 
 /// One kind of step, charted.
 #[derive(Debug, Clone)]
@@ -100,19 +104,29 @@ struct Search {
     from: f64,
 }
 
+/// Returns whether components far apart, and not many ones, may be why equally spaced nodes are too many.
+fn has_far_components(pair: &Pair) -> bool {
+    let components = pair.first.components().count() + pair.second.components().count();
+    pair.first.farthest() + pair.second.farthest() >= LEAST_REACH && components <= MOST_COMPONENTS
+}
+
 impl Part {
-    fn of_pair(pair: &crate::loss::Pair, times: u64, highest: f64) -> Result<Self> {
+    fn of_pair(pair: &Pair, times: u64, highest: f64) -> Result<Self> {
         let times = times as f64;
-        let Ok((part, nodes)) = PairNodes::new(pair, times, highest) else {
-            let ln_error = LN_ERROR - times.ln();
-            let (partition, nodes) =
-                LossPartition::of_far_components(pair, highest, 0.0, ln_error)?;
-            return Ok(Self {
-                source: Source::LossDistribution(Box::new(partition)),
-                times,
-                thin: None,
-                nodes,
-            });
+        let (part, nodes) = match PairNodes::new(pair, times, highest) {
+            Ok(found) => found,
+            Err(error) if !has_far_components(pair) => return Err(error),
+            Err(_) => {
+                let ln_error = LN_ERROR - times.ln();
+                let (partition, nodes) =
+                    LossPartition::of_far_components(pair, highest, 0.0, ln_error)?;
+                return Ok(Self {
+                    source: Source::LossDistribution(Box::new(partition)),
+                    times,
+                    thin: None,
+                    nodes,
+                });
+            }
         };
         Ok(Self {
             source: Source::Pair(Box::new(part)),
@@ -178,7 +192,7 @@ impl Part {
 }
 
 impl PairNodes {
-    fn new(pair: &crate::loss::Pair, times: f64, highest: f64) -> Result<(Self, Nodes)> {
+    fn new(pair: &Pair, times: f64, highest: f64) -> Result<(Self, Nodes)> {
         let ln_error = LN_ERROR - times.ln();
         let partition = CellPartition::new(pair, times, highest, ln_error + LN_MARGIN)?;
         let orders = [0.0, 1.0, highest];

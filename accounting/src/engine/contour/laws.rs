@@ -21,8 +21,6 @@ pub(crate) use decay::{LossDecay, Shifted};
 const LN_NOTHING: f64 = -745.0;
 /// Laws with more atoms are left to the grid, which merges close ones.
 const MOST_ATOMS: usize = 1 << 15;
-/// More components far apart take too long.
-const MOST_COMPONENTS: usize = 128;
 /// Room for the rounding errors of sums over nodes.
 pub(super) const ROOM: f64 = 1e-9;
 
@@ -67,12 +65,6 @@ impl LossPartition {
         ln_error: f64,
     ) -> Result<(Self, Nodes)> {
         let law = LossDistribution::of_pair(pair);
-        if pair.first.components().count() + pair.second.components().count() > MOST_COMPONENTS {
-            return Err(Error::NotCertified {
-                what: "the moments",
-                why: "a step has too many components far apart".into(),
-            });
-        }
         let event = heavy_event(pair, order);
         Self::all(&law, (order, turn), ln_error, (None, Some(event)))
     }
@@ -229,9 +221,11 @@ fn heavy_event(pair: &Pair, order: f64) -> [f64; 2] {
         [p - p_error, q + q_error]
     };
     let least = |event: &[f64; 2]| order * event[0] + (1.0 - order) * event[1] + event[0];
-    let events = places.chain(own).map(of);
+    let finite = |event: &[f64; 2]| event.iter().all(|ln| ln.is_finite());
+    let events = places.chain(own).map(of).filter(finite);
     let best = events.max_by(|a, b| least(a).total_cmp(&least(b)));
-    best.unwrap_or([0.0; 2])
+    // Otherwise, everything.
+    best.unwrap_or([(-pair.first.missing()).ln_1p(), 0.0])
 }
 
 /// Returns the largest distance between positions of both densities of a law.

@@ -197,8 +197,11 @@ impl LossDecay {
             scanned: None,
             still: still + (partition.ln_error(c, ln_moment) - ln_moment).exp(),
             moving,
-            // NaN is no more than what is known at least.
-            room: off.max(ROOM).min(LEAST_KNOWN),
+            room: if off < LEAST_KNOWN {
+                off.max(ROOM)
+            } else {
+                LEAST_KNOWN
+            },
         };
         let mut farthest = REACH / partition.swing(c, ln_moment);
         if partition.event.is_some() {
