@@ -2,7 +2,7 @@
 
 use super::minimum::Minimum;
 use crate::compose::Answer;
-use crate::compose::ladder::{AS_CLOSE, FEW_STEPS, Question, Source};
+use crate::compose::ladder::{AS_CLOSE, Question, Source};
 use crate::compose::solver::{Closed, Solver, TRIM};
 use crate::engine::Engine;
 use crate::engine::contour::cumulants::CumulantFunction;
@@ -95,7 +95,7 @@ impl Question for BlowUpAt {
             Source::Grid if laws || goal < ROUGH && solver.grid_may_help() => {
                 Some(solver.grid_ln_blow_up(ln_x, goal)?)
             }
-            Source::OneStep if solver.loss.steps() > FEW_STEPS => {
+            Source::OneStep => {
                 let ends = solver.ln_blow_up_of_one_hit(ln_x, goal);
                 let met = ends.map(|ends| known.map_or(ends, |known| known.meet(ends)));
                 solver.finest = met.is_some_and(|met| met.width() <= AS_CLOSE);
@@ -108,7 +108,7 @@ impl Question for BlowUpAt {
                 };
                 Some(trimmed.as_mut().unwrap_or(solver).coarse_blow_up(ln_x))
             }
-            Source::Grid | Source::OneStep | Source::Closed => None,
+            Source::Grid | Source::Closed => None,
         };
         found.ok_or_else(CumulantFunction::out_of_reach)
     }

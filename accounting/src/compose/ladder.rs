@@ -12,7 +12,7 @@ const SEVERAL: u64 = 20;
 /// With more atoms than this, a contour isn't tried.
 const MOST_ATOMS: usize = 1 << 14;
 /// Up to this many steps of pairs, grids are tried before single steps that may decide.
-pub(super) const FEW_STEPS: u64 = 1000;
+const FEW_STEPS: u64 = 1000;
 /// Ends as close as this on the finest available grid are as good as those of any other grid.
 pub(crate) const AS_CLOSE: f64 = 1e-3;
 

@@ -266,8 +266,9 @@ impl Solver {
     /// Returns the kernel that keeps relative accuracy at `epsilon`: the excess, unless ε is so far below the mean
     /// loss that δ is nearly one and the excess would need many terms.
     fn kernel(&mut self, epsilon: f64) -> Result<Kernel> {
-        let law = self.cumulants(1.0)?.moment(1.0);
-        let below = law.first - epsilon > 4.0 * law.second.sqrt();
+        let cumulants = self.cumulants(1.0)?;
+        let law = cumulants.moment(1.0);
+        let below = law.first - epsilon > 4.0 * law.second.sqrt() && cumulants.serves_below_one();
         Ok(if below {
             Kernel::Shared
         } else {

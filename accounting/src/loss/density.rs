@@ -37,7 +37,7 @@ impl Shape {
     fn exponent_size(self, x: f64, position: f64) -> f64 {
         let far = x.abs() + position.abs();
         match self {
-            Self::Gaussian => 3.0 * position.abs() * far,
+            Self::Gaussian => 3.0 * (position * (x - 0.5 * position)).abs(),
             // Without a shift, the exponent is exact.
             Self::Laplace if position.abs() > 0.0 => 3.0 * far,
             Self::Laplace => 0.0,
@@ -286,6 +286,28 @@ impl Density {
             first += term * component.0;
         }
         first / sum
+    }
+
+    /// Returns a bound on the variance of the position of a Gaussian mixture, all of whose positions have the same sign,
+    /// at every place within `reach` of x: Σ p_k (κ_k − m)² e^{|κ_k − m|·reach} with the weights p_k and the mean m at
+    /// x, as the normaliser Σ p_k e^{(κ_k − m)t} is at least one.
+    pub(crate) fn variance_near(&self, x: f64, reach: f64) -> f64 {
+        if self.components.len() < 2 {
+            return 0.0;
+        }
+        let mean = self.mean_position(x);
+        let exponents =
+            || (self.components.iter()).map(|(k, w)| (w + k * (x - 0.5 * k), (k - mean).abs()));
+        let top = exponents().fold(f64::NEG_INFINITY, |top, (ln, _)| top.max(ln));
+        let (mut sum, mut second) = (0.0, 0.0);
+        for (ln, distance) in exponents() {
+            sum += (ln - top).exp();
+            second += (ln - top + distance * reach).exp() * distance * distance;
+        }
+        // Room for the rounding errors of the mean and of exponents, which grow with the square of positions.
+        let (low, high) = self.range();
+        let farthest = low.abs().max(high.abs()) + x.abs() + reach;
+        second / sum * (1.0 + 32.0 * ROUND * farthest * farthest + 1e-9)
     }
 
     /// Returns the slope of ln of the density at x; for Laplace densities, x lies on the interval that begins at

@@ -10,10 +10,11 @@ use super::{LossDistribution, Node, Piece, Shape};
 use crate::numeric::quadrature::finest;
 use crate::numeric::special::{ROUND, above_zero, arcsine, half_ln_shrinkage, ln_normal_tail};
 use crate::quantity::error::{Error, Result};
+use std::f64::consts::LN_2;
 
 /// More stretches than this are an error rather than a long wait.
 const MOST: usize = 2500;
-/// The same limit under a mask, which is steep.
+/// The same limit under a mask, which is steep, and for components far apart.
 const MOST_MASKED: usize = 6000;
 /// The ellipses that are tried.
 const ELLIPSES: [f64; 9] = [2.0, 3.0, 4.5, 6.5, 10.0, 16.0, 30.0, 60.0, 150.0];
@@ -31,6 +32,9 @@ pub(crate) struct Served {
     pub(crate) ln_cut: f64,
     /// A factor on the densities.
     pub(crate) mask: Option<Mask>,
+    /// ln of the P- and of the Q-mass of an event, if orders between 0 and 1 aren't needed: errors may then be small
+    /// relative to ∫ p^c q^(1−c) as a whole, which is at least P^c Q^(1−c) at c ≥ 1, instead of on each stretch.
+    pub(crate) event: Option<[f64; 2]>,
 }
 
 /// A smooth step Φ(u) or Φ(−u), u = (x − centre)/width: the probability with which an outcome counts.
@@ -91,6 +95,8 @@ impl Mask {
 /// One stretch of a piece.
 #[derive(Debug, Clone)]
 pub(crate) struct Stretch {
+    /// Whether it begins where the stretch before it ends, on the same piece.
+    pub(crate) follows: bool,
     /// The range of its nodes.
     pub(crate) nodes: std::ops::Range<usize>,
     pub(crate) half: f64,
@@ -140,7 +146,17 @@ impl Stretch {
         let larger = |(a, b): (f64, f64)| a.abs().max(b.abs());
         // The slope of the base may lie between those at the ends, whatever the slopes of the sums do.
         let base = 2.0 * self.bell * self.half;
-        larger(self.second_slope) + base + c * larger(self.loss_slope())
+        let apart = larger(self.second_slope) + base + c * larger(self.loss_slope());
+        // Where q falls as steeply as the loss rises, the two hardly add up.
+        let (first, second) = (self.first_slope, self.second_slope);
+        let second = if c > 1.0 {
+            (second.1, second.0)
+        } else {
+            second
+        };
+        let slope = |first: f64, second: f64| c * first + (1.0 - c) * second;
+        let ends = (slope(first.0, second.0), slope(first.1, second.1));
+        apart.min(larger(ends) + base * (c + (1.0 - c).abs()))
     }
 
     /// Returns ln f_c at the midpoint.
@@ -202,9 +218,12 @@ impl Piece {
         stretches: &mut Vec<Stretch>,
     ) -> Result<()> {
         // All boundaries are computed before the first node: if there would be too many, no node is worth its time.
-        for (left, right) in self.boundaries(served, stretches.len())? {
+        let boundaries = self.boundaries(served, stretches.len())?;
+        for (i, (left, right)) in boundaries.into_iter().enumerate() {
             let first = nodes.len();
             self.at_rule(left, right, finest(), &mut |mut node| {
+                // No stretch ends at a crossing, for which there is room.
+                node.loss_error *= 0.25;
                 if let Some(mask) = served.mask {
                     let (ln, error) = mask.ln(node.place);
                     node.ln_second += ln;
@@ -212,7 +231,11 @@ impl Piece {
                 }
                 nodes.push(node);
             })?;
-            stretches.push(self.stretch_between(left, right, first..nodes.len()));
+            let nodes = first..nodes.len();
+            stretches.push(Stretch {
+                follows: i > 0,
+                ..self.stretch_between(left, right, nodes)
+            });
         }
         Ok(())
     }
@@ -222,7 +245,11 @@ impl Piece {
         let ends = self.ends(served.ln_cut);
         let (from, to) = served.mask.map_or(ends, |mask| mask.within(ends));
         let bends = self.bends();
-        let most = served.mask.map_or(MOST, |_| MOST_MASKED);
+        let most = if served.mask.is_some() || served.event.is_some() {
+            MOST_MASKED
+        } else {
+            MOST
+        };
         let (mut left, mut half) = (from, 0.5 * (to - from));
         let mut boundaries = Vec::new();
         while left < to {
@@ -235,8 +262,19 @@ impl Piece {
                 second: self.second_slope(left + half),
             };
             let is_met = |half: f64| {
-                let near = |reach: f64| self.bends_near(bends, left + half, reach);
-                bends.meet((left + half, half), slopes(half), served, near)
+                let middle = left + half;
+                let near = |reach: f64| self.bends_near(bends, middle, reach);
+                match served.event {
+                    None => bends.meet((middle, half), slopes(half), served, near),
+                    Some(event) => {
+                        let point = self.point(middle);
+                        let second = self.shape.ln_base(middle) + point.second.ln + self.ln_weight;
+                        let near = |reach: f64| self.bends_by_weights(near(reach), middle, reach);
+                        let at = (middle, half);
+                        let density = (second, point.loss);
+                        bends.meet_as_a_whole(at, slopes(half), (served, event), density, near)
+                    }
+                }
             };
             while !is_met(half) {
                 half *= 0.7;
@@ -261,6 +299,7 @@ impl Piece {
         let middle = self.point(left + half);
         let slope = |density: &super::Density, x: f64| density.log_slope(self.shape, x, left);
         Stretch {
+            follows: false,
             nodes,
             half,
             loss: (self.point(left).loss, self.point(right).loss),
@@ -302,6 +341,19 @@ impl Piece {
             first: whole.first.min(self.variance(&self.first, ends)),
             second: whole.second.min(self.variance(&self.second, ends)),
             ..whole
+        }
+    }
+
+    /// Returns the smaller of these bounds and of those from the weights of the components at x: between components
+    /// far apart, the position hardly varies.
+    fn bends_by_weights(&self, known: Bends, x: f64, reach: f64) -> Bends {
+        if self.shape != Shape::Gaussian {
+            return known;
+        }
+        Bends {
+            first: known.first.min(self.first.variance_near(x, reach)),
+            second: known.second.min(self.second.variance_near(x, reach)),
+            ..known
         }
     }
 
@@ -363,14 +415,63 @@ impl Bends {
                 .any(|rho| by(rho, flat) && by(rho, near(0.5 * at.1 * (rho + 1.0 / rho))))
     }
 
+    /// Returns whether an ellipse bounds the rule's error by the required share of the integral over the stretch, or of
+    /// the integral over the whole line, at order 0 and at every order from 1 on. Both bounds, as functions of the
+    /// order, are convex, and the lower end of ln of the whole integral is linear, so that the ends suffice.
+    fn meet_as_a_whole(
+        self,
+        at: (f64, f64),
+        slopes: Slopes,
+        (served, event): (Served, [f64; 2]),
+        (second, loss): (f64, f64),
+        near: impl Fn(f64) -> Self,
+    ) -> bool {
+        let (goal, ln_width) = (served.ln_goal - LN_2, (2.0 * at.1).ln());
+        // Room for the rounding errors of exponents.
+        let room = (MOST_MASKED as f64).ln() + 1.0 + 1e-12 * (second.abs() + loss.abs());
+        let by = |rho: f64, bends: Self| {
+            let is_met = |order: f64, whole: f64| {
+                let steep = (slopes.second + order * slopes.loss).abs();
+                let served = Served { order, ..served };
+                let (growth, swing) = bends.ln_error_of(rho, at, (steep, slopes.loss), served);
+                let on_its_own = growth + swing <= goal;
+                let beside = second + order * loss + ln_width + growth <= goal - room + whole;
+                (on_its_own, beside)
+            };
+            let from_one = [1.0, served.order]
+                .map(|order| is_met(order, order * event[0] + (1.0 - order) * event[1]));
+            let zero = is_met(0.0, 0.0);
+            (zero.0 || zero.1)
+                && (from_one.iter().all(|met| met.0) || from_one.iter().all(|met| met.1))
+        };
+        let flat = Self {
+            first: 0.0,
+            second: 0.0,
+            ..self
+        };
+        ELLIPSES
+            .into_iter()
+            .any(|rho| by(rho, flat) && by(rho, near(0.5 * at.1 * (rho + 1.0 / rho))))
+    }
+
     /// Returns ln of a bound on that error by the ellipse of one ρ.
-    fn ln_error_within(
+    fn ln_error_within(self, rho: f64, at: (f64, f64), slopes: Slopes, served: Served) -> f64 {
+        // Of all orders up to the largest one.
+        let steep = slopes.second.abs() + served.order * slopes.loss.abs();
+        let (growth, swing) = self.ln_error_of(rho, at, (steep, slopes.loss), served);
+        growth + swing
+    }
+
+    /// Returns ln of a bound on the error by the ellipse of one ρ relative to the integrand at the midpoint times the
+    /// width of the stretch, and ln of a bound on that relative to the integral of the modulus; `steep` is the
+    /// magnitude of the logarithmic slope at the midpoint, and `loss` the slope of the loss.
+    fn ln_error_of(
         self,
         rho: f64,
         (x, half): (f64, f64),
-        slopes: Slopes,
+        (steep, loss): (f64, f64),
         served: Served,
-    ) -> f64 {
+    ) -> (f64, f64) {
         let Served { order, turn, .. } = served;
         let both = self.first + self.second;
         let (fade, sharp) = served.mask.map_or((0.0, 0.0), |mask| {
@@ -382,7 +483,7 @@ impl Bends {
         });
         let steep = |reach: f64| {
             let bend = self.bell + self.second + order * both + sharp;
-            slopes.second.abs() + order * slopes.loss.abs() + fade + reach * bend
+            steep + fade + reach * bend
         };
         let count = 2.0 * finest().nodes.len() as f64;
         let (a, b) = (
@@ -391,15 +492,15 @@ impl Bends {
         );
         let square = b * b;
         if square * self.first.max(self.second) > 0.95 {
-            return f64::INFINITY;
+            return (f64::INFINITY, 0.0);
         }
-        let turned = b * (slopes.loss.abs() + a * both)
+        let turned = b * (loss.abs() + a * both)
             + arcsine(0.5 * square * self.first)
             + arcsine(0.5 * square * self.second);
         let shrunk = (order - 1.0).max(0.0) * half_ln_shrinkage(square * self.second);
         let growth = a * steep(a) + 0.5 * (self.bell + sharp) * square + turn * turned + shrunk;
         let rule = (32.0f64 / 15.0).ln() - count * rho.ln() - (-1.0 / (rho * rho)).ln_1p();
-        growth + half * steep(half) + rule
+        (growth + rule, half * steep(half))
     }
 }
 

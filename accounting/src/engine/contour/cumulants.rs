@@ -5,7 +5,7 @@ use super::kernel::Kernel;
 use super::laws::{LossDecay, LossPartition};
 use super::nodes::{Moment, Nodes, Rough};
 use super::partition::{CellPartition, too_wide};
-use crate::loss::{LossDistribution, PrivacyLoss};
+use crate::loss::{LossDistribution, Pair, PrivacyLoss};
 use crate::numeric::special::{ROUND, ln_add_exp};
 use crate::quantity::error::Result;
 use std::cell::Cell;
@@ -14,6 +14,10 @@ use std::cell::Cell;
 const LN_ERROR: f64 = -42.0;
 /// Additional reach of the cells beyond the nodes, for bounds off the real axis.
 const LN_MARGIN: f64 = -50.0;
+/// Components are far apart if the outermost ones are at least this far, in deviations.
+const LEAST_REACH: f64 = 64.0;
+/// With more components far apart than this, stretches take too long.
+const MOST_COMPONENTS: usize = 128;
 
 /// One kind of step, charted.
 #[derive(Debug, Clone)]
@@ -100,10 +104,30 @@ struct Search {
     from: f64,
 }
 
+/// Returns whether components far apart, and not many ones, may be why equally spaced nodes are too many.
+fn has_far_components(pair: &Pair) -> bool {
+    let components = pair.first.components().count() + pair.second.components().count();
+    pair.first.farthest() + pair.second.farthest() >= LEAST_REACH && components <= MOST_COMPONENTS
+}
+
 impl Part {
-    fn of_pair(pair: &crate::loss::Pair, times: u64, highest: f64) -> Result<Self> {
+    fn of_pair(pair: &Pair, times: u64, highest: f64) -> Result<Self> {
         let times = times as f64;
-        let (part, nodes) = PairNodes::new(pair, times, highest)?;
+        let (part, nodes) = match PairNodes::new(pair, times, highest) {
+            Ok(found) => found,
+            Err(error) if !has_far_components(pair) => return Err(error),
+            Err(_) => {
+                let ln_error = LN_ERROR - times.ln();
+                let (partition, nodes) =
+                    LossPartition::of_far_components(pair, highest, 0.0, ln_error)?;
+                return Ok(Self {
+                    source: Source::LossDistribution(Box::new(partition)),
+                    times,
+                    thin: None,
+                    nodes,
+                });
+            }
+        };
         Ok(Self {
             source: Source::Pair(Box::new(part)),
             times,
@@ -168,7 +192,7 @@ impl Part {
 }
 
 impl PairNodes {
-    fn new(pair: &crate::loss::Pair, times: f64, highest: f64) -> Result<(Self, Nodes)> {
+    fn new(pair: &Pair, times: f64, highest: f64) -> Result<(Self, Nodes)> {
         let ln_error = LN_ERROR - times.ln();
         let partition = CellPartition::new(pair, times, highest, ln_error + LN_MARGIN)?;
         let orders = [0.0, 1.0, highest];
@@ -249,10 +273,18 @@ impl CumulantFunction {
         let farthest = loss
             .parts
             .iter()
-            .map(|(pair, _)| pair.first.farthest())
+            .map(|(pair, _)| pair.first.farthest().max(pair.second.nearest()))
             .chain(loss.laws.iter().map(|(law, _)| law.loss_range(-30.0).1))
             .fold(0.0, f64::max);
         1.0 + 12.0 * f64::min(1.0, 2.0 / farthest)
+    }
+
+    /// Returns whether every part is charted between orders 0 and 1 too.
+    pub(crate) fn serves_below_one(&self) -> bool {
+        self.parts.iter().all(|part| match &part.source {
+            Source::Pair(_) => true,
+            Source::LossDistribution(partition) => partition.serves(0.5),
+        })
     }
 
     /// Returns K(c), K'(c), K''(c) of the whole run, without a bound on their errors.

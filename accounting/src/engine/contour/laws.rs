@@ -7,7 +7,7 @@
 //! atoms, or for steps next to others that decay. The grid handles the rest.
 
 use super::nodes::Nodes;
-use crate::loss::{LossDistribution, Mask, Served, Stretch};
+use crate::loss::{LossDistribution, Mask, Pair, Served, Stretch};
 use crate::numeric::special::ln_add_exp;
 use crate::quantity::error::{Error, Result};
 
@@ -37,6 +37,8 @@ pub(crate) struct LossPartition {
     /// Whether both laws have all their mass where the loss is finite.
     complete: bool,
     mask: Option<Mask>,
+    /// See [`Served::event`].
+    event: Option<[f64; 2]>,
 }
 
 impl LossPartition {
@@ -54,6 +56,19 @@ impl LossPartition {
         Self::masked(law, (order, turn), ln_error, None)
     }
 
+    /// As [`LossPartition::new`], but not for orders between 0 and 1, for pairs of Gaussian mixtures whose components
+    /// lie so far apart that equally spaced nodes, as close as the closest singularity requires, would be too many.
+    pub(crate) fn of_far_components(
+        pair: &Pair,
+        order: f64,
+        turn: f64,
+        ln_error: f64,
+    ) -> Result<(Self, Nodes)> {
+        let law = LossDistribution::of_pair(pair);
+        let event = heavy_event(pair, order);
+        Self::all(&law, (order, turn), ln_error, (None, Some(event)))
+    }
+
     /// As [`LossPartition::new`], for the outcomes that a mask lets count, each with its probability.
     pub(crate) fn masked(
         law: &LossDistribution,
@@ -61,22 +76,40 @@ impl LossPartition {
         ln_error: f64,
         mask: Option<Mask>,
     ) -> Result<(Self, Nodes)> {
+        Self::all(law, (order, turn), ln_error, (mask, None))
+    }
+
+    fn all(
+        law: &LossDistribution,
+        (order, turn): (f64, f64),
+        ln_error: f64,
+        (mask, event): (Option<Mask>, Option<[f64; 2]>),
+    ) -> Result<(Self, Nodes)> {
         if law.atoms.len() > MOST_ATOMS {
             return Err(Error::NotCertified {
                 what: "the moments",
                 why: "a step has too many outcomes".into(),
             });
         }
-        let complete = law.is_whole() && mask.is_none();
+        let ln_cut = law.cut_for(order).min(2.0 * ln_error).max(LN_NOTHING);
+        // Ends lie beyond the first law, and have to lie beyond the second one too.
+        let ln_cut = event.map_or(ln_cut, |_| {
+            let reach = (-2.0 * ln_cut).sqrt() + self::reach(law);
+            -0.5 * reach * reach
+        });
+        // What is missing from a mixture is known.
+        let complete = event.is_some() || law.is_whole() && mask.is_none();
         let served = Served {
             mask,
+            event,
             order: order.max(1.0),
             turn,
             ln_goal: ln_error,
-            ln_cut: law.cut_for(order).min(2.0 * ln_error).max(LN_NOTHING),
+            ln_cut,
         };
         let (all, stretches) = law.serving(served)?;
-        let nodes = Nodes::of_law(&all, complete);
+        let missing = event.map_or(0.0, |_| law.missing);
+        let nodes = Nodes::of_law(&all, complete, missing);
         let partition = Self {
             law: law.clone(),
             atoms: law.atoms.len(),
@@ -85,18 +118,27 @@ impl LossPartition {
             ln_cut: served.ln_cut,
             complete,
             mask,
+            event,
         };
         Ok((partition, nodes))
     }
 
     /// Creates the same for one order and imaginary parts up to `turn`.
     pub(crate) fn along(&self, order: f64, turn: f64, ln_error: f64) -> Result<(Self, Nodes)> {
-        Self::new(&self.law, order, turn, ln_error)
+        Self::all(&self.law, (order, turn), ln_error, (None, self.event))
     }
 
     /// Returns ln of a bound on the error of Σ for ∫ f_c, with e^`ln_moment` its value.
     pub(crate) fn ln_error(&self, c: f64, ln_moment: f64) -> f64 {
+        if !self.serves(c) {
+            return f64::INFINITY;
+        }
         ln_add_exp(self.ln_error + ln_moment, self.ln_tail(c))
+    }
+
+    /// Returns whether the nodes serve order c.
+    pub(crate) fn serves(&self, c: f64) -> bool {
+        self.event.is_none() || c <= 0.0 || c >= 1.0
     }
 
     /// Returns a bound on the error of K(c), given its computed value.
@@ -166,6 +208,24 @@ impl LossPartition {
             (false, true) => second,
         }
     }
+}
+
+/// Returns ln of lower ends of the P- and of the Q-mass of an event that the law tilted to `order` makes likely: beyond
+/// the position of one of the components.
+fn heavy_event(pair: &Pair, order: f64) -> [f64; 2] {
+    let places = pair.first.components().map(|(position, _)| position);
+    let own = pair.second.components().map(|(position, _)| -position);
+    let of = |place: f64| {
+        let [(p, p_error), (q, q_error)] = pair.ln_tails(place);
+        // The exponent of Q is negative at c > 1.
+        [p - p_error, q + q_error]
+    };
+    let least = |event: &[f64; 2]| order * event[0] + (1.0 - order) * event[1] + event[0];
+    let finite = |event: &[f64; 2]| event.iter().all(|ln| ln.is_finite());
+    let events = places.chain(own).map(of).filter(finite);
+    let best = events.max_by(|a, b| least(a).total_cmp(&least(b)));
+    // Otherwise, everything.
+    best.unwrap_or([(-pair.first.missing()).ln_1p(), 0.0])
 }
 
 /// Returns the largest distance between positions of both densities of a law.

@@ -102,8 +102,8 @@ impl Nodes {
     }
 
     /// Creates the nodes of a law, which aren't equally spaced; `complete` if both laws have all their mass
-    /// there.
-    pub(crate) fn of_law(all: &[Node], complete: bool) -> Self {
+    /// there, except for the mass `missing` from P.
+    pub(crate) fn of_law(all: &[Node], complete: bool, missing: f64) -> Self {
         let of = |part: fn(&Node) -> f64| -> Vec<f64> { all.iter().map(part).collect() };
         let base = |node: &Node| second_order(node.ln_second, node.ln_second.exp(), node.loss);
         let mut nodes = Self {
@@ -113,7 +113,7 @@ impl Nodes {
             loss: of(|node| node.loss),
             loss_error: of(|node| node.loss_error),
             base: all.iter().map(base).collect(),
-            missing: 0.0,
+            missing,
             complete,
         };
         nodes.fill();
@@ -288,11 +288,16 @@ impl Nodes {
             let weight = w.exp();
             let beyond = (c - 1.0) * l;
             let (first, second, size, sensitive);
-            if beyond.abs() < 0.5 && l.abs() > 0.5 {
+            if l.abs() > 0.5 {
                 // e^{cL} − 1 − c(e^L − 1) = e^L(e^{(c−1)L} − 1) − (c − 1)(e^L − 1): at orders near one both
-                // terms are small where e^{cL} and ce^L are large.
+                // terms are small where e^{cL} and ce^L, or cL, are large.
                 let grown = (w + l).exp();
-                first = grown * beyond.exp_m1();
+                first = if beyond > 1.0 {
+                    // The first factor may vanish, and the second overflow.
+                    (w + c * l).exp() - grown
+                } else {
+                    grown * beyond.exp_m1()
+                };
                 second = (c - 1.0) * (grown - weight);
                 size = first.abs() + (c - 1.0).abs() * (grown + weight);
                 sensitive = c * first.abs();

@@ -13,8 +13,12 @@ use std::cell::Cell;
 const LN_ENOUGH: f64 = -90.0;
 /// |φ| is scanned up to this many times the inverse of the spread of a density's losses.
 const REACH: f64 = 40.0;
+/// The same for components far apart, as a multiple of that.
+const FARTHER: f64 = 30.0;
 /// ln of the relative error of the nodes for a scan.
 const LN_SCAN: f64 = -30.0;
+/// Masses of larger relative errors than this show no decay.
+const LEAST_KNOWN: f64 = 1e-6;
 /// The number of halvings in the search for the middle of scattered losses.
 const HALVINGS: usize = 30;
 /// The most values in the scan of one block.
@@ -113,6 +117,18 @@ struct Lump {
     mass: f64,
 }
 
+/// Bounds on the transform of one stretch of a tilted law, by parts: y times the modulus of ∫ f_c e^{iyL} over several
+/// stretches that follow each other is at most u = f_c/L' at both ends plus the variation of u between them.
+#[derive(Debug, Clone, Copy)]
+struct Moving {
+    /// Whether the stretch begins where the one before it ends, on the same piece.
+    follows: bool,
+    mass: f64,
+    /// Bounds on |u| and on its variation; infinite if the loss may be constant somewhere.
+    most: f64,
+    variation: f64,
+}
+
 /// Bounds on |φ(c + iy)|/φ(c) for one law at one order c.
 pub(crate) struct LossDecay {
     /// The lumps, in ascending order of loss.
@@ -124,8 +140,10 @@ pub(crate) struct LossDecay {
     scanned: Option<Scanned>,
     /// The tilted mass of atoms and beyond the cuts.
     still: f64,
-    /// Each stretch's tilted mass, and a bound on y times its transform.
-    moving: Vec<(f64, f64)>,
+    /// The stretches in order.
+    moving: Vec<Moving>,
+    /// Room for the relative errors of masses.
+    room: f64,
 }
 
 impl LossDecay {
@@ -158,12 +176,12 @@ impl LossDecay {
                 high: stretch.loss.1 + off,
                 mass,
             });
-            moving.push((mass, swept(stretch, c, ln_moment)));
+            moving.push(Moving::new(stretch, mass, (c, ln_moment)));
         }
         let off = nodes.mass_error(c);
-        if off.is_nan() || off >= ROOM {
+        if off.is_nan() || off >= LEAST_KNOWN {
             // Masses that aren't known show no decay.
-            (lumps, moving) = (Vec::new(), vec![(1.0, f64::INFINITY)]);
+            (lumps, moving) = (Vec::new(), vec![Moving::STILL]);
         }
         lumps.sort_by(|a, b| a.low.total_cmp(&b.low));
         let half = 0.5 * lumps.iter().map(|lump| lump.mass).sum::<f64>();
@@ -172,22 +190,49 @@ impl LossDecay {
             below += lump.mass;
             below >= half
         });
-        let farthest = REACH / partition.swing(c, ln_moment);
-        Self {
+        let mut decay = Self {
             centre: middle.map_or(0.0, |lump| 0.5 * (lump.low + lump.high)),
             lumps,
             enough: (LN_ENOUGH / times).exp(),
-            scanned: Scanned::new(partition, (c, ln_moment), farthest).ok(),
-            still: still + (partition.ln_tail(c) - ln_moment).exp(),
+            scanned: None,
+            still: still + (partition.ln_error(c, ln_moment) - ln_moment).exp(),
             moving,
+            room: if off < LEAST_KNOWN {
+                off.max(ROOM)
+            } else {
+                LEAST_KNOWN
+            },
+        };
+        let mut farthest = REACH / partition.swing(c, ln_moment);
+        if partition.event.is_some() {
+            // Components far apart vary far less than all of them together.
+            let last = FARTHER * farthest;
+            while farthest < last && decay.beyond(farthest) > decay.enough {
+                farthest *= 1.5;
+            }
         }
+        decay.scanned = Scanned::new(partition, (c, ln_moment), farthest).ok();
+        decay
     }
 
     /// Returns a bound for every |y'| ≥ y.
     pub(crate) fn beyond(&self, y: f64) -> f64 {
-        let moving = self.moving.iter();
-        let left = moving.map(|(mass, swept)| mass.min(swept / y));
-        ((self.still + left.sum::<f64>()) * (1.0 + ROOM)).clamp(0.0, 1.0)
+        // The least sum over all choices of stretches that are bounded by parts, each run of them together, while the
+        // others are bounded by their mass: so far, with the last stretch among the latter or among the former.
+        let (mut closed, mut open) = (0.0, f64::INFINITY);
+        let mut end = 0.0;
+        for stretch in &self.moving {
+            let (most, variation) = (stretch.most / y, stretch.variation / y);
+            closed = f64::min(closed, open + end);
+            if !stretch.follows {
+                open = f64::INFINITY;
+            }
+            open = f64::min(closed + most, open) + variation;
+            closed += stretch.mass;
+            end = most;
+        }
+        let left = f64::min(closed, open + end);
+        ((self.still + left) * (1.0 + self.room)).clamp(0.0, 1.0)
     }
 
     /// Returns a bound for y in [`low`, `high`], as in [`super::decay::Decay::window`].
@@ -204,7 +249,8 @@ impl LossDecay {
             let sine = f64::sin(0.5 * phase) / (0.5 * phase);
             most = most.max(sine * sine * low * low * mass * scatter);
         }
-        let scattered = above_zero(1.0 - most * (1.0 - 4.0 * ROOM)).sqrt();
+        let scattered = above_zero(1.0 - most * (1.0 - 4.0 * self.room)).sqrt();
+        let scattered = scattered.min(self.beyond(low));
         match &self.scanned {
             Some(scanned) if scattered > self.enough && high <= scanned.farthest => {
                 scattered.min(scanned.most(low, high, self.enough))
@@ -291,15 +337,33 @@ impl Scanned {
     }
 }
 
-/// Returns y times a bound on |∫ f_c e^{iyL}|/φ(c) over a stretch, by parts: with u = f_c/L' it is at
-/// most |u| at both ends plus the variation of u. Infinite if the loss may be constant somewhere.
-fn swept(stretch: &Stretch, c: f64, ln_moment: f64) -> f64 {
-    let (low, high) = stretch.loss_slope();
-    let least = low - 1e-9 * high.abs() - 8.0 * ROUND;
-    if least.is_nan() || least <= 0.0 {
-        return f64::INFINITY;
+impl Moving {
+    /// A law of which nothing is known.
+    const STILL: Self = Self {
+        follows: false,
+        mass: 1.0,
+        most: f64::INFINITY,
+        variation: f64::INFINITY,
+    };
+
+    fn new(stretch: &Stretch, mass: f64, (c, ln_moment): (f64, f64)) -> Self {
+        let (low, high) = stretch.loss_slope();
+        let least = low - 1e-9 * high.abs() - 8.0 * ROUND;
+        let follows = stretch.follows;
+        if least.is_nan() || least <= 0.0 {
+            return Self {
+                follows,
+                mass,
+                ..Self::STILL
+            };
+        }
+        let steep = stretch.steepness(c);
+        let most = (stretch.ln_density(c) - ln_moment + steep * stretch.half).exp() / least;
+        Self {
+            follows,
+            mass,
+            most: most * (1.0 + ROOM),
+            variation: most * (2.0 * stretch.half * steep + stretch.rise() / least) * (1.0 + ROOM),
+        }
     }
-    let steep = stretch.steepness(c);
-    let most = (stretch.ln_density(c) - ln_moment + steep * stretch.half).exp() / least;
-    most * (2.0 + 2.0 * stretch.half * steep + stretch.rise() / least) * (1.0 + ROOM)
 }

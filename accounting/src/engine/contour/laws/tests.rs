@@ -1,5 +1,6 @@
 use super::*;
 use crate::compose::solver::Solver;
+use crate::engine::contour::samples::pairs;
 use crate::{
     Delta, Direction, Epsilon, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Query,
     Sampling, SamplingRate, Steps, Tolerance,
@@ -105,6 +106,62 @@ fn decay_bounds_the_characteristic_function_of_a_law() {
             assert!(far < 1.0, "{far}");
             assert!(decay.window(4.0, 4.8) < 1.0);
         }
+    }
+}
+
+/// Against a trapezoid rule far finer than needed, for components near and far, the error that is stated included: at
+/// order 0 and from 1 on, the only orders that are served, and off the real axis.
+#[test]
+fn nodes_for_far_components_serve_order_zero_and_orders_from_one_on() {
+    let far = |weights: &[(f64, f64)]| {
+        let components = weights.iter().map(|(k, w)| (*k, w.ln())).collect();
+        crate::loss::Mixture::new(components).unwrap()
+    };
+    let far = far(&[(0.0, 0.25), (5.0, 0.25), (6.5, 0.25), (14.0, 0.25)]);
+    let none = crate::loss::Mixture::point(0.0).unwrap();
+    let mut all = pairs();
+    all.extend(
+        [(&far, &none), (&none, &far), (&far, &far)].map(|(first, second)| Pair {
+            first: first.clone(),
+            second: second.clone(),
+        }),
+    );
+    for pair in all {
+        let (partition, nodes) = LossPartition::of_far_components(&pair, 1.5, 0.0, -40.0).unwrap();
+        let truth = |c: f64, y: f64| crate::engine::contour::samples::characteristic(&pair, c, y);
+        for c in [1.0, 1.001, 1.2, 1.5] {
+            let moment = nodes.moment(c);
+            let (size, error) = (truth(c, 0.0).0, partition.moment_error(c, moment.ln));
+            assert!(error < 1e-15, "{pair:?} {c} {error}");
+            let off = (moment.ln - size.ln()).abs();
+            assert!(off < 1e-12 * size.ln().abs() + 1e-12, "{pair:?} {c} {off}");
+            // Far from the real axis, with nodes of its own.
+            let (fine, own) = partition.along(c, 3.0, -30.0).unwrap();
+            assert!(fine.ln_error(c, moment.ln) - moment.ln < -29.0);
+            for y in [0.4, 3.0] {
+                let (re, im) = truth(c, y);
+                let found = own.transform(c, y);
+                let off = (found.0 - re).hypot(found.1 - im) / size;
+                assert!(off < 1e-12, "{pair:?} {c} {y} {off}");
+            }
+            let decay = LossDecay::new(&partition, &nodes, 1e4, (c, moment.ln));
+            for y in [0.2, 1.0, 6.0] {
+                let (bound, window) = (decay.beyond(y), decay.window(y, 1.2 * y));
+                for further in [1.0, 1.1, 1.2] {
+                    let (re, im) = truth(c, y * further);
+                    let share = re.hypot(im) / size;
+                    assert!(
+                        share <= bound.min(window) + 1e-12,
+                        "{pair:?} {c} {y} {share}"
+                    );
+                }
+            }
+        }
+        for c in [0.01, 0.5, 0.99] {
+            assert!(!partition.serves(c) && partition.ln_error(c, 0.0) > 1e300);
+        }
+        let whole = nodes.ceiling(0.0);
+        assert!((0.0..1e-9).contains(&whole), "{whole}");
     }
 }
 
