@@ -107,7 +107,7 @@ pub(in crate::audit) fn training_records(path: &Path, unit: Unit) -> Result<Vec<
     if !path.join("prepared.json").is_file() {
         return Ok(cut(path, unit, false)?.texts);
     }
-    let prepared = Prepared::load(path)?;
+    let prepared = load_prepared(path)?;
     let own = prepared.training.unit;
     ensure!(
         own == unit,
