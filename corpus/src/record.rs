@@ -5,6 +5,7 @@ use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::io::Write as _;
 use std::ops::Range;
 
 /// Index of a token in the vocabulary.
@@ -126,12 +127,17 @@ pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
 /// ```
 #[must_use]
 pub fn record_id(number: u64, text: &str, record: &Record, loss_on: Option<LossOn>) -> String {
-    numbered(number, &content_digest(text, record, loss_on))
+    let mut id = Vec::new();
+    put_id(&mut id, number, content_digest(text, record, loss_on).as_bytes());
+    // The digest is text, and so is what stands before it.
+    String::from_utf8(id).unwrap_or_default()
 }
 
-/// Returns the id for a number and a digest.
-pub(crate) fn numbered(number: u64, digest: &str) -> String {
-    format!("unit-{number}-{digest}")
+/// Appends the id for a number and a digest.
+pub(crate) fn put_id(out: &mut Vec<u8>, number: u64, digest: &[u8]) {
+    // A vector takes whatever is written to it.
+    let _ = write!(out, "unit-{number}-");
+    out.extend_from_slice(digest);
 }
 
 /// Returns the first sensitive or ignored range that is out of place. Ranges must be ascending and non-empty, start

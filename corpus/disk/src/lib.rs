@@ -2,7 +2,7 @@
 //! up to a size limit and checks that the quotes of a table are closed.
 //!
 //! [`WholeFile`] and [`WholeFolder`] appear under their names only when they are complete; [`DiskFile`] is a file that
-//! grows and can be resumed. Only the owner can read the files and folders they create.
+//! grows and can be resumed, [`ScratchFile`] one without a name. Only the owner can read the files and folders they create.
 //!
 //! In builds with debug assertions, the environment variable `RETICENT_FAILING_STEP=N` makes the N-th step of the
 //! process and all later ones fail as on a full disk; `failing::after` does the same for a thread.
@@ -23,6 +23,7 @@ mod failing;
 mod key;
 mod lock;
 mod quotes;
+mod scratch;
 mod spelling;
 mod whole;
 
@@ -31,6 +32,7 @@ pub use key::{
 };
 pub use lock::lock_file;
 pub use quotes::{ClosedQuotes, header_advice, utf8_advice};
+pub use scratch::ScratchFile;
 pub use spelling::{Typed, cluster, fold, folded_word, typed};
 pub use whole::{WholeFile, WholeFolder, drop_unfinished, write_whole};
 

@@ -2,11 +2,12 @@
 
 mod bands;
 mod bloom;
+mod names;
 mod near;
 mod same;
 mod seen;
 mod substring;
-mod varint;
+pub(crate) mod varint;
 
 use crate::error::{Result, range};
 use crate::prepare::{ButFor, Stability};
@@ -142,7 +143,7 @@ impl Deduplication {
     pub fn fates(&self, units: &[Vec<TokenId>], seed: u64) -> Result<Vec<Fate>> {
         self.validate()?;
         if let Self::Substring { length } = *self {
-            return Ok(substring::fates(units, length));
+            return substring::fates(units, length);
         }
         let mut gate = DuplicateIndex::new(self, units.len(), seed);
         let marker = Marker::new(self, seed);
@@ -200,6 +201,11 @@ impl Marker {
         Self {
             near: by.shape().map(|shape| near::Permutations::new(shape, seed)),
         }
+    }
+
+    /// Returns whether marks depend on the unit's tokens; otherwise they are empty.
+    pub(crate) const fn reads_tokens(&self) -> bool {
+        self.near.is_some()
     }
 
     pub(crate) fn marks(&self, unit: &[TokenId]) -> Marks {

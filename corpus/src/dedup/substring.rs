@@ -1,4 +1,4 @@
-//! Finds repeated stretches of a given length exactly, in little more memory than the text.
+//! Finds repeated stretches of a given length exactly, in less memory than the text.
 //!
 //! A stretch is repeated if an equal one begins earlier. The first stretch of each content is stored in a table by its
 //! rolling hash. A stretch that meets it there is compared token by token, so the result is exact whatever the hash.
@@ -7,59 +7,27 @@
 //! first part therefore finds most repeated stretches, and since these are not stored in a table, the later parts are
 //! wider.
 //!
-//! Memory: each token takes one byte if there are at most 255 different ones, two up to 65 535, else four; one bit per
-//! token; 8 bytes per unit; and the tables ([`room`]).
+//! The tokens lie in a file ([`Names`]): each takes one byte if there are at most 255 different ones, two up to 65 535,
+//! else four. A pass reads the file from beginning to end. A stretch that meets another in a table is compared with it
+//! only if a byte of their hashes agrees too, so that nearly all that is read besides is equal.
+//!
+//! Memory: one bit per token; 8 bytes per unit; and the tables ([`room`]).
 
 use super::Fate;
+use super::names::{MOST, Name, Names, Room};
+use crate::error::{Error, Result};
 use crate::record::TokenId;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The name after the last token of a unit; no stretch contains it.
 const END: u32 = 0;
-
-/// The names of tokens, in the smallest sufficient width.
-#[derive(Debug)]
-enum Names {
-    One(Vec<u8>),
-    Two(Vec<u16>),
-    Four(Vec<u32>),
-}
-
-/// A name of some width.
-trait Name: Copy + Eq + Into<u32> + Sync {}
-
-impl<N: Copy + Eq + Into<u32> + Sync> Name for N {}
-
-impl Names {
-    /// Appends a name below 2³².
-    fn push(&mut self, name: u32) {
-        loop {
-            match self {
-                Self::One(names) => match u8::try_from(name) {
-                    Ok(name) => return names.push(name),
-                    Err(_) => *self = Self::Two(names.iter().map(|n| u16::from(*n)).collect()),
-                },
-                Self::Two(names) => match u16::try_from(name) {
-                    Ok(name) => return names.push(name),
-                    Err(_) => *self = Self::Four(names.iter().map(|n| u32::from(*n)).collect()),
-                },
-                Self::Four(names) => return names.push(name),
-            }
-        }
-    }
-
-    const fn len(&self) -> usize {
-        match self {
-            Self::One(names) => names.len(),
-            Self::Two(names) => names.len(),
-            Self::Four(names) => names.len(),
-        }
-    }
-}
 
 /// Units, concatenated, in which repeated stretches are searched for.
 #[derive(Debug)]
@@ -71,6 +39,8 @@ pub(crate) struct Stretches {
     others: HashMap<TokenId, u32>,
     count_known: u32,
     names: Names,
+    /// The folder on whose disk they may lie.
+    folder: Option<PathBuf>,
     /// Where each unit begins, including units that are too short for a stretch and take no room; finally, where the
     /// last unit ends.
     starts: Vec<u64>,
@@ -79,79 +49,105 @@ pub(crate) struct Stretches {
 }
 
 impl Stretches {
-    pub(crate) fn new(length: usize) -> Self {
+    /// `folder`: where a file may be that has no name. Without one, all tokens are kept in memory.
+    pub(crate) fn new(length: usize, folder: Option<&Path>) -> Self {
+        Self::keeping(length, folder, MOST)
+    }
+
+    /// `most`: how many bytes of tokens are kept in memory before there is a file.
+    fn keeping(length: usize, folder: Option<&Path>, most: usize) -> Self {
         Self {
             length,
             known: Vec::new(),
             others: HashMap::new(),
             count_known: 0,
-            names: Names::One(Vec::new()),
+            names: Names::new(folder, most),
+            folder: folder.map(Path::to_path_buf),
             starts: Vec::new(),
             count: 0,
         }
     }
 
     /// Appends a unit.
-    pub(crate) fn push(&mut self, unit: &[TokenId]) {
+    ///
+    /// # Errors
+    /// Returns an error if the disk is full or gone.
+    pub(crate) fn push(&mut self, unit: &[TokenId]) -> Result<()> {
         self.starts.push(self.names.len() as u64);
         if unit.len() < self.length {
-            return;
+            return Ok(());
         }
         self.count += (unit.len() - self.length + 1) as u64;
-        for token in unit {
-            let name = self.name(*token);
-            self.names.push(name);
-        }
-        self.names.push(END);
-    }
-
-    #[inline]
-    fn name(&mut self, token: TokenId) -> u32 {
-        /// Tokens below this have their names in a list.
-        const LISTED: usize = 1 << 20;
-        let place = token as usize;
-        let name = if place < LISTED {
-            if place >= self.known.len() {
-                self.known.resize(place + 1, 0);
+        let (known, others, count) = (&mut self.known, &mut self.others, &mut self.count_known);
+        let mut name = |token: &TokenId| {
+            /// Tokens below this have their names in a list.
+            const LISTED: usize = 1 << 20;
+            let place = *token as usize;
+            let name = if place < LISTED {
+                if place >= known.len() {
+                    known.resize(place + 1, 0);
+                }
+                &mut known[place]
+            } else {
+                others.entry(*token).or_insert(0)
+            };
+            if *name == 0 {
+                *count += 1;
+                *name = *count;
             }
-            &mut self.known[place]
-        } else {
-            self.others.entry(token).or_insert(0)
+            *name
         };
-        if *name == 0 {
-            self.count_known += 1;
-            *name = self.count_known;
-        }
-        *name
+        let names = unit.iter().map(&mut name).chain([END]);
+        let written = self.names.extend(names);
+        written.map_err(|source| Error::Write {
+            path: self.folder.clone().unwrap_or_default(),
+            source,
+        })
     }
 
     /// Finds the repeated stretches with this many threads. Returns `None` if `go_on`, which is called from time to
     /// time, returns false.
-    pub(crate) fn repeats(self, threads: usize, go_on: &dyn Fn() -> bool) -> Option<Repeats> {
+    ///
+    /// # Errors
+    /// Returns an error if the disk is full or gone.
+    pub(crate) fn repeats(
+        self,
+        threads: usize,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Repeats>> {
         let room = room(self.count);
         self.in_room(threads, room, go_on)
     }
 
-    fn in_room(mut self, threads: usize, room: u64, go_on: &dyn Fn() -> bool) -> Option<Repeats> {
+    fn in_room(
+        mut self,
+        threads: usize,
+        room: u64,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Repeats>> {
         self.starts.push(self.names.len() as u64);
         let share = Share::new(self.count, threads, room);
-        let marks = match &self.names {
-            Names::One(names) => marks(names, self.length, share, go_on),
-            Names::Two(names) => marks(names, self.length, share, go_on),
-            Names::Four(names) => marks(names, self.length, share, go_on),
-        }?;
-        Some(Repeats {
+        let found = self.names.close().and_then(|()| match self.names.width() {
+            1 => marks::<u8>(&self, share, go_on),
+            2 => marks::<u16>(&self, share, go_on),
+            _ => marks::<u32>(&self, share, go_on),
+        });
+        let marks = found.map_err(|source| Error::Read {
+            path: self.folder.clone().unwrap_or_default(),
+            source,
+        })?;
+        Ok(marks.map(|marks| Repeats {
             length: self.length,
             starts: self.starts,
             marks,
-        })
+        }))
     }
 }
 
 /// Returns the number of bytes for the tables of all threads. In the worst case, half of it is lost by rounding to a
 /// power of two.
 fn room(stretches: u64) -> u64 {
-    (stretches / 4).max(100 << 20)
+    (stretches / 8 * 3).max(100 << 20)
 }
 
 /// How the work is divided.
@@ -167,7 +163,7 @@ struct Share {
 impl Share {
     fn new(stretches: u64, threads: usize, room: u64) -> Self {
         // A place takes one byte besides the entry; seven eighths of the places are used.
-        let places = room / threads as u64 / (size_of::<PackedOffset>() as u64 + 1);
+        let places = room / threads as u64 / (size_of::<Stored>() as u64 + 1);
         let most = (1 << places.max(64).ilog2()) / 8 * 7;
         Self {
             threads,
@@ -188,53 +184,68 @@ impl Share {
 /// The number of hashes.
 const HASHES: u128 = 1 << 64;
 
-/// Where a stretch begins, in 40 bits: no memory holds that many tokens.
+/// Where a stretch begins, in 40 bits: a bit for each of so many tokens takes 128 GiB. Then a byte of its hash that the
+/// table does not look at.
 #[derive(Debug, Clone, Copy)]
-struct PackedOffset([u8; 5]);
+struct Stored([u8; 6]);
 
-impl PackedOffset {
-    fn of(at: usize) -> Self {
+impl Stored {
+    fn of(at: usize, key: u64) -> Self {
         let [a, b, c, d, e, ..] = (at as u64).to_le_bytes();
-        Self([a, b, c, d, e])
+        Self([a, b, c, d, e, Self::tag(key)])
+    }
+
+    /// The table goes by the seven highest bits of a hash and by the lowest.
+    const fn tag(key: u64) -> u8 {
+        (key >> 48) as u8
+    }
+
+    const fn has(self, key: u64) -> bool {
+        self.0[5] == Self::tag(key)
     }
 
     fn at(self) -> usize {
-        let [a, b, c, d, e] = self.0;
+        let [a, b, c, d, e, _] = self.0;
         u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]) as usize
     }
 }
 
 /// Returns a bit for each place: whether the stretch that begins there is repeated.
 fn marks<N: Name>(
-    names: &[N],
-    length: usize,
+    text: &Stretches,
     share: Share,
     go_on: &dyn Fn() -> bool,
-) -> Option<Vec<u64>> {
-    let words = names.len().div_ceil(64);
+) -> std::io::Result<Option<Vec<u64>>> {
+    let words = text.names.len().div_ceil(64);
     let marks = Marks((0..words).map(|_| AtomicU64::new(0)).collect());
     let search = Search {
-        names,
-        length,
+        names: &text.names,
+        starts: &text.starts,
+        length: text.length,
         marks: &marks,
     };
     let table = || HashTable::with_capacity(share.entries as usize);
-    let mut tables: Vec<HashTable<PackedOffset>> = (0..share.threads).map(|_| table()).collect();
+    let mut tables: Vec<HashTable<Stored>> = (0..share.threads).map(|_| table()).collect();
     let mut from = 0;
     while from < HASHES {
         if !go_on() {
-            return None;
+            return Ok(None);
         }
         let width = share.width(marks.count());
         std::thread::scope(|scope| {
+            let mut running = Vec::new();
             for table in &mut tables {
                 let (part, search) = (from..from + width, &search);
-                scope.spawn(move || search.part(&part, table));
+                running.push(scope.spawn(move || search.part::<N>(&part, table)));
                 from += width;
             }
-        });
+            let ended = running.into_iter().map(|part| part.join());
+            let mut ended = ended.map(|part| part.unwrap_or_else(|panic| resume_unwind(panic)));
+            ended.try_for_each(|part| part)
+        })?;
     }
-    Some(marks.0.into_iter().map(AtomicU64::into_inner).collect())
+    let words = marks.0.into_iter().map(AtomicU64::into_inner);
+    Ok(Some(words.collect()))
 }
 
 /// Bits that several threads set. Bits are never cleared. Whether a thread sees the bits of another affects its work
@@ -263,65 +274,165 @@ const fn is_set(word: u64, at: usize) -> bool {
 }
 
 /// The search for repeated stretches in a text.
-struct Search<'a, N> {
-    names: &'a [N],
+struct Search<'a> {
+    names: &'a Names,
+    /// Where each unit begins, and last where the text ends.
+    starts: &'a [u64],
     length: usize,
     marks: &'a Marks,
 }
 
-impl<N: Name> Search<'_, N> {
-    /// Marks the repeated stretches whose hashes are in a part, and those that follow them.
-    fn part(&self, part: &Range<u128>, table: &mut HashTable<PackedOffset>) {
-        table.clear();
-        let roll = Roll::new(self.length);
-        let mut start = 0;
-        for unit in self.names.split(|name| (*name).into() == END) {
-            let mut hash = 0;
-            for at in 0..(unit.len() + 1).saturating_sub(self.length) {
-                hash = match at.checked_sub(1) {
-                    None => roll.first(&unit[..self.length]),
-                    Some(before) => roll.next(hash, unit[before], unit[at + self.length - 1]),
-                };
-                let spread = mix(hash);
-                if part.contains(&u128::from(spread)) {
-                    self.enter(start + at, mix(spread), table, &roll);
-                }
+/// The number of names that are read at once, unless a unit has more.
+const WINDOW: u64 = 1 << 18;
+
+/// The number of names that are read at once behind a stretch that is repeated.
+const BEHIND: usize = 128;
+
+/// Some units of the text, and what is read of the text before them.
+struct Window<'a, N> {
+    names: &'a Names,
+    /// Where the units begin.
+    start: usize,
+    units: &'a [N],
+    room: &'a RefCell<Room<N>>,
+    /// Why something could not be read.
+    failed: &'a Cell<Option<std::io::Error>>,
+}
+
+impl<N: Name> Window<'_, N> {
+    /// Passes a piece of the text to `read`; `None` if it cannot be read.
+    fn read<T>(&self, range: Range<usize>, read: impl FnOnce(&[N]) -> T) -> Option<T> {
+        let here = range
+            .start
+            .checked_sub(self.start)
+            .map(|start| start..start + range.len());
+        if let Some(names) = here.and_then(|here| self.units.get(here)) {
+            return Some(read(names));
+        }
+        match self.names.get(range, &mut self.room.borrow_mut()) {
+            Ok(names) => Some(read(names)),
+            Err(error) => {
+                self.failed.set(Some(error));
+                None
             }
-            start += unit.len() + 1;
         }
     }
+}
 
-    fn enter(&self, at: usize, key: u64, table: &mut HashTable<PackedOffset>, roll: &Roll) {
+impl Search<'_> {
+    /// Marks the repeated stretches whose hashes are in a part, and those that follow them.
+    fn part<N: Name>(
+        &self,
+        part: &Range<u128>,
+        table: &mut HashTable<Stored>,
+    ) -> std::io::Result<()> {
+        table.clear();
+        let roll = Roll::new(self.length);
+        let (mut here, room, failed) = (Room::default(), RefCell::default(), Cell::new(None));
+        let mut starts = self.starts;
+        while let Some((&start, later)) = starts.split_first() {
+            let count = later.partition_point(|end| end - start < WINDOW);
+            // As many as fit, and one at least.
+            let Some(end) = later.get(count.max(1) - 1) else {
+                break;
+            };
+            starts = &later[count.max(1) - 1..];
+            let start = start as usize;
+            let units: &[N] = self.names.get(start..*end as usize, &mut here)?;
+            let window = Window {
+                names: self.names,
+                start,
+                units,
+                room: &room,
+                failed: &failed,
+            };
+            let mut start = start;
+            for unit in units.split(|name| (*name).into() == END) {
+                let mut hash = 0;
+                for at in 0..(unit.len() + 1).saturating_sub(self.length) {
+                    hash = match at.checked_sub(1) {
+                        None => roll.first(&unit[..self.length]),
+                        Some(before) => roll.next(hash, unit[before], unit[at + self.length - 1]),
+                    };
+                    let spread = mix(hash);
+                    if part.contains(&u128::from(spread)) {
+                        self.enter(
+                            (start + at, &unit[at..]),
+                            mix(spread),
+                            table,
+                            &roll,
+                            &window,
+                        );
+                    }
+                }
+                start += unit.len() + 1;
+            }
+            if let Some(error) = failed.take() {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters a stretch: where it begins, and the rest of its unit from there.
+    fn enter<N: Name>(
+        &self,
+        (at, rest): (usize, &[N]),
+        key: u64,
+        table: &mut HashTable<Stored>,
+        roll: &Roll,
+        window: &Window<'_, N>,
+    ) {
         if self.marks.has(at) {
             return;
         }
-        let stretch = |at: usize| &self.names[at..at + self.length];
-        let own = stretch(at);
+        let (own, behind) = rest.split_at(self.length);
+        let stretch = |place: &Stored| place.at()..place.at() + self.length;
         let found = table.entry(
             key,
-            |place| stretch(place.at()) == own,
-            |place| mix(mix(roll.first(stretch(place.at())))),
+            |place| {
+                place.has(key) && window.read(stretch(place), |other| other == own) == Some(true)
+            },
+            |place| {
+                let hash = window.read(stretch(place), |other| mix(mix(roll.first(other))));
+                hash.unwrap_or_default()
+            },
         );
         match found {
             Entry::Vacant(free) => {
-                free.insert(PackedOffset::of(at));
+                free.insert(Stored::of(at, key));
             }
-            Entry::Occupied(there) => self.mark(there.get().at(), at),
+            Entry::Occupied(there) => self.mark(there.get().at(), (at, behind), window),
         }
     }
 
     /// Marks a stretch that equals an earlier one, and the following ones as long as they are equal. Stops at one that
-    /// is already marked, because what follows it is found from there.
-    fn mark(&self, earlier: usize, at: usize) {
+    /// is already marked, because what follows it is found from there. `behind` follows the stretch in its unit.
+    fn mark<N: Name>(&self, earlier: usize, (at, behind): (usize, &[N]), window: &Window<'_, N>) {
         self.marks.set(at);
-        for more in 1.. {
-            let last = self.length + more - 1;
-            // Both units end with the name `END`, so neither is exceeded.
-            let (one, other) = (self.names[earlier + last], self.names[at + last]);
-            if one != other || one.into() == END || self.marks.has(at + more) {
+        let mut more = 0;
+        for own in behind.chunks(BEHIND) {
+            // Most stretches that a later part finds stand before those that an earlier one found.
+            if self.marks.has(at + more + 1) {
                 return;
             }
-            self.marks.set(at + more);
+            let from = earlier + self.length + more;
+            // Both units end with the name `END`, which `own` does not contain.
+            let other = from..(from + own.len()).min(self.names.len());
+            let equal = window.read(other, |other| {
+                let pairs = own.iter().zip(other);
+                pairs.take_while(|(one, other)| one == other).count()
+            });
+            for _ in 0..equal.unwrap_or(0) {
+                more += 1;
+                if self.marks.has(at + more) {
+                    return;
+                }
+                self.marks.set(at + more);
+            }
+            if equal != Some(own.len()) {
+                return;
+            }
         }
     }
 }
@@ -402,18 +513,17 @@ impl Repeats {
     }
 }
 
-pub(super) fn fates(units: &[Vec<TokenId>], length: usize) -> Vec<Fate> {
-    let mut stretches = Stretches::new(length);
-    units.iter().for_each(|unit| stretches.push(unit));
+pub(super) fn fates(units: &[Vec<TokenId>], length: usize) -> Result<Vec<Fate>> {
+    let mut stretches = Stretches::new(length, None);
+    units.iter().try_for_each(|unit| stretches.push(unit))?;
     // The search is never stopped.
-    let repeats = stretches.repeats(1, &|| true).unwrap_or_default();
+    let repeats = stretches.repeats(1, &|| true)?.unwrap_or_default();
     let fate = |cut: Vec<Range<usize>>| match cut.is_empty() {
         true => Fate::Keep,
         false => Fate::Cut(cut),
     };
-    (0..units.len())
-        .map(|unit| fate(repeats.cut(unit)))
-        .collect()
+    let all = (0..units.len()).map(|unit| fate(repeats.cut(unit)));
+    Ok(all.collect())
 }
 
 #[cfg(test)]
@@ -439,9 +549,10 @@ mod tests {
     }
 
     /// Units from a generator with seed 1, with pieces of earlier ones in them; alphabets that take one,
-    /// two and four bytes; one to 300 parts, one to five threads. Nothing random is asserted.
+    /// two and four bytes, in memory and in a file; one to 300 parts, one to five threads. Nothing random is asserted.
     #[test]
     fn however_it_is_divided_the_result_is_the_definition() {
+        let place = tempfile::tempdir().unwrap();
         let mut state = 1;
         let mut draw = move |below: usize| {
             state = mix(state + 0x9e37_79b9);
@@ -464,9 +575,15 @@ mod tests {
             }
             let expected = by_content(&units, length);
             for (threads, room) in [(1, 1 << 30), (1, 2000), (2, 9000), (5, 100_000)] {
-                let mut stretches = Stretches::new(length);
-                units.iter().for_each(|unit| stretches.push(unit));
-                let repeats = stretches.in_room(threads, room, &|| true).unwrap();
+                let mut stretches = match threads {
+                    1 => Stretches::new(length, None),
+                    _ => Stretches::keeping(length, Some(place.path()), 2000),
+                };
+                units
+                    .iter()
+                    .try_for_each(|unit| stretches.push(unit))
+                    .unwrap();
+                let repeats = stretches.in_room(threads, room, &|| true).unwrap().unwrap();
                 for (number, (unit, expected)) in units.iter().zip(&expected).enumerate() {
                     let mut cut = vec![false; unit.len()];
                     for range in repeats.cut(number) {
@@ -484,7 +601,7 @@ mod tests {
             for threads in [1, 2, 64] {
                 let room = room(stretches);
                 let share = Share::new(stretches, threads, room);
-                let table = HashTable::<PackedOffset>::with_capacity(share.entries as usize);
+                let table = HashTable::<Stored>::with_capacity(share.entries as usize);
                 assert!((threads * table.allocation_size()) as u64 <= room + room / 50);
             }
         }
@@ -492,8 +609,8 @@ mod tests {
 
     #[test]
     fn who_is_asked_may_say_no() {
-        let mut stretches = Stretches::new(2);
-        stretches.push(&[1, 2, 3, 1, 2]);
-        assert!(stretches.repeats(1, &|| false).is_none());
+        let mut stretches = Stretches::new(2, None);
+        stretches.push(&[1, 2, 3, 1, 2]).unwrap();
+        assert!(stretches.repeats(1, &|| false).unwrap().is_none());
     }
 }

@@ -6,7 +6,7 @@ use crate::record::TokenId;
 const MORE: u8 = 0x80;
 
 /// Appends encoded tokens to `out`.
-pub(super) fn encode(tokens: &[TokenId], out: &mut Vec<u8>) {
+pub(crate) fn encode(tokens: &[TokenId], out: &mut Vec<u8>) {
     let any = tokens.iter().fold(0, |any, token| any | token);
     if any < TokenId::from(MORE) {
         out.extend(tokens.iter().map(|token| *token as u8));
@@ -22,12 +22,16 @@ pub(super) fn encode(tokens: &[TokenId], out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes bytes and appends the tokens to `out`.
-pub(super) fn decode(bytes: &[u8], out: &mut Vec<TokenId>) {
-    let (mut token, mut shift) = (0, 0);
+/// Decodes bytes and appends the tokens to `out`. Other bytes than those that were encoded give any tokens.
+pub(crate) fn decode(bytes: &[u8], out: &mut Vec<TokenId>) {
+    if bytes.iter().fold(0, |any, byte| any | byte) & MORE == 0 {
+        out.extend(bytes.iter().map(|byte| TokenId::from(*byte)));
+        return;
+    }
+    let (mut token, mut shift) = (0, 0u32);
     for byte in bytes {
-        token |= TokenId::from(byte & !MORE) << shift;
-        shift += 7;
+        token |= TokenId::from(byte & !MORE).checked_shl(shift).unwrap_or(0);
+        shift = shift.saturating_add(7);
         if byte & MORE == 0 {
             out.push(token);
             (token, shift) = (0, 0);
@@ -92,6 +96,10 @@ mod tests {
             assert_eq!(out, tokens);
             assert_eq!(count(&bytes), tokens.len());
         }
+        let mut out = Vec::new();
+        decode(&[0xff; 1000], &mut out);
+        decode(&[&[0xff; 1000][..], &[1]].concat(), &mut out);
+        assert_eq!(out.len(), 1);
     }
 
     proptest! {

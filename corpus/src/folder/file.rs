@@ -54,7 +54,7 @@ impl OutputFile {
     pub(crate) fn begin(mut self) -> Result<FileWriter> {
         self.0.stay(false);
         self.0.clear(&[])?;
-        let growing = Growing::create(self.0.path(), OUTPUT)?;
+        let growing = Growing::create(self.0.path(), OUTPUT, true)?;
         Ok(FileWriter {
             beside: self.0,
             growing,

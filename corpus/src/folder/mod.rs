@@ -25,7 +25,7 @@ pub use seal::seal_folder;
 pub(crate) use beside::{cleared, locked, unlock};
 pub(crate) use file::{FileWriter, Left, OutputFile};
 pub(crate) use stopped::Stopped;
-pub(crate) use write::{FolderWriter, Lines, OutputFolder, Start, lines};
+pub(crate) use write::{FolderWriter, Lines, ManyLines, OutputFolder, PackedLines, Start, lines};
 
 use crate::prepare::{Facts, PrepareOptions, Stability};
 use crate::record::{Side, TokenId};

@@ -102,7 +102,7 @@ pub(super) fn write<D: Serialize>(
         let mut out = BufWriter::with_capacity(1 << 16, Checked::new(DiskFile::create(&path)?));
         serde_json::to_writer(&mut out, &page)?;
         let mut file = out.into_inner().map_err(|e| e.into_error())?;
-        file.write_all(last_line(file.checksum.finish()).as_bytes())?;
+        file.write_all(last_line(file.checksum()).as_bytes())?;
         file.inner.sync()?;
         disk::rename(&path, &folder.join(PROGRESS))
     };
@@ -113,16 +113,30 @@ pub(super) fn write<D: Serialize>(
 struct Checked<W> {
     inner: W,
     length: u64,
-    checksum: XxHash64,
+    /// `None` if nobody asks for it.
+    checksum: Option<Box<XxHash64>>,
 }
 
 impl<W: Write> Checked<W> {
     fn new(inner: W) -> Self {
         Self {
+            checksum: Some(Box::new(XxHash64::with_seed(0))),
+            ..Self::unchecked(inner)
+        }
+    }
+
+    const fn unchecked(inner: W) -> Self {
+        Self {
             inner,
             length: 0,
-            checksum: XxHash64::with_seed(0),
+            checksum: None,
         }
+    }
+
+    fn checksum(&self) -> u64 {
+        self.checksum
+            .as_ref()
+            .map_or(0, |checksum| checksum.finish())
     }
 }
 
@@ -130,7 +144,9 @@ impl<W: Write> Write for Checked<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let count = self.inner.write(bytes)?;
         self.length += count as u64;
-        Hasher::write(&mut self.checksum, &bytes[..count]);
+        if let Some(checksum) = &mut self.checksum {
+            checksum.write(&bytes[..count]);
+        }
         Ok(count)
     }
 
@@ -147,10 +163,15 @@ pub(super) struct Growing {
 }
 
 impl Growing {
-    pub(super) fn create(folder: &Path, name: &str) -> Result<Self> {
+    /// Creates the file. `marked`: whether a mark of it is ever taken, which needs its checksum.
+    pub(super) fn create(folder: &Path, name: &str, marked: bool) -> Result<Self> {
         let path = folder.join(name);
         let file = DiskFile::create(&path).map_err(|source| failed(&path, source))?;
-        Ok(Self::of(name, path, Checked::new(file)))
+        let file = match marked {
+            true => Checked::new(file),
+            false => Checked::unchecked(file),
+        };
+        Ok(Self::of(name, path, file))
     }
 
     fn of(name: &str, path: PathBuf, file: Checked<DiskFile>) -> Self {
@@ -172,17 +193,16 @@ impl Growing {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(failed(&path, source)),
         };
-        let (length, checksum) =
-            checked(&mut file, mark.length).map_err(|source| failed(&path, source))?;
-        if (length, checksum.finish()) != (mark.length, mark.checksum) {
+        let before = checked(&mut file, mark.length).map_err(|source| failed(&path, source))?;
+        if (before.length, before.checksum()) != (mark.length, mark.checksum) {
             return Ok(None);
         }
         let mut file = Checked {
             inner: file,
-            length,
-            checksum,
+            length: before.length,
+            checksum: before.checksum,
         };
-        let cut = file.inner.cut(length);
+        let cut = file.inner.cut(file.length);
         cut.map_err(|source| failed(&path, source))?;
         Ok(Some(Self::of(name, path, file)))
     }
@@ -205,7 +225,7 @@ impl Growing {
         Ok(Mark {
             name: self.name.clone(),
             length: file.length,
-            checksum: file.checksum.finish(),
+            checksum: file.checksum(),
         })
     }
 
@@ -223,8 +243,8 @@ fn failed(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// Returns the number of bytes, at most `most`, at the beginning of a file, and their checksum.
-fn checked(file: &mut DiskFile, most: u64) -> std::io::Result<(u64, XxHash64)> {
+/// Counts and checksums the beginning of a file, at most `most` bytes of it.
+fn checked(file: &mut DiskFile, most: u64) -> std::io::Result<Checked<std::io::Sink>> {
     let mut sink = Checked::new(std::io::sink());
     let mut buffer = vec![0; 1 << 18];
     let mut left = (&*file).take(most);
@@ -235,5 +255,5 @@ fn checked(file: &mut DiskFile, most: u64) -> std::io::Result<(u64, XxHash64)> {
         }
     }
     file.rewind()?;
-    Ok((sink.length, sink.checksum))
+    Ok(sink)
 }

@@ -9,13 +9,14 @@ use super::{
 };
 use crate::answers::LossOn;
 use crate::canary::CanaryPlan;
+use crate::dedup::varint;
 use crate::error::{Error, Result};
 use crate::prepare::{
     Copies, Done, DoneNow, Facts, Identity, Key, Preparation, PrepareOptions, Prepared, Put,
     RestartCause,
 };
 use crate::random::sha256;
-use crate::record::{Record, Side, TokenId, content_digest, numbered};
+use crate::record::{Record, Side, TokenId, content_digest, put_id};
 use crate::tokenize::Tokenizer;
 use reticent_disk::DiskFile;
 use schemars::JsonSchema;
@@ -39,10 +40,10 @@ impl Prepared {
         let loss_on = self.options.loss_on;
         let training = self.training.records.iter().zip(&self.texts);
         for ((record, text), point) in training.zip(&self.points) {
-            out.put(Put::Training(*point), &lines(record, text, loss_on)?)?;
+            out.put(Put::Training(*point), lines(record, text, loss_on)?.parts())?;
         }
         for (record, text) in self.held_out.iter().zip(&self.held_out_texts) {
-            out.put(Put::HeldOut, &lines(record, text, loss_on)?)?;
+            out.put(Put::HeldOut, lines(record, text, loss_on)?.parts())?;
         }
         out.close(
             &self.facts,
@@ -79,6 +80,8 @@ pub(crate) struct FolderWriter {
     compared: bool,
     /// Records held out so far.
     tests: u64,
+    /// What the lines of the last record began with.
+    begins: [Vec<u8>; 2],
     /// Whose folder it is; none: it is not taken up when it is stopped.
     identity: Option<Identity>,
 }
@@ -92,21 +95,101 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// The three parts, with which they are made again.
-    pub(crate) fn parts(&self) -> [&[u8]; 3] {
+    pub(crate) fn parts(&self) -> LineParts<'_> {
         let (record, rest) = self.bytes.split_at(self.cuts[0]);
         let (text, digest) = rest.split_at(self.cuts[1] - self.cuts[0]);
-        [record, text, digest]
+        LineParts([record, text, digest])
+    }
+}
+
+/// The lines of a record in bytes that hold more than these.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LineParts<'a>([&'a [u8]; 3]);
+
+/// The lines of a record, with tokens as bytes: a third as long.
+pub(crate) struct PackedLines {
+    bytes: Vec<u8>,
+    lengths: [usize; PackedLines::PARTS],
+}
+
+/// The lines of several records.
+#[derive(Default)]
+pub(crate) struct ManyLines {
+    bytes: Vec<u8>,
+    /// Where the parts of each begin, and the last one ends.
+    places: Vec<[usize; 4]>,
+    /// The tokens of the last record.
+    tokens: Vec<TokenId>,
+}
+
+impl PackedLines {
+    /// The parts: the line of the tokens before and behind them, the tokens, the line of the text, and the digest.
+    pub(crate) const PARTS: usize = 5;
+
+    pub(crate) fn of(record: &Record, text: &str, loss_on: Option<LossOn>) -> Result<Self> {
+        let room = 192 + 2 * record.tokens.len() + text.len() + text.len() / 16;
+        let mut bytes = Vec::with_capacity(room);
+        let mut ends = [0; Self::PARTS];
+        ends[0] = record_frame(record, &mut bytes)?;
+        ends[1] = bytes.len();
+        varint::encode(&record.tokens, &mut bytes);
+        ends[2] = bytes.len();
+        json(&TextRest::of(record, text), &mut bytes)?;
+        ends[3] = bytes.len();
+        let digest = content_digest(text, record, loss_on);
+        bytes.extend_from_slice(digest.as_bytes());
+        ends[4] = bytes.len();
+        let mut lengths = ends;
+        for at in (1..ends.len()).rev() {
+            lengths[at] -= ends[at - 1];
+        }
+        Ok(Self { bytes, lengths })
     }
 
-    /// Of three parts one behind the other, and how long the first two are. None of a digest that is no text, and of
-    /// lines that are no objects.
-    pub(crate) fn of_parts(bytes: Vec<u8>, [record, text]: [usize; 2]) -> Option<Self> {
-        let digest = record.checked_add(text)?;
-        let object = |at: usize| bytes.get(at) == Some(&b'{');
-        let whole = object(0) && object(record) && bytes.get(digest..)?.is_ascii();
-        let cuts = [record, digest];
-        (whole && record > 0 && text > 0).then_some(Self { bytes, cuts })
+    /// Its parts, one behind the other, and how long each is.
+    pub(crate) fn parts(&self) -> (&[u8], [usize; Self::PARTS]) {
+        (&self.bytes, self.lengths)
+    }
+}
+
+impl ManyLines {
+    /// Adds the lines of a record that was packed: its parts, one behind the other, and how long each is. `None` where
+    /// the lines are no objects, or the digest is no text.
+    pub(crate) fn unpack(
+        &mut self,
+        packed: &[u8],
+        lengths: [usize; PackedLines::PARTS],
+    ) -> Option<()> {
+        let mut rest = packed;
+        let mut parts = [&[][..]; PackedLines::PARTS];
+        for (part, length) in parts.iter_mut().zip(lengths) {
+            (*part, rest) = rest.split_at_checked(length)?;
+        }
+        let [before, behind, tokens, text, digest] = parts;
+        let object = |line: &[u8]| line.first() == Some(&b'{');
+        if !(object(before) && object(text) && digest.is_ascii()) {
+            return None;
+        }
+        self.tokens.clear();
+        varint::decode(tokens, &mut self.tokens);
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(before);
+        numbers(&self.tokens, &mut self.bytes);
+        self.bytes.extend_from_slice(behind);
+        let text_begin = self.bytes.len();
+        self.bytes.extend_from_slice(text);
+        let digest_begin = self.bytes.len();
+        self.bytes.extend_from_slice(digest);
+        let places = [begin, text_begin, digest_begin, self.bytes.len()];
+        self.places.push(places);
+        Some(())
+    }
+
+    /// The lines of each record, in the order in which they were added.
+    pub(crate) fn each(&self) -> impl Iterator<Item = LineParts<'_>> {
+        let part = |from: usize, to: usize| &self.bytes[from..to];
+        let each = self.places.iter();
+        each.map(move |[a, b, c, d]| LineParts([part(*a, *b), part(*b, *c), part(*c, *d)]))
     }
 }
 
@@ -119,28 +202,27 @@ struct TextRest<'a> {
     label: Option<u32>,
 }
 
+impl<'a> TextRest<'a> {
+    const fn of(record: &Record, text: &'a str) -> Self {
+        Self {
+            side: record.side,
+            text,
+            label: record.label,
+        }
+    }
+}
+
 /// The lines of a record: workers make them, because that takes longer than writing them.
 pub(crate) fn lines(record: &Record, text: &str, loss_on: Option<LossOn>) -> Result<Lines> {
-    let rest = TextRest {
-        side: record.side,
-        text,
-        label: record.label,
-    };
     let room = 192 + 4 * record.tokens.len() + text.len() + text.len() / 16;
     let mut bytes = Vec::with_capacity(room);
     record_line(record, &mut bytes)?;
     let to_text = bytes.len();
-    json(&rest, &mut bytes)?;
+    json(&TextRest::of(record, text), &mut bytes)?;
     let cuts = [to_text, bytes.len()];
     let digest = content_digest(text, record, loss_on);
     bytes.extend_from_slice(digest.as_bytes());
     Ok(Lines { bytes, cuts })
-}
-
-/// What a line of text begins with.
-fn text_begins(number: u64, digest: &[u8]) -> String {
-    let id = numbered(number, &String::from_utf8_lossy(digest));
-    format!("{{\"id\":\"{id}\",")
 }
 
 fn json<T: Serialize>(line: &T, out: &mut Vec<u8>) -> Result<()> {
@@ -153,6 +235,17 @@ fn json<T: Serialize>(line: &T, out: &mut Vec<u8>) -> Result<()> {
 /// The line of a [`RecordLine`]: its tokens are most of what there is to write, and take a fifth of the time
 /// that they take one by one.
 fn record_line(record: &Record, out: &mut Vec<u8>) -> Result<()> {
+    let mut frame = Vec::with_capacity(64);
+    let place = record_frame(record, &mut frame)?;
+    let (before, behind) = frame.split_at(place);
+    out.extend_from_slice(before);
+    numbers(&record.tokens, out);
+    out.extend_from_slice(behind);
+    Ok(())
+}
+
+/// Appends the line without its tokens to `out`, and returns where these belong in what was appended.
+fn record_frame(record: &Record, out: &mut Vec<u8>) -> Result<usize> {
     let line = RecordLine {
         point: None,
         side: record.side,
@@ -162,14 +255,11 @@ fn record_line(record: &Record, out: &mut Vec<u8>) -> Result<()> {
         label: record.label,
     };
     const EMPTY: &[u8] = b"\"tokens\":[]";
-    let mut frame = Vec::with_capacity(64);
-    json(&line, &mut frame)?;
-    let place = frame.windows(EMPTY.len()).position(|part| part == EMPTY);
-    let (before, behind) = frame.split_at(place.map_or(0, |place| place + EMPTY.len() - 1));
-    out.extend_from_slice(before);
-    numbers(&record.tokens, out);
-    out.extend_from_slice(behind);
-    Ok(())
+    let begin = out.len();
+    json(&line, out)?;
+    let mut places = out[begin..].windows(EMPTY.len());
+    let place = places.position(|part| part == EMPTY);
+    Ok(place.map_or(0, |place| place + EMPTY.len() - 1))
 }
 
 /// Puts numbers behind `out`, a comma between two.
@@ -283,7 +373,7 @@ impl OutputFolder {
     fn empty(mut self, held_out: bool, identity: Option<Identity>) -> Result<FolderWriter> {
         self.beside.stay(false);
         self.beside.clear(&[SEED])?;
-        let files = Files::create(self.beside.path(), held_out)?;
+        let files = Files::create(self.beside.path(), held_out, identity.is_some())?;
         Ok(self.writer(files, 0, identity))
     }
 
@@ -302,12 +392,18 @@ impl OutputFolder {
             held_out: files.held_out,
             compared: self.compared,
             tests,
+            begins: [Vec::new(), Vec::new()],
             identity,
         }
     }
 }
 
 impl FolderWriter {
+    /// The hidden folder.
+    pub(crate) fn path(&self) -> &Path {
+        self.beside.path()
+    }
+
     /// Whether a stopped preparation can be taken up.
     pub(crate) const fn lasts(&self) -> bool {
         self.identity.is_some()
@@ -330,21 +426,28 @@ impl FolderWriter {
     }
 
     /// The next record.
-    pub(crate) fn put(&mut self, put: Put, lines: &Lines) -> Result<()> {
-        let [record, text, digest] = lines.parts();
-        match (put, &mut self.held_out) {
+    pub(crate) fn put(&mut self, put: Put, lines: LineParts<'_>) -> Result<()> {
+        let LineParts([record, text, digest]) = lines;
+        let [begins, text_begins] = &mut self.begins;
+        begins.clear();
+        begins.push(b'{');
+        let (pair, number) = match (put, &mut self.held_out) {
             (Put::Training(point), _) => {
-                let begins = [format!("{{\"point\":{point},"), text_begins(point, digest)];
-                let begins = [begins[0].as_bytes(), begins[1].as_bytes()];
-                self.training.write(begins, [record, text])
+                // A vector takes whatever is written to it.
+                let _ = write!(begins, "\"point\":{point},");
+                (&mut self.training, point)
             }
             (Put::HeldOut, Some(pair)) => {
-                let begins = text_begins(self.tests, digest);
                 self.tests += 1;
-                pair.write([b"{", begins.as_bytes()], [record, text])
+                (pair, self.tests - 1)
             }
-            (Put::HeldOut, None) => Ok(()),
-        }
+            (Put::HeldOut, None) => return Ok(()),
+        };
+        text_begins.clear();
+        text_begins.extend_from_slice(b"{\"id\":\"");
+        put_id(text_begins, number, digest);
+        text_begins.extend_from_slice(b"\",");
+        pair.write([begins, text_begins], [record, text])
     }
 
     /// Writes the other files, authenticates all of them under the owner's key, and gives the folder its name.
@@ -418,11 +521,12 @@ struct Files {
 }
 
 impl Files {
-    fn create(folder: &Path, held_out: bool) -> Result<Self> {
+    /// `marked`: whether it is said on the disk how far they are.
+    fn create(folder: &Path, held_out: bool, marked: bool) -> Result<Self> {
         let pair = |records, texts| -> Result<Pair> {
             Ok(Pair {
-                records: Growing::create(folder, records)?,
-                texts: Growing::create(folder, texts)?,
+                records: Growing::create(folder, records, marked)?,
+                texts: Growing::create(folder, texts, marked)?,
             })
         };
         Ok(Self {
@@ -525,6 +629,23 @@ mod tests {
                 record_line(&record, &mut written).unwrap();
                 let written = String::from_utf8(written).unwrap();
                 assert_eq!(written, expected);
+                let whole = lines(&record, "é\n", None).unwrap();
+                let packed = PackedLines::of(&record, "é\n", None).unwrap();
+                let (bytes, lengths) = packed.parts();
+                let mut many = ManyLines::default();
+                many.unpack(bytes, lengths).unwrap();
+                many.unpack(bytes, lengths).unwrap();
+                let LineParts(expected) = whole.parts();
+                assert!(many.each().all(|LineParts(parts)| parts == expected));
+                assert_eq!(many.each().count(), 2);
+                let (cut, text) = (
+                    &bytes[..bytes.len() - 1],
+                    lengths[..3].iter().sum::<usize>(),
+                );
+                assert!(many.unpack(cut, lengths).is_none());
+                let mut changed = bytes.to_vec();
+                changed[text] = b'[';
+                assert!(many.unpack(&changed, lengths).is_none());
             }
         }
     }

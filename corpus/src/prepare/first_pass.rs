@@ -74,7 +74,7 @@ impl FirstPass {
             _ if !options.deduplicate => return Ok(Some(out)),
             Deduplication::Exact | Deduplication::Near { .. } => return Ok(Some(out)),
             Deduplication::Bloom { .. } => None,
-            Deduplication::Substring { length } => Some(Stretches::new(length)),
+            Deduplication::Substring { length } => Some(Stretches::new(length, pass.scratch)),
         };
         let tokens = stretches.is_some();
         let mut feed = (pass.open)()?;
@@ -105,7 +105,7 @@ impl FirstPass {
                 for (units, tokens) in made {
                     if let Some(stretches) = &mut stretches {
                         out.starts.push(out.units);
-                        tokens.iter().for_each(|unit| stretches.push(unit));
+                        tokens.iter().try_for_each(|unit| stretches.push(unit))?;
                     }
                     out.units += units;
                 }
@@ -116,7 +116,7 @@ impl FirstPass {
             return Ok(None);
         }
         if let Some(stretches) = stretches {
-            let repeats = stretches.repeats(pass.threads, &|| go_on(Phase::Duplicates));
+            let repeats = stretches.repeats(pass.threads, &|| go_on(Phase::Duplicates))?;
             if repeats.is_none() {
                 return Ok(None);
             }
@@ -143,6 +143,11 @@ impl FirstPass {
         } else {
             DuplicateIndex::open()
         }
+    }
+
+    /// Returns whether the fates were determined beforehand, so that no digest of a unit is looked at.
+    pub(super) const fn settles(&self) -> bool {
+        self.fates.is_some()
     }
 
     /// Creates the marker for what units are compared by besides digests.

@@ -173,6 +173,7 @@ impl Preparer {
             threads,
             open: &|| Ok(feed(documents, &self.held_out)),
             read: &read,
+            scratch: None,
             form: |record, text| Ok((record, text)),
         };
         let mut out = Prepared {

@@ -182,36 +182,23 @@ impl<'a> Work<'a> {
     /// spans marked in it; its class; and which part of it is learned. Tokens are not used, since texts with different
     /// secrets may have the same tokens.
     pub(super) fn key(&self) -> [u8; 20] {
-        // These bytes do not occur in text.
-        const MARKED: u8 = 0xff;
-        const CLASS: u8 = 0xfe;
-        const READ: u8 = 0xfd;
-        let unit = self.masks.unit;
-        let mut hash = self.view(|view| {
-            let mut hash = Sha1::new_with_prefix(view.text);
-            let marked = view.secrets.iter();
-            let marked: BTreeSet<_> = marked.map(|(r, kind)| (r.start, r.end, *kind)).collect();
-            for (start, end, kind) in marked {
-                hash.update([MARKED]);
-                for number in [start, end, kind.len()] {
-                    hash.update((number as u64).to_le_bytes());
-                }
-                hash.update(kind);
-            }
-            hash
-        });
-        if let Some(class) = unit.label {
-            hash.update([CLASS]);
-            hash.update(class.to_le_bytes());
-        }
+        let learned = self.masks.unit.answers.is_some();
+        self.masks
+            .key(learned.then(|| (self.ignores_end(), self.ignored())))
+    }
+
+    /// Returns the key of a unit that is not prepared here. It is tokenised only if part of it carries no loss, which
+    /// is said in tokens.
+    pub(super) fn key_of(unit: &'a UnitText<'a>, tokenizer: &'a Tokenizer) -> Result<[u8; 20]> {
         if unit.answers.is_some() {
-            hash.update([READ, u8::from(self.ignores_end())]);
-            for range in self.ignored() {
-                hash.update((range.start as u64).to_le_bytes());
-                hash.update((range.end as u64).to_le_bytes());
-            }
+            return Ok(Self::new(unit, tokenizer)?.key());
         }
-        hash.finalize().into()
+        let mut masks = Masks {
+            unit,
+            ranges: Vec::new(),
+        };
+        masks.add(&unit.masked);
+        Ok(masks.key(None))
     }
 
     /// Returns the content tokens; borrowed if none is masked.
@@ -369,6 +356,40 @@ fn around<'r>(ranges: &'r [Range<usize>], piece: &Range<usize>) -> Option<&'r Ra
 }
 
 impl Masks<'_> {
+    /// Returns the key of a unit, as [`Work::key`] describes it. `ignored`: whether its end carries no loss, and which
+    /// of its tokens carry none.
+    fn key(&self, ignored: Option<(bool, Vec<Range<usize>>)>) -> [u8; 20] {
+        // These bytes do not occur in text.
+        const MARKED: u8 = 0xff;
+        const CLASS: u8 = 0xfe;
+        const READ: u8 = 0xfd;
+        let mut hash = self.view(|view| {
+            let mut hash = Sha1::new_with_prefix(view.text);
+            let marked = view.secrets.iter();
+            let marked: BTreeSet<_> = marked.map(|(r, kind)| (r.start, r.end, *kind)).collect();
+            for (start, end, kind) in marked {
+                hash.update([MARKED]);
+                for number in [start, end, kind.len()] {
+                    hash.update((number as u64).to_le_bytes());
+                }
+                hash.update(kind);
+            }
+            hash
+        });
+        if let Some(class) = self.unit.label {
+            hash.update([CLASS]);
+            hash.update(class.to_le_bytes());
+        }
+        if let Some((end, ranges)) = ignored {
+            hash.update([READ, u8::from(end)]);
+            for range in ranges {
+                hash.update((range.start as u64).to_le_bytes());
+                hash.update((range.end as u64).to_le_bytes());
+            }
+        }
+        hash.finalize().into()
+    }
+
     /// Adds spans, widened to whole characters. Merges ranges that touch, as runs of masked tokens are merged. Returns
     /// whether there are other ranges than before.
     fn add(&mut self, spans: &[Range<usize>]) -> bool {

@@ -3,7 +3,8 @@
 
 use super::context::{Corpus, PreparationContext};
 use super::facts::{Facts, SecretSource};
-use super::first_pass::{FirstPass, uncut};
+use super::first_pass::FirstPass;
+use super::record_work::Work;
 use super::resume::{Done, DoneNow, Lines};
 use super::secrets::SecretBook;
 use super::sink::Sink;
@@ -20,6 +21,7 @@ use crate::unit::Unit;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
 /// The destination of a record.
@@ -40,6 +42,8 @@ pub(super) struct Pass<'a, F> {
     pub(super) open: &'a dyn Fn() -> Result<Feed<'a>>,
     /// The number of bytes of the corpus that have been read.
     pub(super) read: &'a Cell<u64>,
+    /// The folder on whose disk something may lie that does not fit in memory; nothing of it stays.
+    pub(super) scratch: Option<&'a Path>,
     /// Converts a record and its redacted text to the form that is kept; called by workers.
     pub(super) form: F,
 }
@@ -118,6 +122,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             settled,
             marked: self.corpus.marked,
             marker: &marker,
+            keyed: !before.settles(),
             form: &self.form,
         };
         let drops = options.deduplicate && options.duplicates == Deduplication::Exact;
@@ -195,10 +200,16 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                 for (role, document) in batch {
                     if let Role::Training(number) = role {
                         let units = units(document, *number, settled.options.unit)?;
-                        for (at, work) in uncut(settled, &units).enumerate() {
-                            let work = work?;
-                            let marks = marker.marks(&work.content(settled.tokenizer.mask()));
-                            out.push((*number, at, work.key(), marks));
+                        for (at, unit) in units.iter().enumerate() {
+                            let (key, marks) = if marker.reads_tokens() {
+                                let work = Work::new(unit, &settled.tokenizer)?;
+                                let tokens = work.content(settled.tokenizer.mask());
+                                (work.key(), marker.marks(&tokens))
+                            } else {
+                                let key = Work::key_of(unit, &settled.tokenizer)?;
+                                (key, Marks::default())
+                            };
+                            out.push((*number, at, key, marks));
                         }
                     }
                 }

@@ -3,7 +3,7 @@
 use super::resume::RestartCause;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::read::{Documents, ReadOptions, regular};
+use crate::read::{Documents, Place, ReadOptions, regular};
 use crate::redaction::until;
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// The size of a batch's text, in bytes: large enough that the cost of handing it over is
 /// negligible.
-const BATCH: usize = 1 << 19;
+pub(super) const BATCH: usize = 1 << 19;
 
 /// The phase of a preparation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +64,15 @@ pub(super) enum Stream<'a> {
     Files(Box<Documents>),
 }
 
+/// Where a document of files stands, told by what follows it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Stands {
+    /// The place from which the next document is read.
+    pub(super) next: Place,
+    /// The number of bytes before that.
+    pub(super) before_next: u64,
+}
+
 impl<'a> Source<'a> {
     pub(super) fn open(self) -> Result<Stream<'a>> {
         Ok(match self {
@@ -103,6 +112,17 @@ impl<'a> Stream<'a> {
         match self {
             Self::Memory(_) => 0,
             Self::Files(documents) => documents.bytes_read(),
+        }
+    }
+
+    /// Returns where the last document stands.
+    pub(super) fn stands(&self) -> Stands {
+        match self {
+            Self::Memory(_) => Stands::default(),
+            Self::Files(documents) => Stands {
+                next: documents.place(),
+                before_next: documents.bytes_before(),
+            },
         }
     }
 

@@ -28,10 +28,11 @@ use std::time::Duration;
 /// digest of its id and what the survey keeps of it (about 80); for each distinct secret, a digest and counts (about
 /// 100); the documents that canaries are planted in; and some batches. A simulated miss rate also keeps every distinct
 /// string that the policy finds. Detection of near-duplicates keeps, for each unit that is kept, 10 to 15 bytes for
-/// each band, and its tokens (one byte for a token below 128, at most five). Detection of repeated stretches keeps all
-/// tokens during the search (one byte each if at most 255 differ, as with characters; two up to 65 535, else four) and
-/// tables of a quarter of a byte for each, at least 100 MiB; after the search, one bit for each token, and 8 bytes for
-/// each unit and document.
+/// each band, and its tokens (one byte for a token below 128, at most five). Detection of repeated stretches keeps, during
+/// the search, tables of three eighths of a byte for each token, at least 100 MiB, and one bit for each token, also
+/// after it, and 8 bytes for each unit and document; the tokens themselves (one byte each if at most 255 differ, as with
+/// characters; two up to 65 535, else four) lie in a file without a name on the disk of the output, once they are more
+/// than 64 MiB.
 ///
 /// The files are read more than once and must not change meanwhile; a change is reported as an error at the end. Input
 /// that cannot be read twice, such as a pipe, is kept in memory.
@@ -186,12 +187,14 @@ impl PrepareFiles<'_> {
             sink.out.stop();
             return Ok(None);
         }
+        let scratch = sink.out.path().to_path_buf();
         let pass = Pass {
             settled: &settled,
             corpus: settled.corpus,
             threads,
             open: &|| again(source, &settled.division, Some(&settled.planted), &read),
             read: &read,
+            scratch: Some(&scratch),
             form: |record, text: String| lines(&record, &text, settled.options.loss_on),
         };
         let facts = match pass.run(done, &mut sink) {
@@ -230,7 +233,7 @@ struct Written<'a> {
 
 impl Sink<Lines> for Written<'_> {
     fn put(&mut self, put: Put, lines: Lines) -> Result<()> {
-        self.out.put(put, &lines)
+        self.out.put(put, lines.parts())
     }
 
     fn go_on(&self, passage: Phase) -> bool {

@@ -1,12 +1,18 @@
 //! The survey: one pass over every document, for what must be known about the whole corpus before its first record.
 
-use super::source::{Phase, Seal, Source, Stream, Watch};
+use super::source::{BATCH, Phase, Seal, Source, Stands, Watch};
 use crate::canary::{gaps, speaks};
 use crate::document::Document;
 use crate::error::{Error, Result};
+use std::borrow::Cow;
+use std::panic::resume_unwind;
+use std::sync::mpsc::sync_channel;
 
-/// A callback that receives every document and the stream that it comes from.
-pub(super) type Seen<'s> = &'s mut dyn FnMut(&Document, &Stream<'_>);
+/// A callback that receives every document and where it stands.
+pub(super) type Seen<'s> = &'s mut (dyn FnMut(&Document, &Stands) + Send);
+
+/// The number of batches that are read ahead.
+const AHEAD: usize = 2;
 
 /// What the survey keeps of a document: 16 bytes.
 #[derive(Debug, Clone, Copy)]
@@ -49,41 +55,105 @@ pub(super) struct Survey {
     pub(super) skipped: Vec<Error>,
 }
 
+/// A document that was read.
+struct Read<'a> {
+    document: Cow<'a, Document>,
+    joined: u32,
+    stands: Stands,
+}
+
+/// What looks at the documents, in order.
+struct Looker<'s> {
+    looks: Vec<Look>,
+    seal: Option<Seal>,
+    /// Whether no document so far has text.
+    blank: bool,
+    places: bool,
+    seen: Option<Seen<'s>>,
+}
+
+impl Looker<'_> {
+    fn at(&mut self, read: &Read<'_>) {
+        let document = &read.document;
+        if let Some(seal) = &mut self.seal {
+            seal.enter(document);
+        }
+        self.blank &= document.text.trim().is_empty();
+        let look = Look::at(document, read.joined, self.places);
+        self.looks.push(look);
+        if let Some(seen) = &mut self.seen {
+            seen(document, &read.stands);
+        }
+    }
+}
+
 impl Survey {
     /// Surveys the corpus. Returns `None` if `watch` returned false. Errors name every file that cannot be read. `seen`
-    /// is called with every document and the stream that it comes from.
+    /// is called with every document and where it stands. Another thread looks at the documents while the next ones
+    /// are read.
     pub(super) fn of(
         source: Source<'_>,
         places: bool,
         watch: Watch<'_>,
-        mut seen: Option<Seen<'_>>,
+        seen: Option<Seen<'_>>,
     ) -> Result<Option<Self>> {
         let mut stream = source.open()?;
-        let mut seal = matches!(source, Source::Files(..)).then(Seal::default);
         let mut errors = Vec::new();
-        let mut out = Self::default();
-        let mut blank = true;
-        loop {
-            let document = match stream.next() {
-                Ok(Some(document)) => document,
-                Ok(None) => break,
-                Err(error) => {
-                    errors.push(error);
-                    continue;
+        // The stages of a plan verify the documents shard by shard; a plan itself reads them again for canaries only.
+        let sealed = matches!(source, Source::Files(..)) && (seen.is_none() || places);
+        let mut looker = Looker {
+            looks: Vec::new(),
+            seal: sealed.then(Seal::default),
+            blank: true,
+            places,
+            seen,
+        };
+        let whole = std::thread::scope(|scope| {
+            let (give, take) = sync_channel::<Vec<Read<'_>>>(AHEAD);
+            let looking = scope.spawn(move || {
+                take.into_iter().flatten().for_each(|read| looker.at(&read));
+                looker
+            });
+            let (mut batch, mut bytes, mut count) = (Vec::new(), 0, 0u64);
+            loop {
+                let document = match stream.next() {
+                    Ok(Some(document)) => document,
+                    Ok(None) => break,
+                    Err(error) => {
+                        errors.push(error);
+                        continue;
+                    }
+                };
+                bytes += document.text.len() + 64;
+                batch.push(Read {
+                    document,
+                    joined: stream.joined(),
+                    stands: stream.stands(),
+                });
+                if bytes >= BATCH {
+                    bytes = 0;
+                    // The other thread takes all there is, unless it panics; then it says so when it is joined.
+                    let _ = give.send(std::mem::take(&mut batch));
                 }
-            };
-            if let Some(seal) = &mut seal {
-                seal.enter(&document);
+                count += 1;
+                if count.is_multiple_of(1024) && !watch(Phase::Survey, stream.read()) {
+                    return None;
+                }
             }
-            blank &= document.text.trim().is_empty();
-            out.looks.push(Look::at(&document, stream.joined(), places));
-            if let Some(seen) = &mut seen {
-                seen(&document, &stream);
-            }
-            if out.looks.len().is_multiple_of(1024) && !watch(Phase::Survey, stream.read()) {
-                return Ok(None);
-            }
-        }
+            let _ = give.send(batch);
+            drop(give);
+            Some(looking.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        let Some(Looker {
+            looks, seal, blank, ..
+        }) = whole
+        else {
+            return Ok(None);
+        };
+        let mut out = Self {
+            looks,
+            ..Self::default()
+        };
         let skipped = stream.into_skipped();
         if let Source::Files(path, _) = source
             && blank

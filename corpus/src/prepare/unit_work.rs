@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// A unit after a worker's stages.
 pub(super) struct UnitMade<O> {
-    /// The digest of its text before redaction.
+    /// The digest of its text before redaction; zeros where nothing is compared by it.
     pub(super) key: [u8; 20],
     /// What it is compared by besides its digest.
     pub(super) marks: Marks,
@@ -61,6 +61,8 @@ pub(super) struct Worker<'a, F> {
     pub(super) marked: bool,
     /// Computes what units are compared by besides digests.
     pub(super) marker: &'a Marker,
+    /// Whether units are compared by their digests.
+    pub(super) keyed: bool,
     /// Converts a record and its text to the form that is kept.
     pub(super) form: &'a F,
 }
@@ -79,7 +81,8 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         self.settled.fits(unit)?;
         let work = Work::new(unit, &settled.tokenizer)?;
         let tokens = work.content(mask);
-        let (key, mut marks) = (work.key(), self.marker.marks(&tokens));
+        let key = if self.keyed { work.key() } else { [0; 20] };
+        let mut marks = self.marker.marks(&tokens);
         let canaries = self.canaries(unit);
         let kept = if copy(&key, &mut marks) {
             None

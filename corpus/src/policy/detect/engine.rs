@@ -49,6 +49,8 @@ pub(super) type Written = fn(&str, Range<usize>) -> Option<Range<usize>>;
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
     pub(super) kind: &'static str,
+    /// The same, for spans to share.
+    pub(super) shared_kind: Arc<str>,
     pub(super) pattern: String,
     /// Whether the pattern is case-sensitive.
     pub(super) cased: bool,
@@ -69,6 +71,7 @@ impl Rule {
     pub(super) fn new(kind: &'static str, score: f32, pattern: impl Into<String>) -> Self {
         Self {
             kind,
+            shared_kind: kind.into(),
             pattern: pattern.into(),
             cased: true,
             score,
@@ -126,12 +129,16 @@ impl Rule {
         while !text.is_char_boundary(from) {
             from += 1;
         }
-        let window = text[from..start].to_ascii_lowercase();
-        self.context.iter().any(|word| {
-            window.match_indices(word).any(|(at, _)| {
-                // A word begins there, and may continue (`order`, `orders`).
-                !window[..at].ends_with(|c: char| c.is_ascii_alphabetic())
-            })
+        let window = &text.as_bytes()[from..start];
+        let mut in_word = false;
+        (0..window.len()).any(|at| {
+            // Words are ASCII in small letters. One begins here, and may continue (`order`, `orders`).
+            let begins = !std::mem::replace(&mut in_word, window[at].is_ascii_alphabetic());
+            begins
+                && self.context.iter().any(|word| {
+                    let here = window[at..].get(..word.len());
+                    here.is_some_and(|here| here.eq_ignore_ascii_case(word.as_bytes()))
+                })
         })
     }
 }
@@ -380,8 +387,10 @@ impl Which {
         places: Range<usize>,
         mut found: impl FnMut(&mut dyn Iterator<Item = Visit>, usize),
     ) -> bool {
-        /// The number of places between two checks of the time.
+        /// The number of places between two checks of the time, and that of places where something matches.
         const LOOK: usize = 1 << 10;
+        const MATCHED: u32 = 1 << 3;
+        let mut matches = 0;
         let mut before = places.start.checked_sub(1).map(|at| text[at]);
         for at in places {
             let may = self.begins.may(before, text[at], text.get(at + 1).copied());
@@ -413,8 +422,11 @@ impl Which {
                 end: None,
             });
             found(&mut visits, read);
-            if !matched.is_empty() && crate::policy::is_spent() {
-                return false;
+            if !matched.is_empty() {
+                matches += 1;
+                if matches % MATCHED == 0 && crate::policy::is_spent() {
+                    return false;
+                }
             }
         }
         true
@@ -542,6 +554,46 @@ impl Begins {
 mod tests {
     use super::*;
     use crate::policy::detect::{grammar, rules};
+
+    /// Words are found as where they are looked for one by one in small letters.
+    #[test]
+    fn a_word_of_the_context_begins_a_word() {
+        let rules = rules::rules().into_iter();
+        let countries = super::super::Country::ALL.into_iter();
+        let all: Vec<Rule> = rules.chain(countries.flat_map(|c| c.rules())).collect();
+        let words = all.iter().flat_map(|rule| rule.context);
+        assert!(words.clone().count() > 50);
+        for word in words {
+            assert_eq!(*word, word.to_ascii_lowercase());
+        }
+        let by_one = |rule: &Rule, window: &str| {
+            let window = window.to_ascii_lowercase();
+            rule.context.iter().any(|word| {
+                let mut places = window.match_indices(word);
+                places.any(|(at, _)| !window[..at].ends_with(|c: char| c.is_ascii_alphabetic()))
+            })
+        };
+        let pieces = [
+            "Ord", "er ", "order", " CALL", "é", "tel", "x", " ", "zip", "s", "no", "#", ". ",
+        ];
+        let mut state = 5u64;
+        let mut draw = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let mut found = 0;
+        for _ in 0..500 {
+            let text: String = (0..6).map(|_| pieces[draw(pieces.len())]).collect();
+            for rule in &all {
+                let expected = by_one(rule, &text);
+                assert_eq!(rule.in_context(&text, text.len()), expected, "{text:?}");
+                found += u32::from(expected);
+            }
+        }
+        assert!(found > 100, "{found}");
+    }
 
     /// What is found in texts made of pieces, with one stretch after the other replaced, is what a scanner finds that
     /// has seen no other text.

@@ -87,9 +87,9 @@ impl Default for DetectorOptions {
 #[derive(Debug, Clone)]
 pub struct Detectors {
     scanner: Scanner,
-    /// The kinds in the order of the names of the scanner's rules.
     kinds: Vec<Arc<str>>,
-    keys: bool,
+    /// The kind of keys that are found by their entropy, if they are looked for.
+    keys: Option<Arc<str>>,
     least: f32,
     source: Arc<str>,
 }
@@ -121,7 +121,7 @@ impl Detectors {
         Ok(Self {
             scanner: Scanner::new(rules)?,
             kinds: options.kinds.iter().map(|k| k.as_str().into()).collect(),
-            keys: wanted("api-key"),
+            keys: wanted("api-key").then(|| "api-key".into()),
             least: options.least,
             source: "detectors".into(),
         })
@@ -130,11 +130,6 @@ impl Detectors {
     /// Returns the kinds that it looks for.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.kinds.iter().map(AsRef::as_ref)
-    }
-
-    fn kind(&self, name: &str) -> Arc<str> {
-        let known = self.kinds.iter().find(|k| k.as_ref() == name);
-        known.map_or_else(|| name.into(), Arc::clone)
     }
 }
 
@@ -147,12 +142,12 @@ fn all_rules(packs: BTreeSet<Country>) -> impl Iterator<Item = Rule> {
 impl Policy for Detectors {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
         let plain = Plain::of(view.text);
-        let mut push = |kind: &str, range: Range<usize>, score: f32| {
+        let mut push = |kind: &Arc<str>, range: Range<usize>, score: f32| {
             if score >= self.least && !range.is_empty() {
                 spans.push(Span {
                     start: range.start,
                     end: range.end,
-                    kind: self.kind(kind),
+                    kind: kind.clone(),
                     source: self.source.clone(),
                     score,
                 });
@@ -161,7 +156,7 @@ impl Policy for Detectors {
         let mut hit = |rule: &Rule, start: usize, end: usize, score: f32| {
             let range = plain.place(start)..plain.place(end);
             if let Some(range) = rule.whole(view.text, range) {
-                push(rule.kind, range, score);
+                push(&rule.shared_kind, range, score);
             }
         };
         self.scanner
@@ -173,10 +168,10 @@ impl Policy for Detectors {
                 }
             });
         }
-        if self.keys {
+        if let Some(kind) = &self.keys {
             entropy::keys(&plain.text, |range, score| {
                 push(
-                    "api-key",
+                    kind,
                     plain.place(range.start)..plain.place(range.end),
                     score,
                 )

@@ -4,7 +4,7 @@ use super::super::context::{Choices, Corpus, Planted, PreparationContext};
 use super::super::options::PrepareOptions;
 use super::super::resume::{Identity, asked};
 use super::super::run::nothing_to_train_on;
-use super::super::source::{Division, Feed, Phase, Role, Seal, Source, Stream};
+use super::super::source::{Division, Feed, Phase, Role, Seal, Source, Stands};
 use super::super::stream::PrepareFiles;
 use super::sealed::{Key, SealedFolder, SealedReader};
 use crate::canary::{CanaryPlace, CanaryPlan, WordFacts};
@@ -219,7 +219,7 @@ impl ShardPlan {
         let sizes = planned(files.data)?;
         let bytes = sizes.iter().map(|file| file.bytes).sum();
         let mut cuts = Cuts::new(shards, bytes);
-        let mut seen = |document: &Document, stream: &Stream<'_>| cuts.enter(document, stream);
+        let mut seen = |document: &Document, stands: &Stands| cuts.enter(document, stands);
         let options = files.options;
         let settled =
             PreparationContext::new(source, options, None, threads, watch, Some(&mut seen))?;
@@ -295,7 +295,7 @@ impl ShardPlan {
     fn of(document: PlanDocument, path: &Path, owner: Key) -> Self {
         let key = owner.derived("shards", document.hmac.as_bytes());
         Self {
-            folder: SealedFolder::new(stages_of(path), key.derived("files", &[])),
+            folder: SealedFolder::new(stages_of(path), key.derived("files", FILES)),
             key,
             owner,
             document,
@@ -589,6 +589,9 @@ impl Drop for NewStages {
     }
 }
 
+/// The format of the files that pass between stages: files of another one are of another key, and refused.
+const FILES: &[u8] = b"2";
+
 /// The `type` of a plan file.
 const KIND: &str = "shard-plan";
 
@@ -686,19 +689,16 @@ impl Cuts {
         }
     }
 
-    fn enter(&mut self, document: &Document, stream: &Stream<'_>) {
-        let Stream::Files(stream) = stream else {
-            return;
-        };
+    fn enter(&mut self, document: &Document, stands: &Stands) {
         let (place, first, mut seal) = self
             .begun
             .take()
             .unwrap_or_else(|| (self.place, self.documents, Seal::default()));
         seal.enter(document);
         self.documents += 1;
-        self.place = stream.place();
+        self.place = stands.next;
         let number = self.done.len() as u64 + 1;
-        let before = u128::from(stream.bytes_before()) * u128::from(self.shards);
+        let before = u128::from(stands.before_next) * u128::from(self.shards);
         if number < self.shards && before >= u128::from(number) * u128::from(self.total) {
             self.done.push((place, first, self.documents - first, seal));
         } else {

@@ -306,23 +306,20 @@ impl SectionReader<'_> {
         self.left
     }
 
-    /// Reads `count` bytes into `out`, replacing its content.
+    /// Appends the next `count` bytes to `out`.
     pub(super) fn take(&mut self, count: u64, out: &mut Vec<u8>) -> Result<()> {
         // The table has been verified, so the file contains the bytes that are left.
-        let Some(count) = usize::try_from(count).ok().filter(|_| count <= self.left) else {
-            return Err(self.reader.damaged());
-        };
-        out.clear();
-        out.resize(count, 0);
-        match self.input.read_exact(out) {
-            Ok(()) => {}
-            Err(source) if source.kind() == ErrorKind::UnexpectedEof => {
-                return Err(self.reader.damaged());
-            }
+        let room = usize::try_from(count).ok().filter(|_| count <= self.left);
+        out.reserve(room.ok_or_else(|| self.damaged())?);
+        let before = out.len();
+        let read = self.input.by_ref().take(count).read_to_end(out);
+        match read.map(|read| read as u64 == count) {
+            Ok(true) => {}
+            Ok(false) => return Err(self.damaged()),
             Err(source) => return Err(self.reader.unread(source)),
         }
-        self.mac.update(out);
-        self.left -= count as u64;
+        self.mac.update(&out[before..]);
+        self.left -= count;
         Ok(())
     }
 

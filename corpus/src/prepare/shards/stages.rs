@@ -2,7 +2,8 @@
 
 use super::super::context::{Found, PreparationContext};
 use super::super::facts::Facts;
-use super::super::first_pass::{Fates, FirstPass, UnitPlace, uncut};
+use super::super::first_pass::{Fates, FirstPass, UnitPlace};
+use super::super::record_work::Work;
 use super::super::resume::{Done, DoneNow};
 use super::super::run::{Pass, Put, Run};
 use super::super::sink::Sink;
@@ -13,7 +14,7 @@ use super::plan::{ShardPlan, ShardStage};
 use super::sealed::{OpenSection, SealedReader};
 use crate::dedup::Fate;
 use crate::error::{Error, Result, range};
-use crate::folder::{Lines, OutputFolder, lines};
+use crate::folder::{ManyLines, OutputFolder, PackedLines};
 use crate::record::Record;
 use crate::redaction::checked_threads;
 use crate::split::units;
@@ -206,8 +207,9 @@ impl ShardPlan {
                 });
                 for (number, document) in training {
                     let units = units(document, number, settled.options.unit)?;
-                    for (at, work) in uncut(&settled, &units).enumerate() {
-                        let code = mac.clone().chain_update(work?.key()).finalize();
+                    for (at, unit) in units.iter().enumerate() {
+                        let own = Work::key_of(unit, &settled.tokenizer)?;
+                        let code = mac.clone().chain_update(own).finalize();
                         let mut key = [0; 20];
                         key.copy_from_slice(&code.into_bytes()[..20]);
                         out.push((key, place(number, first, at)?));
@@ -227,7 +229,7 @@ impl ShardPlan {
         let Some(found) = self.found(shard, &settled, threads, watch)? else {
             return Ok(false);
         };
-        rows.sort_unstable();
+        rows.sort_unstable_by_key(|row| (head_of(&row.0), *row));
         let mut copies: Vec<UnitPlace> = Vec::new();
         rows.dedup_by(|copy, first| {
             let same = copy.0 == first.0;
@@ -316,7 +318,7 @@ impl ShardPlan {
                 return Ok(false);
             }
         }
-        rows.sort_unstable();
+        rows.sort_unstable_by_key(|row| (head_of(&row.0), *row));
         let mut later: Vec<Vec<UnitPlace>> = self.all().map(|_| Vec::new()).collect();
         let all = rows.len();
         rows.dedup_by(|copy, first| {
@@ -347,6 +349,7 @@ impl ShardPlan {
             threads,
             open: &open,
             read: &read,
+            scratch: Some(&self.folder.path),
             form: |_: Record, _: String| Ok(()),
         };
         let go_on = |phase| watch(phase, read.get());
@@ -415,7 +418,10 @@ impl ShardPlan {
             threads,
             open: &open,
             read: &read,
-            form: |record: Record, text: String| lines(&record, &text, settled.options.loss_on),
+            scratch: Some(&self.folder.path),
+            form: |record: Record, text: String| {
+                PackedLines::of(&record, &text, settled.options.loss_on)
+            },
         };
         let name = ShardStage::Write(shard as u64).file().unwrap_or_default();
         let mut file = self.folder.create(&name)?;
@@ -455,13 +461,13 @@ impl ShardPlan {
             match written {
                 Written::Shard(done) => first = run.join(*done),
                 Written::Records(records) => {
-                    for (put, lines) in records {
-                        read += framed(&lines);
+                    read += records.read;
+                    for (put, lines) in records.puts.iter().zip(records.lines.each()) {
                         let put = match put {
                             Put::Training(point) => Put::Training(first + point),
                             Put::HeldOut => Put::HeldOut,
                         };
-                        out.put(put, &lines)?;
+                        out.put(put, lines)?;
                     }
                 }
             }
@@ -513,33 +519,21 @@ impl ShardPlan {
             if !visit(Written::Shard(Box::new(file.json(DONE)?)))? {
                 return Ok(false);
             }
-            let mut records = file.stream(RECORDS)?;
-            let mut head = Vec::new();
-            while records.left() > 0 {
-                let (mut some, mut bytes) = (Vec::new(), 0);
-                while records.left() > 0 && bytes < BLOCK {
-                    records.take(HEAD, &mut head)?;
-                    let (numbers, _) = head[1..].as_chunks::<8>();
-                    let mut numbers = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes));
-                    let [point, record, text, digest] =
-                        [(); 4].map(|()| numbers.next().unwrap_or_default());
-                    let length = record.saturating_add(text).saturating_add(digest);
-                    let mut parts = Vec::new();
-                    records.take(length, &mut parts)?;
-                    let put = match head[0] {
-                        0 => Put::Training(point),
-                        _ => Put::HeldOut,
-                    };
-                    let ends = [record, text].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-                    let lines = Lines::of_parts(parts, ends).ok_or_else(|| records.damaged())?;
-                    bytes += framed(&lines);
-                    some.push((put, lines));
-                }
-                if !visit(Written::Records(some))? {
+            let mut section = file.stream(RECORDS)?;
+            let mut bytes = Vec::new();
+            while section.left() > 0 {
+                section.take(section.left().min(BLOCK), &mut bytes)?;
+                let (records, end) = Records::of(&bytes).ok_or_else(|| section.damaged())?;
+                // The beginning of a record whose end is not read yet.
+                bytes.drain(..end);
+                if !visit(Written::Records(records))? {
                     return Ok(false);
                 }
             }
-            records.end()?;
+            if !bytes.is_empty() {
+                return Err(section.damaged());
+            }
+            section.end()?;
         }
         Ok(true)
     }
@@ -550,13 +544,55 @@ enum Written {
     /// What a shard counted, before its records.
     Shard(Box<Done>),
     /// Records with the numbers of their units in the shard.
-    Records(Vec<(Put, Lines)>),
+    Records(Records),
+}
+
+/// Records from the file of a stage.
+struct Records {
+    /// Where each goes.
+    puts: Vec<Put>,
+    lines: ManyLines,
+    /// Their bytes in the file.
+    read: u64,
+}
+
+impl Records {
+    /// The whole records at the beginning of these bytes, and where the last one ends; `None` if one of them is no
+    /// record.
+    fn of(bytes: &[u8]) -> Option<(Self, usize)> {
+        let (mut puts, mut lines) = (Vec::new(), ManyLines::default());
+        let mut at = 0;
+        while let Some(head) = bytes[at..].first_chunk::<HEAD>() {
+            let (numbers, _) = head[1..].as_chunks::<8>();
+            let [point, lengths @ ..] = numbers else {
+                return None;
+            };
+            let mut each = [0; PackedLines::PARTS];
+            for (length, bytes) in each.iter_mut().zip(lengths) {
+                *length = usize::try_from(u64::from_le_bytes(*bytes)).ok()?;
+            }
+            let begin = at + HEAD;
+            let mut ends = each.iter();
+            let end = ends.try_fold(begin, |at, length| at.checked_add(*length))?;
+            let Some(packed) = bytes.get(begin..end) else {
+                break;
+            };
+            lines.unpack(packed, each)?;
+            puts.push(match head[0] {
+                0 => Put::Training(u64::from_le_bytes(*point)),
+                _ => Put::HeldOut,
+            });
+            at = end;
+        }
+        let read = at as u64;
+        Some((Self { puts, lines, read }, at))
+    }
 }
 
 /// Bytes of records that are passed on at once.
 const BLOCK: u64 = 1 << 20;
 /// Pieces that wait for the writer.
-const AHEAD: usize = 8;
+const AHEAD: usize = 4;
 
 /// Data with strings in no order, as the same bytes each time.
 fn sorted_json(data: &impl Serialize) -> Vec<u8> {
@@ -581,23 +617,20 @@ fn index(name: &'static str, number: u64, count: u64) -> Result<usize> {
     }
 }
 
+/// The first bytes of a digest, in whose order digests are: nearly all comparisons end with them.
+fn head_of(key: &[u8; 20]) -> u64 {
+    key.first_chunk()
+        .map_or(0, |head| u64::from_be_bytes(*head))
+}
+
 /// The part that a digest is grouped in: parts are ranges of digests.
 fn part_of(key: &[u8; 20], parts: u64) -> u64 {
     let begin = u32::from_be_bytes([key[0], key[1], key[2], key[3]]);
     (u64::from(begin) * parts) >> 32
 }
 
-/// Before the lines of a record: where it goes, its point, and the lengths of the three parts.
-const HEAD: u64 = 1 + 4 * 8;
-
-/// Bytes of a record in the file of its stage.
-fn framed(lines: &Lines) -> u64 {
-    HEAD + lines
-        .parts()
-        .map(|part| part.len() as u64)
-        .iter()
-        .sum::<u64>()
-}
+/// Before the lines of a record: where it goes, its point, and the lengths of their parts.
+const HEAD: usize = 1 + 8 + PackedLines::PARTS * 8;
 
 /// Records on their way into the file of a stage.
 struct Framed<'a> {
@@ -606,19 +639,24 @@ struct Framed<'a> {
     watch: &'a dyn Fn(Phase, u64) -> bool,
 }
 
-impl Sink<Lines> for Framed<'_> {
-    fn put(&mut self, put: Put, lines: Lines) -> Result<()> {
+impl Sink<PackedLines> for Framed<'_> {
+    fn put(&mut self, put: Put, lines: PackedLines) -> Result<()> {
         let (kind, point) = match put {
             Put::Training(point) => (0, point),
             Put::HeldOut => (1, 0),
         };
-        let parts = lines.parts();
-        let [a, b, c] = parts.map(|part| part.len() as u64);
-        self.out.put(&[kind])?;
-        for number in [point, a, b, c] {
-            self.out.put(&number.to_le_bytes())?;
+        let (bytes, lengths) = lines.parts();
+        let mut head = [0; HEAD];
+        head[0] = kind;
+        let (numbers, _) = head[1..].as_chunks_mut::<8>();
+        let each = [point]
+            .into_iter()
+            .chain(lengths.map(|length| length as u64));
+        for (place, number) in numbers.iter_mut().zip(each) {
+            *place = number.to_le_bytes();
         }
-        parts.into_iter().try_for_each(|part| self.out.put(part))
+        self.out.put(&head)?;
+        self.out.put(bytes)
     }
 
     fn go_on(&self, passage: Phase) -> bool {

@@ -12,8 +12,9 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Prepares a corpus of any size: it is read more than once, by several threads, and memory grows by about 40 bytes for \
 every distinct record, 80 for every document and 100 for every distinct secret; --duplicates near takes 320 to 480 more \
-for every remaining record, and its text; substring takes 100 MB and 1.4 bytes for every character of the corpus, or 2.4 \
-for every token of a tokenizer.json. The folder is the same for any number of threads, and appears when complete. Until \
+for every remaining record, and its text; substring takes 170 MB or, if that is more, half a byte for every token of the \
+corpus, and a file of one byte for every character or two for every token of a tokenizer.json, which has no name and goes \
+away with the process. The folder is the same for any number of threads, and appears when complete. Until \
 then it grows in .preparing-NAME next to it: after an interruption, a crash or a full disk the same command resumes there \
 and writes the same bytes. Its files are authenticated under the owner's key (RETICENT_OWNER_KEY names its file, made if missing): where \
 the key is, an edited folder is refused. If the version, options, policy, tokenizer or corpus differ, or that folder is damaged, it says \
