@@ -128,7 +128,11 @@ pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
 #[must_use]
 pub fn record_id(number: u64, text: &str, record: &Record, loss_on: Option<LossOn>) -> String {
     let mut id = Vec::new();
-    put_id(&mut id, number, content_digest(text, record, loss_on).as_bytes());
+    put_id(
+        &mut id,
+        number,
+        content_digest(text, record, loss_on).as_bytes(),
+    );
     // The digest is text, and so is what stands before it.
     String::from_utf8(id).unwrap_or_default()
 }

@@ -2,8 +2,8 @@
 
 use super::args::Audited;
 use super::loaded_model::LoadedModel;
-use super::records::cut;
 use super::owner_key::load_prepared;
+use super::records::cut;
 use crate::contract::note;
 use anyhow::{Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
