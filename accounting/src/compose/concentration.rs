@@ -401,7 +401,8 @@ mod tests {
                     let of = loss.delta(epsilon, tolerance).unwrap().bounds;
                     (of.lower.unwrap().get().get(), of.upper.unwrap().get().get())
                 });
-                assert!(above.1 <= delta * (1.0 + 1e-6), "{above:?} {delta}");
+                // ε is known more closely than δ.
+                assert!(above.1 <= delta * 1.01, "{above:?} {delta}");
                 assert!(below.1 >= delta && above.0 <= delta, "{below:?} {above:?}");
             }
         }

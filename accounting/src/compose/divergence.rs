@@ -35,11 +35,14 @@ impl PrivacyLoss {
             total += *times as f64 * each;
         }
         for part in &cumulants.parts {
-            // Laws were handled above.
-            if let Source::Pair(pair) = &part.source {
-                let (value, error) = pair.divergence(part.nodes());
-                total += part.times * (value + error);
-            }
+            total += match &part.source {
+                Source::Pair(pair) => {
+                    let (value, error) = pair.divergence(part.nodes());
+                    part.times * (value + error)
+                }
+                // Of components far apart, only moments are charted.
+                Source::LossDistribution(_) => f64::INFINITY,
+            };
         }
         Ok(Upper::new(total * (1.0 + 8.0 * ROUND)))
     }

@@ -472,10 +472,10 @@ mod tests {
             let mut solver = Solver::new(&run);
             let found = solver.epsilon(1e-5, 1e-6).unwrap();
             assert!(found.width() <= 1e-6 * found.upper, "{found:?}");
-            assert_eq!(found.engine, Engine::Grid);
+            // Without the far outcomes the contour may be as good.
+            assert_ne!(found.engine, Engine::Chernoff);
             assert!(solver.hit.is_none());
             let (ends, engine) = solver.ln_delta(found.upper, 1e-6).unwrap();
-            // Without the far outcomes the contour may be as good.
             assert!(
                 ends.width() <= 1e-3 && engine != Engine::Chernoff,
                 "{ends:?}"

@@ -273,7 +273,11 @@ impl CumulantFunction {
         let farthest = loss
             .parts
             .iter()
-            .map(|(pair, _)| pair.first.farthest().max(pair.second.nearest()))
+            .map(|(pair, _)| {
+                // The loss rises that fast if no component of the second law is near the first one.
+                let nearest = has_far_components(pair).then_some(pair.second.nearest());
+                pair.first.farthest().max(nearest.unwrap_or(0.0))
+            })
             .chain(loss.laws.iter().map(|(law, _)| law.loss_range(-30.0).1))
             .fold(0.0, f64::max);
         1.0 + 12.0 * f64::min(1.0, 2.0 / farthest)
