@@ -262,8 +262,10 @@ fn failing_steps(at: &Path, writer: &Writer) {
         outputs,
     } = writer;
     let run = |step: Option<u64>| {
-        let mut command = Command::new(reticent_proofs_tests::commands::binary(program));
+        let program = reticent_proofs_tests::commands::binary(program);
+        let mut command = Command::new(&program);
         command
+            .env("RETICENT_OWNER_KEY", program.with_file_name("owner.key"))
             .args(line.split_whitespace())
             .current_dir(at)
             .stdin(Stdio::null());
@@ -444,7 +446,8 @@ fn no_control_character_reaches_a_terminal_or_a_page() {
             let words = line.replace('@', HOSTILE);
             let mut words = words.split(' ').map(|word| word.replace('\u{a0}', " "));
             let program = reticent_proofs_tests::commands::binary(&words.next().unwrap());
-            let mut command = Command::new(program);
+            let mut command = Command::new(&program);
+            command.env("RETICENT_OWNER_KEY", program.with_file_name("owner.key"));
             command.args(words).current_dir(at).stdin(Stdio::null());
             if !line.contains("--export") {
                 command.args(["--format", format]);

@@ -18,6 +18,10 @@ fn audit(folder: &Path, line: &str, scorer: &str) -> Output {
     Command::new(AUDIT)
         .args(words.map(|w| if w == "{}" { scorer } else { w }))
         .current_dir(folder)
+        .env(
+            "RETICENT_OWNER_KEY",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
+        )
         .output()
         .unwrap()
 }
@@ -734,6 +738,10 @@ fn pooled(folder: &Path, line: &str, scorers: &[&str]) -> Output {
     Command::new(AUDIT)
         .args(words)
         .current_dir(folder)
+        .env(
+            "RETICENT_OWNER_KEY",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
+        )
         .output()
         .unwrap()
 }

@@ -17,6 +17,10 @@ fn command(at: &Path, line: &str) -> Command {
     command
         .args(line.split_whitespace())
         .current_dir(at)
+        .env(
+            "RETICENT_OWNER_KEY",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
+        )
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command

@@ -112,8 +112,8 @@ fn randomised_response_is_a_straight_line() {
         let found = known.delta(epsilon(at)).unwrap().upper.unwrap();
         assert!((found.get().get() - both(&p, &q, at)).abs() < 1e-12);
     }
-    // δ = max over laws with E_Q e^{αL} = M of H: the two-point law of the proof.
-    let (alpha, at) = (4.0f64, 1.0f64);
+    // δ = max over laws with E_Q e^{αL} = M of H: the two-point law of the proof, for an M above one.
+    let (alpha, at) = (4.0f64, 2.5f64);
     let ratio = at.exp() * alpha / (alpha - 1.0);
     let rare = 1e-4;
     let (p, q) = ([rare * ratio, 1.0 - rare * ratio], [rare, 1.0 - rare]);

@@ -326,14 +326,6 @@ impl PreparedFacts {
         })?;
         let document: Document = serde_json::from_str(&text)
             .map_err(|error| anyhow::anyhow!("{}: {}", path.display(), json_problem(&error)))?;
-        if document.schema != 1 || document.kind != "preparation" {
-            bail!(
-                "{}: must be a preparation of schema 1, got a {:?} of schema {}",
-                path.display(),
-                document.kind,
-                document.schema
-            );
-        }
         let candidates = candidates(folder)?;
         let facts = Self::of(document, candidates).with_context(|| path.display().to_string())?;
         Ok(Self {
@@ -567,6 +559,12 @@ impl Document {
     /// Checks the sums and the stages. The build that knows corpora has checked more, and the records, where it read the
     /// folder.
     fn check(&self) -> Result<()> {
+        ensure!(
+            self.schema == 1 && self.kind == "preparation",
+            "must be a preparation of schema 1, got a {:?} of schema {}",
+            self.kind,
+            self.schema
+        );
         let (facts, secrets) = (&self.facts, &self.facts.secrets);
         ensure!(
             facts.public.checked_add(facts.private) == Some(facts.units),
