@@ -292,13 +292,11 @@ fn rounding_above_probability_one_costs_nothing() {
         [token(5e-5, 9), token(-1.0, 9)],
         [token(0.0, 9), token(-1.0, 9)],
     );
-    let tokens = [1, 2];
+    let (tokens, reference) = ([1, 2], row(&[-0.5, -0.5]));
     let of = |scores| Scored::new(&tokens, scores).unwrap();
     let scores = |scored: Scored<'_>| {
         let [min_k, plus] = [scored.min_k(1.0), scored.min_k_plus_plus(1.0)].map(Result::unwrap);
-        let reference = row(&[-0.5, -0.5]);
-        let reference = of(&reference);
-        let [ez, wbc] = [scored.ez(reference), scored.wbc(of(&exact))].map(Result::unwrap);
+        let [ez, wbc] = [scored.ez(of(&reference)), scored.wbc(of(&exact))].map(Result::unwrap);
         [scored.nll(), scored.loss(), min_k, plus, ez, wbc].map(f64::to_bits)
     };
     assert_eq!(scores(of(&lifted)), scores(of(&exact)));
