@@ -57,10 +57,6 @@ pub struct PreparedFacts {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[cfg_attr(
-    feature = "findings",
-    expect(dead_code, reason = "the folder's own reader checks the first two")
-)]
 struct Document {
     schema: u32,
     #[serde(rename = "type")]
