@@ -433,6 +433,16 @@ fn no_byte_changes_under_the_owners_key() {
     let edited =
         "the folder was edited after it was prepared, or prepared under another owner's key";
     assert!(load(Some([8; 32])).unwrap_err().contains(edited));
+    // Of a file manager, and of somebody.
+    std::fs::write(folder.join(".DS_Store"), "").unwrap();
+    assert!(load(Some(OWNER)).is_ok());
+    std::fs::write(folder.join("notes"), "").unwrap();
+    let error = load(Some(OWNER)).unwrap_err();
+    assert!(
+        error.contains("no preparation writes a file of this name"),
+        "{error}"
+    );
+    std::fs::remove_file(folder.join("notes")).unwrap();
     for name in all {
         let path = folder.join(&name);
         let bytes = std::fs::read(&path).unwrap();

@@ -90,8 +90,13 @@ impl Description {
         if corpus.masking.is_some() {
             data.extend([digest(key, "masked tokens", &corpus.masking)?]);
         }
+        let mut options = serde_json::to_value(options).map_err(engine)?;
+        // Whether the corpus was authenticated says nothing of what it is: the digests below do.
+        if let Some(plan) = options.get_mut("plan").and_then(Value::as_object_mut) {
+            plan.shift_remove("unauthenticated_corpus");
+        }
         Ok(Self {
-            options: serde_json::to_value(options).map_err(engine)?,
+            options,
             data,
             planned: planned(run.schedule),
         })

@@ -177,7 +177,9 @@ fn refuse_others(folder: &Path) -> Result<()> {
     for entry in std::fs::read_dir(folder).map_err(|source| failed(folder, source))? {
         let entry = entry.map_err(|source| failed(folder, source))?;
         let name = entry.file_name();
-        if name != CODE && FILES.iter().all(|file| name != *file) {
+        // What file managers and file systems leave there; nothing reads it.
+        let hidden = name.as_encoded_bytes().starts_with(b".");
+        if !hidden && name != CODE && FILES.iter().all(|file| name != *file) {
             return Err(Error::Prepared {
                 path: entry.path(),
                 problem:

@@ -98,7 +98,7 @@ def preflight(plan: CanaryPlan, supervised: Iterable[str]) -> None:
     ValueError: canaries: copies without a loss: canary-0 0 of 3. They were ...
     """
     found = dict.fromkeys((name for name, _, _ in plan.secrets), 0)
-    for text in _items("supervised", supervised):
+    for text in _items("supervised", supervised, unordered=True):
         for name, secret, _ in plan.secrets:
             found[name] += text.count(secret)
     lost = [f"{name} {found[name]} of {copies}" for name, _, copies in plan.secrets if found[name] < copies]
@@ -176,7 +176,7 @@ def exposure(
         budget=budget,
         records=records,
         promise=promise,
-        earlier=[(name, found if isinstance(found, Exposure) else json.dumps(found)) for name, found in _items("earlier", earlier)],
+        earlier=[(name, found if isinstance(found, Exposure) else json.dumps(found)) for name, found in _items("earlier", earlier, unordered=True)],
         defaults=defaults,
     )
 
@@ -256,7 +256,7 @@ def membership(
     found = _reticent.membership(
         scores[0],
         scores[1],
-        fpr=list(_items("fpr", fpr)),
+        fpr=list(_items("fpr", fpr, unordered=True)),
         confidence=confidence,
         seed=seed,
         groups=None if groups is None else _numbered(*_sides("groups", groups, scores)),
@@ -266,10 +266,12 @@ def membership(
     return Membership(json.loads(found))
 
 
-def _items(name: str, value: Any) -> Iterable[Any]:
-    """The items of a sequence. What gives characters, keys or labels instead of its values is refused."""
+def _items(name: str, value: Any, *, unordered: bool = False) -> Iterable[Any]:
+    """The items of a sequence. What gives characters, keys or labels instead of its values is refused, and so is a set
+    unless the order doesn't matter."""
     items = value.tolist() if hasattr(value, "tolist") else value
-    keys = isinstance(items, (str, bytes, bytearray, Mapping, Set)) or hasattr(items, "columns")
+    keys = isinstance(items, (str, bytes, bytearray, Mapping)) or hasattr(items, "columns")
+    keys = keys or (isinstance(items, Set) and not unordered)
     if keys or not isinstance(items, Iterable):
         raise TypeError(f"{name}: must be a sequence such as a list, an array or one column, got {type(value).__name__}")
     return items

@@ -151,11 +151,34 @@ pub(crate) fn load_prepared(folder: &Path) -> Result<Prepared> {
         "{}: a prepared corpus is a folder with prepared.json, as audit prepare writes it",
         facts.display()
     );
-    let owner = match place() {
-        Some((path, _)) if path.try_exists().with_context(|| VARIABLE)? => Some(key(&path)?),
-        _ => None,
-    };
-    Ok(Prepared::load(folder, owner)?)
+    Ok(Prepared::load(folder, present()?)?)
+}
+
+/// As [`load_prepared`], for texts beside the corpus of a plan: notes a folder that is not authenticated.
+///
+/// # Errors
+/// As [`load_prepared`].
+pub(crate) fn load_texts(folder: &Path) -> Result<Prepared> {
+    let prepared = load_prepared(folder)?;
+    if !prepared.authenticated {
+        note(&format!(
+            "{} is not authenticated: the owner's key is not here; the folder's texts are taken as they stand",
+            folder.display()
+        ));
+    }
+    Ok(prepared)
+}
+
+/// Returns the key if it is on this machine. Notes a file that was named and isn't there.
+fn present() -> Result<Option<[u8; 32]>> {
+    match place() {
+        Some((path, _)) if path.try_exists().with_context(|| VARIABLE)? => key(&path).map(Some),
+        Some((path, true)) => {
+            note(&format!("{VARIABLE}: there is no {}", path.display()));
+            Ok(None)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Returns the key itself, for work shared by several processes. `made`: whether a missing key is made.

@@ -2,9 +2,8 @@
 
 use super::args::Audited;
 use super::loaded_model::LoadedModel;
-use super::owner_key::load_prepared;
+use super::owner_key::load_texts;
 use super::records::cut;
-use crate::contract::note;
 use anyhow::{Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
 use reticent_corpus::Unit;
@@ -45,13 +44,7 @@ impl<'a> TrainingText<'a> {
                 held_out: count(&[]),
             });
         }
-        let prepared = load_prepared(path)?;
-        if !prepared.authenticated {
-            note(&format!(
-                "{} is not authenticated: the owner's key is not here; the folder's texts are taken as they stand",
-                path.display()
-            ));
-        }
+        let prepared = load_texts(path)?;
         let unit = prepared.training.unit;
         ensure!(
             unit == plan.unit,
@@ -107,7 +100,7 @@ pub(in crate::audit) fn training_records(path: &Path, unit: Unit) -> Result<Vec<
     if !path.join("prepared.json").is_file() {
         return Ok(cut(path, unit, false)?.texts);
     }
-    let prepared = load_prepared(path)?;
+    let prepared = load_texts(path)?;
     let own = prepared.training.unit;
     ensure!(
         own == unit,

@@ -14,7 +14,7 @@ use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
 };
 use crate::page::{Page, Section};
-use crate::plan::granted_line;
+use crate::plan::{granted_line, unauthenticated};
 use anyhow::Result;
 use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Notion};
@@ -44,7 +44,10 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     let assumed = document.inputs.assumed_line().into_iter();
     page = page.answer(Section::text(
         "",
-        assumed.chain(granted_line(&run.plan)).collect(),
+        assumed
+            .chain(granted_line(&run.plan))
+            .chain(unauthenticated(&run.plan).into_iter().map(str::to_owned))
+            .collect(),
     ));
     if !body.ceilings.is_empty() {
         page = page.section(

@@ -3,7 +3,7 @@
 use super::PlannedRun;
 use crate::account::words::about_delta;
 use crate::number::{capital, grouped, nearest, rounded_up, shortest};
-use crate::plan::{taken_for_granted, unauthenticated};
+use crate::plan::taken_for_granted;
 use reticent_accounting::confidentiality::{
     Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Standing,
 };
@@ -87,7 +87,6 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
 
         said.push("The rows for planning suppose that each carrier of a secret has the same miss rate; where carriers differ they do not hold.".into());
     }
-    said.extend(unauthenticated(plan).into_iter().map(str::to_owned));
     if let Err(why) = plan.run.trainable() {
         said.push(format!("audit train can't run this plan: {why}."));
     }

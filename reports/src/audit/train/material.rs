@@ -1,7 +1,7 @@
 //! What single recipes need from a prepared corpus: sensitive tokens, and rates.
 
 use crate::audit::args::Train;
-use crate::audit::owner_key::load_prepared;
+use crate::audit::owner_key::load_texts;
 use crate::number::grouped;
 use crate::plan::args::Whose;
 use crate::plan::{PlanRequest, PreparedFacts, record_rates};
@@ -172,7 +172,7 @@ fn held_out(args: &Train, request: &PlanRequest, prepared: &Prepared) -> Result<
             .as_ref()
             .and_then(|_| HeldOut::of(own)));
     };
-    let held_out = load_prepared(folder).context("--held-out")?;
+    let held_out = load_texts(folder).context("--held-out")?;
     ensure!(
         crate::audit::loaded_model::same_tokenizer(&held_out.tokenizer, &prepared.tokenizer)?,
         "--held-out: {} has another tokenizer than PREPARED",
