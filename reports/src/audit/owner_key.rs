@@ -158,6 +158,7 @@ pub(crate) fn load_prepared(folder: &Path) -> Result<Prepared> {
 ///
 /// # Errors
 /// As [`load_prepared`].
+#[cfg(feature = "audit")]
 pub(crate) fn load_texts(folder: &Path) -> Result<Prepared> {
     let prepared = load_prepared(folder)?;
     if !prepared.authenticated {
