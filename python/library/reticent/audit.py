@@ -98,7 +98,7 @@ def preflight(plan: CanaryPlan, supervised: Iterable[str]) -> None:
     ValueError: canaries: copies without a loss: canary-0 0 of 3. They were ...
     """
     found = dict.fromkeys((name for name, _, _ in plan.secrets), 0)
-    for text in _items("supervised", supervised, unordered=True):
+    for text in _items("supervised", supervised):
         for name, secret, _ in plan.secrets:
             found[name] += text.count(secret)
     lost = [f"{name} {found[name]} of {copies}" for name, _, copies in plan.secrets if found[name] < copies]
@@ -256,7 +256,7 @@ def membership(
     found = _reticent.membership(
         scores[0],
         scores[1],
-        fpr=list(_items("fpr", fpr, unordered=True)),
+        fpr=list(_items("fpr", fpr)),
         confidence=confidence,
         seed=seed,
         groups=None if groups is None else _numbered(*_sides("groups", groups, scores)),
