@@ -1,6 +1,6 @@
 //! A model that is ready to be attacked: a folder with one of our engines, or a command.
 
-use crate::account::mechanism::unknown_origin;
+use crate::account::mechanism::{about_the_corpus, unknown_origin};
 use crate::audit::args::{Audited, Serve, Source, adapted};
 use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
@@ -270,10 +270,7 @@ impl LoadedModel {
                 said.push("an earlier version wrote it, without digests of config.json and tokenizer.json".to_owned());
             }
         }
-        let plan = manifest.plan.as_ref();
-        if plan.is_some_and(|plan| plan.unauthenticated_corpus) {
-            said.push("the prepared corpus was not authenticated: the owner's key was not there, and the folder's facts were taken as they stood".to_owned());
-        }
+        said.extend(about_the_corpus(manifest.plan.as_ref()).map(str::to_owned));
         if let Some(base) = manifest.base() {
             said.push(format!("not covered is {}", base.not_covered()));
         }

@@ -10,7 +10,7 @@ pub(crate) use fold::fold;
 
 use anyhow::{Context, Result, bail};
 use reticent_accounting::mechanism::to_event;
-use reticent_accounting::training::{self, CompletedRun, Document};
+use reticent_accounting::training::{self, CompletedRun, Document, TrainingPlan};
 use reticent_accounting::{Neighbours, UnitName};
 use std::io::Read;
 use std::path::Path;
@@ -38,6 +38,12 @@ const AWAY: &str =
 /// What is to be said of an authenticated manifest whose corpus was not.
 const OF_CORPUS: &str = "the prepared corpus of the run was not authenticated: its owner's key was not there, and the folder's facts were \
                          taken as they stood";
+
+/// Returns what is to be said of the corpus of a run.
+pub(crate) fn about_the_corpus(plan: Option<&TrainingPlan>) -> Option<&'static str> {
+    plan.is_some_and(|plan| plan.unauthenticated_corpus)
+        .then_some(OF_CORPUS)
+}
 
 /// Whether the owner's key vouches for the manifest of a checkpoint, in its place there or as another file beside the weights.
 #[cfg(feature = "audit")]
@@ -92,11 +98,7 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         true => caveat(reticent_disk::parent_of(path), &text, in_place)?,
         false => None,
     };
-    let of_corpus = document
-        .plan
-        .as_ref()
-        .is_some_and(|plan| plan.unauthenticated_corpus);
-    let caveat = caveat.or(of_corpus.then_some(OF_CORPUS));
+    let caveat = caveat.or_else(|| about_the_corpus(document.plan.as_ref()));
     Ok(Loaded {
         name,
         document,
