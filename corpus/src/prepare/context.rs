@@ -197,7 +197,7 @@ impl PreparationContext {
         let base = options.policy.policy.build()?;
         let places = given.is_none() && options.canaries.is_some();
         let whole = planning.is_none();
-        let Some(survey) = Survey::of(source, places, watch, planning)? else {
+        let Some(survey) = Survey::of(source, places, threads, watch, planning)? else {
             return Ok(None);
         };
         let settling = Settling {

@@ -1,6 +1,6 @@
 //! The survey: one pass over every document, for what must be known about the whole corpus before its first record.
 
-use super::source::{BATCH, Phase, Seal, Source, Stands, Watch};
+use super::source::{BATCH, Phase, Seal, Source, Stands, Stream, Watch};
 use crate::canary::{gaps, speaks};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -87,13 +87,50 @@ impl Looker<'_> {
     }
 }
 
+/// Passes all documents to `look`, in batches. Returns false if `watch` returned false.
+fn read_all<'a>(
+    stream: &mut Stream<'a>,
+    errors: &mut Vec<Error>,
+    watch: Watch<'_>,
+    look: &mut dyn FnMut(Vec<Read<'a>>),
+) -> bool {
+    let (mut batch, mut bytes, mut count) = (Vec::new(), 0, 0u64);
+    loop {
+        let document = match stream.next() {
+            Ok(Some(document)) => document,
+            Ok(None) => break,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        };
+        bytes += document.text.len() + 64;
+        batch.push(Read {
+            document,
+            joined: stream.joined(),
+            stands: stream.stands(),
+        });
+        if bytes >= BATCH {
+            bytes = 0;
+            look(std::mem::take(&mut batch));
+        }
+        count += 1;
+        if count.is_multiple_of(1024) && !watch(Phase::Survey, stream.read()) {
+            return false;
+        }
+    }
+    look(batch);
+    true
+}
+
 impl Survey {
     /// Surveys the corpus. Returns `None` if `watch` returned false. Errors name every file that cannot be read. `seen`
-    /// is called with every document and where it stands. Another thread looks at the documents while the next ones
-    /// are read.
+    /// is called with every document and where it stands. With more than one of `threads`, another one looks at the
+    /// documents while the next ones are read.
     pub(super) fn of(
         source: Source<'_>,
         places: bool,
+        threads: usize,
         watch: Watch<'_>,
         seen: Option<Seen<'_>>,
     ) -> Result<Option<Self>> {
@@ -108,42 +145,26 @@ impl Survey {
             places,
             seen,
         };
-        let whole = std::thread::scope(|scope| {
-            let (give, take) = sync_channel::<Vec<Read<'_>>>(AHEAD);
-            let looking = scope.spawn(move || {
-                take.into_iter().flatten().for_each(|read| looker.at(&read));
-                looker
-            });
-            let (mut batch, mut bytes, mut count) = (Vec::new(), 0, 0u64);
-            loop {
-                let document = match stream.next() {
-                    Ok(Some(document)) => document,
-                    Ok(None) => break,
-                    Err(error) => {
-                        errors.push(error);
-                        continue;
-                    }
-                };
-                bytes += document.text.len() + 64;
-                batch.push(Read {
-                    document,
-                    joined: stream.joined(),
-                    stands: stream.stands(),
+        let whole = if threads == 1 {
+            read_all(&mut stream, &mut errors, watch, &mut |batch| {
+                batch.iter().for_each(|read| looker.at(read));
+            })
+            .then_some(looker)
+        } else {
+            std::thread::scope(|scope| {
+                let (give, take) = sync_channel::<Vec<Read<'_>>>(AHEAD);
+                let looking = scope.spawn(move || {
+                    take.into_iter().flatten().for_each(|read| looker.at(&read));
+                    looker
                 });
-                if bytes >= BATCH {
-                    bytes = 0;
+                let whole = read_all(&mut stream, &mut errors, watch, &mut |batch| {
                     // The other thread takes all there is, unless it panics; then it says so when it is joined.
-                    let _ = give.send(std::mem::take(&mut batch));
-                }
-                count += 1;
-                if count.is_multiple_of(1024) && !watch(Phase::Survey, stream.read()) {
-                    return None;
-                }
-            }
-            let _ = give.send(batch);
-            drop(give);
-            Some(looking.join().unwrap_or_else(|panic| resume_unwind(panic)))
-        });
+                    let _ = give.send(batch);
+                });
+                drop(give);
+                whole.then(|| looking.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            })
+        };
         let Some(Looker {
             looks, seal, blank, ..
         }) = whole

@@ -9,13 +9,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Passes the items of `next` to `threads` workers, and their results in order to `emit`. At most three items per
 /// worker are in progress, so a slow item delays the others, and memory stays bounded. Reading and emitting happen on
-/// the caller's thread.
+/// the caller's thread; with one thread, so does the work.
 pub(crate) fn ordered<I: Send, T: Send>(
     threads: usize,
     mut next: impl FnMut() -> Result<Option<I>>,
     work: impl Fn(I) -> T + Sync,
     mut emit: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
+    if threads == 1 {
+        while let Some(item) = next()? {
+            emit(work(item))?;
+        }
+        return Ok(());
+    }
     let (give, take) = channel::<(u64, I)>();
     let (done, results) = channel::<(u64, std::thread::Result<T>)>();
     let take = Mutex::new(take);
@@ -110,25 +116,27 @@ mod tests {
 
     #[test]
     fn results_come_in_order_whichever_is_first() {
-        let mut items = (0..500u64).rev().map(|wait| 499 - wait);
-        let mut out = Vec::new();
-        ordered(
-            4,
-            || Ok(items.next()),
-            |item| {
-                // Every eighth is slow: the others overtake it.
-                if item % 8 == 0 {
-                    std::thread::sleep(std::time::Duration::from_micros(200));
-                }
-                item * item
-            },
-            |square| {
-                out.push(square);
-                Ok(())
-            },
-        )
-        .unwrap();
-        assert_eq!(out, (0..500u64).map(|i| i * i).collect::<Vec<_>>());
+        for threads in [1, 4] {
+            let mut items = (0..500u64).rev().map(|wait| 499 - wait);
+            let mut out = Vec::new();
+            ordered(
+                threads,
+                || Ok(items.next()),
+                |item| {
+                    // Every eighth is slow: the others overtake it.
+                    if item % 8 == 0 {
+                        std::thread::sleep(std::time::Duration::from_micros(200));
+                    }
+                    item * item
+                },
+                |square| {
+                    out.push(square);
+                    Ok(())
+                },
+            )
+            .unwrap();
+            assert_eq!(out, (0..500u64).map(|i| i * i).collect::<Vec<_>>());
+        }
     }
 
     #[test]
