@@ -1,5 +1,4 @@
-//! Reticent for Python: bindings to the crates that keep the direction of every bound. Nothing is
-//! computed here.
+//! Python bindings to the crates of Reticent. Upper and lower bounds stay distinct; nothing is computed here.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "what Python hands over is owned"

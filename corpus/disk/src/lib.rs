@@ -1,5 +1,5 @@
-//! Disk operations, gathered in one crate where tests can make each change to the disk fail. Also reads regular files
-//! up to a size limit and checks that the quotes of a table are closed.
+//! Disk operations, in one crate so that tests can inject a failure into each write. Also reads regular files up to a
+//! size limit and checks that the quotes of a table are closed.
 //!
 //! [`WholeFile`] and [`WholeFolder`] appear under their names only when they are complete; [`DiskFile`] is a file that
 //! grows and can be resumed, [`ScratchFile`] one without a name. Only the owner can read the files and folders they create.

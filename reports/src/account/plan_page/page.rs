@@ -52,7 +52,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     if !body.ceilings.is_empty() {
         page = page.section(
             Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(
-                "Upper bounds on chances and bits, beside what is reached without any training.",
+                "Upper bounds on probabilities and exposures (bits), next to what is reached without training.",
             ),
         );
     }

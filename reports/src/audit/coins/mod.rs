@@ -193,7 +193,7 @@ impl CoinsReport {
             )
         } else if self.provable.get().get() > 0.0 {
             format!(
-                "No positive ε is refuted by {canaries}: which of them the model saw can't be told well enough.{limit}{unknown}"
+                "No positive ε is refuted by {canaries}: which of them the model saw can't be guessed well enough.{limit}{unknown}"
             )
         } else {
             format!(
@@ -271,7 +271,7 @@ impl CoinsReport {
             .mood(self.mood())
             .answer(Section::facts("What follows", self.facts()))
             .section(Section::table("Canaries and coins", self.table()).caption(
-                "A coin is told by which half of the scores its canary is in; half of all are by chance.",
+                "Inclusion is guessed by which half of the scores a canary is in; by chance half of the guesses are right.",
             ));
         page = page.section(Section::text(
             "For the model card",

@@ -41,7 +41,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
         )
         .answer(
             Section::table(
-                "Summaries beside their nulls",
+                "Summaries and their null distributions",
                 summary_table(&finding.summary),
             )
             .caption(

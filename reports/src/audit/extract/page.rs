@@ -86,9 +86,9 @@ pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -
         .section(Section::notes("What these numbers do not say", [
                 "They speak of the prompts that were tried. Other prompts, or other \
                     continuations of the same text, may bring out more.",
-                "A passage that does not come out word by word can come out in substance.",
-                "Without a baseline that never saw the text, what goes on by itself counts as memory.",
-                "A model that writes in the style of the text goes on better than the baseline even where it saw nothing: text of the same kind that it never saw shows how much.",
+                "A passage that is not reproduced verbatim may still be paraphrased.",
+                "Without a baseline that never saw the text, predictable continuations count as memorised.",
+                "A model fine-tuned on similar text continues better than the baseline even where it memorised nothing: measure held-out text of the same kind to see by how much.",
             ]
             .map(str::to_owned)
             .to_vec()));
