@@ -86,6 +86,25 @@ impl Run {
         of_secrets && records.is_none()
     }
 
+    /// Returns why nothing is promised to some secret of the run, if it is known from files and its recipe trains on
+    /// missed secrets without noise.
+    #[must_use]
+    pub fn no_promise_to_secrets(&self) -> Option<String> {
+        let Self::Files {
+            completed, plan, ..
+        } = self
+        else {
+            return None;
+        };
+        if !completed.exposes_secrets() {
+            return None;
+        }
+        let stated = plan.as_ref().and_then(|plan| plan.unprotected());
+        Some(stated.unwrap_or_else(|| {
+            "secrets count as missed here; account --prepared FOLDER counts them".to_owned()
+        }))
+    }
+
     /// Returns the neighbours of its first rows if none are named: contents, if it redacts or its promises are to
     /// secrets.
     const fn own_neighbours(&self) -> Option<Neighbours> {

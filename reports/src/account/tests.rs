@@ -785,6 +785,14 @@ fn composed_runs_say_what_they_take_for_granted() {
     let uncounted = "is not in any manifest: each row is about one turn";
     let (said, texts) = composed("crt");
     assert!(said.starts_with("Nothing is promised"), "{said}");
+    // The headline says why, and what says more.
+    let why = "because secrets count as missed here; account --prepared FOLDER counts them.";
+    assert!(said.ends_with(why), "{said}");
+    let path = place.path().join("crt");
+    for more in ["", " --group 20", " --at-epsilon 2"] {
+        let page = shown(&format!("account compose {}{more}", path.display()));
+        assert!(page.said().ends_with(why), "{}", page.said());
+    }
     for text in &texts {
         assert!(text.contains(side) && text.contains(uncounted), "{text}");
     }

@@ -57,14 +57,18 @@ pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
         && let Some(delta) = row.delta_bounds.and_then(|bounds| bounds.upper)
     {
         return format!(
-            "At epsilon {}, delta is at most {}: {}, {}.",
+            "At epsilon {}, delta is at most {}: {}, {}{}.",
             asked.epsilon.map_or_else(dash, |e| shortest(e.get())),
             rounded_up(delta.get().get(), 6),
             promise(row),
-            neighbours(row)
+            neighbours(row),
+            match delta.get().get() < 1.0 {
+                true => String::new(),
+                false => because(asked, row),
+            }
         );
     }
-    let said = promised(rows);
+    let said = promised(asked, rows);
     let finite = |row: &&Guarantee| {
         let upper = row.epsilon.and_then(|bounds| bounds.upper);
         upper.is_some_and(|upper| upper.get().get().is_finite())
@@ -76,7 +80,7 @@ pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
 }
 
 /// Returns the first guarantee in a sentence.
-fn promised(rows: &[Guarantee]) -> String {
+fn promised(asked: &Asked, rows: &[Guarantee]) -> String {
     let Some(row) = headline(rows) else {
         return "Nothing is promised that is known.".to_owned();
     };
@@ -89,8 +93,20 @@ fn promised(rows: &[Guarantee]) -> String {
             shortest(delta.get()),
             neighbours(row)
         ),
-        _ => format!("Nothing is promised: no finite epsilon is known ({of})."),
+        _ => format!(
+            "Nothing is promised: no finite epsilon is known ({of}){}.",
+            because(asked, row)
+        ),
     }
+}
+
+/// Returns why a row promises nothing to a secret, if it is about one.
+fn because(asked: &Asked, row: &Guarantee) -> String {
+    let why = match row.about {
+        Some(Subject::Secret) => asked.run.no_promise_to_secrets(),
+        Some(Subject::Record | Subject::Canary) | None => None,
+    };
+    why.map_or_else(String::new, |why| format!(", because {why}"))
 }
 
 /// The prior for a guess if none is given.

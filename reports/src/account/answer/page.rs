@@ -107,8 +107,7 @@ fn about_the_run(asked: &Asked) -> Vec<String> {
     notes.extend(about_the_base(asked.run.base()));
     if asked.run.counts_no_secrets() && asked.plan.group == GroupSize::ONE {
         notes.push(format!(
-            "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and is not in any manifest: each row is about one {unit} (ask with --group), and secrets count as missed. account --prepared says \
-             what holds of the text that was prepared.",
+            "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and is not in any manifest: each row is about one {unit} (ask with --group, or account --prepared).",
             unit = asked.plan.unit
         ));
     }
