@@ -5,7 +5,7 @@ use super::{Arm, DemoReport, caveats};
 use crate::audit::exposure::{Column, Leak, exposure_plot};
 use crate::audit::unknown;
 use crate::contract::Exit;
-use crate::number::{grouped, nearest, rounded_down, rounded_up};
+use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Interval, Layer, Plot, Tone};
 use crate::verdict::Verdict;
@@ -70,7 +70,7 @@ pub(super) fn page(report: &DemoReport) -> Result<Page> {
             .caption("Rank 1 is the model's favourite among all candidates."),
     )
     .answer(Section::text(
-        "Beside these",
+        "For comparison",
         null_line(report)
             .into_iter()
             .chain(provable_line(report))
@@ -89,11 +89,12 @@ pub(super) fn page(report: &DemoReport) -> Result<Page> {
     Ok(page)
 }
 
-/// Describes the largest ε that a verdict on these canaries can prove, and how likely it is to.
+/// Describes the level of the measured bounds, the largest ε that a verdict on these canaries can prove at its own, and
+/// how likely it is to.
 fn provable_line(report: &DemoReport) -> Option<String> {
     let held = report.arms.iter().filter(|arm| arm.claim().is_some());
-    let verdict = held
-        .filter_map(|arm| arm.exposure.verdict.as_ref())
+    let (finding, verdict) = held
+        .filter_map(|arm| Some((&arm.exposure.finding, arm.exposure.verdict.as_ref()?)))
         .next()?;
     let power: Vec<String> = verdict.power().iter().map(ToString::to_string).collect();
     let power = match power.as_slice() {
@@ -101,7 +102,9 @@ fn provable_line(report: &DemoReport) -> Option<String> {
         power => format!("; estimated power {}", power.join(", ")),
     };
     Some(format!(
-        "A verdict here can prove ε = {} for all copies at most{power}.",
+        "Each ε ≥ holds with confidence {}. A verdict has a false-alarm rate of {} instead, at which ε = {} for all copies is the most that can be proved{power}.",
+        shortest(finding.bound().confidence.get()),
+        nearest(verdict.false_alarm().get(), 2),
         rounded_up(verdict.provable(), 4)
     ))
 }

@@ -202,6 +202,14 @@ fn every_arm_has_a_row_in_both_tables() {
     }
     assert!(text.contains("not contradicted") && text.contains("nothing promised"));
     assert!(text.contains("7.61"), "the null of the maximum");
+    // The bounds of the table and the verdict hold at different levels.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for level in [
+        "Each ε ≥ holds with confidence 0.999.",
+        "A verdict has a false-alarm rate of 0.0010 instead, at which ε = 300.0 for all copies",
+    ] {
+        assert!(flat.contains(level), "{text}");
+    }
     assert!(text.contains("trigram"));
 }
 
