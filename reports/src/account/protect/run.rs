@@ -4,7 +4,8 @@ use super::args::Protect;
 use super::document::{Infeasible, Joint, KindRow, Own, Protection, Row, Setting, Sizes};
 use super::input::Input;
 use crate::contract::{Envelope, Inputs};
-use anyhow::Result;
+use crate::number::{described, shortest};
+use anyhow::{Result, anyhow};
 use reticent_accounting::protect::{
     Certified, Noise, Posterior, Proof, Secret, Solution, Training, WEIGHTS_TOO_LIGHT, Weighed,
 };
@@ -77,10 +78,7 @@ pub(crate) fn protect(wish: &Protect, input: &Input) -> Result<Found> {
     }
     let c = wish.c.unwrap_or(body.full_c.max(f64::MIN_POSITIVE));
     let found = work.setting(c, None, None);
-    let (setting, weighed, noise) = found.map_err(|error| match too_light(&error) {
-        Some(_) => error.context("--batch-size"),
-        None => error,
-    })?;
+    let (setting, weighed, noise) = found.map_err(|error| of_the_batch(error, wish.batch_size))?;
     body.settings.push(setting);
     let plan = work.training.protection(&weighed.rates);
     let certified = plan.certified(Some(noise.sigma))?;
@@ -159,7 +157,7 @@ impl Work<'_> {
                     }
                     _ => {
                         let place = format!("--sweep: at c = 2^{exponent} (c μ with c = {c:.4e})");
-                        return Err(error.context(place));
+                        return Err(of_the_batch(error, self.wish.batch_size).context(place));
                     }
                 },
             };
@@ -277,6 +275,18 @@ impl Work<'_> {
                 })
             })
             .collect()
+    }
+}
+
+/// Returns the error in terms of the flag if the weights are too light for the batch size.
+fn of_the_batch(error: anyhow::Error, batch: f64) -> anyhow::Error {
+    match too_light(&error) {
+        Some(sum) => anyhow!(
+            "--batch-size: must be below the sum of the weights, {}; got {}",
+            described(sum),
+            shortest(batch)
+        ),
+        None => error,
     }
 }
 

@@ -643,8 +643,21 @@ fn too_few_weights_for_the_batch_and_bad_places_are_refused() {
         super::run(&few, Output::new(Format::Text, View::full())).unwrap_err()
     );
     assert!(
-        error.contains("sum of the weights must lie in (batch size, inf), got 37"),
+        error.starts_with("--batch-size: must be below the sum of the weights, 37")
+            && error.ends_with("; got 39"),
         "{error}"
+    );
+    // Without --c every weight is 1.
+    let (_keep, wish) = small("");
+    let all = wish.dataset_size.unwrap();
+    let few = Protect {
+        batch_size: 64.0,
+        ..wish
+    };
+    let error = super::run(&few, Output::new(Format::Text, View::full())).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("--batch-size: must be below the sum of the weights, {all}; got 64")
     );
     let (folder, wish) = small("");
     let bad = Protect {
