@@ -90,7 +90,7 @@ fn the_largest_group_is_one_where_only_one_is_covered() {
     assert_eq!(found.answer, GroupSize::ONE);
     let broken = calibrate_group(&each(0.3), target, Tolerance::new(1e-3).unwrap()).unwrap_err();
     assert!(
-        matches!(&broken, Error::Unsupported { why, .. } if why.contains("of 1")),
+        matches!(&broken, Error::NotMet { what } if what == "group size"),
         "{broken}"
     );
 }

@@ -32,6 +32,12 @@ pub enum Error {
         /// The reason.
         why: String,
     },
+    /// No value of a parameter within its range keeps the promise that was asked for.
+    #[error("no {what} meets this target")]
+    NotMet {
+        /// The parameter, and where its range ends.
+        what: String,
+    },
     /// No noise multiplier under consideration keeps the promise of a secret.
     #[error(
         "no noise multiplier up to {most:e} certifies the promise of secret number {} by {proof}",

@@ -56,7 +56,7 @@ const MOST_RECORDS: u64 = 10_000;
 ///
 /// # Errors
 /// Returns [`Error::OutOfRange`] if the target contradicts itself (a posterior not above the prior),
-/// [`Error::Unsupported`] if no σ in the range certifies it, and any error of accounting for the mechanism.
+/// [`Error::NotMet`] if no σ in the range certifies it, and any error of accounting for the mechanism.
 pub fn calibrate_noise(
     run: impl Fn(NoiseMultiplier) -> Mechanism,
     target: Target,
@@ -141,7 +141,7 @@ pub fn calibrate_rate(
 /// ```
 ///
 /// # Errors
-/// As [`calibrate_noise`]; [`Error::Unsupported`] if even one step breaks the promise.
+/// As [`calibrate_noise`].
 pub fn calibrate_steps(
     run: impl Fn(Steps) -> Mechanism,
     target: Target,
@@ -181,8 +181,7 @@ pub fn calibrate_steps(
 /// ```
 ///
 /// # Errors
-/// As [`calibrate_noise`]; [`Error::Unsupported`] if even one record breaks the promise or isn't covered. Larger groups
-/// that aren't covered keep no promise.
+/// As [`calibrate_noise`]. Groups of several records that aren't covered keep no promise.
 pub fn calibrate_group(
     mechanism: &Mechanism,
     target: Target,

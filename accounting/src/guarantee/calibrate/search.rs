@@ -212,9 +212,8 @@ impl Continuous {
         } else {
             format!("down to {:e}", self.least)
         };
-        Error::Unsupported {
-            what: "this target".into(),
-            why: format!("no {} {end} certifies it", self.what),
+        Error::NotMet {
+            what: format!("{} {end}", self.what),
         }
     }
 }
@@ -360,9 +359,8 @@ impl Whole {
                 return Ok((here, None));
             }
             if !upwards && here.0 <= 1 {
-                return Err(Error::Unsupported {
-                    what: "this target".into(),
-                    why: format!("even a {} of 1 does not certify it", self.what),
+                return Err(Error::NotMet {
+                    what: self.what.to_owned(),
                 });
             }
             let n = here.0 as f64;
