@@ -615,6 +615,29 @@ fn a_preparation_says_how_much_it_cuts() {
     assert!(!said(5000).contains("tokens and"));
 }
 
+/// What a policy misses in text that stays as it is is counted by occurrences, the secrets by their contents.
+#[test]
+fn a_preparation_without_redaction_counts_occurrences() {
+    let home = simulated();
+    let at = home.path();
+    let line = "prepare data.jsonl --policy gold --no-redaction --no-deduplication --seed 1";
+    let said = ok(at, &format!("{line} --miss-rate 0.5 --out missed"));
+    let facts = json(at, &format!("{line} --miss-rate 0.5 --out again"));
+    let occurrences = facts["facts"]["uncaught"].as_u64().unwrap();
+    let secrets = facts["facts"]["secrets"]["all"]["distinct"].clone();
+    let words = format!(
+        "none (--no-redaction); {occurrences} occurrences of {secrets} marked secrets are not found in full"
+    );
+    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains(&words), "{said}");
+    let train = "train missed --recipe jft --sigma 1 --epochs 1 --sample-rate 0.1 --out c";
+    let error = refused(at, &format!("{train} --assume caught"));
+    assert!(
+        error.contains(&format!("{occurrences} occurrences of marked secrets")),
+        "{error}"
+    );
+}
+
 /// Every recipe's document, with what only some of them have: estimates, dropout, held-out text.
 #[test]
 fn what_training_says_fits_its_schema() {

@@ -52,8 +52,8 @@ pub struct Facts {
     pub escaped: u64,
     /// Marked secrets of which a unit holds only a part, because a boundary runs through.
     pub cut_secrets: u64,
-    /// In text that is left as it is: marked secrets, canaries included, that the policy does
-    /// not find from end to end.
+    /// In text that is left as it is: occurrences of marked secrets, canaries included, that the
+    /// policy does not find in full.
     #[serde(default, skip_serializing_if = "none")]
     pub uncaught: u64,
     /// Secrets that count as missed because checking them would have taken too long, once for each kept unit: after 256 MiB

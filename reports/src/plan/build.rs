@@ -9,7 +9,7 @@ use super::schedule::{Defaults, noisy_steps, rate, steps};
 use super::screened::screened_records;
 use super::{UNIT, all_used, read_record_rates};
 use crate::account::mechanism::{known_origin, load};
-use crate::number::rounded_up;
+use crate::number::{count_of, rounded_up};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Reach, RedactedAlike, Spread};
 use reticent_accounting::training::{
@@ -239,9 +239,9 @@ impl Builder<'_> {
             && corpus.uncaught > 0
         {
             bail!(
-                "{}: the policy does not find {} marked secrets in full, so it can't be assumed that it finds all",
+                "{}: the policy does not find {} of marked secrets in full, so it can't be assumed that it finds all",
                 self.name(if assumed { "assume" } else { "first_phase" }),
-                corpus.uncaught
+                count_of(corpus.uncaught, "occurrence")
             );
         }
         Ok(match (self.corpus, assumed, stated) {

@@ -34,8 +34,8 @@ pub struct PreparedFacts {
     pub deduplicated: bool,
     /// Whether the policy's spans were replaced by masks.
     pub redacted: bool,
-    /// In unredacted text, the number of marked secrets that the policy does not find from end to
-    /// end.
+    /// In unredacted text, the number of occurrences of marked secrets that the policy does not find
+    /// in full.
     pub uncaught: u64,
     /// Whether the policy's spans are exactly the marked secrets.
     pub marked: bool,
