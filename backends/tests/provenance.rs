@@ -271,6 +271,13 @@ fn a_mechanism_that_does_not_follow_from_the_phases_is_refused() {
     assert!(matches!(parts[0], Mechanism::NonPrivate { .. }));
     let said = loaded.manifest.not_covered.join("\n");
     assert!(said.contains("config.json"), "{said}");
+    // Another version may word a reason differently.
+    let (_home, out) = checkpoint(Recipe::Dpsgd, Some(3));
+    let ours = Checkpoint::load(&out).unwrap().manifest.mechanism;
+    earlier(&out, &|m| {
+        m["mechanism"]["parts"][0]["why"] = "seeded".into();
+    });
+    assert_eq!(Checkpoint::load(&out).unwrap().manifest.mechanism, ours);
 }
 
 /// A14: `config.json` and `tokenizer.json` are covered, whatever would still load.

@@ -295,6 +295,31 @@ impl Mechanism {
         }
     }
 
+    /// Returns whether both are the same run, whatever reasons they give where nothing is protected: another version may
+    /// word these differently.
+    ///
+    /// ```
+    /// use reticent_accounting::{Mechanism, NoiseMultiplier};
+    /// let run = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0)? };
+    /// let seeded = run.clone().unprotected("a fixed seed drew the noise");
+    /// assert!(seeded.is_same_run(&run.clone().unprotected("seeded")) && !seeded.is_same_run(&run));
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_same_run(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::NonPrivate { .. }, Self::NonPrivate { .. }) => true,
+            (Self::Sequence { parts }, Self::Sequence { parts: others }) => {
+                let mut pairs = parts.iter().zip(others);
+                parts.len() == others.len() && pairs.all(|(part, other)| part.is_same_run(other))
+            }
+            (Self::Repeat { times, each }, Self::Repeat { times: t, each: other }) => {
+                times == t && each.is_same_run(other)
+            }
+            _ => self == other,
+        }
+    }
+
     /// Returns the same run with an additional part that protects nothing: no promise is left, for the reason `why`.
     #[must_use]
     pub fn unprotected(self, why: impl Into<String>) -> Self {

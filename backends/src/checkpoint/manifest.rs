@@ -484,9 +484,10 @@ impl Manifest {
         if earlier.map(|run| (run.recipe, &run.mechanism)) != continued {
             return differs("initial");
         }
-        if self.mechanism != mechanism {
+        if !self.mechanism.is_same_run(&mechanism) {
             return differs("mechanism");
         }
+        self.mechanism = mechanism.clone();
         if let reticent_accounting::training::Run::Protect { weighted } = &plan.run
             && let Some(secrets) = &weighted.secrets
             && !secrets.are_dominated_by(&weighted.secret_rates.value)

@@ -125,7 +125,7 @@ impl JustFineTuneTwice {
             PhaseOne::Unnoised(conditions) => match conditions.broken() {
                 None => return self.second.clone(),
                 Some(why) => Mechanism::NonPrivate {
-                    why: format!("first phase without noise: {why}"),
+                    why: format!("the first phase trains without noise, and {why}"),
                 },
             },
             PhaseOne::Noised(mechanism) => mechanism.clone(),
