@@ -38,7 +38,7 @@ fn the_first_line_of_the_readme_answers() {
     assert!(output.stderr.is_empty());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("assumed: sampler poisson, sample rate 0.01, steps 1000, delta 1e-6"),
+        text.contains("Defaults: sampler poisson, sample rate 0.01, steps 1000, delta 1e-6"),
         "{text}"
     );
     assert!(text.lines().all(|l| l == l.trim_end()), "{text}");
@@ -72,12 +72,12 @@ fn every_format_says_how_a_limit_ended() {
         let level = if exit == 1 { "error" } else { "none" };
         assert_eq!(result["level"], level, "{asked}");
         let said = result["message"]["text"].as_str().unwrap();
-        assert!(said.contains("assumed: "), "{said}");
+        assert!(said.contains("Defaults: "), "{said}");
         let card = line(&format!("{asked} --format model-card"));
         let card = String::from_utf8(card.stdout).unwrap();
         let above = format!("contradicted_or_above_limit: {}", exit == 1);
         assert!(
-            card.contains(&above) && card.contains("assumed: "),
+            card.contains(&above) && card.contains("Defaults: "),
             "{card}"
         );
         let text = String::from_utf8(line(&asked).stdout).unwrap();
@@ -542,7 +542,7 @@ fn labels_of_another_unit_are_refused() {
         stderr(&output)
     );
     // Their own unit, and theirs where none is named.
-    let told = "Assumed: the corpus is prepared with the policy that the labels were measured for, general. \
+    let told = "Premise: the corpus is prepared with the policy that the labels were measured for, general. \
                 One record is a turn, as the labels say.";
     for more in [
         &["--unit", "turn"][..],

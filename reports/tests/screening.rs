@@ -406,7 +406,7 @@ fn labels_fit_the_policy_that_they_were_measured_for() {
     let note = "The labels do not say which policy they were measured for";
     assert!(said("unsaid.l").contains(note) && !said("general.l").contains(note));
     // No corpus is there to be compared: that it was prepared with their policy is assumed.
-    let assumed = "Assumed: the corpus is prepared with the policy that the labels were measured for, general.";
+    let assumed = "Premise: the corpus is prepared with the policy that the labels were measured for, general.";
     assert!(said("general.l").contains(assumed) && !said("unsaid.l").contains(assumed));
     std::fs::write(here.join("both.l"), format!("{labels}{unsaid}")).unwrap();
     let output = run(

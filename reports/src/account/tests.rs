@@ -286,7 +286,7 @@ fn every_explanation_fits_its_schema_and_names_what_decides() {
             shown
                 .lines()
                 .all(|l| l == l.trim_end()
-                    && (l.starts_with("assumed: ") || l.chars().count() <= 110)),
+                    && (l.starts_with("Defaults: ") || l.chars().count() <= 110)),
             "{shown}"
         );
         // What decides comes first.
@@ -804,7 +804,7 @@ fn composed_runs_say_what_they_take_for_granted() {
     assert!(said.contains("differential privacy, one turn"), "{said}");
     for text in &texts {
         assert!(
-            !text.contains("Assumed:") && !text.contains(uncounted),
+            !text.contains("Premise:") && !text.contains(uncounted),
             "{text}"
         );
     }

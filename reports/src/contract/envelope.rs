@@ -174,7 +174,7 @@ impl Inputs {
             .iter()
             .map(|(name, value)| (name.as_str(), value))
     }
-    /// Returns the line that lists the assumptions, if there are any: `assumed: sampling rate 0.01, steps 1000`.
+    /// Returns the line that lists the defaults that were taken, if there are any: `Defaults: sampling rate 0.01, steps 1000`.
     #[must_use]
     pub fn assumed_line(&self) -> Option<String> {
         let said: Vec<String> = self
@@ -182,7 +182,7 @@ impl Inputs {
             .filter(|(name, _)| self.is_assumed(name))
             .map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value)))
             .collect();
-        (!said.is_empty()).then(|| format!("assumed: {}", said.join(", ")))
+        (!said.is_empty()).then(|| format!("Defaults: {}", said.join(", ")))
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(back, document);
         assert_eq!(
             back.inputs.assumed_line().as_deref(),
-            Some("assumed: delta 1e-5")
+            Some("Defaults: delta 1e-5")
         );
     }
 }

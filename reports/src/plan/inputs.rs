@@ -116,7 +116,7 @@ pub fn granted_by(recipe: Option<Recipe>) -> Option<String> {
 }
 
 fn line(granted: &[&str]) -> Option<String> {
-    (!granted.is_empty()).then(|| format!("Assumed: {}", granted.join(" ")))
+    (!granted.is_empty()).then(|| format!("Premise: {}", granted.join(" ")))
 }
 
 /// Returns the inputs that describe the run, with what was assumed.

@@ -312,7 +312,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let brief = page(&subject, &document, false).unwrap();
     let brief = brief.to_text(View::of_terminal(false));
     let words: Vec<&str> = brief.split_whitespace().collect();
-    let said = "Assumed: The policy catches every content";
+    let said = "Premise: The policy catches every content";
     assert!(words.join(" ").contains(said), "{brief}");
     // One missed by both and public: nothing is promised.
     folder.prepared(100, 1, "{}");
@@ -909,7 +909,7 @@ fn labels_that_no_corpus_was_compared_with_are_noted() {
         let document = sheet(&run).unwrap();
         let assumed = match compared {
             true => assumed.to_owned(),
-            false => assumed.replace("The corpus", "Assumed: the corpus"),
+            false => assumed.replace("The corpus", "Premise: the corpus"),
         };
         assert!(
             document

@@ -162,9 +162,9 @@ fn same_policy(measured: &MeasuredFor, compared: bool) -> String {
     let unit = measured.unit.as_ref();
     match (compared, unit) {
         (true, _) => format!("The {said}"),
-        (false, None) => format!("Assumed: the {said}"),
+        (false, None) => format!("Premise: the {said}"),
         (false, Some(unit)) => {
-            format!("Assumed: the {said} One record is a {unit}, as the labels say.")
+            format!("Premise: the {said} One record is a {unit}, as the labels say.")
         }
     }
 }

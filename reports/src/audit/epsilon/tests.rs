@@ -60,7 +60,7 @@ fn what_was_assumed_is_said() {
     let text = text("audit epsilon --counts 1000,100,95 --delta 1e-5");
     assert!(text.contains("2.165") && text.contains("3.323"), "{text}");
     assert!(
-        text.contains("assumed: confidence 0.95, neighbours add-remove, unit record, copies 1"),
+        text.contains("Defaults: confidence 0.95, neighbours add-remove, unit record, copies 1"),
         "{text}"
     );
 }

@@ -109,7 +109,7 @@ impl SecretsReport {
             None => "Candidates: as listed.".to_owned(),
         };
         let mut lines = vec![format!(
-            "{origin} Assumed: each secret is any of its candidates with the same chance, whatever the other \
+            "{origin} Premise: each secret is any of its candidates with the same chance, whatever the other \
              secrets and the rest of the text are."
         )];
         if self.ranks.is_some() {

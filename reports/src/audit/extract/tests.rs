@@ -145,7 +145,7 @@ fn text_and_page_say_the_same() {
         "beside the manifest's certificate: not contradicted (measured at least 5.000e-4, promised at most 6.000e-4",
         "Candidates: 100 of each secret that has a shape",
         "drawn from it with seed 7",
-        "Assumed: each secret is any of its candidates with the same chance",
+        "Premise: each secret is any of its candidates with the same chance",
         "10 to 99",
         "by sampling and number of copies",
     ] {

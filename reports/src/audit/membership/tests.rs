@@ -107,7 +107,7 @@ fn the_signal_is_said_whichever_way_it_points() {
             "{text}"
         );
         assert!(
-            text.contains("assumed: fpr [0.01,0.001], confidence 0.95"),
+            text.contains("Defaults: fpr [0.01,0.001], confidence 0.95"),
             "{text}"
         );
     }
