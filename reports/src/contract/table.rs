@@ -56,6 +56,13 @@ impl Table {
     pub fn rows(&self) -> &[Vec<String>] {
         &self.rows
     }
+    /// Returns the table with at most its first `most` rows.
+    #[must_use]
+    pub fn first(&self, most: usize) -> Self {
+        let mut table = self.clone();
+        table.rows.truncate(most);
+        table
+    }
     /// Returns the table with at most `most` rows at even distances, including the first and the
     /// last.
     #[must_use]

@@ -26,6 +26,9 @@ use serde::Serialize;
 /// The number of simulated audits for each prediction about the chosen plan.
 const RUNS: u64 = 20;
 
+/// The number of plans in the short text.
+const BRIEFLY: usize = 5;
+
 /// The number of tests that share the false-alarm rate in `audit exposure`.
 const TESTS: usize = 2;
 
@@ -47,7 +50,7 @@ pub struct DesignRow {
     pub shift: Estimate<f64>,
     /// Which test would count.
     pub method: EpsilonMethod,
-    /// The ε that they are expected to prove.
+    /// The ε that they are expected to prove, if scores have their expected size.
     pub expected: Estimate<Epsilon>,
     /// The largest that they can.
     pub provable: Upper<Epsilon>,
@@ -60,7 +63,7 @@ pub struct DesignRow {
     pub could_contradict: Option<bool>,
 }
 
-/// What the chosen plan is expected to show.
+/// What simulated audits of the chosen plan show.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Expectation {
     /// Simulated audits.
@@ -86,7 +89,7 @@ pub struct DesignReport {
     /// The plan that is expected to prove the most, of those that could contradict their promise if there are
     /// any.
     pub chosen: DesignRow,
-    /// What it is expected to show.
+    /// What simulated audits of it show.
     pub expectation: Expectation,
     /// The command that plants it.
     pub command: String,
@@ -329,52 +332,97 @@ fn two(value: f64) -> String {
     nearest(value, 3)
 }
 
+/// Returns the ε that a plan is expected to prove.
+fn expected(row: &DesignRow) -> String {
+    two(row.expected.get().get())
+}
+
+/// Returns the largest ε that a plan can prove.
+fn provable(row: &DesignRow) -> String {
+    rounded_up(row.provable.get().get(), 4)
+}
+
+/// Returns the promise for all copies of one secret of a plan.
+fn promised(row: &DesignRow) -> Option<String> {
+    row.promised.map(|end| rounded_up(end.get().get(), 4))
+}
+
 impl DesignReport {
     /// Describes the prediction in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
         let chosen = &self.chosen;
-        let promised = match chosen.promised {
-            Some(promised) => {
-                let promised = rounded_up(promised.get().get(), 4);
-                format!(", where at most {promised} is promised")
-            }
-            None => String::new(),
-        };
-        let use_of_it = if chosen.could_contradict == Some(false) {
-            " Neither they nor any plan below could contradict that promise."
-        } else {
-            ""
-        };
         format!(
-            "{} of {} candidates, {} of each, take {} tokens and are expected to prove ε ≥ {} at δ = {}{promised}.{use_of_it}",
+            "{} of {} candidates in {} each ({} tokens) are expected to prove ε ≥ {} at δ = {}{}.",
             count_of(chosen.canaries, "canary"),
             grouped(chosen.candidates),
             count_of(u64::from(chosen.copies), "copy"),
             grouped(chosen.tokens),
-            two(self.expectation.mean.get().get()),
+            expected(chosen),
             shortest(self.delta.get()),
+            self.choice()
         )
     }
 
-    fn facts(&self) -> Vec<(String, String)> {
+    /// Describes the promise of the chosen plan, and what the choice passed over for a plan that could contradict its
+    /// promise.
+    fn choice(&self) -> String {
+        let Some(promise) = promised(&self.chosen) else {
+            return String::new();
+        };
+        let could = |row: &&DesignRow| row.could_contradict == Some(true);
+        let able = self.rows.iter().filter(could).count() as u64;
+        let more = self.rows.iter().filter(|row| {
+            !could(row) && row.expected.get() > self.chosen.expected.get()
+        });
+        let among = match able {
+            0 => {
+                return format!(
+                    ", where at most {promise} is promised. No plan in this budget could contradict its promise"
+                );
+            }
+            1 => "the only plan that could contradict its promise".to_owned(),
+            able => format!("the most of the {able} plans that could contradict their promise"),
+        };
+        match more.count() {
+            0 => format!(", {among} (here at most {promise})"),
+            more => format!(
+                ", {among} (here at most {promise}). {} expected to prove more, but could not",
+                match more {
+                    1 => "1 other is".to_owned(),
+                    more => format!("{more} others are"),
+                }
+            ),
+        }
+    }
+
+    /// Returns the power to contradict the promise, and the command that plants the canaries.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let power: Vec<String> = (self.expectation.power.iter())
+            .map(Power::to_string)
+            .collect();
+        let power = (!power.is_empty()).then(|| ("power", power.join(", ")));
+        power
+            .into_iter()
+            .chain([("next", self.command.clone())])
+            .collect()
+    }
+
+    /// Returns what else is expected of the chosen plan.
+    fn expectations(&self) -> Vec<(&'static str, String)> {
         let (chosen, expected) = (&self.chosen, &self.expectation);
-        let mut facts = vec![
+        vec![
             (
-                "expected",
+                "simulated",
                 format!(
-                    "ε ≥ {} in the mean, {} to {} in eight of ten ({} simulated audits, confidence {})",
-                    two(expected.mean.get().get()),
+                    "ε ≥ {} to {} in eight of ten of {} audits (confidence {})",
                     two(expected.tenth.get().get()),
                     two(expected.ninetieth.get().get()),
                     expected.runs,
                     shortest(self.confidence.get())
                 ),
             ),
-            (
-                "could show",
-                format!("at most {}", rounded_up(chosen.provable.get().get(), 4)),
-            ),
+            ("could show", format!("at most {}", provable(chosen))),
             (
                 "scores",
                 format!(
@@ -382,19 +430,7 @@ impl DesignReport {
                     two(*chosen.shift.get())
                 ),
             ),
-        ];
-        let power: Vec<String> = expected.power.iter().map(Power::to_string).collect();
-        if !power.is_empty() {
-            facts.push((
-                "power",
-                format!("the promise would be contradicted: {}", power.join(", ")),
-            ));
-        }
-        facts.push(("next", self.command.clone()));
-        let owned = facts
-            .into_iter()
-            .map(|(name, said)| (name.to_owned(), said));
-        owned.collect()
+        ]
     }
 
     /// Returns the page.
@@ -402,9 +438,11 @@ impl DesignReport {
     pub fn to_page(&self) -> Page {
         Page::new("Canaries for a budget", self.says())
             .answer(Section::facts("The plan", self.facts()))
-            .answer(
-                Section::table("Plans beside it", self.table()).caption(
-                    "What could contradict its promise first, then the largest estimate, which takes scores of their expected size; what the chosen plan is expected to prove is the mean of simulated audits. ε is for all copies of one secret replaced at once.",
+            .brief(Section::table("", self.table().first(BRIEFLY)))
+            .section(Section::facts("What to expect of it", self.expectations()))
+            .section(
+                Section::table("Plans for comparison", self.table()).caption(
+                    "Plans that could contradict their promise come first, then those with the larger estimate, which takes scores of their expected size. ε is for all copies of one secret replaced at once.",
                 ),
             )
             .section(Section::notes(
@@ -424,6 +462,7 @@ impl DesignReport {
             ("ε estimate", Align::Right),
             ("can show", Align::Right),
             ("promised", Align::Right),
+            ("could contradict", Align::Left),
             ("test", Align::Left),
         ]);
         for row in &self.rows {
@@ -431,10 +470,14 @@ impl DesignReport {
                 grouped(row.candidates),
                 grouped(row.canaries),
                 row.copies.to_string(),
-                two(row.expected.get().get()),
-                rounded_up(row.provable.get().get(), 3),
-                row.promised
-                    .map_or_else(dash, |p| rounded_up(p.get().get(), 3)),
+                expected(row),
+                provable(row),
+                promised(row).unwrap_or_else(dash),
+                match row.could_contradict {
+                    None => dash(),
+                    Some(true) => "yes".to_owned(),
+                    Some(false) => "no".to_owned(),
+                },
                 match row.method {
                     EpsilonMethod::EValue => "e-values",
                     _ => "ranks",
@@ -449,6 +492,7 @@ impl DesignReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::View;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -526,8 +570,51 @@ mod tests {
                 .to_page()
                 .to_html()
                 .unwrap()
-                .contains("Plans beside it")
+                .contains("Plans for comparison")
         );
+        // A plan has one figure for one thing, wherever it is said.
+        let verbose = report.to_page().to_text(View::full());
+        let flat = verbose.split_whitespace().collect::<Vec<_>>().join(" ");
+        let first = report.table().rows()[0].clone();
+        assert!(flat.contains(&format!("expected to prove ε ≥ {} at", first[3])));
+        assert!(flat.contains(&format!("could show: at most {} ", first[4])));
+    }
+
+    /// The short text has the answer, the best plans, and that others prove more where they could contradict nothing.
+    #[test]
+    fn the_headline_says_what_the_choice_passed_over() {
+        let mut report = designed(&["--tokens", "3000", "--copies-tried", "1,2,4"]).unwrap();
+        assert!(report.rows.len() > BRIEFLY);
+        report.chosen.could_contradict = Some(true);
+        let (chosen, most) = (report.chosen.clone(), report.chosen.expected.get().get());
+        for (index, row) in report.rows.iter_mut().enumerate() {
+            row.could_contradict = Some(index < 2);
+            let more = if index > 2 { most + 1.0 } else { most };
+            row.expected = Estimate::new(Epsilon::new(more).unwrap());
+        }
+        let others = report.rows.len() - 3;
+        let said = report.says();
+        assert!(
+            said.contains("the most of the 2 plans that could contradict their promise")
+                && said.contains(&format!("{others} others are expected to prove more, but could not.")),
+            "{said}"
+        );
+        report.rows[1].could_contradict = Some(false);
+        let said = report.says();
+        assert!(said.contains("the only plan that could contradict"), "{said}");
+        report.rows = vec![chosen];
+        assert!(!report.says().contains("expected to prove more"));
+    }
+
+    #[test]
+    fn the_short_text_is_short() {
+        let report = designed(&["--tokens", "3000", "--copies-tried", "1,2,4"]).unwrap();
+        let brief = report.to_page().to_text(View {
+            verbose: false,
+            width: 100,
+        });
+        assert!(brief.lines().count() <= 19, "{brief}");
+        assert!(brief.contains("next: audit plant") && brief.contains("With -v: "), "{brief}");
     }
 
     #[test]
@@ -570,6 +657,6 @@ mod tests {
         .unwrap();
         assert!(report.command.contains("--unit turn"));
         assert_eq!(report.chosen.could_contradict, Some(false));
-        assert!(report.says().contains("any plan below could contradict"));
+        assert!(report.says().contains("No plan in this budget could contradict its promise."));
     }
 }
