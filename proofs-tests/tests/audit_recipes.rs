@@ -61,7 +61,7 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
         "prepare other.jsonl --policy gold --max-tokens 64 --out other/",
     );
     let course = "--decay cosine --warmup 2 --held-out other --held-out-is public --patience 1";
-    let public = said(at, &format!("{line} {course} --out public"));
+    let public = said(at, &format!("{line} {course} --out public -v"));
     assert!(
         public.contains("Private steps: 30.") && public.contains("no guarantee covers it"),
         "{public}"
@@ -349,7 +349,7 @@ fn dropout_is_said_kept_and_taken_up_again() {
     let home = corpora();
     let at = home.path();
     let line = "train redacted/ --recipe crt --sigma 1 --epochs 1 --sample-rate 0.1";
-    let first = ok(at, &format!("{line} --dropout 0.2 --out first"));
+    let first = ok(at, &format!("{line} --dropout 0.2 --out first -v"));
     assert!(first.contains("asked for by --dropout: 0.20"), "{first}");
     let rates = &manifest(at, "first")["dropout"];
     let of = |place: &str| rates[place].as_f64().unwrap();

@@ -309,9 +309,8 @@ pub(crate) fn of_redacted_secrets(rows: &[Guarantee]) -> Option<String> {
         secret && row.gamma.is_none()
     };
     rows.iter().any(of_secrets).then(|| {
-        "redacted secret: it holds where no record with the secret is on the public side, that is where \
-         the two policies together miss none of its copies. Other secrets, and the public side, are not \
-         covered."
+        "redacted secret: it holds where no record with the secret is on the public side (both policies \
+         together miss none of its copies). Other secrets, and the public side, are not covered."
             .to_owned()
     })
 }

@@ -57,7 +57,7 @@ const OF_JFT: &str = "The first phase sees the same text for every content of a 
 
 /// The assumption of sdp.
 const OF_SDP: &str =
-    "The policy finds every secret from end to end: one that it misses is trained on in the open.";
+    "The policy finds every secret in full, whatever its content: one that it misses is trained on without noise.";
 
 /// The assumption for runs of crt whose plan is unknown: whether a policy missed a secret is not published, and a
 /// public side is trained on without noise.
@@ -65,8 +65,8 @@ const OF_CRT: &str = "The promise is to a secret of which no record is on the pu
                       two policies together miss none of its copies. One exception and nothing is promised.";
 
 /// Another content could make two records equal and so change how many are trained on without noise.
-const NO_DUPLICATE: &str = "With no content that a secret could have is its record a duplicate of another one, which \
-                            deduplication would leave out.";
+const NO_DUPLICATE: &str =
+    "No content of a secret makes its record a duplicate, which deduplication would leave out.";
 
 /// The assumption for a manifest that doesn't say how many records a secret was in.
 const NO_MORE_BEFORE: &str =
@@ -77,7 +77,7 @@ const NO_MORE_BEFORE: &str =
 pub fn taken_for_granted(plan: &TrainingPlan) -> Vec<&'static str> {
     let mut granted = match &plan.run {
         Run::Crt { .. } if plan.worst_secret() == Some(Standing::Caught) => vec![
-            "The policy catches every content that a secret could have, not only the one it has.",
+            "The policy catches every content that a secret could have.",
             NO_DUPLICATE,
         ],
         Run::Jft {

@@ -32,17 +32,9 @@ pub(super) fn page(
     .mood(Mood::of(exit, report.otherwise(args.max_auc)))
     .brief(Section::text(
         "",
-        Some(sample(report))
-            .into_iter()
-            .chain(repeats(report))
-            .chain(
-                report
-                    .attacks
-                    .iter()
-                    .filter_map(|attacks| shared(attacks, report.confidence)),
-            )
-            .collect(),
+        [sample(report)].into_iter().chain(repeats(report)).collect(),
     ))
+    .brief(Section::table("", table(report, false)))
     .section(
         Section::plot("At few false alarms", figure::roc(report)?.to_inline_svg()?).caption(
             "Both axes are logarithmic: an attack that recognises few members for certain \
@@ -50,7 +42,9 @@ pub(super) fn page(
                 itself.",
         ),
     )
-    .answer(Section::table("What the sample certifies", table(report)).caption(sample(report)))
+    .section(
+        Section::table("What the sample certifies", table(report, true)).caption(sample(report)),
+    )
     .section(Section::text(
         "About these intervals",
         Some(format!(
@@ -60,6 +54,12 @@ pub(super) fn page(
         ))
         .into_iter()
         .chain(repeats(report))
+        .chain(
+            report
+                .attacks
+                .iter()
+                .filter_map(|attacks| shared(attacks, report.confidence)),
+        )
         .chain(inputs.assumed_line())
         .collect(),
     ));

@@ -63,7 +63,7 @@ pub(super) fn shared(attacks: &Attacks, confidence: Confidence) -> Option<String
     let each = (1.0 - confidence.get()) / count as f64;
     (count > 1).then(|| {
         format!(
-            "The sentence above asks each of the {count} attacks at a false-alarm rate of {}, so that all of them raise one at most {} of the time. The intervals in the tables hold one by one, each with probability {}.",
+            "The headline asks each of the {count} attacks at a false-alarm rate of {}, so that all of them raise one at most {} of the time. The intervals in the tables hold one by one, each with probability {}.",
             nearest(each, 2),
             nearest(1.0 - confidence.get(), 2),
             shortest(confidence.get())
@@ -110,7 +110,8 @@ pub(super) fn group_table(attacks: &Attacks) -> Table {
     table
 }
 
-pub(super) fn table(report: &MembershipReport) -> Table {
+/// Returns a table with one row for each measure; `full` adds what papers print.
+pub(super) fn table(report: &MembershipReport, full: bool) -> Table {
     let mut table = Table::new([
         ("measure", Align::Left),
         ("measured", Align::Right),
@@ -132,17 +133,19 @@ pub(super) fn table(report: &MembershipReport) -> Table {
                 dash(),
                 dash(),
                 format!(
-                    "this sample can't certify it: {} non-members needed",
+                    "not certified: {} non-members needed",
                     grouped(point.non_members_needed)
                 ),
             ]),
         };
-        table.row([
-            format!("the same, plug-in {}", percent(point.fpr)),
-            shown(*point.plug_in.get()),
-            dash(),
-            "as papers print it: no certificate".to_owned(),
-        ]);
+        if full {
+            table.row([
+                format!("the same, plug-in {}", percent(point.fpr)),
+                shown(*point.plug_in.get()),
+                dash(),
+                "as papers print it: no certificate".to_owned(),
+            ]);
+        }
     }
     if let Some(accuracy) = &report.accuracy {
         table.row([

@@ -99,8 +99,15 @@ fn the_signal_is_said_whichever_way_it_points() {
         assert_eq!(report.signal, expected, "{shift} {lower}");
         let inputs = inputs(&args, report.confidence).unwrap();
         let text = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
+        let brief = text.to_text(View {
+            verbose: false,
+            width: 100,
+        });
+        assert!(brief.lines().count() <= 16, "{brief}");
+        assert!(!brief.contains("plug-in") && !brief.contains("Defaults"), "{brief}");
         let text = text.to_text(View::full());
         assert!(text.contains("4\u{202f}380 non-members needed"), "{text}");
+        assert!(text.contains("the same, plug-in 1 %"), "{text}");
         assert_eq!(
             text.contains("This attack found no trace"),
             expected == Signal::Unseen,

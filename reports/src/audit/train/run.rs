@@ -612,11 +612,13 @@ impl Keep<'_> {
 
 /// Returns a page with the first promise in a sentence, then all guarantees.
 fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
-    let title = format!("{}: trained by {}", shown.out, shown.recipe);
+    let mut title = format!("{}: trained by {}", shown.out, shown.recipe);
+    if shown.recipe.is_private() {
+        title.push_str(&format!(", delta {}", shortest(run.plan.delta.get())));
+    }
     let mut guarantees = Table::new([
         ("guarantee", Align::Left),
         ("neighbouring relation", Align::Left),
-        ("δ", Align::Right),
         ("ε upper", Align::Right),
     ]);
     for row in in_order(run, &shown.guarantees) {
@@ -625,8 +627,6 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         guarantees.row([
             promise(row),
             neighbours(row).to_owned(),
-            row.delta
-                .map_or_else(String::new, |delta| shortest(delta.get())),
             rounded_up(upper, 6),
         ]);
     }
@@ -641,9 +641,6 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     if shown.seeded {
         notes.push("A fixed seed made the noise: this model is NOT private.".into());
     }
-    if let Mechanism::Repeat { times, .. } = &shown.mechanism {
-        notes.push(format!("Private steps: {}.", grouped(times.get())));
-    }
     if let Some(LossOn::Assistant) = shown.loss_on {
         notes.push(
             "Loss is on the assistant's messages alone, in training and on held-out text; the rest of a record is read, \
@@ -651,7 +648,6 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
                 .into(),
         );
     }
-    notes.extend(shown.adapter.as_ref().map(TrainedAdapter::text));
     notes.extend(
         run.plan
             .base()
@@ -660,9 +656,6 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     notes.extend(shown.caveats.iter().map(|&said| said.to_owned()));
     notes.extend(shown.trained_on.map(TrainedOn::text));
     notes.extend(run.not_compared.clone());
-    if !shown.estimates.is_empty() {
-        notes.push("The manifest also holds the paper's estimate, which is no bound.".into());
-    }
     if !shown.held_out_perplexity.is_empty() {
         let all = shown.held_out_perplexity.iter().map(|p| nearest(*p, 4));
         notes.push(format!(
@@ -703,13 +696,11 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             }
         ));
     }
-    notes.extend(shown.dropout.as_ref().map(Dropped::text));
     notes.extend(about_delta(&run.inputs));
     notes.extend(granted_line(&run.plan));
     if run.plan.continues.is_some() {
         notes.extend(sigma_found(run).map(|found| found.trim().to_owned()));
     }
-    notes.extend(run.inputs.assumed_line());
     let rows = &shown.guarantees;
     let of_presence = rows
         .iter()
@@ -725,10 +716,26 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         .map(|said| format!("{said}."));
     Ok(page
         .answer(Section::notes("", notes))
+        .section(Section::notes("About this run", about_the_run(shown, run)))
         .section(Section::notes(
             "What the numbers mean and do not cover",
             not_covered.collect(),
         )))
+}
+
+/// Describes what ran beyond the recipe.
+fn about_the_run(shown: &Body, run: &PlannedRun) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Mechanism::Repeat { times, .. } = &shown.mechanism {
+        notes.push(format!("Private steps: {}.", grouped(times.get())));
+    }
+    notes.extend(shown.adapter.as_ref().map(TrainedAdapter::text));
+    notes.extend(shown.dropout.as_ref().map(Dropped::text));
+    if !shown.estimates.is_empty() {
+        notes.push("The manifest also holds the paper's estimate, which is no bound.".into());
+    }
+    notes.extend(run.inputs.assumed_line());
+    notes
 }
 
 /// Describes what a run promises about the classes of records.
