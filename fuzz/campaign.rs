@@ -37,7 +37,7 @@ pub(crate) struct Target {
     pub(crate) share: u64,
     /// An input that takes longer is a finding.
     pub(crate) patience: Duration,
-    /// No more sorts of outcome than this are told apart.
+    /// No more sorts of outcome than this are distinguished.
     pub(crate) sorts: usize,
 }
 

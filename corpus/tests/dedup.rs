@@ -296,7 +296,7 @@ fn numbers_out_of_range_are_named() {
 }
 
 /// Which of two records with one text is there does not hang on what is marked in one of them, nor on characters that a
-/// vocabulary does not tell apart.
+/// vocabulary does not distinguish.
 #[test]
 fn no_secret_decides_what_is_a_duplicate() -> reticent_corpus::Result<()> {
     let name =

@@ -998,7 +998,7 @@ fn canaries_of_words_that_the_text_lacks() {
 
     let plant = "plant data.jsonl --canaries 3x2 --out x";
     let prepare = "prepare data.jsonl --canaries 3x2 --out x";
-    // Names that the tokenizer can't tell apart: exposure could not rank them, whoever trained.
+    // Names that the tokenizer can't distinguish: exposure could not rank them, whoever trained.
     for command in [&format!("{plant} --tokenizer characters"), prepare] {
         let words = ["choices 1 and 2", "use --tokenizer bytes or other words"];
         let format = "--canary-format Name:{list:Müller|Möller|Maier}{digits:2}";

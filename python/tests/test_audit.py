@@ -74,7 +74,7 @@ def test_preflight_tells_which_copies_have_no_loss() -> None:
 def test_a_secret_that_is_there_already_is_refused() -> None:
     plan = reticent.canaries(TEXTS, n=1, copies=1, seed=1)
     secret = plan.secrets[0][1]
-    with pytest.raises(ValueError, match="the secret of canary-0 stands in it already"):
+    with pytest.raises(ValueError, match="the secret of canary-0 occurs in it already"):
         audit.insert(plan, [secret, *TEXTS[1:]])
 
 

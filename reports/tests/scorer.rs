@@ -510,7 +510,7 @@ fn a_report_counts_copies_in_a_prepared_folder() {
     assert!(said(&refused).contains(why), "{}", said(&refused));
 }
 
-/// Canaries that the run was not told of are looked up in the text that is said to be its own.
+/// Canaries that the run's plan did not include are looked up in the text that is said to be its own.
 #[test]
 fn a_training_text_shows_that_training_met_the_canaries() {
     let at = trained();
@@ -646,14 +646,14 @@ fn coins_from_planting_to_the_bound() {
     }
     let given = asked["inputs"]["reference"].as_str().unwrap();
     assert!(given.starts_with("command:"), "{given}");
-    // Those that are in are ranked too. The run was not told of them: no promise is held against their ranks.
+    // Those that are in are ranked too. The run's plan did not include them: no promise is held against their ranks.
     let line = "exposure --model noisy --canary-file tossed/coins.json --budget 2000";
     let ranked = json(at, line, "");
     assert_eq!(ranked["canaries"].as_array().unwrap().len() as u64, inside);
     assert!(ranked["verdict"].is_null(), "{ranked}");
     assert_eq!(ranked["planting"], "not-told");
     let why = ranked["no_verdict"].as_str().unwrap();
-    assert!(why.contains("was not told of these canaries"), "{why}");
+    assert!(why.contains("plan did not include these canaries"), "{why}");
     let mut cut = coins.clone();
     cut["inside"].as_array_mut().unwrap().truncate(20);
     cut["plan"]["canaries"].as_array_mut().unwrap().truncate(20);

@@ -1,4 +1,4 @@
-//! Computes ε(δ) from δ itself at a few ε, if a search for ε leaves ends that δ can tell apart.
+//! Computes ε(δ) from δ itself at a few ε, if a search for ε leaves ends that δ can distinguish.
 
 use super::cut::MOST_COMPONENTS;
 use super::found::Found;

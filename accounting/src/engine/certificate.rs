@@ -80,7 +80,7 @@ pub enum ErrorSource {
     Terms,
     /// Adding the terms up.
     Summation,
-    /// The moment K(c) in front of the sum: its quadrature and rounding.
+    /// The leading moment K(c): its quadrature and rounding.
     Front,
     /// Mixture components and tails that were dropped.
     Truncation,

@@ -35,8 +35,8 @@ use serde::{Deserialize, Serialize};
 
 /// What a promise of a record's presence leaves out, wherever steps are divided by their expected batch.
 pub const NUMBER_OF_RECORDS: &str = "the number of records: the divisor of a step, and with it the scale of the noise, \
-     follows from it, so it counts as public; present or absent holds among runs with the same divisor, learned from or \
-     not (zero-out) without that condition";
+     follows from it, so it counts as public; present or absent holds among runs with the same divisor, contribution \
+     zeroed or not (zero-out) without that condition";
 
 /// What a promise of a record's presence leaves out, where a preparation holds documents out or plants canaries.
 pub const CHOICE_OF_RECORDS: &str = "the choice of records: which documents are held out, and where canaries are planted, is \

@@ -67,7 +67,7 @@ proptest! {
         let found = selective_dp(&facts, &gaussian(2.0), delta(1e-5), tight()).unwrap().upper.unwrap().get().get();
         if missed > 0 {
             prop_assert!(found.is_infinite());
-            // Indeed no ε would do: training in the open may tell the two apart for certain.
+            // Indeed no ε would do: training in the open may distinguish the two for certain.
             prop_assert!(both(&[1.0, 0.0], &[0.0, 1.0], 50.0) >= 1.0);
         } else {
             let pair = loss(&gaussian(2.0), query(Neighbours::Replace, 1), Direction::Remove);

@@ -22,10 +22,10 @@ pub enum BlindFeatures {
     Length,
 }
 
-/// How well the texts alone tell the two sets apart.
+/// How well the texts alone distinguish the two sets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlindBaseline {
-    /// What tells them apart best.
+    /// What distinguishes them best.
     #[serde(default)]
     pub by: BlindFeatures,
     /// Its area on texts it was not fitted to.

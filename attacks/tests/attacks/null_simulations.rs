@@ -58,7 +58,7 @@ fn areas_without_a_difference() {
     assert!(coarse <= LIMIT, "ties: {coarse}");
 }
 
-/// Members of which some stand in the training text often: each stratum's area holds by itself, and so does its rate of true
+/// Members of which some occur in the training text often: each stratum's area holds by itself, and so does its rate of true
 /// positives at a certified false-positive rate. Seed 10.
 #[test]
 fn strata_by_copies() {

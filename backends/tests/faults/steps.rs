@@ -312,7 +312,7 @@ fn every_record_falls_into_one_step_of_an_epoch() {
 }
 
 /// Several augmentations of a record add the mean of their gradients, clipped as one; without dropout that is what one
-/// reading adds. By the exact engine where dropout tells them apart.
+/// reading adds. By the exact engine where dropout distinguishes them.
 #[test]
 fn augmentations_of_a_record_are_averaged_and_clipped_as_one() {
     let records: Vec<Record> = (0..3)

@@ -12,7 +12,7 @@ const IN_A_ROW: u32 = 8;
 const SAMPLED_TOKENS: u32 = 64;
 
 /// A [`CanaryTemplate`], or one that waits for words: `{rare:n}` is n places in a row, each of one of 64 words that are one
-/// token each and stand in the text most rarely; `{new:n}` n places of one of 64 made-up words that do not stand in it;
+/// token each and occur most rarely in the text; `{new:n}` n places of one of 64 made-up words that do not occur in it;
 /// `{sampled:n}` one place for a text of n tokens that a public model was sampled for.
 ///
 /// A model that was trained before has hardly learnt such words, so that what it says of them afterwards is what this

@@ -96,7 +96,7 @@ impl CandidateSpace {
                 let tokens = tokenizer.encode(&probe.line(at, choice).0)?;
                 if let Some(before) = seen.insert(tokens, choice) {
                     return Err(Error::Plan(format!(
-                        "choices {} and {} at position {} of the secret have the same tokens, so that no model tells them apart: use --tokenizer bytes or other words",
+                        "choices {} and {} at position {} of the secret have the same tokens, so that no model distinguishes them: use --tokenizer bytes or other words",
                         before + 1,
                         choice + 1,
                         at + 1

@@ -24,13 +24,13 @@ const VOWELS: &[u8] = b"aeiou";
 /// What the words of a format were chosen from, and how much of it the text had: the first part of a pre-flight.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WordFacts {
-    /// How often the most frequent of the rare words stands in the text.
+    /// How often the most frequent of the rare words occurs in the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rare_at_most: Option<u64>,
-    /// Made-up words that were passed over because they stand in the text.
+    /// Made-up words that were passed over because they occur in the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_passed_over: Option<u64>,
-    /// Sampled texts that were left out because they stand in the text behind the canary's words.
+    /// Sampled texts that were left out because they occur in the text after the canary's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled_left_out: Option<u64>,
 }
@@ -187,7 +187,7 @@ impl<'a> TokenCounts<'a> {
             facts.sampled_left_out = Some((self.sampled.len() - words.sampled.len()) as u64);
             if words.sampled.len() < 2 {
                 return Err(Error::Plan(format!(
-                    "{{sampled:n}} takes two sampled texts or more that do not stand in the text behind {:?}; there are {} of {}",
+                    "{{sampled:n}} takes two sampled texts or more that do not occur in the text after {:?}; there are {} of {}",
                     self.format.sampled().map_or("", |place| place.before),
                     words.sampled.len(),
                     self.sampled.len()
@@ -235,7 +235,7 @@ impl<'a> TokenCounts<'a> {
             .unzip();
         if words.len() < WORDS {
             return Err(Error::Plan(format!(
-                "{{new:n}} takes {WORDS} of {MADE_UP} made-up words that do not stand in the text; {} do not",
+                "{{new:n}} takes {WORDS} of {MADE_UP} made-up words that do not occur in the text; {} do not",
                 words.len()
             )));
         }
@@ -319,7 +319,7 @@ mod tests {
         let all = made_up().join(" ");
         let none = filled("The code is{new:1}", &all).unwrap_err().to_string();
         assert!(
-            none.contains("do not stand in the text; 0 do not"),
+            none.contains("do not occur in the text; 0 do not"),
             "{none}"
         );
     }

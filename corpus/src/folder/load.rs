@@ -549,7 +549,7 @@ impl CanaryMarks {
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let (mut marks, mut of, mut canary) = (Vec::new(), Vec::new(), Vec::new());
         for (at, planted) in plan.canaries.iter().enumerate() {
-            // A secret without a context may stand in any text; what follows it in the line tells it apart.
+            // A secret without a context may stand in any text; what follows it in the line distinguishes it.
             let mark = match planted.context.as_str() {
                 "" => format!("{}{}", planted.secret, planted.after),
                 context => format!("{context}{}", planted.secret),
@@ -569,7 +569,7 @@ impl CanaryMarks {
         Ok(Self { search, of, canary })
     }
 
-    /// How often each mark stands in a text, for those that do.
+    /// How often each mark occurs in a text, for those that do.
     fn count(&self, text: &str) -> HashMap<usize, u64> {
         let mut found = HashMap::new();
         for there in self.search.find_iter(text) {

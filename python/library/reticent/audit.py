@@ -71,7 +71,7 @@ def insert(plan: CanaryPlan, data: Any, *, field: str = "text") -> Any:
     whole = "\n".join(texts.values())
     for name, secret, _ in plan.secrets:
         if secret in whole:
-            raise ValueError(f"data: the secret of {name} stands in it already; draw another plan")
+            raise ValueError(f"data: the secret of {name} occurs in it already; draw another plan")
     planted = dict(zip(texts, plan.insert_texts(list(texts.values()))))
     if not hasattr(data, "column_names"):
         return [_with_text(value, planted.get(row)) for row, value in enumerate(data)]
@@ -183,7 +183,7 @@ def exposure(
 
 @dataclass(frozen=True)
 class Membership:
-    """How well scores tell members from non-members; `document` has every number with its interval."""
+    """How well scores distinguish members from non-members; `document` has every number with its interval."""
 
     document: Mapping[str, Any]
 

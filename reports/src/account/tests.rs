@@ -732,7 +732,7 @@ fn the_sentence_names_the_neighbouring_relation() {
         ),
         (
             format!("account --sigma 1.1 {run} --neighbours zero-out --at-epsilon 1"),
-            "learned from or not",
+            "contribution zeroed or not",
         ),
         (
             format!("account --recipe dpsgd --sigma 1.1 {run}"),

@@ -193,7 +193,7 @@ pub(super) fn about_the_base(base: Option<training::Base>) -> Option<String> {
 pub(crate) const fn compared(neighbours: Neighbours) -> &'static str {
     match neighbours {
         Neighbours::AddRemove => "present or absent",
-        Neighbours::ZeroOut => "learned from or not",
+        Neighbours::ZeroOut => "contribution zeroed or not",
         Neighbours::Replace => "this content or another",
     }
 }
@@ -362,7 +362,7 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     }
     if has(&|row| row.notion == Notion::Gdp) {
         notes.push(
-            "μ upper: telling apart what the row says is no easier than telling two bell curves apart whose means lie mu \
+            "μ upper: what the row says is no easier to distinguish than two bell curves whose means lie mu \
              deviations from each other, give or take the slack. The regret is how far that summary overstates the \
              error rates at worst; the rows above are what it summarises."
                 .to_owned(),

@@ -134,7 +134,7 @@ mod tests {
                 "{said}"
             );
         }
-        // A constant between the two changes nothing of what is told apart.
+        // A constant between the two changes nothing of what is distinguished.
         for (texts, near) in [(9, false), (10, true)] {
             let shifted = Apart::of((0..texts).map(|i| (f64::from(i), f64::from(i) - 0.5)));
             assert_eq!(shifted.near_copy, near, "{texts}");

@@ -17,7 +17,7 @@ pub(in crate::audit) struct TrainingText<'a> {
     pub(in crate::audit) path: &'a Path,
     /// Where it is a prepared folder.
     prepared: Option<Prepared>,
-    /// How often each canary stands in it.
+    /// How often each canary occurs in it.
     pub(in crate::audit) found: Vec<u64>,
     /// The same of the tokens that are trained on: a record may have been cut behind `--max-tokens`.
     pub(in crate::audit) learned: Vec<u64>,

@@ -18,7 +18,7 @@ pub(super) fn percent(share: f64) -> String {
 pub(super) fn fact(facts: &Facts) -> Option<String> {
     (facts.unknown_tokens > 0).then(|| {
         format!(
-            "{} of the tokens with loss stand for characters outside the vocabulary (<UNK>), which the model can't tell apart; {REMEDY}",
+            "{} of the tokens with loss stand for characters outside the vocabulary (<UNK>), which the model can't distinguish; {REMEDY}",
             percent(facts.unknown_share())
         )
     })

@@ -5,7 +5,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, de};
 use std::fmt;
 
-/// What is wrong with a table that is read, without what stands in it.
+/// What is wrong with a table that is read, without its content.
 pub(crate) fn csv_problem(error: &csv::Error) -> String {
     let csv::ErrorKind::Utf8 { err, .. } = error.kind() else {
         return error.to_string();

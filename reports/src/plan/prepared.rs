@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Why policies can't be compared.
-const DIGESTS: &str = "both must have a digest to be told apart, which takes the owner's key where words are the owner's, \
+const DIGESTS: &str = "both must have a digest to be distinguished, which takes the owner's key where words are the owner's, \
                        and a build that knows the policy";
 
 /// The facts about a prepared corpus that accounting needs.

@@ -3,7 +3,7 @@
 use plotters::style::RGBColor;
 
 /// The role of a colour. The colours of the series are those of Okabe and Ito, which most people
-/// can tell apart.
+/// can distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// Text and axes.

@@ -215,7 +215,7 @@ fn scores_that_are_no_scores_are_refused() {
     assert!(set.with_groups(&[1; 29], &[2; 30]).is_err());
 }
 
-/// Texts from two vocabularies are told apart without any model; texts from one are not.
+/// Texts from two vocabularies are distinguished without any model; texts from one are not.
 #[test]
 fn a_blind_baseline_sees_a_shifted_split() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
@@ -237,7 +237,7 @@ fn a_blind_baseline_sees_a_shifted_split() {
     assert!(!none.shifted && none.area.estimate < 0.65, "{none:?}");
 }
 
-/// Texts of the same words that are longer on one side are told apart by that alone.
+/// Texts of the same words that are longer on one side are distinguished by that alone.
 #[test]
 fn a_blind_baseline_sees_lengths() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);

@@ -53,7 +53,7 @@ pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
             ))
             .section(Section::table("Each error", errors(certificate)));
     }
-    page.section(Section::notes("Beside it", beside(body)))
+    page.section(Section::notes("For comparison", beside(body)))
         .section(Section::notes(
             "What it does not cover",
             body.not_covered.clone(),
@@ -84,7 +84,7 @@ fn answer(asked: &Asked, body: &Explanation) -> String {
     };
     let change = match plan.neighbours {
         Neighbours::AddRemove => "being present or absent",
-        Neighbours::ZeroOut => "being learned from or not (who contains which secret stays public)",
+        Neighbours::ZeroOut => "contributing or being zeroed (who contains which secret stays public)",
         Neighbours::Replace => "having this content or another",
     };
     let headline = &body.headline;
@@ -255,7 +255,7 @@ const fn source(source: ErrorSource) -> (&'static str, &'static str) {
         ErrorSource::Terms => ("inside the terms", "quadrature off the real axis, rounding"),
         ErrorSource::Summation => ("the sum", "rounding of phases and additions"),
         ErrorSource::Front => (
-            "the moment in front",
+            "the leading moment",
             "quadrature on the real axis, rounding",
         ),
         ErrorSource::Truncation => ("dropped components", "their mass, added to delta"),

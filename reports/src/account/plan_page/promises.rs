@@ -293,7 +293,7 @@ fn whom(run: &PlannedRun, row: &Guarantee) -> String {
         _ if unit.as_str() == "secret" => {
             format!("the records of {together}, of any secret that the incidence names")
         }
-        _ => format!("whoever is behind {together}"),
+        _ => format!("the person behind {together}"),
     }
 }
 

@@ -141,7 +141,7 @@ pub enum Command {
     Exposure(Exposure),
     /// Audit canaries that coin flips included or left out: a lower bound on ε from one run.
     Coins(Coins),
-    /// Measure how well attacks on a model, or scores, tell members from non-members, and what the sample can
+    /// Measure how well attacks on a model, or scores, distinguish members from non-members, and what the sample can
     /// certify.
     Membership(MembershipArgs),
     /// Measure what the model reproduces verbatim, and rank secrets among their candidates.

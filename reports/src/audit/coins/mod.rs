@@ -325,7 +325,7 @@ impl CoinsReport {
             facts.push((
                 "pre-flight",
                 format!(
-                    "{} that are in stand in the training text with every copy, {} lack one{held_out}; none that is out stands there",
+                    "{} that are in occur in the training text with every copy, {} lack one{held_out}; none that is out occurs there",
                     grouped(preflight.found),
                     grouped(preflight.lacking)
                 ),

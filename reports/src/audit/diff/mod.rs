@@ -503,7 +503,7 @@ impl Waiting {
 }
 
 /// Why canaries that don't stand out say nothing.
-const NOT_TOLD: &str = "training was not told of its canaries";
+const NOT_TOLD: &str = "the plan of its training did not include its canaries";
 
 /// Why ranks that are only known as lower bounds say nothing.
 pub(super) const CUT_OFF: &str = "its search was cut off before every rank was found";

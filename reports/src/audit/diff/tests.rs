@@ -76,7 +76,7 @@ fn exposures_are_compared_canary_by_canary() {
         let why = why.to_string();
         assert!(why.starts_with("NEW: nothing can be concluded"), "{why}");
     }
-    // Canaries that training was not told of leak where they stand out, and tell nothing where they don't.
+    // Canaries that the plan of training did not include leak where they stand out, and tell nothing where they don't.
     let untold = |bits: &[f64]| {
         let mut document = exposure(bits);
         document["planting"] = "not-told".into();
@@ -90,7 +90,7 @@ fn exposures_are_compared_canary_by_canary() {
     ] {
         let why = DiffReport::of(old, &new, 0.05).unwrap_err().to_string();
         assert!(
-            why.starts_with(whose) && why.ends_with("was not told of its canaries"),
+            why.starts_with(whose) && why.ends_with("plan of its training did not include its canaries"),
             "{why}"
         );
     }

@@ -43,9 +43,9 @@ pub enum Planting {
     NoCopy,
     /// The run does not know of them.
     NotTold,
-    /// The run does not know of them, and every copy stands in the text that was given as its training text.
+    /// The run does not know of them, and every copy occurs in the text that was given as its training text.
     UntoldText,
-    /// Every copy stands in the text that was given as what others trained on.
+    /// Every copy occurs in the text that was given as what others trained on.
     GivenText,
     /// Nothing: others trained the model.
     #[default]
@@ -62,7 +62,7 @@ impl Planting {
                 "no copy of a canary reached training, so that the ranks say nothing about the promise",
             ),
             Self::NotTold | Self::UntoldText => Some(
-                "the run was not told of these canaries, and which of its promises reach them is not known",
+                "the run's plan did not include these canaries, and which of its promises reach them is not known",
             ),
         }
     }
@@ -73,7 +73,7 @@ impl Planting {
             Self::Planted | Self::UntoldText | Self::GivenText => None,
             Self::NoCopy => self.unplanted(),
             Self::NotTold => Some(
-                "the run was not told of these canaries, and which of its promises reach them is not known; that training met them was not checked either, and ranks of canaries that it never met are chance whatever the model leaks",
+                "the run's plan did not include these canaries, and which of its promises reach them is not known; that training met them was not checked either, and ranks of canaries that it never met are chance whatever the model leaks",
             ),
             Self::NotChecked => Some(
                 "that training met these canaries was not checked, and ranks of canaries that it never met are chance whatever the model leaks",
@@ -85,7 +85,7 @@ impl Planting {
     const fn says(self) -> Option<&'static str> {
         match self {
             Self::UntoldText | Self::GivenText => Some(
-                "every copy stands in the text of --training; that the model was trained on it is as you say",
+                "every copy occurs in the text of --training; that the model was trained on it is as you say",
             ),
             other => other.caveat(),
         }

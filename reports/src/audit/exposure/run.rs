@@ -127,7 +127,7 @@ fn attack<'a>(
     let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
     attack.manifest = manifest;
     attack.promised_by = promised_by;
-    // How the run met canaries that it was not told of is not known.
+    // How the run met canaries that its plan did not include is not known.
     if let Some(run) = run.filter(|_| told || args.mechanism.is_some()) {
         attack.against(run);
     }

@@ -44,7 +44,7 @@ pub struct Merged {
     pub copies: u64,
     /// Those that differ from it before the prompt or after the suffix.
     pub alike: u64,
-    /// Those whose suffix has characters outside the vocabulary, which the model can't tell apart.
+    /// Those whose suffix has characters outside the vocabulary, which the model can't distinguish.
     #[serde(skip_serializing_if = "none")]
     pub unknown: u64,
 }

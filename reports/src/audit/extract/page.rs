@@ -32,14 +32,14 @@ pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -
                 .section(
                     Section::plot("By number of copies", by_copies(report).to_inline_svg()?)
                         .caption(
-                            "Dots: the share that comes out word by word, beyond the baseline \
+                            "Dots: the share that is reproduced verbatim, beyond the baseline \
                         where there is one. Bars: its interval. Repetition decides what is \
                         remembered.",
                         ),
                 )
                 .section(
                     Section::table("By number of copies, in numbers", strata).caption(
-                        "Behind the longest prompt; how often the suffix stands in the text.",
+                        "After the longest prompt; how often the suffix occurs in the text.",
                     ),
                 );
         }
@@ -75,7 +75,7 @@ pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -
             ))
             .section(
                 Section::table("By sampling and number of copies", draws_by_copies(report))
-                    .caption("Behind the longest prompt; how often the suffix stands in the text."),
+                    .caption("After the longest prompt; how often the suffix occurs in the text."),
             );
     }
     if let Some(secrets) = &report.secrets {
@@ -115,11 +115,11 @@ fn by_copies(report: &ExtractReport) -> Plot {
         })
         .collect();
     Plot::new(
-        "What comes out word by word, by number of copies in the text",
+        "What is reproduced verbatim, by number of copies in the text",
         Axis::linear("share of passages").between(0.0, 1.0),
         Axis::categories("copies", names),
     )
     .measured(&rows)
     .sized(720, 120 + 34 * u32::try_from(strata.len()).unwrap_or(5))
-    .described("Share of passages that come out word by word, by number of copies.")
+    .described("Share of passages that are reproduced verbatim, by number of copies.")
 }

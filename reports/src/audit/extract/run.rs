@@ -94,7 +94,7 @@ impl std::fmt::Display for NoPassage {
             }
             Self::Unknown { data, records } => write!(
                 f,
-                "{} long enough in {data}, and the suffix of each has characters outside the vocabulary, which the model can't tell apart (<UNK>)",
+                "{} long enough in {data}, and the suffix of each has characters outside the vocabulary, which the model can't distinguish (<UNK>)",
                 count_of(*records, "record")
             ),
             Self::Context(context) => write!(
@@ -367,7 +367,7 @@ fn study(
 }
 
 /// Records that are long enough, one of those with the same prompt and suffix, and how many more there are. A suffix
-/// with characters outside the vocabulary (`unknown`) can't come out word by word.
+/// with characters outside the vocabulary (`unknown`) can't be reproduced verbatim.
 fn distinct(
     records: &[Vec<TokenId>],
     prompts: &[usize],

@@ -158,10 +158,10 @@ pub(super) fn says(report: &ExtractReport) -> String {
         return "No passage was long enough.".to_owned();
     };
     let found = format!(
-        "Of {} {} come out word by word behind {} of prompt",
+        "Of {}, {} are reproduced verbatim after {}-token prompts",
         count_of(best.verbatim.trials, "passage"),
         grouped(best.verbatim.hits),
-        count_of(best.prompt as u64, "token")
+        grouped(best.prompt as u64)
     );
     // The length with the smallest p was selected, so the level is shared.
     let each = report.level_of_each();

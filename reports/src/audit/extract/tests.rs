@@ -139,7 +139,7 @@ fn text_and_page_say_the_same() {
     let text = with.to_page("m", None).unwrap().to_text(View::full());
     let text = text.split([' ', '\n']).collect::<Vec<_>>().join(" ");
     for said in [
-        "12 come out word by word behind 50 tokens",
+        "12 are reproduced verbatim after 50-token prompts",
         "10 of them from this model alone: it remembers",
         "1 of 2 secrets",
         "beside the manifest's certificate: not contradicted (measured at least 5.000e-4, promised at most 6.000e-4",

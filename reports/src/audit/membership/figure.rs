@@ -76,7 +76,7 @@ pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
         .fold(0.5, f64::min);
     let height = 110 + 34 * u32::try_from(rows.len()).unwrap_or(20);
     Plot::new(
-        "How well each attack tells members from non-members",
+        "How well each attack distinguishes members from non-members",
         Axis::linear("area under the ROC curve").between((low * 20.0).floor() / 20.0, 1.0),
         Axis::categories("", names),
     )

@@ -148,7 +148,7 @@ fn sample(report: &MembershipReport) -> String {
         )
     });
     format!(
-        "{}, {}{groups}; each interval holds with probability {}, those of TPRs for the FPR and the rate at it together. Scores that told them all apart would show an AUC of at least {}.",
+        "{}, {}{groups}; each interval holds with probability {}, those of TPRs for the FPR and the rate at it together. Scores that distinguished them all would show an AUC of at least {}.",
         count_of(report.members as u64, "member"),
         count_of(report.non_members as u64, "non-member"),
         shortest(report.confidence.get()),
@@ -200,7 +200,7 @@ fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> Stri
     // A difference between the sets may explain the result as well.
     if let (Signal::Leak, Some(why)) = (report.signal, &report.no_blind) {
         said.push_str(&format!(
-            " Whether the texts alone tell them apart was not checked: {why}."
+            " Whether the texts alone distinguish them was not checked: {why}."
         ));
     }
     let above = args.max_auc.and_then(|limit| report.above(limit));
@@ -301,7 +301,7 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
 fn caveats() -> Vec<String> {
     [
         "No sign of membership means that these attacks saw none on these records. Stronger attacks, shadow models, or records that stand out more may see one.",
-        "Members and non-members must come from one source and time. If the texts alone tell them apart, so may any attack, without any leak.",
+        "Members and non-members must come from one source and time. If the texts alone distinguish them, so may any attack, without any leak.",
         "An AUC says how an attack does on average over records. What it says of the most exposed record is the true-positive rate at few false alarms.",
         "Membership of a record is not the extraction of its content: audit exposure and audit extract ask for that.",
     ]

@@ -266,7 +266,7 @@ impl MembershipReport {
         // No area exceeds 1.
         let limit = limit.filter(|limit| *limit < 1.0)?;
         let why = match self.signal {
-            Signal::Alike => "all scores are equal, and tell no record from another".to_owned(),
+            Signal::Alike => "all scores are equal, and distinguish no record from another".to_owned(),
             _ if self.surely_below(limit) => return None,
             Signal::Reversed if self.attacks.is_some() => {
                 "the model likes members less than non-members".to_owned()
@@ -319,25 +319,25 @@ pub(super) fn says(report: &MembershipReport) -> String {
         Some(_) => ("The attack".to_owned(), "in this attack"),
         None => ("The scores".to_owned(), "in these scores"),
     };
-    let s = if subject.ends_with('k') { "s" } else { "" };
+    let s = if subject.ends_with('k') { "es" } else { "" };
     let reference = report.attacks.as_ref().and_then(|a| a.reference);
     let warning = reference.and_then(|apart| apart.warning("The reference"));
     let said = match report.signal {
         Signal::Leak if report.is_shifted() => format!(
-            "{subject} tell{s} members from non-members better than the texts do without the model, but these tell the two sets apart, too: the sets differ in themselves."
+            "{subject} distinguish{s} members from non-members better than the texts do without the model, but these distinguish the two sets, too: the sets differ in themselves."
         ),
         Signal::Leak => {
-            format!("{subject} tell{s} members from non-members better than chance explains.")
+            format!("{subject} distinguish{s} members from non-members better than chance explains.")
         }
         Signal::ShiftedSplit => format!(
-            "{subject} tell{s} the two sets apart, but so do the texts without the model: the sets differ in themselves, and this proves no membership."
+            "{subject} distinguish{s} the two sets, but so do the texts without the model: the sets differ in themselves, and this proves no membership."
         ),
         Signal::Reversed if report.attacks.is_some() => format!(
-            "Nothing can be concluded: members score lower than non-members {again}, which tells them apart too. Were the two sets exchanged, or was the text unlearned?"
+            "Nothing can be concluded: members score lower than non-members {again}, which distinguishes them too. Were the two sets exchanged, or was the text unlearned?"
         ),
         Signal::Reversed => "Members score lower than non-members. Scores must rise with membership: losses and perplexities need --lower-is-member.".to_owned(),
         Signal::Alike => {
-            "Nothing can be concluded: all scores are equal, and tell no record from another.".to_owned()
+            "Nothing can be concluded: all scores are equal, and distinguish no record from another.".to_owned()
         }
         Signal::Unseen if report.provable_area <= 0.5 => {
             "So few records can show no membership, whatever their scores: more of them are needed."

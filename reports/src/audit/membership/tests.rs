@@ -260,7 +260,7 @@ fn scores_without_texts_say_that_the_sets_were_not_compared() {
         let page = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
         let text = page.to_text(View::full()).replace('\n', " ");
         for said in [
-            "Whether the texts alone tell them apart was not checked",
+            "Whether the texts alone distinguish them was not checked",
             "What the texts alone give was not checked.",
             "unless the two sets differ in themselves",
         ] {

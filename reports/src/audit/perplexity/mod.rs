@@ -126,7 +126,7 @@ impl PerplexityReport {
         let unknown = match self.unknown {
             0 => String::new(),
             count => format!(
-                " {} of the tokens stand for characters outside the vocabulary (<UNK>), which the model can't tell apart: this is no perplexity of the text itself, which is higher.",
+                " {} of the tokens stand for characters outside the vocabulary (<UNK>), which the model can't distinguish: this is no perplexity of the text itself, which is higher.",
                 percent(count as f64 / self.tokens as f64)
             ),
         };

@@ -86,14 +86,14 @@ pub(in crate::audit) fn said(
     if let Some(most) = words.rare_at_most {
         out.push((
             "rare words",
-            format!("each stands in the text at most {}", count_of(most, "time")),
+            format!("each occurs in the text at most {}", count_of(most, "time")),
         ));
     }
     if let Some(passed_over) = words.new_passed_over {
         out.push((
             "new words",
             format!(
-                "none stands in the text; {} that do were passed over",
+                "none occurs in the text; {} that do were passed over",
                 grouped(passed_over)
             ),
         ));
@@ -102,7 +102,7 @@ pub(in crate::audit) fn said(
         out.push((
             "sampled",
             format!(
-                "{} of {} by {}, {:.1} bits each on average; {} left out, which stand in the text",
+                "{} of {} by {}, {:.1} bits each on average; {} left out, which occur in the text",
                 count_of(facts.texts - left_out, "text"),
                 count_of(facts.tokens.into(), "token"),
                 facts.model,

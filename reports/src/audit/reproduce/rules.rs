@@ -206,7 +206,7 @@ impl Need {
                     let learned = a.mean() <= UNLEARNED * b.mean();
                     if !learned {
                         return Err(Judgement::open(format!(
-                            "the model learned too little for its silence to count: {what} is {}{}, {} of ordinary training",
+                            "the model learned too little for a negative result to count: {what} is {}{}, {} of ordinary training",
                             nearest(a.mean(), 3),
                             place(own, a),
                             nearest(b.mean(), 3),

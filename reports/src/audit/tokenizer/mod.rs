@@ -70,7 +70,7 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
         count_of(made.documents, "document")
     );
     if (made.tokens as u64) < args.size {
-        said.push_str(" The text holds no more pairs that stand in it twice.");
+        said.push_str(" The text holds no more pairs that occur in it twice.");
     }
     let page = Page::new("Vocabulary", said).answer(Section::facts(
         "",

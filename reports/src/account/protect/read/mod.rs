@@ -26,7 +26,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// No names yet. With a field they are values that people typed, which case, accents and spaces don't tell apart.
+    /// No names yet. With a field they are values that people typed, which case, accents and spaces don't distinguish.
     #[must_use]
     pub(crate) fn of(field: Option<&str>) -> Self {
         Self {
