@@ -46,7 +46,7 @@ pub struct Design {
     /// Maximum number of canaries.
     #[arg(long, value_name = "M", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..=10_000))]
     pub max_canaries: u64,
-    /// δ of the bound on ε; 1e-6 if absent, as in audits.
+    /// δ of the bound on ε; 1e-6 if absent.
     #[arg(long, value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
     /// Confidence level of the lower bound; 0.95 if absent.

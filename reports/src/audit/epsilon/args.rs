@@ -22,7 +22,7 @@ pub struct EpsilonArgs {
     /// Counts from independent runs: true positives, runs with the record, false positives, runs without.
     #[arg(long, value_name = "TP,N_IN,FP,N_OUT", value_parser = rates)]
     pub rates: Option<RateCounts>,
-    /// δ of the bound on ε; 1e-5 if absent. 0 bounds the pure ε, which is compared with no ε(δ).
+    /// δ of the bound on ε; 1e-6 if absent. 0 bounds the pure ε, which is compared with no ε(δ).
     #[arg(long, value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
     /// Confidence level of each bound; 0.95 if absent.

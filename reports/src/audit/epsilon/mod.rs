@@ -8,6 +8,7 @@ use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table, open_limit};
 use crate::number::{count_of, grouped, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output, Reach};
 use anyhow::Result;
+use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName, Upper};
 use reticent_attacks::exposure::{Assumption, EpsilonMethod};
 use reticent_attacks::{AuditBound, AuditTerms, OneRunCounts, RateCounts, Sides};
@@ -94,7 +95,7 @@ fn counts(args: &EpsilonArgs) -> Result<Counted> {
 fn terms(args: &EpsilonArgs) -> Result<AuditTerms> {
     Ok(AuditTerms {
         confidence: args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?,
-        delta: args.delta.map_or_else(|| Delta::new(1e-5), Ok)?,
+        delta: (args.delta).unwrap_or_else(|| TrainingPlan::default_delta(None)),
         neighbours: args.neighbours.unwrap_or(Neighbours::AddRemove),
         unit: args
             .unit

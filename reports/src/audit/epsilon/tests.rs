@@ -44,6 +44,16 @@ fn text(line: &str) -> String {
     page.to_text(View::full())
 }
 
+/// The default is that of every audit.
+#[test]
+fn delta_has_one_default() {
+    let args = args("audit epsilon --counts 1000,100,95");
+    let terms = terms(&args).unwrap();
+    assert_eq!(terms.delta, TrainingPlan::default_delta(None));
+    let inputs = inputs(&args, &terms).unwrap();
+    assert!(inputs.assumed_line().unwrap().contains("delta 1e-6"));
+}
+
 #[test]
 fn a_pure_bound_says_that_it_is_one_and_has_no_gaussian_beside_it() {
     let line = "audit epsilon --counts 100,100,100 --delta 0";
