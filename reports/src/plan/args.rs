@@ -25,6 +25,7 @@ pub enum Sampler {
     /// A fresh subset of fixed size at every step; for replace.
     WithoutReplacement,
     /// A list of fixed size that may repeat records; refused, since no certified bound is known.
+    #[value(hide = true)]
     WithReplacement,
     /// Each record once per epoch, in batches of a random order, as in ordinary loaders; for zero-out and replace,
     /// without privacy amplification.
@@ -56,8 +57,7 @@ pub struct Schedule {
     /// prepared corpus, else 0.01].
     #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, allow_negative_numbers = true)]
     pub sample_rate: Option<SamplingRate>,
-    /// Expected records per noisy batch, instead of --sample-rate; needs the number of records. For ordinary steps,
-    /// see --ordinary-batch-size of audit train.
+    /// Expected records per noisy batch, instead of --sample-rate; needs the number of records.
     #[arg(long, value_name = "B", value_parser = positive, allow_negative_numbers = true)]
     pub batch_size: Option<u64>,
     /// Number of noisy steps; sgd: of ordinary steps [default: 1000, unless epochs are given or assumed].

@@ -50,6 +50,31 @@ fn collect(command: &clap::Command, into: &mut Vec<clap::Command>) {
     }
 }
 
+/// A sampler that is always refused is offered nowhere, and training speaks of its own defaults.
+#[test]
+fn help_offers_what_can_be_used() {
+    let help = |name: &str| {
+        let mut command = Audit::command();
+        let command = command.find_subcommand_mut(name).unwrap();
+        command.render_long_help().to_string()
+    };
+    let train = help("train");
+    assert!(train.contains("without-replacement"), "{train}");
+    for other in ["with-replacement", "else 0.01", "audit train.", "default: 1000"] {
+        assert!(!train.replace("without-replacement", "").contains(other), "{other}: {train}");
+    }
+    let told = train.split_whitespace().collect::<Vec<_>>().join(" ");
+    for own in [
+        "the share of records in each batch [default: 0.1]",
+        "[default: those of --epochs]",
+        "[default: 8]",
+    ] {
+        assert!(told.contains(own), "{own}: {told}");
+    }
+    // It is still read, and refused with the reason.
+    assert!(parse("audit train p --recipe dpsgd --sigma 1 --sampler with-replacement --out o").is_ok());
+}
+
 #[test]
 fn an_unknown_recipe_is_refused_with_those_there_are() {
     assert!(

@@ -7,7 +7,7 @@ use crate::contract::{positive, quantity};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, recipe};
 use crate::plan::{Optimization, PlanRequest, TrainingFile};
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Arg, Args};
 use reticent_accounting::Delta;
 use reticent_accounting::training::Recipe;
 use reticent_backends::Device;
@@ -19,7 +19,7 @@ pub(in crate::audit) const WORLD: &str = "WORLD_SIZE";
 
 /// Arguments of `audit train`.
 #[derive(Debug, Clone, PartialEq, Args)]
-#[command(after_help = "\
+#[command(mut_args(on_a_corpus), after_help = "\
 Examples:
   audit train prepared/ --recipe crt --sigma 1.1 --epochs 10 --out ckpt/
   audit train prepared/ --recipe dpsgd --sigma 1.1 --model base/ --lora-rank 16 --out adapter/
@@ -75,6 +75,29 @@ pub struct Train {
     /// Several workers.
     #[command(flatten)]
     pub workers: Workers,
+}
+
+/// Describes the options that `account` has too as those of a run on a prepared corpus.
+fn on_a_corpus(option: Arg) -> Arg {
+    let help = match option.get_id().as_str() {
+        "sample_rate" => {
+            "Probability that a record is in a batch; for sdp, the share of records in each batch [default: 0.1]"
+        }
+        "batch_size" => {
+            "Expected records per noisy batch, instead of --sample-rate; of ordinary steps, --ordinary-batch-size"
+        }
+        "steps" => "Number of noisy steps; sgd: of ordinary steps [default: those of --epochs]",
+        "epochs" => {
+            "Passes over the records, instead of --steps: E times 1/q steps, each rounded up, as in a loader that keeps its \
+             last, smaller batch (1/q rounded down if each record is in one batch, as with --sampler balls-in-bins) \
+             [default: 8]"
+        }
+        "states" => {
+            "sdp: maximum states that one record releases per pass [default: counted in the corpus]"
+        }
+        _ => return option,
+    };
+    option.help(help)
 }
 
 /// Workers of one run: the same command on each, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment.
