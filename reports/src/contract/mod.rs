@@ -55,7 +55,7 @@ pub use spelled::{Number, to_json};
 pub(crate) use stdout::in_one_line;
 pub use stdout::{note, print, print_json, printable, printable_json};
 pub(crate) use table::dash;
-pub use table::{Align, Table};
+pub use table::{Align, Rows, Table};
 pub use toml_place::read_toml;
 #[cfg(feature = "findings")]
 pub use toml_place::{toml_line, toml_with_counts};

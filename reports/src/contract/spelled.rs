@@ -248,6 +248,11 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
+impl From<Number> for f64 {
+    fn from(number: Number) -> Self {
+        number.0
+    }
+}
 impl From<f64> for Number {
     fn from(value: f64) -> Self {
         Self(value)

@@ -91,8 +91,8 @@ impl Section {
     }
     /// Creates a section with a table whose first column names the rows.
     #[must_use]
-    pub fn table(heading: impl Into<String>, table: Table) -> Self {
-        Self::new(heading, Body::Table(table))
+    pub fn table(heading: impl Into<String>, table: impl Into<Table>) -> Self {
+        Self::new(heading, Body::Table(table.into()))
     }
     /// Creates a section with a figure from [`crate::plot::Plot::to_inline_svg`], which is inserted unchanged.
     #[must_use]

@@ -7,7 +7,7 @@ use crate::account::tables::{tables, tightest};
 use crate::account::words::{about_delta, compared, notes};
 use crate::contract::dash;
 use crate::contract::{Csv, Envelope, Inputs};
-use crate::number::{capital, nearest, rounded_down, rounded_up, shortest};
+use crate::number::{capital, nearest, rounded, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
 use reticent_accounting::Neighbours;
@@ -60,14 +60,8 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
         ),
     };
     let promise = &body.promise;
-    let upper = promise
-        .value
-        .upper
-        .map_or_else(dash, |end| rounded_up(end.get().0, DIGITS));
-    let lower = promise
-        .value
-        .lower
-        .map_or_else(dash, |end| rounded_down(end.get().0, DIGITS));
+    let upper = rounded(promise.value.upper, DIGITS);
+    let lower = rounded(promise.value.lower, DIGITS);
     let mut facts = Vec::new();
     if let Some(fano) = body.kl_fano {
         let (ratio, verb, much) = match up {

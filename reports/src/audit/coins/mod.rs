@@ -6,8 +6,8 @@ pub(super) mod run;
 
 use super::Apart;
 use super::exposure::PromisedBy;
-use crate::contract::{Align, Envelope, Exit, Inputs, Table};
-use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::contract::{Envelope, Exit, Inputs, Table};
+use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
 use crate::page::{Mood, Page, Reach, Section};
 use crate::verdict::Verdict;
 use reticent_accounting::{Epsilon, Neighbours, Upper};
@@ -138,7 +138,7 @@ impl CoinsReport {
             Some(why) => why.to_owned(),
             None if *self.provable.get() <= limit => format!(
                 "so few coins prove {} at most; plant more canaries, or give a limit below that",
-                rounded_up(self.provable.get().get(), 4)
+                rounded(self.provable, 4)
             ),
             None => return None,
         };
@@ -313,7 +313,7 @@ impl CoinsReport {
             ),
             (
                 "could show",
-                format!("at most {}", rounded_up(self.provable.get().get(), 4)),
+                format!("at most {}", rounded(self.provable, 4)),
             ),
         ];
         facts.push(("inclusion", self.inclusion.says().to_owned()));
@@ -349,19 +349,14 @@ impl CoinsReport {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([
-            ("canaries", Align::Right),
-            ("in", Align::Right),
-            ("told", Align::Right),
-            ("share", Align::Right),
-        ]);
-        table.row([
-            grouped(self.canaries),
-            grouped(self.inside),
-            grouped(self.right),
-            nearest(self.right as f64 / self.canaries.max(1) as f64, 3),
-        ]);
-        table
+        Table::of([self])
+            .right("canaries", |coins| grouped(coins.canaries))
+            .right("in", |coins| grouped(coins.inside))
+            .right("told", |coins| grouped(coins.right))
+            .right("share", |coins| {
+                nearest(coins.right as f64 / coins.canaries.max(1) as f64, 3)
+            })
+            .into()
     }
 }
 

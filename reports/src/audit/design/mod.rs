@@ -6,8 +6,8 @@ use self::args::Design as Args;
 use crate::account::mechanism::load;
 use crate::audit::args::preparing::unit;
 use crate::audit::exposure::promise::{guarantees, reconstruction_loss, with_noise};
-use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table, dash};
-use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
+use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
+use crate::number::{count_of, grouped, nearest, rounded, shortest};
 use crate::page::{Output, Page, Section};
 use crate::verdict::{FALSE_ALARM, Power, split};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -336,7 +336,7 @@ impl DesignReport {
         let chosen = &self.chosen;
         let promised = match chosen.promised {
             Some(promised) => {
-                let promised = rounded_up(promised.get().get(), 4);
+                let promised = rounded(promised, 4);
                 format!(", where at most {promised} is promised")
             }
             None => String::new(),
@@ -373,7 +373,7 @@ impl DesignReport {
             ),
             (
                 "could show",
-                format!("at most {}", rounded_up(chosen.provable.get().get(), 4)),
+                format!("at most {}", rounded(chosen.provable, 4)),
             ),
             (
                 "scores",
@@ -417,32 +417,18 @@ impl DesignReport {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([
-            ("candidates", Align::Right),
-            ("canaries", Align::Right),
-            ("copies", Align::Right),
-            ("ε estimate", Align::Right),
-            ("can show", Align::Right),
-            ("promised", Align::Right),
-            ("test", Align::Left),
-        ]);
-        for row in &self.rows {
-            table.row([
-                grouped(row.candidates),
-                grouped(row.canaries),
-                row.copies.to_string(),
-                two(row.expected.get().get()),
-                rounded_up(row.provable.get().get(), 3),
-                row.promised
-                    .map_or_else(dash, |p| rounded_up(p.get().get(), 3)),
-                match row.method {
-                    EpsilonMethod::EValue => "e-values",
-                    _ => "ranks",
-                }
-                .to_owned(),
-            ]);
-        }
-        table
+        Table::of(&self.rows)
+            .right("candidates", |row| grouped(row.candidates))
+            .right("canaries", |row| grouped(row.canaries))
+            .right("copies", |row| row.copies.to_string())
+            .right("ε estimate", |row| two(row.expected.get().get()))
+            .right("can show", |row| rounded(row.provable, 3))
+            .right("promised", |row| rounded(row.promised, 3))
+            .left("test", |row| match row.method {
+                EpsilonMethod::EValue => "e-values",
+                _ => "ranks",
+            })
+            .into()
     }
 }
 

@@ -14,7 +14,7 @@ mod exposures;
 mod page;
 
 use super::args::Diff as Args;
-use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
+use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output};
 use anyhow::{Context, Result, bail, ensure};
@@ -316,31 +316,19 @@ impl DiffReport {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([
-            ("quantity", Align::Left),
-            ("old", Align::Right),
-            ("new", Align::Right),
-            ("leaks", Align::Left),
-            ("how", Align::Left),
-        ]);
-        for row in &self.rows {
-            let says = match row.says {
+        Table::of(&self.rows)
+            .left("quantity", |row| &row.quantity)
+            .right("old", |row| row.shown()[0].clone())
+            .right("new", |row| row.shown()[1].clone())
+            .left("leaks", |row| match row.says {
                 Change::More => "more",
                 Change::Less => "less",
                 Change::Appeared => "yes, the old one unseen",
                 Change::Unseen if !row.could_say => "not known",
                 Change::Unseen => "no more than noise",
-            };
-            let [old, new] = row.shown();
-            table.row([
-                row.quantity.clone(),
-                old,
-                new,
-                says.to_owned(),
-                row.how.clone(),
-            ]);
-        }
-        table
+            })
+            .left("how", |row| &row.how)
+            .into()
     }
 
     /// Returns the mood if nothing leaks more.

@@ -6,7 +6,7 @@ use crate::audit::exposure::{
     Ceiling, ExposureReport, Planting, PromisedBy, SequentialReport, Silence,
 };
 use crate::contract::{Interrupt, Progress};
-use crate::number::{grouped, rounded_up, shortest};
+use crate::number::{grouped, rounded, shortest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge, split};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
@@ -337,9 +337,9 @@ impl<'a> Attack<'a> {
             "--stop-at: no outcome could contradict the promise: {} canaries of {} candidates prove at most ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
             targets.len(),
             grouped(tree.candidates()),
-            rounded_up(provable.get().get(), 4),
+            rounded(provable, 4),
             shortest(level),
-            rounded_up(promise.at_most.get().get(), 4),
+            rounded(promise.at_most, 4),
         );
         let mut test = SequentialTest::new(&audit, *promise.at_most.get())?;
         let mut report = SequentialReport::new(

@@ -1,9 +1,7 @@
 //! The conclusions from the exposures as named values.
 
 use super::ExposureReport;
-use crate::number::{
-    count_of, exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest,
-};
+use crate::number::{count_of, exposure_at_most, grouped, nearest, rounded, shortest};
 use reticent_attacks::exposure::{
     Assumption, CeilingOutcome, EValueFinding, EpsilonBound, EpsilonMethod,
 };
@@ -90,9 +88,9 @@ fn other_test(report: &ExposureReport, found: &EValueFinding) -> String {
     };
     format!(
         "by {name}, at least {} for comparison only: that {why} count was fixed by the numbers of canaries and candidates; at most {} can be shown by e-values, {} by ranks",
-        rounded_down(other.lower.get().get(), 4),
-        rounded_up(found.provable.get().get(), 4),
-        rounded_up(found.provable_by_ranks.get().get(), 4),
+        rounded(other.lower, 4),
+        rounded(found.provable, 4),
+        rounded(found.provable_by_ranks, 4),
     )
 }
 
@@ -113,7 +111,7 @@ fn epsilon(bound: &EpsilonBound) -> String {
     };
     format!(
         "at least {} with confidence {} ({delta}; {}, unit {}, {} at once; {how})",
-        rounded_down(bound.lower.get().get(), 4),
+        rounded(bound.lower, 4),
         shortest(bound.confidence.get()),
         bound.neighbours,
         bound.unit,

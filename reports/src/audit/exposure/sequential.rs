@@ -1,8 +1,8 @@
 //! Tests one promise canary by canary and stops when it is rejected.
 
-use super::{MASKED_SECRET, Planting, PromisedBy};
-use crate::contract::{Align, Envelope, Exit, Inputs, Number, Table};
-use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
+use super::{Planting, PromisedBy, or_masked};
+use crate::contract::{Envelope, Exit, Inputs, Number, Table};
+use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
 use crate::page::{Mood, Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use crate::verdict::{Promise, Terms};
@@ -184,7 +184,7 @@ impl SequentialReport {
     /// Describes the result in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
-        let promised = rounded_up(self.promised.get().get(), 4);
+        let promised = rounded(self.promised, 4);
         if self.contradicted {
             format!(
                 "The promise of ε ≤ {promised} is contradicted after {} of {} canaries: the e-value against it reached {} (level {}).",
@@ -217,7 +217,7 @@ impl SequentialReport {
                 "promise",
                 format!(
                     "ε at most {} at δ = {} ({}, unit {}, {} at once)",
-                    rounded_up(self.promised.get().get(), 4),
+                    rounded(self.promised, 4),
                     shortest(terms.delta.get()),
                     terms.neighbours,
                     terms.unit,
@@ -242,10 +242,7 @@ impl SequentialReport {
             ),
             (
                 "could show",
-                format!(
-                    "an ε of {} at most",
-                    rounded_up(self.provable.get().get(), 4)
-                ),
+                format!("an ε of {} at most", rounded(self.provable, 4)),
             ),
             (
                 "work",
@@ -264,28 +261,16 @@ impl SequentialReport {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([
-            ("canary", Align::Left),
-            ("copies", Align::Right),
-            ("rank", Align::Right),
-            ("exposure (bits)", Align::Right),
-            ("e-value so far", Align::Right),
-            ("secret", Align::Left),
-        ]);
-        for canary in &self.canaries {
-            table.row([
-                canary.id.clone(),
-                canary.copies.to_string(),
-                grouped(canary.rank.max),
-                rounded_down(canary.exposure.min, 4),
-                nearest(canary.e_value.0, 3),
-                canary
-                    .secret
-                    .clone()
-                    .unwrap_or_else(|| MASKED_SECRET.to_owned()),
-            ]);
-        }
-        table
+        Table::of(&self.canaries)
+            .left("canary", |canary| &canary.id)
+            .right("copies", |canary| canary.copies.to_string())
+            .right("rank", |canary| grouped(canary.rank.max))
+            .right("exposure (bits)", |canary| {
+                rounded_down(canary.exposure.min, 4)
+            })
+            .right("e-value so far", |canary| nearest(canary.e_value.0, 3))
+            .left("secret", |canary| or_masked(canary.secret.as_ref()))
+            .into()
     }
 
     fn plot(&self) -> Plot {

@@ -5,7 +5,7 @@ pub mod args;
 pub(super) mod run;
 
 use super::unknown::percent;
-use crate::contract::{Align, Table};
+use crate::contract::Table;
 use crate::number::{count_of, grouped, nearest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
@@ -145,14 +145,11 @@ impl PerplexityReport {
     /// Returns an error if a plot can't be drawn.
     pub fn to_page(&self, released: &str, context: Option<usize>) -> Result<Page> {
         let summary = self.says(context);
-        let mut table = Table::new([
-            ("share of records", Align::Left),
-            ("perplexity at most", Align::Right),
-        ]);
-        for point in &self.spread {
-            let percent = format!("{} %", (point.share * 100.0).round());
-            table.row([percent, nearest(point.perplexity, 4)]);
-        }
+        let table = Table::of(&self.spread)
+            .left("share of records", |point| {
+                format!("{} %", (point.share * 100.0).round())
+            })
+            .right("perplexity at most", |point| nearest(point.perplexity, 4));
         let plot = Section::plot("Record by record", self.plot().to_inline_svg()?).caption(
             "The share of records with at most this perplexity. Records far to the left of all \
             others are known by heart, or say little.",

@@ -14,7 +14,7 @@ use crate::audit::train::other_run::other_options;
 use crate::audit::train::tensorboard::Events;
 use crate::audit::train::workers::{connect, of_environment};
 use crate::contract::{
-    Align, Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table, note,
+    Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table, note,
 };
 use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
@@ -613,23 +613,18 @@ impl Keep<'_> {
 /// Returns a page with the first promise in a sentence, then all guarantees.
 fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     let title = format!("{}: trained by {}", shown.out, shown.recipe);
-    let mut guarantees = Table::new([
-        ("guarantee", Align::Left),
-        ("neighbouring relation", Align::Left),
-        ("δ", Align::Right),
-        ("ε upper", Align::Right),
-    ]);
-    for row in in_order(run, &shown.guarantees) {
+    let upper = |row: &Guarantee| {
         let upper = row.epsilon.and_then(|bounds| bounds.upper);
-        let upper = upper.map_or(f64::INFINITY, |upper| upper.get().get());
-        guarantees.row([
-            promise(row),
-            neighbours(row).to_owned(),
+        upper.map_or(f64::INFINITY, |upper| upper.get().get())
+    };
+    let guarantees = Table::of(in_order(run, &shown.guarantees))
+        .left("guarantee", promise)
+        .left("neighbouring relation", neighbours)
+        .right("δ", |row| {
             row.delta
-                .map_or_else(String::new, |delta| shortest(delta.get())),
-            rounded_up(upper, 6),
-        ]);
-    }
+                .map_or_else(String::new, |delta| shortest(delta.get()))
+        })
+        .right("ε upper", |row| rounded_up(upper(row), 6));
     let mut page = Page::new(title, first_promise(run, &shown.guarantees)?)
         .answer(Section::table("Guarantees", guarantees));
     if let Some(secrets) = &shown.secrets {
