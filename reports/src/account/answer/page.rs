@@ -50,7 +50,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         Some(plan) => granted_line(plan),
         None => granted_by(asked.run.narrower()),
     };
-    page = page.answer(Section::text("", assumed.chain(granted).collect()));
+    page = page.answer(Section::text("", assumed.chain(granted)));
     page = page.section(Section::table(
         "With another assumption",
         what_if(&body.what_if),

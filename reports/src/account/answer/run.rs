@@ -87,7 +87,7 @@ impl Limit {
         let (allowed, promised) = (shortest(self.allowed.get()), rounded_up(self.promised, 6));
         Section::text(
             "",
-            vec![format!(
+            [format!(
                 "limit {allowed}: promised epsilon {promised} is {side}"
             )],
         )

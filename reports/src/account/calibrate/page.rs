@@ -112,7 +112,7 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
     }
     page.answer(Section::notes(
         "About this answer",
-        about_delta(&document.inputs).into_iter().collect(),
+        about_delta(&document.inputs),
     ))
     .section(Section::notes(
         "What the numbers mean and do not cover",

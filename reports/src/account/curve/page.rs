@@ -58,16 +58,14 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
             "",
             wide(document)
                 .into_iter()
-                .chain(document.inputs.assumed_line())
-                .collect(),
+                .chain(document.inputs.assumed_line()),
         ))
         .answer(Section::notes(
             "About this answer",
             about_delta(&document.inputs)
                 .into_iter()
                 .chain(not_authenticated(&document.inputs))
-                .chain(about_the_base(body.base))
-                .collect(),
+                .chain(about_the_base(body.base)),
         ))
         .section(Section::notes("What a point says", notes))
 }

@@ -25,21 +25,17 @@ pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let mut how = vec![format!("Engine: {}.", body.engine)];
     how.extend(body.directions.iter().map(direction));
     let mut page = Page::new(title, answer(asked, body))
-        .answer(Section::text(
-            "",
-            document.inputs.assumed_line().into_iter().collect(),
-        ))
+        .answer(Section::text("", document.inputs.assumed_line()))
         .answer(Section::notes(
             "About this answer",
             about_delta(&document.inputs)
                 .into_iter()
                 .chain(asked.caveats.iter().cloned())
-                .chain(about_the_base(body.base))
-                .collect(),
+                .chain(about_the_base(body.base)),
         ))
         .section(Section::notes("What runs", what_ran(body)))
         .section(Section::notes("How", how))
-        .brief(Section::text("", vec![format!("Engine: {}.", body.engine)]));
+        .brief(Section::text("", [format!("Engine: {}.", body.engine)]));
     let of = match body.headline.method {
         Method::GroupLemma => " of a single record",
         _ => "",

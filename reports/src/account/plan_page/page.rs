@@ -46,22 +46,19 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
         "",
         assumed
             .chain(granted_line(&run.plan))
-            .chain(unauthenticated(&run.plan).into_iter().map(str::to_owned))
-            .collect(),
+            .chain(unauthenticated(&run.plan).into_iter().map(str::to_owned)),
     ));
-    if !body.ceilings.is_empty() {
-        page = page.section(
-            Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(
-                "Upper bounds on chances and bits, beside what is reached without any training.",
-            ),
-        );
-    }
+    page = page.section(
+        Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(
+            "Upper bounds on chances and bits, beside what is reached without any training.",
+        ),
+    );
     if !body.tighten.is_empty() {
         page = page.section(
             Section::table("What would tighten the first promise most", tighten(body))
                 .caption("Each change alone, everything else kept."),
         );
-        page = page.section(Section::text("", no_help(body).into_iter().collect()));
+        page = page.section(Section::text("", no_help(body)));
     }
     if plots {
         page = with_plots(page, run, body)?;
@@ -79,7 +76,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     Ok(page
         .answer(Section::notes(
             "About this answer",
-            batches.into_iter().chain(delta).chain(labels).collect(),
+            batches.into_iter().chain(delta).chain(labels),
         ))
         .section(Section::notes("Under these assumptions", assumptions))
         .section(Section::notes("Not covered", not_covered))

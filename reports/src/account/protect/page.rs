@@ -25,10 +25,7 @@ pub(crate) fn page(document: &Envelope<Protection>) -> Page {
         count_of(sizes.most_examples, "example"),
     );
     let mut page = Page::new(title, headline(body))
-        .answer(Section::text(
-            "",
-            document.inputs.assumed_line().into_iter().collect(),
-        ))
+        .answer(Section::text("", document.inputs.assumed_line()))
         .answer(Section::table(
             "",
             settings(&body.settings, &body.infeasible),

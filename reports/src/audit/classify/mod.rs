@@ -164,10 +164,7 @@ impl ClassifyReport {
         ];
         Page::new(format!("Classes: {released}"), self.says())
             .answer(Section::table("Class by class", table))
-            .section(Section::notes(
-                "What this number does not say",
-                not_said.map(str::to_owned).to_vec(),
-            ))
+            .section(Section::notes("What this number does not say", not_said))
     }
 }
 

@@ -275,13 +275,13 @@ impl CoinsReport {
             ));
         page = page.section(Section::text(
             "For the model card",
-            vec![format!("{} {}", self.says(), self.terms())],
+            [format!("{} {}", self.says(), self.terms())],
         ));
         page.section(Section::notes(
             "What these numbers do not say",
-            vec![
-                "A lower bound of 0 means that this attack refuted nothing, not that nothing leaks.".to_owned(),
-                "The coins must have been unknown to whoever trained, and each canary in or out by its own coin alone.".to_owned(),
+            [
+                "A lower bound of 0 means that this attack refuted nothing, not that nothing leaks.",
+                "The coins must have been unknown to whoever trained, and each canary in or out by its own coin alone.",
             ],
         ))
     }

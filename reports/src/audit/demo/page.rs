@@ -77,8 +77,7 @@ pub(super) fn page(report: &DemoReport) -> Result<Page> {
             .chain([format!(
                 "A trigram model has perplexity {}.",
                 nearest(report.trigram_perplexity, 3)
-            )])
-            .collect(),
+            )]),
     ))
     .section(Section::facts(
         "The arms",

@@ -194,7 +194,7 @@ pub(in crate::audit) fn run(args: &Demo, output: Output, interrupt: &Interrupt) 
         "Written: {}, report.json, and a checkpoint of each arm beside them.",
         folder.join("report.html").display()
     );
-    let page = page.answer(Section::text("", vec![written]));
+    let page = page.answer(Section::text("", [written]));
     output.answer_with_rows(&document, &page, || Ok(Csv::of_rows(&report.arms)?))?;
     Ok(report.exit())
 }

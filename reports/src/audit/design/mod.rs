@@ -409,9 +409,9 @@ impl DesignReport {
             )
             .section(Section::notes(
                 "What these numbers do not say",
-                vec![
-                    "They are estimates, and optimistic ones: the scores are those of the best attack on the run's own noise, and a model shows less than its gradients did.".to_owned(),
-                    "More copies are bounded together, and promised less: compare each ε with the promise in its row.".to_owned(),
+                [
+                    "They are estimates, and optimistic ones: the scores are those of the best attack on the run's own noise, and a model shows less than its gradients did.",
+                    "More copies are bounded together, and promised less: compare each ε with the promise in its row.",
                 ],
             ))
     }

@@ -119,7 +119,7 @@ impl Body {
         let notes = missing.map(|m| format!("{}: {}.", m.kind, m.because));
         Page::new("Devices", said)
             .answer(Section::table("", table))
-            .answer(Section::notes("None of these", notes.collect()))
+            .answer(Section::notes("None of these", notes))
     }
 }
 

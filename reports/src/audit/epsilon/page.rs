@@ -37,19 +37,17 @@ pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) 
             "In which terms",
             [holds(report), caveat(&report.counts).to_owned()]
                 .into_iter()
-                .chain(inputs.assumed_line())
-                .collect(),
+                .chain(inputs.assumed_line()),
         ))
         .section(Section::text(
             "For the model card",
-            vec![format!("{summary} {}", holds(report))],
+            [format!("{summary} {}", holds(report))],
         ))
         .section(Section::notes(
             "What these numbers do not say",
-            vec![
+            [
                 "A lower bound of 0 means that this attack refuted nothing, not that nothing \
-                    leaks."
-                    .to_owned(),
+                    leaks.",
             ],
         )))
 }

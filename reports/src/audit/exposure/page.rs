@@ -69,7 +69,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
             .into_iter()
             .flatten(),
         ))
-        .section(Section::text("For the model card", vec![card(report)]));
+        .section(Section::text("For the model card", [card(report)]));
     if !report.doses.is_empty() {
         page = page
             .section(

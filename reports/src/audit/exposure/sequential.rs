@@ -162,9 +162,9 @@ impl SequentialReport {
                 )
                 .section(Section::notes(
                     "What these numbers do not say",
-                    vec![
-                        "Only the promise was tested. Ranks of canaries that came before a stop are no sample: no mean, no maximum and no lower bound on ε of them is given.".to_owned(),
-                        "A promise that is not contradicted is not confirmed.".to_owned(),
+                    [
+                        "Only the promise was tested. Ranks of canaries that came before a stop are no sample: no mean, no maximum and no lower bound on ε of them is given.",
+                        "A promise that is not contradicted is not confirmed.",
                     ],
                 )),
         )

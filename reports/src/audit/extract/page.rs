@@ -50,7 +50,7 @@ pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -
             )
             .answer(Section::text(
                 "Passages",
-                vec![format!(
+                [format!(
                     "{} passages, suffixes of {} tokens{}.{} Each interval holds with probability {}.",
                     grouped(report.passages),
                     report.suffix,
@@ -82,16 +82,15 @@ pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -
         page = page.answer(Section::text("Candidates of the secrets", secrets.origin()));
     }
     page = page
-        .section(Section::text("For the model card", vec![summary]))
+        .section(Section::text("For the model card", [summary]))
         .section(Section::notes("What these numbers do not say", [
                 "They speak of the prompts that were tried. Other prompts, or other \
                     continuations of the same text, may bring out more.",
                 "A passage that does not come out word by word can come out in substance.",
                 "Without a baseline that never saw the text, what goes on by itself counts as memory.",
                 "A model that writes in the style of the text goes on better than the baseline even where it saw nothing: text of the same kind that it never saw shows how much.",
-            ]
-            .map(str::to_owned)
-            .to_vec()));
+            ],
+        ));
     Ok(page)
 }
 

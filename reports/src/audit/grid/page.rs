@@ -69,14 +69,13 @@ impl GridReport {
                 "Failed",
                 self.rows
                     .iter()
-                    .filter_map(|row| Some(format!("{}: {}", row.cell, row.failed.as_ref()?)))
-                    .collect(),
+                    .filter_map(|row| Some(format!("{}: {}", row.cell, row.failed.as_ref()?))),
             ))
             .section(Section::notes(
                 "What this does not say",
-                vec![
-                    "A cell is one run: batches and noise are drawn anew in each, and only what is held out, missed and planted has a seed.".to_owned(),
-                    "Choosing among cells by what was measured on private text is covered by no promise of a cell.".to_owned(),
+                [
+                    "A cell is one run: batches and noise are drawn anew in each, and only what is held out, missed and planted has a seed.",
+                    "Choosing among cells by what was measured on private text is covered by no promise of a cell.",
                 ],
             ))
     }

@@ -226,9 +226,6 @@ fn page(shown: &Body<'_>) -> Page {
         .right("missed", |(_, counts)| grouped(counts.missed))
         .right("other side", |(_, counts)| grouped(counts.other_side))
         .right("largest k", |(_, counts)| grouped(counts.most_records));
-    let mut page = Page::new("Neighbouring corpora", said)
-        .answer(Section::facts("", facts))
-        .answer(Section::table("By kind", table));
     let named = shown.missed_secrets.iter().filter_map(|one| {
         let secret = one.secret?;
         Some(format!(
@@ -236,9 +233,8 @@ fn page(shown: &Body<'_>) -> Page {
             one.kind, one.diff.records
         ))
     });
-    let named: Vec<String> = named.collect();
-    if !named.is_empty() {
-        page = page.answer(Section::text("", named));
-    }
-    page
+    Page::new("Neighbouring corpora", said)
+        .answer(Section::facts("", facts))
+        .answer(Section::table("By kind", table))
+        .answer(Section::text("", named))
 }

@@ -172,11 +172,8 @@ impl PerplexityReport {
             Page::new(format!("Perplexity: {released}"), summary.clone())
                 .section(plot)
                 .section(table)
-                .section(Section::text("For the model card", vec![summary]))
-                .section(Section::notes(
-                    "What this number does not say",
-                    not_said.map(str::to_owned).to_vec(),
-                )),
+                .section(Section::text("For the model card", [summary]))
+                .section(Section::notes("What this number does not say", not_said)),
         )
     }
 

@@ -231,7 +231,7 @@ impl PolicyReport {
             .answer(Section::table("What it finds", self.by_span()));
         page = if self.marked.is_empty() {
             let unknown = "No secret is marked in DATA: what the policy misses is not known. audit screen draws a sample to label.";
-            page.answer(Section::text("", vec![unknown.to_owned()]))
+            page.answer(Section::text("", [unknown]))
         } else {
             page.answer(Section::table(
                 "Marked secrets, all of them; nothing is said about others",
@@ -243,7 +243,7 @@ impl PolicyReport {
             .values()
             .any(|counts| counts.caught < counts.covered)
         {
-            page = page.answer(Section::text("", vec![TRACES.to_owned()]));
+            page = page.answer(Section::text("", [TRACES]));
         }
         let mut covered = Vec::new();
         for (cover, how) in COVERS {

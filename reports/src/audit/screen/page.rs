@@ -94,34 +94,30 @@ impl Screening {
                     }
                 );
                 page.answer(Section::facts("", facts))
-                    .answer(Section::text("", vec![how]))
+                    .answer(Section::text("", [how]))
             }
             None => page.answer(Section::text(
                 "",
-                vec![
+                [
                     "No record of the sample is the first of the corpus to contain a secret: nothing can be said \
-                    about what is missed; draw a larger sample."
-                        .to_owned(),
+                    about what is missed; draw a larger sample.",
                 ],
             )),
         };
-        let drawn = how_drawn(header);
-        if !drawn.is_empty() {
-            page = page.answer(Section::text("", drawn));
-        }
         page = page
+            .answer(Section::text("", how_drawn(header)))
             .section(Section::table(
                 format!("By kind; each bound holds with {percent} % confidence by itself"),
                 self.by_kind(),
             ))
             .section(Section::table("What the policy found", self.by_span()));
         if self.kinds.values().any(|row| row.caught < row.covered) {
-            page = page.answer(Section::text("", vec![TRACES.to_owned()]));
+            page = page.answer(Section::text("", [TRACES]));
         }
         if self.near > 0 {
             page = page.answer(Section::text(
                 "",
-                vec![format!(
+                [format!(
                     "Near the threshold: {} of {} records have a missed secret. They were not \
                     drawn at random and bound nothing.",
                     grouped(self.near_missed),
@@ -136,17 +132,14 @@ impl Screening {
             "{} holds the sample with its labels: keep it private.",
             sheet.display()
         );
-        page = page.answer(Section::text("", vec![kept]));
-        if let Some(path) = labels {
-            page = page.answer(Section::text(
-                "",
-                vec![format!(
-                    "Next: account --labels {} --sigma ... --sample-rate ... --steps ...",
-                    path.display()
-                )],
-            ));
-        }
-        page
+        let next = labels.map(|path| {
+            format!(
+                "Next: account --labels {} --sigma ... --sample-rate ... --steps ...",
+                path.display()
+            )
+        });
+        page.answer(Section::text("", [kept]))
+            .answer(Section::text("", next))
     }
 
     fn by_kind(&self) -> Table {

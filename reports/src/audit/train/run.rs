@@ -722,7 +722,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         .answer(Section::notes("", notes))
         .section(Section::notes(
             "What the numbers mean and do not cover",
-            not_covered.collect(),
+            not_covered,
         )))
 }
 
