@@ -44,7 +44,7 @@ pub use format::Format;
 #[cfg(feature = "findings")]
 pub use interrupt::Interrupt;
 #[cfg(feature = "findings")]
-pub(crate) use json::{counted, without_content};
+pub(crate) use json::{counted, is_zero, without_content};
 pub use json::{json_problem, read_json};
 #[cfg(feature = "findings")]
 pub(crate) use parse::usage_error;

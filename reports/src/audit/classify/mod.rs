@@ -39,7 +39,7 @@ pub struct ClassifyReport {
     /// Records.
     pub records: u64,
     /// Records longer than the model reads, of which the beginning and the last token were read.
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
     pub cut: u64,
     /// What one record is.
     pub unit: Unit,
@@ -66,14 +66,6 @@ impl ClassRow {
         let all = self.records + self.told;
         (all > 0).then(|| 2.0 * self.right as f64 / all as f64)
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn none(count: &u64) -> bool {
-    *count == 0
 }
 
 /// The measurements on the records.

@@ -45,16 +45,8 @@ pub struct Merged {
     /// Those that differ from it before the prompt or after the suffix.
     pub alike: u64,
     /// Those whose suffix has characters outside the vocabulary, which the model can't tell apart.
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
     pub unknown: u64,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn none(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Merged {

@@ -29,12 +29,12 @@ pub struct PerplexityReport {
     /// Tokens scored.
     pub tokens: u64,
     /// Those of them that stand for a character outside the vocabulary, `<UNK>`.
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
     pub unknown: u64,
     /// Records of the text.
     pub records: u64,
     /// Records longer than the model reads at once, scored in windows.
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
     pub cut: u64,
     /// What one record is.
     pub unit: Unit,
@@ -52,14 +52,6 @@ pub struct Share {
     pub share: f64,
     /// …at most this perplexity.
     pub perplexity: f64,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn none(count: &u64) -> bool {
-    *count == 0
 }
 
 impl PerplexityReport {

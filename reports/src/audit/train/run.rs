@@ -243,7 +243,7 @@ pub(crate) struct Body {
     #[serde(skip_serializing_if = "Option::is_none")]
     adapter: Option<TrainedAdapter>,
     /// Records longer than the model's context: each is several windows, clipped as one record.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
     in_windows: u64,
 }
 
@@ -281,11 +281,6 @@ impl TrainedAdapter {
             grouped(self.parameters as u64)
         )
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
-const fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// Returns the number of records that are longer than the model's context.
