@@ -226,7 +226,7 @@ pub(super) fn summary(report: &DemoReport) -> String {
 fn planted_bug(arm: &Arm, verdict: &Verdict) -> String {
     let name = &arm.name;
     let promised = rounded_up(verdict.promised_at_most(), 3);
-    let false_alarm = nearest(verdict.false_alarm().get(), 2);
+    let false_alarm = nearest(verdict.false_alarm(), 2);
     match verdict.is_contradicted() {
         true => format!(
             "{name}, a planted bug, is caught: ε ≤ {promised} for all copies of a canary is contradicted by ε ≥ {}, with a false-alarm rate of {false_alarm}.",
