@@ -357,8 +357,7 @@ impl<'a> Attack<'a> {
             let found = search_beliefs(scorer, tree, target, &options, &audit, &mut |_| {
                 interrupt.flow()
             });
-            interrupt.check()?;
-            let (ranking, guesses) = found?;
+            let (ranking, guesses) = interrupt.unless_raised(found)?;
             let [count] = ranking.counts[..] else {
                 bail!("one canary has {} ranks", ranking.counts.len());
             };
@@ -442,8 +441,7 @@ impl<'a> Attack<'a> {
             progress.at(done);
             interrupt.flow()
         });
-        interrupt.check()?;
-        let found = found?;
+        let found = interrupt.unless_raised(found)?;
         let mut canaries = self.plan.canaries.iter().zip(&found);
         ensure!(
             !canaries.any(|(canary, found)| is_silent(found.nll, canary.secret.chars().count())),
@@ -460,8 +458,7 @@ impl<'a> Attack<'a> {
             progress.at((at.resolved * 1000.0) as u64);
             interrupt.flow()
         });
-        interrupt.check()?;
-        Ok(ranking?)
+        interrupt.unless_raised(ranking)
     }
 
     fn options(&self) -> SearchOptions {
@@ -484,14 +481,12 @@ impl<'a> Attack<'a> {
             progress.at((at.resolved * 1000.0) as u64);
             interrupt.flow()
         });
-        interrupt.check()?;
-        let (ranking, guesses) = found?;
+        let (ranking, guesses) = interrupt.unless_raised(found)?;
         let flat = match (self.flat_sample, targets.first()) {
             (Some(sample), Some(target)) => {
                 let batch = self.options().batch;
                 let timed = sample_flat(scorer, tree, &target.context, sample, batch);
-                interrupt.check()?;
-                Some(timed?)
+                Some(interrupt.unless_raised(timed)?)
             }
             _ => None,
         };
