@@ -2,11 +2,11 @@
 
 use super::args::Solve;
 use super::run::Calibrated;
-use crate::account::csv::{cell, ends};
+use crate::account::csv::Columns;
 use crate::account::tables::{tables, tightest};
 use crate::account::words::{about_delta, compared, notes};
 use crate::contract::dash;
-use crate::contract::{Csv, Envelope, Inputs};
+use crate::contract::{Envelope, Inputs};
 use crate::number::{capital, nearest, rounded, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
@@ -149,19 +149,14 @@ fn in_its_terms(quantity: &str, inputs: &Inputs) -> String {
 
 /// Returns the answer of a calibration as CSV.
 pub(crate) fn csv(body: &Calibrated) -> Result<String> {
-    let mut csv = Csv::new([
-        "solved", "answer", "fails", "quantity", "allowed", "lower", "upper", "kl_fano",
-    ]);
-    let [lower, upper] = ends(Some(&body.promise.value))?;
-    csv.row([
-        cell(&body.solved)?,
-        cell(&body.answer)?,
-        cell(&body.fails)?,
-        body.promise.quantity.clone(),
-        cell(&body.promise.allowed)?,
-        lower,
-        upper,
-        cell(&body.kl_fano)?,
-    ]);
-    Ok(csv.into_text())
+    Columns::of([body])
+        .value("solved", |body| body.solved)
+        .value("answer", |body| body.answer)
+        .value("fails", |body| body.fails)
+        .value("quantity", |body| &body.promise.quantity)
+        .value("allowed", |body| body.promise.allowed)
+        .value("lower", |body| body.promise.value.lower)
+        .value("upper", |body| body.promise.value.upper)
+        .value("kl_fano", |body| body.kl_fano)
+        .into_text()
 }

@@ -1,10 +1,10 @@
 //! A curve as text, rows and a plot.
 
 use super::{CurveKind, CurvePoint, Points};
-use crate::account::csv::{cell, ends};
+use crate::account::csv::Columns;
 use crate::account::mechanism::words::line;
 use crate::account::words::{about_delta, about_the_base, compared};
-use crate::contract::{Csv, Envelope, Inputs, Number, Table, dash};
+use crate::contract::{Envelope, Inputs, Number, Table};
 use crate::number::{capital, count_of, described, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
@@ -123,20 +123,15 @@ fn headline(body: &Points) -> String {
 /// # Errors
 /// Returns an error if a number is NaN.
 pub(crate) fn csv(body: &Points) -> Result<String> {
-    let mut csv = Csv::new(["curve", "argument", "at", "quantity", "lower", "upper"]);
     let (x, y) = body.kind_names();
-    for point in &body.points {
-        let [lower, upper] = ends(Some(&point.value))?;
-        csv.row([
-            cell(&body.curve)?,
-            x.into(),
-            cell(&point.at)?,
-            y.into(),
-            lower,
-            upper,
-        ]);
-    }
-    Ok(csv.into_text())
+    Columns::of(&body.points)
+        .value("curve", |_| body.curve)
+        .value("argument", |_| x)
+        .value("at", |point| point.at)
+        .value("quantity", |_| y)
+        .value("lower", |point| point.value.lower)
+        .value("upper", |point| point.value.upper)
+        .into_text()
 }
 
 /// Draws the upper ends as a line, and the lower ends as a dashed line where they differ.

@@ -1,12 +1,11 @@
 //! The answer as text and as rows.
 
 use super::document::{Infeasible, Protection, Row, Setting};
-use crate::account::csv::{cell, ends};
-use crate::contract::{Align, Csv, Envelope, Table, dash};
+use crate::account::csv::Columns;
+use crate::contract::{Align, Envelope, Table, dash};
 use crate::number::{count_of, grouped, nearest, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
-use reticent_accounting::{Bounds, NoiseMultiplier, Upper};
 
 const DIGITS: usize = 5;
 
@@ -224,45 +223,18 @@ fn kinds(body: &Protection) -> Table {
 /// # Errors
 /// Returns an error if a number is NaN.
 pub(crate) fn csv(body: &Protection) -> Result<String> {
-    let mut csv = Csv::new([
-        "exponent",
-        "c",
-        "kept",
-        "mass_lower",
-        "mass_upper",
-        "sigma_lower",
-        "sigma_upper",
-        "binding",
-        "renyi_fano_sigma",
-        "kl_fano_sigma",
-        "joint_kept",
-        "joint_mass",
-        "joint_sigma_lower",
-        "joint_sigma_upper",
-        "noise_saved",
-    ]);
-    for row in &body.settings {
-        let [mass_lower, mass_upper] = ends(Some(&row.mass))?;
-        let [sigma_lower, sigma_upper] = ends(Some(&row.sigma))?;
-        let joint = row.joint.as_ref();
-        let [joint_lower, joint_upper] = ends(joint.map(|joint| &joint.sigma))?;
-        csv.row([
-            cell(&row.exponent)?,
-            cell(&row.c)?,
-            cell(&row.kept)?,
-            mass_lower,
-            mass_upper,
-            sigma_lower,
-            sigma_upper,
-            cell(&row.binding)?,
-            cell(&row.renyi_fano_sigma)?,
-            cell(&row.kl_fano_sigma)?,
-            cell(&joint.map(|joint| joint.kept))?,
-            cell(&joint.map(|joint| joint.mass))?,
-            joint_lower,
-            joint_upper,
-            cell(&joint.map(|joint| joint.noise_saved))?,
-        ]);
-    }
-    Ok(csv.into_text())
+    Columns::of(&body.settings)
+        .value("exponent", |row| row.exponent)
+        .value("c", |row| row.c)
+        .value("kept", |row| row.kept)
+        .ends("mass", |row| Some(row.mass))
+        .ends("sigma", |row| Some(row.sigma))
+        .value("binding", |row| &row.binding)
+        .value("renyi_fano_sigma", |row| row.renyi_fano_sigma)
+        .value("kl_fano_sigma", |row| row.kl_fano_sigma)
+        .value("joint_kept", |row| Some(row.joint.as_ref()?.kept))
+        .value("joint_mass", |row| Some(row.joint.as_ref()?.mass))
+        .ends("joint_sigma", |row| Some(row.joint.as_ref()?.sigma))
+        .value("noise_saved", |row| Some(row.joint.as_ref()?.noise_saved))
+        .into_text()
 }
