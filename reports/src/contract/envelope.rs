@@ -4,6 +4,7 @@ use super::inputs::KnownInputs;
 use super::spelled::{Spelled, to_json};
 use crate::defaults::Configured;
 use crate::page::Mood;
+use reticent_accounting::training::Stated;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
@@ -142,6 +143,16 @@ impl Inputs {
         match given {
             Some(value) => self.given(name, value),
             None => self.assumed(name, default),
+        }
+    }
+    /// Records a value of a plan, which knows whether it was given.
+    ///
+    /// # Errors
+    /// Returns an error if JSON can't represent the value.
+    pub fn stated<T: Serialize>(self, name: &str, value: &Stated<T>) -> serde_json::Result<Self> {
+        match value.is_assumed() {
+            true => self.assumed(name, &value.value),
+            false => self.given(name, &value.value),
         }
     }
     /// Adds the values that were taken from a project's defaults.

@@ -449,7 +449,7 @@ fn private_phase(trained: &Trained) -> Option<PrivatePhase> {
 fn inputs(args: &Demo) -> Result<Inputs> {
     let canaries = format!("{}x{}", args.canaries.canaries(), args.canaries.copies());
     Ok(Inputs::new()
-        .given("file", args.file.as_ref().map(|p| p.display().to_string()))?
+        .given_path("file", args.file.as_deref())?
         .given("canaries", canaries)?
         .given("seed", args.seed)?
         .given("quick", args.quick)?
