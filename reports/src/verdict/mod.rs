@@ -242,11 +242,7 @@ impl Verdict {
     /// Returns the exit code of a command that ends with this verdict.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        if self.is_contradicted() {
-            Exit::Exceeded
-        } else {
-            Exit::Finished
-        }
+        Exit::of(self.is_contradicted())
     }
     /// Returns whether the audit could have contradicted the promise, that is, whether the largest bound that
     /// it can give exceeds it.

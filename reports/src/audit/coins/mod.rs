@@ -152,10 +152,7 @@ impl CoinsReport {
     #[must_use]
     pub fn exit(&self) -> Exit {
         let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
-        match self.passed_limit() {
-            Some(_) => Exit::Exceeded,
-            None => verdict,
-        }
+        verdict.or(Exit::of(self.passed_limit().is_some()))
     }
 
     /// Returns the JSON document.

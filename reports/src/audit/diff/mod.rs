@@ -304,11 +304,7 @@ impl DiffReport {
     /// Returns 1 if the new model leaks more, or leaks where the old one was not seen to.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        if self.has(Change::More) || self.has(Change::Appeared) {
-            Exit::Exceeded
-        } else {
-            Exit::Finished
-        }
+        Exit::of(self.has(Change::More) || self.has(Change::Appeared))
     }
 
     fn has(&self, change: Change) -> bool {

@@ -200,10 +200,8 @@ impl EpsilonReport {
     /// Returns 1 if the first bound, which assumes no family of mechanisms, exceeds the limit.
     #[must_use]
     pub fn exit(&self, args: &EpsilonArgs) -> Exit {
-        match args.max_epsilon {
-            Some(limit) if self.found() > limit.get() => Exit::Exceeded,
-            _ => Exit::Finished,
-        }
+        let limit = args.max_epsilon;
+        Exit::of(limit.is_some_and(|limit| self.found() > limit.get()))
     }
 }
 

@@ -136,10 +136,7 @@ impl SampledReport {
     /// Returns 1 if a canary is certainly above `limit` bits.
     #[must_use]
     pub fn exit(&self, limit: Option<f64>) -> Exit {
-        match limit {
-            Some(bits) if self.largest() > bits => Exit::Exceeded,
-            _ => Exit::Finished,
-        }
+        Exit::of(limit.is_some_and(|bits| self.largest() > bits))
     }
 
     fn largest(&self) -> f64 {

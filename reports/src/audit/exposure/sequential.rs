@@ -121,11 +121,7 @@ impl SequentialReport {
     /// Returns 1 if the promise is contradicted.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        if self.contradicted {
-            Exit::Exceeded
-        } else {
-            Exit::Finished
-        }
+        Exit::of(self.contradicted)
     }
 
     /// Returns the JSON document.

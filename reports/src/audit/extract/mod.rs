@@ -144,10 +144,7 @@ impl ExtractReport {
             let shared = self.shared(rate)?;
             shared.bounds.lower.map(|l| l.get().get())
         });
-        match limit {
-            Some(limit) if most.fold(0.0, f64::max) > limit => Exit::Exceeded,
-            _ => Exit::Finished,
-        }
+        Exit::of(limit.is_some_and(|limit| most.fold(0.0, f64::max) > limit))
     }
 
     /// Returns the largest rate that this many passages can prove, if all of them are extracted.

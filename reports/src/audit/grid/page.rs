@@ -83,10 +83,7 @@ impl GridReport {
     /// Returns 1 if an attack contradicts a promise of some cell or exceeds a limit.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        match self.rows.iter().any(|row| row.exceeded) {
-            true => Exit::Exceeded,
-            false => Exit::Finished,
-        }
+        Exit::of(self.rows.iter().any(|row| row.exceeded))
     }
 }
 
