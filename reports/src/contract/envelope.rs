@@ -1,7 +1,7 @@
 //! The JSON envelope: `{"schema":1,"type":…,"says":…,"inputs":{…,"assumed":[…]},…}`.
 
 use super::inputs::KnownInputs;
-use super::spelled::{Spelled, to_json};
+use super::spelled::{Spelled, in_words, to_json};
 use crate::defaults::Configured;
 use crate::page::Mood;
 use reticent_accounting::training::Stated;
@@ -191,19 +191,9 @@ impl Inputs {
         let said: Vec<String> = self
             .iter()
             .filter(|(name, _)| self.is_assumed(name))
-            .map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value)))
+            .map(|(name, value)| format!("{} {}", name.replace('_', " "), in_words(value)))
             .collect();
         (!said.is_empty()).then(|| format!("assumed: {}", said.join(", ")))
-    }
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => {
-            crate::number::shortest(number.as_f64().unwrap_or(f64::NAN))
-        }
-        other => other.to_string(),
     }
 }
 

@@ -51,6 +51,7 @@ pub(crate) use parse::usage_error;
 pub use parse::{main, parse_from};
 #[cfg(feature = "findings")]
 pub use progress::Progress;
+pub(crate) use spelled::in_words;
 pub use spelled::{Number, to_json};
 pub(crate) use stdout::in_one_line;
 pub use stdout::{note, print, print_json, printable, printable_json};

@@ -5,7 +5,7 @@ pub mod args;
 pub(super) mod run;
 
 use super::Apart;
-use super::exposure::PromisedBy;
+use super::exposure::{PromisedBy, of_promise, of_verdict};
 use crate::contract::{Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
 use crate::page::{Mood, Page, Reach, Section};
@@ -298,7 +298,7 @@ impl CoinsReport {
         )
     }
 
-    fn facts(&self) -> Vec<(String, String)> {
+    fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![
             (
                 "ε",
@@ -328,21 +328,15 @@ impl CoinsReport {
                 ),
             ));
         }
-        if let Some(caveat) = &self.manifest {
-            facts.push(("manifest", caveat.clone()));
-        }
-        if let Some(by) = &self.promised_by {
-            facts.push(("promised by", by.to_string()));
-        }
-        match (&self.verdict, &self.no_verdict) {
-            (Some(verdict), _) => facts.push(("verdict", verdict.to_string())),
-            (None, Some(why)) => facts.push(("verdict", format!("none: {why}"))),
-            (None, None) => {}
-        }
-        let owned = facts
-            .into_iter()
-            .map(|(name, said)| (name.to_owned(), said));
-        owned.collect()
+        facts.extend(of_promise(
+            self.manifest.as_ref(),
+            self.promised_by.as_ref(),
+        ));
+        facts.extend(of_verdict(
+            self.verdict.as_ref(),
+            self.no_verdict.as_deref(),
+        ));
+        facts
     }
 
     fn table(&self) -> Table {

@@ -128,7 +128,7 @@ pub(super) fn ranks(report: &DemoReport) -> Table {
 }
 
 /// Describes what the preparation did.
-pub(super) fn facts(report: &DemoReport) -> Vec<(String, String)> {
+pub(super) fn facts(report: &DemoReport) -> Vec<(&'static str, String)> {
     let facts = &report.preparation;
     let secrets = &facts.secrets.all;
     let mut rows = vec![
@@ -181,7 +181,5 @@ pub(super) fn facts(report: &DemoReport) -> Vec<(String, String)> {
     ));
     rows.extend(unknown::fact(facts).map(|said| ("unknown", said)));
     rows.push(("time", format!("{:.0} s in all", report.seconds)));
-    rows.into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    rows
 }

@@ -357,7 +357,7 @@ impl DesignReport {
         )
     }
 
-    fn facts(&self) -> Vec<(String, String)> {
+    fn facts(&self) -> Vec<(&'static str, String)> {
         let (chosen, expected) = (&self.chosen, &self.expectation);
         let mut facts = vec![
             (
@@ -391,10 +391,7 @@ impl DesignReport {
             ));
         }
         facts.push(("next", self.command.clone()));
-        let owned = facts
-            .into_iter()
-            .map(|(name, said)| (name.to_owned(), said));
-        owned.collect()
+        facts
     }
 
     /// Returns the page.

@@ -1,6 +1,6 @@
 //! Tests one promise canary by canary and stops when it is rejected.
 
-use super::{Planting, PromisedBy, or_masked};
+use super::{Planting, PromisedBy, of_promise, or_masked};
 use crate::contract::{Envelope, Exit, Inputs, Number, Table};
 use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
 use crate::page::{Mood, Page, Section};
@@ -201,7 +201,7 @@ impl SequentialReport {
         }
     }
 
-    fn facts(&self) -> Vec<(String, String)> {
+    fn facts(&self) -> Vec<(&'static str, String)> {
         let terms = &self.terms;
         let stopped = if self.contradicted {
             format!("after {} of {} canaries", self.seen(), self.planned)
@@ -246,13 +246,10 @@ impl SequentialReport {
             ),
         ]
         .into_iter()
-        .chain(self.manifest.clone().map(|caveat| ("manifest", caveat)))
-        .chain(
-            self.promised_by
-                .iter()
-                .map(|by| ("promised by", by.to_string())),
-        )
-        .map(|(name, value)| (name.to_owned(), value))
+        .chain(of_promise(
+            self.manifest.as_ref(),
+            self.promised_by.as_ref(),
+        ))
         .collect()
     }
 
