@@ -28,16 +28,16 @@ fn is_share(row: &Row) -> bool {
 }
 
 fn plot(rows: &[&Row]) -> Plot {
-    let names = rows.iter().rev().map(|row| row.quantity.clone());
+    let names = rows.iter().map(|row| &row.quantity);
     let at = |value: fn(&Row) -> f64| {
         let places = rows.iter().rev().enumerate();
         places.map(|(y, row)| (value(row), y as f64)).collect()
     };
-    let height = 110 + 34 * u32::try_from(rows.len()).unwrap_or(20);
-    Plot::new(
+    Plot::of_rows(
         "Old and new",
         Axis::linear("share").between(0.0, 1.0),
-        Axis::categories("", names.collect::<Vec<_>>()),
+        ("", names),
+        (110, 34),
     )
     .layer(Layer::Points {
         name: "old".into(),
@@ -51,5 +51,4 @@ fn plot(rows: &[&Row]) -> Plot {
         tone: Tone::MEASURED,
         shape: Shape::Disc,
     })
-    .sized(720, height)
 }

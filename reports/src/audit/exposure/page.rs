@@ -7,7 +7,7 @@ use super::{ExposureReport, Leak, caveats};
 use crate::contract::Table;
 use crate::number::{grouped, nearest, rounded, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
-use crate::plot::{Axis, Interval, Layer, Plot, Tone};
+use crate::plot::{Axis, Layer, Plot, Tone};
 use crate::verdict::Verdict;
 use anyhow::Result;
 use reticent_attacks::exposure::{CeilingOutcome, ExposureFinding, ExposureSummary};
@@ -105,23 +105,18 @@ fn epsilons(report: &ExposureReport) -> Plot {
     let upper = report.verdict.as_ref().map(|v| v.promised_at_most());
     let high = upper.filter(|u| u.is_finite()).unwrap_or(lower).max(lower);
     let decade = 10_f64.powf((high.max(1.0) * 1.5).log10().ceil());
-    Plot::new(
+    let row = (Some(lower).filter(|l| *l > 0.0), upper);
+    Plot::of_rows(
         "ε from both sides",
         Axis::log("ε (nats)").between(0.1, decade),
-        Axis::categories("", ["all copies of a canary"]),
+        ("", ["all copies of a canary"]),
+        (110, 40),
     )
-    .layer(Layer::Intervals {
-        rows: vec![Interval {
-            y: 0.0,
-            lower: Some(lower).filter(|l| *l > 0.0),
-            upper,
-        }],
-        lower: Tone::MEASURED,
-        upper: Tone::PROMISED,
-        lower_name: "proved by the canaries".into(),
-        upper_name: "promised".into(),
-    })
-    .sized(720, 150)
+    .intervals(
+        &[row],
+        (Tone::MEASURED, "proved by the canaries"),
+        (Tone::PROMISED, "promised"),
+    )
     .described(format!(
         "The canaries prove that epsilon is at least {}.",
         rounded_down(lower, 4)

@@ -412,14 +412,14 @@ impl SampledReport {
                 upper: high(&c.exposure),
             })
             .collect();
-        let names = self.canaries.iter().rev().map(|c| c.id.clone());
-        Plot::new(
+        let names = self.canaries.iter().map(|c| &c.id);
+        Plot::of_rows(
             "Exposure from a sample",
             Axis::linear("exposure (bits)").between(0.0, top * 1.03),
-            Axis::categories("", names),
+            ("", names),
+            (120, 26),
         )
         .measured(&rows)
-        .sized(720, 120 + 26 * u32::try_from(rows.len()).unwrap_or(100))
         .described(self.says(limit))
     }
 }

@@ -97,11 +97,7 @@ pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -
 fn by_copies(report: &ExtractReport) -> Plot {
     let longest = report.prompts.iter().max_by_key(|p| p.prompt);
     let strata = longest.map_or(&[][..], |row| &row.strata);
-    let names: Vec<String> = strata
-        .iter()
-        .rev()
-        .map(|s| crate::audit::copies(s.from, s.to))
-        .collect();
+    let names = strata.iter().map(|s| crate::audit::copies(s.from, s.to));
     let rows: Vec<Measured> = strata
         .iter()
         .map(|stratum| {
@@ -113,12 +109,12 @@ fn by_copies(report: &ExtractReport) -> Plot {
             }
         })
         .collect();
-    Plot::new(
+    Plot::of_rows(
         "What comes out word by word, by number of copies in the text",
         Axis::linear("share of passages").between(0.0, 1.0),
-        Axis::categories("copies", names),
+        ("copies", names),
+        (120, 34),
     )
     .measured(&rows)
-    .sized(720, 120 + 34 * u32::try_from(strata.len()).unwrap_or(5))
     .described("Share of passages that come out word by word, by number of copies.")
 }
