@@ -374,10 +374,7 @@ fn what_cannot_be_met_says_so_and_what_always_holds_too() {
         "no number of steps meets this target"
     );
     let none = calibrate_group(&run(0.3, 1.0, 1), epsilon(1.0, 1e-5), wide);
-    assert_eq!(
-        text(none.unwrap_err()),
-        "no group size meets this target"
-    );
+    assert_eq!(text(none.unwrap_err()), "no group size meets this target");
     // Every rate keeps a loose promise: the answer is 1, and nothing lies beyond.
     let all = calibrate_rate(|q| run(10.0, q.get(), 1), epsilon(1.0, 1e-5), wide).unwrap();
     assert!(all.answer.get() >= 1.0 && all.fails.is_none());

@@ -1,5 +1,8 @@
 //! Numbers formatted for people: few digits, never rounded to the flattering side.
 
+use crate::contract::dash;
+use reticent_accounting::{Lower, Upper};
+
 /// Formats a number with `digits` significant digits, rounded to nearest. For measured values and
 /// estimates.
 ///
@@ -54,6 +57,40 @@ pub fn exposure_at_most(bits: f64, digits: usize, candidates: Option<f64>) -> St
 #[must_use]
 pub fn rounded_down(value: f64, digits: usize) -> String {
     print(value, digits, |printed| printed > value)
+}
+
+/// A number whose type says on which side of it the truth lies.
+pub trait Bound {
+    /// Formats the bound on its side, with so many significant digits.
+    fn to_side(self, digits: usize) -> String;
+}
+impl<T: Into<f64>> Bound for Upper<T> {
+    fn to_side(self, digits: usize) -> String {
+        rounded_up(self.into_inner().into(), digits)
+    }
+}
+impl<T: Into<f64>> Bound for Lower<T> {
+    fn to_side(self, digits: usize) -> String {
+        rounded_down(self.into_inner().into(), digits)
+    }
+}
+impl<B: Bound> Bound for Option<B> {
+    fn to_side(self, digits: usize) -> String {
+        self.map_or_else(dash, |end| end.to_side(digits))
+    }
+}
+/// Formats a bound with `digits` significant digits, rounded to its side, which its type names; a dash where it is
+/// unknown.
+///
+/// ```
+/// use reticent_accounting::{Lower, Upper};
+/// use reticent_reports::number::rounded;
+/// assert_eq!(rounded(Upper::new(1.234_01), 4), "1.235");
+/// assert_eq!(rounded(Some(Lower::new(1.234_99)), 4), "1.234");
+/// ```
+#[must_use]
+pub fn rounded(of: impl Bound, digits: usize) -> String {
+    of.to_side(digits)
 }
 
 /// Formats a number as the user wrote it: the shortest text that parses to the same number. For inputs.

@@ -313,9 +313,13 @@ impl Mechanism {
                 let mut pairs = parts.iter().zip(others);
                 parts.len() == others.len() && pairs.all(|(part, other)| part.is_same_run(other))
             }
-            (Self::Repeat { times, each }, Self::Repeat { times: t, each: other }) => {
-                times == t && each.is_same_run(other)
-            }
+            (
+                Self::Repeat { times, each },
+                Self::Repeat {
+                    times: t,
+                    each: other,
+                },
+            ) => times == t && each.is_same_run(other),
             _ => self == other,
         }
     }

@@ -1,8 +1,8 @@
 //! The secrets of a run of `protect`, as its manifest certifies them.
 
 use super::plan::Asked;
-use crate::contract::{Align, Table};
-use crate::number::{grouped, rounded_up, shortest};
+use crate::contract::Table;
+use crate::number::{grouped, rounded, shortest};
 use anyhow::Result;
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_accounting::{
@@ -89,28 +89,18 @@ impl SecretPosteriors {
     /// Returns the classes nearest to their promises.
     #[must_use]
     pub fn table(&self) -> Table {
-        let mut table = Table::new([
-            ("secrets", Align::Right),
-            ("records each", Align::Right),
-            ("before", Align::Right),
-            ("promised", Align::Right),
-            ("after, upper", Align::Right),
-        ]);
         let mut nearest: Vec<_> = self.classes.iter().collect();
         let share = |row: &(u64, u64, Probability, Probability, Upper<Probability>)| {
             row.4.get().get() / row.3.get()
         };
         nearest.sort_by(|a, b| share(b).total_cmp(&share(a)));
-        for (secrets, records, prior, promised, found) in nearest.into_iter().take(SHOWN) {
-            table.row([
-                grouped(*secrets),
-                grouped(*records),
-                shortest(prior.get()),
-                shortest(promised.get()),
-                rounded_up(found.get().get(), 4),
-            ]);
-        }
-        table
+        Table::of(nearest.into_iter().take(SHOWN))
+            .right("secrets", |(secrets, ..)| grouped(*secrets))
+            .right("records each", |(_, records, ..)| grouped(*records))
+            .right("before", |(.., prior, _, _)| shortest(prior.get()))
+            .right("promised", |(.., promised, _)| shortest(promised.get()))
+            .right("after, upper", |(.., found)| rounded(*found, 4))
+            .into()
     }
 
     /// Returns the text that accompanies the table.

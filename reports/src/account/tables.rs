@@ -1,8 +1,8 @@
 //! Guarantees as tables.
 
 use super::words::{method, neighbours, promise};
-use crate::contract::{Align, Table, dash};
-use crate::number::{rounded_down, rounded_up, shortest};
+use crate::contract::{Table, dash};
+use crate::number::{rounded, shortest};
 use reticent_accounting::{Bounds, Convention, Guarantee, Notion};
 
 const DIGITS: usize = 6;
@@ -32,60 +32,41 @@ pub(in crate::account) fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
         true => "δ upper",
         false => "ε upper",
     };
-    let method_column = how.then_some(("accountant", Align::Left));
-    let what = [("guarantee", Align::Left)];
-    let ends_of = |name| [(name, Align::Right), ("lower", Align::Right)];
-    let compared = [("neighbouring relation", Align::Left)];
-    let before = [("before", Align::Right)];
-    let mut ranges = Table::new(
-        what.into_iter()
-            .chain(compared)
-            .chain(ends_of(bound))
-            .chain(method_column),
-    );
-    let mut posteriors = Table::new(
-        what.into_iter()
-            .chain(before)
-            .chain(ends_of("after, upper"))
-            .chain(method_column),
-    );
-    let mut gaussians = Vec::new();
-    for row in rows {
-        let range = match (&row.delta_bounds, &row.epsilon) {
-            (Some(delta), _) => Some(ends(delta)),
-            (None, Some(epsilon)) => Some(ends(epsilon)),
-            (None, None) => None,
+    let ranges = rows.iter().filter_map(|row| {
+        let ends = match (&row.delta_bounds, &row.epsilon) {
+            (Some(delta), _) => ends(delta),
+            (None, Some(epsilon)) => ends(epsilon),
+            (None, None) => return None,
         };
-        if let Some((upper, lower)) = range {
-            let cells = [
-                promise(row),
-                neighbours(row).to_owned(),
-                upper,
-                lower,
-                method(row),
-            ];
-            // A second method that prints the same numbers adds nothing for a reader.
-            if ranges
-                .rows()
-                .last()
-                .is_none_or(|last| last[..4] != cells[..4])
-            {
-                ranges.row(cells);
-            }
-        }
-        gaussians.extend(gaussian(row));
-        if let (Some(prior), Some(posterior)) = (row.prior, &row.posterior) {
-            let (upper, lower) = ends(posterior);
-            posteriors.row([
-                promise(row),
-                shortest(prior.get()),
-                upper,
-                lower,
-                method(row),
-            ]);
-        }
-    }
-    let all = [vec![ranges], gaussians, vec![posteriors]].concat();
+        Some((row, ends))
+    });
+    let mut ranges: Vec<_> = ranges.collect();
+    // A second method that prints the same numbers adds nothing for a reader.
+    let same = |row: &Guarantee, other: &Guarantee| {
+        promise(row) == promise(other) && neighbours(row) == neighbours(other)
+    };
+    ranges.dedup_by(|(row, ends), (before, those)| same(row, before) && ends == those);
+    let ranges = Table::of(&ranges)
+        .left("guarantee", |(row, _)| promise(row))
+        .left("neighbouring relation", |(row, _)| neighbours(row))
+        .right(bound, |(_, (upper, _))| upper)
+        .right("lower", |(_, (_, lower))| lower)
+        .only_if(how, |table| {
+            table.left("accountant", |(row, _)| method(row))
+        });
+    let posteriors = rows
+        .iter()
+        .filter_map(|row| Some((row, row.prior?, row.posterior?)));
+    let posteriors = Table::of(posteriors)
+        .left("guarantee", |(row, ..)| promise(row))
+        .right("before", |(_, prior, _)| shortest(prior.get()))
+        .right("after, upper", |(.., posterior)| ends(&posterior).0)
+        .right("lower", |(.., posterior)| ends(&posterior).1)
+        .only_if(how, |table| {
+            table.left("accountant", |(row, ..)| method(row))
+        });
+    let gaussians: Vec<Table> = rows.iter().filter_map(gaussian).collect();
+    let all = [vec![ranges.into()], gaussians, vec![posteriors.into()]].concat();
     all.into_iter()
         .filter(|table| !table.rows().is_empty())
         .collect()
@@ -94,32 +75,19 @@ pub(in crate::account) fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
 /// Returns a table for the row of μ-GDP.
 fn gaussian(row: &Guarantee) -> Option<Table> {
     let (mu, regret) = (row.mu.as_ref()?, row.regret.as_ref()?);
-    let mut table = Table::new([
-        ("guarantee", Align::Left),
-        ("neighbouring relation", Align::Left),
-        ("μ upper", Align::Right),
-        ("lower", Align::Right),
-        ("slack", Align::Right),
-        ("regret upper", Align::Right),
-    ]);
-    table.row([
-        promise(row),
-        neighbours(row).to_owned(),
-        mu.upper
-            .map_or_else(dash, |end| rounded_up(*end.get(), DIGITS)),
-        mu.lower
-            .map_or_else(dash, |end| rounded_down(*end.get(), DIGITS)),
-        row.delta.map_or_else(dash, |slack| shortest(slack.get())),
-        regret
-            .upper
-            .map_or_else(dash, |end| rounded_up(*end.get(), 2)),
-    ]);
-    Some(table)
+    let table = Table::of([row])
+        .left("guarantee", promise)
+        .left("neighbouring relation", neighbours)
+        .right("μ upper", |_| rounded(mu.upper, DIGITS))
+        .right("lower", |_| rounded(mu.lower, DIGITS))
+        .right("slack", |row| {
+            row.delta.map_or_else(dash, |slack| shortest(slack.get()))
+        })
+        .right("regret upper", |_| rounded(regret.upper, 2));
+    Some(table.into())
 }
 
 /// Formats the upper end rounded up and the lower end rounded down; a dash for an unknown end.
 fn ends<T: Copy + Into<f64>>(bounds: &Bounds<T>) -> (String, String) {
-    let upper = (bounds.upper).map(|end| rounded_up((*end.get()).into(), DIGITS));
-    let lower = (bounds.lower).map(|end| rounded_down((*end.get()).into(), DIGITS));
-    (upper.unwrap_or_else(dash), lower.unwrap_or_else(dash))
+    (rounded(bounds.upper, DIGITS), rounded(bounds.lower, DIGITS))
 }

@@ -3,7 +3,7 @@
 use super::answer::headline;
 use super::plan::Asked;
 use crate::contract::{Inputs, dash};
-use crate::number::{grouped, nearest, rounded_up, shortest};
+use crate::number::{grouped, nearest, rounded, rounded_up, shortest};
 use reticent_accounting::pld::{Engine, Looseness};
 use reticent_accounting::training::{self, NUMBER_OF_RECORDS, Subject};
 use reticent_accounting::{
@@ -59,7 +59,7 @@ pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
         return format!(
             "At epsilon {}, delta is at most {}: {}, {}{}.",
             asked.epsilon.map_or_else(dash, |e| shortest(e.get())),
-            rounded_up(delta.get().get(), 6),
+            rounded(delta, 6),
             promise(row),
             neighbours(row),
             match delta.get().get() < 1.0 {

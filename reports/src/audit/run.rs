@@ -86,18 +86,6 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         #[cfg(feature = "audit")]
         Command::Report(args) => report::run::run(args, output, interrupt),
         #[cfg(not(feature = "audit"))]
-        Command::Demo(_)
-        | Command::Train(_)
-        | Command::Perplexity(_)
-        | Command::Classify(_)
-        | Command::Convert(_)
-        | Command::Devices(_)
-        | Command::Extract(_)
-        | Command::Report(_)
-        | Command::Serve(_)
-        | Command::Coins(_)
-        | Command::Exposure(_) => {
-            anyhow::bail!(NO_ENGINE)
-        }
+        _ => anyhow::bail!(NO_ENGINE),
     }
 }

@@ -1,9 +1,8 @@
 //! Rows for spreadsheets: comma-separated, with a header, quoted where needed.
 
-use super::spelled::Spelled;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::{Serialize, de};
-use std::fmt;
+use super::spelled::to_json;
+use serde::Serialize;
+use serde_json::Value;
 
 /// What is wrong with a table that is read, without its content.
 pub(crate) fn csv_problem(error: &csv::Error) -> String {
@@ -70,7 +69,7 @@ impl Csv {
     /// Returns an error if a number is NaN.
     pub fn of_facts(body: &impl Serialize, without: &[&str]) -> serde_json::Result<String> {
         let mut found = Vec::new();
-        Ordered::of(body)?.leaves("", true, &mut found);
+        leaves(to_json(body)?, "", true, &mut found);
         let mut csv = Self::new(["name", "value"]);
         for (name, value) in &found {
             let first = name.split('.').next().unwrap_or_default();
@@ -98,7 +97,7 @@ impl Csv {
         let mut all = Vec::new();
         for row in rows {
             let mut found = Vec::new();
-            Ordered::of(&row)?.leaves("", false, &mut found);
+            leaves(to_json(&row)?, "", false, &mut found);
             for (name, _) in &found {
                 if !columns.contains(name) {
                     columns.push(name.clone());
@@ -123,85 +122,31 @@ impl Csv {
     }
 }
 
-/// A document whose keys keep the order in which they were written.
-enum Ordered {
-    Absent,
-    Leaf(String),
-    List(Vec<Self>),
-    Map(Vec<(String, Self)>),
-}
-
-impl Ordered {
-    fn of(value: &impl Serialize) -> serde_json::Result<Self> {
-        let mut json = Vec::new();
-        value.serialize(Spelled(&mut serde_json::Serializer::new(&mut json)))?;
-        serde_json::from_slice(&json)
-    }
-    /// Collects the numbers and texts of the document, each with its name.
-    fn leaves(self, name: &str, lists: bool, found: &mut Vec<(String, String)>) {
-        let below = |key: &str| match name {
-            "" => key.to_owned(),
-            _ => format!("{name}.{key}"),
-        };
-        match self {
-            Self::Absent => {}
-            Self::Leaf(text) => found.push((name.to_owned(), text)),
-            Self::List(items) => {
-                for (index, item) in items.into_iter().enumerate().filter(|_| lists) {
-                    item.leaves(&below(&index.to_string()), lists, found);
-                }
-            }
-            Self::Map(members) => {
-                for (key, item) in members {
-                    item.leaves(&below(&key), lists, found);
-                }
+/// Collects the numbers and texts of a document, each with its name.
+fn leaves(value: Value, name: &str, lists: bool, found: &mut Vec<(String, String)>) {
+    let below = |key: &str| match name {
+        "" => key.to_owned(),
+        _ => format!("{name}.{key}"),
+    };
+    match value {
+        Value::Null => {}
+        Value::Bool(holds) => found.push((name.to_owned(), holds.to_string())),
+        Value::Number(number) => {
+            let float = number.as_f64().filter(|_| number.is_f64());
+            let digits = float.map_or_else(|| number.to_string(), |float| format!("{float:?}"));
+            found.push((name.to_owned(), digits));
+        }
+        Value::String(text) => found.push((name.to_owned(), text)),
+        Value::Array(items) => {
+            for (index, item) in items.into_iter().enumerate().filter(|_| lists) {
+                leaves(item, &below(&index.to_string()), lists, found);
             }
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Ordered {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Ordered;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON value")
-            }
-            fn visit_unit<E: de::Error>(self) -> Result<Ordered, E> {
-                Ok(Ordered::Absent)
-            }
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Ordered, E> {
-                Ok(Ordered::Leaf(value.to_string()))
-            }
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Ordered, E> {
-                Ok(Ordered::Leaf(value.to_string()))
-            }
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Ordered, E> {
-                Ok(Ordered::Leaf(value.to_string()))
-            }
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Ordered, E> {
-                Ok(Ordered::Leaf(format!("{value:?}")))
-            }
-            fn visit_str<E: de::Error>(self, value: &str) -> Result<Ordered, E> {
-                Ok(Ordered::Leaf(value.to_owned()))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Ordered, A::Error> {
-                let mut all = Vec::new();
-                while let Some(item) = items.next_element()? {
-                    all.push(item);
-                }
-                Ok(Ordered::List(all))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Ordered, A::Error> {
-                let mut all = Vec::new();
-                while let Some(member) = members.next_entry()? {
-                    all.push(member);
-                }
-                Ok(Ordered::Map(all))
+        Value::Object(members) => {
+            for (key, item) in members {
+                leaves(item, &below(&key), lists, found);
             }
         }
-        deserializer.deserialize_any(Read)
     }
 }
 

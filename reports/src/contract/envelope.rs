@@ -1,9 +1,10 @@
 //! The JSON envelope: `{"schema":1,"type":…,"says":…,"inputs":{…,"assumed":[…]},…}`.
 
 use super::inputs::KnownInputs;
-use super::spelled::{Spelled, to_json};
+use super::spelled::{Spelled, in_words, to_json};
 use crate::defaults::Configured;
 use crate::page::Mood;
+use reticent_accounting::training::Stated;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
@@ -144,6 +145,16 @@ impl Inputs {
             None => self.assumed(name, default),
         }
     }
+    /// Records a value of a plan, which knows whether it was given.
+    ///
+    /// # Errors
+    /// Returns an error if JSON can't represent the value.
+    pub fn stated<T: Serialize>(self, name: &str, value: &Stated<T>) -> serde_json::Result<Self> {
+        match value.is_assumed() {
+            true => self.assumed(name, &value.value),
+            false => self.given(name, &value.value),
+        }
+    }
     /// Adds the values that were taken from a project's defaults.
     #[must_use]
     pub fn configured(mut self, configured: &Configured) -> Self {
@@ -180,19 +191,9 @@ impl Inputs {
         let said: Vec<String> = self
             .iter()
             .filter(|(name, _)| self.is_assumed(name))
-            .map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value)))
+            .map(|(name, value)| format!("{} {}", name.replace('_', " "), in_words(value)))
             .collect();
         (!said.is_empty()).then(|| format!("Defaults: {}", said.join(", ")))
-    }
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => {
-            crate::number::shortest(number.as_f64().unwrap_or(f64::NAN))
-        }
-        other => other.to_string(),
     }
 }
 

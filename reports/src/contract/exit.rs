@@ -20,6 +20,14 @@ impl Exit {
     /// The code of a command stopped by Ctrl-C or a termination signal.
     pub const INTERRUPTED: u8 = 130;
 
+    /// Returns the ending of a run that exceeds something, or nothing.
+    #[must_use]
+    pub const fn of(exceeds: bool) -> Self {
+        match exceeds {
+            true => Self::Exceeded,
+            false => Self::Finished,
+        }
+    }
     /// The process exit code.
     ///
     /// ```

@@ -61,6 +61,14 @@ impl Interrupt {
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
+    /// Returns what work gave that the flag can stop: after a signal, not its own error about that.
+    ///
+    /// # Errors
+    /// Returns [`Interrupted`] after a signal, and otherwise the error of the work.
+    pub fn unless_raised<T, E: Into<anyhow::Error>>(&self, done: Result<T, E>) -> Result<T> {
+        self.check()?;
+        done.map_err(Into::into)
+    }
     /// Returns [`Interrupted`] after a signal.
     ///
     /// # Errors

@@ -44,18 +44,19 @@ pub use format::Format;
 #[cfg(feature = "findings")]
 pub use interrupt::Interrupt;
 #[cfg(feature = "findings")]
-pub(crate) use json::{counted, without_content};
+pub(crate) use json::{counted, is_zero, without_content};
 pub use json::{json_problem, read_json};
 #[cfg(feature = "findings")]
 pub(crate) use parse::usage_error;
 pub use parse::{main, parse_from};
 #[cfg(feature = "findings")]
 pub use progress::Progress;
+pub(crate) use spelled::in_words;
 pub use spelled::{Number, to_json};
 pub(crate) use stdout::in_one_line;
 pub use stdout::{note, print, print_json, printable, printable_json};
 pub(crate) use table::dash;
-pub use table::{Align, Table};
+pub use table::{Align, Rows, Table};
 pub use toml_place::read_toml;
 #[cfg(feature = "findings")]
 pub use toml_place::{toml_line, toml_with_counts};

@@ -9,6 +9,7 @@ use serde::ser::{
     SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// Converts a value to JSON, with infinity spelled.
 ///
@@ -248,6 +249,22 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
+/// Returns a value as a person wrote it.
+pub(crate) fn in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            crate::number::shortest(number.as_f64().unwrap_or(f64::NAN))
+        }
+        other => other.to_string(),
+    }
+}
+
+impl From<Number> for f64 {
+    fn from(number: Number) -> Self {
+        number.0
+    }
+}
 impl From<f64> for Number {
     fn from(value: f64) -> Self {
         Self(value)

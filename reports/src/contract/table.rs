@@ -14,10 +14,11 @@ pub enum Align {
 /// A table with named columns and rows of text.
 ///
 /// ```
-/// use reticent_reports::contract::{Align, Table};
-/// let mut table = Table::new([("arm", Align::Left), ("bits", Align::Right)]);
-/// table.row(["SGD", "19.93"]);
-/// table.row(["CRT", "4.2"]);
+/// use reticent_reports::contract::Table;
+/// let table: Table = Table::of(&[("SGD", 19.93), ("CRT", 4.2)])
+///     .left("arm", |(arm, _)| *arm)
+///     .right("bits", |(_, bits)| bits.to_string())
+///     .into();
 /// assert_eq!(table.to_text(), "arm   bits\n----------\nSGD  19.93\nCRT    4.2\n");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +33,17 @@ pub(crate) fn dash() -> String {
 }
 
 impl Table {
-    /// Creates an empty table with these columns.
+    /// Begins a table with a row for each item, to which columns are added one by one.
+    pub fn of<T: Copy>(items: impl IntoIterator<Item = T>) -> Rows<T> {
+        let items: Vec<T> = items.into_iter().collect();
+        let rows = vec![Vec::new(); items.len()];
+        let table = Self {
+            columns: Vec::new(),
+            rows,
+        };
+        Rows { items, table }
+    }
+    /// Creates an empty table with these columns, for rows of different kinds.
     pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = (S, Align)>) -> Self {
         Self {
             columns: columns.into_iter().map(|(s, a)| (s.into(), a)).collect(),
@@ -112,6 +123,63 @@ impl Table {
         let mut text = table.trim_fmt();
         text.push('\n');
         text
+    }
+}
+
+/// A table that still takes columns: each has a name and says what it shows of an item.
+#[derive(Debug, Clone)]
+pub struct Rows<T> {
+    items: Vec<T>,
+    table: Table,
+}
+
+impl<T: Copy> Rows<T> {
+    /// Adds a column of words.
+    #[must_use]
+    pub fn left<C: Into<String>>(self, name: impl Into<String>, cell: impl Fn(T) -> C) -> Self {
+        self.column(name.into(), Align::Left, cell)
+    }
+    /// Adds a column of numbers.
+    #[must_use]
+    pub fn right<C: Into<String>>(self, name: impl Into<String>, cell: impl Fn(T) -> C) -> Self {
+        self.column(name.into(), Align::Right, cell)
+    }
+    /// Adds columns under a condition.
+    #[must_use]
+    pub fn only_if(self, condition: bool, columns: impl FnOnce(Self) -> Self) -> Self {
+        if condition { columns(self) } else { self }
+    }
+    /// Removes columns without any content, from a position on.
+    #[must_use]
+    pub fn without_empty(mut self, from: usize) -> Self {
+        for at in (from..self.table.columns.len()).rev() {
+            if self.table.rows.iter().all(|row| row[at].is_empty()) {
+                self.table.columns.remove(at);
+                self.table
+                    .rows
+                    .iter_mut()
+                    .for_each(|row| drop(row.remove(at)));
+            }
+        }
+        self
+    }
+    fn column<C: Into<String>>(
+        mut self,
+        name: String,
+        align: Align,
+        cell: impl Fn(T) -> C,
+    ) -> Self {
+        self.table.columns.push((name, align));
+        for (row, item) in self.table.rows.iter_mut().zip(&self.items) {
+            row.push(cell(*item).into());
+        }
+        self
+    }
+}
+
+impl<T> From<Rows<T>> for Table {
+    fn from(rows: Rows<T>) -> Self {
+        rows.table
     }
 }
 

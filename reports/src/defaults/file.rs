@@ -13,7 +13,7 @@
 //! max_exposure = 10            # bits; exit 1 where a canary is certainly above
 //! ```
 
-use crate::contract::{read_toml, to_json};
+use crate::contract::{in_words, read_toml, to_json};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::{
     Confidence, Delta, Epsilon, GroupSize, Neighbours, Probability, Tolerance, UnitName,
@@ -216,13 +216,7 @@ impl Configured {
     #[must_use]
     pub fn line(&self) -> Option<String> {
         let said = self.values.iter().map(|(key, value)| {
-            let value = match value {
-                Value::String(text) => text.clone(),
-                Value::Number(number) if number.is_f64() => {
-                    crate::number::shortest(number.as_f64().unwrap_or(f64::NAN))
-                }
-                other => other.to_string(),
-            };
+            let value = in_words(value);
             format!("{} {value}", key.replace('_', " "))
         });
         let said: Vec<String> = said.collect();

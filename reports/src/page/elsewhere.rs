@@ -241,7 +241,7 @@ mod tests {
                 vec![("ε", "at least 2".to_owned())],
             ))
             .answer(Section::table("In numbers", table))
-            .section(Section::text(CARD, vec!["Words: \"quoted\"".to_owned()]))
+            .section(Section::text(CARD, ["Words: \"quoted\""]))
     }
 
     #[test]

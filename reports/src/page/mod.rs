@@ -76,8 +76,12 @@ impl Section {
     }
     /// Creates a section of sentences, one string per paragraph.
     #[must_use]
-    pub fn text(heading: impl Into<String>, paragraphs: Vec<String>) -> Self {
-        Self::new(heading, Body::Text(paragraphs))
+    pub fn text<S: Into<String>>(
+        heading: impl Into<String>,
+        paragraphs: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let paragraphs = paragraphs.into_iter().map(Into::into);
+        Self::new(heading, Body::Text(paragraphs.collect()))
     }
     /// Creates a section of names and values.
     #[must_use]
@@ -91,8 +95,8 @@ impl Section {
     }
     /// Creates a section with a table whose first column names the rows.
     #[must_use]
-    pub fn table(heading: impl Into<String>, table: Table) -> Self {
-        Self::new(heading, Body::Table(table))
+    pub fn table(heading: impl Into<String>, table: impl Into<Table>) -> Self {
+        Self::new(heading, Body::Table(table.into()))
     }
     /// Creates a section with a figure from [`crate::plot::Plot::to_inline_svg`], which is inserted unchanged.
     #[must_use]
@@ -106,8 +110,12 @@ impl Section {
     }
     /// Creates a section with a list of remarks.
     #[must_use]
-    pub fn notes(heading: impl Into<String>, items: Vec<String>) -> Self {
-        Self::new(heading, Body::Notes(items))
+    pub fn notes<S: Into<String>>(
+        heading: impl Into<String>,
+        items: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let items = items.into_iter().map(Into::into);
+        Self::new(heading, Body::Notes(items.collect()))
     }
     /// Adds a sentence on how to read the section.
     #[must_use]
@@ -252,7 +260,7 @@ impl From<Exit> for Mood {
 /// ```
 /// use reticent_reports::page::{Page, Section};
 /// let page = Page::new("Exposure", "No canary is ranked above chance.")
-///     .section(Section::notes("Not covered", vec!["a < b".into()]));
+///     .section(Section::notes("Not covered", ["a < b"]));
 /// let html = page.to_html()?;
 /// assert!(html.contains("<h1>Exposure</h1>") && html.contains("a &#60; b"));
 /// # Ok::<(), askama::Error>(())

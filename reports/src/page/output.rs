@@ -133,7 +133,7 @@ impl Output {
     ) -> Result<()> {
         let mut page = page.clone();
         if let Some(line) = self.configured.line() {
-            page = page.answer(Section::text("", vec![line]));
+            page = page.answer(Section::text("", [line]));
         }
         if let Some(mut file) = self.html.take() {
             let html = printable(&page.to_html()?);

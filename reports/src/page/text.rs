@@ -163,7 +163,7 @@ mod tests {
     fn page() -> Page {
         let mut table = Table::new([("what", Align::Left), ("ε ≤", Align::Right)]);
         table.row(["a record", "2"]);
-        let notes = |heading: &str, text: &str| Section::notes(heading, vec![text.into()]);
+        let notes = |heading: &str, text: &str| Section::notes(heading, [text]);
         Page::new("Title", "Result.")
             .answer(Section::table("What is promised", table))
             .brief(notes("", "short"))

@@ -5,26 +5,18 @@ use super::redaction::Redacted;
 use super::request::PlanRequest;
 use crate::contract::Inputs;
 use reticent_accounting::confidentiality::Standing;
-use reticent_accounting::training::{FirstPhase, NoisySteps, Recipe, Run, Stated, TrainingPlan};
-use serde::Serialize;
+use reticent_accounting::training::{FirstPhase, NoisySteps, Recipe, Run, TrainingPlan};
 
 type Result<T> = serde_json::Result<T>;
 
-fn stated<T: Serialize>(inputs: Inputs, name: &str, value: &Stated<T>) -> Result<Inputs> {
-    if value.is_assumed() {
-        inputs.assumed(name, &value.value)
-    } else {
-        inputs.given(name, &value.value)
-    }
-}
-
 fn noisy(inputs: Inputs, steps: &NoisySteps) -> Result<Inputs> {
-    let inputs = stated(inputs, "sigma", &steps.noise_multiplier)?;
-    let inputs = inputs.given("noise_decay", steps.noise_decay)?;
     let sampler = steps.sampling.with(Sampler::from(*steps.sampling));
-    let inputs = stated(inputs, "sampler", &sampler)?;
-    let inputs = stated(inputs, "sample_rate", &steps.sampling_rate)?;
-    stated(inputs, "steps", &steps.steps)
+    inputs
+        .stated("sigma", &steps.noise_multiplier)?
+        .given("noise_decay", steps.noise_decay)?
+        .stated("sampler", &sampler)?
+        .stated("sample_rate", &steps.sampling_rate)?
+        .stated("steps", &steps.steps)
 }
 
 /// The note for an earlier run whose manifest is not authenticated.
@@ -56,8 +48,7 @@ const OF_JFT: &str = "The first phase sees the same text for every content of a 
                       screened without looking. One exception and nothing is promised.";
 
 /// The assumption of sdp.
-const OF_SDP: &str =
-    "The policy finds every secret in full, whatever its content: one that it misses is trained on without noise.";
+const OF_SDP: &str = "The policy finds every secret in full, whatever its content: one that it misses is trained on without noise.";
 
 /// The assumption for runs of crt whose plan is unknown: whether a policy missed a secret is not published, and a
 /// public side is trained on without noise.
@@ -150,17 +141,16 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
     }
     inputs = of_run(inputs, plan)?;
     if let Some(stopping) = &plan.stopping {
-        inputs = stated(inputs, "patience", &stopping.patience)?;
-        inputs = stated(inputs, "held_out_public", &stopping.public)?;
+        inputs = inputs
+            .stated("patience", &stopping.patience)?
+            .stated("held_out_public", &stopping.public)?;
     }
     if let Some(public) = &plan.rates_by_public_text {
-        inputs = inputs.given("decay", "plateau")?;
-        inputs = stated(inputs, "held_out_public", public)?;
+        inputs = inputs
+            .given("decay", "plateau")?
+            .stated("held_out_public", public)?;
     }
-    if plan.seeded {
-        inputs = inputs.given("seeded", true)?;
-    }
-    Ok(inputs)
+    inputs.given("seeded", plan.seeded.then_some(true))
 }
 
 /// Returns every value of a plan that its promises depend on, with what was assumed.
@@ -172,9 +162,9 @@ pub fn inputs(
     plan: &TrainingPlan,
     redacted: Option<&Redacted>,
 ) -> Result<Inputs> {
-    let mut inputs = run_inputs(request, plan)?;
-    inputs = stated(inputs, "delta", &plan.delta)?;
-    inputs = stated(inputs, "unit", &plan.unit)?;
+    let mut inputs = run_inputs(request, plan)?
+        .stated("delta", &plan.delta)?
+        .stated("unit", &plan.unit)?;
     if let Some(sizes) = &plan.sizes {
         let noised = match plan.run.recipe() {
             Some(Recipe::Crt) => sizes.private,
@@ -189,39 +179,34 @@ pub fn inputs(
 
 fn of_run(inputs: Inputs, plan: &TrainingPlan) -> Result<Inputs> {
     match &plan.run {
-        Run::Sgd { epochs, steps } => {
-            let inputs = stated(inputs, "passes", epochs)?;
-            inputs.given("steps", steps.as_ref().map(|steps| steps.value))
-        }
+        Run::Sgd { epochs, steps } => inputs
+            .stated("passes", epochs)?
+            .given("steps", steps.as_ref().map(|steps| steps.value)),
         Run::Dpsgd { private } => noisy(inputs, private),
         Run::Crt {
             private,
             public_passes,
             ..
         } => {
-            let inputs = stated(inputs, "public_passes", public_passes)?;
+            let inputs = inputs.stated("public_passes", public_passes)?;
             private.iter().try_fold(inputs, noisy)
         }
-        Run::Sdp { selective } => {
-            let inputs = stated(inputs, "sigma", &selective.noise_multiplier)?;
-            let inputs = stated(inputs, "state_sigma", &selective.state_noise_multiplier)?;
-            let inputs = stated(inputs, "states", &selective.states)?;
-            let inputs = stated(inputs, "steps", &selective.steps)?;
-            let inputs = inputs.given("passes", selective.passes())?;
-            stated(
-                inputs,
-                "every_content_caught",
-                &selective.every_content_caught,
-            )
-        }
+        Run::Sdp { selective } => inputs
+            .stated("sigma", &selective.noise_multiplier)?
+            .stated("state_sigma", &selective.state_noise_multiplier)?
+            .stated("states", &selective.states)?
+            .stated("steps", &selective.steps)?
+            .given("passes", selective.passes())?
+            .stated("every_content_caught", &selective.every_content_caught),
         Run::Jft { first, second } => noisy(first_phase(inputs, first)?, second),
         Run::Protect { weighted } => {
             let inputs = match plan.noiseless {
                 true => inputs.given("sigma", 0.0)?,
-                false => stated(inputs, "sigma", &weighted.noise_multiplier)?,
+                false => inputs.stated("sigma", &weighted.noise_multiplier)?,
             };
-            let inputs = stated(inputs, "expected_batch", &weighted.batch)?;
-            stated(inputs, "steps", &weighted.steps)
+            inputs
+                .stated("expected_batch", &weighted.batch)?
+                .stated("steps", &weighted.steps)
         }
         Run::Mechanism { .. } => Ok(inputs),
     }
@@ -229,46 +214,41 @@ fn of_run(inputs: Inputs, plan: &TrainingPlan) -> Result<Inputs> {
 
 fn first_phase(inputs: Inputs, first: &FirstPhase) -> Result<Inputs> {
     match first {
-        FirstPhase::Ordinary { epochs, alike, .. } => {
-            let inputs = inputs.given("first_phase", "ordinary")?;
-            let inputs = stated(inputs, "first_epochs", epochs)?;
-            stated(inputs, "redacted_alike", alike)
-        }
-        FirstPhase::LightNoise { steps, .. } => {
-            let inputs = inputs.given("first_phase", "light-noise")?;
-            let inputs = stated(inputs, "first_sigma", &steps.noise_multiplier)?;
-            let inputs = stated(inputs, "first_sample_rate", &steps.sampling_rate)?;
-            stated(inputs, "first_steps", &steps.steps)
-        }
+        FirstPhase::Ordinary { epochs, alike, .. } => inputs
+            .given("first_phase", "ordinary")?
+            .stated("first_epochs", epochs)?
+            .stated("redacted_alike", alike),
+        FirstPhase::LightNoise { steps, .. } => inputs
+            .given("first_phase", "light-noise")?
+            .stated("first_sigma", &steps.noise_multiplier)?
+            .stated("first_sample_rate", &steps.sampling_rate)?
+            .stated("first_steps", &steps.steps),
     }
 }
 
 fn of_secrets(inputs: Inputs, plan: &TrainingPlan, redacted: Option<&Redacted>) -> Result<Inputs> {
     let secrets = &plan.secrets;
+    let of_crt = plan.run.recipe() == Some(Recipe::Crt);
     let mut inputs = inputs
         .given("records", secrets.records.as_ref().map(|r| r.value))?
-        .given("records_before", secrets.records_before)?;
-    if plan.run.recipe() == Some(Recipe::Crt) {
-        inputs = inputs.given("everything_private", secrets.everything_private)?;
-    }
+        .given("records_before", secrets.records_before)?
+        .given(
+            "everything_private",
+            of_crt.then_some(secrets.everything_private),
+        )?;
     if let Some(found) = redacted {
         inputs = found.inputs(inputs)?;
     }
-    inputs = inputs
+    let canaries = secrets.canaries.as_ref().map(|canaries| &canaries.value);
+    let facts = secrets.facts.as_ref();
+    inputs
         .given("prior", secrets.prior)?
         .given("candidates", secrets.candidates)?
-        .given("canaries", secrets.canaries.as_ref().map(|c| c.value.count))?
-        .given(
-            "canary_records",
-            secrets.canaries.as_ref().map(|c| c.value.records),
-        )?;
-    if let Some(facts) = &secrets.facts {
-        inputs = inputs
-            .given("distinct_secrets", facts.secrets())?
-            .given("missed_secrets", facts.missed())?
-            .given("open_secrets", facts.missed_by_both())?;
-    }
-    Ok(inputs)
+        .given("canaries", canaries.map(|c| c.count))?
+        .given("canary_records", canaries.map(|c| c.records))?
+        .given("distinct_secrets", facts.map(|facts| facts.secrets()))?
+        .given("missed_secrets", facts.map(|facts| facts.missed()))?
+        .given("open_secrets", facts.map(|facts| facts.missed_by_both()))
 }
 
 impl Redacted {
@@ -277,17 +257,17 @@ impl Redacted {
     /// # Errors
     /// Returns no error for values that JSON can represent.
     pub fn inputs(&self, inputs: Inputs) -> Result<Inputs> {
-        let mut inputs = inputs;
-        if let Some(sample) = &self.sample {
-            inputs = inputs
-                .given("labelled", sample.labelled)?
-                .given("missed", sample.missed)?;
-        }
-        if let Some(labels) = self.both_labelled() {
-            inputs = inputs.given("missed_by_both", labels.sample.missed_by_both())?;
-        }
+        let sample = self.sample.as_ref();
+        let both = self.both_labelled();
+        let mut inputs = inputs
+            .given("labelled", sample.map(|sample| sample.labelled))?
+            .given("missed", sample.map(|sample| sample.missed))?
+            .given(
+                "missed_by_both",
+                both.map(|labels| labels.sample.missed_by_both()),
+            )?;
         if let Some(confidence) = &self.confidence {
-            inputs = stated(inputs, "confidence", confidence)?;
+            inputs = inputs.stated("confidence", confidence)?;
         }
         inputs = inputs.given("gamma", self.redaction.miss())?;
         let joint = self.redaction.missed_by_both();

@@ -174,25 +174,57 @@ impl Plot {
         self.layers.push(layer);
         self
     }
+    /// Creates an empty plot of named rows, the first at the top, each so many pixels high beside the room for the rest.
+    #[cfg(feature = "findings")]
+    pub(crate) fn of_rows<S: Into<String>>(
+        title: impl Into<String>,
+        x: Axis,
+        (label, names): (&str, impl IntoIterator<Item = S>),
+        (room, each): (u32, u32),
+    ) -> Self {
+        let mut names: Vec<String> = names.into_iter().map(Into::into).collect();
+        names.reverse();
+        let rows = u32::try_from(names.len()).unwrap_or(100);
+        Self::new(title, x, Axis::categories(label, names)).sized(720, room + each * rows)
+    }
+    /// Adds what is known of each row, the first at the top: its lower and its upper bound, in the tone and by the name
+    /// that each end has.
+    #[cfg(feature = "findings")]
+    #[must_use]
+    pub(crate) fn intervals(
+        self,
+        rows: &[(Option<f64>, Option<f64>)],
+        (lower, lower_name): (Tone, &str),
+        (upper, upper_name): (Tone, &str),
+    ) -> Self {
+        let last = rows.len().saturating_sub(1);
+        let rows = rows.iter().enumerate();
+        let rows = rows.map(|(index, (lower, upper))| Interval {
+            y: (last - index) as f64,
+            lower: *lower,
+            upper: *upper,
+        });
+        self.layer(Layer::Intervals {
+            rows: rows.collect(),
+            lower,
+            upper,
+            lower_name: lower_name.into(),
+            upper_name: upper_name.into(),
+        })
+    }
     /// Adds measured values with their bounds; the first is in the top row.
     #[cfg(feature = "findings")]
     #[must_use]
     pub(crate) fn measured(self, rows: &[Measured]) -> Self {
-        let y = |index: usize| (rows.len() - 1 - index) as f64;
-        let intervals = rows.iter().enumerate().map(|(index, row)| Interval {
-            y: y(index),
-            lower: row.lower,
-            upper: row.upper,
-        });
+        let ends: Vec<_> = rows.iter().map(|row| (row.lower, row.upper)).collect();
+        let last = rows.len().saturating_sub(1);
         let points = rows.iter().enumerate();
-        let points = points.map(|(index, row)| (row.estimate, y(index)));
-        self.layer(Layer::Intervals {
-            rows: intervals.collect(),
-            lower: Tone::MEASURED,
-            upper: Tone::MEASURED,
-            lower_name: "at least".into(),
-            upper_name: "at most".into(),
-        })
+        let points = points.map(|(index, row)| (row.estimate, (last - index) as f64));
+        self.intervals(
+            &ends,
+            (Tone::MEASURED, "at least"),
+            (Tone::MEASURED, "at most"),
+        )
         .layer(Layer::Points {
             name: "measured".into(),
             points: points.collect(),

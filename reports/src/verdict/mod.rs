@@ -101,16 +101,28 @@ impl Mistake {
 }
 
 /// A promise compared with a measurement.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[must_use]
 pub struct Verdict {
-    terms: Terms,
-    at_most: f64,
-    at_least: f64,
-    provable: f64,
+    /// What follows from the two.
+    outcome: CeilingOutcome,
+    /// In a sentence.
+    says: String,
+    /// The measured lower bound.
+    at_least: Number,
+    /// The promised upper bound.
+    at_most: Number,
+    /// The most that this audit could have proved.
+    provable: Number,
+    /// Estimated chances of finding a mistake.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     power: Vec<Power>,
-    false_alarm: Probability,
+    /// The probability that a promise that holds is contradicted.
+    false_alarm: f64,
+    /// What may have gone wrong.
     suspects: Vec<Mistake>,
+    /// What both are about.
+    terms: Terms,
 }
 
 /// Compares a promise with a measurement.
@@ -154,20 +166,33 @@ pub fn judge<T: Copy + Into<f64>>(
     promise.terms.agree(&measured.terms)?;
     let at_most: f64 = (*promise.at_most.get()).into();
     let at_least: f64 = (*measured.at_least.get()).into();
+    let provable: f64 = (*measured.provable.get()).into();
     let suspects = if at_least > at_most {
         suspects(&promise.mistakes, at_least)
     } else {
         Vec::new()
     };
-    Ok(Verdict {
-        terms: promise.terms.clone(),
-        at_most,
-        at_least,
-        provable: (*measured.provable.get()).into(),
+    let mut verdict = Verdict {
+        outcome: outcome(at_most, at_least, provable),
+        says: String::new(),
+        at_least: Number(at_least),
+        at_most: Number(at_most),
+        provable: Number(provable),
         power: measured.power.clone(),
-        false_alarm: measured.false_alarm,
+        false_alarm: measured.false_alarm.get(),
         suspects,
-    })
+        terms: promise.terms.clone(),
+    };
+    verdict.says = verdict.in_words();
+    Ok(verdict)
+}
+
+const fn outcome(at_most: f64, at_least: f64, provable: f64) -> CeilingOutcome {
+    match (at_least > at_most, provable > at_most) {
+        (true, _) => CeilingOutcome::Contradicted,
+        (false, true) => CeilingOutcome::NotContradicted,
+        (false, false) => CeilingOutcome::CouldNotContradict,
+    }
 }
 
 fn suspects<T: Copy + Into<f64>>(mistakes: &[(Mistake, Upper<T>)], at_least: f64) -> Vec<Mistake> {
@@ -202,26 +227,22 @@ impl Verdict {
     /// Returns the promise as a number: no measured bound should exceed it.
     #[must_use]
     pub const fn promised_at_most(&self) -> f64 {
-        self.at_most
+        self.at_most.0
     }
     /// Returns the measurement as a number: the quantity is at least this.
     #[must_use]
     pub const fn measured_at_least(&self) -> f64 {
-        self.at_least
+        self.at_least.0
     }
     /// Returns the probability that the measured bound is wrong although the promise holds.
     #[must_use]
-    pub const fn false_alarm(&self) -> Probability {
+    pub const fn false_alarm(&self) -> f64 {
         self.false_alarm
     }
     /// Returns the exit code of a command that ends with this verdict.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        if self.is_contradicted() {
-            Exit::Exceeded
-        } else {
-            Exit::Finished
-        }
+        Exit::of(self.is_contradicted())
     }
     /// Returns whether the audit could have contradicted the promise, that is, whether the largest bound that
     /// it can give exceeds it.
@@ -232,7 +253,7 @@ impl Verdict {
     /// Returns the largest bound that the audit could have given.
     #[must_use]
     pub const fn provable(&self) -> f64 {
-        self.provable
+        self.provable.0
     }
     /// Returns the probabilities that it would have contradicted a promise whose noise is smaller than
     /// stated.
@@ -240,28 +261,41 @@ impl Verdict {
     pub fn power(&self) -> &[Power] {
         &self.power
     }
-    const fn result(&self) -> CeilingOutcome {
-        match (self.at_least > self.at_most, self.provable > self.at_most) {
-            (true, _) => CeilingOutcome::Contradicted,
-            (false, true) => CeilingOutcome::NotContradicted,
-            (false, false) => CeilingOutcome::CouldNotContradict,
-        }
-    }
     /// A contradiction as a sentence; nothing where there is none.
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
         self.is_contradicted().then(|| {
             format!(
                 "This contradicts the promise: measured at least {}, promised at most {}.",
-                rounded_down(self.at_least, 4),
-                rounded_up(self.at_most, 4)
+                rounded_down(self.at_least.0, 4),
+                rounded_up(self.at_most.0, 4)
             )
         })
+    }
+    fn in_words(&self) -> String {
+        let suspects: Vec<&str> = self.suspects.iter().map(|mistake| mistake.says()).collect();
+        let power: Vec<String> = self.power.iter().map(Power::to_string).collect();
+        format!(
+            "{}{}{} (measured at least {}, promised at most {}; false-alarm rate {}; this audit can prove {} at most{}{})",
+            self.outcome(),
+            if suspects.is_empty() { "" } else { ": " },
+            suspects.join(", or "),
+            rounded_down(self.at_least.0, 4),
+            rounded_up(self.at_most.0, 4),
+            nearest(self.false_alarm, 2),
+            rounded_up(self.provable.0, 4),
+            if power.is_empty() {
+                ""
+            } else {
+                "; estimated power "
+            },
+            power.join(", ")
+        )
     }
     /// Returns the outcome in words.
     #[must_use]
     pub const fn outcome(&self) -> &'static str {
-        self.result().says()
+        self.outcome.says()
     }
 }
 
@@ -277,76 +311,7 @@ impl std::fmt::Display for Power {
 
 impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.outcome())?;
-        if let [first, rest @ ..] = self.suspects.as_slice() {
-            write!(f, ": {}", first.says())?;
-            for other in rest {
-                write!(f, ", or {}", other.says())?;
-            }
-        }
-        write!(
-            f,
-            " (measured at least {}, promised at most {}; false-alarm rate {}; this audit can prove {} at most",
-            rounded_down(self.at_least, 4),
-            rounded_up(self.at_most, 4),
-            nearest(self.false_alarm.get(), 2),
-            rounded_up(self.provable, 4),
-        )?;
-        let power: Vec<String> = self.power.iter().map(Power::to_string).collect();
-        if !power.is_empty() {
-            write!(f, "; estimated power {}", power.join(", "))?;
-        }
-        f.write_str(")")
-    }
-}
-
-/// How a verdict is written.
-#[derive(Serialize, JsonSchema)]
-struct Written<'a> {
-    /// What follows from the two.
-    outcome: CeilingOutcome,
-    /// In a sentence.
-    says: String,
-    /// The measured lower bound.
-    at_least: Number,
-    /// The promised upper bound.
-    at_most: Number,
-    /// The most that this audit could have proved.
-    provable: Number,
-    /// Estimated chances of finding a mistake.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    power: &'a [Power],
-    /// The probability that a promise that holds is contradicted.
-    false_alarm: f64,
-    /// What may have gone wrong.
-    suspects: &'a [Mistake],
-    /// What both are about.
-    terms: &'a Terms,
-}
-
-impl JsonSchema for Verdict {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Verdict".into()
-    }
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Written::json_schema(generator)
-    }
-}
-
-impl Serialize for Verdict {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Written {
-            outcome: self.result(),
-            says: self.to_string(),
-            at_least: Number(self.at_least),
-            at_most: Number(self.at_most),
-            provable: Number(self.provable),
-            power: &self.power,
-            false_alarm: self.false_alarm.get(),
-            suspects: &self.suspects,
-            terms: &self.terms,
-        }
-        .serialize(serializer)
+        f.write_str(&self.says)
     }
 }
 

@@ -7,9 +7,8 @@ use crate::account::plan::{Asked, Run};
 use crate::account::plan_page::{about_the_labels, labels_for};
 use crate::account::tables::{tables, tightest};
 use crate::account::words::{about_delta, about_the_base, notes, says, wide};
-use crate::contract::dash;
-use crate::contract::{Align, Envelope, Inputs, Table};
-use crate::number::{nearest, rounded_up, shortest};
+use crate::contract::{Envelope, Inputs, Table, dash};
+use crate::number::{nearest, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::{Redacted, granted_by, granted_line};
 use reticent_accounting::pld::losses;
@@ -51,7 +50,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         Some(plan) => granted_line(plan),
         None => granted_by(asked.run.narrower()),
     };
-    page = page.answer(Section::text("", assumed.chain(granted).collect()));
+    page = page.answer(Section::text("", assumed.chain(granted)));
     page = page.section(Section::table(
         "With another assumption",
         what_if(&body.what_if),
@@ -167,29 +166,21 @@ fn value(row: &WhatIf) -> String {
 }
 
 fn what_if(rows: &[WhatIf]) -> Table {
+    let upper = |bounds: &Bounds<Epsilon>| {
+        let upper = bounds.upper;
+        rounded(upper, 4)
+    };
     let redacted = rows.iter().any(|row| row.bayesian.is_some());
-    let mut columns = vec![
-        ("changed", Align::Left),
-        ("to", Align::Right),
-        ("ε upper", Align::Right),
-    ];
-    if redacted {
-        columns.push(("without prior knowledge of the secret", Align::Right));
-    }
-    let mut table = Table::new(columns);
-    for row in rows {
-        let upper = |bounds: &Bounds<Epsilon>| {
-            bounds
-                .upper
-                .map_or_else(dash, |end| rounded_up(end.get().get(), 4))
-        };
-        let mut cells = vec![name(row), value(row), upper(&row.epsilon)];
-        if redacted {
-            cells.push(row.bayesian.as_ref().map_or_else(dash, upper));
-        }
-        table.row(cells);
-    }
-    table
+    Table::of(rows)
+        .left("changed", name)
+        .right("to", value)
+        .right("ε upper", |row| upper(&row.epsilon))
+        .only_if(redacted, |table| {
+            table.right("without prior knowledge of the secret", |row| {
+                row.bayesian.as_ref().map_or_else(dash, upper)
+            })
+        })
+        .into()
 }
 
 /// Returns why a requested probability of guessing a secret can't be given.

@@ -87,7 +87,7 @@ impl Limit {
         let (allowed, promised) = (shortest(self.allowed.get()), rounded_up(self.promised, 6));
         Section::text(
             "",
-            vec![format!(
+            [format!(
                 "limit {allowed}: promised epsilon {promised} is {side}"
             )],
         )
@@ -95,10 +95,7 @@ impl Limit {
 
     /// Returns the ending of a command whose answer is compared with the limit.
     pub(in crate::account) fn exit(limit: Option<&Self>) -> Exit {
-        match limit {
-            Some(limit) if limit.passed => Exit::Exceeded,
-            _ => Exit::Finished,
-        }
+        Exit::of(limit.is_some_and(|limit| limit.passed))
     }
 
     /// Returns the mood of a promise; without a finite promise nothing can be concluded.

@@ -2,12 +2,12 @@
 
 use super::args::Solve;
 use super::run::Calibrated;
-use crate::account::csv::{cell, ends};
+use crate::account::csv::Columns;
 use crate::account::tables::{tables, tightest};
 use crate::account::words::{about_delta, compared, notes};
 use crate::contract::dash;
-use crate::contract::{Csv, Envelope, Inputs};
-use crate::number::{capital, nearest, rounded_down, rounded_up, shortest};
+use crate::contract::{Envelope, Inputs};
+use crate::number::{capital, nearest, rounded, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
 use reticent_accounting::Neighbours;
@@ -60,14 +60,8 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
         ),
     };
     let promise = &body.promise;
-    let upper = promise
-        .value
-        .upper
-        .map_or_else(dash, |end| rounded_up(end.get().0, DIGITS));
-    let lower = promise
-        .value
-        .lower
-        .map_or_else(dash, |end| rounded_down(end.get().0, DIGITS));
+    let upper = rounded(promise.value.upper, DIGITS);
+    let lower = rounded(promise.value.lower, DIGITS);
     let mut facts = Vec::new();
     if let Some(fano) = body.kl_fano {
         let (ratio, verb, much) = match up {
@@ -118,7 +112,7 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
     }
     page.answer(Section::notes(
         "About this answer",
-        about_delta(&document.inputs).into_iter().collect(),
+        about_delta(&document.inputs),
     ))
     .section(Section::notes(
         "What the numbers mean and do not cover",
@@ -155,19 +149,14 @@ fn in_its_terms(quantity: &str, inputs: &Inputs) -> String {
 
 /// Returns the answer of a calibration as CSV.
 pub(crate) fn csv(body: &Calibrated) -> Result<String> {
-    let mut csv = Csv::new([
-        "solved", "answer", "fails", "quantity", "allowed", "lower", "upper", "kl_fano",
-    ]);
-    let [lower, upper] = ends(Some(&body.promise.value))?;
-    csv.row([
-        cell(&body.solved)?,
-        cell(&body.answer)?,
-        cell(&body.fails)?,
-        body.promise.quantity.clone(),
-        cell(&body.promise.allowed)?,
-        lower,
-        upper,
-        cell(&body.kl_fano)?,
-    ]);
-    Ok(csv.into_text())
+    Columns::of([body])
+        .value("solved", |body| body.solved)
+        .value("answer", |body| body.answer)
+        .value("fails", |body| body.fails)
+        .value("quantity", |body| &body.promise.quantity)
+        .value("allowed", |body| body.promise.allowed)
+        .value("lower", |body| body.promise.value.lower)
+        .value("upper", |body| body.promise.value.upper)
+        .value("kl_fano", |body| body.kl_fano)
+        .into_text()
 }

@@ -1,13 +1,11 @@
 //! A curve as text, rows and a plot.
 
 use super::{CurveKind, CurvePoint, Points};
-use crate::account::csv::{cell, ends};
+use crate::account::csv::Columns;
 use crate::account::mechanism::words::line;
 use crate::account::words::{about_delta, about_the_base, compared};
-use crate::contract::Csv;
-use crate::contract::dash;
-use crate::contract::{Align, Envelope, Inputs, Number, Table};
-use crate::number::{capital, count_of, described, rounded_down, rounded_up, shortest};
+use crate::contract::{Envelope, Inputs, Number, Table};
+use crate::number::{capital, count_of, described, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
@@ -26,22 +24,17 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
     let (x, y) = body.kind_names();
     let whole = matches!(body.curve, CurveKind::Gamma) || body.delta.is_none();
     let first = if whole { "" } else { "at the first point " };
-    let mut table = Table::new([
-        (x.to_owned(), Align::Right),
-        (format!("{y} upper"), Align::Right),
-        ("lower".to_owned(), Align::Right),
-    ]);
-    for point in &body.points {
-        let upper = point
-            .value
-            .upper
-            .map_or_else(dash, |end| rounded_up(end.get().0, DIGITS));
-        let lower = point
-            .value
-            .lower
-            .map_or_else(dash, |end| rounded_down(end.get().0, DIGITS));
-        table.row([described(point.at.0), upper, lower]);
-    }
+    let table: Table = Table::of(&body.points)
+        .right(x, |point| described(point.at.0))
+        .right(format!("{y} upper"), |point| {
+            let upper = point.value.upper;
+            rounded(upper, DIGITS)
+        })
+        .right("lower", |point| {
+            let lower = point.value.lower;
+            rounded(lower, DIGITS)
+        })
+        .into();
     let mut notes = vec![meaning(body.curve).to_owned()];
     if body.engine == Some(Engine::Chernoff) {
         notes.push(
@@ -65,16 +58,14 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
             "",
             wide(document)
                 .into_iter()
-                .chain(document.inputs.assumed_line())
-                .collect(),
+                .chain(document.inputs.assumed_line()),
         ))
         .answer(Section::notes(
             "About this answer",
             about_delta(&document.inputs)
                 .into_iter()
                 .chain(not_authenticated(&document.inputs))
-                .chain(about_the_base(body.base))
-                .collect(),
+                .chain(about_the_base(body.base)),
         ))
         .section(Section::notes("What a point says", notes))
 }
@@ -112,10 +103,7 @@ fn wide(document: &Envelope<Points>) -> Option<String> {
 fn headline(body: &Points) -> String {
     let (x, y) = body.kind_names();
     let at = |point: &CurvePoint| {
-        let upper = point
-            .value
-            .upper
-            .map_or_else(dash, |end| rounded_up(end.get().0, DIGITS));
+        let upper = rounded(point.value.upper, DIGITS);
         format!("{upper} at {x} {}", described(point.at.0))
     };
     match &body.points[..] {
@@ -135,20 +123,15 @@ fn headline(body: &Points) -> String {
 /// # Errors
 /// Returns an error if a number is NaN.
 pub(crate) fn csv(body: &Points) -> Result<String> {
-    let mut csv = Csv::new(["curve", "argument", "at", "quantity", "lower", "upper"]);
     let (x, y) = body.kind_names();
-    for point in &body.points {
-        let [lower, upper] = ends(Some(&point.value))?;
-        csv.row([
-            cell(&body.curve)?,
-            x.into(),
-            cell(&point.at)?,
-            y.into(),
-            lower,
-            upper,
-        ]);
-    }
-    Ok(csv.into_text())
+    Columns::of(&body.points)
+        .value("curve", |_| body.curve)
+        .value("argument", |_| x)
+        .value("at", |point| point.at)
+        .value("quantity", |_| y)
+        .value("lower", |point| point.value.lower)
+        .value("upper", |point| point.value.upper)
+        .into_text()
 }
 
 /// Draws the upper ends as a line, and the lower ends as a dashed line where they differ.

@@ -5,8 +5,8 @@ use crate::account::answer::{what_is_asked, what_runs};
 use crate::account::plan::Asked;
 use crate::account::words::{about_delta, about_the_base, promise};
 use crate::contract::dash;
-use crate::contract::{Align, Envelope, Table};
-use crate::number::{capital, grouped, nearest, rounded_down, rounded_up};
+use crate::contract::{Envelope, Table};
+use crate::number::{capital, grouped, nearest, rounded, rounded_down, rounded_up};
 use crate::page::{Page, Section};
 use reticent_accounting::pld::{Certificate, ErrorEnds, ErrorSource};
 use reticent_accounting::{Bounds, Delta, Direction, Epsilon, GroupSize, Method, Neighbours};
@@ -25,21 +25,17 @@ pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let mut how = vec![format!("Engine: {}.", body.engine)];
     how.extend(body.directions.iter().map(direction));
     let mut page = Page::new(title, answer(asked, body))
-        .answer(Section::text(
-            "",
-            document.inputs.assumed_line().into_iter().collect(),
-        ))
+        .answer(Section::text("", document.inputs.assumed_line()))
         .answer(Section::notes(
             "About this answer",
             about_delta(&document.inputs)
                 .into_iter()
                 .chain(asked.caveats.iter().cloned())
-                .chain(about_the_base(body.base))
-                .collect(),
+                .chain(about_the_base(body.base)),
         ))
         .section(Section::notes("What runs", what_ran(body)))
         .section(Section::notes("How", how))
-        .brief(Section::text("", vec![format!("Engine: {}.", body.engine)]));
+        .brief(Section::text("", [format!("Engine: {}.", body.engine)]));
     let of = match body.headline.method {
         Method::GroupLemma => " of a single record",
         _ => "",
@@ -84,7 +80,9 @@ fn answer(asked: &Asked, body: &Explanation) -> String {
     };
     let change = match plan.neighbours {
         Neighbours::AddRemove => "being present or absent",
-        Neighbours::ZeroOut => "contributing or being zeroed (who contains which secret stays public)",
+        Neighbours::ZeroOut => {
+            "contributing or being zeroed (who contains which secret stays public)"
+        }
         Neighbours::Replace => "having this content or another",
     };
     let headline = &body.headline;
@@ -114,19 +112,11 @@ fn answer(asked: &Asked, body: &Explanation) -> String {
 }
 
 fn ends(epsilon: Option<Bounds<Epsilon>>, delta: Option<Bounds<Delta>>) -> (String, String) {
-    let (upper, lower) = match (epsilon, delta) {
-        (Some(e), _) => (
-            e.upper.map(|end| end.get().get()),
-            e.lower.map(|end| end.get().get()),
-        ),
-        (None, Some(d)) => (
-            d.upper.map(|end| end.get().get()),
-            d.lower.map(|end| end.get().get()),
-        ),
-        (None, None) => (None, None),
-    };
-    let up = upper.map_or_else(dash, |end| rounded_up(end, DIGITS));
-    (up, lower.map_or_else(dash, |end| rounded_down(end, DIGITS)))
+    match (epsilon, delta) {
+        (Some(of), _) => (rounded(of.upper, DIGITS), rounded(of.lower, DIGITS)),
+        (None, Some(of)) => (rounded(of.upper, DIGITS), rounded(of.lower, DIGITS)),
+        (None, None) => (dash(), dash()),
+    }
 }
 
 fn step(step: &Step) -> String {
@@ -192,27 +182,16 @@ fn certified(certificate: &Certificate, of: &str) -> Vec<String> {
 
 /// Lists each error with what bounds it.
 fn errors(certificate: &Certificate) -> Table {
-    let mut table = Table::new([
-        ("error", Align::Left),
-        ("share of δ, upper", Align::Right),
-        ("moves", Align::Left),
-        ("bounded by", Align::Left),
-    ]);
-    for error in &certificate.errors {
-        let (name, by) = source(error.source);
-        let moves = match error.ends {
+    Table::of(&certificate.errors)
+        .left("error", |error| source(error.source).0)
+        .right("share of δ, upper", |error| rounded_up(error.relative, 2))
+        .left("moves", |error| match error.ends {
             ErrorEnds::Lower => "the lower end",
             ErrorEnds::Upper => "the upper end",
             ErrorEnds::Both => "both ends",
-        };
-        table.row([
-            name.to_owned(),
-            rounded_up(error.relative, 2),
-            moves.to_owned(),
-            by.to_owned(),
-        ]);
-    }
-    table
+        })
+        .left("bounded by", |error| source(error.source).1)
+        .into()
 }
 
 /// Describes the work of the engine in numbers.

@@ -9,9 +9,9 @@ use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
 use crate::account::words::{about_delta, compared, neighbours};
-use crate::contract::{Align, Envelope, Table, dash};
+use crate::contract::{Envelope, Table, dash};
 use crate::number::{
-    count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
+    count_of, described, exposure_at_most, nearest, rounded, rounded_up, shortest,
 };
 use crate::page::{Page, Section};
 use crate::plan::{granted_line, unauthenticated};
@@ -46,22 +46,19 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
         "",
         assumed
             .chain(granted_line(&run.plan))
-            .chain(unauthenticated(&run.plan).into_iter().map(str::to_owned))
-            .collect(),
+            .chain(unauthenticated(&run.plan).into_iter().map(str::to_owned)),
     ));
-    if !body.ceilings.is_empty() {
-        page = page.section(
-            Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(
-                "Upper bounds on probabilities and exposures (bits), next to what is reached without training.",
-            ),
-        );
-    }
+    page = page.section(
+        Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(
+            "Upper bounds on probabilities and exposures (bits), next to what is reached without training.",
+        ),
+    );
     if !body.tighten.is_empty() {
         page = page.section(
             Section::table("What would tighten the first promise most", tighten(body))
                 .caption("Each change alone, everything else kept."),
         );
-        page = page.section(Section::text("", no_help(body).into_iter().collect()));
+        page = page.section(Section::text("", no_help(body)));
     }
     if plots {
         page = with_plots(page, run, body)?;
@@ -79,7 +76,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     Ok(page
         .answer(Section::notes(
             "About this answer",
-            batches.into_iter().chain(delta).chain(labels).collect(),
+            batches.into_iter().chain(delta).chain(labels),
         ))
         .section(Section::notes("Under these assumptions", assumptions))
         .section(Section::notes("Not covered", not_covered))
@@ -140,7 +137,7 @@ pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
             said,
             " What would tighten it most: {} (epsilon {}).",
             best.change,
-            rounded_up(best.epsilon.get().get(), 4),
+            rounded(best.epsilon, 4),
         );
     }
     said
@@ -258,71 +255,42 @@ pub(super) const fn adversary(promised: &Promised) -> &'static str {
 }
 
 pub(super) fn promises(rows: &[Promised]) -> Table {
-    let mut table = Table::new([
-        ("for", Align::Left),
-        ("notion", Align::Left),
-        ("adversary", Align::Left),
-        ("ε upper", Align::Right),
-        ("lower", Align::Right),
-    ]);
-    for promised in rows {
-        let bounds = promised.guarantee.epsilon;
-        let upper = bounds
-            .and_then(|b| b.upper)
-            .map(|u| rounded_up(u.get().get(), 5));
-        let lower = bounds
-            .and_then(|b| b.lower)
-            .map(|l| rounded_down(l.get().get(), 5));
-        let upper = promised
-            .estimate
-            .map(estimated)
-            .or(upper)
-            .unwrap_or_else(dash);
-        table.row([
-            promised.to.clone(),
-            notion(promised),
-            adversary(promised).to_owned(),
-            upper,
-            lower.unwrap_or_else(dash),
-        ]);
-    }
-    table
+    let bounds = |promised: &Promised| promised.guarantee.epsilon;
+    Table::of(rows)
+        .left("for", |promised| &promised.to)
+        .left("notion", notion)
+        .left("adversary", adversary)
+        .right("ε upper", |promised| match promised.estimate {
+            Some(estimate) => estimated(estimate),
+            None => rounded(bounds(promised).and_then(|b| b.upper), 5),
+        })
+        .right("lower", |promised| {
+            rounded(bounds(promised).and_then(|b| b.lower), 5)
+        })
+        .into()
 }
 
 pub(super) fn ceilings(rows: &[Bounded]) -> Table {
-    let mut table = Table::new([
-        ("what", Align::Left),
-        ("without training", Align::Right),
-        ("at most", Align::Right),
-    ]);
-    for row in rows {
-        let shown = |value: f64| match row.quantity {
-            Ceiling::BestExposure => {
-                format!("{} bits", exposure_at_most(value, 3, row.candidates))
-            }
-            _ => rounded_up(value, 3),
-        };
-        table.row([
-            row.about.clone(),
-            row.before.map_or_else(dash, shown),
-            shown(*row.at_most.get()),
-        ]);
-    }
-    table
+    let shown = |row: &Bounded, value: f64| match row.quantity {
+        Ceiling::BestExposure => format!("{} bits", exposure_at_most(value, 3, row.candidates)),
+        _ => rounded_up(value, 3),
+    };
+    Table::of(rows)
+        .left("what", |row| &row.about)
+        .right("without training", |row| {
+            row.before.map_or_else(dash, |value| shown(row, value))
+        })
+        .right("at most", |row| shown(row, *row.at_most.get()))
+        .into()
 }
 
 /// Returns the table of changes that help.
 pub(super) fn tighten(body: &PlanPage) -> Table {
-    let mut table = Table::new([
-        ("single change", Align::Left),
-        ("ε upper", Align::Right),
-        ("its price", Align::Left),
-    ]);
-    for row in body.tighten.iter().filter(|row| helps(body, row)) {
-        let after = rounded_up(row.epsilon.get().get(), 4);
-        table.row([row.change.clone(), after, row.price.clone()]);
-    }
-    table
+    Table::of(body.tighten.iter().filter(|row| helps(body, row)))
+        .left("single change", |row| &row.change)
+        .right("ε upper", |row| rounded(row.epsilon, 4))
+        .left("its price", |row| &row.price)
+        .into()
 }
 
 /// Returns the changes that don't help.

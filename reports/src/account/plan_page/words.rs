@@ -2,7 +2,7 @@
 
 use super::PlannedRun;
 use crate::account::words::about_delta;
-use crate::number::{capital, grouped, nearest, rounded_up, shortest};
+use crate::number::{capital, grouped, nearest, rounded, rounded_up, shortest};
 use crate::plan::taken_for_granted;
 use reticent_accounting::confidentiality::{
     Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Standing,
@@ -182,8 +182,8 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates, compared: bool) -> 
             ", and nobody labelled the conservative policy".into()
         },
         shortest(found.confidence.get()),
-        rounded_up(found.gamma.get().get(), 3),
-        rounded_up(found.eta.get().get(), 3),
+        rounded(found.gamma, 3),
+        rounded(found.eta, 3),
         nearest(sample.missed() as f64 / sample.labelled().max(1) as f64, 3),
     )];
     said.extend(

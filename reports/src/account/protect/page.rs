@@ -1,14 +1,11 @@
 //! The answer as text and as rows.
 
 use super::document::{Infeasible, Protection, Row, Setting};
-use crate::account::csv::{cell, ends};
-use crate::contract::Csv;
-use crate::contract::dash;
-use crate::contract::{Align, Envelope, Table};
-use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::account::csv::Columns;
+use crate::contract::{Align, Envelope, Table, dash};
+use crate::number::{count_of, grouped, nearest, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
-use reticent_accounting::{Bounds, NoiseMultiplier, Upper};
 
 const DIGITS: usize = 5;
 
@@ -27,10 +24,7 @@ pub(crate) fn page(document: &Envelope<Protection>) -> Page {
         count_of(sizes.most_examples, "example"),
     );
     let mut page = Page::new(title, headline(body))
-        .answer(Section::text(
-            "",
-            document.inputs.assumed_line().into_iter().collect(),
-        ))
+        .answer(Section::text("", document.inputs.assumed_line()))
         .answer(Section::table(
             "",
             settings(&body.settings, &body.infeasible),
@@ -125,20 +119,6 @@ fn notes(body: &Protection) -> Vec<String> {
     notes.into_iter().map(str::to_owned).collect()
 }
 
-/// Formats the noise of a proof that is only compared.
-fn compared(sigma: Option<Upper<NoiseMultiplier>>) -> String {
-    sigma.map_or_else(dash, |end| rounded_up(end.get().get(), DIGITS))
-}
-
-fn pair(sigma: &Bounds<NoiseMultiplier>) -> [String; 2] {
-    [
-        compared(sigma.upper),
-        sigma
-            .lower
-            .map_or_else(dash, |end| rounded_down(end.get().get(), DIGITS)),
-    ]
-}
-
 fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
     let joint = rows.iter().any(|row| row.joint.is_some());
     let mut columns = vec![
@@ -164,28 +144,24 @@ fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
         table.row(cells);
     }
     for row in rows {
-        let [upper, lower] = pair(&row.sigma);
-        let c = match row.exponent {
-            Some(exponent) => format!("2^{exponent}"),
-            None => nearest(row.c, DIGITS),
-        };
-        let mass = row
-            .mass
-            .lower
-            .map_or_else(dash, |end| nearest(*end.get(), 6));
         let mut cells = vec![
-            c,
+            match row.exponent {
+                Some(exponent) => format!("2^{exponent}"),
+                None => nearest(row.c, DIGITS),
+            },
             grouped(row.kept),
-            mass,
+            row.mass
+                .lower
+                .map_or_else(dash, |end| nearest(*end.get(), 6)),
             gap(row.gap),
-            upper,
-            lower,
-            compared(row.renyi_fano_sigma),
-            compared(row.kl_fano_sigma),
+            rounded(row.sigma.upper, DIGITS),
+            rounded(row.sigma.lower, DIGITS),
+            rounded(row.renyi_fano_sigma, DIGITS),
+            rounded(row.kl_fano_sigma, DIGITS),
         ];
         if let Some(joint) = &row.joint {
-            let [upper, _] = pair(&joint.sigma);
-            cells.extend([upper, format!("{:.1} %", 100.0 * joint.noise_saved)]);
+            cells.push(rounded(joint.sigma.upper, DIGITS));
+            cells.push(format!("{:.1} %", 100.0 * joint.noise_saved));
         }
         table.row(cells);
     }
@@ -202,77 +178,44 @@ fn gap(gap: f64) -> String {
 }
 
 fn own(rows: &[Row]) -> Table {
-    let mut table = Table::new([
-        ("secret", Align::Left),
-        ("examples", Align::Right),
-        ("before", Align::Right),
-        ("promised", Align::Right),
-        ("σ upper", Align::Right),
-        ("lower", Align::Right),
-        ("Fano, Rényi", Align::Right),
-        ("Fano, KL", Align::Right),
-    ]);
-    for row in rows {
-        if let Some(own) = &row.own {
-            let [upper, lower] = pair(&own.blow_up);
-            table.row([
-                row.id.clone(),
-                grouped(row.examples),
-                shortest(row.prior.get()),
-                shortest(row.promise.get()),
-                upper,
-                lower,
-                compared(own.renyi_fano),
-                compared(own.kl_fano),
-            ]);
-        }
-    }
-    table
+    let own = rows.iter().filter_map(|row| Some((row, row.own.as_ref()?)));
+    Table::of(own)
+        .left("secret", |(row, _)| &row.id)
+        .right("examples", |(row, _)| grouped(row.examples))
+        .right("before", |(row, _)| shortest(row.prior.get()))
+        .right("promised", |(row, _)| shortest(row.promise.get()))
+        .right("σ upper", |(_, own)| rounded(own.blow_up.upper, DIGITS))
+        .right("lower", |(_, own)| rounded(own.blow_up.lower, DIGITS))
+        .right("Fano, Rényi", |(_, own)| rounded(own.renyi_fano, DIGITS))
+        .right("Fano, KL", |(_, own)| rounded(own.kl_fano, DIGITS))
+        .into()
 }
 
 fn posteriors(rows: &[Row]) -> Table {
-    let mut table = Table::new([
-        ("secret", Align::Left),
-        ("examples", Align::Right),
-        ("draws a step", Align::Right),
-        ("before", Align::Right),
-        ("promised", Align::Right),
-        ("blow-up upper", Align::Right),
-        ("Fano, Rényi upper", Align::Right),
-        ("Fano, KL upper", Align::Right),
-    ]);
-    for row in rows {
-        table.row([
-            row.id.clone(),
-            grouped(row.examples),
-            nearest(row.mean_draws, 4),
-            shortest(row.prior.get()),
-            shortest(row.promise.get()),
-            rounded_up(row.blow_up.get().get(), 4),
-            rounded_up(row.renyi_fano.get().get(), 4),
-            rounded_up(row.kl_fano.get().get(), 4),
-        ]);
-    }
-    table
+    Table::of(rows)
+        .left("secret", |row| &row.id)
+        .right("examples", |row| grouped(row.examples))
+        .right("draws a step", |row| nearest(row.mean_draws, 4))
+        .right("before", |row| shortest(row.prior.get()))
+        .right("promised", |row| shortest(row.promise.get()))
+        .right("blow-up upper", |row| rounded(row.blow_up, 4))
+        .right("Fano, Rényi upper", |row| rounded(row.renyi_fano, 4))
+        .right("Fano, KL upper", |row| rounded(row.kl_fano, 4))
+        .into()
 }
 
 fn kinds(body: &Protection) -> Table {
-    let mut table = Table::new([
-        ("kind", Align::Left),
-        ("secrets", Align::Right),
-        ("largest chance, upper", Align::Right),
-        ("share of its promise, upper", Align::Right),
-    ]);
-    for row in &body.kinds {
-        let kind = if row.kind.is_empty() { "-" } else { &row.kind };
-        table.row([
-            kind.to_owned(),
-            grouped(row.secrets),
-            rounded_up(row.blow_up.get().get(), 4),
-            rounded_up(row.share_of_promise, 4),
-        ]);
-    }
-    table
+    Table::of(&body.kinds)
+        .left(
+            "kind",
+            |row| if row.kind.is_empty() { "-" } else { &row.kind },
+        )
+        .right("secrets", |row| grouped(row.secrets))
+        .right("largest chance, upper", |row| rounded(row.blow_up, 4))
+        .right("share of its promise, upper", |row| {
+            rounded_up(row.share_of_promise, 4)
+        })
+        .into()
 }
 
 /// Returns the settings as CSV, one row each.
@@ -280,45 +223,18 @@ fn kinds(body: &Protection) -> Table {
 /// # Errors
 /// Returns an error if a number is NaN.
 pub(crate) fn csv(body: &Protection) -> Result<String> {
-    let mut csv = Csv::new([
-        "exponent",
-        "c",
-        "kept",
-        "mass_lower",
-        "mass_upper",
-        "sigma_lower",
-        "sigma_upper",
-        "binding",
-        "renyi_fano_sigma",
-        "kl_fano_sigma",
-        "joint_kept",
-        "joint_mass",
-        "joint_sigma_lower",
-        "joint_sigma_upper",
-        "noise_saved",
-    ]);
-    for row in &body.settings {
-        let [mass_lower, mass_upper] = ends(Some(&row.mass))?;
-        let [sigma_lower, sigma_upper] = ends(Some(&row.sigma))?;
-        let joint = row.joint.as_ref();
-        let [joint_lower, joint_upper] = ends(joint.map(|joint| &joint.sigma))?;
-        csv.row([
-            cell(&row.exponent)?,
-            cell(&row.c)?,
-            cell(&row.kept)?,
-            mass_lower,
-            mass_upper,
-            sigma_lower,
-            sigma_upper,
-            cell(&row.binding)?,
-            cell(&row.renyi_fano_sigma)?,
-            cell(&row.kl_fano_sigma)?,
-            cell(&joint.map(|joint| joint.kept))?,
-            cell(&joint.map(|joint| joint.mass))?,
-            joint_lower,
-            joint_upper,
-            cell(&joint.map(|joint| joint.noise_saved))?,
-        ]);
-    }
-    Ok(csv.into_text())
+    Columns::of(&body.settings)
+        .value("exponent", |row| row.exponent)
+        .value("c", |row| row.c)
+        .value("kept", |row| row.kept)
+        .ends("mass", |row| Some(row.mass))
+        .ends("sigma", |row| Some(row.sigma))
+        .value("binding", |row| &row.binding)
+        .value("renyi_fano_sigma", |row| row.renyi_fano_sigma)
+        .value("kl_fano_sigma", |row| row.kl_fano_sigma)
+        .value("joint_kept", |row| Some(row.joint.as_ref()?.kept))
+        .value("joint_mass", |row| Some(row.joint.as_ref()?.mass))
+        .ends("joint_sigma", |row| Some(row.joint.as_ref()?.sigma))
+        .value("noise_saved", |row| Some(row.joint.as_ref()?.noise_saved))
+        .into_text()
 }

@@ -109,25 +109,14 @@ impl Work<'_> {
     fn inputs(&self) -> Result<Inputs> {
         let wish = self.wish;
         let inputs = Inputs::new()
-            .given(
-                "incidence",
-                wish.incidence
-                    .as_ref()
-                    .map(|path| path.display().to_string()),
-            )?
+            .given_path("incidence", wish.incidence.as_deref())?
             .given("field", wish.field.clone())?
-            .given(
-                "secrets",
-                wish.secrets.as_ref().map(|path| path.display().to_string()),
-            )?
-            .given(
-                "counts",
-                (!wish.counts.is_empty()).then(|| wish.counts.clone()),
-            )?
+            .given_path("secrets", wish.secrets.as_deref())?
+            .given("counts", (!wish.counts.is_empty()).then_some(&wish.counts))?
             .given("prior", wish.prior)?
             .given(
                 "posterior",
-                (!wish.posterior.is_empty()).then(|| wish.posterior.clone()),
+                (!wish.posterior.is_empty()).then_some(&wish.posterior),
             )?
             .given("batch_size", wish.batch_size)?
             .given("steps", wish.steps)?

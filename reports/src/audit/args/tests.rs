@@ -60,8 +60,16 @@ fn help_offers_what_can_be_used() {
     };
     let train = help("train");
     assert!(train.contains("without-replacement"), "{train}");
-    for other in ["with-replacement", "else 0.01", "audit train.", "default: 1000"] {
-        assert!(!train.replace("without-replacement", "").contains(other), "{other}: {train}");
+    for other in [
+        "with-replacement",
+        "else 0.01",
+        "audit train.",
+        "default: 1000",
+    ] {
+        assert!(
+            !train.replace("without-replacement", "").contains(other),
+            "{other}: {train}"
+        );
     }
     let told = train.split_whitespace().collect::<Vec<_>>().join(" ");
     for own in [
@@ -72,7 +80,9 @@ fn help_offers_what_can_be_used() {
         assert!(told.contains(own), "{own}: {told}");
     }
     // It is still read, and refused with the reason.
-    assert!(parse("audit train p --recipe dpsgd --sigma 1 --sampler with-replacement --out o").is_ok());
+    assert!(
+        parse("audit train p --recipe dpsgd --sigma 1 --sampler with-replacement --out o").is_ok()
+    );
 }
 
 #[test]

@@ -5,8 +5,8 @@ pub mod args;
 #[cfg(feature = "audit")]
 pub(super) mod run;
 
-use crate::contract::{Align, Table, dash};
-use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up};
+use crate::contract::{Table, dash};
+use crate::number::{count_of, grouped, nearest, rounded};
 use crate::page::{Page, Section};
 use anyhow::Result;
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
@@ -39,7 +39,7 @@ pub struct ClassifyReport {
     /// Records.
     pub records: u64,
     /// Records longer than the model reads, of which the beginning and the last token were read.
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
     pub cut: u64,
     /// What one record is.
     pub unit: Unit,
@@ -66,14 +66,6 @@ impl ClassRow {
         let all = self.records + self.told;
         (all > 0).then(|| 2.0 * self.right as f64 / all as f64)
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn none(count: &u64) -> bool {
-    *count == 0
 }
 
 /// The measurements on the records.
@@ -137,8 +129,8 @@ impl ClassifyReport {
             "Accuracy {} (95 %: {} to {}) and macro-F1 {} over {} of {} (unit: {}); always telling the most frequent \
              class would have accuracy {}{cut}.",
             nearest(self.told.accuracy, 4),
-            rounded_down(self.accuracy_lower.get().get(), 4),
-            rounded_up(self.accuracy_upper.get().get(), 4),
+            rounded(self.accuracy_lower, 4),
+            rounded(self.accuracy_upper, 4),
             nearest(self.told.macro_f1, 4),
             count_of(self.records, "record"),
             count_of(self.classes.len() as u64, "class"),
@@ -150,32 +142,21 @@ impl ClassifyReport {
     /// Returns the page.
     #[must_use]
     pub fn to_page(&self, released: &str) -> Page {
-        let mut table = Table::new([
-            ("class", Align::Left),
-            ("records", Align::Right),
-            ("told it", Align::Right),
-            ("right", Align::Right),
-            ("F1", Align::Right),
-        ]);
-        for class in &self.classes {
-            table.row([
-                class.name.clone(),
-                grouped(class.records),
-                grouped(class.told),
-                grouped(class.right),
-                class.f1().map_or_else(dash, |f1| nearest(f1, 4)),
-            ]);
-        }
+        let table = Table::of(&self.classes)
+            .left("class", |class| &class.name)
+            .right("records", |class| grouped(class.records))
+            .right("told it", |class| grouped(class.told))
+            .right("right", |class| grouped(class.right))
+            .right("F1", |class| {
+                class.f1().map_or_else(dash, |f1| nearest(f1, 4))
+            });
         let not_said = [
             "The interval holds for records drawn at random; turns of one dialogue are no such sample.",
             "High accuracy on text that was trained on proves no leak, and none that there is none.",
         ];
         Page::new(format!("Classes: {released}"), self.says())
             .answer(Section::table("Class by class", table))
-            .section(Section::notes(
-                "What this number does not say",
-                not_said.map(str::to_owned).to_vec(),
-            ))
+            .section(Section::notes("What this number does not say", not_said))
     }
 }
 

@@ -5,9 +5,9 @@ pub mod args;
 pub(super) mod run;
 
 use super::Apart;
-use super::exposure::PromisedBy;
-use crate::contract::{Align, Envelope, Exit, Inputs, Table};
-use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
+use super::exposure::{PromisedBy, of_promise, of_verdict};
+use crate::contract::{Envelope, Exit, Inputs, Table};
+use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
 use crate::page::{Mood, Page, Reach, Section};
 use crate::verdict::Verdict;
 use reticent_accounting::{Epsilon, Neighbours, Upper};
@@ -138,7 +138,7 @@ impl CoinsReport {
             Some(why) => why.to_owned(),
             None if *self.provable.get() <= limit => format!(
                 "so few coins prove {} at most; plant more canaries, or give a limit below that",
-                rounded_up(self.provable.get().get(), 4)
+                rounded(self.provable, 4)
             ),
             None => return None,
         };
@@ -152,10 +152,7 @@ impl CoinsReport {
     #[must_use]
     pub fn exit(&self) -> Exit {
         let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
-        match self.passed_limit() {
-            Some(_) => Exit::Exceeded,
-            None => verdict,
-        }
+        verdict.or(Exit::of(self.passed_limit().is_some()))
     }
 
     /// Returns the JSON document.
@@ -275,13 +272,13 @@ impl CoinsReport {
             ));
         page = page.section(Section::text(
             "For the model card",
-            vec![format!("{} {}", self.says(), self.terms())],
+            [format!("{} {}", self.says(), self.terms())],
         ));
         page.section(Section::notes(
             "What these numbers do not say",
-            vec![
-                "A lower bound of 0 means that this attack refuted nothing, not that nothing leaks.".to_owned(),
-                "The coins must have been unknown to whoever trained, and each canary in or out by its own coin alone.".to_owned(),
+            [
+                "A lower bound of 0 means that this attack refuted nothing, not that nothing leaks.",
+                "The coins must have been unknown to whoever trained, and each canary in or out by its own coin alone.",
             ],
         ))
     }
@@ -301,7 +298,7 @@ impl CoinsReport {
         )
     }
 
-    fn facts(&self) -> Vec<(String, String)> {
+    fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![
             (
                 "ε",
@@ -313,7 +310,7 @@ impl CoinsReport {
             ),
             (
                 "could show",
-                format!("at most {}", rounded_up(self.provable.get().get(), 4)),
+                format!("at most {}", rounded(self.provable, 4)),
             ),
         ];
         facts.push(("inclusion", self.inclusion.says().to_owned()));
@@ -331,37 +328,26 @@ impl CoinsReport {
                 ),
             ));
         }
-        if let Some(caveat) = &self.manifest {
-            facts.push(("manifest", caveat.clone()));
-        }
-        if let Some(by) = &self.promised_by {
-            facts.push(("promised by", by.to_string()));
-        }
-        match (&self.verdict, &self.no_verdict) {
-            (Some(verdict), _) => facts.push(("verdict", verdict.to_string())),
-            (None, Some(why)) => facts.push(("verdict", format!("none: {why}"))),
-            (None, None) => {}
-        }
-        let owned = facts
-            .into_iter()
-            .map(|(name, said)| (name.to_owned(), said));
-        owned.collect()
+        facts.extend(of_promise(
+            self.manifest.as_ref(),
+            self.promised_by.as_ref(),
+        ));
+        facts.extend(of_verdict(
+            self.verdict.as_ref(),
+            self.no_verdict.as_deref(),
+        ));
+        facts
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([
-            ("canaries", Align::Right),
-            ("in", Align::Right),
-            ("told", Align::Right),
-            ("share", Align::Right),
-        ]);
-        table.row([
-            grouped(self.canaries),
-            grouped(self.inside),
-            grouped(self.right),
-            nearest(self.right as f64 / self.canaries.max(1) as f64, 3),
-        ]);
-        table
+        Table::of([self])
+            .right("canaries", |coins| grouped(coins.canaries))
+            .right("in", |coins| grouped(coins.inside))
+            .right("told", |coins| grouped(coins.right))
+            .right("share", |coins| {
+                nearest(coins.right as f64 / coins.canaries.max(1) as f64, 3)
+            })
+            .into()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::audit::unknown;
 use crate::contract::Exit;
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
-use crate::plot::{Axis, Interval, Layer, Plot, Tone};
+use crate::plot::{Axis, Plot, Tone};
 use crate::verdict::Verdict;
 use anyhow::Result;
 
@@ -77,8 +77,7 @@ pub(super) fn page(report: &DemoReport) -> Result<Page> {
             .chain([format!(
                 "A trigram model has perplexity {}.",
                 nearest(report.trigram_perplexity, 3)
-            )])
-            .collect(),
+            )]),
     ))
     .section(Section::facts(
         "The arms",
@@ -134,46 +133,35 @@ fn sentence(arm: &Arm) -> String {
 
 /// Draws ε for all copies of a canary: the measured lower and the promised upper bound.
 fn epsilons(report: &DemoReport) -> Plot {
-    let count = report.arms.len();
-    let rows: Vec<Interval> = report
-        .arms
-        .iter()
-        .enumerate()
-        .map(|(index, arm)| {
+    let arms = report.arms.iter();
+    let rows: Vec<_> = arms
+        .map(|arm| {
             let upper = arm.claimed_epsilon();
             let lower = arm.exposure.finding.bound().lower.get().get();
-            Interval {
-                // The first arm is at the top.
-                y: (count - 1 - index) as f64,
-                lower: (lower > 0.0).then_some(lower),
-                upper: upper.map(|u| u.get().get()),
-            }
+            ((lower > 0.0).then_some(lower), upper.map(|u| u.get().get()))
         })
         .collect();
-    let names = report.arms.iter().rev().map(|a| a.name.as_str());
-    let height = 120 + 44 * u32::try_from(count).unwrap_or(8);
-    Plot::new(
+    let names = report.arms.iter().map(|arm| &arm.name);
+    Plot::of_rows(
         "ε of all copies of one canary",
         ends(&rows),
-        Axis::categories("", names),
+        ("", names),
+        (120, 44),
     )
-    .sized(720, height)
-    .layer(Layer::Intervals {
-        rows,
-        lower: Tone::MEASURED,
-        upper: Tone::PROMISED,
-        lower_name: "measured: at least".into(),
-        upper_name: "promised: at most".into(),
-    })
+    .intervals(
+        &rows,
+        (Tone::MEASURED, "measured: at least"),
+        (Tone::PROMISED, "promised: at most"),
+    )
     .described("For every arm the lower bound on epsilon that the attack proves and the upper bound that the accountant promises.")
 }
 
 /// Returns an axis of whole decades around the finite values, with room on the right for the
 /// others.
-fn ends(rows: &[Interval]) -> Axis {
+fn ends(rows: &[(Option<f64>, Option<f64>)]) -> Axis {
     let finite: Vec<f64> = rows
         .iter()
-        .flat_map(|r| [r.lower, r.upper])
+        .flat_map(|(lower, upper)| [*lower, *upper])
         .flatten()
         .filter(|v| v.is_finite() && *v > 0.0)
         .collect();
@@ -230,7 +218,7 @@ pub(super) fn summary(report: &DemoReport) -> String {
 fn planted_bug(arm: &Arm, verdict: &Verdict) -> String {
     let name = &arm.name;
     let promised = rounded_up(verdict.promised_at_most(), 3);
-    let false_alarm = nearest(verdict.false_alarm().get(), 2);
+    let false_alarm = nearest(verdict.false_alarm(), 2);
     match verdict.is_contradicted() {
         true => format!(
             "{name}, a planted bug, is caught: ε ≤ {promised} for all copies of a canary is contradicted by ε ≥ {}, with a false-alarm rate of {false_alarm}.",

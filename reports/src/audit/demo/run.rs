@@ -10,7 +10,7 @@ use crate::audit::train::run::{INITIAL_SEED, Job, owner_of_new};
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Interrupted, OutputFolder};
 use crate::page::{Output, Section};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, Sigma};
-use crate::plan::{PlanRequest, PreparedFacts, build};
+use crate::plan::{PlanRequest, PreparedFacts, build, value_name};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, TrainingPlan};
 use reticent_accounting::{NoiseMultiplier, SamplingRate};
@@ -58,7 +58,6 @@ mod schedule {
 struct Spec {
     arm: ArmName,
     name: &'static str,
-    folder: &'static str,
     describes: &'static str,
     recipe: Recipe,
     deduplicate: bool,
@@ -70,66 +69,54 @@ struct Spec {
 /// The arms of `--quick`.
 const QUICK: [ArmName; 3] = [ArmName::SgdDedup, ArmName::Crt, ArmName::CrtNoiseless];
 
+/// The arm from which most others differ little.
+const CRT: Spec = Spec {
+    name: "CRT",
+    arm: ArmName::Crt,
+    describes: "Confidentially redacted training: ordinary on the public side (passed more often, to make about as many updates as ordinary training does; this costs no privacy), clipped and noised on the private side, where the conservative policy put the canaries.",
+    recipe: Recipe::Crt,
+    deduplicate: true,
+    sight: CanarySight::MissedByPolicy,
+    noiseless: false,
+};
+
 const ARMS: [Spec; 6] = [
     Spec {
         name: "SGD",
         arm: ArmName::Sgd,
-        folder: "sgd",
         describes: "Ordinary training on redacted text. The policy misses the canaries.",
         recipe: Recipe::Sgd,
         deduplicate: false,
-        sight: CanarySight::MissedByPolicy,
-        noiseless: false,
+        ..CRT
     },
     Spec {
         name: "SGD, dedup",
         arm: ArmName::SgdDedup,
-        folder: "sgd-dedup",
         describes: "Ordinary training on deduplicated, redacted text. The copies of a canary differ around it, so they survive.",
         recipe: Recipe::Sgd,
-        deduplicate: true,
-        sight: CanarySight::MissedByPolicy,
-        noiseless: false,
+        ..CRT
     },
     Spec {
         name: "DP-SGD",
         arm: ArmName::Dpsgd,
-        folder: "dpsgd",
         describes: "Clipped and noised training on every record of the deduplicated, redacted text.",
         recipe: Recipe::Dpsgd,
-        deduplicate: true,
-        sight: CanarySight::MissedByPolicy,
-        noiseless: false,
+        ..CRT
     },
-    Spec {
-        name: "CRT",
-        arm: ArmName::Crt,
-        folder: "crt",
-        describes: "Confidentially redacted training: ordinary on the public side (passed more often, to make about as many updates as ordinary training does; this costs no privacy), clipped and noised on the private side, where the conservative policy put the canaries.",
-        recipe: Recipe::Crt,
-        deduplicate: true,
-        sight: CanarySight::MissedByPolicy,
-        noiseless: false,
-    },
+    CRT,
     Spec {
         name: "CRT, missed",
         arm: ArmName::CrtMissed,
-        folder: "crt-missed",
         describes: "The same, but the conservative policy misses the canaries too: they are trained on in the clear, and nothing is promised about them.",
-        recipe: Recipe::Crt,
-        deduplicate: true,
         sight: CanarySight::MissedByBoth,
-        noiseless: false,
+        ..CRT
     },
     Spec {
         name: "CRT, no noise",
         arm: ArmName::CrtNoiseless,
-        folder: "crt-noiseless",
         describes: "A planted bug: the plan, records and steps of CRT, and the noise left out. The checkpoint promises nothing, and says so; the audit holds it against what CRT promises.",
-        recipe: Recipe::Crt,
-        deduplicate: true,
-        sight: CanarySight::MissedByPolicy,
         noiseless: true,
+        ..CRT
     },
 ];
 
@@ -194,7 +181,7 @@ pub(in crate::audit) fn run(args: &Demo, output: Output, interrupt: &Interrupt) 
         "Written: {}, report.json, and a checkpoint of each arm beside them.",
         folder.join("report.html").display()
     );
-    let page = page.answer(Section::text("", vec![written]));
+    let page = page.answer(Section::text("", [written]));
     output.answer_with_rows(&document, &page, || Ok(Csv::of_rows(&report.arms)?))?;
     Ok(report.exit())
 }
@@ -395,7 +382,7 @@ fn arm(
         Err(error) => return Err(error.into()),
     };
     let seconds = begun.elapsed().as_secs_f64();
-    let out = folder.join(spec.folder);
+    let out = folder.join(value_name(spec.arm));
     let owner = owner_of_new(&out, None)?;
     job.save(&out, &owner, &trained.ran, trained.trainer.weights())?;
     let measured = measure(trained.trainer.as_mut(), &reference.held_out, interrupt)?;
@@ -462,7 +449,7 @@ fn private_phase(trained: &Trained) -> Option<PrivatePhase> {
 fn inputs(args: &Demo) -> Result<Inputs> {
     let canaries = format!("{}x{}", args.canaries.canaries(), args.canaries.copies());
     Ok(Inputs::new()
-        .given("file", args.file.as_ref().map(|p| p.display().to_string()))?
+        .given_path("file", args.file.as_deref())?
         .given("canaries", canaries)?
         .given("seed", args.seed)?
         .given("quick", args.quick)?

@@ -1,87 +1,81 @@
 //! Tables of the demo, shared by text and page.
 
 use super::{Arm, DemoReport};
-use crate::audit::exposure::MASKED_SECRET;
+use crate::audit::exposure::or_masked;
 use crate::audit::unknown;
-use crate::contract::{Align, Table, dash};
-use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::contract::{Table, dash};
+use crate::number::{exposure_at_most, grouped, nearest, rounded, shortest};
 use reticent_accounting::{Bounds, Convention, Epsilon};
-use reticent_attacks::exposure::CeilingOutcome;
+use reticent_attacks::exposure::{CanaryFinding, CeilingOutcome};
 
 /// Returns a table of what each arm promises and of its quality as a model.
 pub(super) fn promises(report: &DemoReport) -> Table {
-    let mut table = Table::new([
-        ("arm", Align::Left),
-        ("ε ≤, one record", Align::Right),
-        ("papers' ε", Align::Right),
-        ("ε ≤, all copies", Align::Right),
-        ("δ", Align::Right),
-        ("σ", Align::Right),
-        ("q", Align::Right),
-        ("steps", Align::Right),
-        ("perplexity", Align::Right),
-        ("s", Align::Right),
-    ]);
-    for arm in &report.arms {
-        let phase = arm.private_phase;
+    let or_dash = |text: Option<String>| text.unwrap_or_else(dash);
+    let delta = |arm: &Arm| {
         // If nothing is promised, there is no δ either.
-        let promised = arm.promise().is_some();
-        let delta = arm.guarantees.iter().find_map(|g| g.delta);
-        let delta = delta.filter(|_| promised);
-        let or_dash = |text: Option<String>| text.unwrap_or_else(dash);
-        table.row([
-            arm.name.clone(),
-            epsilon(arm.epsilon(Convention::Definition, false)),
-            epsilon(arm.epsilon(Convention::Paper, false)),
-            epsilon(arm.epsilon(Convention::Definition, true)),
-            or_dash(delta.map(|d| shortest(d.get()))),
-            or_dash(phase.map(|p| nearest(p.noise_multiplier, 3))),
-            or_dash(phase.map(|p| nearest(p.sampling_rate, 2))),
-            or_dash(phase.map(|p| grouped(p.steps))),
-            nearest(arm.perplexity, 3),
-            format!("{:.0}", arm.seconds),
-        ]);
-    }
-    table
+        arm.promise()?;
+        arm.guarantees.iter().find_map(|g| g.delta)
+    };
+    Table::of(&report.arms)
+        .left("arm", |arm| &arm.name)
+        .right("ε ≤, one record", |arm| {
+            epsilon(arm.epsilon(Convention::Definition, false))
+        })
+        .right("papers' ε", |arm| {
+            epsilon(arm.epsilon(Convention::Paper, false))
+        })
+        .right("ε ≤, all copies", |arm| {
+            epsilon(arm.epsilon(Convention::Definition, true))
+        })
+        .right("δ", |arm| or_dash(delta(arm).map(|d| shortest(d.get()))))
+        .right("σ", |arm| {
+            or_dash(arm.private_phase.map(|p| nearest(p.noise_multiplier, 3)))
+        })
+        .right("q", |arm| {
+            or_dash(arm.private_phase.map(|p| nearest(p.sampling_rate, 2)))
+        })
+        .right("steps", |arm| {
+            or_dash(arm.private_phase.map(|p| grouped(p.steps)))
+        })
+        .right("perplexity", |arm| nearest(arm.perplexity, 3))
+        .right("s", |arm| format!("{:.0}", arm.seconds))
+        .into()
 }
 
 /// Formats the upper end of ε, rounded up.
 fn epsilon(bounds: Option<Bounds<Epsilon>>) -> String {
-    match bounds.and_then(|b| b.upper) {
-        Some(upper) => rounded_up(upper.get().get(), 3),
-        None => dash(),
-    }
+    rounded(bounds.and_then(|b| b.upper), 3)
 }
 
 /// Returns a table of what leaked from each arm, compared with its promise.
 pub(super) fn leaks(report: &DemoReport) -> Table {
-    let mut table = Table::new([
-        ("arm", Align::Left),
-        ("largest (bits)", Align::Right),
-        ("p", Align::Right),
-        ("mean (bits)", Align::Right),
-        ("p", Align::Right),
-        ("in top 10", Align::Right),
-        ("ε ≥", Align::Right),
-        ("ceiling (bits)", Align::Right),
-        ("verdict", Align::Left),
-    ]);
-    for arm in &report.arms {
-        let finding = &arm.exposure.finding;
-        let (max, mean) = (finding.summary.max(), finding.summary.mean());
-        table.row([
-            arm.name.clone(),
-            format!("{:.2}", max.lower()),
-            nearest(max.p_value(), 2),
-            format!("{:.2}", mean.lower()),
-            nearest(mean.p_value(), 2),
-            format!("{} of {}", in_top_ten(arm), finding.canaries.len()),
-            rounded_down(finding.bound().lower.get().get(), 3),
-            ceiling(arm),
-            verdict(arm),
-        ]);
-    }
-    table
+    Table::of(&report.arms)
+        .left("arm", |arm| &arm.name)
+        .right("largest (bits)", |arm| {
+            format!("{:.2}", arm.exposure.finding.summary.max().lower())
+        })
+        .right("p", |arm| {
+            nearest(arm.exposure.finding.summary.max().p_value(), 2)
+        })
+        .right("mean (bits)", |arm| {
+            format!("{:.2}", arm.exposure.finding.summary.mean().lower())
+        })
+        .right("p", |arm| {
+            nearest(arm.exposure.finding.summary.mean().p_value(), 2)
+        })
+        .right("in top 10", |arm| {
+            format!(
+                "{} of {}",
+                in_top_ten(arm),
+                arm.exposure.finding.canaries.len()
+            )
+        })
+        .right("ε ≥", |arm| {
+            rounded(arm.exposure.finding.bound().lower, 3)
+        })
+        .right("ceiling (bits)", ceiling)
+        .left("verdict", verdict)
+        .into()
 }
 
 /// Returns the number of canaries that certainly rank 10 or better.
@@ -115,35 +109,26 @@ fn verdict(arm: &Arm) -> String {
 
 /// Returns a table of the rank of each canary in each arm.
 pub(super) fn ranks(report: &DemoReport) -> Table {
-    let mut columns = vec![
-        ("canary".to_owned(), Align::Left),
-        ("secret".to_owned(), Align::Left),
-    ];
-    columns.extend(report.arms.iter().map(|a| (a.name.clone(), Align::Right)));
-    let mut table = Table::new(columns);
-    let Some(first) = report.arms.first() else {
-        return table;
-    };
-    for canary in &first.exposure.finding.canaries {
-        let secret = report.secrets.as_ref().and_then(|s| s.get(&canary.id));
-        let mut row = vec![
-            canary.id.clone(),
-            secret.map_or_else(|| MASKED_SECRET.to_owned(), Clone::clone),
-        ];
-        row.extend(report.arms.iter().map(|arm| {
-            let same = |c: &&reticent_attacks::exposure::CanaryFinding| c.id == canary.id;
-            match arm.exposure.finding.canaries.iter().find(same) {
-                Some(found) => grouped(found.rank.max),
-                None => dash(),
-            }
-        }));
-        table.row(row);
+    let first = report.arms.first();
+    let canaries = first
+        .into_iter()
+        .flat_map(|arm| &arm.exposure.finding.canaries);
+    let secret = |canary: &CanaryFinding| report.secrets.as_ref()?.get(&canary.id);
+    let mut table = Table::of(canaries)
+        .left("canary", |canary| &canary.id)
+        .left("secret", |canary| or_masked(secret(canary)));
+    for arm in &report.arms {
+        let ranked = &arm.exposure.finding.canaries;
+        table = table.right(&arm.name, |canary| {
+            let found = ranked.iter().find(|found| found.id == canary.id);
+            found.map_or_else(dash, |found| grouped(found.rank.max))
+        });
     }
-    table
+    table.into()
 }
 
 /// Describes what the preparation did.
-pub(super) fn facts(report: &DemoReport) -> Vec<(String, String)> {
+pub(super) fn facts(report: &DemoReport) -> Vec<(&'static str, String)> {
     let facts = &report.preparation;
     let secrets = &facts.secrets.all;
     let mut rows = vec![
@@ -196,7 +181,5 @@ pub(super) fn facts(report: &DemoReport) -> Vec<(String, String)> {
     ));
     rows.extend(unknown::fact(facts).map(|said| ("unknown", said)));
     rows.push(("time", format!("{:.0} s in all", report.seconds)));
-    rows.into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    rows
 }

@@ -6,8 +6,8 @@ use self::args::Design as Args;
 use crate::account::mechanism::load;
 use crate::audit::args::preparing::unit;
 use crate::audit::exposure::promise::{guarantees, reconstruction_loss, with_noise};
-use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table, dash};
-use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
+use crate::contract::{Csv, Envelope, Exit, Inputs, Table, dash};
+use crate::number::{count_of, grouped, nearest, rounded, shortest};
 use crate::page::{Output, Page, Section};
 use crate::verdict::{FALSE_ALARM, Power, split};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -339,12 +339,12 @@ fn expected(row: &DesignRow) -> String {
 
 /// Returns the largest ε that a plan can prove.
 fn provable(row: &DesignRow) -> String {
-    rounded_up(row.provable.get().get(), 4)
+    rounded(row.provable, 4)
 }
 
 /// Returns the promise for all copies of one secret of a plan.
 fn promised(row: &DesignRow) -> Option<String> {
-    row.promised.map(|end| rounded_up(end.get().get(), 4))
+    row.promised.map(|end| rounded(end, 4))
 }
 
 impl DesignReport {
@@ -372,9 +372,10 @@ impl DesignReport {
         };
         let could = |row: &&DesignRow| row.could_contradict == Some(true);
         let able = self.rows.iter().filter(could).count() as u64;
-        let more = self.rows.iter().filter(|row| {
-            !could(row) && row.expected.get() > self.chosen.expected.get()
-        });
+        let more = self
+            .rows
+            .iter()
+            .filter(|row| !could(row) && row.expected.get() > self.chosen.expected.get());
         let among = match able {
             0 => {
                 return format!(
@@ -447,45 +448,31 @@ impl DesignReport {
             )
             .section(Section::notes(
                 "What these numbers do not say",
-                vec![
-                    "They are estimates, and optimistic ones: the scores are those of the best attack on the run's own noise, and a model shows less than its gradients did.".to_owned(),
-                    "More copies are bounded together, and promised less: compare each ε with the promise in its row.".to_owned(),
+                [
+                    "They are estimates, and optimistic ones: the scores are those of the best attack on the run's own noise, and a model shows less than its gradients did.",
+                    "More copies are bounded together, and promised less: compare each ε with the promise in its row.",
                 ],
             ))
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([
-            ("candidates", Align::Right),
-            ("canaries", Align::Right),
-            ("copies", Align::Right),
-            ("ε estimate", Align::Right),
-            ("can show", Align::Right),
-            ("promised", Align::Right),
-            ("could contradict", Align::Left),
-            ("test", Align::Left),
-        ]);
-        for row in &self.rows {
-            table.row([
-                grouped(row.candidates),
-                grouped(row.canaries),
-                row.copies.to_string(),
-                expected(row),
-                provable(row),
-                promised(row).unwrap_or_else(dash),
-                match row.could_contradict {
-                    None => dash(),
-                    Some(true) => "yes".to_owned(),
-                    Some(false) => "no".to_owned(),
-                },
-                match row.method {
-                    EpsilonMethod::EValue => "e-values",
-                    _ => "ranks",
-                }
-                .to_owned(),
-            ]);
-        }
-        table
+        Table::of(&self.rows)
+            .right("candidates", |row| grouped(row.candidates))
+            .right("canaries", |row| grouped(row.canaries))
+            .right("copies", |row| row.copies.to_string())
+            .right("ε estimate", expected)
+            .right("can show", provable)
+            .right("promised", |row| promised(row).unwrap_or_else(dash))
+            .left("could contradict", |row| match row.could_contradict {
+                None => dash(),
+                Some(true) => "yes".to_owned(),
+                Some(false) => "no".to_owned(),
+            })
+            .left("test", |row| match row.method {
+                EpsilonMethod::EValue => "e-values",
+                _ => "ranks",
+            })
+            .into()
     }
 }
 
@@ -596,12 +583,17 @@ mod tests {
         let said = report.says();
         assert!(
             said.contains("the most of the 2 plans that could contradict their promise")
-                && said.contains(&format!("{others} others are expected to prove more, but could not.")),
+                && said.contains(&format!(
+                    "{others} others are expected to prove more, but could not."
+                )),
             "{said}"
         );
         report.rows[1].could_contradict = Some(false);
         let said = report.says();
-        assert!(said.contains("the only plan that could contradict"), "{said}");
+        assert!(
+            said.contains("the only plan that could contradict"),
+            "{said}"
+        );
         report.rows = vec![chosen];
         assert!(!report.says().contains("expected to prove more"));
     }
@@ -614,7 +606,10 @@ mod tests {
             width: 100,
         });
         assert!(brief.lines().count() <= 19, "{brief}");
-        assert!(brief.contains("next: audit plant") && brief.contains("With -v: "), "{brief}");
+        assert!(
+            brief.contains("next: audit plant") && brief.contains("With -v: "),
+            "{brief}"
+        );
     }
 
     #[test]
@@ -657,6 +652,10 @@ mod tests {
         .unwrap();
         assert!(report.command.contains("--unit turn"));
         assert_eq!(report.chosen.could_contradict, Some(false));
-        assert!(report.says().contains("No plan in this budget could contradict its promise."));
+        assert!(
+            report
+                .says()
+                .contains("No plan in this budget could contradict its promise.")
+        );
     }
 }

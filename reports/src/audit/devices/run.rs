@@ -1,6 +1,6 @@
 //! `audit devices`: lists the devices of this machine that can run models.
 
-use crate::contract::{Align, Envelope, Exit, Inputs, Table, dash};
+use crate::contract::{Envelope, Exit, Inputs, Table, dash};
 use crate::number::count_of;
 use crate::page::{Output, Page, Section};
 use anyhow::Result;
@@ -107,29 +107,19 @@ impl Body {
             "{} can run models in this build.",
             count_of(covered as u64, "device")
         );
-        let mut table = Table::new([
-            ("--device", Align::Left),
-            ("name", Align::Left),
-            ("kind", Align::Left),
-            ("driver", Align::Left),
-            ("this build", Align::Left),
-        ]);
-        for found in &self.devices {
-            let driver = found.driver.clone().unwrap_or_else(dash);
-            let covered = if found.covered { "runs it" } else { "does not" };
-            table.row([
-                found.device.clone(),
-                found.name.clone(),
-                found.kind.words().into(),
-                driver,
-                covered.into(),
-            ]);
-        }
+        let table = Table::of(&self.devices)
+            .left("--device", |found| &found.device)
+            .left("name", |found| &found.name)
+            .left("kind", |found| found.kind.words())
+            .left("driver", |found| found.driver.clone().unwrap_or_else(dash))
+            .left("this build", |found| {
+                if found.covered { "runs it" } else { "does not" }
+            });
         let missing = self.missing.iter();
         let notes = missing.map(|m| format!("{}: {}.", m.kind, m.because));
         Page::new("Devices", said)
             .answer(Section::table("", table))
-            .answer(Section::notes("None of these", notes.collect()))
+            .answer(Section::notes("None of these", notes))
     }
 }
 

@@ -14,7 +14,7 @@ mod exposures;
 mod page;
 
 use super::args::Diff as Args;
-use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
+use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output};
 use anyhow::{Context, Result, bail, ensure};
@@ -304,11 +304,7 @@ impl DiffReport {
     /// Returns 1 if the new model leaks more, or leaks where the old one was not seen to.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        if self.has(Change::More) || self.has(Change::Appeared) {
-            Exit::Exceeded
-        } else {
-            Exit::Finished
-        }
+        Exit::of(self.has(Change::More) || self.has(Change::Appeared))
     }
 
     fn has(&self, change: Change) -> bool {
@@ -316,31 +312,19 @@ impl DiffReport {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([
-            ("quantity", Align::Left),
-            ("old", Align::Right),
-            ("new", Align::Right),
-            ("leaks", Align::Left),
-            ("how", Align::Left),
-        ]);
-        for row in &self.rows {
-            let says = match row.says {
+        Table::of(&self.rows)
+            .left("quantity", |row| &row.quantity)
+            .right("old", |row| row.shown()[0].clone())
+            .right("new", |row| row.shown()[1].clone())
+            .left("leaks", |row| match row.says {
                 Change::More => "more",
                 Change::Less => "less",
                 Change::Appeared => "yes, the old one unseen",
                 Change::Unseen if !row.could_say => "not known",
                 Change::Unseen => "no more than noise",
-            };
-            let [old, new] = row.shown();
-            table.row([
-                row.quantity.clone(),
-                old,
-                new,
-                says.to_owned(),
-                row.how.clone(),
-            ]);
-        }
-        table
+            })
+            .left("how", |row| &row.how)
+            .into()
     }
 
     /// Returns the mood if nothing leaks more.

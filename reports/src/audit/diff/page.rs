@@ -8,14 +8,8 @@ use anyhow::Result;
 pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
     let page = Page::new(format!("What changed: {old} → {new}"), report.said())
         .mood(Mood::of(report.exit(), report.otherwise()))
-        .answer(
-            Section::table("Quantity by quantity", report.table()).caption(report.level_said()),
-        );
-    let page = if report.notes.is_empty() {
-        page
-    } else {
-        page.answer(Section::text("", report.notes.clone()))
-    };
+        .answer(Section::table("Quantity by quantity", report.table()).caption(report.level_said()))
+        .answer(Section::text("", report.notes.clone()));
     let shares: Vec<&Row> = report.rows.iter().filter(|row| is_share(row)).collect();
     if shares.is_empty() {
         return Ok(page);
@@ -34,16 +28,16 @@ fn is_share(row: &Row) -> bool {
 }
 
 fn plot(rows: &[&Row]) -> Plot {
-    let names = rows.iter().rev().map(|row| row.quantity.clone());
+    let names = rows.iter().map(|row| &row.quantity);
     let at = |value: fn(&Row) -> f64| {
         let places = rows.iter().rev().enumerate();
         places.map(|(y, row)| (value(row), y as f64)).collect()
     };
-    let height = 110 + 34 * u32::try_from(rows.len()).unwrap_or(20);
-    Plot::new(
+    Plot::of_rows(
         "Old and new",
         Axis::linear("share").between(0.0, 1.0),
-        Axis::categories("", names.collect::<Vec<_>>()),
+        ("", names),
+        (110, 34),
     )
     .layer(Layer::Points {
         name: "old".into(),
@@ -57,5 +51,4 @@ fn plot(rows: &[&Row]) -> Plot {
         tone: Tone::MEASURED,
         shape: Shape::Disc,
     })
-    .sized(720, height)
 }

@@ -90,7 +90,8 @@ fn exposures_are_compared_canary_by_canary() {
     ] {
         let why = DiffReport::of(old, &new, 0.05).unwrap_err().to_string();
         assert!(
-            why.starts_with(whose) && why.ends_with("plan of its training did not include its canaries"),
+            why.starts_with(whose)
+                && why.ends_with("plan of its training did not include its canaries"),
             "{why}"
         );
     }

@@ -4,8 +4,8 @@ pub mod args;
 mod page;
 
 use super::args::EpsilonArgs;
-use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table, open_limit};
-use crate::number::{count_of, grouped, rounded_down, rounded_up, shortest};
+use crate::contract::{Csv, Envelope, Exit, Inputs, Table, open_limit};
+use crate::number::{count_of, grouped, rounded, rounded_down, shortest};
 use crate::page::{Mood, Output, Reach};
 use anyhow::Result;
 use reticent_accounting::training::TrainingPlan;
@@ -187,7 +187,7 @@ impl EpsilonReport {
         } else if self.provable.get() <= &limit {
             format!(
                 "such counts prove {} at most, with every guess right; give more trials, or a limit below that",
-                rounded_up(self.provable.get().get(), 4)
+                rounded(self.provable, 4)
             )
         } else {
             return None;
@@ -201,10 +201,8 @@ impl EpsilonReport {
     /// Returns 1 if the first bound, which assumes no family of mechanisms, exceeds the limit.
     #[must_use]
     pub fn exit(&self, args: &EpsilonArgs) -> Exit {
-        match args.max_epsilon {
-            Some(limit) if self.found() > limit.get() => Exit::Exceeded,
-            _ => Exit::Finished,
-        }
+        let limit = args.max_epsilon;
+        Exit::of(limit.is_some_and(|limit| self.found() > limit.get()))
     }
 }
 
@@ -228,21 +226,15 @@ fn counted(counts: &Counted) -> String {
 }
 
 fn table(report: &EpsilonReport) -> Table {
-    let mut table = Table::new([
-        ("method", Align::Left),
-        ("ε at least", Align::Right),
-        ("what it presupposes", Align::Left),
-    ]);
-    for bound in &report.bounds {
-        let epsilon = bound.lower.get().get();
-        let shown = if epsilon > 0.0 {
-            rounded_down(epsilon, 4)
-        } else {
-            "0".to_owned()
-        };
-        table.row([method(bound.method).to_owned(), shown, presupposes(bound)]);
-    }
-    table
+    let at_least = |epsilon: f64| match epsilon > 0.0 {
+        true => rounded_down(epsilon, 4),
+        false => "0".to_owned(),
+    };
+    Table::of(&report.bounds)
+        .left("method", |bound| method(bound.method))
+        .right("ε at least", |bound| at_least(bound.lower.get().get()))
+        .left("what it presupposes", presupposes)
+        .into()
 }
 
 /// Describes the terms under which the bounds hold.

@@ -5,7 +5,7 @@ use crate::audit::args::EpsilonArgs;
 use crate::contract::{Exit, Inputs};
 use crate::number::{rounded_down, shortest};
 use crate::page::{Page, Section};
-use crate::plot::{Axis, Interval, Layer, Plot, Tone};
+use crate::plot::{Axis, Plot, Tone};
 use anyhow::Result;
 
 pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) -> Result<Page> {
@@ -37,19 +37,17 @@ pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) 
             "In which terms",
             [holds(report), caveat(&report.counts).to_owned()]
                 .into_iter()
-                .chain(inputs.assumed_line())
-                .collect(),
+                .chain(inputs.assumed_line()),
         ))
         .section(Section::text(
             "For the model card",
-            vec![format!("{summary} {}", holds(report))],
+            [format!("{summary} {}", holds(report))],
         ))
         .section(Section::notes(
             "What these numbers do not say",
-            vec![
+            [
                 "A lower bound of 0 means that this attack refuted nothing, not that nothing \
-                    leaks."
-                    .to_owned(),
+                    leaks.",
             ],
         )))
 }
@@ -85,30 +83,17 @@ fn says(report: &EpsilonReport) -> String {
 fn plot(report: &EpsilonReport) -> Plot {
     let found = |b: &reticent_attacks::AuditBound| b.lower.get().get();
     let largest = report.bounds.iter().map(found).fold(1.0, f64::max);
-    let names = report.bounds.iter().rev().map(|b| method(b.method));
-    let count = report.bounds.len();
-    let rows = report
-        .bounds
-        .iter()
-        .enumerate()
-        .map(|(index, bound)| Interval {
-            y: (count - 1 - index) as f64,
-            lower: Some(found(bound)),
-            upper: Some(f64::INFINITY),
-        });
-    let height = 110 + 34 * u32::try_from(count).unwrap_or(20);
-    Plot::new(
+    let names = report.bounds.iter().map(|b| method(b.method));
+    let rows = report.bounds.iter();
+    let rows: Vec<_> = rows
+        .map(|bound| (Some(found(bound)), Some(f64::INFINITY)))
+        .collect();
+    Plot::of_rows(
         "What is not refuted",
         Axis::linear("ε (nats)").between(0.0, largest * 1.3),
-        Axis::categories("", names.collect::<Vec<_>>()),
+        ("", names),
+        (110, 34),
     )
-    .layer(Layer::Intervals {
-        rows: rows.collect(),
-        lower: Tone::MEASURED,
-        upper: Tone::Muted,
-        lower_name: "ε at least".into(),
-        upper_name: String::new(),
-    })
-    .sized(720, height)
+    .intervals(&rows, (Tone::MEASURED, "ε at least"), (Tone::Muted, ""))
     .described(says(report))
 }

@@ -6,7 +6,7 @@ use crate::audit::exposure::{
     Ceiling, ExposureReport, Planting, PromisedBy, SequentialReport, Silence,
 };
 use crate::contract::{Interrupt, Progress};
-use crate::number::{grouped, rounded_up, shortest};
+use crate::number::{grouped, rounded, shortest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge, split};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
@@ -337,9 +337,9 @@ impl<'a> Attack<'a> {
             "--stop-at: no outcome could contradict the promise: {} canaries of {} candidates prove at most ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
             targets.len(),
             grouped(tree.candidates()),
-            rounded_up(provable.get().get(), 4),
+            rounded(provable, 4),
             shortest(level),
-            rounded_up(promise.at_most.get().get(), 4),
+            rounded(promise.at_most, 4),
         );
         let mut test = SequentialTest::new(&audit, *promise.at_most.get())?;
         let mut report = SequentialReport::new(
@@ -357,8 +357,7 @@ impl<'a> Attack<'a> {
             let found = search_beliefs(scorer, tree, target, &options, &audit, &mut |_| {
                 interrupt.flow()
             });
-            interrupt.check()?;
-            let (ranking, guesses) = found?;
+            let (ranking, guesses) = interrupt.unless_raised(found)?;
             let [count] = ranking.counts[..] else {
                 bail!("one canary has {} ranks", ranking.counts.len());
             };
@@ -442,8 +441,7 @@ impl<'a> Attack<'a> {
             progress.at(done);
             interrupt.flow()
         });
-        interrupt.check()?;
-        let found = found?;
+        let found = interrupt.unless_raised(found)?;
         let mut canaries = self.plan.canaries.iter().zip(&found);
         ensure!(
             !canaries.any(|(canary, found)| is_silent(found.nll, canary.secret.chars().count())),
@@ -460,8 +458,7 @@ impl<'a> Attack<'a> {
             progress.at((at.resolved * 1000.0) as u64);
             interrupt.flow()
         });
-        interrupt.check()?;
-        Ok(ranking?)
+        interrupt.unless_raised(ranking)
     }
 
     fn options(&self) -> SearchOptions {
@@ -484,14 +481,12 @@ impl<'a> Attack<'a> {
             progress.at((at.resolved * 1000.0) as u64);
             interrupt.flow()
         });
-        interrupt.check()?;
-        let (ranking, guesses) = found?;
+        let (ranking, guesses) = interrupt.unless_raised(found)?;
         let flat = match (self.flat_sample, targets.first()) {
             (Some(sample), Some(target)) => {
                 let batch = self.options().batch;
                 let timed = sample_flat(scorer, tree, &target.context, sample, batch);
-                interrupt.check()?;
-                Some(timed?)
+                Some(interrupt.unless_raised(timed)?)
             }
             _ => None,
         };

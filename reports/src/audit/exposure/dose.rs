@@ -1,7 +1,7 @@
 //! Exposure by number of copies: the effect of repetition.
 
 use super::pieces::with_canaries;
-use crate::contract::{Align, Table};
+use crate::contract::Table;
 use crate::number::nearest;
 use crate::plot::{Axis, Layer, Plot, Tone};
 use reticent_attacks::exposure::{CanaryFinding, ExposureFinding, ExposureSummary};
@@ -56,26 +56,19 @@ fn count(canary: &CanaryFinding, candidates: u64) -> RankCount {
 
 /// Returns a table with one row for each number of copies.
 pub(super) fn dose_table(doses: &[Dose]) -> Table {
-    let mut table = Table::new([
-        ("copies", Align::Right),
-        ("canaries", Align::Right),
-        ("mean exposure (bits)", Align::Right),
-        ("largest", Align::Right),
-        ("without a leak: mean", Align::Right),
-        ("p", Align::Right),
-    ]);
-    for dose in doses {
-        let mean = dose.summary.mean();
-        table.row([
-            dose.copies.to_string(),
-            dose.canaries.to_string(),
-            format!("{:.2}", mean.lower()),
-            format!("{:.2}", dose.summary.max().lower()),
-            format!("{:.2}", mean.null_mean()),
-            nearest(mean.p_value(), 2),
-        ]);
-    }
-    table
+    let two = |value: f64| format!("{value:.2}");
+    Table::of(doses)
+        .right("copies", |dose| dose.copies.to_string())
+        .right("canaries", |dose| dose.canaries.to_string())
+        .right("mean exposure (bits)", |dose| {
+            two(dose.summary.mean().lower())
+        })
+        .right("largest", |dose| two(dose.summary.max().lower()))
+        .right("without a leak: mean", |dose| {
+            two(dose.summary.mean().null_mean())
+        })
+        .right("p", |dose| nearest(dose.summary.mean().p_value(), 2))
+        .into()
 }
 
 /// Draws every canary against its number of copies, and their means as a line.

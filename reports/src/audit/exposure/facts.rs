@@ -1,19 +1,18 @@
 //! The conclusions from the exposures as named values.
 
-use super::ExposureReport;
-use crate::number::{
-    count_of, exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest,
-};
+use super::{ExposureReport, PromisedBy};
+use crate::number::{count_of, exposure_at_most, grouped, nearest, rounded, shortest};
+use crate::verdict::Verdict;
 use reticent_attacks::exposure::{
     Assumption, CeilingOutcome, EValueFinding, EpsilonBound, EpsilonMethod,
 };
 
 /// Returns the conclusions from the whole finding.
-pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
+pub(super) fn facts(report: &ExposureReport) -> Vec<(&'static str, String)> {
     let bound = report.finding.bound();
-    let mut facts = vec![("ε".to_owned(), epsilon(bound))];
+    let mut facts = vec![("ε", epsilon(bound))];
     if let Some(found) = &report.finding.e_value {
-        facts.push(("other test".to_owned(), other_test(report, found)));
+        facts.push(("other test", other_test(report, found)));
     }
     if let Some(ceiling) = &report.ceiling {
         let alpha = shortest(ceiling.test.alpha);
@@ -45,10 +44,10 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
                 shortest(ceiling.level),
             ),
         };
-        facts.push(("ceiling".to_owned(), said));
+        facts.push(("ceiling", said));
         if !ceiling.suspects.is_empty() {
             let suspects: Vec<&str> = ceiling.suspects.iter().map(|m| m.says()).collect();
-            facts.push(("suspects".to_owned(), suspects.join("; or ")));
+            facts.push(("suspects", suspects.join("; or ")));
         }
     }
     if let Some(limit) = report.limit {
@@ -61,25 +60,44 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
             (None, None) => "kept: no canary is certainly above",
         };
         facts.push((
-            "limit".to_owned(),
+            "limit",
             format!("{said} {} bits (--max-exposure)", shortest(limit)),
         ));
     }
     if let Some(said) = report.planting.says() {
-        facts.push(("planting".to_owned(), said.to_owned()));
+        facts.push(("planting", said.to_owned()));
     }
-    if let Some(caveat) = &report.manifest {
-        facts.push(("manifest".to_owned(), caveat.clone()));
-    }
-    if let Some(by) = &report.promised_by {
-        facts.push(("promised by".to_owned(), by.to_string()));
-    }
-    match (&report.verdict, &report.no_verdict) {
-        (Some(verdict), _) => facts.push(("verdict".to_owned(), verdict.to_string())),
-        (None, Some(why)) => facts.push(("verdict".to_owned(), format!("none: {why}"))),
-        (None, None) => {}
-    }
+    facts.extend(of_promise(
+        report.manifest.as_ref(),
+        report.promised_by.as_ref(),
+    ));
+    facts.extend(of_verdict(
+        report.verdict.as_ref(),
+        report.no_verdict.as_deref(),
+    ));
     facts
+}
+
+/// Names what a promise is taken from.
+pub(in crate::audit) fn of_promise(
+    manifest: Option<&String>,
+    by: Option<&PromisedBy>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let manifest = manifest.map(|caveat| ("manifest", caveat.clone()));
+    let by = by.map(|by| ("promised by", by.to_string()));
+    manifest.into_iter().chain(by)
+}
+
+/// Names the verdict, or why there is none.
+pub(in crate::audit) fn of_verdict(
+    verdict: Option<&Verdict>,
+    none: Option<&str>,
+) -> Option<(&'static str, String)> {
+    let said = match (verdict, none) {
+        (Some(verdict), _) => verdict.to_string(),
+        (None, why) => format!("none: {}", why?),
+    };
+    Some(("verdict", said))
 }
 
 /// Describes the test that doesn't decide, and what both could have shown.
@@ -90,9 +108,9 @@ fn other_test(report: &ExposureReport, found: &EValueFinding) -> String {
     };
     format!(
         "by {name}, at least {} for comparison only: that {why} count was fixed by the numbers of canaries and candidates; at most {} can be shown by e-values, {} by ranks",
-        rounded_down(other.lower.get().get(), 4),
-        rounded_up(found.provable.get().get(), 4),
-        rounded_up(found.provable_by_ranks.get().get(), 4),
+        rounded(other.lower, 4),
+        rounded(found.provable, 4),
+        rounded(found.provable_by_ranks, 4),
     )
 }
 
@@ -113,7 +131,7 @@ fn epsilon(bound: &EpsilonBound) -> String {
     };
     format!(
         "at least {} with confidence {} ({delta}; {}, unit {}, {} at once; {how})",
-        rounded_down(bound.lower.get().get(), 4),
+        rounded(bound.lower, 4),
         shortest(bound.confidence.get()),
         bound.neighbours,
         bound.unit,

@@ -15,6 +15,8 @@ mod sequential;
 pub use attack::Attack;
 pub(in crate::audit) use attack::false_alarm_of_each;
 pub use dose::Dose;
+pub(in crate::audit) use facts::{of_promise, of_verdict};
+pub(in crate::audit) use pieces::or_masked;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
 pub use promise::PromisedBy;
 pub use sampled::{SampledCanary, SampledReport};
@@ -291,15 +293,11 @@ impl ExposureReport {
     #[must_use]
     pub fn exit(&self) -> Exit {
         let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
-        let ceiling = match &self.ceiling {
-            Some(c) if c.test.outcome == CeilingOutcome::Contradicted => Exit::Exceeded,
-            _ => Exit::Finished,
-        };
-        let limit = match self.passed_limit() {
-            Some(_) => Exit::Exceeded,
-            None => Exit::Finished,
-        };
-        verdict.or(ceiling).or(limit)
+        let contradicted = |c: &Ceiling| c.test.outcome == CeilingOutcome::Contradicted;
+        let ceiling = self.ceiling.as_ref().is_some_and(contradicted);
+        verdict
+            .or(Exit::of(ceiling))
+            .or(Exit::of(self.passed_limit().is_some()))
     }
     /// Returns whether the ranks show a leak.
     pub(super) fn has_seen(&self) -> bool {

@@ -4,10 +4,10 @@ use super::dose::{dose_plot, dose_table};
 use super::facts::{extraction, facts, work};
 use super::pieces::{Column, canary_table, exposure_plot, left_open, measured, summary_table};
 use super::{ExposureReport, Leak, caveats};
-use crate::contract::{Align, Table};
-use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::contract::Table;
+use crate::number::{grouped, nearest, rounded, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
-use crate::plot::{Axis, Interval, Layer, Plot, Tone};
+use crate::plot::{Axis, Layer, Plot, Tone};
 use crate::verdict::Verdict;
 use anyhow::Result;
 use reticent_attacks::exposure::{CeilingOutcome, ExposureFinding, ExposureSummary};
@@ -69,7 +69,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
             .into_iter()
             .flatten(),
         ))
-        .section(Section::text("For the model card", vec![card(report)]));
+        .section(Section::text("For the model card", [card(report)]));
     if !report.doses.is_empty() {
         page = page
             .section(
@@ -105,23 +105,18 @@ fn epsilons(report: &ExposureReport) -> Plot {
     let upper = report.verdict.as_ref().map(|v| v.promised_at_most());
     let high = upper.filter(|u| u.is_finite()).unwrap_or(lower).max(lower);
     let decade = 10_f64.powf((high.max(1.0) * 1.5).log10().ceil());
-    Plot::new(
+    let row = (Some(lower).filter(|l| *l > 0.0), upper);
+    Plot::of_rows(
         "ε from both sides",
         Axis::log("ε (nats)").between(0.1, decade),
-        Axis::categories("", ["all copies of a canary"]),
+        ("", ["all copies of a canary"]),
+        (110, 40),
     )
-    .layer(Layer::Intervals {
-        rows: vec![Interval {
-            y: 0.0,
-            lower: Some(lower).filter(|l| *l > 0.0),
-            upper,
-        }],
-        lower: Tone::MEASURED,
-        upper: Tone::PROMISED,
-        lower_name: "proved by the canaries".into(),
-        upper_name: "promised".into(),
-    })
-    .sized(720, 150)
+    .intervals(
+        &[row],
+        (Tone::MEASURED, "proved by the canaries"),
+        (Tone::PROMISED, "promised"),
+    )
     .described(format!(
         "The canaries prove that epsilon is at least {}.",
         rounded_down(lower, 4)
@@ -130,27 +125,20 @@ fn epsilons(report: &ExposureReport) -> Plot {
 
 /// Returns a table of the largest and the mean exposure of each checkpoint, this one last.
 fn by_checkpoint(report: &ExposureReport) -> Table {
-    let mut table = Table::new([
-        ("checkpoint", Align::Left),
-        ("largest exposure, bits", Align::Right),
-        ("mean", Align::Right),
-    ]);
     let earlier = report.earlier.iter();
-    let earlier = earlier.map(|before| {
-        let name = match &before.note {
-            Some(note) => format!("{} ({note})", before.model),
-            None => before.model.clone(),
-        };
-        (name, &before.summary)
-    });
-    for (model, summary) in earlier.chain([("this model".to_owned(), &report.finding.summary)]) {
-        table.row([
-            model,
-            nearest(summary.max().lower(), 2),
-            nearest(summary.mean().lower(), 2),
-        ]);
-    }
-    table
+    let earlier =
+        earlier.map(|before| (&before.model[..], before.note.as_deref(), &before.summary));
+    let all = earlier.chain([("this model", None, &report.finding.summary)]);
+    Table::of(all)
+        .left("checkpoint", |(model, note, _)| match note {
+            Some(note) => format!("{model} ({note})"),
+            None => model.to_owned(),
+        })
+        .right("largest exposure, bits", |(.., of)| {
+            nearest(of.max().lower(), 2)
+        })
+        .right("mean", |(.., of)| nearest(of.mean().lower(), 2))
+        .into()
 }
 
 /// Draws maximum and mean over checkpoints.
@@ -222,7 +210,7 @@ pub(super) fn card(report: &ExposureReport) -> String {
         nearest(max.p_value(), 2),
         measured(finding, mean, 2),
         nearest(mean.p_value(), 2),
-        rounded_down(epsilon.lower.get().get(), 4),
+        rounded(epsilon.lower, 4),
         shortest(epsilon.delta.get()),
         epsilon.copies,
         shortest(epsilon.confidence.get()),
@@ -330,7 +318,7 @@ fn found(report: &ExposureReport) -> String {
             "The model leaks: no canary stands out, the largest exposure is {:.1} bits and {:.1} is usual for the maximum of {count} canaries never trained on, but together they prove ε ≥ {} with confidence {}.",
             max.lower(),
             max.null_mean(),
-            rounded_down(finding.bound().lower.get().get(), 4),
+            rounded(finding.bound().lower, 4),
             shortest(finding.bound().confidence.get())
         ),
         Leak::Undecided => {

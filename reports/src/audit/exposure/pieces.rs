@@ -1,6 +1,6 @@
 //! Tables and plots shared by the exposure report and the demo.
 
-use crate::contract::{Align, Table};
+use crate::contract::Table;
 use crate::number::{grouped, nearest, rounded_down, rounded_up};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use reticent_attacks::Draw;
@@ -11,6 +11,11 @@ use std::collections::BTreeMap;
 
 /// The text shown for a secret unless `--show-secrets` is given.
 pub const MASKED_SECRET: &str = "••••••";
+
+/// Returns a secret, or the dots in its place.
+pub(in crate::audit) fn or_masked(secret: Option<&String>) -> &str {
+    secret.map_or(MASKED_SECRET, String::as_str)
+}
 
 /// Formats `1`, or `1 to 7` if ties or a spent budget leave the rank open.
 fn range(low: u64, high: u64) -> String {
@@ -68,54 +73,38 @@ pub(super) fn canary_table(
     finding: &ExposureFinding,
     secrets: Option<&BTreeMap<String, String>>,
 ) -> Table {
-    let mut table = Table::new([
-        ("canary", Align::Left),
-        ("copies", Align::Right),
-        ("rank", Align::Right),
-        ("exposure (bits)", Align::Right),
-        ("p", Align::Right),
-        ("NLL (nats)", Align::Right),
-        ("secret", Align::Left),
-    ]);
-    for canary in &finding.canaries {
-        let secret = secrets.and_then(|s| s.get(&canary.id));
-        table.row([
-            canary.id.clone(),
-            canary.copies.to_string(),
-            range(canary.rank.min, canary.rank.max),
-            bits(canary.exposure.min, canary.exposure.max),
-            nearest(canary.p_value, 2),
-            nearest(canary.nll, 4),
-            secret.map_or_else(|| MASKED_SECRET.to_owned(), Clone::clone),
-        ]);
-    }
-    table
+    Table::of(&finding.canaries)
+        .left("canary", |canary| &canary.id)
+        .right("copies", |canary| canary.copies.to_string())
+        .right("rank", |canary| range(canary.rank.min, canary.rank.max))
+        .right("exposure (bits)", |canary| {
+            bits(canary.exposure.min, canary.exposure.max)
+        })
+        .right("p", |canary| nearest(canary.p_value, 2))
+        .right("NLL (nats)", |canary| nearest(canary.nll, 4))
+        .left("secret", |canary| {
+            or_masked(secrets.and_then(|all| all.get(&canary.id)))
+        })
+        .into()
 }
 
 /// Returns a table of maximum, mean and median, each compared with its null.
 #[must_use]
 pub fn summary_table(summary: &ExposureSummary) -> Table {
-    let mut table = Table::new([
-        ("of all canaries", Align::Left),
-        ("exposure (bits)", Align::Right),
-        ("without a leak: mean", Align::Right),
-        ("95 % below", Align::Right),
-        ("p", Align::Right),
-    ]);
-    for (name, statistic) in [
+    let statistics = [
         ("maximum", summary.max()),
         ("mean", summary.mean()),
         ("median", summary.median()),
-    ] {
-        table.row([
-            name.to_owned(),
-            bits(statistic.lower(), statistic.upper()),
-            format!("{:.2}", statistic.null_mean()),
-            format!("{:.2}", statistic.null_95()),
-            nearest(statistic.p_value(), 2),
-        ]);
-    }
-    table
+    ];
+    Table::of(statistics)
+        .left("of all canaries", |(name, _)| name)
+        .right("exposure (bits)", |(_, of)| bits(of.lower(), of.upper()))
+        .right("without a leak: mean", |(_, of)| {
+            format!("{:.2}", of.null_mean())
+        })
+        .right("95 % below", |(_, of)| format!("{:.2}", of.null_95()))
+        .right("p", |(_, of)| nearest(of.p_value(), 2))
+        .into()
 }
 
 /// A column of an exposure plot: a name and a finding.

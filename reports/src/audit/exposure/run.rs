@@ -241,18 +241,18 @@ fn kinship(
 }
 
 fn inputs(args: &Args) -> Result<Inputs> {
-    let mut inputs = args.of.given(Inputs::new())?;
-    if let Some(spec) = args.canaries {
-        inputs = inputs.given("canaries", format!("{}x{}", spec.canaries(), spec.copies()))?;
-    }
-    inputs = inputs
+    let spec = args.canaries;
+    Ok(args
+        .of
+        .given(Inputs::new())?
+        .given(
+            "canaries",
+            spec.map(|spec| format!("{}x{}", spec.canaries(), spec.copies())),
+        )?
         .given_path("canary_file", args.canary_file.as_deref())?
         .given_path("mechanism", args.mechanism.as_deref())?
-        .given_path("training", args.training.as_deref())?;
-    if let Some(limit) = args.max_exposure {
-        inputs = inputs.given("max_exposure", limit)?;
-    }
-    Ok(inputs)
+        .given_path("training", args.training.as_deref())?
+        .given("max_exposure", args.max_exposure)?)
 }
 
 /// Adds what was stated or assumed of a promise that is taken from a file.

@@ -1,7 +1,7 @@
 //! Exposure from a sample of the candidates, as intervals instead of ranks.
 
-use super::{MASKED_SECRET, Planting, can_exceed, never_above};
-use crate::contract::{Align, Envelope, Exit, Inputs, Table, dash};
+use super::{Planting, can_exceed, never_above, or_masked};
+use crate::contract::{Envelope, Exit, Inputs, Table, dash};
 use crate::number::{
     count_of, exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest,
 };
@@ -136,10 +136,7 @@ impl SampledReport {
     /// Returns 1 if a canary is certainly above `limit` bits.
     #[must_use]
     pub fn exit(&self, limit: Option<f64>) -> Exit {
-        match limit {
-            Some(bits) if self.largest() > bits => Exit::Exceeded,
-            _ => Exit::Finished,
-        }
+        Exit::of(limit.is_some_and(|bits| self.largest() > bits))
     }
 
     fn largest(&self) -> f64 {
@@ -372,49 +369,36 @@ impl SampledReport {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([
-            ("canary", Align::Left),
-            ("copies", Align::Right),
-            ("cost no more", Align::Right),
-            ("rank", Align::Right),
-            ("exposure (bits)", Align::Right),
-            ("p", Align::Right),
-            ("fitted (no bound)", Align::Right),
-            ("secret", Align::Left),
-        ]);
-        for canary in &self.canaries {
-            let most = high(&canary.exposure);
-            let most = most.map_or_else(
-                || "?".to_owned(),
-                |bits| exposure_at_most(bits, 4, Some(self.candidates as f64)),
-            );
-            let rank = |end: Option<u64>| end.map_or_else(|| "?".to_owned(), grouped);
-            table.row([
-                canary.id.clone(),
-                canary.copies.to_string(),
+        let or_unknown = |end: Option<String>| end.unwrap_or_else(|| "?".to_owned());
+        let ranks = |rank: &Bounds<u64>| {
+            let low = rank.lower.map(|low| grouped(low.into_inner()));
+            let high = rank.upper.map(|high| grouped(high.into_inner()));
+            format!("{} to {}", or_unknown(low), or_unknown(high))
+        };
+        let bits = |exposure: &Bounds<f64>| {
+            let most = high(exposure);
+            let most = most.map(|bits| exposure_at_most(bits, 4, Some(self.candidates as f64)));
+            format!("{} to {}", rounded_down(low(exposure), 4), or_unknown(most))
+        };
+        let fitted = |canary: &SampledCanary| Some(format!("{:.1}", canary.fitted.as_ref()?.get()));
+        Table::of(&self.canaries)
+            .left("canary", |canary| &canary.id)
+            .right("copies", |canary| canary.copies.to_string())
+            .right("cost no more", |canary| {
                 format!(
                     "{} of {}",
                     grouped(canary.at_or_below),
                     grouped(self.sample)
-                ),
-                format!(
-                    "{} to {}",
-                    rank(canary.rank.lower.map(Lower::into_inner)),
-                    rank(canary.rank.upper.map(Upper::into_inner))
-                ),
-                format!("{} to {most}", rounded_down(low(&canary.exposure), 4)),
-                nearest(canary.p_value, 2),
-                canary
-                    .fitted
-                    .as_ref()
-                    .map_or_else(dash, |f| format!("{:.1}", f.get())),
-                canary
-                    .secret
-                    .clone()
-                    .unwrap_or_else(|| MASKED_SECRET.to_owned()),
-            ]);
-        }
-        table
+                )
+            })
+            .right("rank", |canary| ranks(&canary.rank))
+            .right("exposure (bits)", |canary| bits(&canary.exposure))
+            .right("p", |canary| nearest(canary.p_value, 2))
+            .right("fitted (no bound)", |canary| {
+                fitted(canary).unwrap_or_else(dash)
+            })
+            .left("secret", |canary| or_masked(canary.secret.as_ref()))
+            .into()
     }
 
     fn plot(&self, limit: Option<f64>) -> Plot {
@@ -428,14 +412,14 @@ impl SampledReport {
                 upper: high(&c.exposure),
             })
             .collect();
-        let names = self.canaries.iter().rev().map(|c| c.id.clone());
-        Plot::new(
+        let names = self.canaries.iter().map(|c| &c.id);
+        Plot::of_rows(
             "Exposure from a sample",
             Axis::linear("exposure (bits)").between(0.0, top * 1.03),
-            Axis::categories("", names),
+            ("", names),
+            (120, 26),
         )
         .measured(&rows)
-        .sized(720, 120 + 26 * u32::try_from(rows.len()).unwrap_or(100))
         .described(self.says(limit))
     }
 }

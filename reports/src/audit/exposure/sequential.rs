@@ -1,8 +1,8 @@
 //! Tests one promise canary by canary and stops when it is rejected.
 
-use super::{MASKED_SECRET, Planting, PromisedBy};
-use crate::contract::{Align, Envelope, Exit, Inputs, Number, Table};
-use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
+use super::{Planting, PromisedBy, of_promise, or_masked};
+use crate::contract::{Envelope, Exit, Inputs, Number, Table};
+use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
 use crate::page::{Mood, Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use crate::verdict::{Promise, Terms};
@@ -121,11 +121,7 @@ impl SequentialReport {
     /// Returns 1 if the promise is contradicted.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        if self.contradicted {
-            Exit::Exceeded
-        } else {
-            Exit::Finished
-        }
+        Exit::of(self.contradicted)
     }
 
     /// Returns the JSON document.
@@ -162,9 +158,9 @@ impl SequentialReport {
                 )
                 .section(Section::notes(
                     "What these numbers do not say",
-                    vec![
-                        "Only the promise was tested. Ranks of canaries that came before a stop are no sample: no mean, no maximum and no lower bound on ε of them is given.".to_owned(),
-                        "A promise that is not contradicted is not confirmed.".to_owned(),
+                    [
+                        "Only the promise was tested. Ranks of canaries that came before a stop are no sample: no mean, no maximum and no lower bound on ε of them is given.",
+                        "A promise that is not contradicted is not confirmed.",
                     ],
                 )),
         )
@@ -184,7 +180,7 @@ impl SequentialReport {
     /// Describes the result in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
-        let promised = rounded_up(self.promised.get().get(), 4);
+        let promised = rounded(self.promised, 4);
         if self.contradicted {
             format!(
                 "The promise of ε ≤ {promised} is contradicted after {} of {} canaries: the e-value against it reached {} (level {}).",
@@ -205,7 +201,7 @@ impl SequentialReport {
         }
     }
 
-    fn facts(&self) -> Vec<(String, String)> {
+    fn facts(&self) -> Vec<(&'static str, String)> {
         let terms = &self.terms;
         let stopped = if self.contradicted {
             format!("after {} of {} canaries", self.seen(), self.planned)
@@ -217,7 +213,7 @@ impl SequentialReport {
                 "promise",
                 format!(
                     "ε at most {} at δ = {} ({}, unit {}, {} at once)",
-                    rounded_up(self.promised.get().get(), 4),
+                    rounded(self.promised, 4),
                     shortest(terms.delta.get()),
                     terms.neighbours,
                     terms.unit,
@@ -242,10 +238,7 @@ impl SequentialReport {
             ),
             (
                 "could show",
-                format!(
-                    "an ε of {} at most",
-                    rounded_up(self.provable.get().get(), 4)
-                ),
+                format!("an ε of {} at most", rounded(self.provable, 4)),
             ),
             (
                 "work",
@@ -253,39 +246,24 @@ impl SequentialReport {
             ),
         ]
         .into_iter()
-        .chain(self.manifest.clone().map(|caveat| ("manifest", caveat)))
-        .chain(
-            self.promised_by
-                .iter()
-                .map(|by| ("promised by", by.to_string())),
-        )
-        .map(|(name, value)| (name.to_owned(), value))
+        .chain(of_promise(
+            self.manifest.as_ref(),
+            self.promised_by.as_ref(),
+        ))
         .collect()
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new([
-            ("canary", Align::Left),
-            ("copies", Align::Right),
-            ("rank", Align::Right),
-            ("exposure (bits)", Align::Right),
-            ("e-value so far", Align::Right),
-            ("secret", Align::Left),
-        ]);
-        for canary in &self.canaries {
-            table.row([
-                canary.id.clone(),
-                canary.copies.to_string(),
-                grouped(canary.rank.max),
-                rounded_down(canary.exposure.min, 4),
-                nearest(canary.e_value.0, 3),
-                canary
-                    .secret
-                    .clone()
-                    .unwrap_or_else(|| MASKED_SECRET.to_owned()),
-            ]);
-        }
-        table
+        Table::of(&self.canaries)
+            .left("canary", |canary| &canary.id)
+            .right("copies", |canary| canary.copies.to_string())
+            .right("rank", |canary| grouped(canary.rank.max))
+            .right("exposure (bits)", |canary| {
+                rounded_down(canary.exposure.min, 4)
+            })
+            .right("e-value so far", |canary| nearest(canary.e_value.0, 3))
+            .left("secret", |canary| or_masked(canary.secret.as_ref()))
+            .into()
     }
 
     fn plot(&self) -> Plot {

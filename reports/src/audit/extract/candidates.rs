@@ -143,8 +143,7 @@ pub(in crate::audit) fn measured(
         BATCH_TOKENS,
         &mut watched("ranking secrets", interrupt),
     );
-    interrupt.check()?;
-    let found = found.context("--secrets")?;
+    let found = interrupt.unless_raised(found.context("--secrets"))?;
     let each = found.promises.iter().zip(bounds.iter().zip(&classes));
     let by_promise = each
         .map(|(test, bound)| met(test, bound, plan.as_ref(), &model.name))

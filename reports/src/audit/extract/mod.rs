@@ -45,16 +45,8 @@ pub struct Merged {
     /// Those that differ from it before the prompt or after the suffix.
     pub alike: u64,
     /// Those whose suffix has characters outside the vocabulary, which the model can't distinguish.
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
     pub unknown: u64,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn none(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Merged {
@@ -152,10 +144,7 @@ impl ExtractReport {
             let shared = self.shared(rate)?;
             shared.bounds.lower.map(|l| l.get().get())
         });
-        match limit {
-            Some(limit) if most.fold(0.0, f64::max) > limit => Exit::Exceeded,
-            _ => Exit::Finished,
-        }
+        Exit::of(limit.is_some_and(|limit| most.fold(0.0, f64::max) > limit))
     }
 
     /// Returns the largest rate that this many passages can prove, if all of them are extracted.

@@ -50,7 +50,7 @@ pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -
             )
             .answer(Section::text(
                 "Passages",
-                vec![format!(
+                [format!(
                     "{} passages, suffixes of {} tokens{}.{} Each interval holds with probability {}.",
                     grouped(report.passages),
                     report.suffix,
@@ -82,27 +82,22 @@ pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -
         page = page.answer(Section::text("Candidates of the secrets", secrets.origin()));
     }
     page = page
-        .section(Section::text("For the model card", vec![summary]))
+        .section(Section::text("For the model card", [summary]))
         .section(Section::notes("What these numbers do not say", [
                 "They speak of the prompts that were tried. Other prompts, or other \
                     continuations of the same text, may bring out more.",
                 "A passage that is not reproduced verbatim may still be paraphrased.",
                 "Without a baseline that never saw the text, predictable continuations count as memorised.",
                 "A model fine-tuned on similar text continues better than the baseline even where it memorised nothing: measure held-out text of the same kind to see by how much.",
-            ]
-            .map(str::to_owned)
-            .to_vec()));
+            ],
+        ));
     Ok(page)
 }
 
 fn by_copies(report: &ExtractReport) -> Plot {
     let longest = report.prompts.iter().max_by_key(|p| p.prompt);
     let strata = longest.map_or(&[][..], |row| &row.strata);
-    let names: Vec<String> = strata
-        .iter()
-        .rev()
-        .map(|s| crate::audit::copies(s.from, s.to))
-        .collect();
+    let names = strata.iter().map(|s| crate::audit::copies(s.from, s.to));
     let rows: Vec<Measured> = strata
         .iter()
         .map(|stratum| {
@@ -114,12 +109,12 @@ fn by_copies(report: &ExtractReport) -> Plot {
             }
         })
         .collect();
-    Plot::new(
+    Plot::of_rows(
         "What is reproduced verbatim, by number of copies in the text",
         Axis::linear("share of passages").between(0.0, 1.0),
-        Axis::categories("copies", names),
+        ("copies", names),
+        (120, 34),
     )
     .measured(&rows)
-    .sized(720, 120 + 34 * u32::try_from(strata.len()).unwrap_or(5))
     .described("Share of passages that are reproduced verbatim, by number of copies.")
 }

@@ -408,8 +408,7 @@ fn forced(
         BATCH_TOKENS,
         &mut watched("scoring", interrupt),
     );
-    interrupt.check()?;
-    Ok(found?)
+    interrupt.unless_raised(found)
 }
 
 /// Returns how the model continues the passages, and how likely each suffix is to the model itself, whatever the
@@ -426,13 +425,12 @@ fn one_length(
     if near.is_some() {
         let mut watch = watched("generating", interrupt);
         let measured = measure_distances(model, passages, &mut found, STATES, &mut watch);
-        interrupt.check()?;
-        measured?;
+        interrupt.unless_raised(measured)?;
     }
     if !sampler.is_plain() {
         let drawn = ln_drawn(model, passages, sampler);
-        interrupt.check()?;
-        for (found, ln_once) in found.iter_mut().zip(drawn?) {
+        let drawn = interrupt.unless_raised(drawn)?;
+        for (found, ln_once) in found.iter_mut().zip(drawn) {
             found.ln_once = ln_once;
         }
     }

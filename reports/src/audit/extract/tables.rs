@@ -1,129 +1,93 @@
 //! Tables and sentences of the extraction report.
 
 use super::ExtractReport;
-use crate::contract::{Align, Table};
+use crate::contract::{Rows, Table};
 use crate::number::{count_of, grouped, nearest, shortest};
-use reticent_attacks::extract::PromptRates;
+use reticent_attacks::extract::{Contrast, PromptRates};
 use reticent_attacks::membership::Rate;
+
+/// The heading of passages that come up within a number of draws.
+const COMES_UP: &str = "come up with probability 1/2";
 
 /// Returns the model's own rates; a page is too narrow for all columns at once.
 pub(super) fn own_rates(report: &ExtractReport) -> Table {
-    by_prompt(report, true, false)
+    let own = by_prompt(report).right("interval", |row| interval(&row.verbatim));
+    let Some(most) = report.near_at_most else {
+        return own.into();
+    };
+    let near = |row: &PromptRates, shown: fn(&Rate) -> String| {
+        row.near.as_ref().map_or_else(String::new, shown)
+    };
+    let most = shortest((most * 1e4).round() / 1e2);
+    own.right(format!("up to {most} % changed"), |row| near(row, percent))
+        .right("interval", |row| near(row, interval))
+        .into()
 }
 
 /// Returns the rates of the same passages under the baseline.
 pub(super) fn beside_baseline(report: &ExtractReport) -> Table {
-    by_prompt(report, false, true)
+    let shown = |row: &PromptRates, shown: fn(&Contrast) -> String| {
+        row.contrast.as_ref().map_or_else(String::new, shown)
+    };
+    by_prompt(report)
+        .right("baseline", |row| shown(row, |of| percent(&of.baseline)))
+        .right("only this model", |row| {
+            shown(row, |of| percent(&of.only_model))
+        })
+        .right("interval", |row| shown(row, |of| interval(&of.only_model)))
+        .right("p", |row| shown(row, |of| nearest(of.p_value, 2)))
+        .into()
 }
 
-fn by_prompt(report: &ExtractReport, own: bool, beside: bool) -> Table {
-    let mut columns = vec![
-        ("prompt".to_owned(), Align::Right),
-        ("passages".to_owned(), Align::Right),
-        ("verbatim".to_owned(), Align::Right),
-    ];
-    let right = |name: &str| (name.to_owned(), Align::Right);
-    if own {
-        columns.push(right("interval"));
-        if let Some(near) = report.near_at_most {
-            let percent = shortest((near * 1e4).round() / 1e2);
-            columns.push(right(&format!("up to {percent} % changed")));
-            columns.push(right("interval"));
-        }
-    }
-    if beside {
-        columns.extend(["baseline", "only this model", "interval", "p"].map(right));
-    }
-    let mut table = Table::new(columns);
-    for row in &report.prompts {
-        let mut cells = vec![
-            format!("{} tokens", row.prompt),
-            grouped(row.verbatim.trials),
-            percent(&row.verbatim),
-        ];
-        if own {
-            cells.push(interval(&row.verbatim));
-            if let Some(near) = &row.near {
-                cells.extend([percent(near), interval(near)]);
-            }
-        }
-        if let (true, Some(against)) = (beside, &row.contrast) {
-            cells.extend([
-                percent(&against.baseline),
-                percent(&against.only_model),
-                interval(&against.only_model),
-                nearest(against.p_value, 2),
-            ]);
-        }
-        table.row(cells);
-    }
-    table
+fn by_prompt(report: &ExtractReport) -> Rows<&PromptRates> {
+    Table::of(&report.prompts)
+        .right("prompt", |row| format!("{} tokens", row.prompt))
+        .right("passages", |row| grouped(row.verbatim.trials))
+        .right("verbatim", |row| percent(&row.verbatim))
 }
 
 /// Returns the rates by number of copies, for the longest prompt.
 pub(super) fn copies(report: &ExtractReport) -> Table {
-    let mut table = Table::new([
-        ("copies in the text", Align::Left),
-        ("passages", Align::Right),
-        ("verbatim", Align::Right),
-        (beyond(report), Align::Right),
-        ("interval", Align::Right),
-    ]);
     let longest = report.prompts.iter().max_by_key(|p| p.prompt);
-    for stratum in longest.map_or(&[][..], |row| &row.strata) {
-        table.row([
-            crate::audit::copies(stratum.from, stratum.to),
-            grouped(stratum.rate.trials),
-            percent(&stratum.rate),
-            percent(&stratum.beyond_baseline),
-            interval(&stratum.beyond_baseline),
-        ]);
-    }
-    table
+    Table::of(longest.map_or(&[][..], |row| &row.strata))
+        .left("copies in the text", |stratum| {
+            crate::audit::copies(stratum.from, stratum.to)
+        })
+        .right("passages", |stratum| grouped(stratum.rate.trials))
+        .right("verbatim", |stratum| percent(&stratum.rate))
+        .right(beyond(report), |stratum| percent(&stratum.beyond_baseline))
+        .right("interval", |stratum| interval(&stratum.beyond_baseline))
+        .into()
 }
 
 /// Returns how many passages are generated within each number of draws.
 pub(super) fn draws(report: &ExtractReport) -> Table {
-    let mut table = Table::new([
-        ("prompt", Align::Right),
-        ("draws", Align::Right),
-        ("come up with probability 1/2", Align::Right),
-        ("interval", Align::Right),
-    ]);
-    for row in &report.draws {
-        table.row([
-            format!("{} tokens", row.prompt),
-            grouped(row.draws as u64),
-            percent(&row.rate),
-            interval(&row.rate),
-        ]);
-    }
-    table
+    Table::of(&report.draws)
+        .right("prompt", |row| format!("{} tokens", row.prompt))
+        .right("draws", |row| grouped(row.draws as u64))
+        .right(COMES_UP, |row| percent(&row.rate))
+        .right("interval", |row| interval(&row.rate))
+        .into()
 }
 
 /// Returns the same by number of copies, for the longest prompt.
 pub(super) fn draws_by_copies(report: &ExtractReport) -> Table {
-    let mut table = Table::new([
-        ("copies in the text", Align::Left),
-        ("draws", Align::Right),
-        ("passages", Align::Right),
-        ("come up with probability 1/2", Align::Right),
-        (beyond(report), Align::Right),
-        ("interval", Align::Right),
-    ]);
     let longest = report.draws.iter().map(|d| d.prompt).max();
     let rows = report.draws.iter().filter(|d| Some(d.prompt) == longest);
-    for (row, stratum) in rows.flat_map(|row| row.strata.iter().map(move |s| (row, s))) {
-        table.row([
-            crate::audit::copies(stratum.from, stratum.to),
-            grouped(row.draws as u64),
-            grouped(stratum.rate.trials),
-            percent(&stratum.rate),
-            percent(&stratum.beyond_baseline),
-            interval(&stratum.beyond_baseline),
-        ]);
-    }
-    table
+    Table::of(rows.flat_map(|row| row.strata.iter().map(move |s| (row.draws, s))))
+        .left("copies in the text", |(_, stratum)| {
+            crate::audit::copies(stratum.from, stratum.to)
+        })
+        .right("draws", |(draws, _)| grouped(draws as u64))
+        .right("passages", |(_, stratum)| grouped(stratum.rate.trials))
+        .right(COMES_UP, |(_, stratum)| percent(&stratum.rate))
+        .right(beyond(report), |(_, stratum)| {
+            percent(&stratum.beyond_baseline)
+        })
+        .right("interval", |(_, stratum)| {
+            interval(&stratum.beyond_baseline)
+        })
+        .into()
 }
 
 fn beyond(report: &ExtractReport) -> &'static str {

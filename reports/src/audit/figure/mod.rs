@@ -10,7 +10,7 @@ pub use quantity::{Known, Quantity};
 
 use super::args::Figure as FigureArgs;
 use super::diff::document;
-use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table, write_file};
+use crate::contract::{Csv, Envelope, Exit, Inputs, Table, write_file};
 use crate::number::{count_of, nearest, shortest};
 use crate::page::{Output, Page, Section};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
@@ -288,32 +288,21 @@ impl FigureReport {
     /// # Errors
     /// Returns an error if the plot has nothing to show.
     pub fn to_page(&self, log_x: bool, log_y: bool) -> Result<Page> {
-        let mut table = Table::new([
-            ("line", Align::Left),
-            (self.x.as_str(), Align::Right),
-            ("documents", Align::Right),
-            ("mean", Align::Right),
-            ("least", Align::Right),
-            ("largest", Align::Right),
-        ]);
-        for line in &self.lines {
-            for point in &line.points {
-                let least = point.values.iter().copied().fold(f64::INFINITY, f64::min);
-                let largest = point
-                    .values
-                    .iter()
-                    .copied()
-                    .fold(f64::NEG_INFINITY, f64::max);
-                table.row([
-                    line.line.clone(),
-                    shortest(point.x),
-                    point.values.len().to_string(),
-                    nearest(point.mean, 4),
-                    nearest(least, 4),
-                    nearest(largest, 4),
-                ]);
-            }
-        }
+        let points = self
+            .lines
+            .iter()
+            .flat_map(|line| line.points.iter().map(move |point| (line, point)));
+        let end = |point: &Repeated, of: fn(f64, f64) -> f64| {
+            let end = point.values.iter().copied().reduce(of);
+            end.map_or_else(String::new, |end| nearest(end, 4))
+        };
+        let table = Table::of(points)
+            .left("line", |(line, _)| &line.line)
+            .right(&self.x, |(_, point)| shortest(point.x))
+            .right("documents", |(_, point)| point.values.len().to_string())
+            .right("mean", |(_, point)| nearest(point.mean, 4))
+            .right("least", |(_, point)| end(point, f64::min))
+            .right("largest", |(_, point)| end(point, f64::max));
         let all = self.lines.iter().flat_map(|line| &line.points);
         let documents: usize = all.map(|point| point.values.len()).sum();
         let mut said = format!(

@@ -2,12 +2,9 @@
 
 use super::cell::{GridReport, Row};
 use super::plan::Place;
-use crate::contract::{Align, Exit, Number, Table};
+use crate::contract::{Exit, Number, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up};
 use crate::page::{Mood, Page, Section};
-
-/// A name, the alignment of its cells, and how they are formatted.
-type Column = (&'static str, Align, fn(&Row) -> String);
 
 impl GridReport {
     /// Returns the page, for every format.
@@ -31,56 +28,30 @@ impl GridReport {
             said = format!("A promise is contradicted, or a limit passed, in {cells}. {said}");
         }
         let shown = |value: &Option<Number>| value.map_or(String::new(), |n| nearest(n.0, 4));
-        let columns: [Column; 8] = [
-            ("arm", Align::Left, |row| row.place.arm.clone()),
-            ("γ", Align::Right, |row| row.place.miss_rate.to_string()),
-            ("caught", Align::Right, |row| {
-                row.place.canary_recall.to_string()
-            }),
-            ("noise", Align::Right, |row| noise(&row.place)),
-            ("model", Align::Left, |row| row.place.model.clone()),
-            ("seed", Align::Right, |row| row.place.seed.to_string()),
-            ("ε ≤", Align::Right, |row| {
-                row.promise.map_or_else(String::new, |n| rounded_up(n.0, 4))
-            }),
-            ("seconds", Align::Right, |row| nearest(row.seconds, 3)),
-        ];
-        // A quantity that no cell has gets no column.
-        let measured: Vec<(&str, Vec<String>)> = [
-            ("perplexity", self.column(|row| shown(&row.perplexity))),
-            ("accuracy", self.column(|row| shown(&row.accuracy))),
-            ("bits", self.column(|row| shown(&row.exposure))),
-            ("mean", self.column(|row| shown(&row.exposure_mean))),
-            ("AUC", self.column(|row| shown(&row.auc))),
-            (
-                "ε ≥ by coins",
-                self.column(|row| {
-                    let lower = row.coins_epsilon.map(|n| rounded_down(n.0, 4));
-                    lower.unwrap_or_default()
-                }),
-            ),
-            (
-                "outcome",
-                self.column(|row| {
-                    row.outcome
-                        .map_or_else(String::new, |mood| mood.to_string())
-                }),
-            ),
-        ]
-        .into_iter()
-        .filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()))
-        .collect();
-        let align = |name: &str| match name {
-            "outcome" => Align::Left,
-            _ => Align::Right,
+        let up = |value: Option<Number>| value.map_or_else(String::new, |n| rounded_up(n.0, 4));
+        let down = |value: Option<Number>| value.map_or_else(String::new, |n| rounded_down(n.0, 4));
+        let outcome = |row: &Row| {
+            row.outcome
+                .map_or_else(String::new, |mood| mood.to_string())
         };
-        let names = columns.iter().map(|(name, align, _)| (*name, *align));
-        let more = measured.iter().map(|(name, _)| (*name, align(name)));
-        let mut table = Table::new(names.chain(more));
-        for (at, row) in self.rows.iter().enumerate() {
-            let own = columns.iter().map(|(_, _, of)| of(row));
-            table.row(own.chain(measured.iter().map(|(_, cells)| cells[at].clone())));
-        }
+        let table = Table::of(&self.rows)
+            .left("arm", |row| &row.place.arm)
+            .right("γ", |row| row.place.miss_rate.to_string())
+            .right("caught", |row| row.place.canary_recall.to_string())
+            .right("noise", |row| noise(&row.place))
+            .left("model", |row| &row.place.model)
+            .right("seed", |row| row.place.seed.to_string())
+            .right("ε ≤", |row| up(row.promise))
+            .right("seconds", |row| nearest(row.seconds, 3))
+            // A quantity that no cell has gets no column.
+            .right("perplexity", |row| shown(&row.perplexity))
+            .right("accuracy", |row| shown(&row.accuracy))
+            .right("bits", |row| shown(&row.exposure))
+            .right("mean", |row| shown(&row.exposure_mean))
+            .right("AUC", |row| shown(&row.auc))
+            .right("ε ≥ by coins", |row| down(row.coins_epsilon))
+            .left("outcome", outcome)
+            .without_empty(8);
         // The mood is that of the most severe cell; nothing is known about a failed one.
         let worst = self.rows.iter().filter_map(|row| row.outcome).max();
         let worst = worst.unwrap_or_default();
@@ -98,14 +69,13 @@ impl GridReport {
                 "Failed",
                 self.rows
                     .iter()
-                    .filter_map(|row| Some(format!("{}: {}", row.cell, row.failed.as_ref()?)))
-                    .collect(),
+                    .filter_map(|row| Some(format!("{}: {}", row.cell, row.failed.as_ref()?))),
             ))
             .section(Section::notes(
                 "What this does not say",
-                vec![
-                    "A cell is one run: batches and noise are drawn anew in each, and only what is held out, missed and planted has a seed.".to_owned(),
-                    "Choosing among cells by what was measured on private text is covered by no promise of a cell.".to_owned(),
+                [
+                    "A cell is one run: batches and noise are drawn anew in each, and only what is held out, missed and planted has a seed.",
+                    "Choosing among cells by what was measured on private text is covered by no promise of a cell.",
                 ],
             ))
     }
@@ -113,14 +83,7 @@ impl GridReport {
     /// Returns 1 if an attack contradicts a promise of some cell or exceeds a limit.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        match self.rows.iter().any(|row| row.exceeded) {
-            true => Exit::Exceeded,
-            false => Exit::Finished,
-        }
-    }
-
-    fn column(&self, of: impl Fn(&Row) -> String) -> Vec<String> {
-        self.rows.iter().map(of).collect()
+        Exit::of(self.rows.iter().any(|row| row.exceeded))
     }
 }
 

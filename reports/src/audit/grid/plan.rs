@@ -97,25 +97,30 @@ pub enum Work {
 }
 
 impl Work {
+    /// Returns the words of the command, the name of its part of a cell's document, and the extension of the file that
+    /// it writes besides its answer, if it writes one.
+    const fn spelled(self) -> (&'static [&'static str], &'static str, Option<&'static str>) {
+        match self {
+            Self::Simulate => (&["simulate", "customers"], "simulation", Some(".jsonl")),
+            Self::Redact => (&["redact"], "redaction", Some(".jsonl")),
+            Self::Plant => (&["plant"], "planting", Some("")),
+            Self::Prepare => (&["prepare"], "preparation", Some("")),
+            Self::Incidence => (&["incidence"], "incidence", Some(".jsonl")),
+            Self::Protect => (&["protect"], "protection", Some(".weights.json")),
+            Self::Train => (&["train"], "training", Some("")),
+            Self::Perplexity => (&["perplexity"], "perplexity", None),
+            Self::Classify => (&["classify"], "classification", None),
+            Self::Exposure => (&["exposure"], "exposure", None),
+            Self::Coins => (&["coins"], "coins", None),
+            Self::Membership => (&["membership"], "membership", None),
+            Self::Extract => (&["extract"], "extraction", None),
+            Self::Policy => (&["policy"], "policy", None),
+            Self::Account => (&[], "answer", None),
+        }
+    }
     /// Returns the command.
     const fn command(self) -> &'static [&'static str] {
-        match self {
-            Self::Simulate => &["simulate", "customers"],
-            Self::Redact => &["redact"],
-            Self::Plant => &["plant"],
-            Self::Prepare => &["prepare"],
-            Self::Incidence => &["incidence"],
-            Self::Protect => &["protect"],
-            Self::Train => &["train"],
-            Self::Perplexity => &["perplexity"],
-            Self::Classify => &["classify"],
-            Self::Exposure => &["exposure"],
-            Self::Coins => &["coins"],
-            Self::Membership => &["membership"],
-            Self::Extract => &["extract"],
-            Self::Policy => &["policy"],
-            Self::Account => &[],
-        }
+        self.spelled().0
     }
     /// Returns the program of the command.
     pub(super) const fn program(self) -> &'static str {
@@ -130,32 +135,11 @@ impl Work {
     }
     /// Returns its name, and the part of a cell's document that holds its answer.
     pub(super) const fn part(self) -> &'static str {
-        match self {
-            Self::Simulate => "simulation",
-            Self::Redact => "redaction",
-            Self::Plant => "planting",
-            Self::Prepare => "preparation",
-            Self::Incidence => "incidence",
-            Self::Protect => "protection",
-            Self::Train => "training",
-            Self::Perplexity => "perplexity",
-            Self::Classify => "classification",
-            Self::Exposure => "exposure",
-            Self::Coins => "coins",
-            Self::Membership => "membership",
-            Self::Extract => "extraction",
-            Self::Policy => "policy",
-            Self::Account => "answer",
-        }
+        self.spelled().1
     }
     /// Returns the extension of the file that it writes besides its answer; `None` if it writes none.
     const fn writes(self) -> Option<&'static str> {
-        match self {
-            Self::Simulate | Self::Redact | Self::Incidence => Some(".jsonl"),
-            Self::Protect => Some(".weights.json"),
-            Self::Plant | Self::Prepare | Self::Train => Some(""),
-            _ => None,
-        }
+        self.spelled().2
     }
 }
 

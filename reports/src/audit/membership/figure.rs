@@ -61,7 +61,6 @@ pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
     if let Some(blind) = &report.blind {
         rows.push((without_model(blind), &blind.area));
     }
-    let names: Vec<String> = rows.iter().rev().map(|r| r.0.clone()).collect();
     let measured: Vec<Measured> = rows
         .iter()
         .map(|(_, area)| Measured {
@@ -74,11 +73,11 @@ pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
         .iter()
         .filter_map(|row| row.lower)
         .fold(0.5, f64::min);
-    let height = 110 + 34 * u32::try_from(rows.len()).unwrap_or(20);
-    Plot::new(
+    Plot::of_rows(
         "How well each attack distinguishes members from non-members",
         Axis::linear("area under the ROC curve").between((low * 20.0).floor() / 20.0, 1.0),
-        Axis::categories("", names),
+        ("", rows.iter().map(|(name, _)| name)),
+        (110, 34),
     )
     .layer(Layer::Line {
         name: "chance".into(),
@@ -87,7 +86,6 @@ pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
         dashed: true,
     })
     .measured(&measured)
-    .sized(720, height)
     .described(
         rows.iter()
             .map(|(name, area)| format!("{name}: {}", nearest(area.estimate, 3)))

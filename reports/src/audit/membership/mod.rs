@@ -357,10 +357,7 @@ impl MembershipReport {
 
     /// Returns 1 if an AUC certainly exceeds the limit.
     pub(super) fn exit(&self, limit: Option<f64>) -> Exit {
-        match limit.and_then(|limit| self.above(limit)) {
-            Some(_) => Exit::Exceeded,
-            None => Exit::Finished,
-        }
+        Exit::of(limit.is_some_and(|limit| self.above(limit).is_some()))
     }
 
     /// The first area that is certainly above a limit.

@@ -32,7 +32,7 @@ pub(super) fn page(
     .mood(Mood::of(exit, report.otherwise(args.max_auc)))
     .brief(Section::text(
         "",
-        [sample(report)].into_iter().chain(repeats(report)).collect(),
+        [sample(report)].into_iter().chain(repeats(report)),
     ))
     .brief(Section::table("", table(report, false)))
     .section(
@@ -60,8 +60,7 @@ pub(super) fn page(
                 .iter()
                 .filter_map(|attacks| shared(attacks, report.confidence)),
         )
-        .chain(inputs.assumed_line())
-        .collect(),
+        .chain(inputs.assumed_line()),
     ));
     if let Some(attacks) = &report.attacks {
         let areas = figure::areas(report, attacks).to_inline_svg()?;
@@ -87,25 +86,19 @@ pub(super) fn page(
             );
         }
     }
-    if !report.copies.is_empty() {
-        let counted = if args.on.training.is_some() {
-            "--training"
-        } else {
-            "--members"
-        };
-        page = page.section(
-            Section::table("By number of copies", copy_table(report)).caption(format!(
-                "Members by how often their text, or nearly the same, stands in {counted}, each row against all non-members; each interval holds by itself."
-            )),
-        );
-    }
+    let counted = if args.on.training.is_some() {
+        "--training"
+    } else {
+        "--members"
+    };
+    page = page.section(
+        Section::table("By number of copies", copy_table(report)).caption(format!(
+            "Members by how often their text, or nearly the same, stands in {counted}, each row against all non-members; each interval holds by itself."
+        )),
+    );
     let left_out = report.attacks.iter().flat_map(|a| &a.left_out);
-    let left_out: Vec<String> = left_out
-        .map(|left| format!("Not run: {}: {}.", left.attack, left.why))
-        .collect();
-    if !left_out.is_empty() {
-        page = page.section(Section::text("Attacks that were not run", left_out));
-    }
+    let left_out = left_out.map(|left| format!("Not run: {}: {}.", left.attack, left.why));
+    page = page.section(Section::text("Attacks that were not run", left_out));
     let shadows = report.attacks.as_ref().and_then(|a| a.shadows.as_ref());
     if let Some(shadows) = shadows {
         page = page.section(Section::text(
@@ -113,12 +106,11 @@ pub(super) fn page(
             Some(shadows.says())
                 .into_iter()
                 .chain(shadows.differs())
-                .chain(shadows.spreads())
-                .collect(),
+                .chain(shadows.spreads()),
         ));
     }
-    if !heat.is_empty() {
-        page = page.section(
+    page = page
+        .section(
             Section::heat(
                 "Where the model knows more than it should",
                 heat.iter().map(line).collect(),
@@ -128,13 +120,8 @@ pub(super) fn page(
                 model finds a token more likely than the comparison does, blue and underlined \
                 where less.",
             ),
-        );
-    }
-    page = page
-        .section(Section::text(
-            "For the model card",
-            vec![card(report, args)],
-        ))
+        )
+        .section(Section::text("For the model card", [card(report, args)]))
         .section(Section::notes("What these numbers do not say", caveats()));
     Ok(page)
 }

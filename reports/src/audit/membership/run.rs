@@ -108,8 +108,7 @@ pub(in crate::audit) fn measured(
         scoring(context),
         &mut watched("scoring", interrupt),
     );
-    interrupt.check()?;
-    let mut panel = panel?;
+    let mut panel = interrupt.unless_raised(panel)?;
     if let Some(base) = &mut reference {
         let context = base.context;
         let both = panel.with_reference(
@@ -117,8 +116,7 @@ pub(in crate::audit) fn measured(
             scoring(context),
             &mut watched("scoring by the reference", interrupt),
         );
-        interrupt.check()?;
-        panel = both.context("--reference")?;
+        panel = interrupt.unless_raised(both.context("--reference"))?;
     }
     model.check_steady("--scorer")?;
     if let Some(base) = &mut reference {

@@ -1,52 +1,32 @@
 //! Tables and sentences of the membership report.
 
-use super::{Attacks, MembershipReport, Signal};
+use super::{AttackRow, Attacks, GroupedArea, MembershipReport, Signal};
 use crate::audit::ends;
-use crate::contract::{Align, Table, dash};
+use crate::contract::{Align, Rows, Table, dash};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Reach};
 use reticent_accounting::{Bounds, Confidence, Probability};
 use reticent_attacks::membership::{
-    AccuracyRule, Area, AreaMethod, BlindBaseline, BlindFeatures, GroupRule,
+    AccuracyRule, Area, AreaMethod, BlindBaseline, BlindFeatures, GroupRule, OperatingPoint,
 };
 
 /// Returns a table with one row for each attack.
 pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Table {
-    let mut columns = vec![
-        ("attack".to_owned(), Align::Left),
-        ("AUC".to_owned(), Align::Right),
-        ("interval".to_owned(), Align::Right),
-    ];
-    // What the sample can't certify is stated once, below.
-    let certified: Vec<usize> = (0..report.at_fpr.len())
-        .filter(|&i| report.at_fpr[i].found.is_some())
-        .collect();
-    for &at in &certified {
-        let rate = percent(report.at_fpr[at].fpr);
-        columns.push((format!("TPR at FPR {rate}"), Align::Right));
-        columns.push(("interval".to_owned(), Align::Right));
-    }
-    columns.push(("accuracy".to_owned(), Align::Right));
-    columns.push(("interval".to_owned(), Align::Right));
-    let mut table = Table::new(columns);
-    for row in &attacks.rows {
-        let mut cells = vec![
-            row.attack.clone(),
-            shown(row.area.estimate),
-            interval(&row.area.bounds),
-        ];
-        for point in certified.iter().filter_map(|&at| row.at_fpr.get(at)) {
-            cells.extend(match &point.found {
-                Some(found) => [shown(found.tpr.estimate), interval(&found.tpr.bounds)],
-                None => [dash(), dash()],
+    let mut table = Table::of(&attacks.rows).left("attack", |row| &row.attack);
+    table = measured(table, "AUC", |row| {
+        Some((row.area.estimate, row.area.bounds))
+    });
+    for (at, point) in report.at_fpr.iter().enumerate() {
+        // What the sample can't certify is stated once, below.
+        if point.found.is_some() {
+            table = measured(table, at_rate(point), |row| {
+                let found = row.at_fpr.get(at)?.found?;
+                Some((found.tpr.estimate, found.tpr.bounds))
             });
         }
-        cells.extend(match &row.accuracy {
-            Some(accuracy) => [shown(accuracy.estimate), interval(&accuracy.bounds)],
-            None => [dash(), dash()],
-        });
-        table.row(cells);
     }
+    let accuracy = |row: &AttackRow| row.accuracy.map(|of| (of.estimate, of.bounds));
+    let mut table: Table = measured(table, "accuracy", accuracy).into();
     if let Some(blind) = &report.blind {
         table.row([
             without_model(blind),
@@ -55,6 +35,25 @@ pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Tabl
         ]);
     }
     table
+}
+
+/// Adds a quantity: its estimate, and its interval.
+fn measured<T: Copy>(
+    table: Rows<T>,
+    name: impl Into<String>,
+    of: impl Fn(T) -> Option<(f64, Bounds<Probability>)>,
+) -> Rows<T> {
+    table
+        .right(name, |row| {
+            of(row).map_or_else(dash, |(estimate, _)| shown(estimate))
+        })
+        .right("interval", |row| {
+            of(row).map_or_else(dash, |(_, bounds)| interval(&bounds))
+        })
+}
+
+fn at_rate(point: &OperatingPoint) -> String {
+    format!("TPR at FPR {}", percent(point.fpr))
 }
 
 /// Describes how several attacks share one false-alarm rate.
@@ -84,30 +83,18 @@ pub(super) fn combined(attacks: &Attacks) -> Option<String> {
 /// Returns a table with one row for each attack and rule.
 pub(super) fn group_table(attacks: &Attacks) -> Table {
     let size = attacks.group_size.unwrap_or(1);
-    let mut table = Table::new([
-        (format!("groups of {size}"), Align::Left),
-        ("score of a group".to_owned(), Align::Left),
-        ("AUC".to_owned(), Align::Right),
-        ("interval".to_owned(), Align::Right),
-        ("how".to_owned(), Align::Left),
-    ]);
-    for row in &attacks.rows {
-        for grouped_area in &row.grouped {
-            let rule = match grouped_area.rule {
-                GroupRule::SumOfScores if row.attack == "loss" => "sum of log-likelihoods",
-                GroupRule::SumOfScores => "sum of scores",
-                GroupRule::SumOfPerplexities => "sum of perplexities (CRT)",
-            };
-            table.row([
-                row.attack.clone(),
-                rule.to_owned(),
-                shown(grouped_area.area.estimate),
-                interval(&grouped_area.area.bounds),
-                method(grouped_area.area.method).to_owned(),
-            ]);
-        }
-    }
-    table
+    let rows = attacks.rows.iter();
+    let table = Table::of(rows.flat_map(|row| row.grouped.iter().map(move |groups| (row, groups))))
+        .left(format!("groups of {size}"), |(row, _)| &row.attack)
+        .left("score of a group", |(row, groups)| match groups.rule {
+            GroupRule::SumOfScores if row.attack == "loss" => "sum of log-likelihoods",
+            GroupRule::SumOfScores => "sum of scores",
+            GroupRule::SumOfPerplexities => "sum of perplexities (CRT)",
+        });
+    let area = |(_, groups): (_, &GroupedArea)| Some((groups.area.estimate, groups.area.bounds));
+    measured(table, "AUC", area)
+        .left("how", |(_, groups)| method(groups.area.method))
+        .into()
 }
 
 /// Returns a table with one row for each measure; `full` adds what papers print.
@@ -120,7 +107,7 @@ pub(super) fn table(report: &MembershipReport, full: bool) -> Table {
     ]);
     area(&mut table, "AUC", &report.area);
     for point in &report.at_fpr {
-        let name = format!("TPR at FPR {}", percent(point.fpr));
+        let name = at_rate(point);
         match &point.found {
             Some(found) => table.row([
                 name,
@@ -198,34 +185,29 @@ const fn method(method: AreaMethod) -> &'static str {
 
 /// Returns a table with one row for each number of copies.
 pub(super) fn copy_table(report: &MembershipReport) -> Table {
-    let mut columns = vec![
-        ("copies".to_owned(), Align::Left),
-        ("members".to_owned(), Align::Right),
-        ("AUC".to_owned(), Align::Right),
-        ("interval".to_owned(), Align::Right),
-    ];
-    for point in &report.at_fpr {
-        let rate = percent(point.fpr);
-        columns.push((format!("TPR at FPR {rate}"), Align::Right));
-        columns.push(("interval".to_owned(), Align::Right));
-    }
-    let mut table = Table::new(columns);
-    for stratum in &report.copies {
-        let mut cells = vec![
-            crate::audit::copies(stratum.from, stratum.to),
-            grouped(stratum.members),
-            shown(stratum.area.estimate),
-            interval(&stratum.area.bounds),
-        ];
-        for point in &stratum.at_fpr {
-            cells.extend(match &point.found {
-                Some(found) => [shown(found.tpr.estimate), interval(&found.tpr.bounds)],
-                None => [format!("{} plug-in", shown(*point.plug_in.get())), dash()],
-            });
-        }
-        table.row(cells);
-    }
-    table
+    let table = Table::of(&report.copies)
+        .left("copies", |stratum| {
+            crate::audit::copies(stratum.from, stratum.to)
+        })
+        .right("members", |stratum| grouped(stratum.members));
+    let table = measured(table, "AUC", |stratum| {
+        Some((stratum.area.estimate, stratum.area.bounds))
+    });
+    let points = report.at_fpr.iter().enumerate();
+    let table = points.fold(table, |table, (at, point)| {
+        table
+            .right(at_rate(point), |stratum| match &stratum.at_fpr[at].found {
+                Some(found) => shown(found.tpr.estimate),
+                None => format!("{} plug-in", shown(*stratum.at_fpr[at].plug_in.get())),
+            })
+            .right("interval", |stratum| {
+                let found = &stratum.at_fpr[at].found;
+                found
+                    .as_ref()
+                    .map_or_else(dash, |found| interval(&found.tpr.bounds))
+            })
+    });
+    table.into()
 }
 
 /// Formats a number with three decimals.

@@ -104,7 +104,10 @@ fn the_signal_is_said_whichever_way_it_points() {
             width: 100,
         });
         assert!(brief.lines().count() <= 16, "{brief}");
-        assert!(!brief.contains("plug-in") && !brief.contains("Defaults"), "{brief}");
+        assert!(
+            !brief.contains("plug-in") && !brief.contains("Defaults"),
+            "{brief}"
+        );
         let text = text.to_text(View::full());
         assert!(text.contains("4\u{202f}380 non-members needed"), "{text}");
         assert!(text.contains("the same, plug-in 1 %"), "{text}");

@@ -5,7 +5,7 @@ use crate::audit::owner_key::with_policy;
 use crate::audit::plant::words::sampled;
 use crate::audit::published::published;
 use crate::audit::reading::{documents, list};
-use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Progress, Table};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress, Table};
 use crate::number::{count_of, grouped, rounded_up};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
@@ -219,27 +219,13 @@ fn page(shown: &Body<'_>) -> Page {
             ),
         ));
     }
-    let mut table = Table::new([
-        ("kind", Align::Left),
-        ("examined", Align::Right),
-        ("caught", Align::Right),
-        ("missed", Align::Right),
-        ("other side", Align::Right),
-        ("largest k", Align::Right),
-    ]);
-    for (kind, counts) in shown.by_kind {
-        let numbers = [
-            counts.examined,
-            counts.caught,
-            counts.missed,
-            counts.other_side,
-            counts.most_records,
-        ];
-        table.row(std::iter::once(kind.clone()).chain(numbers.map(grouped)));
-    }
-    let mut page = Page::new("Neighbouring corpora", said)
-        .answer(Section::facts("", facts))
-        .answer(Section::table("By kind", table));
+    let table = Table::of(shown.by_kind)
+        .left("kind", |(kind, _)| kind)
+        .right("examined", |(_, counts)| grouped(counts.examined))
+        .right("caught", |(_, counts)| grouped(counts.caught))
+        .right("missed", |(_, counts)| grouped(counts.missed))
+        .right("other side", |(_, counts)| grouped(counts.other_side))
+        .right("largest k", |(_, counts)| grouped(counts.most_records));
     let named = shown.missed_secrets.iter().filter_map(|one| {
         let secret = one.secret?;
         Some(format!(
@@ -247,9 +233,8 @@ fn page(shown: &Body<'_>) -> Page {
             one.kind, one.diff.records
         ))
     });
-    let named: Vec<String> = named.collect();
-    if !named.is_empty() {
-        page = page.answer(Section::text("", named));
-    }
-    page
+    Page::new("Neighbouring corpora", said)
+        .answer(Section::facts("", facts))
+        .answer(Section::table("By kind", table))
+        .answer(Section::text("", named))
 }

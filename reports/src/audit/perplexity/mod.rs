@@ -5,7 +5,7 @@ pub mod args;
 pub(super) mod run;
 
 use super::unknown::percent;
-use crate::contract::{Align, Table};
+use crate::contract::Table;
 use crate::number::{count_of, grouped, nearest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
@@ -29,12 +29,12 @@ pub struct PerplexityReport {
     /// Tokens scored.
     pub tokens: u64,
     /// Those of them that stand for a character outside the vocabulary, `<UNK>`.
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
     pub unknown: u64,
     /// Records of the text.
     pub records: u64,
     /// Records longer than the model reads at once, scored in windows.
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
     pub cut: u64,
     /// What one record is.
     pub unit: Unit,
@@ -52,14 +52,6 @@ pub struct Share {
     pub share: f64,
     /// …at most this perplexity.
     pub perplexity: f64,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn none(count: &u64) -> bool {
-    *count == 0
 }
 
 impl PerplexityReport {
@@ -145,14 +137,11 @@ impl PerplexityReport {
     /// Returns an error if a plot can't be drawn.
     pub fn to_page(&self, released: &str, context: Option<usize>) -> Result<Page> {
         let summary = self.says(context);
-        let mut table = Table::new([
-            ("share of records", Align::Left),
-            ("perplexity at most", Align::Right),
-        ]);
-        for point in &self.spread {
-            let percent = format!("{} %", (point.share * 100.0).round());
-            table.row([percent, nearest(point.perplexity, 4)]);
-        }
+        let table = Table::of(&self.spread)
+            .left("share of records", |point| {
+                format!("{} %", (point.share * 100.0).round())
+            })
+            .right("perplexity at most", |point| nearest(point.perplexity, 4));
         let plot = Section::plot("Record by record", self.plot().to_inline_svg()?).caption(
             "The share of records with at most this perplexity. Records far to the left of all \
             others are known by heart, or say little.",
@@ -175,11 +164,8 @@ impl PerplexityReport {
             Page::new(format!("Perplexity: {released}"), summary.clone())
                 .section(plot)
                 .section(table)
-                .section(Section::text("For the model card", vec![summary]))
-                .section(Section::notes(
-                    "What this number does not say",
-                    not_said.map(str::to_owned).to_vec(),
-                )),
+                .section(Section::text("For the model card", [summary]))
+                .section(Section::notes("What this number does not say", not_said)),
         )
     }
 

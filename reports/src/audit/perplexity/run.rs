@@ -47,8 +47,7 @@ fn watched(
         progress.at(done as u64);
         interrupt.flow()
     });
-    interrupt.check()?;
-    Ok(result?)
+    interrupt.unless_raised(result)
 }
 
 /// Measures an encoder, whose records are cut without overlap, so that each token is predicted

@@ -12,7 +12,7 @@ use crate::audit::exposure::false_alarm_of_each;
 use crate::contract::{
     Envelope, Exit, Inputs, Interrupt, OutputFolder, is_stream, read_regular_text,
 };
-use crate::number::{count_of, grouped, rounded_up, shortest};
+use crate::number::{count_of, grouped, rounded, shortest};
 use crate::page::{Output, Page, Section};
 use crate::verdict::FALSE_ALARM;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -536,7 +536,7 @@ fn page(shown: &Planted, spec: Spec, unit: Unit, alarm: Probability) -> Page {
         shown.sampled.as_ref(),
         spec.copies(),
     ));
-    let most = rounded_up(shown.provable.get().get(), 4);
+    let most = rounded(shown.provable, 4);
     let neighbours = if shown.inside.is_some() {
         "in against out"
     } else {
@@ -550,7 +550,7 @@ fn page(shown: &Planted, spec: Spec, unit: Unit, alarm: Probability) -> Page {
         "verdict",
         format!(
             "can prove {} at most (false-alarm rate {}, δ {}): a promise above it is out of reach",
-            rounded_up(shown.contradictable.get().get(), 4),
+            rounded(shown.contradictable, 4),
             shortest(alarm.get()),
             shortest(TrainingPlan::default_delta(None).get()),
         ),

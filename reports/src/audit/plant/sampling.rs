@@ -63,8 +63,8 @@ pub(super) fn drawn(
         &mut accept,
         &mut watched("sampling canaries", interrupt),
     );
-    interrupt.check()?;
-    let nats: f64 = drawn?.iter().map(|text| -text.ln_probability).sum();
+    let drawn = interrupt.unless_raised(drawn)?;
+    let nats: f64 = drawn.iter().map(|text| -text.ln_probability).sum();
     let bits = nats / std::f64::consts::LN_2 / texts.len().max(1) as f64;
     Ok((texts, bits))
 }

@@ -5,7 +5,7 @@ pub mod args;
 use super::args::Policy;
 use super::owner_key::with_policy;
 use super::published::published;
-use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Table};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Table};
 use crate::number::{count_of, grouped, nearest};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
@@ -231,7 +231,7 @@ impl PolicyReport {
             .answer(Section::table("What it finds", self.by_span()));
         page = if self.marked.is_empty() {
             let unknown = "No secret is marked in DATA: what the policy misses is not known. audit screen draws a sample to label.";
-            page.answer(Section::text("", vec![unknown.to_owned()]))
+            page.answer(Section::text("", [unknown]))
         } else {
             page.answer(Section::table(
                 "Marked secrets, all of them; nothing is said about others",
@@ -243,7 +243,7 @@ impl PolicyReport {
             .values()
             .any(|counts| counts.caught < counts.covered)
         {
-            page = page.answer(Section::text("", vec![TRACES.to_owned()]));
+            page = page.answer(Section::text("", [TRACES]));
         }
         let mut covered = Vec::new();
         for (cover, how) in COVERS {
@@ -261,55 +261,40 @@ impl PolicyReport {
     }
 
     fn by_span(&self) -> Table {
-        let mut table = Table::new([
-            ("found", Align::Left),
-            ("spans", Align::Right),
-            ("records", Align::Right),
-            ("right", Align::Right),
-            ("precision", Align::Right),
-        ]);
-        for (kind, counts) in &self.found {
-            table.row([
-                kind.clone(),
-                grouped(counts.spans),
-                grouped(counts.records),
-                counts.right.map_or_else(String::new, grouped),
-                counts.precision.map_or_else(String::new, |p| nearest(p, 4)),
-            ]);
-        }
-        table
+        Table::of(&self.found)
+            .left("found", |(kind, _)| kind)
+            .right("spans", |(_, counts)| grouped(counts.spans))
+            .right("records", |(_, counts)| grouped(counts.records))
+            .right("right", |(_, counts)| {
+                counts.right.map_or_else(String::new, grouped)
+            })
+            .right("precision", |(_, counts)| {
+                counts.precision.map_or_else(String::new, |p| nearest(p, 4))
+            })
+            .into()
     }
 
     fn by_kind(&self) -> Table {
-        let mut table = Table::new([
-            ("marked", Align::Left),
-            ("places", Align::Right),
-            ("covered", Align::Right),
-            ("recall", Align::Right),
-            ("nothing left", Align::Right),
-            ("secrets", Align::Right),
-            ("missed", Align::Right),
-            ("gamma", Align::Right),
-            ("by both", Align::Right),
-            ("eta", Align::Right),
-        ]);
-        for (kind, counts) in &self.marked {
-            table.row([
-                kind.clone(),
-                grouped(counts.secrets),
-                grouped(counts.covered),
-                nearest(counts.recall, 4),
-                nearest(counts.nothing_left, 4),
-                grouped(counts.distinct),
-                grouped(counts.distinct_missed),
-                nearest(counts.gamma, 4),
+        Table::of(&self.marked)
+            .left("marked", |(kind, _)| kind)
+            .right("places", |(_, counts)| grouped(counts.secrets))
+            .right("covered", |(_, counts)| grouped(counts.covered))
+            .right("recall", |(_, counts)| nearest(counts.recall, 4))
+            .right("nothing left", |(_, counts)| {
+                nearest(counts.nothing_left, 4)
+            })
+            .right("secrets", |(_, counts)| grouped(counts.distinct))
+            .right("missed", |(_, counts)| grouped(counts.distinct_missed))
+            .right("gamma", |(_, counts)| nearest(counts.gamma, 4))
+            .right("by both", |(_, counts)| {
                 counts
                     .distinct_missed_by_both
-                    .map_or_else(String::new, grouped),
-                counts.eta.map_or_else(String::new, |eta| nearest(eta, 4)),
-            ]);
-        }
-        table
+                    .map_or_else(String::new, grouped)
+            })
+            .right("eta", |(_, counts)| {
+                counts.eta.map_or_else(String::new, |eta| nearest(eta, 4))
+            })
+            .into()
     }
 }
 

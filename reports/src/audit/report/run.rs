@@ -294,5 +294,5 @@ fn page(
     let said = format!(
         "Each interval of membership and extraction holds with probability {CONFIDENCE}, so that `audit diff` has some of its level left for other rows{exposure}."
     );
-    Ok(page.answer(Section::text("Confidence", vec![said])))
+    Ok(page.answer(Section::text("Confidence", [said])))
 }

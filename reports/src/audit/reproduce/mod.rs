@@ -10,7 +10,7 @@ mod run;
 mod study;
 
 pub use args::{Paper, Scale};
-pub use claims::{Claim, Test};
+pub use claims::Claim;
 pub use rules::{Judgement, Need, Point, Rule, Series};
 pub use run::run;
 
@@ -42,18 +42,16 @@ pub struct Judged {
 impl Judged {
     /// Judges a claim by the measurements.
     fn of(claim: &Claim, measured: &[Series]) -> Self {
-        let (rule, judgement, names) = match claim.test {
-            Test::By(rule, needs) => {
-                let conditions = needs.iter().map(|need| format!(", {}", need.says()));
+        let (rule, judgement) = match &claim.rule {
+            Some(rule) => {
+                let conditions = claim.needs.iter().map(|need| format!(", {}", need.says()));
                 let said = format!("{}{}", rule.says(), conditions.collect::<String>());
-                let names = needs.iter().flat_map(|need| need.names());
-                let names: Vec<&str> = rule.names().into_iter().chain(names).collect();
-                (said, rule.judge(needs, measured), names)
+                (said, rule.judge(&claim.needs, measured))
             }
-            Test::Open(why) => (String::new(), Judgement::open(why), Vec::new()),
+            None => (String::new(), Judgement::open(&claim.open)),
         };
         let mut own: Vec<Series> = Vec::new();
-        for name in names {
+        for name in claim.names() {
             let known = own.iter().any(|series| series.what == name);
             if let Some(series) = measured.iter().find(|series| series.what == name)
                 && !known
@@ -62,10 +60,10 @@ impl Judged {
             }
         }
         Self {
-            id: claim.id.to_owned(),
-            item: claim.item.to_owned(),
-            claim: claim.says.to_owned(),
-            printed: claim.printed.to_owned(),
+            id: claim.id.clone(),
+            item: claim.item.clone(),
+            claim: claim.says.clone(),
+            printed: claim.printed.clone(),
             rule,
             measured: own,
             judgement,

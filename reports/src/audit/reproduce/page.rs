@@ -2,10 +2,11 @@
 
 use super::claims::{DETECTORS, PRINTED_SHARES};
 use super::rules::shown;
-use super::{Judged, Judgement, Reproduction, Series};
-use crate::contract::{Align, Table, dash};
+use super::{Detector, Judged, Judgement, Reproduction, Series};
+use crate::contract::{Table, dash};
 use crate::number::{count_of, nearest};
 use crate::page::{Page, Section};
+use std::collections::BTreeSet;
 
 impl Reproduction {
     /// Describes the outcome for the claims in a sentence.
@@ -31,42 +32,25 @@ impl Reproduction {
     /// Returns the page, with figures drawn from the same documents.
     #[must_use]
     pub fn to_page(&self, figures: Vec<Section>) -> Page {
-        let mut table = Table::new([
-            ("item", Align::Left),
-            ("claim", Align::Left),
-            ("paper", Align::Left),
-            ("here", Align::Left),
-            ("judgement", Align::Left),
-        ]);
-        for claim in &self.claims {
-            table.row([
-                claim.item.clone(),
-                claim.claim.clone(),
-                claim.printed.clone(),
-                here(claim),
-                claim.judgement.says(),
-            ]);
-        }
-        let mut rules = Table::new([
-            ("claim", Align::Left),
-            ("reproduced if", Align::Left),
-            ("documents", Align::Left),
-        ]);
-        for claim in self.claims.iter().filter(|claim| !claim.rule.is_empty()) {
-            let mut from: Vec<&str> = claim
-                .measured
-                .iter()
-                .flat_map(|series| &series.points)
-                .flat_map(|point| point.from.iter().map(String::as_str))
-                .collect();
-            from.sort_unstable();
-            from.dedup();
-            rules.row([
-                format!("{}, {}", claim.item, claim.id),
-                claim.rule.clone(),
-                from.join(" "),
-            ]);
-        }
+        let table = Table::of(&self.claims)
+            .left("item", |claim| &claim.item)
+            .left("claim", |claim| &claim.claim)
+            .left("paper", |claim| &claim.printed)
+            .left("here", here)
+            .left("judgement", |claim| claim.judgement.says());
+        let documents = |claim: &Judged| {
+            let points = claim.measured.iter().flat_map(|series| &series.points);
+            let from: BTreeSet<&String> = points.flat_map(|point| &point.from).collect();
+            from.into_iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let judged = self.claims.iter().filter(|claim| !claim.rule.is_empty());
+        let rules = Table::of(judged)
+            .left("claim", |claim| format!("{}, {}", claim.item, claim.id))
+            .left("reproduced if", |claim| &claim.rule)
+            .left("documents", documents);
         let mut notes = vec![
             "Rules are fixed in the program before a run. A mean counts with one standard error of its runs against the claim; of a single run no spread is known.".to_owned(),
             "The text is smaller than the papers' and, unless a folder was given, made up: what is not reproduced here may hold there, and the reverse.".to_owned(),
@@ -103,30 +87,32 @@ impl Reproduction {
                 texts.push(&row.text);
             }
         }
-        let names = DETECTORS.map(|name| (name.replace('-', " "), Align::Right));
-        let first = [("text".to_owned(), Align::Left)];
-        let mut table = Table::new(first.into_iter().chain(names));
-        let mut row = |name: String, share: &dyn Fn(&str) -> Option<f64>| {
-            let shares = DETECTORS
-                .map(|of| share(of).map_or_else(String::new, |share| nearest(100.0 * share, 3)));
-            table.row([name].into_iter().chain(shares));
+        let found = |text: &str, share: fn(&Detector) -> f64| {
+            DETECTORS.map(|name| {
+                let mut rows = self.detectors.iter();
+                rows.find(|row| row.detector == name && row.text == text)
+                    .map(share)
+            })
         };
-        let found = |text: &str, of: &str| {
-            let mut rows = self.detectors.iter();
-            rows.find(|row| row.detector == of && row.text == text)
-        };
-        for text in texts {
-            row(format!("{text}, here"), &|of| Some(found(text, of)?.words));
-            row(format!("{text}, here: records"), &|of| {
-                Some(found(text, of)?.records)
-            });
-        }
-        for (text, shares) in PRINTED_SHARES {
-            row(format!("{text}, paper"), &|of| {
-                let at = DETECTORS.iter().position(|name| *name == of)?;
-                Some(shares[at])
-            });
-        }
+        let measured = texts.into_iter().flat_map(|text| {
+            [
+                (format!("{text}, here"), found(text, |row| row.words)),
+                (
+                    format!("{text}, here: records"),
+                    found(text, |row| row.records),
+                ),
+            ]
+        });
+        let printed =
+            PRINTED_SHARES.map(|(text, shares)| (format!("{text}, paper"), shares.map(Some)));
+        let rows: Vec<_> = measured.chain(printed).collect();
+        let percent =
+            |share: Option<f64>| share.map_or_else(String::new, |share| nearest(100.0 * share, 3));
+        let first = Table::of(&rows).left("text", |(name, _)| name);
+        let names = DETECTORS.iter().enumerate();
+        let table = names.fold(first, |table, (level, name)| {
+            table.right(name.replace('-', " "), |(_, shares)| percent(shares[level]))
+        });
         Section::table("What the detectors mask", table).caption(
             "Percent of words, and of records in which something is masked; the paper prints percent of tokens.",
         )

@@ -51,34 +51,37 @@ impl Point {
 }
 
 /// How a claim is judged, from means over the runs with one standard error on the side that is against the claim.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Rule {
     /// At every x of both series, the first is at most `times` the second.
     AtMost {
         /// The first series.
-        what: &'static str,
+        what: String,
         /// The second series.
-        of: &'static str,
+        of: String,
         /// The factor.
         times: f64,
     },
     /// Each series is below the next, at every x of both.
-    Ordered(&'static [&'static str]),
+    Ordered(Vec<String>),
     /// The series lies in a range at every x.
     Within {
         /// The series.
-        what: &'static str,
+        what: String,
         /// The least value.
+        #[serde(default = "lowest")]
         from: f64,
         /// The largest value.
+        #[serde(default = "highest")]
         to: f64,
     },
     /// The value at the last x is above that at the first, and no step in between falls by more than the two margins.
-    Rises(&'static str),
+    Rises(String),
     /// The series has this value, up to a relative difference.
     Is {
         /// The series.
-        what: &'static str,
+        what: String,
         /// The value.
         value: f64,
         /// The relative difference.
@@ -87,30 +90,38 @@ pub enum Rule {
 }
 
 /// A condition without which a result, in particular that nothing was found, doesn't support a claim.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Need {
     /// The model's perplexity is at most so many times that of ordinary training: a model that learned nothing leaks
     /// nothing.
     Learned {
         /// The model's perplexity.
-        what: &'static str,
+        what: String,
         /// The perplexity of ordinary training.
-        of: &'static str,
+        of: String,
     },
     /// The attack finds what ordinary training leaks: the largest mean exceeds `above`.
     Heard {
         /// What the attack finds there.
-        what: &'static str,
+        what: String,
         /// The level to exceed.
         above: f64,
     },
     /// The classifier predicts better than the most frequent class: classifiers that learned nothing can't be compared.
     Tells {
         /// Its accuracy.
-        what: &'static str,
+        what: String,
         /// The share of the most frequent class.
-        of: &'static str,
+        of: String,
     },
+}
+
+const fn lowest() -> f64 {
+    f64::NEG_INFINITY
+}
+const fn highest() -> f64 {
+    f64::INFINITY
 }
 
 /// The ratio of a model's perplexity to that of ordinary training above which the model has learned nothing.
@@ -198,7 +209,7 @@ fn place(series: &Series, point: &Point) -> String {
 }
 
 impl Need {
-    fn met(self, measured: &[Series]) -> Result<(), Judgement> {
+    fn met(&self, measured: &[Series]) -> Result<(), Judgement> {
         match self {
             Self::Learned { what, of } => {
                 let (own, ordinary) = (found(measured, what)?, found(measured, of)?);
@@ -233,36 +244,36 @@ impl Need {
                 let series = found(measured, what)?;
                 let means = series.points.iter().map(Point::mean);
                 let most = means.fold(f64::NEG_INFINITY, f64::max);
-                if most > above {
+                if most > *above {
                     return Ok(());
                 }
                 Err(Judgement::open(format!(
                     "the attack finds nothing in ordinary training either: {what} is {} at most, {} would be a leak",
                     nearest(most, 3),
-                    nearest(above, 3)
+                    nearest(*above, 3)
                 )))
             }
         }
     }
 
     /// Returns the names of the series to which it refers.
-    pub(super) fn names(&self) -> Vec<&'static str> {
-        match *self {
-            Self::Learned { what, of } | Self::Tells { what, of } => vec![what, of],
-            Self::Heard { what, .. } => vec![what],
+    pub(super) fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Learned { what, of } | Self::Tells { what, of } => vec![&what[..], &of[..]],
+            Self::Heard { what, .. } => vec![&what[..]],
         }
     }
 
     /// Returns the condition in words.
     #[must_use]
-    pub fn says(self) -> String {
+    pub fn says(&self) -> String {
         match self {
             Self::Learned { what, of } => {
                 format!("if {what} is at most {UNLEARNED} times {of}")
             }
             Self::Tells { what, of } => format!("if {what} is above {of}"),
             Self::Heard { what, above } => {
-                format!("if {what} is above {} somewhere", nearest(above, 3))
+                format!("if {what} is above {} somewhere", nearest(*above, 3))
             }
         }
     }
@@ -271,7 +282,7 @@ impl Need {
 impl Rule {
     /// Judges the measurements.
     #[must_use]
-    pub fn judge(self, needs: &[Need], measured: &[Series]) -> Judgement {
+    pub fn judge(&self, needs: &[Need], measured: &[Series]) -> Judgement {
         let met = needs.iter().try_for_each(|need| need.met(measured));
         match met.and_then(|()| self.holds(measured)) {
             Ok(()) => Judgement::Reproduced,
@@ -279,7 +290,7 @@ impl Rule {
         }
     }
 
-    fn holds(self, measured: &[Series]) -> Result<(), Judgement> {
+    fn holds(&self, measured: &[Series]) -> Result<(), Judgement> {
         match self {
             Self::AtMost { what, of, times } => {
                 let (a, b) = (found(measured, what)?, found(measured, of)?);
@@ -298,20 +309,19 @@ impl Rule {
             }
             Self::Ordered(names) => {
                 for pair in names.windows(2) {
-                    let (what, of) = (pair[0], pair[1]);
-                    Self::AtMost {
-                        what,
-                        of,
+                    let below = Self::AtMost {
+                        what: pair[0].clone(),
+                        of: pair[1].clone(),
                         times: 1.0,
-                    }
-                    .holds(measured)?;
+                    };
+                    below.holds(measured)?;
                 }
                 Ok(())
             }
             Self::Within { what, from, to } => {
                 let series = found(measured, what)?;
                 for point in &series.points {
-                    let inside = point.low() >= from && point.high() <= to;
+                    let inside = point.low() >= *from && point.high() <= *to;
                     if !inside {
                         let place = place(series, point);
                         return Err(Judgement::not(format!("{what} is {}{place}", shown(point))));
@@ -363,31 +373,37 @@ impl Rule {
     }
 
     /// Returns the names of the series to which it refers.
-    pub(super) fn names(&self) -> Vec<&'static str> {
-        match *self {
-            Self::AtMost { what, of, .. } => vec![what, of],
-            Self::Ordered(names) => names.to_vec(),
-            Self::Within { what, .. } | Self::Rises(what) | Self::Is { what, .. } => vec![what],
+    pub(super) fn names(&self) -> Vec<&str> {
+        match self {
+            Self::AtMost { what, of, .. } => vec![&what[..], &of[..]],
+            Self::Ordered(names) => names.iter().map(String::as_str).collect(),
+            Self::Within { what, .. } | Self::Rises(what) | Self::Is { what, .. } => {
+                vec![&what[..]]
+            }
         }
     }
 
     /// Returns the rule in words.
     #[must_use]
-    pub fn says(self) -> String {
+    pub fn says(&self) -> String {
         match self {
             Self::AtMost { what, of, times } if (times - 1.0).abs() < 1e-12 => {
                 format!("{what} below {of}")
             }
             Self::AtMost { what, of, times } => {
-                format!("{what} at most {} times {of}", nearest(times, 3))
+                format!("{what} at most {} times {of}", nearest(*times, 3))
             }
             Self::Ordered(names) => format!("in this order: {}", names.join(" < ")),
             Self::Within { what, from, to } => match (from.is_finite(), to.is_finite()) {
                 (true, true) => {
-                    format!("{what} between {} and {}", nearest(from, 4), nearest(to, 4))
+                    format!(
+                        "{what} between {} and {}",
+                        nearest(*from, 4),
+                        nearest(*to, 4)
+                    )
                 }
-                (true, false) => format!("{what} at least {}", nearest(from, 4)),
-                _ => format!("{what} at most {}", nearest(to, 4)),
+                (true, false) => format!("{what} at least {}", nearest(*from, 4)),
+                _ => format!("{what} at most {}", nearest(*to, 4)),
             },
             Self::Rises(what) => format!("{what} rises"),
             Self::Is {
@@ -396,7 +412,7 @@ impl Rule {
                 within,
             } => format!(
                 "{what} is {}, up to {} %",
-                nearest(value, 6),
+                nearest(*value, 6),
                 nearest(100.0 * within, 2)
             ),
         }
@@ -439,11 +455,12 @@ pub(super) mod tests {
         }
     }
 
-    const AT_MOST: Rule = Rule::AtMost {
-        what: "a",
-        of: "b",
-        times: 1.2,
-    };
+    fn rule(text: &str) -> Rule {
+        toml::from_str(text).unwrap()
+    }
+    const AT_MOST: &str = "at-most = { what = 'a', of = 'b', times = 1.2 }";
+    const ORDERED: &str = "ordered = ['a', 'b']";
+    const RISES: &str = "rises = 'a'";
 
     fn is_not(judgement: &Judgement) -> bool {
         matches!(judgement, Judgement::NotReproduced { .. })
@@ -462,27 +479,20 @@ pub(super) mod tests {
         ];
         let rules = [
             AT_MOST,
-            Rule::Ordered(&["a", "b"]),
-            Rule::Within {
-                what: "a",
-                from: 0.9,
-                to: 2.2,
-            },
-            Rule::Rises("a"),
-            Rule::Is {
-                what: "a",
-                value: 1.5,
-                within: 0.4,
-            },
-        ];
-        for rule in rules {
+            ORDERED,
+            "within = { what = 'a', from = 0.9, to = 2.2 }",
+            RISES,
+            "is = { what = 'a', value = 1.5, within = 0.4 }",
+        ]
+        .map(rule);
+        for rule in &rules {
             assert_eq!(rule.judge(&[], &good), Judgement::Reproduced, "{rule:?}");
         }
         let bad = [
             series("a", &[(0.0, &[5.0, 5.1]), (1.0, &[4.9, 5.0])]),
             good[1].clone(),
         ];
-        for rule in rules {
+        for rule in &rules {
             assert!(is_not(&rule.judge(&[], &bad)), "{rule:?}");
         }
     }
@@ -494,7 +504,7 @@ pub(super) mod tests {
             series("a", &[(0.0, &[0.0, 2.0])]),
             series("b", &[(0.0, &[1.5, 1.5])]),
         ];
-        let below = Rule::Ordered(&["a", "b"]);
+        let below = rule(ORDERED);
         assert!(is_not(&below.judge(&[], &wide)), "1 ± 1 is not below 1.5");
         let narrow = [series("a", &[(0.0, &[0.9, 1.1])]), wide[1].clone()];
         assert_eq!(below.judge(&[], &narrow), Judgement::Reproduced);
@@ -502,26 +512,22 @@ pub(super) mod tests {
             series("a", &[(0.0, &[1.0]), (1.0, &[9.0])]),
             series("b", &[(0.0, &[2.0]), (1.0, &[2.0])]),
         ];
-        assert!(is_not(&AT_MOST.judge(&[], &one_place)));
+        assert!(is_not(&rule(AT_MOST).judge(&[], &one_place)));
         let dip = [series("a", &[(0.0, &[1.0]), (0.5, &[0.5]), (1.0, &[2.0])])];
-        assert!(is_not(&Rule::Rises("a").judge(&[], &dip)));
+        assert!(is_not(&rule(RISES).judge(&[], &dip)));
     }
 
     /// A model that learned nothing is silent, and so is an attack that finds nothing anywhere: neither reproduces.
     #[test]
     fn silence_of_a_model_that_learned_nothing_reproduces_nothing() {
-        let silent = Rule::Within {
-            what: "exposure",
-            from: f64::NEG_INFINITY,
-            to: 7.61,
-        };
+        let silent = rule("within = { what = 'exposure', to = 7.61 }");
         let needs = [
             Need::Learned {
-                what: "own perplexity",
-                of: "ordinary perplexity",
+                what: "own perplexity".into(),
+                of: "ordinary perplexity".into(),
             },
             Need::Heard {
-                what: "ordinary exposure",
+                what: "ordinary exposure".into(),
                 above: 7.61,
             },
         ];
@@ -545,8 +551,8 @@ pub(super) mod tests {
     #[test]
     fn classifiers_that_learned_nothing_are_not_compared() {
         let needs = [Need::Tells {
-            what: "ours",
-            of: "frequent",
+            what: "ours".into(),
+            of: "frequent".into(),
         }];
         let judged = |ours: [f64; 2]| {
             let measured = [
@@ -554,7 +560,7 @@ pub(super) mod tests {
                 series("theirs", &[(0.0, &[0.3, 0.3])]),
                 series("frequent", &[(0.0, &[0.4, 0.4])]),
             ];
-            Rule::Ordered(&["theirs", "ours"]).judge(&needs, &measured)
+            rule("ordered = ['theirs', 'ours']").judge(&needs, &measured)
         };
         assert_eq!(judged([0.6, 0.7]), Judgement::Reproduced);
         assert!(is_open(&judged([0.4, 0.4])));
@@ -566,23 +572,19 @@ pub(super) mod tests {
 
     #[test]
     fn what_was_not_measured_is_not_judged() {
-        for rule in [AT_MOST, Rule::Rises("a"), Rule::Ordered(&["a", "b"])] {
+        for rule in [AT_MOST, RISES, ORDERED].map(rule) {
             assert!(is_open(&rule.judge(&[], &[])), "{rule:?}");
             let empty = [series("a", &[(0.0, &[])]), series("b", &[(0.0, &[1.0])])];
             assert!(is_open(&rule.judge(&[], &empty)), "{rule:?}");
         }
         let apart = [series("a", &[(0.0, &[1.0])]), series("b", &[(1.0, &[1.0])])];
-        assert!(is_open(&AT_MOST.judge(&[], &apart)));
+        assert!(is_open(&rule(AT_MOST).judge(&[], &apart)));
     }
 
     #[test]
     fn a_number_that_is_none_fails() {
         let infinite = [series("a", &[(0.0, &[f64::INFINITY])])];
-        let rule = Rule::Within {
-            what: "a",
-            from: 0.0,
-            to: 1.0,
-        };
+        let rule = rule("within = { what = 'a', from = 0.0, to = 1.0 }");
         assert!(is_not(&rule.judge(&[], &infinite)));
     }
 }

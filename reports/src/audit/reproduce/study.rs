@@ -1,7 +1,7 @@
 //! What is run for a paper: the grids that ship with the program, and questions to the accountant.
 
 use super::args::{Paper, Reproduce, Scale, Text};
-use super::claims::{CRT, Claim, DETECTORS, HUSH, JFT, OURS, PRINTED_SHARES};
+use super::claims::{Claim, DETECTORS, PRINTED_SHARES};
 use super::evidence::{Read, at, merged, number, of_arms, over, upper};
 use super::rules::{Point, Series};
 use super::{Detector, Printed};
@@ -51,17 +51,6 @@ struct Sets {
 }
 
 impl Paper {
-    /// Returns the claims of the paper.
-    #[must_use]
-    pub const fn claims(self) -> &'static [Claim] {
-        match self {
-            Self::Crt => CRT,
-            Self::Jft => JFT,
-            Self::Hush => HUSH,
-            Self::Ours => OURS,
-        }
-    }
-
     /// Returns the paper's name for a page.
     #[must_use]
     pub const fn title(self) -> &'static str {
@@ -107,7 +96,7 @@ impl Paper {
     pub(super) fn chosen(self, only: &[String]) -> Result<Vec<&'static Claim>> {
         let named = |claim: &Claim, name: &str| claim.item == name || claim.id == name;
         for name in only {
-            let mut items: Vec<&str> = self.claims().iter().map(|claim| claim.item).collect();
+            let mut items: Vec<&str> = self.claims().iter().map(|claim| &claim.item[..]).collect();
             items.dedup();
             ensure!(
                 self.claims().iter().any(|claim| named(claim, name)),
@@ -120,9 +109,9 @@ impl Paper {
     }
 }
 
-/// A question to `account`: the items that need it, the series, its x, the arguments, and how the answer is read.
+/// A question to `account`, for the claims that name its series: the series, its x, the arguments, and how the answer is
+/// read.
 struct Asked {
-    items: &'static [&'static str],
     what: &'static str,
     x: Option<f64>,
     line: String,
@@ -130,14 +119,8 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(
-        items: &'static [&'static str],
-        what: &'static str,
-        line: impl Into<String>,
-        read: Read,
-    ) -> Self {
+    fn of(what: &'static str, line: impl Into<String>, read: Read) -> Self {
         Self {
-            items,
             what,
             x: None,
             line: line.into(),
@@ -235,28 +218,18 @@ fn asked(paper: Paper) -> Vec<Asked> {
     match paper {
         Paper::Crt => {
             let steps = "curve --over steps --at 20,40,60,80,100,120 --sigma 2 --sample-rate 0.05 --delta 1e-5 --neighbours replace";
-            all.push(Asked::of(
-                &["fig2"],
-                "ε of CRT over the steps",
-                steps,
-                curve,
-            ));
+            all.push(Asked::of("ε of CRT over the steps", steps, curve));
             let figure = |gamma: f64| format!("{SINGLE} {gamma}");
-            all.push(Asked::of(
-                &["fig6"],
-                "ε′ of Figure 6",
-                figure(0.1),
-                amplified,
-            ));
+            all.push(Asked::of("ε′ of Figure 6", figure(0.1), amplified));
             for gamma in [0.01, 0.05, 0.1, 0.2, 0.3, 0.5] {
-                let asked = Asked::of(&["fig6"], "ε′ over γ", figure(gamma), amplified);
+                let asked = Asked::of("ε′ over γ", figure(gamma), amplified);
                 all.push(asked.at(gamma));
             }
             let labels = "recall after 200 labels without a miss, at 95 %";
             let labelled = "--sigma 1 --labelled 200 --missed 0";
-            all.push(Asked::of(&["a4"], labels, labelled, recall));
+            all.push(Asked::of(labels, labelled, recall));
             let notebook = "ε′ of the notebook, by Rényi";
-            all.push(Asked::of(&["fig6"], notebook, NOTEBOOK, by_renyi));
+            all.push(Asked::of(notebook, NOTEBOOK, by_renyi));
         }
         Paper::Jft => {
             for (what, plan) in [
@@ -274,26 +247,26 @@ fn asked(paper: Paper) -> Vec<Asked> {
                 ),
             ] {
                 let line = format!("calibrate --by papers --epsilon 3 {plan}");
-                all.push(Asked::of(&["table2-glue"], what, line, tight));
+                all.push(Asked::of(what, line, tight));
             }
         }
         Paper::Hush => {
             for (what, line) in FANO.into_iter().zip(secrets()) {
-                all.push(Asked::of(&["fig1c"], what, line, fano));
+                all.push(Asked::of(what, line, fano));
             }
         }
         Paper::Ours => {
             for (at, (what, line)) in BLOW_UP.into_iter().zip(secrets()).enumerate() {
                 let factor = "σ by Fano over σ by the blow-up";
-                let of_factor = Asked::of(&["less-noise"], factor, line.clone(), saved);
+                let of_factor = Asked::of(factor, line.clone(), saved);
                 all.push(of_factor.at(at as f64));
-                all.push(Asked::of(&["blow-up"], what, line, blow_up));
+                all.push(Asked::of(what, line, blow_up));
             }
             let zero = "--sigma 1 --sample-rate 1 --steps 1 --delta 1e-5 --gamma 1e-6 --neighbours replace";
             let missed = "ε of the missed secret where ε′ is 0, as defined";
-            all.push(Asked::of(&["amplification"], missed, zero, revealed));
+            all.push(Asked::of(missed, zero, revealed));
             let own = "ε′ of the notebook, as defined";
-            all.push(Asked::of(&["own-neighbours"], own, NOTEBOOK, as_defined));
+            all.push(Asked::of(own, NOTEBOOK, as_defined));
         }
     }
     all
@@ -386,9 +359,12 @@ impl Study {
             questions: Vec::new(),
             detectors: Vec::new(),
         };
-        let wants = |items: &[&str]| chosen.iter().any(|claim| items.contains(&claim.item));
+        let wants = |items: &[&str]| chosen.iter().any(|claim| items.contains(&&claim.item[..]));
         for asked in asked(paper) {
-            if wants(asked.items) {
+            if chosen
+                .iter()
+                .any(|claim| claim.names().contains(&asked.what))
+            {
                 let stage = study.plan.ask(&asked.line, None)?;
                 study.question(asked.what, asked.x, stage, asked.read);
             }
@@ -935,7 +911,6 @@ fn enlarge(file: &mut GridFile) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::claims::Test;
     use super::super::evidence::QUANTITIES;
     use super::*;
     use crate::audit::args::{Audit, Command};
@@ -996,11 +971,7 @@ mod tests {
             let special = study.measured(&[], |_| None);
             known.extend(special.into_iter().map(|series| series.what));
             for claim in paper.claims() {
-                let Test::By(rule, needs) = claim.test else {
-                    continue;
-                };
-                let names = needs.iter().flat_map(|need| need.names());
-                for name in rule.names().into_iter().chain(names) {
+                for name in claim.names() {
                     assert!(
                         known.iter().any(|known| known == name),
                         "{}: {name}",

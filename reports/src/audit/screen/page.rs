@@ -3,8 +3,8 @@
 use super::measure::{MissingRate, Screening};
 use super::sheet::{Header, Sheet};
 use crate::audit::policy::TRACES;
-use crate::contract::{Align, Table};
-use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up};
+use crate::contract::Table;
+use crate::number::{count_of, grouped, nearest, rounded};
 use crate::page::{Page, Section};
 use reticent_accounting::{Confidence, MissRate, Upper};
 use reticent_corpus::canary::SeedOrigin;
@@ -71,7 +71,7 @@ impl Screening {
                 let share = |who: &str, rate: Upper<MissRate>| {
                     format!(
                         "{who} a secret in at most {} of the records that introduce one",
-                        rounded_up(rate.get().get(), 4)
+                        rounded(rate, 4)
                     )
                 };
                 let mut facts = vec![("missed (gamma)", share("the policy misses", rates.gamma))];
@@ -94,34 +94,30 @@ impl Screening {
                     }
                 );
                 page.answer(Section::facts("", facts))
-                    .answer(Section::text("", vec![how]))
+                    .answer(Section::text("", [how]))
             }
             None => page.answer(Section::text(
                 "",
-                vec![
+                [
                     "No record of the sample is the first of the corpus to contain a secret: nothing can be said \
-                    about what is missed; draw a larger sample."
-                        .to_owned(),
+                    about what is missed; draw a larger sample.",
                 ],
             )),
         };
-        let drawn = how_drawn(header);
-        if !drawn.is_empty() {
-            page = page.answer(Section::text("", drawn));
-        }
         page = page
+            .answer(Section::text("", how_drawn(header)))
             .section(Section::table(
                 format!("By kind; each bound holds with {percent} % confidence by itself"),
                 self.by_kind(),
             ))
             .section(Section::table("What the policy found", self.by_span()));
         if self.kinds.values().any(|row| row.caught < row.covered) {
-            page = page.answer(Section::text("", vec![TRACES.to_owned()]));
+            page = page.answer(Section::text("", [TRACES]));
         }
         if self.near > 0 {
             page = page.answer(Section::text(
                 "",
-                vec![format!(
+                [format!(
                     "Near the threshold: {} of {} records have a missed secret. They were not \
                     drawn at random and bound nothing.",
                     grouped(self.near_missed),
@@ -136,72 +132,47 @@ impl Screening {
             "{} holds the sample with its labels: keep it private.",
             sheet.display()
         );
-        page = page.answer(Section::text("", vec![kept]));
-        if let Some(path) = labels {
-            page = page.answer(Section::text(
-                "",
-                vec![format!(
-                    "Next: account --labels {} --sigma ... --sample-rate ... --steps ...",
-                    path.display()
-                )],
-            ));
-        }
-        page
+        let next = labels.map(|path| {
+            format!(
+                "Next: account --labels {} --sigma ... --sample-rate ... --steps ...",
+                path.display()
+            )
+        });
+        page.answer(Section::text("", [kept]))
+            .answer(Section::text("", next))
     }
 
     fn by_kind(&self) -> Table {
-        let mut table = Table::new([
-            ("kind", Align::Left),
-            ("records", Align::Right),
-            ("missed", Align::Right),
-            ("gamma at most", Align::Right),
-            ("by both", Align::Right),
-            ("eta at most", Align::Right),
-            ("places", Align::Right),
-            ("covered", Align::Right),
-            ("recall", Align::Right),
-            ("nothing left", Align::Right),
-        ]);
-        for (kind, row) in &self.kinds {
-            table.row([
-                kind.clone(),
-                grouped(row.records),
-                grouped(row.missed),
-                rounded_up(row.gamma.get().get(), 4),
-                row.missed_by_both.map_or_else(String::new, grouped),
-                row.eta
-                    .map_or_else(String::new, |eta| rounded_up(eta.get().get(), 4)),
-                grouped(row.secrets),
-                grouped(row.covered),
-                nearest(row.recall, 4),
-                nearest(row.nothing_left, 4),
-            ]);
-        }
-        table
+        Table::of(&self.kinds)
+            .left("kind", |(kind, _)| kind)
+            .right("records", |(_, row)| grouped(row.records))
+            .right("missed", |(_, row)| grouped(row.missed))
+            .right("gamma at most", |(_, row)| rounded(row.gamma, 4))
+            .right("by both", |(_, row)| {
+                row.missed_by_both.map_or_else(String::new, grouped)
+            })
+            .right("eta at most", |(_, row)| {
+                row.eta.map_or_else(String::new, |eta| rounded(eta, 4))
+            })
+            .right("places", |(_, row)| grouped(row.secrets))
+            .right("covered", |(_, row)| grouped(row.covered))
+            .right("recall", |(_, row)| nearest(row.recall, 4))
+            .right("nothing left", |(_, row)| nearest(row.nothing_left, 4))
+            .into()
     }
 
     fn by_span(&self) -> Table {
-        let mut table = Table::new([
-            ("kind", Align::Left),
-            ("spans", Align::Right),
-            ("right", Align::Right),
-            ("precision", Align::Right),
-            ("records", Align::Right),
-            ("all right", Align::Right),
-            ("share at least", Align::Right),
-        ]);
-        for (kind, row) in &self.found {
-            table.row([
-                kind.clone(),
-                grouped(row.spans),
-                grouped(row.right),
-                nearest(row.precision, 4),
-                grouped(row.records),
-                grouped(row.records_right),
-                rounded_down(row.records_all_right.get().get(), 4),
-            ]);
-        }
-        table
+        Table::of(&self.found)
+            .left("kind", |(kind, _)| kind)
+            .right("spans", |(_, row)| grouped(row.spans))
+            .right("right", |(_, row)| grouped(row.right))
+            .right("precision", |(_, row)| nearest(row.precision, 4))
+            .right("records", |(_, row)| grouped(row.records))
+            .right("all right", |(_, row)| grouped(row.records_right))
+            .right("share at least", |(_, row)| {
+                rounded(row.records_all_right, 4)
+            })
+            .into()
     }
 }
 

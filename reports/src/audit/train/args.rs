@@ -19,12 +19,15 @@ pub(in crate::audit) const WORLD: &str = "WORLD_SIZE";
 
 /// Arguments of `audit train`.
 #[derive(Debug, Clone, PartialEq, Args)]
-#[command(mut_args(on_a_corpus), after_help = "\
+#[command(
+    mut_args(on_a_corpus),
+    after_help = "\
 Examples:
   audit train prepared/ --recipe crt --sigma 1.1 --epochs 10 --out ckpt/
   audit train prepared/ --recipe dpsgd --sigma 1.1 --model base/ --lora-rank 16 --out adapter/
   audit train --plan training.toml --out ckpt/
-  audit train --plan training.toml --worker-key worker.key --out ckpt/")]
+  audit train --plan training.toml --worker-key worker.key --out ckpt/"
+)]
 pub struct Train {
     /// Folder from `audit prepare`; a plan file names its own.
     #[arg(

@@ -14,7 +14,7 @@ use crate::audit::train::other_run::other_options;
 use crate::audit::train::tensorboard::Events;
 use crate::audit::train::workers::{connect, of_environment};
 use crate::contract::{
-    Align, Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table, note,
+    Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table, note,
 };
 use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
@@ -243,7 +243,7 @@ pub(crate) struct Body {
     #[serde(skip_serializing_if = "Option::is_none")]
     adapter: Option<TrainedAdapter>,
     /// Records longer than the model's context: each is several windows, clipped as one record.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
     in_windows: u64,
 }
 
@@ -281,11 +281,6 @@ impl TrainedAdapter {
             grouped(self.parameters as u64)
         )
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
-const fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// Returns the number of records that are longer than the model's context.
@@ -616,20 +611,14 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     if shown.recipe.is_private() {
         title.push_str(&format!(", delta {}", shortest(run.plan.delta.get())));
     }
-    let mut guarantees = Table::new([
-        ("guarantee", Align::Left),
-        ("neighbouring relation", Align::Left),
-        ("ε upper", Align::Right),
-    ]);
-    for row in in_order(run, &shown.guarantees) {
+    let upper = |row: &Guarantee| {
         let upper = row.epsilon.and_then(|bounds| bounds.upper);
-        let upper = upper.map_or(f64::INFINITY, |upper| upper.get().get());
-        guarantees.row([
-            promise(row),
-            neighbours(row).to_owned(),
-            rounded_up(upper, 6),
-        ]);
-    }
+        upper.map_or(f64::INFINITY, |upper| upper.get().get())
+    };
+    let guarantees = Table::of(in_order(run, &shown.guarantees))
+        .left("guarantee", promise)
+        .left("neighbouring relation", neighbours)
+        .right("ε upper", |row| rounded_up(upper(row), 6));
     let mut page = Page::new(title, first_promise(run, &shown.guarantees)?)
         .answer(Section::table("Guarantees", guarantees));
     if let Some(secrets) = &shown.secrets {
@@ -719,7 +708,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         .section(Section::notes("About this run", about_the_run(shown, run)))
         .section(Section::notes(
             "What the numbers mean and do not cover",
-            not_covered.collect(),
+            not_covered,
         )))
 }
 

@@ -109,16 +109,14 @@ fn one(
         &surroundings,
         &mut |_| {},
     );
-    interrupt.check()?;
-    let mut trained = trained?;
+    let mut trained = interrupt.unless_raised(trained)?;
     let table = ScoreTable::of(
         trained.trainer.as_mut(),
         records.to_vec(),
         scoring(start.model.context()),
         &mut watched("scoring by a shadow model", interrupt),
     );
-    interrupt.check()?;
-    Ok(table?.losses()?)
+    Ok(interrupt.unless_raised(table)?.losses()?)
 }
 
 /// Splits a record into pieces that the model can read, each beginning with the last token of the
