@@ -225,8 +225,8 @@ impl TrainingPlan {
             parts.push(open(UNBOUNDED));
         }
         let earlier = self.continues.as_ref();
-        let (recipe, private) = (self.run.recipe(), self.secrets.everything_private);
-        parts.extend(earlier.map(|earlier| earlier.carried(recipe, private)));
+        let recipe = self.run.recipe();
+        parts.extend(earlier.map(|earlier| earlier.carried(recipe)));
         if self.noiseless {
             parts.push(open(NOISELESS));
         } else {

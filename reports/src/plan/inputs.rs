@@ -56,13 +56,21 @@ const OF_JFT: &str = "The first phase sees the same text for every content of a 
                       screened without looking. One exception and nothing is promised.";
 
 /// The assumption of sdp.
-const OF_SDP: &str =
-    "The policy finds every secret in full, whatever its content: one that it misses is trained on without noise.";
+const OF_SDP: &str = "The policy finds every secret in full, whatever its content: one that it misses is trained on without noise.";
 
 /// The assumption for runs of crt whose plan is unknown: whether a policy missed a secret is not published, and a
 /// public side is trained on without noise.
 const OF_CRT: &str = "The promise is to a secret of which no record is on the public side of any of these runs: in each of them the \
                       two policies together miss none of its copies. One exception and nothing is promised.";
+
+/// As [`OF_JFT`], for runs whose plans are unknown.
+const OF_JFT_RUNS: &str = "The promise is to a secret that the policy of each of these runs redacts: the first phase of each sees the \
+                           same text for every content of it, all of it redacted, length and kind hidden, screened without looking, \
+                           or steps with noise. One exception and nothing is promised.";
+
+/// As [`OF_SDP`], for runs whose plans are unknown.
+const OF_SDP_RUNS: &str = "The promise is to a secret that the policy of each of these runs finds in full, whatever its content: one \
+                           that any of them misses is trained on without noise.";
 
 /// Another content could make two records equal and so change how many are trained on without noise.
 const NO_DUPLICATE: &str =
@@ -109,8 +117,8 @@ pub fn granted_line(plan: &TrainingPlan) -> Option<String> {
 pub fn granted_by(recipe: Option<Recipe>) -> Option<String> {
     match recipe {
         Some(Recipe::Crt) => line(&[OF_CRT, NO_DUPLICATE]),
-        Some(Recipe::Jft) => line(&[OF_JFT, NO_DUPLICATE]),
-        Some(Recipe::Sdp) => line(&[OF_SDP, NO_DUPLICATE]),
+        Some(Recipe::Jft) => line(&[OF_JFT_RUNS, NO_DUPLICATE]),
+        Some(Recipe::Sdp) => line(&[OF_SDP_RUNS, NO_DUPLICATE]),
         _ => None,
     }
 }
