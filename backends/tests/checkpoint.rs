@@ -11,7 +11,7 @@ use reticent_backends::run::{Surroundings, Trained, train};
 use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision};
 use reticent_backends::{Device, Error, TrainOptions};
 use reticent_corpus::canary::CanaryOptions;
-use reticent_corpus::prepare::{PrepareOptions, Prepared, prepare};
+use reticent_corpus::prepare::{PrepareOptions, Prepared, Stability, Stage, prepare};
 use reticent_corpus::simulate::simulate;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -253,6 +253,28 @@ fn the_manifest_fits_its_published_schema() {
         manifest[key] = value;
         assert!(!problems(&manifest.to_string()).is_empty(), "{key}");
     }
+}
+
+/// Whether the input holds masked spans is a function of the private text.
+#[test]
+fn published_stages_do_not_say_whether_the_text_has_masks() {
+    let without = prepared();
+    let (_, trained) = finished(&without);
+    let mut with = without.clone();
+    for stage in &mut with.facts.stages {
+        if stage.stage == Stage::Deduplicate {
+            stage.all_copies = Stability::Bounded(2);
+        }
+    }
+    assert_ne!(with.facts.stages, without.facts.stages);
+    let published = [&without, &with].map(|prepared| {
+        let initial = Initial::Random { seed: 0 };
+        Manifest::of(prepared, &trained.ran, initial)
+            .unwrap()
+            .stages
+    });
+    assert_eq!(published[0], published[1]);
+    assert_eq!(published[0], with.facts.stages, "the larger number");
 }
 
 /// A checkpoint that is trained on keeps the promises of what it was, its seed included.

@@ -123,8 +123,10 @@ pub enum Phase {
         /// How often each record was read in a step, its gradients clipped as one.
         #[serde(default = "once", skip_serializing_if = "is_once")]
         augmentations: u32,
-        /// Both ends of the miss rate per token.
-        miss: (MissRate, MissRate),
+        /// Both ends of the miss rate per token, where they were given. The share of sensitive tokens is a function of
+        /// the private text and isn't published.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        miss: Option<(MissRate, MissRate)>,
         /// How weights moved.
         optimizer: OptimizerSpec,
     },
@@ -339,7 +341,7 @@ pub struct Manifest {
     pub unit: Unit,
     /// Where the vocabulary comes from.
     pub vocabulary: Origin,
-    /// The stages before training, each with its stability.
+    /// The stages before training, each with its stability where the text holds masked spans.
     pub stages: Vec<StageStability>,
     /// Where the starting weights came from.
     pub initial: Initial,

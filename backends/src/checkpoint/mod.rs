@@ -273,7 +273,7 @@ impl Manifest {
             recipe,
             unit: prepared.training.unit,
             vocabulary,
-            stages: prepared.facts.stages.clone(),
+            stages: prepared.facts.published_stages(&prepared.options),
             neighbours: Neighbours::AddRemove,
             phases: ran.phases.clone(),
             mechanism: plan.mechanism(),
