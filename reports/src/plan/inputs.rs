@@ -4,7 +4,7 @@ use super::args::Sampler;
 use super::redaction::Redacted;
 use super::request::PlanRequest;
 use crate::contract::Inputs;
-use reticent_accounting::confidentiality::Standing;
+use reticent_accounting::confidentiality::{Knowledge, Standing};
 use reticent_accounting::training::{FirstPhase, NoisySteps, Recipe, Run, Stated, TrainingPlan};
 use serde::Serialize;
 
@@ -110,6 +110,23 @@ pub fn granted_line(plan: &TrainingPlan) -> Option<String> {
         .is_none()
         .then(|| taken_for_granted(plan));
     line(&granted?)
+}
+
+/// Returns what to say of the counts that the promises to secrets show: they were counted in the private text.
+#[must_use]
+pub fn counted_line(plan: &TrainingPlan) -> Option<String> {
+    let secrets = &plan.secrets;
+    let records = secrets.records.as_ref().is_some_and(Stated::is_measured);
+    let caught = plan.run.recipe() == Some(Recipe::Crt)
+        && (secrets.facts).is_some_and(|facts| facts.knowledge() == Knowledge::Counted);
+    let private = plan.run.recipe().is_some_and(Recipe::is_private);
+    (private && (records || caught)).then(|| {
+        format!(
+            "No guarantee covers what was counted in the private text: how many {}s hold a secret, and whether the policy \
+             catches it.",
+            *plan.unit
+        )
+    })
 }
 
 /// Returns the assumptions of runs of which only the recipe is known.
