@@ -297,6 +297,7 @@ fn what_ran_before_composes() {
     let pretrained = Initial::Pretrained {
         weights: weights.clone(),
         declared_public: false,
+        has_manifest: false,
     };
     trained.ran.plan.seeded = false;
     let ran = trained.mechanism();
@@ -307,6 +308,14 @@ fn what_ran_before_composes() {
     assert_eq!(fresh.not_covered[0], Base::Unstated.not_covered());
     trained.ran.plan.base = Some(Base::DeclaredPublic);
     assert!(Manifest::of(&prepared, &trained.ran, pretrained.clone()).is_err());
+    let set_aside = Initial::Pretrained {
+        weights: weights.clone(),
+        declared_public: true,
+        has_manifest: true,
+    };
+    assert!(Manifest::of(&prepared, &trained.ran, set_aside.clone()).is_err());
+    trained.ran.plan.base = Some(Base::DeclaredPublicRun);
+    assert!(Manifest::of(&prepared, &trained.ran, set_aside).is_ok());
     trained.ran.plan.base = None;
     assert!(Manifest::of(&prepared, &trained.ran, continued(&before, false)).is_err());
     for seeded in [false, true] {

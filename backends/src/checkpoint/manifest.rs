@@ -252,7 +252,7 @@ pub enum Initial {
         /// The seed.
         seed: u64,
     },
-    /// A model that others trained, before and without this text.
+    /// A model that others trained, before and without this text, or one that counts as theirs.
     Pretrained {
         /// Digest of its weights.
         weights: String,
@@ -260,6 +260,10 @@ pub enum Initial {
         /// of ours whose manifest is lost.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         declared_public: bool,
+        /// Whether the weights had a manifest, that of a run of sgd, which was set aside because all text behind them
+        /// was declared public.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        has_manifest: bool,
     },
     /// A checkpoint of ours. What it promised goes on: both runs compose, as if they had used
     /// the same records.
@@ -282,8 +286,12 @@ impl Initial {
         match self {
             Self::Pretrained {
                 declared_public: true,
+                has_manifest,
                 ..
-            } => Some(Base::DeclaredPublic),
+            } => Some(match *has_manifest {
+                true => Base::DeclaredPublicRun,
+                false => Base::DeclaredPublic,
+            }),
             Self::Pretrained { .. } => Some(Base::Unstated),
             Self::Random { .. } | Self::Continued { .. } => None,
         }
