@@ -866,7 +866,7 @@ fn read_weights(path: &Path, bytes: &[u8], model: &Model) -> Result<Vec<Vec<f32>
 /// # Errors
 /// Returns [`Error::Io`] (already exists) for a file or for a folder that is not empty.
 pub fn free_for(folder: &Path) -> Result<()> {
-    at(folder, reticent_disk::refuse_link(folder))?;
+    at(folder, reticent_disk::refuse_alias(folder))?;
     let taken = || {
         std::io::Error::new(
             std::io::ErrorKind::AlreadyExists,

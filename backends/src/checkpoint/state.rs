@@ -191,7 +191,7 @@ fn moment_name(optimizer: usize, moment: &str, tensor: usize) -> String {
 
 /// Returns whether the folder is absent or empty.
 fn is_free(folder: &Path) -> Result<bool> {
-    at(folder, reticent_disk::refuse_link(folder))?;
+    at(folder, reticent_disk::refuse_alias(folder))?;
     match std::fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(true),

@@ -300,6 +300,9 @@ fn in_windows(model: &Model, prepared: &Prepared) -> u64 {
 
 /// Locks --out, so that the second of two runs on one folder ends here, and erases what a finished run left.
 fn claim(train: &Train) -> Result<Option<FolderLock>> {
+    // The lock would lie elsewhere than beside the folder.
+    reticent_disk::refuse_alias(&train.out)
+        .with_context(|| format!("--out: {}", train.out.display()))?;
     let lock = match train.out.parent() {
         // A problem with the path is reported below.
         Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => None,
