@@ -63,6 +63,8 @@ pub(crate) struct RunIdentity<'a> {
     pub(crate) adapter: Option<&'a Lora>,
     /// The number of lanes in which the sums of a step are computed.
     pub(crate) lanes: usize,
+    /// The kind of device that computes them.
+    pub(crate) device: &'static str,
     pub(crate) schedule: &'a Schedule,
 }
 
