@@ -3,10 +3,10 @@
 
 use crate::error::{Error, Result};
 use crate::trainer::masking::Masking;
+use reticent_accounting::SamplingRate;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::protect::{RateProfile, Secret, SecretClasses};
 use reticent_accounting::training::dominating_rates;
-use reticent_accounting::{Probability, SamplingRate};
 use reticent_corpus::{Record, TokenId, TrainingSet, misplaced};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -122,16 +122,6 @@ impl Sensitive {
     #[must_use]
     pub const fn alike(&self) -> RedactedAlike {
         self.alike
-    }
-
-    /// Returns the share of tokens that are sensitive, not counting beginnings of text. JFT's conservative light noise
-    /// takes this share as the miss rate: a detector of recall 0.
-    #[must_use]
-    pub fn share(&self, set: &TrainingSet) -> Probability {
-        let sensitive: usize = self.spans.iter().flatten().map(Range::len).sum();
-        let all: usize = set.records.iter().map(|r| r.tokens.len() - 1).sum();
-        let share = (sensitive as f64 / all.max(1) as f64).min(1.0);
-        Probability::new(share).expect("a share lies in [0, 1]")
     }
 
     /// Returns the tokens of a record with one mask in place of each span, and which of them carry no loss. A mask
@@ -285,7 +275,6 @@ mod tests {
         let sensitive = Sensitive::new(&set, spans, 9, RedactedAlike::YES).unwrap();
         assert_eq!(sensitive.redacted(0, &set.records[0]).0, [0, 9, 7, 1]);
         assert_eq!(sensitive.redacted(1, &set.records[1]).0, [0, 5, 1]);
-        assert!((sensitive.share(&set).get() - 2.0 / 6.0).abs() < 1e-15);
         let mut marked = set;
         marked.records[0].sensitive.push(1..3);
         let read = Sensitive::marked(&marked, 9, RedactedAlike::YES).unwrap();

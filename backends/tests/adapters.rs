@@ -74,6 +74,7 @@ impl Home {
         let initial = Initial::Pretrained {
             weights: weights_digest(&self.base),
             declared_public: false,
+            has_manifest: false,
         };
         let manifest = Manifest::of(&self.prepared, &run.ran, initial).unwrap();
         let lora = run.trainer.adapter().unwrap();

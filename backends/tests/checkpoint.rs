@@ -11,7 +11,7 @@ use reticent_backends::run::{Surroundings, Trained, train};
 use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision};
 use reticent_backends::{Device, Error, TrainOptions};
 use reticent_corpus::canary::CanaryOptions;
-use reticent_corpus::prepare::{PrepareOptions, Prepared, prepare};
+use reticent_corpus::prepare::{PrepareOptions, Prepared, Stability, Stage, prepare};
 use reticent_corpus::simulate::simulate;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -255,6 +255,28 @@ fn the_manifest_fits_its_published_schema() {
     }
 }
 
+/// Whether the input holds masked spans is a function of the private text.
+#[test]
+fn published_stages_do_not_say_whether_the_text_has_masks() {
+    let without = prepared();
+    let (_, trained) = finished(&without);
+    let mut with = without.clone();
+    for stage in &mut with.facts.stages {
+        if stage.stage == Stage::Deduplicate {
+            stage.all_copies = Stability::Bounded(2);
+        }
+    }
+    assert_ne!(with.facts.stages, without.facts.stages);
+    let published = [&without, &with].map(|prepared| {
+        let initial = Initial::Random { seed: 0 };
+        Manifest::of(prepared, &trained.ran, initial)
+            .unwrap()
+            .stages
+    });
+    assert_eq!(published[0], published[1]);
+    assert_eq!(published[0], with.facts.stages, "the larger number");
+}
+
 /// A checkpoint that is trained on keeps the promises of what it was, its seed included.
 #[test]
 fn what_ran_before_composes() {
@@ -275,6 +297,7 @@ fn what_ran_before_composes() {
     let pretrained = Initial::Pretrained {
         weights: weights.clone(),
         declared_public: false,
+        has_manifest: false,
     };
     trained.ran.plan.seeded = false;
     let ran = trained.mechanism();
@@ -285,6 +308,14 @@ fn what_ran_before_composes() {
     assert_eq!(fresh.not_covered[0], Base::Unstated.not_covered());
     trained.ran.plan.base = Some(Base::DeclaredPublic);
     assert!(Manifest::of(&prepared, &trained.ran, pretrained.clone()).is_err());
+    let set_aside = Initial::Pretrained {
+        weights: weights.clone(),
+        declared_public: true,
+        has_manifest: true,
+    };
+    assert!(Manifest::of(&prepared, &trained.ran, set_aside.clone()).is_err());
+    trained.ran.plan.base = Some(Base::DeclaredPublicRun);
+    assert!(Manifest::of(&prepared, &trained.ran, set_aside).is_ok());
     trained.ran.plan.base = None;
     assert!(Manifest::of(&prepared, &trained.ran, continued(&before, false)).is_err());
     for seeded in [false, true] {

@@ -159,6 +159,7 @@ fn save((made, run): (&Made, &Trained), prepared: &Prepared, home: &Path) {
             let manifest = manifest(Initial::Pretrained {
                 weights: weights_digest(&base),
                 declared_public: false,
+                has_manifest: false,
             });
             let on = (model, run.trainer.adapter().unwrap(), "base");
             let (beside, owner) = (Beside::default(), Some(&owner));

@@ -239,8 +239,12 @@ fn light_noise_is_accounted_in_full_and_estimated_beside_it() {
         token_miss: None,
     };
     let run = trained(&jft(conservative, &set), &corpus(&set, &spans));
-    let share = MissRate::new(spans.share(&set).get()).unwrap();
-    assert!(matches!(run.ran.phases[0], Phase::LightNoise { miss, .. } if miss == (share, share)));
+    // The share of sensitive tokens is a function of the text: neither it nor what follows from it is published.
+    assert!(matches!(
+        run.ran.phases[0],
+        Phase::LightNoise { miss: None, .. }
+    ));
+    assert!(run.ran.estimates.is_empty());
 }
 
 #[test]

@@ -233,5 +233,11 @@ fn a_state_goes_on_with_the_same_model_and_the_same_order_of_sums() {
         .unwrap();
     let error = error.err().unwrap().to_string();
     assert!(error.contains("order of sums"), "{error}");
+    // Another engine has other roundings too.
+    let (name, exact) = common::models()[1];
+    assert_eq!(name, "lstm, exact");
+    let error = common::run_until(exact(), &asked, Some(&state), u64::MAX);
+    let error = error.err().unwrap().to_string();
+    assert!(error.contains("kind of device"), "{error}");
     common::run_until(model(), &asked, Some(&state), u64::MAX).unwrap();
 }

@@ -158,7 +158,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Converts an error of [`reticent_disk::OutputPlace::of`].
+    /// Converts an error of [`reticent_disk::OutputPlace::of`] or [`reticent_disk::refuse_alias`].
     pub(crate) fn of_place(path: &std::path::Path, source: std::io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {

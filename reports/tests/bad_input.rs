@@ -92,6 +92,25 @@ fn a_checkpoint_is_not_written_to_a_link() {
     }
 }
 
+/// No folder can be renamed onto such a path: the run was finished by then, and its model lost.
+#[test]
+fn a_folder_is_written_under_its_own_name() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    copy_folder(&trained().join("bare"), &at.join("bare"));
+    std::fs::copy(trained().join("data.jsonl"), at.join("data.jsonl")).unwrap();
+    std::fs::create_dir(at.join("empty")).unwrap();
+    for out in ["empty/.", "new/.", ".", "empty/.."] {
+        for line in [
+            "train bare --recipe sgd --epochs 1",
+            "prepare data.jsonl --policy customers",
+        ] {
+            let line = format!("{line} --out {out}");
+            refused(at, &line, &["--out", "must end in a name"]);
+        }
+    }
+}
+
 fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
     for name in names(from) {

@@ -82,6 +82,8 @@ pub enum Base {
     Unstated,
     /// All text behind it was declared public.
     DeclaredPublic,
+    /// The same of a run of ours, whose manifest was set aside.
+    DeclaredPublicRun,
 }
 
 impl Base {
@@ -94,6 +96,10 @@ impl Base {
             }
             Self::DeclaredPublic => {
                 "the base model: all text behind it was declared public; nothing is promised to a record in that text"
+            }
+            Self::DeclaredPublicRun => {
+                "the base model, declared public by the user although it has a manifest: all text behind it was declared \
+                 public; nothing is promised to a record in that text"
             }
         }
     }
@@ -225,8 +231,8 @@ impl TrainingPlan {
             parts.push(open(UNBOUNDED));
         }
         let earlier = self.continues.as_ref();
-        let (recipe, private) = (self.run.recipe(), self.secrets.everything_private);
-        parts.extend(earlier.map(|earlier| earlier.carried(recipe, private)));
+        let recipe = self.run.recipe();
+        parts.extend(earlier.map(|earlier| earlier.carried(recipe)));
         if self.noiseless {
             parts.push(open(NOISELESS));
         } else {

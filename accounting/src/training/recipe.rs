@@ -452,8 +452,8 @@ pub enum FirstPhase {
     LightNoise {
         /// What runs.
         steps: NoisySteps,
-        /// Both ends of the share of tokens that the policy misses; absent for the share of
-        /// sensitive tokens, as if the policy found nothing.
+        /// Both ends of the share of tokens that the policy misses; absent where the noise is sized as
+        /// if the policy found nothing.
         token_miss: Option<(MissRate, MissRate)>,
     },
 }

@@ -67,6 +67,7 @@ impl Description {
             digest(key, "architecture of the model", run.model)?,
             // So have other roundings.
             digest(key, "order of sums (WORLD_SIZE set, or not)", &run.lanes)?,
+            digest(key, "kind of device (cpu, cuda or wgpu)", &run.device)?,
         ]);
         // So has another base below the same adapter.
         if run.adapter.is_some() {

@@ -123,8 +123,10 @@ pub enum Phase {
         /// How often each record was read in a step, its gradients clipped as one.
         #[serde(default = "once", skip_serializing_if = "is_once")]
         augmentations: u32,
-        /// Both ends of the miss rate per token.
-        miss: (MissRate, MissRate),
+        /// Both ends of the miss rate per token, where they were given. The share of sensitive tokens is a function of
+        /// the private text and isn't published.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        miss: Option<(MissRate, MissRate)>,
         /// How weights moved.
         optimizer: OptimizerSpec,
     },
@@ -250,7 +252,7 @@ pub enum Initial {
         /// The seed.
         seed: u64,
     },
-    /// A model that others trained, before and without this text.
+    /// A model that others trained, before and without this text, or one that counts as theirs.
     Pretrained {
         /// Digest of its weights.
         weights: String,
@@ -258,6 +260,10 @@ pub enum Initial {
         /// of ours whose manifest is lost.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         declared_public: bool,
+        /// Whether the weights had a manifest, that of a run of sgd, which was set aside because all text behind them
+        /// was declared public.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        has_manifest: bool,
     },
     /// A checkpoint of ours. What it promised goes on: both runs compose, as if they had used
     /// the same records.
@@ -280,8 +286,12 @@ impl Initial {
         match self {
             Self::Pretrained {
                 declared_public: true,
+                has_manifest,
                 ..
-            } => Some(Base::DeclaredPublic),
+            } => Some(match *has_manifest {
+                true => Base::DeclaredPublicRun,
+                false => Base::DeclaredPublic,
+            }),
             Self::Pretrained { .. } => Some(Base::Unstated),
             Self::Random { .. } | Self::Continued { .. } => None,
         }
@@ -339,7 +349,7 @@ pub struct Manifest {
     pub unit: Unit,
     /// Where the vocabulary comes from.
     pub vocabulary: Origin,
-    /// The stages before training, each with its stability.
+    /// The stages before training, each with its stability where the text holds masked spans.
     pub stages: Vec<StageStability>,
     /// Where the starting weights came from.
     pub initial: Initial,

@@ -273,7 +273,7 @@ impl Manifest {
             recipe,
             unit: prepared.training.unit,
             vocabulary,
-            stages: prepared.facts.stages.clone(),
+            stages: prepared.facts.published_stages(&prepared.options),
             neighbours: Neighbours::AddRemove,
             phases: ran.phases.clone(),
             mechanism: plan.mechanism(),
@@ -866,7 +866,7 @@ fn read_weights(path: &Path, bytes: &[u8], model: &Model) -> Result<Vec<Vec<f32>
 /// # Errors
 /// Returns [`Error::Io`] (already exists) for a file or for a folder that is not empty.
 pub fn free_for(folder: &Path) -> Result<()> {
-    at(folder, reticent_disk::refuse_link(folder))?;
+    at(folder, reticent_disk::refuse_alias(folder))?;
     let taken = || {
         std::io::Error::new(
             std::io::ErrorKind::AlreadyExists,

@@ -63,6 +63,8 @@ pub(crate) struct RunIdentity<'a> {
     pub(crate) adapter: Option<&'a Lora>,
     /// The number of lanes in which the sums of a step are computed.
     pub(crate) lanes: usize,
+    /// The kind of device that computes them.
+    pub(crate) device: &'static str,
     pub(crate) schedule: &'a Schedule,
 }
 
@@ -191,7 +193,7 @@ fn moment_name(optimizer: usize, moment: &str, tensor: usize) -> String {
 
 /// Returns whether the folder is absent or empty.
 fn is_free(folder: &Path) -> Result<bool> {
-    at(folder, reticent_disk::refuse_link(folder))?;
+    at(folder, reticent_disk::refuse_alias(folder))?;
     match std::fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(true),

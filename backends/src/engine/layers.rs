@@ -21,6 +21,8 @@ pub(crate) type Matrix<B> = Tensor<B, 2>;
 
 /// A backend that computes in f32.
 pub(crate) trait Floats: Backend<FloatElem = f32> {
+    /// The kind of device, as [`crate::trainer::Trainer::device_kind`] names it.
+    const DEVICE: &'static str;
     /// Most rows of a pass on a grid; a smaller limit makes tests take several passes.
     const GRID_ROWS: usize = if cfg!(test) { 256 } else { 2048 };
     /// Most values of dL/dlogits at a time; 2^26 are 256 MiB.
@@ -90,7 +92,9 @@ pub(crate) fn noised_on_host<B: Floats>(
     sums.into_iter().enumerate().map(one).collect()
 }
 
-impl Floats for burn_flex::Flex {}
+impl Floats for burn_flex::Flex {
+    const DEVICE: &'static str = "cpu";
+}
 
 /// Gain and bias of a norm, each 1 × d, with its kind.
 #[derive(Debug, Clone)]

@@ -258,6 +258,9 @@ impl<B: Kernels> Trainer for Lstm<B> {
     fn norm_margin(&self) -> f64 {
         self.margin
     }
+    fn device_kind(&self) -> &'static str {
+        B::DEVICE
+    }
 
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
         let parts = self.parts(&batch.0);

@@ -20,6 +20,8 @@ impl Cubes for Wgpu {
 }
 
 impl Floats for Wgpu {
+    const DEVICE: &'static str = "wgpu";
+
     fn cross_entropy(
         logits: Matrix<Self>,
         targets: &[TokenId],

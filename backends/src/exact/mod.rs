@@ -326,6 +326,9 @@ impl Trainer for Exact {
     fn norm_margin(&self) -> f64 {
         MARGIN
     }
+    fn device_kind(&self) -> &'static str {
+        "cpu, in f64"
+    }
     fn context(&self) -> Option<usize> {
         self.model.context()
     }

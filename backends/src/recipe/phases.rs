@@ -73,7 +73,7 @@ fn first_phase(phases: &[Phase]) -> Result<Option<FirstPhase>> {
             )
             .map(|steps| FirstPhase::LightNoise {
                 steps,
-                token_miss: Some(*miss),
+                token_miss: *miss,
             }),
         ),
         _ => None,
@@ -178,7 +178,7 @@ pub(crate) fn run_of(recipe: Recipe, phases: &[Phase]) -> Result<Run> {
     })
 }
 
-/// Returns what a paper estimates where it has no bound: JFT's light noise, at both ends of its interval of the
+/// Returns what a paper estimates where it has no bound: JFT's light noise, at both ends of the given interval of the
 /// miss rate, followed by the rest of the run.
 ///
 /// # Errors
@@ -193,7 +193,7 @@ pub(crate) fn estimates(plan: &TrainingPlan, phases: &[Phase]) -> Result<Vec<Mec
             noise_multiplier,
             sampling_rate,
             sampling: Sampling::Poisson,
-            miss,
+            miss: Some(miss),
             ..
         } => Some((*steps, *noise_multiplier, *sampling_rate, *miss)),
         _ => None,

@@ -246,6 +246,7 @@ fn run(
         model: &trainer.model(),
         adapter: trainer.adapter(),
         lanes: if workers.lanes { LANES } else { 1 },
+        device: trainer.device_kind(),
         schedule: &schedule,
     };
     workers.can_share()?;

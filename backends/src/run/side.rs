@@ -11,9 +11,9 @@ use crate::privacy::step::{LANES, PrivateStep, StateRelease, Step};
 use crate::recipe::{Constants, Stage, StepPosition, TrainOptions, Work};
 use crate::trainer::optimizer::Optimizer;
 use crate::trainer::{Added, Trainer};
+use reticent_accounting::SamplingRate;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run};
-use reticent_accounting::{MissRate, SamplingRate};
 
 /// What a step reported.
 #[derive(Debug, Clone, Copy, Default)]
@@ -232,7 +232,7 @@ impl Side {
                 ..
             } => Ok((!records.is_empty())
                 .then(|| self.public_phase(stage, taken, *batch_size, options))),
-            Work::Private { .. } => self.private_phase(stage, steps, options, corpus).map(Some),
+            Work::Private { .. } => self.private_phase(stage, steps, options).map(Some),
             Work::Selective { .. } => {
                 let Run::Sdp { selective } = &options.plan.run else {
                     return Err(no_private_side());
@@ -297,13 +297,7 @@ impl Side {
         }
     }
 
-    fn private_phase(
-        &self,
-        stage: &Stage,
-        steps: u64,
-        options: &TrainOptions,
-        corpus: &Corpus<'_>,
-    ) -> Result<Phase> {
+    fn private_phase(&self, stage: &Stage, steps: u64, options: &TrainOptions) -> Result<Phase> {
         let (rates, c) = (self.sampler()?.rates(), self.constants_at(0)?);
         let (noise_decay, clip_decay) = match self.constants {
             Some(c) => (c.noise_decay, c.clip_decay),
@@ -348,7 +342,7 @@ impl Side {
                 clipping_margin: c.clip.margin(),
                 clip_decay,
                 augmentations: c.augmentations,
-                miss: miss(*token_miss, corpus)?,
+                miss: *token_miss,
                 optimizer: options.optimizer,
             },
             _ => Phase::Private {
@@ -379,14 +373,4 @@ fn sensitive<'a>(corpus: &Corpus<'a>) -> Result<&'a crate::material::Sensitive> 
 
 fn private_optimizer(options: &TrainOptions) -> crate::trainer::optimizer::OptimizerSpec {
     options.private.map_or(options.optimizer, |p| p.optimizer)
-}
-
-/// Returns the interval of the miss rate of light noise: the given one, or else the share of sensitive tokens as both
-/// ends.
-fn miss(given: Option<(MissRate, MissRate)>, corpus: &Corpus<'_>) -> Result<(MissRate, MissRate)> {
-    if let Some(interval) = given {
-        return Ok(interval);
-    }
-    let share = MissRate::new(sensitive(corpus)?.share(corpus.set).get())?;
-    Ok((share, share))
 }

@@ -258,11 +258,18 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
     sync_folder(parent_of(to))
 }
 
-/// Refuses a link: a folder can't be renamed onto it, not even where it leads to an empty one.
+/// Refuses a path that a folder can't be renamed onto, not even where it leads to an empty one: a link, and a path whose
+/// last component is `.` or `..`.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidInput`], with words.
-pub fn refuse_link(path: &Path) -> Result<()> {
+pub fn refuse_alias(path: &Path) -> Result<()> {
+    if !ends_in_a_name(path) {
+        return Err(Error::new(
+            ErrorKind::InvalidInput,
+            "it must end in a name, not in . or ..; name the folder itself",
+        ));
+    }
     // Behind a slash at the end the link would be followed.
     let path: PathBuf = path.components().collect();
     match std::fs::symlink_metadata(path) {
@@ -272,6 +279,18 @@ pub fn refuse_link(path: &Path) -> Result<()> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Whether the last component is a name as it is written; [`Path::file_name`] skips a `.` at the end.
+fn ends_in_a_name(path: &Path) -> bool {
+    let mut written = path.as_os_str().as_encoded_bytes();
+    while let [rest @ .., last] = written
+        && std::path::is_separator(char::from(*last))
+    {
+        written = rest;
+    }
+    let name = path.file_name();
+    name.is_some_and(|name| written.ends_with(name.as_encoded_bytes()))
 }
 
 /// Renames a finished file, but never replaces an existing one.
@@ -444,6 +463,31 @@ mod tests {
         shred(&key).unwrap();
         assert!(!key.exists());
         assert_eq!(std::fs::read_to_string(&link).unwrap(), " ".repeat(20));
+    }
+
+    #[test]
+    fn a_folder_is_named_by_its_own_name() {
+        for (path, named) in [
+            ("o", true),
+            ("o/", true),
+            ("a/../o//", true),
+            ("a./.o.", true),
+            (".", false),
+            ("./", false),
+            ("o/.", false),
+            ("o/./", false),
+            ("o..../.", false),
+            ("o/..", false),
+            ("/", false),
+            ("", false),
+        ] {
+            let refused = refuse_alias(Path::new(path)).map_err(|error| error.kind());
+            let expected = match named {
+                true => Ok(()),
+                false => Err(ErrorKind::InvalidInput),
+            };
+            assert_eq!(refused, expected, "{path:?}");
+        }
     }
 
     #[test]

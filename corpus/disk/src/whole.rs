@@ -2,7 +2,7 @@
 
 use crate::failing::step;
 use crate::{
-    DiskFile, OutputPlace, identity, parent_of, refuse_link, remove_file, remove_folder, rename,
+    DiskFile, OutputPlace, identity, parent_of, refuse_alias, remove_file, remove_folder, rename,
     rename_to_free, sync_folder,
 };
 use std::fs::{File, TryLockError};
@@ -314,7 +314,7 @@ impl WholeFolder {
 
 fn refuse_occupied(target: &Path) -> Result<()> {
     let refused = |kind, words: &str| Err(Error::new(kind, words));
-    refuse_link(target)?;
+    refuse_alias(target)?;
     match std::fs::symlink_metadata(target) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         other => {

@@ -312,6 +312,7 @@ fn check_folder(folder: &Path, force: bool) -> Result<()> {
     let occupied = || Error::Occupied {
         path: folder.to_path_buf(),
     };
+    disk::refuse_alias(folder).map_err(|error| Error::of_place(folder, error))?;
     match std::fs::symlink_metadata(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(failed(error)),

@@ -147,13 +147,24 @@ impl Facts {
         self.secrets.check(options.spreads(), self.units)
     }
 
-    /// Checks that the stages are those of the options.
-    fn check_stages(&self, options: &PrepareOptions) -> Result<(), String> {
+    /// Returns the stages as a checkpoint publishes them. Whether the input held masked spans is a function of the
+    /// private text, so they have the stability of an input with such spans, which is never smaller.
+    #[must_use]
+    pub fn published_stages(&self, options: &PrepareOptions) -> Vec<StageStability> {
+        self.stages_of(options, true)
+    }
+
+    /// Returns the stages of a preparation with these options.
+    fn stages_of(&self, options: &PrepareOptions, masked_input: bool) -> Vec<StageStability> {
         let units = usize::try_from(self.units).unwrap_or(usize::MAX);
         let method = options.deduplicate.then_some(&options.duplicates);
+        StageStability::of(method, options.max_tokens.is_some(), masked_input, units)
+    }
+
+    /// Checks that the stages are those of the options.
+    fn check_stages(&self, options: &PrepareOptions) -> Result<(), String> {
         // The options do not say whether the input had masks.
-        let expected =
-            |masked| StageStability::of(method, options.max_tokens.is_some(), masked, units);
+        let expected = |masked_input| self.stages_of(options, masked_input);
         match [false, true].map(expected).contains(&self.stages) {
             true => Ok(()),
             false => Err("facts.stages: not those of the options".to_owned()),

@@ -13,8 +13,9 @@ use crate::number::{count_of, rounded_up};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Reach, RedactedAlike, Spread};
 use reticent_accounting::training::{
-    Base, Canaries, CompletedRun, FirstPhase, NoisySteps, Recipe, Run, Secrets, SelectiveSteps,
-    Stated, Stopping, TrainingPlan, WeightedSteps, dominating_rates, steps_of_epochs,
+    Base, Canaries, CompletedRun, Document, FirstPhase, NoisySteps, Recipe, Run, Secrets,
+    SelectiveSteps, Stated, Stopping, TrainingPlan, WeightedSteps, dominating_rates,
+    steps_of_epochs,
 };
 use reticent_accounting::{
     Epsilon, GroupSize, MissRate, Neighbours, NoiseMultiplier, Steps, UnitName,
@@ -495,14 +496,17 @@ impl Builder<'_> {
         plateau.then(|| self.or_assumed(public, "held_out_is", false))
     }
 
-    /// Returns the status of other people's model, if the run starts from a folder without one of our manifests.
+    /// Returns the status of a model whose own text no promise covers: a folder without one of our manifests, or one
+    /// whose text is declared public.
     fn base(&self) -> Option<Base> {
-        let others = |model: &&Path| !model.join("manifest.json").exists();
-        self.request.folder().filter(others)?;
-        Some(match self.request.declared_public {
-            true => Base::DeclaredPublic,
-            false => Base::Unstated,
-        })
+        let model = self.request.folder()?;
+        let has_manifest = model.join("manifest.json").exists();
+        match (has_manifest, self.request.declared_public) {
+            (false, false) => Some(Base::Unstated),
+            (false, true) => Some(Base::DeclaredPublic),
+            (true, true) => Some(Base::DeclaredPublicRun),
+            (true, false) => None,
+        }
     }
 
     /// Returns the earlier run, if this run starts from one of our checkpoints.
@@ -523,14 +527,12 @@ impl Builder<'_> {
             }
             return Ok(None);
         }
-        ensure!(
-            !self.request.declared_public,
-            "{}: {} has a manifest.json, whose promise carries over; omit this option",
-            self.name("declared_public"),
-            model.display()
-        );
         // A manifest's promises are for adding or removing a record; none leaves its neighbours open.
         let before = load(&manifest, Neighbours::AddRemove).with_context(|| self.name("model"))?;
+        if self.request.declared_public {
+            self.set_aside(model, &before.document)?;
+            return Ok(None);
+        }
         let authenticated = before.caveat.is_none();
         let before = before.document;
         if let (Some(unit), Some(corpus)) = (&before.unit, self.corpus)
@@ -547,6 +549,31 @@ impl Builder<'_> {
             ..before.completed()
         };
         Ok(Some(self.given(run, "model")))
+    }
+
+    /// Checks that a manifest may be set aside because all text behind the weights is declared public: that of one run
+    /// of sgd, which protected none of its text.
+    fn set_aside(&self, model: &Path, before: &Document) -> Result<()> {
+        let why = match (before.recipe, &before.plan) {
+            (Some(Recipe::Sgd), None) => "it does not say where the run began".to_owned(),
+            (Some(Recipe::Sgd), Some(plan)) if plan.continues.is_some() => {
+                "the run continues from another one".to_owned()
+            }
+            (Some(Recipe::Sgd), Some(plan)) if plan.vocabulary_leaks => {
+                "its vocabulary was built from private text".to_owned()
+            }
+            (Some(Recipe::Sgd), Some(_)) if before.canary_records.is_some_and(|n| n > 0) => {
+                "canaries were planted in its text".to_owned()
+            }
+            (Some(Recipe::Sgd), Some(_)) => return Ok(()),
+            (Some(recipe), _) => format!("the recipe {recipe} protects text that is not public"),
+            (None, _) => "it names no recipe".to_owned(),
+        };
+        bail!(
+            "{}: {} has a manifest.json, whose promise carries over: {why}; omit this option",
+            self.name("declared_public"),
+            model.display()
+        )
     }
 
     /// Returns what is known about secrets. If nothing states the unit, it is that of the labels.

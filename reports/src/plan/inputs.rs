@@ -4,8 +4,8 @@ use super::args::Sampler;
 use super::redaction::Redacted;
 use super::request::PlanRequest;
 use crate::contract::Inputs;
-use reticent_accounting::confidentiality::Standing;
-use reticent_accounting::training::{FirstPhase, NoisySteps, Recipe, Run, TrainingPlan};
+use reticent_accounting::confidentiality::{Knowledge, Standing};
+use reticent_accounting::training::{FirstPhase, NoisySteps, Recipe, Run, Stated, TrainingPlan};
 
 type Result<T> = serde_json::Result<T>;
 
@@ -55,6 +55,15 @@ const OF_SDP: &str = "The policy finds every secret in full, whatever its conten
 const OF_CRT: &str = "The promise is to a secret of which no record is on the public side of any of these runs: in each of them the \
                       two policies together miss none of its copies. One exception and nothing is promised.";
 
+/// As [`OF_JFT`], for runs whose plans are unknown.
+const OF_JFT_RUNS: &str = "The promise is to a secret that the policy of each of these runs redacts: the first phase of each sees the \
+                           same text for every content of it, all of it redacted, length and kind hidden, screened without looking, \
+                           or steps with noise. One exception and nothing is promised.";
+
+/// As [`OF_SDP`], for runs whose plans are unknown.
+const OF_SDP_RUNS: &str = "The promise is to a secret that the policy of each of these runs finds in full, whatever its content: one \
+                           that any of them misses is trained on without noise.";
+
 /// Another content could make two records equal and so change how many are trained on without noise.
 const NO_DUPLICATE: &str =
     "No content of a secret makes its record a duplicate, which deduplication would leave out.";
@@ -95,13 +104,30 @@ pub fn granted_line(plan: &TrainingPlan) -> Option<String> {
     line(&granted?)
 }
 
+/// Returns what to say of the counts that the promises to secrets show: they were counted in the private text.
+#[must_use]
+pub fn counted_line(plan: &TrainingPlan) -> Option<String> {
+    let secrets = &plan.secrets;
+    let records = secrets.records.as_ref().is_some_and(Stated::is_measured);
+    let caught = plan.run.recipe() == Some(Recipe::Crt)
+        && (secrets.facts).is_some_and(|facts| facts.knowledge() == Knowledge::Counted);
+    let private = plan.run.recipe().is_some_and(Recipe::is_private);
+    (private && (records || caught)).then(|| {
+        format!(
+            "No guarantee covers what was counted in the private text: how many {}s hold a secret, and whether the policy \
+             catches it.",
+            *plan.unit
+        )
+    })
+}
+
 /// Returns the assumptions of runs of which only the recipe is known.
 #[must_use]
 pub fn granted_by(recipe: Option<Recipe>) -> Option<String> {
     match recipe {
         Some(Recipe::Crt) => line(&[OF_CRT, NO_DUPLICATE]),
-        Some(Recipe::Jft) => line(&[OF_JFT, NO_DUPLICATE]),
-        Some(Recipe::Sdp) => line(&[OF_SDP, NO_DUPLICATE]),
+        Some(Recipe::Jft) => line(&[OF_JFT_RUNS, NO_DUPLICATE]),
+        Some(Recipe::Sdp) => line(&[OF_SDP_RUNS, NO_DUPLICATE]),
         _ => None,
     }
 }

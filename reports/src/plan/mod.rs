@@ -21,7 +21,7 @@ mod tests;
 pub use build::{build, record_rates};
 pub use file::TrainingFile;
 pub use inputs::{
-    granted_by, granted_line, inputs, run_inputs, taken_for_granted, unauthenticated,
+    counted_line, granted_by, granted_line, inputs, run_inputs, taken_for_granted, unauthenticated,
 };
 pub use optimization::{ClippingArg, DecayArg, Optimization, OptimizerArg, PrivateOptimizerArg};
 pub use prepared::PreparedFacts;

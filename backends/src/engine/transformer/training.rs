@@ -50,6 +50,9 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
     fn norm_margin(&self) -> f64 {
         self.margin
     }
+    fn device_kind(&self) -> &'static str {
+        B::DEVICE
+    }
 
     fn context(&self) -> Option<usize> {
         Some(self.config.longest())

@@ -49,7 +49,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "MODEL", conflicts_with = "mechanism")]
     pub model: Option<PathBuf>,
     /// Declare public all text that the --model folder was trained on; needed for Reticent weights whose
-    /// manifest.json is lost.
+    /// manifest.json is lost or is that of a run of sgd on public text.
     #[arg(long)]
     pub declared_public: bool,
     /// Options of single recipes.

@@ -14,7 +14,7 @@ use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded, rounded_up, shortest,
 };
 use crate::page::{Page, Section};
-use crate::plan::{granted_line, unauthenticated};
+use crate::plan::{counted_line, granted_line, unauthenticated};
 use anyhow::Result;
 use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Notion};
@@ -76,7 +76,11 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     Ok(page
         .answer(Section::notes(
             "About this answer",
-            batches.into_iter().chain(delta).chain(labels),
+            batches
+                .into_iter()
+                .chain(delta)
+                .chain(labels)
+                .chain(counted_line(&run.plan)),
         ))
         .section(Section::notes("Under these assumptions", assumptions))
         .section(Section::notes("Not covered", not_covered))
@@ -127,7 +131,7 @@ pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     if let Some((marked, named)) = run.not_named() {
         let _ = write!(
             said,
-            " The incidence names {named} of the {marked} secrets that are marked in the corpus; the others are not covered."
+            " The incidence names {named} of the {marked} secrets that are marked in the corpus (counts that no guarantee covers); the others are not covered."
         );
     }
     if let Some(best) = body.tighten.first()

@@ -304,6 +304,11 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let document = sheet(&subject).unwrap();
     let truth = replaced(1.1, 256.0 / 20000.0, 158, 2, 1e-6);
     assert!((document.body.headline.get().get() - truth).abs() < 1e-5);
+    // The card names a count of private text, and says that no guarantee covers it.
+    let counted = "No guarantee covers what was counted in the private text";
+    let card = page(&subject, &document, false).unwrap();
+    let card = card.to_model_card("plan");
+    assert!(card.contains("2 turns") && card.contains(counted), "{card}");
     // Every secret caught: nothing of them is left in the run.
     folder.prepared(0, 0, "null");
     let subject = of_file(&folder.plan(&plan)).unwrap();

@@ -125,7 +125,7 @@ pub struct Start {
     #[arg(long, value_name = "MODEL", default_value_t)]
     pub model: ModelArg,
     /// Declare public all text that the --model folder was trained on; needed for Reticent weights whose
-    /// manifest.json is lost, and written to the new manifest.
+    /// manifest.json is lost or is that of a run of sgd on public text, and written to the new manifest.
     #[arg(long)]
     pub declared_public: bool,
 }

@@ -144,13 +144,18 @@ impl Beginning {
         let earlier = plan.continues.as_ref().map(|run| &run.value);
         let weights = weights_digest(&loaded.weights);
         let initial = match loaded.manifest {
-            Some(manifest) => {
+            Some(manifest) if !declared_public => {
                 continued(weights, &manifest, earlier, prepared).context("--model")?
             }
-            None => Initial::Pretrained {
-                weights,
-                declared_public,
-            },
+            manifest => {
+                let sgd = |found: &Manifest| found.recipe == Recipe::Sgd;
+                ensure!(manifest.as_ref().is_none_or(sgd), "--model: {CHANGED}");
+                Initial::Pretrained {
+                    weights,
+                    declared_public,
+                    has_manifest: manifest.is_some(),
+                }
+            }
         };
         let (tokens, dropout) = (prepared.tokenizer.vocabulary_size(), loaded.dropout);
         let (model, weights) = if tokens > loaded.model.vocabulary() {
@@ -260,6 +265,9 @@ fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Resul
     )
 }
 
+/// The error for a manifest that isn't the one with which the plan was built.
+const CHANGED: &str = "its manifest.json was changed while it was read";
+
 /// Resumes from the checkpoint with which the plan was accounted.
 fn continued(
     weights: String,
@@ -273,7 +281,7 @@ fn continued(
     );
     let earlier = accounted
         .filter(|run| run.recipe == Some(found.recipe) && run.mechanism == *found.mechanism());
-    let earlier = earlier.context("its manifest.json was changed while it was read")?;
+    let earlier = earlier.context(CHANGED)?;
     Ok(Initial::Continued {
         weights,
         recipe: found.recipe,

@@ -19,8 +19,8 @@ use crate::contract::{
 use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
 use crate::plan::{
-    PlanRequest, PreparedFacts, build, granted_line, inputs as plan_inputs, redaction,
-    unauthenticated,
+    PlanRequest, PreparedFacts, build, counted_line, granted_line, inputs as plan_inputs,
+    redaction, unauthenticated,
 };
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{
@@ -242,7 +242,8 @@ pub(crate) struct Body {
     /// The trained adapter; the guarantees are for its training, not its base's.
     #[serde(skip_serializing_if = "Option::is_none")]
     adapter: Option<TrainedAdapter>,
-    /// Records longer than the model's context: each is several windows, clipped as one record.
+    /// Records longer than the model's context: each is several windows, clipped as one record. No guarantee covers
+    /// this count.
     #[serde(skip_serializing_if = "crate::contract::is_zero")]
     in_windows: u64,
 }
@@ -294,6 +295,9 @@ fn in_windows(model: &Model, prepared: &Prepared) -> u64 {
 
 /// Locks --out, so that the second of two runs on one folder ends here, and erases what a finished run left.
 fn claim(train: &Train) -> Result<Option<FolderLock>> {
+    // The lock would lie elsewhere than beside the folder.
+    reticent_disk::refuse_alias(&train.out)
+        .with_context(|| format!("--out: {}", train.out.display()))?;
     let lock = match train.out.parent() {
         // A problem with the path is reported below.
         Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => None,
@@ -672,12 +676,13 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     }
     if shown.in_windows > 0 && !shown.classes.is_empty() {
         notes.push(format!(
-            "{} longer than the model's context: of each only the beginning and the last token were read.",
+            "{} longer than the model's context (no guarantee covers this count): of each only the beginning and the last \
+             token were read.",
             count_of(shown.in_windows, "record")
         ));
     } else if shown.in_windows > 0 {
         notes.push(format!(
-            "{} longer than the model's context: trained on in windows{}.",
+            "{} longer than the model's context (no guarantee covers this count): trained on in windows{}.",
             count_of(shown.in_windows, "record"),
             match shown.recipe.is_private() {
                 true => ", clipped as one record",
@@ -687,6 +692,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     }
     notes.extend(about_delta(&run.inputs));
     notes.extend(granted_line(&run.plan));
+    notes.extend(counted_line(&run.plan));
     if run.plan.continues.is_some() {
         notes.extend(sigma_found(run).map(|found| found.trim().to_owned()));
     }
