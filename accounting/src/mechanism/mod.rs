@@ -241,7 +241,8 @@ impl Mechanism {
         }
     }
 
-    /// Returns whether both describe the same run: the same steps equally often, however they are nested and ordered.
+    /// Returns whether both describe the same run: the same steps equally often, however they are nested and ordered, and
+    /// whatever reasons are given where nothing is protected.
     ///
     /// ```
     /// use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
@@ -249,6 +250,8 @@ impl Mechanism {
     ///     NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(steps)));
     /// let twice = Mechanism::Repeat { times: Steps::new(2), each: Box::new(run(50)?) };
     /// assert!(twice.is_same_run(&run(100)?) && !twice.is_same_run(&run(101)?));
+    /// let seeded = twice.clone().unprotected("a fixed seed drew the noise");
+    /// assert!(seeded.is_same_run(&twice.clone().unprotected("seeded")) && !seeded.is_same_run(&twice));
     /// # Ok::<(), reticent_accounting::Error>(())
     /// ```
     #[must_use]
@@ -256,10 +259,19 @@ impl Mechanism {
         let (mut own, mut others) = (Vec::new(), Vec::new());
         match (self.steps(1, &mut own), other.steps(1, &mut others)) {
             (Some(()), Some(())) => {
-                own.len() == others.len() && own.iter().all(|step| others.contains(step))
+                let among = |(step, times): &(&Self, u128)| {
+                    let same = |(other, n): &(&Self, u128)| n == times && step.is_same_step(other);
+                    others.iter().any(same)
+                };
+                own.len() == others.len() && own.iter().all(among)
             }
             _ => self == other,
         }
+    }
+
+    fn is_same_step(&self, other: &Self) -> bool {
+        let bare = |step: &Self| matches!(step, Self::NonPrivate { .. });
+        self == other || bare(self) && bare(other)
     }
 
     /// Adds each kind of step to `found` once, with the number of times it runs. Returns `None` if there are more than
@@ -275,7 +287,7 @@ impl Mechanism {
                     part.steps(times, found)?;
                 }
             }
-            step => match found.iter().position(|(known, _)| *known == step) {
+            step => match found.iter().position(|(known, _)| known.is_same_step(step)) {
                 Some(at) => found[at].1 = found[at].1.checked_add(times)?,
                 None if found.len() == MOST_KINDS => return None,
                 None => found.push((step, times)),
@@ -292,35 +304,6 @@ impl Mechanism {
             Self::Sequence { parts } => parts.iter().any(Self::is_stated),
             Self::Estimated { inner, .. } => inner.is_stated(),
             _ => false,
-        }
-    }
-
-    /// Returns whether both are the same run, whatever reasons they give where nothing is protected: another version may
-    /// word these differently.
-    ///
-    /// ```
-    /// use reticent_accounting::{Mechanism, NoiseMultiplier};
-    /// let run = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0)? };
-    /// let seeded = run.clone().unprotected("a fixed seed drew the noise");
-    /// assert!(seeded.is_same_run(&run.clone().unprotected("seeded")) && !seeded.is_same_run(&run));
-    /// # Ok::<(), reticent_accounting::Error>(())
-    /// ```
-    #[must_use]
-    pub fn is_same_run(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::NonPrivate { .. }, Self::NonPrivate { .. }) => true,
-            (Self::Sequence { parts }, Self::Sequence { parts: others }) => {
-                let mut pairs = parts.iter().zip(others);
-                parts.len() == others.len() && pairs.all(|(part, other)| part.is_same_run(other))
-            }
-            (
-                Self::Repeat { times, each },
-                Self::Repeat {
-                    times: t,
-                    each: other,
-                },
-            ) => times == t && each.is_same_run(other),
-            _ => self == other,
         }
     }
 
