@@ -151,6 +151,67 @@ proptest! {
         prop_assert!(high - low <= 2e-3 * high + 1e-12, "{low} {high}");
     }
 
+    /// Runs that end within an epoch tell more than one epoch of all their steps: two runs of one step, and one run of
+    /// two, by enumeration. 2e-3 relative and 1e-4: the mesh of 500 points.
+    #[test]
+    fn runs_that_end_within_an_epoch_match_enumeration(
+        noise in 0.5f64..3.0, bins in 2u32..6, one in any::<bool>(), laplace in any::<bool>(), spot in 0.0f64..1.5,
+        direction in side(),
+    ) {
+        let rate = 1.0 / f64::from(bins);
+        let run = |length: u64| steps(length, noise, rate, Sampling::BallsInBins, laplace);
+        let run = if one { run(2) } else { run(1).repeated(Steps::new(2)) };
+        let alpha = (spot * rate / noise).exp();
+        let ratios = ratios(noise, 500, laplace);
+        let mut truth = 0.0;
+        for (x, weight) in &ratios {
+            for (y, other) in &ratios {
+                // The record is in one of these steps, or in one of the others.
+                let seen = |x: f64| 1.0 - rate + rate * x;
+                let ratio = if one { 1.0 - 2.0 * rate + rate * (x + y) } else { seen(*x) * seen(*y) };
+                truth += weight * other * match direction {
+                    Direction::Remove => (ratio - alpha).max(0.0),
+                    Direction::Add => (1.0 - alpha * ratio).max(0.0),
+                };
+            }
+        }
+        let (low, high) = delta(&loss(&run, Neighbours::AddRemove, direction), alpha.ln());
+        let slack = 2e-3 * truth + 1e-4;
+        prop_assert!(low <= truth + slack && truth <= high + slack, "{low} {truth} {high}");
+    }
+
+    /// A run repeated is its copies one after another; of single steps of places drawn for each record alone, it is
+    /// Poisson sampling, whoever asks, and of shuffled batches no less.
+    #[test]
+    fn repeated_runs_are_their_copies(
+        noise in 0.6f64..4.0, bins in 2u64..20, length in 1u64..50, runs in 1u64..6, selected in 1u64..4,
+        group in 1u32..3, relation in 0u32..3, laplace in any::<bool>(), direction in side(),
+    ) {
+        let neighbours = [Neighbours::AddRemove, Neighbours::ZeroOut, Neighbours::Replace][relation as usize];
+        let query = Query { neighbours, group: GroupSize::new(group).unwrap() };
+        let ends = |run: &Mechanism| epsilon(&PrivacyLoss::of(run, query, direction).unwrap(), 1e-6);
+        let close = |(low, high): (f64, f64), (other_low, other_high): (f64, f64)| {
+            low <= other_high * (1.0 + 1e-9) && other_low <= high * (1.0 + 1e-9)
+                && (high - other_high).abs() <= 1e-6 * high && (low - other_low).abs() <= 1e-6 * low.max(1e-9)
+        };
+        let selected = selected.min(bins);
+        let rate = selected as f64 / bins as f64;
+        let bins_or_more = if selected == 1 { Sampling::BallsInBins } else { in_bins(selected, bins) };
+        let copies = |run: &Mechanism| Mechanism::Sequence { parts: vec![run.clone(); runs as usize] };
+        let run = steps(length, noise, rate, bins_or_more, laplace);
+        let (nested, copied) = (ends(&run.clone().repeated(Steps::new(runs))), ends(&copies(&run)));
+        prop_assert!(close(nested, copied), "{nested:?} {copied:?}");
+        let poisson = ends(&steps(runs, noise, rate, Sampling::Poisson, laplace));
+        let step = steps(1, noise, rate, bins_or_more, laplace);
+        let drawn = ends(&step.repeated(Steps::new(runs)));
+        prop_assert!(close(drawn, poisson), "{drawn:?} {poisson:?}");
+        if neighbours != Neighbours::AddRemove {
+            let shuffled = steps(1, noise, 1.0 / bins as f64, Sampling::Shuffled, laplace);
+            let poisson = ends(&steps(runs, noise, 1.0 / bins as f64, Sampling::Poisson, laplace));
+            prop_assert!(ends(&shuffled.repeated(Steps::new(runs))).1 >= poisson.0);
+        }
+    }
+
     /// Several steps an epoch of the record's own: between the sum's Gaussian and blocks of one.
     #[test]
     fn several_places_an_epoch_match_enumeration(
@@ -185,6 +246,37 @@ proptest! {
         let shuffled = steps(bins * epochs, noise, 1.0 / bins as f64, Sampling::Shuffled, false);
         let shuffled = epsilon(&loss(&shuffled, Neighbours::ZeroOut, direction), 1e-6);
         prop_assert!((shuffled.0 - low).abs() <= 1e-6 * low && (shuffled.1 / told.1 - 1.0).abs() < 1e-6);
+    }
+}
+
+/// Golden at δ = 1e-5: the losses of four Poisson batches on a mesh of 1e-3, convolved in Python; 1e-3 is the mesh. One
+/// epoch of all steps would promise 3.03 and 5.31.
+#[test]
+fn runs_within_an_epoch_are_no_epoch() {
+    for (sampling, rate, truth) in [
+        (Sampling::BallsInBins, 0.25, 4.2058),
+        (in_bins(2, 4), 0.5, 6.677),
+    ] {
+        let step = steps(1, 1.0, rate, sampling, false);
+        let query = Query::single(Neighbours::AddRemove);
+        let sequence = Mechanism::Sequence {
+            parts: vec![step.clone()],
+        };
+        let four = Steps::new(4);
+        for run in [
+            step.clone().repeated(four),
+            sequence.repeated(four),
+            step.clone().repeated(Steps::new(2)).repeated(Steps::new(2)),
+        ] {
+            let ends = epsilon(
+                &PrivacyLoss::of(&run, query, Direction::Remove).unwrap(),
+                1e-5,
+            );
+            assert!(
+                (ends.0 - truth).abs() < 1e-3 && (ends.1 - truth).abs() < 1e-3,
+                "{ends:?} {truth}"
+            );
+        }
     }
 }
 

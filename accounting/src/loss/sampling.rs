@@ -16,7 +16,7 @@ const WEIGHT_ERROR: f64 = 1e-12;
 /// With shifts larger than the inverse of this, the positions of losses have too few digits.
 const LEAST_NOISE: f64 = 1e-6;
 
-/// Returns the law of `times` noisy sums over batches drawn by `sampling`.
+/// Returns the law of noisy sums over batches drawn by `sampling`: `times` runs of `length` consecutive steps.
 ///
 /// Noise below [`LEAST_NOISE`] is bracketed: from below by the law at [`LEAST_NOISE`], which is post-processing; from
 /// above by a law that reveals in which batches the records are, because batches without them reveal nothing.
@@ -30,9 +30,19 @@ pub(super) fn sampled(
     sampling: Sampling,
     query: Query,
     direction: Direction,
-    times: u64,
+    (length, times): (u64, u64),
 ) -> Result<Fold> {
-    let by = |noise: f64| drawn(shape, noise, rate, sampling, query, direction, times);
+    let by = |noise: f64| {
+        drawn(
+            shape,
+            noise,
+            rate,
+            sampling,
+            query,
+            direction,
+            (length, times),
+        )
+    };
     if noise >= LEAST_NOISE || sampling == Sampling::Poisson && rate.get() >= 1.0 {
         return by(noise);
     }
@@ -48,12 +58,14 @@ pub(super) fn sampled(
         | Sampling::RandomAllocation { .. } => noise,
     };
     Ok(Fold::Bracket(Box::new(Bracket {
-        above: plain(shape, noise, 1.0, query, direction, times)?,
+        above: plain(shape, noise, 1.0, query, direction, length * times)?,
         more_informed: None,
         below: Some(below),
     })))
 }
 
+/// Returns the law as [`sampled`] does, for any noise. Runs are longer than one step only where batches are drawn by
+/// epochs.
 fn drawn(
     shape: Shape,
     noise: f64,
@@ -61,7 +73,7 @@ fn drawn(
     sampling: Sampling,
     query: Query,
     direction: Direction,
-    times: u64,
+    (length, times): (u64, u64),
 ) -> Result<Fold> {
     match sampling {
         Sampling::Poisson => plain(shape, noise, rate.get(), query, direction, times),
@@ -98,21 +110,32 @@ fn drawn(
             "shuffled batches under add-remove".into(),
             "one record more moves every batch; ask zero-out or replace",
         )),
-        Sampling::Shuffled | Sampling::BallsInBins => {
-            let epoch = Epoch::of_rate(rate.get(), times);
-            epoch.fold(
-                shape,
-                noise,
-                query,
-                direction,
-                sampling == Sampling::Shuffled,
-            )
-        }
-        Sampling::RandomAllocation { selected, steps } => {
-            let epoch = Epoch::of_sizes(selected, steps, rate.get(), times)?;
-            epoch.fold(shape, noise, query, direction, false)
+        Sampling::Shuffled | Sampling::BallsInBins | Sampling::RandomAllocation { .. } => {
+            let epoch = Epoch::new(sampling, rate, (length, times))?;
+            let shuffled = sampling == Sampling::Shuffled;
+            epoch.fold(shape, noise, query, direction, shuffled)
         }
     }
+}
+
+/// Checks the numbers of a random allocation against each other.
+fn allocated(selected: u64, steps: u64, rate: f64) -> Result<()> {
+    if selected == 0 || selected > steps {
+        return Err(Error::OutOfRange {
+            what: "steps of an epoch that a record is selected for",
+            range: "[1, steps of an epoch]",
+            value: selected as f64,
+        });
+    }
+    let share = selected as f64 / steps as f64;
+    if (rate / share - 1.0).abs() > 1e-9 {
+        return Err(Error::OutOfRange {
+            what: "sampling rate of a random allocation",
+            range: "[selected/steps, selected/steps]",
+            value: rate,
+        });
+    }
+    Ok(())
 }
 
 /// Returns the law if each record is in a batch independently of the others.
@@ -138,46 +161,26 @@ struct Epoch {
     selected: u64,
     /// The least and the largest number of steps per epoch, as far as the rate determines it.
     steps: (u64, u64),
-    /// The number of epochs, counting a partial one as whole, and the number of whole epochs.
+    /// The number of epochs, counting partial ones as whole, and the number of whole epochs.
     epochs: (u64, u64),
 }
 
 impl Epoch {
-    /// Creates epochs of 1/rate steps in which the record takes part once.
-    fn of_rate(rate: f64, times: u64) -> Self {
-        // The rate is a rounded reciprocal.
-        let steps = ((1.0 / rate) * (1.0 - 1e-12)).ceil().max(1.0);
-        let whole = (1.0 / rate - steps).abs() <= 1e-9 * steps;
-        let least = if whole { steps } else { steps - 1.0 };
-        let (least, most) = (least.max(1.0) as u64, steps as u64);
-        Self {
-            selected: 1,
-            steps: (least, most),
-            // For the upper bound, a partial last epoch counts as whole.
-            epochs: (times.div_ceil(least), times / most),
-        }
-    }
-
-    fn of_sizes(selected: u64, steps: u64, rate: f64, times: u64) -> Result<Self> {
-        if selected == 0 || selected > steps {
-            return Err(Error::OutOfRange {
-                what: "steps of an epoch that a record is selected for",
-                range: "[1, steps of an epoch]",
-                value: selected as f64,
-            });
-        }
-        let share = selected as f64 / steps as f64;
-        if (rate / share - 1.0).abs() > 1e-9 {
-            return Err(Error::OutOfRange {
-                what: "sampling rate of a random allocation",
-                range: "[selected/steps, selected/steps]",
-                value: rate,
-            });
-        }
+    /// Creates the epochs of `times` runs of `length` steps, each of which begins with an epoch of its own.
+    fn new(sampling: Sampling, rate: SamplingRate, (length, times): (u64, u64)) -> Result<Self> {
+        let (least, most) = sampling.steps_of_epoch(rate).unwrap_or((1, 1));
+        let selected = match sampling {
+            Sampling::RandomAllocation { selected, steps } => {
+                allocated(selected, steps, rate.get())?;
+                selected
+            }
+            _ => 1,
+        };
         Ok(Self {
             selected,
-            steps: (steps, steps),
-            epochs: (times.div_ceil(steps), times / steps),
+            steps: (least, most),
+            // For the upper bound, the partial last epoch of each run counts as whole.
+            epochs: (times * length.div_ceil(least), times * (length / most)),
         })
     }
 

@@ -256,10 +256,7 @@ impl Search<'_> {
     /// the number of steps is not solved for.
     fn times(&self, steps: Steps) -> Mechanism {
         match (&self.file, self.wish.solve) {
-            (Some(each), Solve::Steps) => Mechanism::Repeat {
-                times: steps,
-                each: Box::new(each.clone()),
-            },
+            (Some(each), Solve::Steps) => each.clone().repeated(steps),
             (Some(each), _) => each.clone(),
             (None, _) => self.noisy.with_steps(steps).mechanism(),
         }

@@ -6,7 +6,7 @@ mod fold;
 mod tests;
 pub(crate) mod words;
 
-pub(crate) use fold::fold;
+pub(crate) use fold::{fold, times};
 
 use anyhow::{Context, Result, bail};
 use reticent_accounting::mechanism::to_event;
