@@ -336,7 +336,7 @@ pub(super) fn single(query: Query, what: &str) -> Result<()> {
     } else {
         Err(refused(
             format!("{what} for a group of {}", query.group.get()),
-            "only single records are; the group lemma answers for zero-out and replace",
+            "only single records are; for zero-out and replace, groups follow from them",
         ))
     }
 }

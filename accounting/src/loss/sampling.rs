@@ -78,6 +78,13 @@ fn drawn(
     match sampling {
         Sampling::Poisson => plain(shape, noise, rate.get(), query, direction, times),
         Sampling::TruncatedPoisson { max_batch, records } => {
+            if query.group > GroupSize::ONE && records > 0 && max_batch >= records {
+                // All records fit into a batch.
+                return plain(shape, noise, rate.get(), query, direction, times);
+            }
+            if query.group > GroupSize::ONE && query.neighbours != Neighbours::AddRemove {
+                return told(shape, noise, query, direction, times);
+            }
             single(query, "truncated Poisson sampling")?;
             truncated(
                 shape,
@@ -90,6 +97,9 @@ fn drawn(
             )
         }
         Sampling::WithoutReplacement => {
+            if query.group > GroupSize::ONE && query.neighbours == Neighbours::Replace {
+                return told(shape, noise, query, direction, times);
+            }
             single(query, "sampling without replacement")?;
             if query.neighbours != Neighbours::Replace {
                 return Err(refused(
@@ -154,6 +164,25 @@ fn plain(
     })
 }
 
+/// Returns the law if the adversary is told the batches: each of `times` steps has all records of the group in it.
+///
+/// Bound: upper, for samplers that draw batches without looking at the records and put each record into a batch once.
+/// Both inputs then have the same law of batches S, so that P = E_S P_S and Q = E_S Q_S, and by joint convexity H_α(P‖Q)
+/// ≤ E_S H_α(P_S‖Q_S). Of a sum over S, at most all k records of the group have changed, by 2 each under replace and by
+/// 1 under zero-out: P_S and Q_S are the noise moved by at most 2k (k), and H_α grows with that distance. The same holds
+/// step by step given all earlier outputs and batches.
+fn told(shape: Shape, noise: f64, query: Query, direction: Direction, times: u64) -> Result<Fold> {
+    let with = Mixture::point(f64::from(query.group.get()) / noise)?;
+    Ok(match shape {
+        Shape::Gaussian => Fold::Bounding(pair(&with, query, direction)?, times),
+        Shape::Laplace => {
+            let mut law = shifted(shape, &with, query, direction)?;
+            law.attained = Attained::Never;
+            Fold::LossDistribution(law, times)
+        }
+    })
+}
+
 /// Epochs in which a record takes part a fixed number of times each.
 #[derive(Debug, Clone, Copy)]
 struct Epoch {
@@ -196,7 +225,13 @@ impl Epoch {
         direction: Direction,
         shuffled: bool,
     ) -> Result<Fold> {
-        let informed = self.more_informed(shape, noise, query, direction)?;
+        let informed = told(
+            shape,
+            noise,
+            query,
+            direction,
+            self.selected * self.epochs.0,
+        )?;
         let alone = query.group == GroupSize::ONE && query.neighbours != Neighbours::Replace;
         let block = self.steps.0 / self.selected;
         if !alone || block <= 1 {
@@ -223,25 +258,6 @@ impl Epoch {
             more_informed: Some(informed),
             below,
         })))
-    }
-
-    fn more_informed(
-        self,
-        shape: Shape,
-        noise: f64,
-        query: Query,
-        direction: Direction,
-    ) -> Result<Fold> {
-        let with = Mixture::point(f64::from(query.group.get()) / noise)?;
-        let times = self.selected * self.epochs.0;
-        Ok(match shape {
-            Shape::Gaussian => Fold::Bounding(pair(&with, query, direction)?, times),
-            Shape::Laplace => {
-                let mut law = shifted(shape, &with, query, direction)?;
-                law.attained = Attained::Never;
-                Fold::LossDistribution(law, times)
-            }
-        })
     }
 
     /// Returns the law for an adversary who only sees the sum over an epoch, which is Gaussian: k of t steps move it

@@ -236,13 +236,13 @@ impl Mechanism {
             }
             let same =
                 |known: &&mut Runs<'_>| known.step == runs.step && known.length == runs.length;
-            match kinds.iter_mut().find(same) {
-                Some(known) => known.times = Some(known.times?.checked_add(runs.times?)?),
-                None if kinds.len() == MOST_KINDS => return None,
-                None => {
-                    runs.times?;
-                    kinds.push(runs);
-                }
+            let more = runs.times?;
+            if let Some(known) = kinds.iter_mut().find(same) {
+                known.times = Some(known.times?.checked_add(more)?);
+            } else if kinds.len() == MOST_KINDS {
+                return None;
+            } else {
+                kinds.push(runs);
             }
         }
         Some(kinds)

@@ -133,15 +133,6 @@ impl NoisySteps {
         }
     }
 
-    /// Returns the same number of steps at a different sampling rate.
-    #[must_use]
-    pub fn with_rate(&self, sampling_rate: SamplingRate) -> Self {
-        Self {
-            sampling_rate: self.sampling_rate.with(sampling_rate),
-            ..self.clone()
-        }
-    }
-
     /// Returns the same with a different number of steps.
     #[must_use]
     pub fn with_steps(&self, steps: Steps) -> Self {

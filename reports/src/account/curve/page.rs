@@ -3,7 +3,7 @@
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::{cell, ends};
 use crate::account::mechanism::words::line;
-use crate::account::words::{about_delta, about_the_base, compared};
+use crate::account::words::{about_delta, about_the_base, assumed, compared};
 use crate::contract::Csv;
 use crate::contract::dash;
 use crate::contract::{Align, Envelope, Inputs, Number, Table};
@@ -65,7 +65,7 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
             "",
             wide(document)
                 .into_iter()
-                .chain(document.inputs.assumed_line())
+                .chain(assumed(&document.inputs))
                 .collect(),
         ))
         .answer(Section::notes(

@@ -3,7 +3,7 @@
 use super::{Explanation, OneWay, Step};
 use crate::account::answer::{what_is_asked, what_runs};
 use crate::account::plan::Asked;
-use crate::account::words::{about_delta, about_the_base, promise};
+use crate::account::words::{about_delta, about_the_base, assumed, promise};
 use crate::contract::dash;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{capital, grouped, nearest, rounded_down, rounded_up};
@@ -27,7 +27,7 @@ pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let mut page = Page::new(title, answer(asked, body))
         .answer(Section::text(
             "",
-            document.inputs.assumed_line().into_iter().collect(),
+            assumed(&document.inputs).into_iter().collect(),
         ))
         .answer(Section::notes(
             "About this answer",
