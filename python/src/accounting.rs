@@ -189,11 +189,15 @@ fn parts_of(mechanism: &Mechanism) -> &[Mechanism] {
     }
 }
 
-/// Returns how often a mechanism runs, and the mechanism.
-fn counted(part: &Mechanism) -> (u64, &Mechanism) {
+/// Returns how often a mechanism runs, and the mechanism. Steps of an epoch are one run, which isn't taken apart.
+fn counted(part: &Mechanism) -> (u64, Mechanism) {
     match part {
-        Mechanism::Repeat { times, each } => (times.get(), each),
-        one => (1, one),
+        Mechanism::Repeat { times, each } if !each.draws_by_epochs() => (times.get(), (**each).clone()),
+        step if step.draws_by_epochs() => (1, Mechanism::Repeat {
+            times: Steps::new(1),
+            each: Box::new(step.clone()),
+        }),
+        one => (1, one.clone()),
     }
 }
 
@@ -203,10 +207,7 @@ fn repeated(first: &Mechanism, second: &Mechanism) -> Option<Mechanism> {
     let times = before
         .checked_add(after)
         .filter(|&times| times <= Steps::MOST.get())?;
-    (each == other).then(|| Mechanism::Repeat {
-        times: Steps::new(times),
-        each: Box::new(each.clone()),
-    })
+    (each == other).then(|| each.repeated(Steps::new(times)))
 }
 
 #[pymethods]

@@ -113,6 +113,7 @@ pub(crate) fn report(
         neighbours: question.neighbours,
         caveats: Vec::new(),
         records: None,
+        delta: None,
         inputs: Inputs::new().given("files", ["plan"])?,
     };
     let arguments = QuestionArgs {

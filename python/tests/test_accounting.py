@@ -34,6 +34,16 @@ def test_what_harms_more_is_larger() -> None:
     assert shuffled.epsilon(1e-5, neighbours="replace").upper > PLAN.epsilon(1e-5, neighbours="replace").upper
 
 
+def test_runs_within_an_epoch_are_no_epoch() -> None:
+    half = reticent.Plan(sigma=1, sample_rate=0.25, steps=2, sampler="balls-in-bins")
+    step = reticent.Plan(sigma=1, sample_rate=0.25, steps=1, sampler="balls-in-bins")
+    epoch = reticent.Plan(sigma=1, sample_rate=0.25, steps=4, sampler="balls-in-bins")
+    for plan in (half.then(half), step.then(step).then(step).then(step)):
+        assert plan.epsilon(1e-5).upper > 1.1 * epoch.epsilon(1e-5).upper
+    drawn = reticent.Plan(sigma=1, sample_rate=0.25, steps=2).epsilon(1e-5).upper
+    assert abs(step.then(step).epsilon(1e-5).upper - drawn) < 1e-5
+
+
 @pytest.mark.parametrize("use", [float, int, bool, lambda b: b < 2, lambda b: 2 < b, lambda b: b >= 2, math.sqrt, "{:.3f}".format])
 def test_a_bound_is_no_number(use) -> None:
     with pytest.raises(TypeError, match=r"\.upper.*\.lower"):

@@ -164,7 +164,17 @@ impl Plan {
         match PrivacyLoss::of(&self.mechanism, query, Direction::Remove) {
             Ok(loss) => {
                 let answer = redaction.exact_epsilon(&loss, &loss, self.delta, self.tolerance)?;
-                Ok(Some(answer.bounds))
+                let mut bounds = answer.bounds;
+                if covered_by_lemma(query) && loss.bounds_only() {
+                    let base = self.base_by_lemma(redaction, query);
+                    let lemma = base.map(|base| amplified(redaction, base));
+                    if let Ok(lemma) = lemma
+                        && lemma.upper < bounds.upper
+                    {
+                        bounds.upper = lemma.upper;
+                    }
+                }
+                Ok(Some(bounds))
             }
             Err(error @ Error::Unsupported { .. }) if covered_by_lemma(query) => {
                 let base = self.base_by_lemma(redaction, query).map_err(|_| error)?;
@@ -459,14 +469,22 @@ impl Plan {
     }
 }
 
-/// Returns the rows of a redacted secret by the law of its records, or by the lemma if the law isn't known; none if
-/// neither covers the question, as for a mechanism without the add-remove neighbours that the papers computed.
+/// Returns the rows of a redacted secret by the law of its records, or by the lemma if the law isn't known or is only a
+/// looser bound; none if neither covers the question, as for a mechanism without the add-remove neighbours that the papers
+/// computed.
 fn covered(
     query: Query,
     law: Result<Vec<Guarantee>>,
     lemma: impl FnOnce() -> Result<Vec<Guarantee>>,
 ) -> Result<Vec<Guarantee>> {
     let rows = match law {
+        Ok(law) if covered_by_lemma(query) && law.first().is_some_and(|row| ends(row).0 <= 0.0) => {
+            // If the lemma certifies nothing, the law's rows stand.
+            Ok(match lemma() {
+                Ok(lemma) => tighter_rows(law, lemma),
+                Err(_) => law,
+            })
+        }
         Err(Error::Unsupported { .. }) if covered_by_lemma(query) => lemma(),
         law => law,
     };
@@ -476,15 +494,27 @@ fn covered(
     }
 }
 
-/// Returns whether the lemma may answer for the records of a redacted secret if their law isn't known.
-fn covered_by_lemma(query: Query) -> bool {
-    query.group > GroupSize::ONE && lemma_stands_in(query.neighbours)
+/// Returns the rows of a redacted secret for each adversary by the tighter of two bounds. The last row of both is for an
+/// adversary who may know the secret, the first for one who doesn't.
+fn tighter_rows(mut law: Vec<Guarantee>, mut lemma: Vec<Guarantee>) -> Vec<Guarantee> {
+    let (Some(informed), Some(by_lemma)) = (law.pop(), lemma.pop()) else {
+        return law;
+    };
+    let is_tighter = |lemma: &Guarantee, law: &Guarantee| ends(lemma).1 < ends(law).1;
+    let mut rows = match (lemma.first(), law.first()) {
+        (Some(unknown), Some(exact)) if is_tighter(unknown, exact) => lemma,
+        _ => law,
+    };
+    rows.push(match is_tighter(&by_lemma, &informed) {
+        true => by_lemma,
+        false => informed,
+    });
+    rows
 }
 
-/// Orders two rows about one question by their upper ends, the tighter first; that row gets the larger of the lower
-/// ends.
-fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarantee)> {
-    let ends = |row: &Guarantee| match (row.delta_bounds, row.epsilon) {
+/// Returns both ends of what a row bounds, δ or ε; 0 and infinity where they aren't known.
+fn ends(row: &Guarantee) -> (f64, f64) {
+    let (lower, upper) = match (row.delta_bounds, row.epsilon) {
         (Some(delta), _) => (
             delta.lower.map(|end| end.get().get()),
             delta.upper.map(|end| end.get().get()),
@@ -495,12 +525,22 @@ fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarant
         ),
         (None, None) => (None, None),
     };
+    (lower.unwrap_or(0.0), upper.unwrap_or(f64::INFINITY))
+}
+
+/// Returns whether the lemma may answer for the records of a redacted secret if their law isn't known.
+fn covered_by_lemma(query: Query) -> bool {
+    query.group > GroupSize::ONE && lemma_stands_in(query.neighbours)
+}
+
+/// Orders two rows about one question by their upper ends, the tighter first; that row gets the larger of the lower
+/// ends.
+fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarantee)> {
     let ((least, most), (_, other)) = (ends(&law), ends(&lemma));
-    let other = other.unwrap_or(f64::INFINITY);
-    if other >= most.unwrap_or(f64::INFINITY) {
+    if other >= most {
         return Ok((law, lemma));
     }
-    if least.is_some_and(|least| least > other) {
+    if least > other {
         return Err(Error::NotCertified {
             what: "epsilon",
             why: "two bounds of a group contradict each other".into(),

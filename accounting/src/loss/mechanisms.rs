@@ -101,7 +101,7 @@ fn farthest_shift(mechanism: &Mechanism, query: Query) -> Option<f64> {
     Some(2.0 * f64::from(query.group.get()) * sensitivity / scale.get())
 }
 
-/// Returns the law of a mechanism without structure, run `times` times.
+/// Returns the law of a mechanism without structure: `times` runs of `length` consecutive steps.
 ///
 /// # Errors
 /// Returns [`Error::Unsupported`] if the mechanism isn't covered for the question.
@@ -109,7 +109,7 @@ pub(crate) fn fold(
     mechanism: &Mechanism,
     query: Query,
     direction: Direction,
-    times: u64,
+    (length, times): (u64, u64),
 ) -> Result<Fold> {
     if farthest_shift(mechanism, query).is_some_and(|shift| shift > MOST_SHIFT) {
         return Ok(Fold::Unbounded);
@@ -151,7 +151,7 @@ pub(crate) fn fold(
             *sampling,
             query,
             direction,
-            times,
+            (length, times),
         ),
         Mechanism::SubsampledLaplace {
             scale,
@@ -164,7 +164,7 @@ pub(crate) fn fold(
             *sampling,
             query,
             direction,
-            times,
+            (length, times),
         ),
         Mechanism::PoissonBinomialGaussian {
             noise_multiplier,
@@ -281,12 +281,14 @@ pub(crate) fn fold(
             each(LossDistribution::stated(Stated::best(runs, *mean, *shape)))
         }
         Mechanism::NonPrivate { .. } => Ok(Fold::Unbounded),
-        Mechanism::Repeat { .. } | Mechanism::Sequence { .. } | Mechanism::Estimated { .. } => {
-            Err(refused(
-                "a composed mechanism in the place of a single one".into(),
-                "the accountant unfolds it first",
-            ))
-        }
+        Mechanism::Estimated { why, .. } => Err(Error::Unsupported {
+            what: "an estimated mechanism".into(),
+            why: format!("an estimate never becomes a bound ({why})"),
+        }),
+        Mechanism::Repeat { .. } | Mechanism::Sequence { .. } => Err(refused(
+            "a composed mechanism in the place of a single one".into(),
+            "the accountant unfolds it first",
+        )),
     }
 }
 
@@ -334,7 +336,7 @@ pub(super) fn single(query: Query, what: &str) -> Result<()> {
     } else {
         Err(refused(
             format!("{what} for a group of {}", query.group.get()),
-            "only single records are; the group lemma answers for zero-out and replace",
+            "only single records are; for zero-out and replace, groups follow from them",
         ))
     }
 }

@@ -95,8 +95,8 @@ impl Overlap {
                     Sampling::TruncatedPoisson { .. } => {
                         Self::of_presence(ln_unseen, query, direction)
                     }
-                    // Groups are refused: for several records, a batch of fixed size holds none of them less
-                    // often than under independent draws.
+                    // A batch of fixed size holds none of several records less often than under independent
+                    // draws.
                     Sampling::WithoutReplacement if records <= 1.0 => {
                         Self::new(ln_unseen, ln_unseen)
                     }

@@ -95,16 +95,22 @@ impl PrivacyLoss {
     pub fn of(mechanism: &Mechanism, query: Query, direction: Direction) -> Result<Self> {
         let (mut folds, mut overlap) = (Vec::new(), Some(Overlap::WHOLE));
         let mut whole = 0u64;
-        unfold(mechanism, 1, &mut |leaf, times| {
-            whole = counted(whole.checked_add(times))
-                .ok_or_else(|| too_many(format!("{whole} and {times} more steps")))?;
-            folds.push(fold(leaf, query, direction, times)?);
-            let each = Overlap::of(leaf, query, direction);
+        for runs in mechanism.runs() {
+            let (length, times) = (runs.length, runs.times);
+            let steps = counted(runs.steps()).ok_or_else(|| {
+                let times = times.map_or_else(|| "more than 2^64".to_owned(), |n| n.to_string());
+                too_many(format!("{times} times {length} steps"))
+            })?;
+            whole = counted(whole.checked_add(steps))
+                .ok_or_else(|| too_many(format!("{whole} and {steps} more steps")))?;
+            let poisson = runs.as_poisson();
+            let step = poisson.as_ref().unwrap_or(runs.step);
+            folds.push(fold(step, query, direction, (length, steps / length))?);
+            let each = Overlap::of(step, query, direction);
             overlap = overlap
                 .zip(each)
-                .map(|(before, each)| before.then(each, times));
-            Ok(())
-        })?;
+                .map(|(before, each)| before.then(each, steps));
+        }
         let mut loss = Self::sum(folds.iter().map(Fold::above));
         if folds.iter().any(|fold| matches!(fold, Fold::Bracket(_))) {
             let mut informed = Self::sum(folds.iter().map(Fold::more_informed));
@@ -510,31 +516,5 @@ fn too_many(what: String) -> Error {
     Error::Unsupported {
         what,
         why: "more than 2^53 steps can't be counted exactly".into(),
-    }
-}
-
-/// Calls `take` for each leaf of a mechanism with the total number of times it runs.
-fn unfold(
-    mechanism: &Mechanism,
-    times: u64,
-    take: &mut dyn FnMut(&Mechanism, u64) -> Result<()>,
-) -> Result<()> {
-    if times == 0 {
-        return Ok(());
-    }
-    match mechanism {
-        Mechanism::Repeat { times: inner, each } => {
-            let total = counted(times.checked_mul(inner.get()))
-                .ok_or_else(|| too_many(format!("{times} times {} steps", inner.get())))?;
-            unfold(each, total, take)
-        }
-        Mechanism::Sequence { parts } => {
-            parts.iter().try_for_each(|part| unfold(part, times, take))
-        }
-        Mechanism::Estimated { why, .. } => Err(Error::Unsupported {
-            what: "an estimated mechanism".into(),
-            why: format!("an estimate never becomes a bound ({why})"),
-        }),
-        leaf => take(leaf, times),
     }
 }

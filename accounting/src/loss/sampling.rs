@@ -16,7 +16,7 @@ const WEIGHT_ERROR: f64 = 1e-12;
 /// With shifts larger than the inverse of this, the positions of losses have too few digits.
 const LEAST_NOISE: f64 = 1e-6;
 
-/// Returns the law of `times` noisy sums over batches drawn by `sampling`.
+/// Returns the law of noisy sums over batches drawn by `sampling`: `times` runs of `length` consecutive steps.
 ///
 /// Noise below [`LEAST_NOISE`] is bracketed: from below by the law at [`LEAST_NOISE`], which is post-processing; from
 /// above by a law that reveals in which batches the records are, because batches without them reveal nothing.
@@ -30,9 +30,19 @@ pub(super) fn sampled(
     sampling: Sampling,
     query: Query,
     direction: Direction,
-    times: u64,
+    (length, times): (u64, u64),
 ) -> Result<Fold> {
-    let by = |noise: f64| drawn(shape, noise, rate, sampling, query, direction, times);
+    let by = |noise: f64| {
+        drawn(
+            shape,
+            noise,
+            rate,
+            sampling,
+            query,
+            direction,
+            (length, times),
+        )
+    };
     if noise >= LEAST_NOISE || sampling == Sampling::Poisson && rate.get() >= 1.0 {
         return by(noise);
     }
@@ -48,12 +58,14 @@ pub(super) fn sampled(
         | Sampling::RandomAllocation { .. } => noise,
     };
     Ok(Fold::Bracket(Box::new(Bracket {
-        above: plain(shape, noise, 1.0, query, direction, times)?,
+        above: plain(shape, noise, 1.0, query, direction, length * times)?,
         more_informed: None,
         below: Some(below),
     })))
 }
 
+/// Returns the law as [`sampled`] does, for any noise. Runs are longer than one step only where batches are drawn by
+/// epochs.
 fn drawn(
     shape: Shape,
     noise: f64,
@@ -61,11 +73,18 @@ fn drawn(
     sampling: Sampling,
     query: Query,
     direction: Direction,
-    times: u64,
+    (length, times): (u64, u64),
 ) -> Result<Fold> {
     match sampling {
         Sampling::Poisson => plain(shape, noise, rate.get(), query, direction, times),
         Sampling::TruncatedPoisson { max_batch, records } => {
+            if query.group > GroupSize::ONE && records > 0 && max_batch >= records {
+                // All records fit into a batch.
+                return plain(shape, noise, rate.get(), query, direction, times);
+            }
+            if query.group > GroupSize::ONE && query.neighbours != Neighbours::AddRemove {
+                return told(shape, noise, query, direction, times);
+            }
             single(query, "truncated Poisson sampling")?;
             truncated(
                 shape,
@@ -78,6 +97,9 @@ fn drawn(
             )
         }
         Sampling::WithoutReplacement => {
+            if query.group > GroupSize::ONE && query.neighbours == Neighbours::Replace {
+                return told(shape, noise, query, direction, times);
+            }
             single(query, "sampling without replacement")?;
             if query.neighbours != Neighbours::Replace {
                 return Err(refused(
@@ -98,21 +120,32 @@ fn drawn(
             "shuffled batches under add-remove".into(),
             "one record more moves every batch; ask zero-out or replace",
         )),
-        Sampling::Shuffled | Sampling::BallsInBins => {
-            let epoch = Epoch::of_rate(rate.get(), times);
-            epoch.fold(
-                shape,
-                noise,
-                query,
-                direction,
-                sampling == Sampling::Shuffled,
-            )
-        }
-        Sampling::RandomAllocation { selected, steps } => {
-            let epoch = Epoch::of_sizes(selected, steps, rate.get(), times)?;
-            epoch.fold(shape, noise, query, direction, false)
+        Sampling::Shuffled | Sampling::BallsInBins | Sampling::RandomAllocation { .. } => {
+            let epoch = Epoch::new(sampling, rate, (length, times))?;
+            let shuffled = sampling == Sampling::Shuffled;
+            epoch.fold(shape, noise, query, direction, shuffled)
         }
     }
+}
+
+/// Checks the numbers of a random allocation against each other.
+fn allocated(selected: u64, steps: u64, rate: f64) -> Result<()> {
+    if selected == 0 || selected > steps {
+        return Err(Error::OutOfRange {
+            what: "steps of an epoch that a record is selected for",
+            range: "[1, steps of an epoch]",
+            value: selected as f64,
+        });
+    }
+    let share = selected as f64 / steps as f64;
+    if (rate / share - 1.0).abs() > 1e-9 {
+        return Err(Error::OutOfRange {
+            what: "sampling rate of a random allocation",
+            range: "[selected/steps, selected/steps]",
+            value: rate,
+        });
+    }
+    Ok(())
 }
 
 /// Returns the law if each record is in a batch independently of the others.
@@ -131,6 +164,25 @@ fn plain(
     })
 }
 
+/// Returns the law if the adversary is told the batches: each of `times` steps has all records of the group in it.
+///
+/// Bound: upper, for samplers that draw batches without looking at the records and put each record into a batch once.
+/// Both inputs then have the same law of batches S, so that P = E_S P_S and Q = E_S Q_S, and by joint convexity H_α(P‖Q)
+/// ≤ E_S H_α(P_S‖Q_S). Of a sum over S, at most all k records of the group have changed, by 2 each under replace and by
+/// 1 under zero-out: P_S and Q_S are the noise moved by at most 2k (k), and H_α grows with that distance. The same holds
+/// step by step given all earlier outputs and batches.
+fn told(shape: Shape, noise: f64, query: Query, direction: Direction, times: u64) -> Result<Fold> {
+    let with = Mixture::point(f64::from(query.group.get()) / noise)?;
+    Ok(match shape {
+        Shape::Gaussian => Fold::Bounding(pair(&with, query, direction)?, times),
+        Shape::Laplace => {
+            let mut law = shifted(shape, &with, query, direction)?;
+            law.attained = Attained::Never;
+            Fold::LossDistribution(law, times)
+        }
+    })
+}
+
 /// Epochs in which a record takes part a fixed number of times each.
 #[derive(Debug, Clone, Copy)]
 struct Epoch {
@@ -138,46 +190,26 @@ struct Epoch {
     selected: u64,
     /// The least and the largest number of steps per epoch, as far as the rate determines it.
     steps: (u64, u64),
-    /// The number of epochs, counting a partial one as whole, and the number of whole epochs.
+    /// The number of epochs, counting partial ones as whole, and the number of whole epochs.
     epochs: (u64, u64),
 }
 
 impl Epoch {
-    /// Creates epochs of 1/rate steps in which the record takes part once.
-    fn of_rate(rate: f64, times: u64) -> Self {
-        // The rate is a rounded reciprocal.
-        let steps = ((1.0 / rate) * (1.0 - 1e-12)).ceil().max(1.0);
-        let whole = (1.0 / rate - steps).abs() <= 1e-9 * steps;
-        let least = if whole { steps } else { steps - 1.0 };
-        let (least, most) = (least.max(1.0) as u64, steps as u64);
-        Self {
-            selected: 1,
-            steps: (least, most),
-            // For the upper bound, a partial last epoch counts as whole.
-            epochs: (times.div_ceil(least), times / most),
-        }
-    }
-
-    fn of_sizes(selected: u64, steps: u64, rate: f64, times: u64) -> Result<Self> {
-        if selected == 0 || selected > steps {
-            return Err(Error::OutOfRange {
-                what: "steps of an epoch that a record is selected for",
-                range: "[1, steps of an epoch]",
-                value: selected as f64,
-            });
-        }
-        let share = selected as f64 / steps as f64;
-        if (rate / share - 1.0).abs() > 1e-9 {
-            return Err(Error::OutOfRange {
-                what: "sampling rate of a random allocation",
-                range: "[selected/steps, selected/steps]",
-                value: rate,
-            });
-        }
+    /// Creates the epochs of `times` runs of `length` steps, each of which begins with an epoch of its own.
+    fn new(sampling: Sampling, rate: SamplingRate, (length, times): (u64, u64)) -> Result<Self> {
+        let (least, most) = sampling.steps_of_epoch(rate).unwrap_or((1, 1));
+        let selected = match sampling {
+            Sampling::RandomAllocation { selected, steps } => {
+                allocated(selected, steps, rate.get())?;
+                selected
+            }
+            _ => 1,
+        };
         Ok(Self {
             selected,
-            steps: (steps, steps),
-            epochs: (times.div_ceil(steps), times / steps),
+            steps: (least, most),
+            // For the upper bound, the partial last epoch of each run counts as whole.
+            epochs: (times * length.div_ceil(least), times * (length / most)),
         })
     }
 
@@ -193,7 +225,13 @@ impl Epoch {
         direction: Direction,
         shuffled: bool,
     ) -> Result<Fold> {
-        let informed = self.more_informed(shape, noise, query, direction)?;
+        let informed = told(
+            shape,
+            noise,
+            query,
+            direction,
+            self.selected * self.epochs.0,
+        )?;
         let alone = query.group == GroupSize::ONE && query.neighbours != Neighbours::Replace;
         let block = self.steps.0 / self.selected;
         if !alone || block <= 1 {
@@ -220,25 +258,6 @@ impl Epoch {
             more_informed: Some(informed),
             below,
         })))
-    }
-
-    fn more_informed(
-        self,
-        shape: Shape,
-        noise: f64,
-        query: Query,
-        direction: Direction,
-    ) -> Result<Fold> {
-        let with = Mixture::point(f64::from(query.group.get()) / noise)?;
-        let times = self.selected * self.epochs.0;
-        Ok(match shape {
-            Shape::Gaussian => Fold::Bounding(pair(&with, query, direction)?, times),
-            Shape::Laplace => {
-                let mut law = shifted(shape, &with, query, direction)?;
-                law.attained = Attained::Never;
-                Fold::LossDistribution(law, times)
-            }
-        })
     }
 
     /// Returns the law for an adversary who only sees the sum over an epoch, which is Gaussian: k of t steps move it

@@ -154,7 +154,8 @@ mod tests {
         };
         for direction in Direction::BOTH {
             let query = Query::single(Neighbours::AddRemove);
-            let Fold::LossDistribution(law, _) = fold(&run, query, direction, 1).unwrap() else {
+            let Fold::LossDistribution(law, _) = fold(&run, query, direction, (1, 1)).unwrap()
+            else {
                 panic!("a law");
             };
             let (first, second, sign) = match direction {

@@ -7,11 +7,13 @@
 
 pub(crate) mod event;
 pub(crate) mod json;
+mod runs;
 #[cfg(test)]
 mod tests;
 mod validate;
 
 pub use event::to_event;
+pub use runs::Runs;
 
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
@@ -187,7 +189,8 @@ pub enum Mechanism {
         /// Why, in words a reader of the manifest understands.
         why: String,
     },
-    /// The same mechanism several times, adaptively.
+    /// The same mechanism several times, adaptively: of a step, consecutive ones; of anything else, runs of its own,
+    /// each of which begins with an epoch of its own.
     Repeat {
         /// How often.
         times: Steps,
@@ -207,10 +210,6 @@ pub enum Mechanism {
         why: String,
     },
 }
-
-/// The most kinds of steps for which runs are compared kind by kind, because each kind is searched for among all
-/// others. Runs with more kinds are compared as written.
-const MOST_KINDS: usize = 1000;
 
 const fn no_divergence() -> Divergence {
     Divergence::ZERO
@@ -239,61 +238,6 @@ impl Mechanism {
                 sampling: Sampling::Poisson,
             }),
         }
-    }
-
-    /// Returns whether both describe the same run: the same steps equally often, however they are nested and ordered, and
-    /// whatever reasons are given where nothing is protected.
-    ///
-    /// ```
-    /// use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
-    /// let run = |steps| Ok::<_, reticent_accounting::Error>(Mechanism::dp_sgd(
-    ///     NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(steps)));
-    /// let twice = Mechanism::Repeat { times: Steps::new(2), each: Box::new(run(50)?) };
-    /// assert!(twice.is_same_run(&run(100)?) && !twice.is_same_run(&run(101)?));
-    /// let seeded = twice.clone().unprotected("a fixed seed drew the noise");
-    /// assert!(seeded.is_same_run(&twice.clone().unprotected("seeded")) && !seeded.is_same_run(&twice));
-    /// # Ok::<(), reticent_accounting::Error>(())
-    /// ```
-    #[must_use]
-    pub fn is_same_run(&self, other: &Self) -> bool {
-        let (mut own, mut others) = (Vec::new(), Vec::new());
-        match (self.steps(1, &mut own), other.steps(1, &mut others)) {
-            (Some(()), Some(())) => {
-                let among = |(step, times): &(&Self, u128)| {
-                    let same = |(other, n): &(&Self, u128)| n == times && step.is_same_step(other);
-                    others.iter().any(same)
-                };
-                own.len() == others.len() && own.iter().all(among)
-            }
-            _ => self == other,
-        }
-    }
-
-    fn is_same_step(&self, other: &Self) -> bool {
-        let bare = |step: &Self| matches!(step, Self::NonPrivate { .. });
-        self == other || bare(self) && bare(other)
-    }
-
-    /// Adds each kind of step to `found` once, with the number of times it runs. Returns `None` if there are more than
-    /// [`MOST_KINDS`] kinds, or if a number of times doesn't fit into 128 bits.
-    fn steps<'a>(&'a self, times: u128, found: &mut Vec<(&'a Self, u128)>) -> Option<()> {
-        match self {
-            _ if times == 0 => {}
-            Self::Repeat { times: more, each } => {
-                each.steps(times.checked_mul(u128::from(more.get()))?, found)?;
-            }
-            Self::Sequence { parts } => {
-                for part in parts {
-                    part.steps(times, found)?;
-                }
-            }
-            step => match found.iter().position(|(known, _)| known.is_same_step(step)) {
-                Some(at) => found[at].1 = found[at].1.checked_add(times)?,
-                None if found.len() == MOST_KINDS => return None,
-                None => found.push((step, times)),
-            },
-        }
-        Some(())
     }
 
     /// Returns whether only Rényi divergences are known for some part.

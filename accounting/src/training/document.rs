@@ -7,9 +7,9 @@
 
 use crate::mechanism::json::{kind, lenient, parse, refused, typed};
 use crate::mechanism::{Mechanism, event};
-use crate::quantity::UnitName;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
+use crate::quantity::{Delta, UnitName};
 use crate::training::{Base, CompletedRun, Recipe, SEEDED, TrainingPlan};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -47,6 +47,10 @@ pub struct Document {
     pub labelled: bool,
     /// The model of others that the run began from, if the document names one.
     pub base: Option<Base>,
+    /// The δ of its promises, if the document has one.
+    pub delta: Option<Delta>,
+    /// The number of records, if the document has it.
+    pub records: Option<u64>,
 }
 
 impl Document {
@@ -60,7 +64,16 @@ impl Document {
             canary_records: None,
             labelled: false,
             base: None,
+            delta: None,
+            records: None,
         }
+    }
+
+    /// Returns the δ at which to ask where none is given: that of the document, otherwise the default for its records.
+    #[must_use]
+    pub fn delta_or_default(&self) -> Delta {
+        let default = || TrainingPlan::default_delta(self.records);
+        self.delta.unwrap_or_else(default)
     }
 
     /// Whether it is the manifest of a checkpoint.
@@ -128,7 +141,15 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
         )),
         (Some(_), _) => Ok(Document::of(own(&document).map_err(also_documents)?)),
         (None, Some(inner)) => {
-            let known = ["schema", "unit", "recipe", "labelled", "base", INNER];
+            let known = [
+                "schema",
+                "unit",
+                "recipe",
+                "labelled",
+                "base",
+                "dataset_size",
+                INNER,
+            ];
             if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
                 let why = format!("unknown key; allowed are {}", known.join(", "));
                 return Err(refused(odd, &why));
@@ -167,6 +188,8 @@ struct Around {
     labelled: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     base: Option<Base>,
+    #[serde(default, deserialize_with = "present")]
+    dataset_size: Option<u64>,
 }
 
 /// Further members of a manifest.
@@ -198,8 +221,24 @@ struct Inputs {
     /// For a curve, what varies from point to point.
     #[serde(default, deserialize_with = "present")]
     over: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    delta: Option<Delta>,
+    #[serde(default, deserialize_with = "present")]
+    dataset_size: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
+    private_records: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
+    public_records: Option<u64>,
     #[serde(default)]
     assumed: Vec<String>,
+}
+
+impl Inputs {
+    /// Returns the number of records, or more: records on a public side may be among those that are trained on with noise.
+    fn records(&self) -> Option<u64> {
+        let noised = self.dataset_size.or(self.private_records)?;
+        Some(noised.saturating_add(self.public_records.unwrap_or(0)))
+    }
 }
 
 /// The origin of a model's vocabulary.
@@ -239,6 +278,7 @@ fn around(
         Some(inputs) => lenient(inputs, "inputs", &[])?,
         None => Inputs::default(),
     };
+    let known_records = inputs.records();
     if let Some(axis) = inputs.over.filter(|axis| axis != "gamma") {
         let why = format!("a curve over {axis} holds another mechanism at each of its points");
         return Err(refused(INNER, &why));
@@ -294,10 +334,16 @@ fn around(
         mechanism,
         unit,
         recipe,
-        plan,
         canary_records,
         labelled: own_words.labelled == Some(true),
         base: own_words.base,
+        delta: plan.as_ref().map(|plan| *plan.delta).or(inputs.delta),
+        records: plan
+            .as_ref()
+            .and_then(TrainingPlan::records)
+            .or(own_words.dataset_size)
+            .or(known_records),
+        plan,
     })
 }
 

@@ -133,15 +133,6 @@ impl NoisySteps {
         }
     }
 
-    /// Returns the same number of steps at a different sampling rate.
-    #[must_use]
-    pub fn with_rate(&self, sampling_rate: SamplingRate) -> Self {
-        Self {
-            sampling_rate: self.sampling_rate.with(sampling_rate),
-            ..self.clone()
-        }
-    }
-
     /// Returns the same with a different number of steps.
     #[must_use]
     pub fn with_steps(&self, steps: Steps) -> Self {
@@ -181,6 +172,13 @@ impl NoisySteps {
         let levels = total.div_ceil(decay.every());
         if levels > StepDecay::MOST_LEVELS {
             return open("the noise falls more often than can be accounted for");
+        }
+        // Each part of a sequence begins with an epoch of its own.
+        if let Some((epoch, _)) = self.sampling.steps_of_epoch(*self.sampling_rate)
+            && levels > 1
+            && !decay.every().is_multiple_of(epoch)
+        {
+            return open("the noise falls within an epoch whose batches are drawn together");
         }
         let mut parts = Vec::new();
         for level in 0..levels {
@@ -717,6 +715,28 @@ mod tests {
         }
         let most = NoisySteps::poisson(1.0, 0.5, 1 << 52).unwrap();
         assert_eq!(*most.steps, Steps::MOST);
+    }
+
+    /// The parts of a sequence begin with epochs of their own, which steps with falling noise do only between epochs.
+    #[test]
+    fn noise_that_falls_within_an_epoch_promises_nothing() {
+        let noisy = |sampling, every| NoisySteps {
+            sampling: Stated::given(sampling, "sampler"),
+            noise_decay: Some(StepDecay::new(0.5, every).unwrap()),
+            ..NoisySteps::poisson(2.0, 0.25, 3).unwrap()
+        };
+        let parts = |sampling, every| match noisy(sampling, every).mechanism() {
+            Mechanism::Sequence { parts } => parts.len(),
+            _ => 0,
+        };
+        assert_eq!(parts(Sampling::Poisson, 2), 6);
+        assert_eq!(parts(Sampling::BallsInBins, 4), 3);
+        for every in [1, 2, 6] {
+            let run = noisy(Sampling::BallsInBins, every).mechanism();
+            assert!(matches!(run, Mechanism::NonPrivate { .. }), "{run:?}");
+        }
+        let one_level = noisy(Sampling::BallsInBins, 13).mechanism();
+        assert!(matches!(one_level, Mechanism::Repeat { .. }));
     }
 
     #[test]

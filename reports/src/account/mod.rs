@@ -117,22 +117,26 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
     }
     let neighbours = plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
     let asked = exported_unit(&plan.question, export, output)?;
-    let (run, unit) = match plan.is_page() {
+    let (run, unit, records) = match plan.is_page() {
         true => {
             let request = plan.request();
             let plan = plan_page::of_request(&request)?.plan;
             let known = asked.is_some() || request.prepared.is_some();
             let unit = known.then(|| plan.unit.value.clone());
-            (plan.completed(plan.mechanism(), None), unit)
+            let run = plan.completed(plan.mechanism(), None);
+            // How many a corpus has is counted in private text.
+            (run, unit, request.records)
         }
         false => {
             let source = plan::Source::of_plan(plan, neighbours)?;
             let (_, unit) = plan::unit(asked, source.unit.as_ref(), source.unit_open)?;
             let known = (asked.is_some() || source.unit.is_some()).then_some(unit);
-            (source.completed(), known)
+            let records = source.records;
+            (source.completed(), known, records)
         }
     };
-    print_json(&mechanism::export(&run, unit.as_ref(), export, neighbours)?)?;
+    let around = (unit.as_ref(), records);
+    print_json(&mechanism::export(&run, around, export, neighbours)?)?;
     output.says_what_was_taken();
     Ok(Exit::Finished)
 }

@@ -5,11 +5,14 @@ use super::mechanism::{Loaded, load};
 use crate::contract::Inputs;
 use crate::plan::args::Sampler;
 use crate::plan::schedule::assumed_neighbours;
-use crate::plan::{PlanRequest, Redacted, SecretsRequest, UNIT, build, redaction, run_inputs};
+use crate::plan::{
+    PlanRequest, Redacted, SecretsRequest, UNIT, at_rate, build, redaction, run_inputs,
+};
 use anyhow::{Context, Result, bail};
 use reticent_accounting::training::{Base, CompletedRun, NoisySteps, Recipe, TrainingPlan};
 use reticent_accounting::{
-    Epsilon, GroupSize, Mechanism, Neighbours, Plan, Sampling, Tolerance, UnitName,
+    Delta, Epsilon, GroupSize, Mechanism, Neighbours, Plan, Sampling, SamplingRate, Tolerance,
+    UnitName,
 };
 use std::path::PathBuf;
 
@@ -34,7 +37,12 @@ pub struct Asked {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Run {
     /// DP-SGD on every record, by its numbers.
-    Plan(Box<TrainingPlan>),
+    Plan {
+        /// The plan.
+        plan: Box<TrainingPlan>,
+        /// What it was built from.
+        request: Box<PlanRequest>,
+    },
     /// Files with mechanisms.
     Files {
         /// Their names, in order.
@@ -51,10 +59,19 @@ impl Run {
     #[must_use]
     pub fn noisy(&self) -> Option<&NoisySteps> {
         match self {
-            Self::Plan(plan) if plan.mechanism() == plan.run.noisy()?.mechanism() => {
+            Self::Plan { plan, .. } if plan.mechanism() == plan.run.noisy()?.mechanism() => {
                 plan.run.noisy()
             }
-            Self::Plan(_) | Self::Files { .. } => None,
+            Self::Plan { .. } | Self::Files { .. } => None,
+        }
+    }
+
+    /// Returns [`Self::noisy`] at another sampling rate, if there are such steps.
+    #[must_use]
+    pub fn at_rate(&self, rate: SamplingRate) -> Option<NoisySteps> {
+        match self {
+            Self::Plan { request, .. } => at_rate(request, None, self.noisy()?, rate).ok(),
+            Self::Files { .. } => None,
         }
     }
 
@@ -62,7 +79,7 @@ impl Run {
     #[must_use]
     pub fn narrower(&self) -> Option<Recipe> {
         match self {
-            Self::Plan(plan) => plan.completed(plan.mechanism(), None).narrower(),
+            Self::Plan { plan, .. } => plan.completed(plan.mechanism(), None).narrower(),
             Self::Files { completed, .. } => completed.narrower(),
         }
     }
@@ -115,7 +132,7 @@ impl Run {
                 }
                 Some(Recipe::Sgd | Recipe::Dpsgd) | None => None,
             },
-            Self::Plan(_) => None,
+            Self::Plan { .. } => None,
         }
     }
 
@@ -123,7 +140,7 @@ impl Run {
     #[must_use]
     pub fn base(&self) -> Option<Base> {
         match self {
-            Self::Plan(plan) => plan.base(),
+            Self::Plan { plan, .. } => plan.base(),
             Self::Files { completed, .. } => completed.base,
         }
     }
@@ -132,7 +149,7 @@ impl Run {
     #[must_use]
     pub fn is_labelled(&self) -> bool {
         match self {
-            Self::Plan(plan) => plan.has_classes(),
+            Self::Plan { plan, .. } => plan.has_classes(),
             Self::Files { completed, .. } => completed.labelled,
         }
     }
@@ -141,14 +158,14 @@ impl Run {
     #[must_use]
     pub fn of_manifest(&self) -> Option<&TrainingPlan> {
         match self {
-            Self::Plan(_) => None,
+            Self::Plan { .. } => None,
             Self::Files { plan, .. } => plan.as_deref(),
         }
     }
 
     fn sampling(&self) -> Option<Sampling> {
         match self {
-            Self::Plan(plan) => plan.run.noisy().map(|noisy| *noisy.sampling),
+            Self::Plan { plan, .. } => plan.run.noisy().map(|noisy| *noisy.sampling),
             Self::Files { .. } => None,
         }
     }
@@ -159,10 +176,10 @@ impl Run {
     /// Returns the error of `found`.
     pub fn blamed<T>(&self, found: reticent_accounting::Result<T>) -> Result<T> {
         match self {
-            Self::Plan(_) if self.sampling() != Some(Sampling::Poisson) => {
+            Self::Plan { .. } if self.sampling() != Some(Sampling::Poisson) => {
                 found.context("--sampler")
             }
-            Self::Plan(_) => Ok(found?),
+            Self::Plan { .. } => Ok(found?),
             Self::Files { names, .. } => found.with_context(|| names.join(", ")),
         }
     }
@@ -183,8 +200,10 @@ pub struct Source {
     pub neighbours: Neighbours,
     /// Notes about manifests that are not authenticated with their owners' keys.
     pub caveats: Vec<String>,
-    /// The number of records, if known.
+    /// The number of records, if known; of several files the largest.
     pub records: Option<u64>,
+    /// The δ of the promises of a file; of several files the smallest above zero.
+    pub delta: Option<Delta>,
     /// The inputs recorded so far.
     pub inputs: Inputs,
 }
@@ -206,7 +225,7 @@ impl Source {
     #[must_use]
     pub fn completed(self) -> CompletedRun {
         match self.run {
-            Run::Plan(plan) => plan.completed(self.mechanism, None),
+            Run::Plan { plan, .. } => plan.completed(self.mechanism, None),
             Run::Files { completed, .. } => completed,
         }
     }
@@ -247,10 +266,28 @@ impl Source {
             unit_open: true,
             neighbours,
             records: request.records,
+            delta: None,
             caveats: Vec::new(),
             inputs,
-            run: Run::Plan(Box::new(plan)),
+            run: Run::Plan {
+                plan: Box::new(plan),
+                request: Box::new(request.clone()),
+            },
         })
+    }
+
+    /// Returns the δ that was given and the one that is used: that of the question, otherwise that of a single file.
+    /// Several files are asked at the default for their records, or at a smaller δ of one of them.
+    #[must_use]
+    pub fn delta(&self, asked: Option<Delta>) -> (Option<Delta>, Delta) {
+        let single = matches!(&self.run, Run::Files { names, .. } if names.len() == 1);
+        let given = asked.or(self.delta.filter(|_| single));
+        let default = TrainingPlan::default_delta(self.records);
+        let assumed = match self.delta {
+            Some(delta) if delta < default => delta,
+            _ => default,
+        };
+        (given, given.unwrap_or(assumed))
     }
 
     /// Describes what runs, file after file.
@@ -294,9 +331,19 @@ impl Source {
             [only] => only.document.plan.clone().map(Box::new),
             _ => None,
         };
+        let records = loaded.iter().filter_map(|file| file.document.records).max();
+        let deltas = loaded.iter().filter_map(|file| file.document.delta);
+        let delta = match loaded.len() {
+            1 => deltas.last(),
+            _ => deltas
+                .filter(|delta| *delta > Delta::ZERO)
+                .reduce(|least, delta| if delta < least { delta } else { least }),
+        };
         let runs = loaded.into_iter().map(|file| file.document.completed());
         let completed = CompletedRun::sequence(runs.collect());
-        let mut inputs = Inputs::new().given("files", &names)?;
+        let mut inputs = Inputs::new()
+            .given("files", &names)?
+            .given("dataset_size", records)?;
         if !caveats.is_empty() {
             inputs = inputs.given("not_authenticated", &caveats)?;
         }
@@ -313,7 +360,8 @@ impl Source {
             unit,
             unit_open,
             neighbours,
-            records: None,
+            records,
+            delta,
             caveats,
             inputs,
         })
@@ -376,10 +424,7 @@ impl Asked {
     /// # Errors
     /// Returns an error that names values which contradict each other.
     pub fn about(source: Source, question: &QuestionArgs) -> Result<Self> {
-        // The promise of a manifest was made at its own δ.
-        let own = source.run.of_manifest().map(|plan| plan.delta.value);
-        let given = question.delta.or(own);
-        let delta = given.unwrap_or_else(|| TrainingPlan::default_delta(source.records));
+        let (given, delta) = source.delta(question.delta);
         let (said, unit) = unit(
             question.unit.as_ref(),
             source.unit.as_ref(),

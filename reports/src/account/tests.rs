@@ -54,6 +54,36 @@ fn every_document_fits_its_schema() {
     }
 }
 
+/// Another assumption is what the command answers when it is given. 1e-3: rows are printed to four digits.
+#[test]
+fn another_sampling_rate_is_what_the_command_says_of_it() {
+    for line in [
+        "account --sigma 2 --noise-decay 0.9 --delta 1e-5",
+        "account --sigma 1 --epochs 10",
+        "account --sigma 2 --epochs 3 --noise-decay 0.8 --sampler balls-in-bins",
+        "account --sigma 2 --sampler shuffled",
+    ] {
+        let rows = answer::answer(&asked(line)).unwrap().body.what_if;
+        let rows: Vec<_> = rows
+            .iter()
+            .filter(|row| row.changed == "sample_rate")
+            .collect();
+        assert_eq!(rows.len(), 3, "{line}");
+        for row in rows {
+            let given = asked(&format!("{line} --sample-rate {}", row.to));
+            let upper = |bounds: reticent_accounting::Bounds<reticent_accounting::Epsilon>| {
+                bounds.upper.unwrap().get().get()
+            };
+            let (found, truth) = (upper(row.epsilon), upper(given.plan.epsilon().unwrap()));
+            assert!(
+                (found / truth - 1.0).abs() < 1e-3,
+                "{line}, {}: {found} {truth}",
+                row.to
+            );
+        }
+    }
+}
+
 #[test]
 fn gaussians_are_their_own_summary() {
     // Three steps at σ = 2 are μ = √3/2 without slack and regret.
@@ -630,9 +660,86 @@ fn an_exported_mechanism_keeps_its_unit() {
     let read = |text: &str| reticent_accounting::training::read(text, Neighbours::AddRemove);
     let run = read(gaussian).unwrap().completed();
     let unit = reticent_accounting::UnitName::new("turn").unwrap();
-    let text = export(&run, Some(&unit), Export::Mechanism, Neighbours::AddRemove).unwrap();
+    let around = (Some(&unit), Some(100_000_000));
+    let text = export(&run, around, Export::Mechanism, Neighbours::AddRemove).unwrap();
     let read = read(&text).unwrap();
     assert_eq!((read.unit, read.mechanism), (Some(unit), run.mechanism));
+    assert_eq!((read.records, read.delta), (Some(100_000_000), None));
+}
+
+/// What is read back is asked at the δ of its document, or of as many records as it names; together with others at no
+/// larger one. Where nothing ties δ to a number of records, the answer says so.
+#[test]
+fn a_plan_read_back_keeps_its_delta() {
+    use super::mechanism::{Export, export};
+    use reticent_accounting::Neighbours;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let line = "account --sigma 1 --batch-size 256 --dataset-size 100000000 --steps 1000";
+    let plan = asked(line);
+    let document = answer::answer(&plan).unwrap();
+    std::fs::write(path("answer.json"), document.to_text().unwrap()).unwrap();
+    let plan::Run::Plan { plan: run, .. } = &plan.run else {
+        panic!("{line}");
+    };
+    let run = run.completed(run.mechanism(), None);
+    for (name, records) in [("sized.json", Some(100_000_000)), ("bare.json", None)] {
+        let text = export(
+            &run,
+            (None, records),
+            Export::Mechanism,
+            Neighbours::AddRemove,
+        )
+        .unwrap();
+        std::fs::write(path(name), text).unwrap();
+    }
+    let composed = |names: &[&str], delta: Option<&str>| {
+        let files: Vec<String> = names.iter().map(|name| path(name)).collect();
+        let delta = delta.map_or_else(String::new, |delta| format!(" --delta {delta}"));
+        let line = format!("account compose {}{delta}", files.join(" "));
+        let Command::Compose(wish) = command(&line) else {
+            panic!("{line}");
+        };
+        let source = plan::Source::of_files(&wish.files, Neighbours::AddRemove).unwrap();
+        plan::Asked::about(source, &wish.question).unwrap()
+    };
+    let said = |asked: &plan::Asked| {
+        let document = answer::answer(asked).unwrap();
+        words(&answer::guarantees(asked, &document, None))
+    };
+    let open = "delta is not tied to a number of records";
+    for name in ["answer.json", "sized.json"] {
+        let found = composed(&[name], None);
+        assert_eq!(found.plan.delta.get(), 1e-8, "{name}");
+        assert_eq!(found.plan.epsilon().unwrap(), plan.plan.epsilon().unwrap());
+        assert!(!said(&found).contains(open), "{name}");
+        assert_eq!(composed(&["bare.json", name], None).plan.delta.get(), 1e-8);
+        assert_eq!(composed(&[name], Some("1e-7")).plan.delta.get(), 1e-7);
+        let wish = format!(
+            "account calibrate --solve steps --epsilon 8 --mechanism {}",
+            path(name)
+        );
+        let Command::Calibrate(wish) = command(&wish) else {
+            panic!("{name}");
+        };
+        let inputs = calibrate::calibrate(&wish).unwrap().inputs;
+        assert_eq!(inputs.number("delta"), Some(1e-8), "{name}");
+    }
+    let bare = composed(&["bare.json"], None);
+    assert_eq!(bare.plan.delta.get(), 1e-6);
+    assert!(said(&bare).contains(open));
+    assert!(!said(&plan).contains(open) && said(&asked("account --sigma 1")).contains(open));
+    // A large δ of one file does not raise that of several.
+    let loose = answer::answer(&asked("account --sigma 1 --delta 0.01")).unwrap();
+    std::fs::write(path("loose.json"), loose.to_text().unwrap()).unwrap();
+    assert_eq!(composed(&["loose.json"], None).plan.delta.get(), 0.01);
+    assert_eq!(
+        composed(&["loose.json", "bare.json"], None)
+            .plan
+            .delta
+            .get(),
+        1e-6
+    );
 }
 
 fn words(page: &crate::page::Page) -> String {

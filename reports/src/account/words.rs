@@ -150,16 +150,32 @@ fn guess(asked: &Asked, row: &Guarantee, rows: &[Guarantee]) -> Option<String> {
 /// The δ above which a promise may really fail, however many records there are.
 const REAL_CHANCE: f64 = 1e-4;
 
+/// Returns the number of records that noise covers, if it is among the inputs.
+fn records(inputs: &Inputs) -> Option<f64> {
+    ["private_records", "dataset_size"]
+        .into_iter()
+        .find_map(|name| inputs.number(name))
+}
+
+/// Returns the line that lists the assumptions, if there are any. A δ that was assumed follows from the number of
+/// records where that is known.
+#[must_use]
+pub(super) fn assumed(inputs: &Inputs) -> Option<String> {
+    let line = inputs.assumed_line()?;
+    let open = inputs.is_assumed("delta") && records(inputs).is_none();
+    Some(match open {
+        true => format!("{line} (delta is not tied to a number of records)"),
+        false => line,
+    })
+}
+
 /// Returns a warning about a δ that promises nothing or leaves a real chance for the promise to fail. The number of
 /// records that noise covers is among the inputs if it is known.
 #[must_use]
 pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
     let delta = inputs.number("delta")?;
-    let records = ["private_records", "dataset_size"]
-        .into_iter()
-        .find_map(|name| inputs.number(name));
     let shown = shortest(delta);
-    match records {
+    match records(inputs) {
         _ if delta <= 0.0 => Some(
             "At delta 0 Gaussian noise has no finite epsilon: give a delta above 0, well below one over the number of \
              records."

@@ -5,7 +5,7 @@ use super::optimization::DecayArg;
 use super::prepared::PreparedFacts;
 use super::redaction::redaction;
 use super::request::{Origin, PlanRequest};
-use super::schedule::{Defaults, noisy_steps, rate, steps};
+use super::schedule::{self, Defaults, noisy_steps, rate, steps};
 use super::screened::screened_records;
 use super::{UNIT, all_used, read_record_rates};
 use crate::account::mechanism::{known_origin, load};
@@ -18,7 +18,7 @@ use reticent_accounting::training::{
     steps_of_epochs,
 };
 use reticent_accounting::{
-    Epsilon, GroupSize, MissRate, Neighbours, NoiseMultiplier, Steps, UnitName,
+    Epsilon, GroupSize, MissRate, Neighbours, NoiseMultiplier, SamplingRate, Steps, UnitName,
 };
 use std::path::Path;
 
@@ -39,16 +39,44 @@ pub fn build(request: &PlanRequest, corpus: Option<&PreparedFacts>) -> Result<Tr
             request.name("prepared")
         );
     }
-    let builder = Builder {
-        request,
-        corpus,
-        defaults: match (corpus, request.origin) {
-            (Some(_), _) => Defaults::Corpus,
-            (None, Origin::Flags) => Defaults::Question,
-            (None, Origin::File) => Defaults::None,
-        },
-    };
-    builder.plan()
+    Builder::new(request, corpus).plan()
+}
+
+/// Returns the noisy steps of a plan that [`build`] returned, at another sampling rate.
+///
+/// # Errors
+/// Returns an error if the request allows no such rate.
+pub fn at_rate(
+    request: &PlanRequest,
+    corpus: Option<&PreparedFacts>,
+    noisy: &NoisySteps,
+    rate: SamplingRate,
+) -> Result<NoisySteps> {
+    let builder = Builder::new(request, corpus);
+    schedule::at_rate(request, noisy, rate, builder.records(), builder.defaults)
+}
+
+/// Returns the noisy steps of a plan that [`build`] returned, with half the sampling rate and as many passes over the
+/// records.
+///
+/// # Errors
+/// Returns an error if the request allows no such rate, or if there are more steps than can be counted.
+pub fn at_half_the_rate(
+    request: &PlanRequest,
+    corpus: Option<&PreparedFacts>,
+    noisy: &NoisySteps,
+) -> Result<NoisySteps> {
+    let rate = SamplingRate::new(0.5 * noisy.sampling_rate.get())?;
+    let changed = at_rate(request, corpus, noisy, rate)?;
+    let given = &request.schedule;
+    let by_epochs = given.epochs.or(Builder::new(request, corpus)
+        .defaults
+        .epochs()
+        .map(|n| n as f64));
+    Ok(match (given.steps, by_epochs) {
+        (None, Some(_)) => changed,
+        _ => changed.with_steps(Steps::new(noisy.steps.get().saturating_mul(2))),
+    })
 }
 
 struct Builder<'a> {
@@ -57,7 +85,19 @@ struct Builder<'a> {
     defaults: Defaults,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    const fn new(request: &'a PlanRequest, corpus: Option<&'a PreparedFacts>) -> Self {
+        Self {
+            request,
+            corpus,
+            defaults: match (corpus, request.origin) {
+                (Some(_), _) => Defaults::Corpus,
+                (None, Origin::Flags) => Defaults::Question,
+                (None, Origin::File) => Defaults::None,
+            },
+        }
+    }
+
     fn name(&self, key: &str) -> String {
         self.request.name(key)
     }

@@ -18,7 +18,7 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
-pub use build::{build, record_rates};
+pub use build::{at_half_the_rate, at_rate, build, record_rates};
 pub use file::TrainingFile;
 pub use inputs::{
     counted_line, granted_by, granted_line, inputs, run_inputs, taken_for_granted, unauthenticated,

@@ -96,6 +96,25 @@ pub fn noisy_steps(
     })
 }
 
+/// Returns `noisy`, which `request` describes, at another sampling rate: epochs, and with them how the noise falls,
+/// follow the rate.
+///
+/// # Errors
+/// Returns an error as [`noisy_steps`] does.
+pub fn at_rate(
+    request: &PlanRequest,
+    noisy: &NoisySteps,
+    rate: SamplingRate,
+    records: Option<u64>,
+    defaults: Defaults,
+) -> Result<NoisySteps> {
+    let mut request = request.clone();
+    request.schedule.sample_rate = Some(rate);
+    request.schedule.batch_size = None;
+    request.schedule.epoch_steps = None;
+    noisy_steps(&request, noisy.noise_multiplier.clone(), records, defaults)
+}
+
 /// Returns how σ falls over `steps` steps.
 fn noise_decay(
     request: &PlanRequest,

@@ -214,7 +214,7 @@ impl Target {
     pub(super) fn margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
         let by_law = self.margin_by_law(mechanism, goal);
         // For a group of records, the lemma may certify more than the group's law, or be all that is known.
-        let tightened = matches!(self, Self::Epsilon { .. });
+        let tightened = matches!(self, Self::Epsilon { .. } | Self::Uninformed { .. });
         match by_law {
             Ok(margin)
                 if tightened

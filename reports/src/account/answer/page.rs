@@ -6,7 +6,7 @@ use crate::account::mechanism::words::{batches, line, noisy_steps};
 use crate::account::plan::{Asked, Run};
 use crate::account::plan_page::{about_the_labels, labels_for};
 use crate::account::tables::{tables, tightest};
-use crate::account::words::{about_delta, about_the_base, notes, says, wide};
+use crate::account::words::{about_delta, about_the_base, assumed, notes, says, wide};
 use crate::contract::{Envelope, Inputs, Table, dash};
 use crate::number::{nearest, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -30,7 +30,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         what_is_asked(asked)
     );
     let mut said = says(asked, &body.guarantees);
-    if asked.epsilon.is_none() && matches!(asked.run, Run::Plan(_)) {
+    if asked.epsilon.is_none() && matches!(asked.run, Run::Plan { .. }) {
         said.push_str(&noise_found(&document.inputs).unwrap_or_default());
     }
     let mut page = Page::new(title, said);
@@ -45,7 +45,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
             .answer(Section::table("Of each secret", secrets.table()))
             .answer(Section::text("", secrets.sentences()));
     }
-    let assumed = document.inputs.assumed_line().into_iter();
+    let assumed = assumed(&document.inputs).into_iter();
     let granted = match asked.run.of_manifest() {
         Some(plan) => granted_line(plan),
         None => granted_by(asked.run.narrower()),
@@ -116,7 +116,7 @@ fn about_the_run(asked: &Asked) -> Vec<String> {
 /// Returns the first line: what runs.
 pub(in crate::account) fn what_runs(run: &Run, mechanism: &Mechanism) -> String {
     match run {
-        Run::Plan(_) => match run.noisy() {
+        Run::Plan { .. } => match run.noisy() {
             Some(noisy) => format!("DP-SGD on every record: {}", noisy_steps(noisy)),
             None => line(mechanism),
         },

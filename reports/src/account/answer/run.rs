@@ -442,11 +442,12 @@ fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
         };
         if asked.inputs.is_assumed("sample_rate") {
             for factor in [0.1, 0.5, 2.0] {
-                let Ok(rate) = SamplingRate::new(round(noisy.sampling_rate.get() * factor)) else {
-                    continue;
-                };
-                let changed = noisy.with_rate(rate).mechanism();
-                change("sample_rate", rate.get().into(), changed);
+                let rate = SamplingRate::new(round(noisy.sampling_rate.get() * factor)).ok();
+                let changed = rate.and_then(|rate| asked.run.at_rate(rate));
+                if let Some(changed) = changed {
+                    let rate = changed.sampling_rate.get();
+                    change("sample_rate", rate.into(), changed.mechanism());
+                }
             }
         }
         if asked.inputs.is_assumed("steps") {

@@ -4,7 +4,7 @@ use super::args::Solve;
 use super::run::Calibrated;
 use crate::account::csv::Columns;
 use crate::account::tables::{tables, tightest};
-use crate::account::words::{about_delta, compared, notes};
+use crate::account::words::{about_delta, assumed, compared, notes};
 use crate::contract::dash;
 use crate::contract::{Envelope, Inputs};
 use crate::number::{capital, nearest, rounded, rounded_down, rounded_up, shortest};
@@ -74,7 +74,7 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
             nearest(ratio, 3),
         ));
     }
-    facts.extend(document.inputs.assumed_line());
+    facts.extend(assumed(&document.inputs));
     let answer = shown(body.answer, true);
     let what = match body.solved {
         Solve::Sigma | Solve::Rate => format!("{} {answer}", capital(name)),

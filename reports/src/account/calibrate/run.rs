@@ -5,17 +5,17 @@ use super::target::{guarantees, promise, target};
 use crate::account::mechanism::load;
 use crate::account::plan::{neighbours_of, speaks_of_records, unit};
 use crate::contract::{Envelope, Inputs, Number};
-use crate::plan::schedule::{Defaults, noisy_steps};
+use crate::plan::schedule::{Defaults, at_rate, noisy_steps};
 use crate::plan::{UNIT, run_inputs};
 use anyhow::{Context, Result, bail};
 use reticent_accounting::calibrate::{
     Calibration, Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
 };
 use reticent_accounting::redaction::Redaction;
-use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
+use reticent_accounting::training::{Document, NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{
-    Bounds, Delta, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, SamplingRate,
-    Steps, Tolerance, UnitName, Upper,
+    Bounds, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, SamplingRate, Steps,
+    Tolerance, UnitName, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,25 +68,25 @@ struct Search<'a> {
     tolerance: Tolerance,
 }
 
-/// Returns the δ of the promise.
-pub(super) fn delta(wish: &Calibrate) -> Delta {
-    wish.delta
-        .unwrap_or_else(|| TrainingPlan::default_delta(wish.dataset_size))
-}
-
 /// Finds the parameter and the guarantees at it.
 ///
 /// # Errors
 /// Returns an error if values contradict each other or no value keeps the promise.
 pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
     consistent(wish)?;
-    let (search, file_unit, inputs) = prepare(wish)?;
-    let (said, unit) = unit(wish.unit.as_ref(), file_unit.as_ref(), false)?;
+    let (search, file, inputs) = prepare(wish)?;
+    let file_unit = file.as_ref().and_then(|file| file.unit.as_ref());
+    let (said, unit) = unit(wish.unit.as_ref(), file_unit, false)?;
+    let own = file.as_ref().and_then(|file| file.delta);
+    let given = wish.delta.or(own);
+    let records = file.as_ref().and_then(|file| file.records);
+    let records = records.or(wish.dataset_size);
+    let delta = given.unwrap_or_else(|| TrainingPlan::default_delta(records));
     let inputs = inputs
         .or_assumed("unit", said, unit.clone())?
         .or_assumed("tolerance", wish.tolerance, search.tolerance)?
         .given("group", wish.group)?;
-    let (target, flag, inputs) = target(wish, inputs)?;
+    let (target, flag, inputs) = target(wish, (given, delta), inputs)?;
     let found = search.run(target).context(flag)?;
     let kl_fano = match target {
         // What can't be proved by this bound costs more than any value of the range.
@@ -111,7 +111,7 @@ pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
         redaction: wish.gamma.map(Redaction::single_policy),
         prior: wish.prior,
         tolerance: search.tolerance,
-        ..Plan::new(mechanism, unit, delta(wish))
+        ..Plan::new(mechanism, unit, delta)
     };
     let rows = guarantees(&plan, target).context(flag)?;
     let of_noise = |value: Option<f64>| value.filter(|_| wish.solve == Solve::Sigma);
@@ -174,7 +174,8 @@ pub(super) const fn name(solve: Solve) -> &'static str {
     }
 }
 
-fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
+/// Returns what is fixed during the search, the document of a mechanism from a file, and the inputs.
+fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<Document>, Inputs)> {
     let request = wish.request();
     let loaded = match &wish.mechanism {
         Some(path) => {
@@ -204,15 +205,14 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
     let inputs = match (&loaded, wish.solve) {
         (Some(loaded), _) => Inputs::new()
             .given("solve", wish.solve)?
-            .given("files", [&loaded.name])?,
+            .given("files", [&loaded.name])?
+            .given("dataset_size", loaded.document.records)?,
         (None, Solve::Rate) => full.without("sample_rate"),
         (None, Solve::Steps) => full.without("steps"),
         (None, Solve::Sigma | Solve::Group) => full,
     };
-    let (file, unit) = match loaded {
-        Some(loaded) => (Some(loaded.document.mechanism), loaded.document.unit),
-        None => (None, None),
-    };
+    let document = loaded.map(|loaded| loaded.document);
+    let file = document.as_ref().map(|file| file.mechanism.clone());
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
     Ok((
         Search {
@@ -221,7 +221,7 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
             noisy,
             tolerance,
         },
-        unit,
+        document,
         inputs,
     ))
 }
@@ -238,7 +238,14 @@ impl Search<'_> {
                 )
             }
             Solve::Rate => {
-                let run = |rate| noisy.with_rate(rate).mechanism();
+                let run = |rate| {
+                    self.at_rate(rate).map_or_else(
+                        |error| Mechanism::NonPrivate {
+                            why: error.to_string(),
+                        },
+                        |noisy| noisy.mechanism(),
+                    )
+                };
                 numbers(calibrate_rate(run, target, tolerance)?, SamplingRate::get)
             }
             Solve::Steps => {
@@ -252,14 +259,16 @@ impl Search<'_> {
         })
     }
 
+    fn at_rate(&self, rate: SamplingRate) -> Result<NoisySteps> {
+        let (request, records) = (self.wish.request(), self.wish.dataset_size);
+        at_rate(&request, &self.noisy, rate, records, Defaults::Question)
+    }
+
     /// Returns DP-SGD of so many steps. A mechanism from a file runs that many times, or once if
     /// the number of steps is not solved for.
     fn times(&self, steps: Steps) -> Mechanism {
         match (&self.file, self.wish.solve) {
-            (Some(each), Solve::Steps) => Mechanism::Repeat {
-                times: steps,
-                each: Box::new(each.clone()),
-            },
+            (Some(each), Solve::Steps) => each.clone().repeated(steps),
             (Some(each), _) => each.clone(),
             (None, _) => self.noisy.with_steps(steps).mechanism(),
         }
@@ -275,7 +284,7 @@ impl Search<'_> {
             }
             Solve::Rate => {
                 let rate = SamplingRate::new(answer)?;
-                (self.noisy.with_rate(rate).mechanism(), group)
+                (self.at_rate(rate)?.mechanism(), group)
             }
             Solve::Steps => (self.times(Steps::new(answer as u64)), group),
             Solve::Group => (

@@ -12,15 +12,19 @@ use reticent_accounting::rdp::epsilon_by_renyi;
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion, Plan, PrivacyLoss,
+    Bounds, Delta, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion, Plan, PrivacyLoss,
     Probability, Query, Tolerance, Upper,
 };
 
-/// Returns the promise to keep, the flag that sets it, and the inputs.
-pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'static str, Inputs)> {
+/// Returns the promise to keep, the flag that sets it, and the inputs. `given` is a δ that was given, `delta` the one
+/// that is used.
+pub(super) fn target(
+    wish: &Calibrate,
+    (given, delta): (Option<Delta>, Delta),
+    inputs: Inputs,
+) -> Result<(Target, &'static str, Inputs)> {
     let group = wish.group.unwrap_or(GroupSize::ONE);
-    let delta = super::run::delta(wish);
-    let inputs = inputs.or_assumed("delta", wish.delta, delta)?;
+    let inputs = inputs.or_assumed("delta", given, delta)?;
     if let (Some(prior), Some(posterior)) = (wish.prior, wish.posterior) {
         let inputs = inputs
             .given("prior", prior)?

@@ -20,8 +20,9 @@ pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit
         };
         let (_, unit) = plan::unit(asked, source.unit.as_ref(), source.unit_open)?;
         let unit = (asked.is_some() || source.unit.is_some()).then_some(unit);
+        let around = (unit.as_ref(), source.records);
         let run = source.completed();
-        print_json(&mechanism::export(&run, unit.as_ref(), export, neighbours)?)?;
+        print_json(&mechanism::export(&run, around, export, neighbours)?)?;
         output.says_what_was_taken();
         return Ok(Exit::Finished);
     }

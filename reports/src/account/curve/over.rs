@@ -12,7 +12,6 @@ use crate::plan::args::Sigma;
 use anyhow::{Context, Result, anyhow, bail};
 use reticent_accounting::pld::Engine;
 use reticent_accounting::redaction::Redaction;
-use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
     GroupSize, MissRate, Neighbours, NoiseMultiplier, Query, SamplingRate, Steps, Tolerance,
 };
@@ -51,9 +50,7 @@ pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
     let Some(first) = sources.first() else {
         bail!("--points: must be a whole number in [2, 1000], got 0");
     };
-    let delta = wish
-        .delta
-        .unwrap_or_else(|| TrainingPlan::default_delta(first.records));
+    let (given_delta, delta) = first.delta(wish.delta);
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
     let group = wish.group.unwrap_or(GroupSize::ONE);
     let mut inputs = first.inputs.clone();
@@ -65,7 +62,7 @@ pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
     }
     let inputs = inputs
         .given("over", axis)?
-        .or_assumed("delta", wish.delta, delta)?
+        .or_assumed("delta", given_delta, delta)?
         .or_assumed("neighbours", given, neighbours)?
         .or_assumed("tolerance", wish.tolerance, tolerance)?
         .given("group", wish.group)?;

@@ -3,7 +3,7 @@
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::Columns;
 use crate::account::mechanism::words::line;
-use crate::account::words::{about_delta, about_the_base, compared};
+use crate::account::words::{about_delta, about_the_base, assumed, compared};
 use crate::contract::{Envelope, Inputs, Number, Table};
 use crate::number::{capital, count_of, described, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -56,9 +56,7 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
         )
         .answer(Section::text(
             "",
-            wide(document)
-                .into_iter()
-                .chain(document.inputs.assumed_line()),
+            wide(document).into_iter().chain(assumed(&document.inputs)),
         ))
         .answer(Section::notes(
             "About this answer",

@@ -3,7 +3,7 @@
 use super::{Explanation, OneWay, Step};
 use crate::account::answer::{what_is_asked, what_runs};
 use crate::account::plan::Asked;
-use crate::account::words::{about_delta, about_the_base, promise};
+use crate::account::words::{about_delta, about_the_base, assumed, promise};
 use crate::contract::dash;
 use crate::contract::{Envelope, Table};
 use crate::number::{capital, grouped, nearest, rounded, rounded_down, rounded_up};
@@ -25,7 +25,7 @@ pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let mut how = vec![format!("Engine: {}.", body.engine)];
     how.extend(body.directions.iter().map(direction));
     let mut page = Page::new(title, answer(asked, body))
-        .answer(Section::text("", document.inputs.assumed_line()))
+        .answer(Section::text("", assumed(&document.inputs)))
         .answer(Section::notes(
             "About this answer",
             about_delta(&document.inputs)

@@ -2,7 +2,7 @@
 
 use super::{Derived, Explanation, Merged, OneWay, Step, pairs};
 use crate::account::answer::answer;
-use crate::account::mechanism::{fold, words};
+use crate::account::mechanism::{fold, times, words};
 use crate::account::plan::Asked;
 use crate::contract::Envelope;
 use anyhow::Result;
@@ -60,11 +60,15 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
     let parts = fold(&plan.mechanism);
     let steps: Vec<Step> = parts
         .iter()
-        .map(|part| Step {
-            what: words::step(part.step),
-            times: part.times,
-            treatment: pairs::treatment(part.step).to_owned(),
-            pair: pairs::pair(part.step, query),
+        .map(|part| {
+            let poisson = part.as_poisson();
+            let accounted = poisson.as_ref().unwrap_or(part.step);
+            Step {
+                what: words::each(part),
+                times: times(part),
+                treatment: pairs::treatment(accounted).to_owned(),
+                pair: pairs::pair(accounted, query),
+            }
         })
         .collect();
     let engine = why(
@@ -154,8 +158,9 @@ fn merged(asked: &Asked, query: Query) -> Option<Merged> {
             } if sampling_rate.get() >= 1.0 => noise_multiplier.get(),
             _ => continue,
         };
-        steps = steps.saturating_add(part.times);
-        square += part.times as f64 * (distance / sigma).powi(2);
+        let times = times(&part);
+        steps = steps.saturating_add(times);
+        square += times as f64 * (distance / sigma).powi(2);
     }
     (steps > 1).then(|| Merged {
         steps,

@@ -1,37 +1,30 @@
-//! Unfolds a mechanism into its kinds of steps and their counts.
+//! Lists a mechanism's kinds of steps with their counts.
 
 use reticent_accounting::Mechanism;
+use reticent_accounting::mechanism::Runs;
 
-/// One kind of step with its count.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Part<'a> {
-    /// The step, which is neither a repetition nor a sequence.
-    pub(crate) step: &'a Mechanism,
-    /// How often the step runs.
-    pub(crate) times: u64,
-}
-
-/// Returns the steps in order of first appearance, with equal ones counted together; counts
-/// saturate.
+/// Returns the runs of a mechanism in order of first appearance, with equal ones counted together.
 #[must_use]
-pub(crate) fn fold(mechanism: &Mechanism) -> Vec<Part<'_>> {
-    let mut parts = Vec::new();
-    add(mechanism, 1, &mut parts);
+pub(crate) fn fold(mechanism: &Mechanism) -> Vec<Runs<'_>> {
+    let mut parts: Vec<Runs<'_>> = Vec::new();
+    for runs in mechanism.runs() {
+        let same = |part: &&mut Runs<'_>| part.step == runs.step && part.length == runs.length;
+        match parts.iter_mut().find(same) {
+            Some(part) => {
+                let both = part.times.zip(runs.times);
+                part.times = both.and_then(|(before, more)| before.checked_add(more));
+            }
+            None => parts.push(runs),
+        }
+    }
     parts
 }
 
-fn add<'a>(mechanism: &'a Mechanism, times: u64, parts: &mut Vec<Part<'a>>) {
-    match mechanism {
-        _ if times == 0 => {}
-        Mechanism::Repeat { times: inner, each } => {
-            add(each, times.saturating_mul(inner.get()), parts)
-        }
-        Mechanism::Sequence { parts: inner } => {
-            inner.iter().for_each(|part| add(part, times, parts))
-        }
-        step => match parts.iter_mut().find(|part| part.step == step) {
-            Some(part) => part.times = part.times.saturating_add(times),
-            None => parts.push(Part { step, times }),
-        },
+/// Returns how often a part runs, saturating: the steps of a single run, otherwise the runs.
+#[must_use]
+pub(crate) fn times(part: &Runs<'_>) -> u64 {
+    match part.times {
+        Some(1) => part.length,
+        times => times.unwrap_or(u64::MAX),
     }
 }

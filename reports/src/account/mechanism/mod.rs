@@ -6,7 +6,7 @@ mod fold;
 mod tests;
 pub(crate) mod words;
 
-pub(crate) use fold::fold;
+pub(crate) use fold::{fold, times};
 
 use anyhow::{Context, Result, bail};
 use reticent_accounting::mechanism::to_event;
@@ -178,15 +178,15 @@ pub enum Export {
 }
 
 /// Returns what ran as indented JSON. An event doesn't state its neighbours: its reader takes its promises to be for
-/// the neighbours that are asked about, which must be `neighbours`. `unit` is what one record is, if known; a mechanism
-/// keeps it, an event can't.
+/// the neighbours that are asked about, which must be `neighbours`. `unit` is what one record is, `records` how many
+/// there are, if known; a mechanism keeps both, an event can't.
 ///
 /// # Errors
 /// Returns an error if the other format can't describe the mechanism, or for an event of a run that promises less than
 /// its mechanism.
 pub(crate) fn export(
     run: &CompletedRun,
-    unit: Option<&UnitName>,
+    (unit, records): (Option<&UnitName>, Option<u64>),
     format: Export,
     neighbours: Neighbours,
 ) -> Result<String> {
@@ -198,6 +198,9 @@ pub(crate) fn export(
             }
             if let Some(recipe) = recipe {
                 around.insert("recipe".to_owned(), serde_json::json!(recipe));
+            }
+            if let Some(records) = records {
+                around.insert("dataset_size".to_owned(), records.into());
             }
             if run.labelled {
                 around.insert("labelled".to_owned(), true.into());

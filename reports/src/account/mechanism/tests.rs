@@ -36,6 +36,9 @@ fn every_kind_of_mechanism_is_said_in_one_line() {
         (r#"{"type":"non-private","why":"a\nb"}"#.into(), "no protection (a b)"),
         (r#"{"type":"sequence","parts":[]}"#.into(), "nothing is released"),
         (format!(r#"{{"type":"repeat","times":3,"each":{plain}}}"#), "3 × Gaussian noise 1.5"),
+        (format!(r#"{{"type":"repeat","times":3,"each":{}}}"#, gaussian(r#""balls-in-bins""#)), "3 × Gaussian noise 1.5 on batches by"),
+        (format!(r#"{{"type":"repeat","times":3,"each":{{"type":"repeat","times":2,"each":{}}}}}"#, gaussian(r#""shuffled""#)), "3 × a run of 2 × Gaussian noise 1.5 on shuffled"),
+        (format!(r#"{{"type":"repeat","times":3,"each":{{"type":"repeat","times":2,"each":{plain}}}}}"#), "6 × Gaussian noise 1.5"),
         (format!(r#"{{"type":"estimated","why":"x","inner":{plain}}}"#), "an estimate, which is no bound (x)"),
     ] {
         let found = training::read(&text, Neighbours::AddRemove).unwrap();

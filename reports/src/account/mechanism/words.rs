@@ -1,8 +1,9 @@
 //! Mechanisms in words.
 
-use super::fold::{Part, fold};
+use super::fold::{fold, times};
 use crate::contract::in_one_line;
 use crate::number::{count_of, described, grouped};
+use reticent_accounting::mechanism::Runs;
 use reticent_accounting::training::NoisySteps;
 use reticent_accounting::{Mechanism, Sampling};
 
@@ -54,12 +55,21 @@ pub(in crate::account) fn noisy_steps(noisy: &NoisySteps) -> String {
     }
 }
 
-fn part(part: &Part<'_>) -> String {
+fn part(part: &Runs<'_>) -> String {
+    match times(part) {
+        1 => each(part),
+        times => format!("{} × {}", grouped(times), each(part)),
+    }
+}
+
+/// Describes what runs as often as [`times`] says: a step, or a run of a part of an epoch or more.
+#[must_use]
+pub(crate) fn each(part: &Runs<'_>) -> String {
     let step = step(part.step);
-    if part.times == 1 {
-        step
-    } else {
-        format!("{} × {step}", grouped(part.times))
+    match part.times {
+        Some(1) => step,
+        _ if !part.step.draws_by_epochs() => step,
+        _ => format!("a run of {} × {step}", grouped(part.length)),
     }
 }
 
@@ -190,7 +200,7 @@ pub(crate) fn step(mechanism: &Mechanism) -> String {
                 in_one_line(why, LONGEST_REASON)
             )
         }
-        // A fold has no repetition and no sequence among its steps.
+        // Neither is among the steps of a fold.
         Mechanism::Repeat { .. } | Mechanism::Sequence { .. } => line(mechanism),
     }
 }

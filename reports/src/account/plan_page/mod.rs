@@ -45,6 +45,8 @@ const TOLERANCE: f64 = 1e-6;
 pub(crate) struct PlannedRun {
     /// The plan.
     pub(crate) plan: TrainingPlan,
+    /// What it was built from.
+    pub(crate) request: PlanRequest,
     /// The relative width of every number.
     pub(crate) tolerance: Tolerance,
     /// The given and the assumed inputs.
@@ -185,6 +187,7 @@ pub(crate) fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
     Ok(PlannedRun {
         not_compared: not_compared.transpose()?.flatten(),
         plan,
+        request: request.clone(),
         tolerance: request.tolerance.unwrap_or(default),
         inputs,
         corpus,

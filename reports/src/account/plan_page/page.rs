@@ -8,7 +8,7 @@ use super::words::about_the_labels;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
-use crate::account::words::{about_delta, compared, neighbours};
+use crate::account::words::{about_delta, assumed, compared, neighbours};
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded, rounded_up, shortest,
@@ -41,7 +41,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
             )
             .answer(Section::text("", secrets.sentences()));
     }
-    let assumed = document.inputs.assumed_line().into_iter();
+    let assumed = assumed(&document.inputs).into_iter();
     page = page.answer(Section::text(
         "",
         assumed

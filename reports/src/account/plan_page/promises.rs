@@ -78,26 +78,18 @@ impl PlannedRun {
 
     /// Returns ε at this δ if `group` records have other contents.
     fn replaced(&self, group: GroupSize, delta: Delta) -> Result<(Bounds<Epsilon>, Engine)> {
-        let question = query(Neighbours::Replace, group);
-        let pair = PrivacyLoss::of(&self.plan.mechanism(), question, Direction::Remove);
-        match pair {
-            Ok(pair) => {
-                let answer = pair.epsilon(delta, self.tolerance)?;
-                Ok((answer.bounds, answer.engine))
-            }
-            // For a sampler without a law for groups, the group lemma applies.
-            Err(Error::Unsupported { .. }) => {
-                let plan = Plan {
-                    neighbours: Neighbours::Replace,
-                    group,
-                    tolerance: self.tolerance,
-                    ..Plan::new(self.plan.mechanism(), self.plan.unit.value.clone(), delta)
-                };
-                let row = plan.exactly()?;
-                let bounds = row.epsilon.context("a promise without an epsilon")?;
-                Ok((bounds, row.engine.unwrap_or(Engine::Closed)))
-            }
-            Err(error) => Err(error.into()),
+        let row = self.asked(group, delta).exactly()?;
+        let bounds = row.epsilon.context("a promise without an epsilon")?;
+        Ok((bounds, row.engine.unwrap_or(Engine::Closed)))
+    }
+
+    /// Returns the question about other contents of `group` records.
+    fn asked(&self, group: GroupSize, delta: Delta) -> Plan {
+        Plan {
+            neighbours: Neighbours::Replace,
+            group,
+            tolerance: self.tolerance,
+            ..Plan::new(self.plan.mechanism(), self.plan.unit.value.clone(), delta)
         }
     }
 
@@ -440,8 +432,17 @@ fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
         let with = PrivacyLoss::of(&mechanism, question, Direction::Remove)?;
         let without = PrivacyLoss::of(&mechanism, question, Direction::Add)?;
         let found = redaction.exact_epsilon(&with, &without, *run.plan.delta, run.tolerance)?;
+        let mut bounds = found.bounds;
+        // Single records may bound a group more tightly than its own law.
+        if convention == Convention::Definition && run.records() > GroupSize::ONE {
+            let asked = Plan {
+                redaction: Some(redaction),
+                ..run.asked(run.records(), *run.plan.delta)
+            };
+            bounds = asked.bayesian_epsilon()?.unwrap_or(bounds);
+        }
         let row = run.row(Notion::BayesianConfidentiality, neighbours);
-        let row = run.with_epsilon(row, run.records(), (found.bounds, found.engine));
+        let row = run.with_epsilon(row, run.records(), (bounds, found.engine));
         rows.push(Promised {
             to: format!("a secret drawn at random ({})", in_records(run)),
             adversary: Adversary::IgnoresTheSecret,

@@ -286,6 +286,37 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
     }
 }
 
+/// Half the batch is the plan with half the batch: as many epochs, after which the noise falls.
+#[test]
+fn half_the_batch_is_the_plan_with_half_the_batch() {
+    let folder = Folder::new();
+    let plan = |batch: u32, run: &str| {
+        let text = format!(
+            "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprivate = 25600\n[training]\nsigma = 2.0\nbatch_size = {batch}\n{run}"
+        );
+        sheet(&of_file(&folder.plan(&text)).unwrap()).unwrap().body
+    };
+    for (run, halved) in [
+        (
+            "epochs = 10\nnoise_decay = 0.9\n",
+            "epochs = 10\nnoise_decay = 0.9\n",
+        ),
+        (
+            "steps = 1000\nnoise_decay = 0.9\n",
+            "steps = 2000\nnoise_decay = 0.9\n",
+        ),
+        ("epochs = 2.5\n", "epochs = 2.5\n"),
+    ] {
+        let rows = plan(256, run).tighten;
+        let row = rows
+            .iter()
+            .find(|row| row.change.starts_with("half the batch"));
+        let found = row.unwrap().epsilon.get().get();
+        let truth = plan(128, halved).headline.get().get();
+        assert!((found / truth - 1.0).abs() < 1e-3, "{run}: {found} {truth}");
+    }
+}
+
 #[test]
 fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let folder = Folder::new();

@@ -3,14 +3,13 @@
 use super::PlannedRun;
 use super::promises::{headline, is_about_a_record};
 use crate::number::shortest;
+use crate::plan::at_half_the_rate;
 use anyhow::Result;
 use reticent_accounting::Epsilon;
 use reticent_accounting::confidentiality::{CorpusFacts, Reach};
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::training::{LabelledRates, NoisySteps, Recipe, Run, Stated, TrainingPlan};
-use reticent_accounting::{
-    GroupSize, MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance, Upper,
-};
+use reticent_accounting::{GroupSize, MissRate, NoiseMultiplier, Steps, Tolerance, Upper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +62,7 @@ fn changes(run: &PlannedRun) -> Result<Vec<Change>> {
     if run.plan.run.recipe() == Some(Recipe::Sgd) || run.plan.unprotected().is_some() {
         return Ok(all);
     }
-    all.extend(noise(&run.plan)?);
+    all.extend(noise(run)?);
     if !is_about_a_record(run) {
         all.extend(copies(run)?);
     }
@@ -81,15 +80,14 @@ fn with(plan: &TrainingPlan, noisy: NoisySteps) -> TrainingPlan {
     changed
 }
 
-fn noise(plan: &TrainingPlan) -> Result<Vec<Change>> {
+fn noise(run: &PlannedRun) -> Result<Vec<Change>> {
+    let plan = &run.plan;
     let Some(noisy) = plan.run.noisy() else {
         return Ok(Vec::new());
     };
     let louder = NoiseMultiplier::new(noisy.noise_multiplier.get() * 1.1)?;
     let fewer = Steps::new(noisy.steps.get().div_ceil(2));
-    let rarer = SamplingRate::new(noisy.sampling_rate.get() * 0.5)?;
-    let longer = Steps::new(noisy.steps.get().saturating_mul(2));
-    Ok(vec![
+    let mut all = vec![
         (
             format!(
                 "sigma +10 % ({})",
@@ -103,12 +101,16 @@ fn noise(plan: &TrainingPlan) -> Result<Vec<Change>> {
             "utility".into(),
             with(plan, noisy.with_steps(fewer)),
         ),
-        (
+    ];
+    // A batch of one record can't be halved.
+    if let Ok(rarer) = at_half_the_rate(&run.request, run.corpus.as_ref(), noisy) {
+        all.push((
             "half the batch, the same passes over the data".into(),
             "utility".into(),
-            with(plan, noisy.with_rate(rarer).with_steps(longer)),
-        ),
-    ])
+            with(plan, rarer),
+        ));
+    }
+    Ok(all)
 }
 
 /// Reduces the records of one secret: by deduplication beyond exact copies, or by a unit that holds

@@ -144,7 +144,7 @@ fn mechanism(args: &Args) -> Result<(Mechanism, Option<Delta>, Option<Unit>)> {
         let document = load(path, Neighbours::AddRemove)
             .context("--mechanism")?
             .document;
-        let delta = document.plan.as_ref().map(|plan| *plan.delta);
+        let delta = Some(document.delta_or_default());
         let own = document.unit.map(|own| own.to_string());
         if let (Some(own), Some(unit)) = (&own, args.unit)
             && *own != unit.to_string()

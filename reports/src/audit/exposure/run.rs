@@ -481,7 +481,9 @@ fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(String, TrainingPlan,
     {
         return Ok((loaded.name, plan, caveat));
     }
+    let delta = document.delta_or_default();
     let mut run = Attack::run_of(plan, document.mechanism)?;
+    run.delta.value = delta;
     if document.unit.is_some() {
         run.unit = Stated::given(unit, "--mechanism");
     }

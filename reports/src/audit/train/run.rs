@@ -469,6 +469,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     trained.erase_state()?;
     let run = PlannedRun {
         plan: trained.ran.plan.clone(),
+        request: request.clone(),
         tolerance,
         inputs: inputs(train, &request, of_plan, &options)?,
         corpus: Some(facts),
