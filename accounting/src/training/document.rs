@@ -47,6 +47,8 @@ pub struct Document {
     pub labelled: bool,
     /// The model of others that the run began from, if the document names one.
     pub base: Option<Base>,
+    /// Whether it says that files it was made from were not authenticated by their owners' keys.
+    pub not_authenticated: bool,
 }
 
 impl Document {
@@ -60,6 +62,7 @@ impl Document {
             canary_records: None,
             labelled: false,
             base: None,
+            not_authenticated: false,
         }
     }
 
@@ -128,7 +131,15 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
         )),
         (Some(_), _) => Ok(Document::of(own(&document).map_err(also_documents)?)),
         (None, Some(inner)) => {
-            let known = ["schema", "unit", "recipe", "labelled", "base", INNER];
+            let known = [
+                "schema",
+                "unit",
+                "recipe",
+                "labelled",
+                "base",
+                "not_authenticated",
+                INNER,
+            ];
             if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
                 let why = format!("unknown key; allowed are {}", known.join(", "));
                 return Err(refused(odd, &why));
@@ -167,6 +178,8 @@ struct Around {
     labelled: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     base: Option<Base>,
+    #[serde(default)]
+    not_authenticated: Vec<String>,
 }
 
 /// Further members of a manifest.
@@ -198,6 +211,8 @@ struct Inputs {
     /// For a curve, what varies from point to point.
     #[serde(default, deserialize_with = "present")]
     over: Option<String>,
+    #[serde(default)]
+    not_authenticated: Vec<String>,
     #[serde(default)]
     assumed: Vec<String>,
 }
@@ -281,6 +296,10 @@ fn around(
             own_words.unit.or(inputs.unit.filter(|_| !assumed))
         }
     };
+    let base = match &plan {
+        Some(plan) => plan.base(),
+        None => own_words.base,
+    };
     let recipe = plan
         .as_ref()
         .and_then(|plan| plan.run.recipe())
@@ -297,7 +316,9 @@ fn around(
         plan,
         canary_records,
         labelled: own_words.labelled == Some(true),
-        base: own_words.base,
+        base,
+        not_authenticated: !own_words.not_authenticated.is_empty()
+            || !inputs.not_authenticated.is_empty(),
     })
 }
 

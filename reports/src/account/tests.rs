@@ -630,9 +630,16 @@ fn an_exported_mechanism_keeps_its_unit() {
     let read = |text: &str| reticent_accounting::training::read(text, Neighbours::AddRemove);
     let run = read(gaussian).unwrap().completed();
     let unit = reticent_accounting::UnitName::new("turn").unwrap();
-    let text = export(&run, Some(&unit), Export::Mechanism, Neighbours::AddRemove).unwrap();
-    let read = read(&text).unwrap();
-    assert_eq!((read.unit, read.mechanism), (Some(unit), run.mechanism));
+    let export = |not_authenticated: &[String]| {
+        let (unit, format) = (Some(&unit), Export::Mechanism);
+        read(&export(&run, unit, not_authenticated, format, Neighbours::AddRemove).unwrap())
+            .unwrap()
+    };
+    let read = export(&[]);
+    assert_eq!(read.unit, Some(unit.clone()));
+    assert_eq!(read.mechanism, run.mechanism);
+    // And that it is based on what nobody authenticated.
+    assert!(!read.not_authenticated && export(&["manifest.json".into()]).not_authenticated);
 }
 
 fn words(page: &crate::page::Page) -> String {

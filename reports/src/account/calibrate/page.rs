@@ -4,7 +4,7 @@ use super::args::Solve;
 use super::run::Calibrated;
 use crate::account::csv::{cell, ends};
 use crate::account::tables::{tables, tightest};
-use crate::account::words::{about_delta, compared, notes};
+use crate::account::words::{about_delta, about_the_base, compared, notes};
 use crate::contract::dash;
 use crate::contract::{Csv, Envelope, Inputs};
 use crate::number::{capital, nearest, rounded_down, rounded_up, shortest};
@@ -118,7 +118,11 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
     }
     page.answer(Section::notes(
         "About this answer",
-        about_delta(&document.inputs).into_iter().collect(),
+        about_delta(&document.inputs)
+            .into_iter()
+            .chain(document.inputs.not_authenticated())
+            .chain(about_the_base(body.base))
+            .collect(),
     ))
     .section(Section::notes(
         "What the numbers mean and do not cover",

@@ -2,8 +2,7 @@
 
 use super::args::{Calibrate, Solve};
 use super::target::{guarantees, promise, target};
-use crate::account::mechanism::load;
-use crate::account::plan::{neighbours_of, speaks_of_records, unit};
+use crate::account::plan::{Source, neighbours_of, speaks_of_records, unit};
 use crate::contract::{Envelope, Inputs, Number};
 use crate::plan::schedule::{Defaults, noisy_steps};
 use crate::plan::{UNIT, run_inputs};
@@ -12,7 +11,7 @@ use reticent_accounting::calibrate::{
     Calibration, Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
 };
 use reticent_accounting::redaction::Redaction;
-use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
+use reticent_accounting::training::{self, NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{
     Bounds, Delta, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, SamplingRate,
     Steps, Tolerance, UnitName, Upper,
@@ -43,6 +42,9 @@ pub(crate) struct Calibrated {
     /// `kl_fano`, if noise was solved for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) kl_fano_sigma: Option<f64>,
+    /// The model of others that the run of the file began from, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) base: Option<training::Base>,
     /// The promise at the solution.
     pub(crate) promise: Promise,
     /// The guarantees at the solution.
@@ -64,6 +66,7 @@ pub(crate) struct Promise {
 struct Search<'a> {
     wish: &'a Calibrate,
     file: Option<Mechanism>,
+    base: Option<training::Base>,
     noisy: NoisySteps,
     tolerance: Tolerance,
 }
@@ -127,6 +130,7 @@ pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
         },
         too_small: of_noise(found.fails),
         kl_fano_sigma: of_noise(kl_fano),
+        base: search.base,
         promise: promise(&plan, target, &rows).context(flag)?,
         guarantees: rows,
     };
@@ -176,11 +180,11 @@ pub(super) const fn name(solve: Solve) -> &'static str {
 
 fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
     let request = wish.request();
-    let loaded = match &wish.mechanism {
+    let source = match &wish.mechanism {
         Some(path) => {
-            let loaded = load(path, neighbours_of(wish.neighbours, None)).context("--mechanism")?;
-            speaks_of_records(loaded.document.clone().completed().narrower())?;
-            Some(loaded)
+            let source = Source::of_mechanism(path, neighbours_of(wish.neighbours, None))?;
+            speaks_of_records(source.run.narrower())?;
+            Some(source)
         }
         None => None,
     };
@@ -201,16 +205,15 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
         Some(_) => full,
         None => full.without("sigma"),
     };
-    let inputs = match (&loaded, wish.solve) {
-        (Some(loaded), _) => Inputs::new()
-            .given("solve", wish.solve)?
-            .given("files", [&loaded.name])?,
+    let inputs = match (&source, wish.solve) {
+        (Some(source), _) => source.inputs.clone().given("solve", wish.solve)?,
         (None, Solve::Rate) => full.without("sample_rate"),
         (None, Solve::Steps) => full.without("steps"),
         (None, Solve::Sigma | Solve::Group) => full,
     };
-    let (file, unit) = match loaded {
-        Some(loaded) => (Some(loaded.document.mechanism), loaded.document.unit),
+    let base = source.as_ref().and_then(|source| source.run.base());
+    let (file, unit) = match source {
+        Some(source) => (Some(source.mechanism), source.unit),
         None => (None, None),
     };
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
@@ -218,6 +221,7 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
         Search {
             wish,
             file,
+            base,
             noisy,
             tolerance,
         },
