@@ -220,6 +220,14 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
         account(at, "compose on/manifest.json on/manifest.json"),
         account(at, "explain --mechanism on/manifest.json"),
         account(at, "curve --mechanism on/manifest.json --at 1"),
+        account(
+            at,
+            "calibrate --mechanism on/manifest.json --solve group --epsilon 9",
+        ),
+        audit(
+            at,
+            "design --mechanism on/manifest.json --tokens 300 --digits 3 --copies-tried 1",
+        ),
         audit(at, "exposure --model on"),
         audit(at, "report --model on --format model-card"),
     ];
@@ -236,6 +244,133 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
     let further = String::from_utf8_lossy(fine(&further)).into_owned();
     let further = further.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(further.contains(told), "{further}");
+}
+
+fn flat(output: &Output) -> String {
+    let page = String::from_utf8_lossy(fine(output)).into_owned();
+    page.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What one record was in the earlier run it is in the plan that continues it, and in every document about it: a turn's
+/// promise passed for one of dialogues.
+#[test]
+fn the_unit_of_an_earlier_run_is_kept() {
+    let at = trained();
+    let run = "--sigma 2 --sample-rate 0.1 --steps 10 --model ckpt";
+    let plan = |unit: &str| {
+        let path = at.join(format!("plan-{unit}.toml"));
+        let text = format!(
+            "schema = 1\nrecipe = \"dpsgd\"\nunit = \"{unit}\"\n[training]\nsigma = 2.0\nsample_rate = 0.1\nsteps = 10\nmodel = \"ckpt\"\n"
+        );
+        std::fs::write(path, text).unwrap();
+        format!("plan plan-{unit}.toml")
+    };
+    for line in [
+        format!("{run} --unit dialogue"),
+        format!("--recipe dpsgd {run} --unit dialogue"),
+        plan("dialogue"),
+    ] {
+        let output = account(at, &line);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let words = "unit: must be turn, what one record is in the earlier run of";
+        assert!(said(&output).contains(words), "{}", said(&output));
+    }
+    for line in [
+        run.to_owned(),
+        format!("--recipe dpsgd {run}"),
+        plan("turn"),
+    ] {
+        let page = flat(&account(at, &line));
+        assert!(
+            page.contains("one turn") && !page.contains("one record"),
+            "{page}"
+        );
+    }
+    for line in [run.to_owned(), format!("--recipe dpsgd {run}")] {
+        let export = account(at, &format!("{line} --export mechanism"));
+        let export: Value = serde_json::from_slice(fine(&export)).unwrap();
+        assert_eq!(export["unit"], "turn", "{line}");
+    }
+    let curve = "curve --mechanism ckpt/manifest.json --what epsilon --at 1e-6";
+    assert!(flat(&account(at, curve)).contains("one turn"));
+    let document = account(at, &format!("{curve} --format json"));
+    std::fs::write(at.join("turns.json"), fine(&document)).unwrap();
+    let output = account(at, "--mechanism turns.json --unit dialogue");
+    let words = "--unit: must be turn, what one record is in the file, got dialogue";
+    assert!(said(&output).contains(words), "{}", said(&output));
+}
+
+/// Whatever is made of a manifest that nobody vouches for says so: answers, their documents, exports and rows, and runs that
+/// continue it.
+#[test]
+fn what_rests_on_an_unauthenticated_manifest_says_so() {
+    const MARK: &str = "not authenticated";
+    let from = trained();
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    // Without its owner's folder.
+    std::fs::create_dir(at.join("away")).unwrap();
+    for entry in std::fs::read_dir(from.join("ckpt")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), at.join("away").join(entry.file_name())).unwrap();
+    }
+    let manifest = "--mechanism away/manifest.json";
+    for line in [
+        format!("calibrate {manifest} --solve group --epsilon 9"),
+        "--sigma 4 --sample-rate 0.1 --steps 9 --model away".to_owned(),
+    ] {
+        let page = flat(&account(at, &line));
+        assert!(page.contains(MARK), "{line}: {page}");
+    }
+    let design = format!("design {manifest} --tokens 300 --digits 3 --copies-tried 1");
+    let page = flat(&audit(at, &design));
+    assert!(page.contains(MARK), "{page}");
+    for (line, file) in [
+        (format!("{manifest} --format json"), "answer.json"),
+        (
+            format!("curve {manifest} --at 1 --format json"),
+            "curve.json",
+        ),
+        (format!("{manifest} --export mechanism"), "mechanism.json"),
+        (
+            "compose away/manifest.json --export mechanism".to_owned(),
+            "composed.json",
+        ),
+    ] {
+        std::fs::write(at.join(file), fine(&account(at, &line))).unwrap();
+        let page = flat(&account(at, &format!("--mechanism {file}")));
+        assert!(page.contains(MARK), "{file}: {page}");
+    }
+    for line in [
+        format!("{manifest} --format csv"),
+        format!("{manifest} --export dp-event"),
+        "--mechanism answer.json --format csv".to_owned(),
+    ] {
+        let output = account(at, &line);
+        fine(&output);
+        assert!(said(&output).contains(MARK), "{line}: {}", said(&output));
+    }
+    let output = account(from, "--mechanism ckpt/manifest.json --format csv");
+    assert!(!said(&output).contains(MARK), "{}", said(&output));
+    // One run later, and two.
+    let planted = from.join("planted");
+    let planted = planted.display();
+    for (of, out) in [("away", "next"), ("next", "last")] {
+        let line = "--recipe dpsgd --sigma 4 --sample-rate 0.2 --epochs 1";
+        let page = flat(&audit(
+            at,
+            &format!("train {planted} {line} --model {of} --out {out}"),
+        ));
+        assert!(page.contains(MARK), "{page}");
+        let page = flat(&account(at, &format!("compose {out}/manifest.json")));
+        assert!(page.contains("the manifest of the earlier run"), "{page}");
+        let report = exposure(at, &format!("--model {out}"));
+        let caveat = report["manifest"].as_str().unwrap();
+        assert!(
+            caveat.contains("the manifest of the earlier run"),
+            "{report}"
+        );
+    }
 }
 
 /// No canary of three exceeds the ceiling, so that it lies above what three that no model ever saw stay below:

@@ -51,6 +51,8 @@ pub struct Document {
     pub delta: Option<Delta>,
     /// The number of records, if the document has it.
     pub records: Option<u64>,
+    /// Whether it says that files it was made from were not authenticated by their owners' keys.
+    pub not_authenticated: bool,
 }
 
 impl Document {
@@ -66,6 +68,7 @@ impl Document {
             base: None,
             delta: None,
             records: None,
+            not_authenticated: false,
         }
     }
 
@@ -148,6 +151,7 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
                 "labelled",
                 "base",
                 "dataset_size",
+                "not_authenticated",
                 INNER,
             ];
             if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
@@ -190,6 +194,8 @@ struct Around {
     base: Option<Base>,
     #[serde(default, deserialize_with = "present")]
     dataset_size: Option<u64>,
+    #[serde(default)]
+    not_authenticated: Vec<String>,
 }
 
 /// Further members of a manifest.
@@ -229,6 +235,8 @@ struct Inputs {
     private_records: Option<u64>,
     #[serde(default, deserialize_with = "present")]
     public_records: Option<u64>,
+    #[serde(default)]
+    not_authenticated: Vec<String>,
     #[serde(default)]
     assumed: Vec<String>,
 }
@@ -321,6 +329,10 @@ fn around(
             own_words.unit.or(inputs.unit.filter(|_| !assumed))
         }
     };
+    let base = match &plan {
+        Some(plan) => plan.base(),
+        None => own_words.base,
+    };
     let recipe = plan
         .as_ref()
         .and_then(|plan| plan.run.recipe())
@@ -336,7 +348,7 @@ fn around(
         recipe,
         canary_records,
         labelled: own_words.labelled == Some(true),
-        base: own_words.base,
+        base,
         delta: plan.as_ref().map(|plan| *plan.delta).or(inputs.delta),
         records: plan
             .as_ref()
@@ -344,6 +356,8 @@ fn around(
             .or(own_words.dataset_size)
             .or(known_records),
         plan,
+        not_authenticated: !own_words.not_authenticated.is_empty()
+            || !inputs.not_authenticated.is_empty(),
     })
 }
 

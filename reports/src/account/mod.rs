@@ -25,11 +25,12 @@ pub(crate) mod words;
 #[cfg(test)]
 mod tests;
 
-use crate::contract::{Exit, print_json, write_file};
+use crate::contract::{Exit, Inputs, print_json, write_file};
 use crate::page::{Output, Section, View};
 use anyhow::{Context, Result, bail};
 use args::{Account, Command, OutcomeArgs, PlanArgs, QuestionArgs};
-use reticent_accounting::UnitName;
+use reticent_accounting::training::CompletedRun;
+use reticent_accounting::{Neighbours, UnitName};
 use secrets::SecretPosteriors;
 
 /// Runs the command.
@@ -117,28 +118,44 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
     }
     let neighbours = plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
     let asked = exported_unit(&plan.question, export, output)?;
-    let (run, unit, records) = match plan.is_page() {
+    let (run, unit, records, inputs) = match plan.is_page() {
         true => {
             let request = plan.request();
-            let plan = plan_page::of_request(&request)?.plan;
-            let known = asked.is_some() || request.prepared.is_some();
-            let unit = known.then(|| plan.unit.value.clone());
+            let planned = plan_page::of_request(&request)?;
+            let plan = planned.plan;
             let run = plan.completed(plan.mechanism(), None);
+            let unit = (!plan.unit.is_assumed()).then_some(plan.unit.value);
             // How many a corpus has is counted in private text.
-            (run, unit, request.records)
+            (run, unit, request.records, planned.inputs)
         }
         false => {
             let source = plan::Source::of_plan(plan, neighbours)?;
             let (_, unit) = plan::unit(asked, source.unit.as_ref(), source.unit_open)?;
             let known = (asked.is_some() || source.unit.is_some()).then_some(unit);
-            let records = source.records;
-            (source.completed(), known, records)
+            let (records, inputs) = (source.records, source.inputs.clone());
+            (source.completed(), known, records, inputs)
         }
     };
-    let around = (unit.as_ref(), records);
-    print_json(&mechanism::export(&run, around, export, neighbours)?)?;
-    output.says_what_was_taken();
+    let around = mechanism::Around {
+        unit: unit.as_ref(),
+        records,
+        not_authenticated: inputs.not_authenticated(),
+    };
+    print_export(&run, &around, &inputs, (export, neighbours), output)?;
     Ok(Exit::Finished)
+}
+
+/// Prints what runs for other programs, and on stderr what the format may have no place for.
+fn print_export(
+    run: &CompletedRun,
+    around: &mechanism::Around<'_>,
+    inputs: &Inputs,
+    (format, neighbours): (mechanism::Export, Neighbours),
+    output: &Output,
+) -> Result<()> {
+    print_json(&mechanism::export(run, around, format, neighbours)?)?;
+    output.says_aside(inputs);
+    Ok(())
 }
 
 /// Returns the unit for an export, which `--unit` states. An event has no place for it: a project's default is then left

@@ -7,6 +7,7 @@ use crate::plan::args::Sampler;
 use crate::plan::schedule::assumed_neighbours;
 use crate::plan::{
     PlanRequest, Redacted, SecretsRequest, UNIT, at_rate, build, redaction, run_inputs,
+    unauthenticated,
 };
 use anyhow::{Context, Result, bail};
 use reticent_accounting::training::{Base, CompletedRun, NoisySteps, Recipe, TrainingPlan};
@@ -14,7 +15,7 @@ use reticent_accounting::{
     Delta, Epsilon, GroupSize, Mechanism, Neighbours, Plan, Sampling, SamplingRate, Tolerance,
     UnitName,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A plan and the question about it.
 #[derive(Debug, Clone)]
@@ -192,13 +193,13 @@ pub struct Source {
     pub mechanism: Mechanism,
     /// The run, as it was described.
     pub run: Run,
-    /// What one record is, if the files state it.
+    /// What one record is, if the arguments or the files state it.
     pub unit: Option<UnitName>,
     /// Whether some of the files don't state the unit, which is then assumed to be that of the others.
     pub unit_open: bool,
     /// The neighbours, as asked or assumed.
     pub neighbours: Neighbours,
-    /// Notes about manifests that are not authenticated with their owners' keys.
+    /// Notes about what is not authenticated with its owner's key.
     pub caveats: Vec<String>,
     /// The number of records, if known; of several files the largest.
     pub records: Option<u64>,
@@ -214,11 +215,19 @@ impl Source {
     /// # Errors
     /// Returns an error if values contradict each other or the file describes no mechanism.
     pub fn of_run(run: &RunArgs, neighbours: Neighbours) -> Result<Self> {
-        if let Some(path) = &run.mechanism {
-            let loaded = load(path, neighbours).context("--mechanism")?;
-            return Self::of_loaded(vec![loaded], neighbours);
+        match &run.mechanism {
+            Some(path) => Self::of_mechanism(path, neighbours),
+            None => Self::of_request(&run.request(), neighbours),
         }
-        Self::of_request(&run.request(), neighbours)
+    }
+
+    /// Describes what runs, from the file that `--mechanism` names.
+    ///
+    /// # Errors
+    /// Returns an error if the file describes no mechanism.
+    pub fn of_mechanism(path: &Path, neighbours: Neighbours) -> Result<Self> {
+        let loaded = load(path, neighbours).context("--mechanism")?;
+        Self::of_loaded(vec![loaded], neighbours)
     }
 
     /// Returns what runs as a completed run.
@@ -260,14 +269,16 @@ impl Source {
     fn of_request(request: &PlanRequest, neighbours: Neighbours) -> Result<Self> {
         let plan = build(request, None)?;
         let inputs = run_inputs(request, &plan)?;
+        let unit = (!plan.unit.is_assumed()).then(|| plan.unit.value.clone());
+        let caveats = unauthenticated(&plan).into_iter().map(str::to_owned);
         Ok(Self {
             mechanism: plan.mechanism(),
-            unit: None,
-            unit_open: true,
+            unit_open: unit.is_none(),
+            unit,
             neighbours,
             records: request.records,
             delta: None,
-            caveats: Vec::new(),
+            caveats: caveats.collect(),
             inputs,
             run: Run::Plan {
                 plan: Box::new(plan),
@@ -324,7 +335,7 @@ impl Source {
         let names: Vec<String> = loaded.iter().map(|file| file.name.clone()).collect();
         let caveats: Vec<String> = loaded
             .iter()
-            .filter_map(|file| Some(format!("{}: {}.", file.name, file.caveat?)))
+            .filter_map(|file| Some(format!("{}: {}.", file.name, file.caveat.as_ref()?)))
             .collect();
         let unnamed = loaded.iter().any(|file| file.unnamed);
         let plan = match &loaded[..] {

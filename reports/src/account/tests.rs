@@ -654,24 +654,33 @@ fn a_narrower_run_is_not_calibrated() {
 /// A mechanism keeps the unit that was asked about, and its reader takes no other one.
 #[test]
 fn an_exported_mechanism_keeps_its_unit() {
-    use super::mechanism::{Export, export};
+    use super::mechanism::{Around, Export, export};
     use reticent_accounting::Neighbours;
     let gaussian = r#"{"type": "gaussian", "noise_multiplier": 4}"#;
     let read = |text: &str| reticent_accounting::training::read(text, Neighbours::AddRemove);
     let run = read(gaussian).unwrap().completed();
     let unit = reticent_accounting::UnitName::new("turn").unwrap();
-    let around = (Some(&unit), Some(100_000_000));
-    let text = export(&run, around, Export::Mechanism, Neighbours::AddRemove).unwrap();
-    let read = read(&text).unwrap();
-    assert_eq!((read.unit, read.mechanism), (Some(unit), run.mechanism));
-    assert_eq!((read.records, read.delta), (Some(100_000_000), None));
+    let export = |not_authenticated: &[String]| {
+        let around = Around {
+            unit: Some(&unit),
+            records: Some(100_000_000),
+            not_authenticated: not_authenticated.to_vec(),
+        };
+        read(&export(&run, &around, Export::Mechanism, Neighbours::AddRemove).unwrap()).unwrap()
+    };
+    let bare = export(&[]);
+    assert_eq!(bare.unit, Some(unit.clone()));
+    assert_eq!(bare.mechanism, run.mechanism);
+    assert_eq!((bare.records, bare.delta), (Some(100_000_000), None));
+    // And that it is based on what nobody authenticated.
+    assert!(!bare.not_authenticated && export(&["manifest.json".into()]).not_authenticated);
 }
 
 /// What is read back is asked at the δ of its document, or of as many records as it names; together with others at no
 /// larger one. Where nothing ties δ to a number of records, the answer says so.
 #[test]
 fn a_plan_read_back_keeps_its_delta() {
-    use super::mechanism::{Export, export};
+    use super::mechanism::{Around, Export, export};
     use reticent_accounting::Neighbours;
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -684,13 +693,11 @@ fn a_plan_read_back_keeps_its_delta() {
     };
     let run = run.completed(run.mechanism(), None);
     for (name, records) in [("sized.json", Some(100_000_000)), ("bare.json", None)] {
-        let text = export(
-            &run,
-            (None, records),
-            Export::Mechanism,
-            Neighbours::AddRemove,
-        )
-        .unwrap();
+        let around = Around {
+            records,
+            ..Around::default()
+        };
+        let text = export(&run, &around, Export::Mechanism, Neighbours::AddRemove).unwrap();
         std::fs::write(path(name), text).unwrap();
     }
     let composed = |names: &[&str], delta: Option<&str>| {

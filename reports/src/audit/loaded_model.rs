@@ -1,6 +1,6 @@
 //! A model that is ready to be attacked: a folder with one of our engines, or a command.
 
-use crate::account::mechanism::{about_the_corpus, unknown_origin};
+use crate::account::mechanism::{not_authenticated, unknown_origin};
 use crate::audit::args::{Audited, Serve, Source, adapted};
 use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
@@ -270,7 +270,8 @@ impl LoadedModel {
                 said.push("an earlier version wrote it, without digests of config.json and tokenizer.json".to_owned());
             }
         }
-        said.extend(about_the_corpus(manifest.plan.as_ref()).map(str::to_owned));
+        let behind = manifest.plan.iter().flat_map(not_authenticated);
+        said.extend(behind.map(str::to_owned));
         if let Some(base) = manifest.base() {
             said.push(format!("not covered is {}", base.not_covered()));
         }

@@ -179,6 +179,14 @@ impl Inputs {
         let (_, value) = self.iter().find(|(known, _)| *known == name)?;
         value.as_f64()
     }
+    /// Returns the files that were not authenticated, or what is to be said of each.
+    #[must_use]
+    pub fn not_authenticated(&self) -> Vec<String> {
+        let noted = self.iter().find(|(name, _)| *name == "not_authenticated");
+        let noted = noted.and_then(|(_, noted)| noted.as_array());
+        let noted = noted.into_iter().flatten().filter_map(Value::as_str);
+        noted.map(str::to_owned).collect()
+    }
     /// Iterates over all inputs by name, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values

@@ -4,7 +4,7 @@ use super::{Page, Section, View};
 #[cfg(feature = "findings")]
 use crate::contract::is_stream;
 use crate::contract::{
-    AtomicFile, Csv, Envelope, Format, note, print, print_json, printable, printable_json,
+    AtomicFile, Csv, Envelope, Format, Inputs, note, print, print_json, printable, printable_json,
 };
 use crate::defaults::Configured;
 use anyhow::{Context, Result};
@@ -53,10 +53,14 @@ impl Output {
         self.configured.values.remove(key).is_some()
     }
 
-    /// Lists on stderr what was taken from a project's defaults, for output that has no place for it on stdout.
-    pub fn says_what_was_taken(&self) {
+    /// Lists on stderr what was taken from a project's defaults and what was not authenticated, for output that has no
+    /// place for it on stdout.
+    pub fn says_aside(&self, inputs: &Inputs) {
         if let Some(line) = self.configured.line() {
             note(&line);
+        }
+        for file in inputs.not_authenticated() {
+            note(&format!("inputs not authenticated: {file}"));
         }
     }
 
@@ -146,7 +150,7 @@ impl Output {
             file.finish().context(flag)?;
         }
         if self.format == Format::Csv {
-            self.says_what_was_taken();
+            self.says_aside(&document.inputs);
         }
         let text = self.written(self.format, document, &page, rows)?;
         if self.aside {
@@ -188,7 +192,6 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Inputs;
     use clap::ValueEnum;
 
     #[test]

@@ -9,16 +9,17 @@ use super::schedule::{self, Defaults, noisy_steps, rate, steps};
 use super::screened::screened_records;
 use super::{UNIT, all_used, read_record_rates};
 use crate::account::mechanism::{known_origin, load};
-use crate::number::{count_of, rounded_up};
+use crate::number::{count_of, rounded_up, shortest};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Reach, RedactedAlike, Spread};
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::training::{
     Base, Canaries, CompletedRun, Document, FirstPhase, NoisySteps, Recipe, Run, Secrets,
     SelectiveSteps, Stated, Stopping, TrainingPlan, WeightedSteps, dominating_rates,
     steps_of_epochs,
 };
 use reticent_accounting::{
-    Epsilon, GroupSize, MissRate, Neighbours, NoiseMultiplier, SamplingRate, Steps, UnitName,
+    Epsilon, GroupSize, Neighbours, NoiseMultiplier, SamplingRate, Steps, UnitName,
 };
 use std::path::Path;
 
@@ -121,7 +122,8 @@ impl<'a> Builder<'a> {
 
     fn plan(&self) -> Result<TrainingPlan> {
         let request = self.request;
-        let unit = self.unit()?;
+        let mut unit = self.unit()?;
+        let continues = self.continues(&mut unit)?;
         let all = self
             .corpus
             .map(|corpus| corpus.sizes.public + corpus.sizes.private);
@@ -133,7 +135,7 @@ impl<'a> Builder<'a> {
                 .corpus
                 .map(|corpus| Stated::counted(corpus.sizes.clone(), PREPARED)),
             delta: self.or_assumed(request.delta, "delta", delta),
-            continues: self.continues()?,
+            continues,
             base: self.base(),
             vocabulary_leaks: self.corpus.is_some_and(|corpus| corpus.vocabulary_leaks),
             labelled: self.corpus.is_some_and(|corpus| corpus.labelled),
@@ -549,8 +551,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns the earlier run, if this run starts from one of our checkpoints.
-    fn continues(&self) -> Result<Option<Stated<CompletedRun>>> {
+    /// Returns the earlier run, if this run starts from one of our checkpoints. If nothing states the unit, it is that of
+    /// the earlier run.
+    fn continues(&self, unit: &mut Stated<UnitName>) -> Result<Option<Stated<CompletedRun>>> {
         let Some(model) = self.request.folder() else {
             ensure!(
                 !self.request.declared_public,
@@ -575,14 +578,21 @@ impl<'a> Builder<'a> {
         }
         let authenticated = before.caveat.is_none();
         let before = before.document;
-        if let (Some(unit), Some(corpus)) = (&before.unit, self.corpus)
-            && *unit != corpus.unit
-        {
-            bail!(
-                "{}: was trained on records that are {unit}s, the prepared corpus has {}s",
+        match (&before.unit, self.corpus) {
+            (Some(known), _) if unit.is_assumed() => *unit = self.given(known.clone(), "model"),
+            (Some(known), _) if *known == **unit => {}
+            (Some(known), Some(corpus)) => bail!(
+                "{}: was trained on records that are {known}s, the prepared corpus has {}s",
                 self.name("model"),
                 corpus.unit
-            );
+            ),
+            (Some(known), None) => bail!(
+                "{}: must be {known}, what one record is in the earlier run of {}, got {}",
+                self.name("unit"),
+                self.name("model"),
+                **unit
+            ),
+            (None, _) => {}
         }
         let run = CompletedRun {
             authenticated,
@@ -660,7 +670,17 @@ impl<'a> Builder<'a> {
             }
         }
         if let (Some(found), Some(facts)) = (&redacted, &facts) {
-            self.no_less_than_counted(found.redaction.miss(), facts)?;
+            self.no_less_than_counted(&found.redaction, everything_private, facts)?;
+        }
+        if let (Some(prior), Some(candidates)) = (wish.prior, wish.candidates) {
+            // The likeliest of N contents has a chance of 1/N at least.
+            ensure!(
+                prior.get() * candidates as f64 >= 1.0 - 1e-12,
+                "{}: must be at least 1/{candidates}, the chance of a blind guess of one in {}, got {}",
+                self.name("prior"),
+                self.name("candidates"),
+                shortest(prior.get())
+            );
         }
         Ok(Secrets {
             records: self.secret_records(facts.as_ref())?,
@@ -675,27 +695,60 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Checks that a miss rate is not smaller than the share of marked secrets that this corpus' policy missed; a
-    /// smaller rate would belong to another policy or another corpus.
-    fn no_less_than_counted(&self, gamma: MissRate, facts: &CorpusFacts) -> Result<()> {
-        let (secrets, missed) = (facts.secrets(), facts.missed());
-        let share = missed as f64 / secrets.max(1) as f64;
-        if facts.knowledge() != Knowledge::Counted || gamma.get() >= share * (1.0 - 1e-12) {
+    /// Checks that γ and η are not smaller than the shares of marked secrets that this corpus' policies missed; smaller
+    /// rates would belong to other policies or another corpus. If every record is private, η does not matter.
+    fn no_less_than_counted(
+        &self,
+        redaction: &Redaction,
+        everything_private: bool,
+        facts: &CorpusFacts,
+    ) -> Result<()> {
+        if facts.knowledge() != Knowledge::Counted {
             return Ok(());
         }
         let given = &self.request.secrets.redaction;
-        let key = match (&given.labels, given.gamma) {
+        let gamma = match (&given.labels, given.gamma) {
             (Some(_), _) => "labels",
             (None, Some(_)) => "gamma",
             (None, None) => "missed",
         };
-        bail!(
-            "{}: the policy of the prepared corpus missed {missed} of its {secrets} marked secrets, so its miss rate must be at \
-             least {}, got {}",
-            self.name(key),
-            rounded_up(share, 4),
-            rounded_up(gamma.get(), 4)
-        )
+        let joint = match (&given.labels, given.joint_miss, given.conservative_miss) {
+            (None, Some(_), _) => "joint_miss",
+            (None, None, Some(_)) => "conservative_miss",
+            _ => gamma,
+        };
+        let missed_by_both = match everything_private {
+            true => 0,
+            false => facts.missed_by_both(),
+        };
+        let secrets = facts.secrets();
+        for (key, whose, what, rate, missed) in [
+            (
+                gamma,
+                "the policy",
+                "its miss rate",
+                redaction.miss(),
+                facts.missed(),
+            ),
+            (
+                joint,
+                "both policies",
+                "their joint miss rate",
+                redaction.missed_by_both(),
+                missed_by_both,
+            ),
+        ] {
+            let share = missed as f64 / secrets.max(1) as f64;
+            ensure!(
+                rate.get() >= share * (1.0 - 1e-12),
+                "{}: {whose} of the prepared corpus missed {missed} of its {secrets} marked secrets, so {what} must be at least \
+                 {}, got {}",
+                self.name(key),
+                rounded_up(share, 4),
+                rounded_up(rate.get(), 4)
+            );
+        }
+        Ok(())
     }
 
     /// Returns whether no record is trained on without noise: by construction of the recipe, or because the corpus was

@@ -2,8 +2,7 @@
 
 use super::args::{Calibrate, Solve};
 use super::target::{guarantees, promise, target};
-use crate::account::mechanism::load;
-use crate::account::plan::{neighbours_of, speaks_of_records, unit};
+use crate::account::plan::{Source, neighbours_of, speaks_of_records, unit};
 use crate::contract::{Envelope, Inputs, Number};
 use crate::plan::schedule::{Defaults, at_rate, noisy_steps};
 use crate::plan::{UNIT, run_inputs};
@@ -12,7 +11,7 @@ use reticent_accounting::calibrate::{
     Calibration, Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
 };
 use reticent_accounting::redaction::Redaction;
-use reticent_accounting::training::{Document, NoisySteps, Run, Stated, TrainingPlan};
+use reticent_accounting::training::{self, NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{
     Bounds, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, SamplingRate, Steps,
     Tolerance, UnitName, Upper,
@@ -43,6 +42,9 @@ pub(crate) struct Calibrated {
     /// `kl_fano`, if noise was solved for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) kl_fano_sigma: Option<f64>,
+    /// The model of others that the run of the file began from, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) base: Option<training::Base>,
     /// The promise at the solution.
     pub(crate) promise: Promise,
     /// The guarantees at the solution.
@@ -64,6 +66,7 @@ pub(crate) struct Promise {
 struct Search<'a> {
     wish: &'a Calibrate,
     file: Option<Mechanism>,
+    base: Option<training::Base>,
     noisy: NoisySteps,
     tolerance: Tolerance,
 }
@@ -127,6 +130,7 @@ pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
         },
         too_small: of_noise(found.fails),
         kl_fano_sigma: of_noise(kl_fano),
+        base: search.base,
         promise: promise(&plan, target, &rows).context(flag)?,
         guarantees: rows,
     };
@@ -174,14 +178,14 @@ pub(super) const fn name(solve: Solve) -> &'static str {
     }
 }
 
-/// Returns what is fixed during the search, the document of a mechanism from a file, and the inputs.
-fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<Document>, Inputs)> {
+/// Returns what is fixed during the search, what a file of a mechanism describes, and the inputs.
+fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<Source>, Inputs)> {
     let request = wish.request();
-    let loaded = match &wish.mechanism {
+    let source = match &wish.mechanism {
         Some(path) => {
-            let loaded = load(path, neighbours_of(wish.neighbours, None)).context("--mechanism")?;
-            speaks_of_records(loaded.document.clone().completed().narrower())?;
-            Some(loaded)
+            let source = Source::of_mechanism(path, neighbours_of(wish.neighbours, None))?;
+            speaks_of_records(source.run.narrower())?;
+            Some(source)
         }
         None => None,
     };
@@ -202,26 +206,24 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<Document>, Inputs)> {
         Some(_) => full,
         None => full.without("sigma"),
     };
-    let inputs = match (&loaded, wish.solve) {
-        (Some(loaded), _) => Inputs::new()
-            .given("solve", wish.solve)?
-            .given("files", [&loaded.name])?
-            .given("dataset_size", loaded.document.records)?,
+    let inputs = match (&source, wish.solve) {
+        (Some(source), _) => source.inputs.clone().given("solve", wish.solve)?,
         (None, Solve::Rate) => full.without("sample_rate"),
         (None, Solve::Steps) => full.without("steps"),
         (None, Solve::Sigma | Solve::Group) => full,
     };
-    let document = loaded.map(|loaded| loaded.document);
-    let file = document.as_ref().map(|file| file.mechanism.clone());
+    let base = source.as_ref().and_then(|source| source.run.base());
+    let file = source.as_ref().map(|source| source.mechanism.clone());
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
     Ok((
         Search {
             wish,
             file,
+            base,
             noisy,
             tolerance,
         },
-        document,
+        source,
         inputs,
     ))
 }

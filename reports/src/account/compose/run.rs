@@ -1,6 +1,7 @@
 use super::args::Compose;
-use crate::account::{exported_unit, guarantees, mechanism, no_delta, plan};
-use crate::contract::{Exit, print_json};
+use crate::account::mechanism::Around;
+use crate::account::{exported_unit, guarantees, no_delta, plan, print_export};
+use crate::contract::Exit;
 use crate::page::Output;
 use anyhow::Result;
 
@@ -20,10 +21,14 @@ pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit
         };
         let (_, unit) = plan::unit(asked, source.unit.as_ref(), source.unit_open)?;
         let unit = (asked.is_some() || source.unit.is_some()).then_some(unit);
-        let around = (unit.as_ref(), source.records);
+        let around = Around {
+            unit: unit.as_ref(),
+            records: source.records,
+            not_authenticated: source.inputs.not_authenticated(),
+        };
+        let inputs = source.inputs.clone();
         let run = source.completed();
-        print_json(&mechanism::export(&run, around, export, neighbours)?)?;
-        output.says_what_was_taken();
+        print_export(&run, &around, &inputs, (export, neighbours), &output)?;
         return Ok(Exit::Finished);
     }
     guarantees(

@@ -64,6 +64,7 @@ pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
         .given("over", axis)?
         .or_assumed("delta", given_delta, delta)?
         .or_assumed("neighbours", given, neighbours)?
+        .given("unit", first.unit.as_ref())?
         .or_assumed("tolerance", wish.tolerance, tolerance)?
         .given("group", wish.group)?;
     let query = Query { neighbours, group };

@@ -7,11 +7,11 @@ use crate::account::words::{about_delta, about_the_base, assumed, compared};
 use crate::contract::{Envelope, Inputs, Number, Table};
 use crate::number::{capital, count_of, described, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
+use crate::plan::UNIT;
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_accounting::Bounds;
 use reticent_accounting::pld::Engine;
-use serde_json::Value;
 
 const DIGITS: usize = 6;
 /// The number of points in the short text.
@@ -44,7 +44,7 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
     }
     let title = format!(
         "{}: {first}{}",
-        capital(&title(body)),
+        capital(&title(document)),
         line(&body.mechanism)
     );
     let rows = table.rows().len();
@@ -62,18 +62,10 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
             "About this answer",
             about_delta(&document.inputs)
                 .into_iter()
-                .chain(not_authenticated(&document.inputs))
+                .chain(document.inputs.not_authenticated())
                 .chain(about_the_base(body.base)),
         ))
         .section(Section::notes("What a point says", notes))
-}
-
-/// Returns the notes on manifests that are not authenticated, which stand among the inputs.
-fn not_authenticated(inputs: &Inputs) -> Vec<String> {
-    let noted = inputs.iter().find(|(name, _)| *name == "not_authenticated");
-    let notes = noted.and_then(|(_, notes)| notes.as_array());
-    let notes = notes.into_iter().flatten().filter_map(Value::as_str);
-    notes.map(str::to_owned).collect()
 }
 
 /// Returns a note if the ends of a point are farther apart than requested.
@@ -152,7 +144,7 @@ pub(crate) fn figure(document: &Envelope<Points>) -> Result<Plot> {
         .points
         .iter()
         .any(|p| upper(&p.value) > 1.01 * lower(&p.value));
-    let (title, described) = (capital(&title(body)), meaning(body.curve));
+    let (title, described) = (capital(&title(document)), meaning(body.curve));
     let mut plot = Plot::new(title, x.clone(), y.clone())
         .described(described)
         .layer(Layer::Line {
@@ -214,7 +206,10 @@ fn axes(kind: CurveKind) -> (Axis, Axis) {
     }
 }
 
-fn title(body: &Points) -> String {
+fn title(document: &Envelope<Points>) -> String {
+    let body = &document.body;
+    let unit = document.inputs.iter().find(|(name, _)| *name == "unit");
+    let unit = unit.and_then(|(_, unit)| unit.as_str()).unwrap_or(UNIT);
     let curve = match body.curve {
         CurveKind::Profile => "delta at each epsilon",
         CurveKind::Epsilon => "epsilon at each delta",
@@ -232,8 +227,8 @@ fn title(body: &Points) -> String {
         format!(", delta {}", shortest(delta.get()))
     });
     let records = match body.group.get() {
-        1 => "one record".to_owned(),
-        k => format!("{k} records"),
+        1 => format!("one {unit}"),
+        k => format!("{k} {unit}s"),
     };
     let compared = compared(body.neighbours);
     format!("{curve}, {records}, {compared}{slack}")

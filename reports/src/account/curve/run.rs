@@ -50,6 +50,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         .inputs
         .given("what", kind)?
         .or_assumed("neighbours", wish.neighbours.map(Neighbours::from), asked)?
+        .given("unit", source.unit)?
         .or_assumed("tolerance", wish.tolerance, tolerance)?
         .given("group", wish.group)?;
     let line = Line {
@@ -138,6 +139,7 @@ pub(super) fn question(
     tolerance: Tolerance,
     delta: Delta,
 ) -> Result<Plan> {
+    // The bounds at a point don't depend on what one record is.
     let unit = UnitName::new(crate::plan::UNIT)?;
     Ok(Plan {
         neighbours: query.neighbours,

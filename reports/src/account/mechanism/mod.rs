@@ -27,8 +27,21 @@ pub(crate) struct Loaded {
     pub(crate) document: Document,
     /// Whether it holds a promise, such as (ε, δ) of an event, that doesn't state its neighbours.
     pub(crate) unnamed: bool,
-    /// For the manifest of a checkpoint, a note if it isn't authenticated with the owner's key, or its corpus wasn't.
-    pub(crate) caveat: Option<&'static str>,
+    /// What is to be said of it if it is a manifest that isn't authenticated with the owner's key, or if what it was made
+    /// from wasn't.
+    pub(crate) caveat: Option<String>,
+}
+
+impl Loaded {
+    /// Returns what is to be said of a promise that is taken from the file: that it is not authenticated, and what it
+    /// does not cover.
+    #[cfg(feature = "findings")]
+    pub(crate) fn caveats(&self) -> Option<String> {
+        let base = self.document.base;
+        let base = base.map(|base| format!("not covered is {}", base.not_covered()));
+        let said: Vec<String> = self.caveat.clone().into_iter().chain(base).collect();
+        (!said.is_empty()).then(|| format!("{}: {}", self.name, said.join("; ")))
+    }
 }
 
 /// What is to be said of a manifest that no owner's folder is beside.
@@ -39,10 +52,20 @@ const AWAY: &str =
 const OF_CORPUS: &str = "the prepared corpus of the run was not authenticated: its owner's key was not there, and the folder's facts were \
                          taken as they stood";
 
-/// Returns what is to be said of the corpus of a run.
-pub(crate) fn about_the_corpus(plan: Option<&TrainingPlan>) -> Option<&'static str> {
-    plan.is_some_and(|plan| plan.unauthenticated_corpus)
-        .then_some(OF_CORPUS)
+/// What is to be said of an authenticated manifest of a run that continues another.
+const OF_EARLIER_RUN: &str = "the manifest of the earlier run, which this one continues, was not authenticated: a consistent forgery \
+                              would not have been noticed";
+
+/// What is to be said of a document that says it of itself.
+const OF_FILES: &str =
+    "made from files that were not authenticated: a consistent forgery would not have been noticed";
+
+/// Returns what is to be said of a run whose own manifest is authenticated: what it was made from was not.
+pub(crate) fn not_authenticated(plan: &TrainingPlan) -> Vec<&'static str> {
+    let earlier = plan.continues.as_ref().filter(|run| !run.authenticated);
+    let corpus = plan.unauthenticated_corpus.then_some(OF_CORPUS);
+    let earlier = earlier.map(|_| OF_EARLIER_RUN);
+    corpus.into_iter().chain(earlier).collect()
 }
 
 /// Whether the owner's key vouches for the manifest of a checkpoint, in its place there or as another file beside the weights.
@@ -93,17 +116,19 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
     let asked_of_others = training::read(&text, others).with_context(|| name.clone())?;
     let unnamed = asked_of_others.mechanism != document.mechanism;
     let in_place = path.file_name().is_some_and(|name| name == "manifest.json");
-    let caveat = match document.is_manifest() || in_place {
+    let own = match document.is_manifest() || in_place {
         true if crate::contract::is_stream(path) => Some(AWAY),
         true => caveat(reticent_disk::parent_of(path), &text, in_place)?,
         false => None,
     };
-    let caveat = caveat.or_else(|| about_the_corpus(document.plan.as_ref()));
+    let behind = document.plan.iter().flat_map(not_authenticated);
+    let of_files = document.not_authenticated.then_some(OF_FILES);
+    let said: Vec<&str> = own.into_iter().chain(behind).chain(of_files).collect();
     Ok(Loaded {
         name,
+        caveat: (!said.is_empty()).then(|| said.join("; ")),
         document,
         unnamed,
-        caveat,
     })
 }
 
@@ -177,43 +202,59 @@ pub enum Export {
     DpEvent,
 }
 
+/// What an exported mechanism keeps beside the run; an event can't.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Around<'a> {
+    /// What one record is, if known.
+    pub(crate) unit: Option<&'a UnitName>,
+    /// The number of records, if known.
+    pub(crate) records: Option<u64>,
+    /// What was not authenticated.
+    pub(crate) not_authenticated: Vec<String>,
+}
+
 /// Returns what ran as indented JSON. An event doesn't state its neighbours: its reader takes its promises to be for
-/// the neighbours that are asked about, which must be `neighbours`. `unit` is what one record is, `records` how many
-/// there are, if known; a mechanism keeps both, an event can't.
+/// the neighbours that are asked about, which must be `neighbours`.
 ///
 /// # Errors
 /// Returns an error if the other format can't describe the mechanism, or for an event of a run that promises less than
 /// its mechanism.
 pub(crate) fn export(
     run: &CompletedRun,
-    (unit, records): (Option<&UnitName>, Option<u64>),
+    around: &Around<'_>,
     format: Export,
     neighbours: Neighbours,
 ) -> Result<String> {
     let value = match (format, run.narrower()) {
         (Export::Mechanism, recipe) => {
-            let mut around = serde_json::Map::new();
-            if let Some(unit) = unit {
-                around.insert("unit".to_owned(), serde_json::json!(unit));
+            let mut members = serde_json::Map::new();
+            if let Some(unit) = around.unit {
+                members.insert("unit".to_owned(), serde_json::json!(unit));
             }
             if let Some(recipe) = recipe {
-                around.insert("recipe".to_owned(), serde_json::json!(recipe));
+                members.insert("recipe".to_owned(), serde_json::json!(recipe));
             }
-            if let Some(records) = records {
-                around.insert("dataset_size".to_owned(), records.into());
+            if let Some(records) = around.records {
+                members.insert("dataset_size".to_owned(), records.into());
             }
             if run.labelled {
-                around.insert("labelled".to_owned(), true.into());
+                members.insert("labelled".to_owned(), true.into());
             }
             if let Some(base) = run.base {
-                around.insert("base".to_owned(), serde_json::json!(base));
+                members.insert("base".to_owned(), serde_json::json!(base));
+            }
+            if !around.not_authenticated.is_empty() {
+                members.insert(
+                    "not_authenticated".to_owned(),
+                    serde_json::json!(around.not_authenticated),
+                );
             }
             let mechanism = crate::contract::to_json(&run.mechanism)?;
-            if around.is_empty() {
+            if members.is_empty() {
                 mechanism
             } else {
-                around.insert("mechanism".to_owned(), mechanism);
-                around.into()
+                members.insert("mechanism".to_owned(), mechanism);
+                members.into()
             }
         }
         (Export::DpEvent, None) => {

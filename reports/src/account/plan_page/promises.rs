@@ -255,11 +255,10 @@ fn is_second(row: &Guarantee, all: &[Guarantee]) -> bool {
 
 fn rank(run: &PlannedRun, about: Option<Subject>) -> u8 {
     let secrets_first = matches!(run.recipe(), Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft));
-    // A group that was asked about comes before a record.
-    let records = run.plan.secrets.records.as_ref();
-    let asked = records.is_some_and(|n| n.value > GroupSize::ONE && !n.is_measured());
+    // Several records that are known to belong together come before one.
+    let together = run.records() > GroupSize::ONE;
     match about {
-        Some(Subject::Secret) if secrets_first || asked => 0,
+        Some(Subject::Secret) if secrets_first || together => 0,
         Some(Subject::Record) | None => 1,
         Some(Subject::Secret) => 2,
         Some(Subject::Canary) => 3,

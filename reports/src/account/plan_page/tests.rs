@@ -197,7 +197,7 @@ fn ceilings_of_canaries_grow_with_their_number() {
 
 fn plans() -> Vec<String> {
     let head = |recipe: &str| format!("schema = 1\nrecipe = \"{recipe}\"\ndelta = 1e-5\n");
-    let secrets = "[secrets]\nrecords = 2\nrecords_before = 5\nprior = 1e-6\ncandidates = 1000\ncanaries = 3\n";
+    let secrets = "[secrets]\nrecords = 2\nrecords_before = 5\nprior = 1e-3\ncandidates = 1000\ncanaries = 3\n";
     let data = "[data]\nprivate = 20000\n";
     vec![
         format!(
@@ -360,9 +360,10 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     assert!(helps.change.contains("private") && (helps.epsilon.get().get() - truth).abs() < 1e-2);
 }
 
-/// A limit is held against the first promise: that of the group, where one was asked about.
+/// A limit is held against the first promise: that of the most records that are known to belong together, counted in the
+/// corpus or asked about.
 #[test]
-fn a_group_that_was_asked_about_comes_first() {
+fn a_group_that_is_known_comes_first() {
     let folder = Folder::new();
     folder.prepared(100, 0, "null");
     let plan =
@@ -372,11 +373,83 @@ fn a_group_that_was_asked_about_comes_first() {
         let body = sheet(&subject).unwrap().body;
         (body.headline.get().get(), body.promises[0].guarantee.group)
     };
-    let (one, group) = first(&plan);
-    assert!(group.is_none(), "counted, not asked: {group:?}");
+    let (two, group) = first(&plan);
+    assert_eq!(group.map(|group| group.get()), Some(2), "counted");
     let (three, group) = first(&format!("{plan}[secrets]\nrecords = 3\n"));
     assert_eq!(group.map(|group| group.get()), Some(3));
-    assert!(three > 2.0 * one, "{one} {three}");
+    folder.prepared(0, 0, "null");
+    let (one, group) = first(&plan);
+    assert!(
+        group.is_none() && 2.0 * one < two && two < three,
+        "{one} {two} {three}"
+    );
+    // A limit between the two is kept by one record alone.
+    folder.prepared(100, 0, "null");
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let ends = |limit| {
+        let output = Output::new(Format::Text, View::full());
+        show(&subject, Some(Epsilon::new(limit).unwrap()), output).unwrap()
+    };
+    assert_eq!(ends(f64::midpoint(one, two)), Exit::Exceeded);
+    assert_eq!(ends(1.001 * two), Exit::Finished);
+}
+
+/// A guess of N contents is right with a chance of 1/N at least.
+#[test]
+fn a_prior_below_a_blind_guess_is_refused() {
+    let plan = |prior: &str| {
+        let head = "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprivate = 20000\n";
+        format!("{head}{TRAINING}[secrets]\ncandidates = 1000\nprior = {prior}\n")
+    };
+    let said = refused(&plan("1e-6"));
+    assert!(
+        said.contains("secrets.prior: must be at least 1/1000, the chance of a blind guess")
+            && said.contains("secrets.candidates, got 1e-6"),
+        "{said}"
+    );
+    let folder = Folder::new();
+    assert!(of_file(&folder.plan(&plan("1e-3"))).is_ok());
+}
+
+/// No rate is smaller than what was counted: γ of the policy, η of both.
+#[test]
+fn rates_below_those_of_the_corpus_are_refused() {
+    let folder = Folder::new();
+    folder.prepared(100, 1, "{}");
+    let of = |recipe: &str, rates: &str| {
+        let plan = format!(
+            "schema = 1\nrecipe = \"{recipe}\"\n[data]\nprepared = \"prepared\"\n{TRAINING}[secrets]\n{rates}"
+        );
+        let found = of_file(&folder.plan(&plan)).map(drop);
+        found.map_or_else(|error| format!("{error:#}"), |()| String::new())
+    };
+    for (rates, key, said) in [
+        (
+            "gamma = 0.09\n",
+            "gamma",
+            "the policy of the prepared corpus missed 100 of its 1000",
+        ),
+        (
+            "gamma = 0.1\njoint_miss = 0\n",
+            "joint_miss",
+            "both policies of the prepared corpus missed 1 of its 1000",
+        ),
+        (
+            "gamma = 0.1\njoint_miss = 9e-4\n",
+            "joint_miss",
+            "marked secrets, so their joint miss rate must be at least",
+        ),
+    ] {
+        let error = of("crt", rates);
+        assert!(
+            error.contains(&format!("secrets.{key}: ")) && error.contains(said),
+            "{error}"
+        );
+    }
+    assert_eq!(of("crt", "gamma = 0.1\njoint_miss = 1e-3\n"), "");
+    assert_eq!(of("crt", "gamma = 0.1\n"), "");
+    // Noise on every record: nothing is trained on without it.
+    assert_eq!(of("dpsgd", "gamma = 0.1\njoint_miss = 0\n"), "");
 }
 
 #[test]

@@ -129,8 +129,8 @@ impl CoinsReport {
         self.limit.filter(|limit| self.bound() > limit.get())
     }
 
-    /// Returns why it is undecided whether ε exceeds the limit: the scores carry no information, or this many coins
-    /// could not have shown it.
+    /// Returns why it is undecided whether ε exceeds the limit: the scores carry no information, this many coins could
+    /// not have shown it, or training is not known to have met the canaries, and no leak shows that it did.
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self) -> Option<String> {
         let limit = self.limit.filter(|_| self.passed_limit().is_none())?;
@@ -140,6 +140,10 @@ impl CoinsReport {
                 "so few coins prove {} at most; plant more canaries, or give a limit below that",
                 rounded(self.provable, 4)
             ),
+            None if self.bound() <= 0.0 && !self.is_checked() => {
+                "training is not known to have met the canaries as their coins say; give --training, the prepared folder of the checkpoint, beside its owner's key"
+                    .to_owned()
+            }
             None => return None,
         };
         Some(format!(
@@ -478,5 +482,36 @@ mod tests {
             ..report(true)
         };
         assert_eq!(leak.mood(), Mood::Review, "no coins pass a limit of 9");
+    }
+
+    /// A limit is not kept by canaries that training may never have met. It was, with exit code 0.
+    #[cfg(feature = "audit")]
+    #[test]
+    fn a_limit_is_open_where_inclusion_was_not_checked() {
+        let with = |inclusion, told| CoinsReport {
+            inclusion,
+            provable: Upper::new(Epsilon::new(9.0).unwrap()),
+            limit: Some(Epsilon::new(8.0).unwrap()),
+            ..report(told)
+        };
+        let why = |inclusion, told| with(inclusion, told).undecided();
+        for inclusion in [Inclusion::NotChecked, Inclusion::GivenText] {
+            let said = why(inclusion, false).unwrap();
+            assert!(
+                said.starts_with("--max-epsilon: whether ε is above 8 is not known, since training is not known to have met"),
+                "{said}"
+            );
+            assert_eq!(why(inclusion, true), None, "a leak shows that it did");
+        }
+        assert_eq!(why(Inclusion::TrainedRecords, false), None);
+        let none = CoinsReport {
+            preflight: Some(Preflight {
+                found: 0,
+                lacking: 20,
+                held_out: 0,
+            }),
+            ..with(Inclusion::TrainedRecords, false)
+        };
+        assert!(none.undecided().is_some());
     }
 }

@@ -86,6 +86,9 @@ pub struct DesignReport {
     pub delta: Delta,
     /// Its confidence level.
     pub confidence: Confidence,
+    /// What is to be said of the file that states the mechanism: that it is not authenticated, or what it does not cover.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
     /// The plan that is expected to prove the most, of those that could contradict their promise if there are
     /// any.
     pub chosen: DesignRow,
@@ -103,16 +106,17 @@ pub struct DesignReport {
 /// Returns an error if the mechanism is invalid, if the budget is too small for a canary, or if the accountant fails.
 pub fn run(args: &Args, output: Output) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
-    let (mechanism, own_delta, own_unit) = mechanism(args)?;
+    let stated = mechanism(args)?;
+    let own_unit = stated.unit;
     let unit = args.unit.or(own_unit).unwrap_or(Unit::Document);
     let delta = args
         .delta
-        .or(own_delta)
+        .or(stated.delta)
         .unwrap_or_else(|| TrainingPlan::default_delta(None));
     let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
     let report = Designer {
         args,
-        mechanism,
+        stated,
         unit,
         delta,
         confidence,
@@ -138,12 +142,20 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
     Ok(Exit::Finished)
 }
 
-/// Returns what will run, and the δ and the unit of its document.
-fn mechanism(args: &Args) -> Result<(Mechanism, Option<Delta>, Option<Unit>)> {
+/// What will run, with what its file states beside it.
+struct Stated {
+    mechanism: Mechanism,
+    delta: Option<Delta>,
+    unit: Option<Unit>,
+    caveats: Option<String>,
+}
+
+/// Returns what will run.
+fn mechanism(args: &Args) -> Result<Stated> {
     if let Some(path) = &args.mechanism {
-        let document = load(path, Neighbours::AddRemove)
-            .context("--mechanism")?
-            .document;
+        let loaded = load(path, Neighbours::AddRemove).context("--mechanism")?;
+        let caveats = loaded.caveats();
+        let document = loaded.document;
         let delta = Some(document.delta_or_default());
         let own = document.unit.map(|own| own.to_string());
         if let (Some(own), Some(unit)) = (&own, args.unit)
@@ -155,18 +167,27 @@ fn mechanism(args: &Args) -> Result<(Mechanism, Option<Delta>, Option<Unit>)> {
             );
         }
         let own = own.map(|own| unit(&own).map_err(|error| anyhow!("--mechanism: {error}")));
-        return Ok((document.mechanism, delta, own.transpose()?));
+        return Ok(Stated {
+            mechanism: document.mechanism,
+            delta,
+            unit: own.transpose()?,
+            caveats,
+        });
     }
     let sigma = args.sigma.context("--sigma: give it or --mechanism")?;
     let rate = args.sample_rate.context("--sample-rate must be given")?;
     let steps = args.steps.context("--steps must be given")?;
-    let mechanism = Mechanism::dp_sgd(sigma, rate, Steps::new(steps));
-    Ok((mechanism, None, None))
+    Ok(Stated {
+        mechanism: Mechanism::dp_sgd(sigma, rate, Steps::new(steps)),
+        delta: None,
+        unit: None,
+        caveats: None,
+    })
 }
 
 struct Designer<'a> {
     args: &'a Args,
-    mechanism: Mechanism,
+    stated: Stated,
     unit: Unit,
     delta: Delta,
     confidence: Confidence,
@@ -184,7 +205,7 @@ impl Designer<'_> {
     fn report(&self) -> Result<DesignReport> {
         let mut rows = Vec::new();
         for &copies in &self.args.copies_tried {
-            let shift = self.shift(&self.mechanism, copies)?;
+            let shift = self.shift(&self.stated.mechanism, copies)?;
             let promised = self.promised(copies)?;
             for &digits in &self.args.digits {
                 if let Some(row) = self.row(digits, copies, shift, promised)? {
@@ -215,6 +236,7 @@ impl Designer<'_> {
         Ok(DesignReport {
             delta: self.delta,
             confidence: self.confidence,
+            manifest: self.stated.caveats.clone(),
             chosen,
             expectation,
             command,
@@ -287,7 +309,7 @@ impl Designer<'_> {
         } else {
             Notion::Dp
         };
-        let rows = guarantees(&self.mechanism, self.unit, copies, self.delta)?;
+        let rows = guarantees(&self.stated.mechanism, self.unit, copies, self.delta)?;
         let matching = rows
             .iter()
             .find(|g| g.notion == notion && g.convention == Convention::Definition);
@@ -304,7 +326,7 @@ impl Designer<'_> {
             for noise in [0.0, 0.25, 0.5, 0.75] {
                 let shift = match noise {
                     0.0 => PlannedAudit::shift_of(1.0),
-                    share => match with_noise(&self.mechanism, share)? {
+                    share => match with_noise(&self.stated.mechanism, share)? {
                         Some(weaker) => self.shift(&weaker, chosen.copies)?,
                         None => break,
                     },
@@ -440,6 +462,7 @@ impl DesignReport {
         Page::new("Canaries for a budget", self.says())
             .answer(Section::facts("The plan", self.facts()))
             .brief(Section::table("", self.table().first(BRIEFLY)))
+            .answer(Section::notes("About the mechanism", self.manifest.clone()))
             .section(Section::facts("What to expect of it", self.expectations()))
             .section(
                 Section::table("Plans for comparison", self.table()).caption(
@@ -499,11 +522,11 @@ mod tests {
             "200",
         ];
         let args = Line::try_parse_from(usual.iter().chain(more)).unwrap().args;
-        let (mechanism, _, unit) = mechanism(&args)?;
+        let stated = mechanism(&args)?;
         Designer {
             args: &args,
-            mechanism,
-            unit: unit.unwrap_or(Unit::Document),
+            unit: stated.unit.unwrap_or(Unit::Document),
+            stated,
             delta: Delta::new(1e-6)?,
             confidence: Confidence::new(0.95)?,
         }
@@ -636,15 +659,15 @@ mod tests {
         ];
         let line = ["x"].iter().chain(&more);
         let args = Line::try_parse_from(line.clone()).unwrap().args;
-        assert_eq!(mechanism(&args).unwrap().2, Some(Unit::Turn));
+        assert_eq!(mechanism(&args).unwrap().unit, Some(Unit::Turn));
         let other = Line::try_parse_from(line.chain(&["--unit", "user"])).unwrap();
-        let said = mechanism(&other.args).unwrap_err().to_string();
+        let said = mechanism(&other.args).err().unwrap().to_string();
         assert!(said.contains("one record is a turn in"), "{said}");
-        let (mechanism, _, unit) = mechanism(&args).unwrap();
+        let stated = mechanism(&args).unwrap();
         let report = Designer {
             args: &args,
-            mechanism,
-            unit: unit.unwrap(),
+            unit: stated.unit.unwrap(),
+            stated,
             delta: Delta::new(1e-6).unwrap(),
             confidence: Confidence::new(0.95).unwrap(),
         }

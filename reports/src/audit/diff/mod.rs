@@ -14,6 +14,7 @@ mod exposures;
 mod page;
 
 use super::args::Diff as Args;
+use super::exposure::PromisedBy;
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output};
@@ -22,7 +23,7 @@ use exposures::{Against, AgainstChance, Exposures};
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::Rate;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -83,6 +84,9 @@ pub struct DiffReport {
     /// What could not be compared, and what is unknown about the comparison; one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Parts of the old report of which nothing could be compared: whether the new model leaks more there is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_compared: Vec<String>,
     /// The level that they share.
     pub level: f64,
 }
@@ -224,29 +228,42 @@ impl DiffReport {
         );
         let (mut waiting, mut notes) = (Vec::new(), Vec::new());
         let inputs = [&old["inputs"], &new["inputs"]];
-        let mut compare = |part: &str, old, new, place: &str| -> Result<()> {
+        // Returns whether a part has a row, or nothing that could have had one.
+        let mut compare = |part: &str, old, new, place: &str| -> Result<bool> {
             checks::checked(part, old, inputs[0], place).context("OLD")?;
             checks::checked(part, new, inputs[1], place).context("NEW")?;
             let pair = Pair { old, new, inputs };
+            let before = (waiting.len(), notes.len());
             match part {
                 "exposure" => waiting.extend(exposures(&pair, level, &mut notes)?),
                 "membership" => waiting.extend(areas(&pair, &mut notes)),
                 _ => waiting.extend(rates(&pair, &mut notes)),
             }
-            Ok(())
+            Ok(waiting.len() > before.0 || notes.len() == before.1)
         };
-        let mut lacking = Vec::new();
+        let (mut lacking, mut not_compared) = (Vec::new(), Vec::new());
         match old["type"].as_str().unwrap_or_default() {
-            part @ ("exposure" | "membership" | "extraction") => compare(part, old, new, "")?,
+            part @ ("exposure" | "membership" | "extraction") => {
+                compare(part, old, new, "")?;
+            }
             "report" => {
                 checks::parts(old).context("OLD")?;
                 checks::parts(new).context("NEW")?;
                 for part in ["exposure", "membership", "extraction"] {
-                    match (old[part].is_object(), new[part].is_object()) {
+                    let compared = match (old[part].is_object(), new[part].is_object()) {
                         (true, true) => compare(part, &old[part], &new[part], &format!("{part}."))?,
-                        (true, false) => lacking.push(lacks(part, "NEW")),
-                        (false, true) => lacking.push(lacks(part, "OLD")),
-                        (false, false) => {}
+                        (true, false) => {
+                            lacking.push(lacks(part, "NEW"));
+                            false
+                        }
+                        (false, true) => {
+                            lacking.push(lacks(part, "OLD"));
+                            true
+                        }
+                        (false, false) => true,
+                    };
+                    if !compared {
+                        not_compared.push(part.to_owned());
                     }
                 }
             }
@@ -285,16 +302,17 @@ impl DiffReport {
         let report = Self {
             rows: rows.collect::<Result<_>>()?,
             notes,
+            not_compared,
             level,
         };
         // A leak stands, whatever the rest shows.
         if report.exit() == Exit::Finished {
-            let told = |document: &Value| document["planting"] != "not-told";
-            let silent = [
-                (!told(new) || !told(&new["exposure"]), NOT_TOLD),
-                (is_cut_off(new) || is_cut_off(&new["exposure"]), CUT_OFF),
-            ];
-            if let Some((_, why)) = silent.into_iter().find(|(holds, _)| *holds) {
+            let canaries = match new["type"] == "report" {
+                true => &new["exposure"],
+                false => new,
+            };
+            let cut_off = is_cut_off(canaries).then_some(CUT_OFF);
+            if let Some(why) = unmet(canaries).or(cut_off) {
                 bail!("NEW: nothing can be concluded from its silence, since {why}");
             }
         }
@@ -329,7 +347,7 @@ impl DiffReport {
 
     /// Returns the mood if nothing leaks more.
     fn otherwise(&self) -> Mood {
-        match self.is_silent() {
+        match self.is_silent() || !self.not_compared.is_empty() {
             true => Mood::Open,
             false => Mood::Plain,
         }
@@ -342,6 +360,15 @@ impl DiffReport {
     }
 
     fn said(&self) -> String {
+        let said = self.of_rows();
+        match self.not_compared.is_empty() {
+            true => said,
+            false => format!("{said} Not compared: {}.", self.not_compared.join(", ")),
+        }
+    }
+
+    /// Describes what the rows show.
+    fn of_rows(&self) -> String {
         let silent = self.rows.iter().filter(|row| !row.could_say).count();
         let rows = self.rows.len();
         if self.has(Change::More) {
@@ -489,6 +516,27 @@ impl Waiting {
 /// Why canaries that don't stand out say nothing.
 const NOT_TOLD: &str = "the plan of its training did not include its canaries";
 
+/// Why canaries that don't stand out say nothing, if nobody checked what training met.
+const NOT_CHECKED: &str =
+    "that training met its canaries was not checked; give audit exposure --training";
+
+/// The p of maximum or mean below which exposures show a leak, as in `audit exposure`.
+const LEAKS: f64 = 0.025;
+
+/// Returns why canaries that don't stand out say nothing: training is not known to have met them. A leak shows that it
+/// did.
+fn unmet(document: &Value) -> Option<&'static str> {
+    let why = match document["planting"].as_str()? {
+        "not-told" => NOT_TOLD,
+        "not-checked" => NOT_CHECKED,
+        _ => return None,
+    };
+    let p = |key: &str| document["summary"][key].as_f64().unwrap_or(1.0);
+    let proved = document["epsilon"]["lower"].as_f64().unwrap_or(0.0);
+    let leaks = p("p_max") < LEAKS || p("p_mean") < LEAKS || proved > 0.0;
+    (!leaks).then_some(why)
+}
+
 /// Why ranks that are only known as lower bounds say nothing.
 pub(super) const CUT_OFF: &str = "its search was cut off before every rank was found";
 
@@ -529,8 +577,10 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
             // For the new model, what it shows still stands.
             _ if which == "OLD" && is_cut_off(document) => CUT_OFF,
             // A leak of the new model still stands.
-            Some("not-told") if which == "OLD" => NOT_TOLD,
-            _ => continue,
+            _ => match unmet(document).filter(|_| which == "OLD") {
+                Some(why) => why,
+                None => continue,
+            },
         };
         bail!("{which}: nothing can be concluded from it, since {why}");
     }
@@ -547,10 +597,12 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
     both.extend(AgainstChance::of(old, new, notes).map(Waiting::AgainstChance));
     let (first, second) = ((old, "OLD"), (new, "NEW"));
     match Against::of(first, second, level) {
-        Ok(more) => both.push(Waiting::Promised(
-            more,
-            Against::of(second, first, level).ok(),
-        )),
+        Ok(more) => {
+            let less = Against::of(second, first, level).ok();
+            notes.extend(about_the_promise(old, "OLD"));
+            notes.extend(less.as_ref().and_then(|_| about_the_promise(new, "NEW")));
+            both.push(Waiting::Promised(more, less));
+        }
         // If neither has a verdict, neither promised anything.
         Err(why) if !old["verdict"].is_null() || !new["verdict"].is_null() => notes.push(format!(
             "not compared: ε, the old promise and the new proof ({why})"
@@ -558,6 +610,15 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
         Err(_) => {}
     }
     Ok(both)
+}
+
+/// Returns what is to be said of the promise of a document: that a file states it, and what its audit said of the manifest.
+fn about_the_promise(document: &Value, which: &str) -> Option<String> {
+    let by = PromisedBy::deserialize(&document["promised_by"]).ok();
+    let by = by.map(|by| format!("promised by {by}"));
+    let manifest = document["manifest"].as_str().map(str::to_owned);
+    let said: Vec<String> = by.into_iter().chain(manifest).collect();
+    (!said.is_empty()).then(|| format!("the promise of {which}: {}", said.join("; ")))
 }
 
 /// Describes how intervals were compared, and says so if the new one could not have been above the old one.

@@ -97,6 +97,31 @@ fn exposures_are_compared_canary_by_canary() {
     }
 }
 
+/// Canaries that nobody knows to have been trained on tell nothing where they don't stand out: a model that never met them
+/// passed as one that leaks no more.
+#[test]
+fn canaries_of_unchecked_training_tell_nothing_without_a_leak() {
+    let unchecked = |bits: f64, p: f64| {
+        let mut document = exposure(&[bits; 10]);
+        document["planting"] = "not-checked".into();
+        document["summary"] = json!({"p_max": p, "p_mean": p});
+        document
+    };
+    let (silent, leak) = (unchecked(0.1, 0.9), unchecked(8.0, 1e-4));
+    for (old, new, whose) in [(&leak, &silent, "NEW"), (&silent, &leak, "OLD")] {
+        let why = DiffReport::of(old, new, 0.05).unwrap_err().to_string();
+        assert!(
+            why.starts_with(whose) && why.ends_with("not checked; give audit exposure --training"),
+            "{why}"
+        );
+    }
+    let of_report = |exposure: &Value| json!({"schema": 1, "type": "report", "exposure": exposure});
+    assert!(DiffReport::of(&of_report(&leak), &of_report(&silent), 0.05).is_err());
+    // A leak shows that training met them.
+    let report = DiffReport::of(&leak, &leak, 0.05).unwrap();
+    assert_eq!(report.exit(), Exit::Finished);
+}
+
 /// Ranks that a search left open are known from below only: a leak stands, silence doesn't, and neither does what an old model
 /// was not seen to do. It was "no more than noise" of a model that leaked everything.
 #[test]
@@ -248,6 +273,18 @@ fn a_promise_meets_what_the_other_proves() {
             row.how
         );
     }
+    // Whose word the promise is.
+    let mut stated = old.clone();
+    stated["promised_by"] = json!({"file": "x.json", "unit": "turn", "unit_assumed": false});
+    stated["manifest"] = "x.json: not authenticated".into();
+    let report = DiffReport::of(&stated, &old, 0.05).unwrap();
+    let said =
+        "the promise of OLD: promised by x.json, as the user states; x.json: not authenticated";
+    assert!(
+        report.notes.contains(&said.to_owned()),
+        "{:?}",
+        report.notes
+    );
     // Other terms meet nothing, and what could prove no more says so.
     assert_eq!(says(&old, &document(8.0, 9.0, 5)).len(), 1);
     let far = document(0.0, 12.0, 20);
@@ -607,7 +644,8 @@ fn rows_that_could_not_speak_say_so() {
     );
 }
 
-/// In the text and in the document, a line for each part that one report lacks.
+/// In the text and in the document, a line for each part that one report lacks; a part that the new one drops leaves the
+/// result open.
 #[test]
 fn what_one_report_lacks_is_said() {
     let old = json!({"schema": 1, "type": "report", "exposure": exposure(&[1.0; 10]),
@@ -619,6 +657,23 @@ fn what_one_report_lacks_is_said() {
         "not compared: membership, which NEW lacks",
     ];
     assert_eq!(report.notes, said);
+    assert_eq!(report.not_compared, ["exposure", "membership"]);
+    assert!(
+        report
+            .said()
+            .ends_with(" Not compared: exposure, membership.")
+    );
+    assert_eq!(report.otherwise(), Mood::Open);
+    // What only the new one has loses nothing; what both have of other records does.
+    let more = DiffReport::of(&new, &old, 0.05).unwrap();
+    assert_eq!(
+        (more.not_compared.len(), more.otherwise()),
+        (0, Mood::Plain)
+    );
+    let mut other = old.clone();
+    other["membership"]["records"] = records("ab", "k");
+    let other = DiffReport::of(&old, &other, 0.05).unwrap();
+    assert_eq!(other.not_compared, ["membership"]);
     let page = page::page(&report, "old", "new").unwrap();
     for view in [View::full(), View::of_terminal(false)] {
         let text = page.to_text(view);

@@ -12,10 +12,10 @@ use reticent_accounting::{
 };
 use reticent_corpus::Unit;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The file that a promise is taken from, where no checkpoint of ours states it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PromisedBy {
     /// The name of the file, as given.
     pub file: String,

@@ -454,14 +454,10 @@ pub(in crate::audit) fn ran(
 /// that `account --mechanism` takes.
 fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(String, TrainingPlan, Option<String>)> {
     let loaded = load(path, Neighbours::AddRemove)?;
+    let caveat = loaded.caveats();
     let unit = UnitName::new(plan.unit.to_string())?;
     let document = loaded.document;
     let completed = document.clone().completed();
-    let authentic = loaded.caveat.map(str::to_owned);
-    let base = completed.base;
-    let base = base.map(|base| format!("not covered is {}", base.not_covered()));
-    let caveats: Vec<String> = authentic.into_iter().chain(base).collect();
-    let caveat = (!caveats.is_empty()).then(|| format!("{}: {}", loaded.name, caveats.join("; ")));
     if let (Some(recipe), None) = (completed.narrower(), &document.plan) {
         bail!(
             "{}: {recipe} promises less than differential privacy, and only the manifest of the run says how it treated the canaries",

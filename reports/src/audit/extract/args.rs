@@ -74,7 +74,7 @@ pub struct Extract {
     /// Confidence level of each interval; 0.95 if absent.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,
-    /// Exit with 1 if certainly more than this share is reproduced verbatim, beyond the baseline.
+    /// Exit with 1 if certainly more than this share is reproduced verbatim, beyond a baseline that is no near copy.
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "data", allow_negative_numbers = true)]
     pub max_rate: Option<f64>,
     /// Also write an HTML page.

@@ -128,6 +128,18 @@ pub struct ExtractReport {
 }
 
 impl ExtractReport {
+    /// Returns the rate that a limit is compared with: of what the model alone extracts, unless the baseline is a near
+    /// copy, from which that is little whatever the model remembers.
+    fn limited(&self, row: &PromptRates) -> Rate {
+        let contrast = row.contrast.filter(|_| !self.has_near_copy());
+        contrast.map_or(row.verbatim, |contrast| contrast.only_model)
+    }
+
+    /// Returns whether the baseline is nearly the same model.
+    fn has_near_copy(&self) -> bool {
+        self.baseline_apart.is_some_and(|apart| apart.near_copy)
+    }
+
     /// Returns 1 if a promise is contradicted, or if certainly more than `limit` is extracted with prompts of some
     /// length; the lengths share the failure probability.
     #[must_use]
@@ -140,8 +152,7 @@ impl ExtractReport {
             return Exit::Exceeded;
         }
         let most = self.prompts.iter().filter_map(|p| {
-            let rate = p.contrast.map_or(p.verbatim, |c| c.only_model);
-            let shared = self.shared(rate)?;
+            let shared = self.shared(self.limited(p))?;
             shared.bounds.lower.map(|l| l.get().get())
         });
         Exit::of(limit.is_some_and(|limit| most.fold(0.0, f64::max) > limit))
@@ -163,7 +174,7 @@ impl ExtractReport {
         // No share exceeds 1, and none exceeds the limit if all intervals lie below it.
         let limit = limit.filter(|limit| {
             let kept = (self.prompts.iter()).all(|row| {
-                let shared = self.shared(row.contrast.map_or(row.verbatim, |c| c.only_model));
+                let shared = self.shared(self.limited(row));
                 let upper = shared.and_then(|rate| rate.bounds.upper);
                 upper.is_some_and(|upper| upper.get().get() <= *limit)
             });
@@ -198,10 +209,10 @@ impl ExtractReport {
     /// without any is open if so few passages could show nothing, if the baseline is a near copy, or if no promise
     /// about the secrets could have been contradicted.
     fn mood(&self, limit: Option<f64>) -> Mood {
-        let near_copy = self.baseline_apart.is_some_and(|apart| apart.near_copy);
         let passable = limit.map(|limit| self.largest_provable() > limit);
         let secrets = self.secrets.as_ref();
-        let unknown = near_copy || secrets.is_some_and(|secrets| !secrets.could_contradict());
+        let unknown =
+            self.has_near_copy() || secrets.is_some_and(|secrets| !secrets.could_contradict());
         let reach = Reach {
             leak: self.passages_needed().is_none(),
             promise: None,

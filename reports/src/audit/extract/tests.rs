@@ -128,6 +128,15 @@ fn a_limit_is_passed_by_what_is_certain() {
     assert_eq!(report(true).exit(Some(0.13)), Exit::Finished);
     assert_eq!(report(false).exit(Some(0.13)), Exit::Exceeded);
     assert_eq!(report(false).exit(None), Exit::Finished);
+    // A baseline that is the model itself gives the same, and takes nothing from the rate.
+    let mut copy = report(true);
+    let ours: Vec<bool> = (0..40).map(|i| i < 12).collect();
+    copy.prompts[0].contrast = Some(contrast(&ours, &ours, level()).unwrap());
+    copy.baseline_apart = Some(Apart::of([(-1.0, -1.0)]));
+    for limit in [0.13, 0.16] {
+        assert_eq!(copy.exit(Some(limit)), Exit::Exceeded, "{limit}");
+    }
+    assert_eq!(copy.exit(Some(0.17)), Exit::Finished);
     let mut broken = report(true);
     broken.secrets = Some(secrets(4e-4));
     assert_eq!(broken.exit(None), Exit::Exceeded);

@@ -106,10 +106,9 @@ impl CellDocument {
         Some(document)
     }
 
-    /// Returns a number from one of its parts, if present.
-    #[must_use]
-    pub fn number(&self, part: Work, place: &str) -> Option<f64> {
-        let part = match part {
+    /// Returns the answer of one of its attacks or of an earlier stage, if present.
+    fn part(&self, part: Work) -> Option<&Value> {
+        match part {
             Work::Prepare => self.preparation.as_ref(),
             Work::Train => self.training.as_ref(),
             Work::Perplexity => self.perplexity.as_ref(),
@@ -119,23 +118,26 @@ impl CellDocument {
             Work::Membership => self.membership.as_ref(),
             Work::Extract => self.extraction.as_ref(),
             _ => None,
-        };
-        Quantity::At(place.to_owned()).of(part?).ok()
+        }
+    }
+
+    /// Returns a number from one of its parts, if present.
+    #[must_use]
+    pub fn number(&self, part: Work, place: &str) -> Option<f64> {
+        let place = Quantity::At(place.to_owned());
+        place.of(self.part(part)?).ok()
     }
 
     /// Returns one of the quantities that audits measure, if it was measured.
     #[must_use]
     pub fn measured(&self, what: Known) -> Option<f64> {
-        let (part, place) = match what {
-            Known::Exposure => (Work::Exposure, "summary.max"),
-            Known::ExposureMean => (Work::Exposure, "summary.mean"),
-            Known::Epsilon => (Work::Exposure, "epsilon.lower"),
-            Known::Auc => (Work::Membership, "area.estimate"),
-            Known::Accuracy => (Work::Membership, "accuracy.estimate"),
-            Known::Perplexity => (Work::Perplexity, "perplexity"),
+        let part = match what {
+            Known::Exposure | Known::ExposureMean | Known::Epsilon => Work::Exposure,
+            Known::Auc | Known::Accuracy => Work::Membership,
+            Known::Perplexity => Work::Perplexity,
             Known::ClippedShare => return None,
         };
-        self.number(part, place)
+        Quantity::Known(what).of(self.part(part)?).ok()
     }
 
     /// Returns the upper end of ε of the first promise; infinite if nothing is promised.
@@ -172,7 +174,7 @@ impl CellDocument {
     }
 
     /// Returns its row.
-    pub(super) fn row(&self) -> Row {
+    pub(in crate::audit) fn row(&self) -> Row {
         let number = |value: Option<f64>| value.map(Number);
         Row {
             cell: self.place.name(),

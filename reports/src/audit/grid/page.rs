@@ -63,7 +63,7 @@ impl GridReport {
         Page::new("Grid", format!("{said}."))
             .mood(mood)
             .answer(Section::table("Cells", table).caption(
-                "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε ≤ is that of the first promise as the cell's document words it (of dpsgd about whole records, of crt about secrets), ε ≥ that of all copies of a canary with a coin. The outcome is that of the attack that asks for most: fail, review, open, pass; the documents in cells/ have every verdict.",
+                "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε ≤ is that of the first promise as the cell's document words it (of the most records that are known to hold one secret), ε ≥ that of all copies of a canary with a coin. The outcome is that of the attack that asks for most: fail, review, open, pass; the documents in cells/ have every verdict.",
             ))
             .answer(Section::notes(
                 "Failed",

@@ -21,11 +21,11 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     },
     Quantity {
         called: "exposure of",
-        of: |cell| cell.measured(Known::Exposure),
+        of: |cell| exposure(cell, Known::Exposure),
     },
     Quantity {
         called: "mean exposure of",
-        of: |cell| cell.measured(Known::ExposureMean),
+        of: |cell| exposure(cell, Known::ExposureMean),
     },
     Quantity {
         called: "accuracy on",
@@ -61,6 +61,12 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     },
 ];
 
+/// Returns an exposure of a cell, which is NaN if the audit does not know it.
+pub(super) fn exposure(cell: &CellDocument, what: Known) -> Option<f64> {
+    cell.exposure.as_ref()?;
+    Some(cell.measured(what).unwrap_or(f64::NAN))
+}
+
 /// Returns the area over groups of the deciding attack.
 fn groups(cell: &CellDocument) -> Option<f64> {
     let attacks = &cell.membership.as_ref()?["attacks"];
@@ -70,7 +76,8 @@ fn groups(cell: &CellDocument) -> Option<f64> {
     row["grouped"][0]["area"]["estimate"].as_f64()
 }
 
-/// Returns a series over the selected cells, by x; cells without the quantity are left out.
+/// Returns a series over the selected cells, by x; cells without the quantity are left out. The series is empty if one
+/// of its values is NaN: nothing is concluded from the other runs alone.
 pub(super) fn over(
     cells: &[CellDocument],
     what: &str,
@@ -85,6 +92,9 @@ pub(super) fn over(
             Some((cell.place.miss_rate, of(cell)?, document))
         })
         .collect();
+    if found.iter().any(|(_, value, _)| value.is_nan()) {
+        found.clear();
+    }
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
     let points = found.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq());
     Series {
@@ -160,4 +170,40 @@ pub(super) fn upper(found: &Value, keys: &[(&str, &str)]) -> Vec<(f64, f64)> {
 pub(super) fn at(found: &Value, key: &str) -> Vec<(f64, f64)> {
     let value = found[key].as_f64();
     value.map(|value| (0.0, value)).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A search that was cut off knows exposures from below only. They counted as 0 bits, by which models that leak
+    /// nothing were recognised.
+    #[test]
+    fn exposures_that_are_not_known_are_no_evidence() {
+        let cell = |seed: u64, unresolved: u64| -> CellDocument {
+            let exposure = json!({"type": "exposure", "summary": {"max": 0.5, "mean": 0.5},
+                "epsilon": {"lower": 0.0}, "canaries": [{"unresolved": unresolved}]});
+            serde_json::from_value(
+                json!({"arm": "CRT", "recipe": "crt", "model": "lstm", "seed": seed,
+                "miss_rate": 0.0, "canary_recall": 1.0, "stages": [], "exposure": exposure}),
+            )
+            .unwrap()
+        };
+        let cut_off = cell(1, 9);
+        let row = cut_off.row();
+        assert!(row.exposure.is_none() && row.exposure_mean.is_none());
+        assert!(cell(1, 0).row().exposure.is_some());
+        let names = |cells: &[CellDocument]| -> Vec<String> {
+            let series = of_arms(cells, str::to_owned);
+            series.into_iter().map(|series| series.what).collect()
+        };
+        let known = [
+            "exposure of CRT",
+            "mean exposure of CRT",
+            "ε at least, of CRT",
+        ];
+        assert_eq!(names(&[cell(0, 0), cell(1, 0)]), known);
+        assert_eq!(names(&[cell(0, 0), cut_off]), known[2..]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::args::{Paper, Reproduce, Scale, Text};
 use super::claims::{Claim, DETECTORS, PRINTED_SHARES};
-use super::evidence::{Read, at, merged, number, of_arms, over, upper};
+use super::evidence::{Read, at, exposure, merged, number, of_arms, over, upper};
 use super::rules::{Point, Series};
 use super::{Detector, Printed};
 use crate::audit::figure::Known;
@@ -588,14 +588,14 @@ fn of_crt(cells: &[CellDocument]) -> Vec<Series> {
     ] {
         let wanted = |place: &Place| place.arm == arm && place.canary_recall < 1.0;
         all.push(over(cells, missed, wanted, |cell| {
-            cell.measured(Known::Exposure)
+            exposure(cell, Known::Exposure)
         }));
     }
     all.push(over(
         cells,
         "exposure of SGD at γ = 0",
         |place| place.arm == "SGD" && place.miss_rate <= 0.0,
-        |cell| cell.measured(Known::Exposure),
+        |cell| exposure(cell, Known::Exposure),
     ));
     all
 }
