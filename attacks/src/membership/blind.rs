@@ -132,6 +132,12 @@ fn baseline(
     let distinct: BTreeSet<usize> = inside.1.iter().chain(&outside.1).copied().collect();
     let mut set = ScoreSet::new(inside.0, outside.0)?;
     if distinct.len() < count {
+        let groups = [&inside.1, &outside.1].map(|side| side.iter().collect::<BTreeSet<_>>().len());
+        let fewest = groups[0].min(groups[1]);
+        if fewest < 10 {
+            let what = "groups of texts of a kind, to judge a blind baseline";
+            return Err(Error::out_of_range(what, "[10, inf)", fewest));
+        }
         set = set.with_groups(&inside.1, &outside.1)?;
     }
     let area = set.area(confidence, seed)?;

@@ -1,7 +1,7 @@
 //! A bootstrap over groups of records.
 
 use super::set::ScoreSet;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::normal::{normal_cdf, normal_quantile};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -10,10 +10,10 @@ use reticent_accounting::{Bounds, Confidence, Probability};
 /// The number of bootstrap samples; the ends of a 95 % interval then vary by about a tenth of its
 /// width.
 pub(super) const SAMPLES: usize = 1000;
-/// With fewer groups of a kind than this, their spread is not estimated well enough.
-const LEAST_GROUPS: usize = 10;
+/// With a smaller effective number of groups of a kind than this, their spread is not estimated well enough.
+const LEAST_GROUPS: f64 = 10.0;
 
-/// Returns the interval of the area from resampled groups; `None` if all samples agree
+/// Returns the interval of the area from resampled groups; `None` if they are too few, or if all samples agree
 /// (no overlap).
 pub(super) fn bootstrap_area(
     set: &ScoreSet,
@@ -23,23 +23,13 @@ pub(super) fn bootstrap_area(
     let Some(groups) = &set.groups else {
         return Ok(None);
     };
-    let mut holds = vec![[false; 2]; groups.count];
-    groups.members.iter().for_each(|&g| holds[g][0] = true);
-    groups.non_members.iter().for_each(|&g| holds[g][1] = true);
-    let fewest = groups.fewest();
+    let fewest = groups.effective();
     if fewest < LEAST_GROUPS {
-        return Err(Error::out_of_range(
-            "groups of members, and of non-members, for a bootstrap",
-            "[10, inf)",
-            fewest,
-        ));
+        return Ok(None);
     }
     // Groups with the same kinds of records are resampled among themselves, so that every sample
     // has both kinds.
-    let strata: Vec<Vec<usize>> = [[true, false], [false, true], [true, true]]
-        .into_iter()
-        .map(|kind| (0..groups.count).filter(|&g| holds[g] == kind).collect())
-        .collect();
+    let strata = groups.by_kind();
     let ladder = Ladder::of(set);
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let mut weights = vec![0_u32; groups.count];
@@ -59,9 +49,10 @@ pub(super) fn bootstrap_area(
 ///
 /// Percentiles of G groups are too narrow by √((G − 1)/G) and because they use the normal
 /// distribution in place of Student's; both are compensated by going further out (Hesterberg 2015).
+/// `groups` is their effective number.
 pub(super) fn percentiles(
     mut values: Vec<f64>,
-    groups: usize,
+    groups: f64,
     confidence: Confidence,
 ) -> Result<Option<Bounds<Probability>>> {
     values.sort_by(f64::total_cmp);
@@ -71,13 +62,13 @@ pub(super) fn percentiles(
     if last - first <= 0.0 {
         return Ok(None);
     }
-    let freedom = (groups - 1) as f64;
+    let freedom = groups - 1.0;
     let z = normal_quantile(f64::midpoint(1.0, confidence.get()));
     // Student's quantile to second order (Cornish–Fisher).
     let t = z
         + (z.powi(3) + z) / (4.0 * freedom)
         + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * freedom * freedom);
-    let out = normal_cdf(-t * (groups as f64 / freedom).sqrt());
+    let out = normal_cdf(-t * (groups / freedom).sqrt());
     let cut = ((out * values.len() as f64).floor() as usize).min(values.len() / 2);
     let (low, high) = (values[cut], values[values.len() - 1 - cut]);
     Ok(Some(Bounds::between(

@@ -49,8 +49,6 @@ impl ScoreSet {
     /// Returns areas and true positives of the members by their number of copies (0, 1, 2 to 9, 10 to 99, 100 and
     /// more), each against all non-members; empty strata are omitted. Each interval holds by itself.
     ///
-    /// A stratum with fewer groups than a bootstrap needs uses one record of each group, as rates do.
-    ///
     /// ```
     /// use reticent_accounting::Confidence;
     /// use reticent_attacks::membership::ScoreSet;
@@ -81,9 +79,7 @@ impl ScoreSet {
         }
         let stratum = |(from, to, places): (u64, Option<u64>, Vec<usize>)| {
             let set = self.with_members(&places);
-            let area = set
-                .area(confidence, seed)
-                .or_else(|_| set.thinned(seed).area(confidence, seed))?;
+            let area = set.area(confidence, seed)?;
             let points = rates.iter();
             Ok(CopyStratum {
                 from,

@@ -99,7 +99,7 @@ pub fn overlapping_groups_area(
         let others = resampled(&scores.non_members, &mut rng);
         area_of(&members, &others, &mut rng)
     });
-    match percentiles(samples.collect(), fewest, confidence)? {
+    match percentiles(samples.collect(), fewest as f64, confidence)? {
         Some(bounds) => Ok(Area {
             estimate,
             bounds,

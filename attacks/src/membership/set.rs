@@ -39,14 +39,45 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Returns the number of groups with members, or that of groups with non-members, whichever is
-    /// smaller.
-    pub(super) fn fewest(&self) -> usize {
-        let mut having = [vec![false; self.count], vec![false; self.count]];
-        self.members.iter().for_each(|&g| having[0][g] = true);
-        self.non_members.iter().for_each(|&g| having[1][g] = true);
-        let count = |side: &Vec<bool>| side.iter().filter(|h| **h).count();
-        count(&having[0]).min(count(&having[1]))
+    /// Returns the number of members and of non-members of each group.
+    fn sizes(&self) -> Vec<[usize; 2]> {
+        let mut sizes = vec![[0; 2]; self.count];
+        self.members.iter().for_each(|&g| sizes[g][0] += 1);
+        self.non_members.iter().for_each(|&g| sizes[g][1] += 1);
+        sizes
+    }
+
+    /// Returns the effective number of groups with members, or that of groups with non-members, whichever is smaller:
+    /// of groups of n records each, (Σn)²/Σn², their number if they are equally large.
+    pub(super) fn effective(&self) -> f64 {
+        let sizes = self.sizes();
+        let of = |side: usize| {
+            let sizes = sizes.iter().map(|size| size[side] as f64);
+            let all: f64 = sizes.clone().sum();
+            all * all / sizes.map(|n| n * n).sum::<f64>()
+        };
+        of(0).min(of(1))
+    }
+
+    /// Returns the groups with members alone, with non-members alone, and with both.
+    pub(super) fn by_kind(&self) -> [Vec<usize>; 3] {
+        let sizes = self.sizes();
+        [[true, false], [false, true], [true, true]].map(|kind| {
+            let alike = |g: &usize| sizes[*g].map(|records| records > 0) == kind;
+            (0..self.count).filter(alike).collect()
+        })
+    }
+
+    /// Adds up a value of each record by group, kind by kind.
+    pub(super) fn sums(&self, [members, non_members]: &[Vec<f64>; 2]) -> [Vec<f64>; 3] {
+        let mut sums = vec![0.0; self.count];
+        for (numbers, values) in [(&self.members, members), (&self.non_members, non_members)] {
+            for (&group, value) in numbers.iter().zip(values) {
+                sums[group] += value;
+            }
+        }
+        self.by_kind()
+            .map(|groups| groups.into_iter().map(|g| sums[g]).collect())
     }
 }
 

@@ -309,7 +309,7 @@ fn of_audit() -> Vec<Published> {
         P::envelope::<membership::MembershipReport>("membership", "Membership inference from scores, or by attacks on a model: `audit membership --format json`", "membership")
             .about("What scores of members and non-members prove. A higher score indicates membership; with inputs.lower_is_member the signs were reversed, in thresholds too. Every interval holds with the stated confidence by itself."),
         P::envelope::<extract::ExtractReport>("extraction", "Extraction: `audit extract --format json`", "extraction")
-            .about("What a model reproduces verbatim after prompts from its training text, and secrets among their candidates. Rates are over distinct passages; every interval holds with the stated confidence by itself."),
+            .about("What a model reproduces verbatim after prompts from its training text, and secrets among their candidates. Rates are over passages with different suffixes; every interval holds with the stated confidence by itself."),
         P::envelope::<report::run::Document>("report", "Everything measured on a model: `audit report --format json`", "report")
             .about("Each part is the body of the document of its own command: exposure.schema.json, membership.schema.json, extraction.schema.json."),
         P::envelope::<classify::ClassifyReport>("classification", "How well a classifier predicts classes: `audit classify --format json`", "classification")

@@ -28,7 +28,8 @@ fn areas() {
     }
 }
 
-/// DeLong's variance on the logit scale, against an independent computation in double loops.
+/// DeLong's variance on the logit scale, and the ends that skewness moves out, against an independent computation in double
+/// loops.
 #[test]
 fn delong_by_its_definition() {
     let mut rng = ChaCha8Rng::seed_from_u64(12);
@@ -56,19 +57,55 @@ fn delong_by_its_definition() {
         .map(|y| members.iter().map(|x| psi(*x, *y)).sum::<f64>() / 40.0)
         .collect();
     let a = v10.iter().sum::<f64>() / 40.0;
-    let s = |v: &[f64]| v.iter().map(|p| (p - a).powi(2)).sum::<f64>() / (v.len() as f64 - 1.0);
+    let power = |v: &[f64], n: i32| v.iter().map(|p| (p - a).powi(n)).sum::<f64>();
+    let s = |v: &[f64]| power(v, 2) / (v.len() as f64 - 1.0);
     let se = (s(&v10) / 40.0 + s(&v01) / 60.0).sqrt() / (a * (1.0 - a));
     let logit = (a / (1.0 - a)).ln();
     let back = |x: f64| 1.0 / (1.0 + (-x).exp());
-    let area = ScoreSet::new(members, others)
-        .unwrap()
-        .area(level(0.95), 0)
-        .unwrap();
+    let z = 1.959_963_984_540_054;
+    let (low, high) = (back(logit - z * se), back(logit + z * se));
+    // z²/2 more records of each side, as far off as its third moment over its second.
+    let skewed = |sign: f64| {
+        let sides = [&v10, &v01].map(|v| {
+            let n = v.len() as f64;
+            let rare = (sign * power(v, 3) / power(v, 2)).max(0.0);
+            let added = 0.5 * z * z;
+            (
+                added * rare / n,
+                (power(v, 2) + added * rare * rare) / (n * n),
+            )
+        });
+        let shift = sides[0].0 + sides[1].0;
+        assert!(shift > 0.0, "an end that nothing moves");
+        let se = ((sides[0].1 + sides[1].1) * 40.0 / 39.0).sqrt();
+        a + sign * (shift + z * se)
+    };
+    let set = ScoreSet::new(members, others).unwrap();
+    let earlier = set.delong_without_skewness(level(0.95)).unwrap().unwrap();
+    close(ends(&earlier).0, low, 1e-10);
+    close(ends(&earlier).1, high, 1e-10);
+    let area = set.area(level(0.95), 0).unwrap();
     assert_eq!(area.method, AreaMethod::Delong);
     close(area.estimate, a, 1e-12);
-    let (low, high) = ends(&area.bounds);
-    close(low, back(logit - 1.959_963_984_540_054 * se), 1e-10);
-    close(high, back(logit + 1.959_963_984_540_054 * se), 1e-10);
+    let found = ends(&area.bounds);
+    close(found.0, low.min(skewed(-1.0)), 1e-10);
+    close(found.1, high.max(skewed(1.0)), 1e-10);
+}
+
+/// Of members that tie with all others but for k that lie lower, the lower end is beyond that of Clopper and Pearson for the
+/// share of the k, and not far beyond it.
+#[test]
+fn an_end_covers_what_is_rare() {
+    for (k, n) in [(5_u64, 100_u64), (5, 1000), (10, 400), (20, 1000)] {
+        let members = (0..n).map(|i| if i < k { -1.0 } else { 0.0 });
+        let set = ScoreSet::new(members.collect(), vec![0.0; 500]).unwrap();
+        let area = set.area(level(0.95), 0).unwrap();
+        assert_eq!(area.method, AreaMethod::Delong);
+        let exact = ends(&Rate::of(k, n, level(0.95)).unwrap().bounds).1;
+        let (low, exact) = (ends(&area.bounds).0, 0.5 * (1.0 - exact));
+        let beyond = (exact - low) / (area.estimate - exact);
+        assert!((0.0..0.1).contains(&beyond), "{k} of {n}: {low} {exact}");
+    }
 }
 
 /// Perfect separation is no certainty: the interval does not close.
@@ -205,14 +242,39 @@ fn scores_that_are_no_scores_are_refused() {
     let error = ScoreSet::new(vec![1.0, f64::NAN], vec![1.0]).unwrap_err();
     assert!(error.to_string().contains("NaN"), "{error}");
     let set = ScoreSet::new(vec![1.0; 30], vec![0.0; 30]).unwrap();
-    let few = set.clone().with_groups(&[1; 30], &[2; 30]).unwrap();
-    assert!(
-        few.area(level(0.95), 0)
-            .unwrap_err()
-            .to_string()
-            .contains("[10, inf)")
-    );
     assert!(set.with_groups(&[1; 29], &[2; 30]).is_err());
+}
+
+/// With an effective number of groups below ten, one record of each is judged: of one author with 300 records and 99 with
+/// one, as of three groups.
+#[test]
+fn few_large_groups_are_judged_by_one_record_of_each() {
+    let area = |sizes: &[usize]| {
+        let names: Vec<usize> = (sizes.iter().enumerate())
+            .flat_map(|(group, size)| std::iter::repeat_n(group, *size))
+            .collect();
+        let members: Vec<f64> = names.iter().map(|group| (7 * group % 100) as f64).collect();
+        let others: Vec<f64> = (0..200).map(|i| f64::from(i) - 60.0).collect();
+        let set = ScoreSet::new(members, others).unwrap();
+        let own: Vec<usize> = (1000..1200).collect();
+        set.with_groups(&names, &own)
+            .unwrap()
+            .area(level(0.95), 0)
+            .unwrap()
+    };
+    for (sizes, method) in [
+        ([vec![300], vec![1; 99]].concat(), AreaMethod::DisjointPairs),
+        (vec![4; 3], AreaMethod::DisjointPairs),
+        (vec![4; 9], AreaMethod::DisjointPairs),
+        (vec![4; 10], AreaMethod::ClusterBootstrap),
+        // (10·10 + 90)²/(10·100 + 90) = 33.
+        (
+            [vec![10; 10], vec![1; 90]].concat(),
+            AreaMethod::ClusterBootstrap,
+        ),
+    ] {
+        assert_eq!(area(&sizes).method, method, "{sizes:?}");
+    }
 }
 
 /// Texts from two vocabularies are distinguished without any model; texts from one are not.

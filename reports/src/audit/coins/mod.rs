@@ -99,6 +99,9 @@ pub struct CoinsReport {
     pub reference: Option<Apart>,
     /// Whether all scores are equal up to rounding, and so distinguish no canaries.
     pub alike: bool,
+    /// Whether the model gives most canaries no finite perplexity.
+    #[serde(skip)]
+    pub silent: bool,
     /// The lower bound on ε.
     pub epsilon: AuditBound,
     /// The largest that so many coins can prove.
@@ -222,6 +225,9 @@ impl CoinsReport {
     pub(super) fn is_blind(&self) -> Option<&'static str> {
         if self.alike {
             return Some("all canaries have the same score, which tells none from another");
+        }
+        if self.silent {
+            return Some("the model gives most canaries no finite perplexity");
         }
         let near_copy = self.reference.is_some_and(|apart| apart.near_copy);
         near_copy.then_some("the reference is nearly the same model")
@@ -388,6 +394,7 @@ mod tests {
             }),
             reference: Some(Apart::of([(-1.0, -2.0)])),
             alike: false,
+            silent: false,
             epsilon: coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap(),
             provable: coin_provable(40, &terms).unwrap(),
             manifest: None,
@@ -449,6 +456,24 @@ mod tests {
                     .to_text(View::full())
                     .contains("without --training nothing shows")
             );
+        }
+    }
+
+    /// A model that is silent about most canaries keeps no limit, and passes one by what the others tell.
+    #[test]
+    fn silent_canaries_keep_no_limit() {
+        let with = |told, limit| CoinsReport {
+            silent: true,
+            limit: Some(Epsilon::new(limit).unwrap()),
+            ..report(told)
+        };
+        assert_eq!(with(true, 0.1).exit(), Exit::Exceeded);
+        assert!(with(true, 0.1).undecided().is_none());
+        for told in [true, false] {
+            let open = with(told, 2.2);
+            assert_eq!(open.exit(), Exit::Finished);
+            let why = open.undecided().unwrap();
+            assert!(why.contains("no finite perplexity"), "{why}");
         }
     }
 

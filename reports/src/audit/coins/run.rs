@@ -70,8 +70,14 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         unit,
         copies: u64::from(coins.plan.copies),
     };
-    let (scores, reference) = scores(args, &coins, &mut model, interrupt)?;
+    let Scored {
+        scores,
+        reference,
+        heard,
+    } = scores(args, &coins, &mut model, interrupt)?;
     let guesses = coin_beliefs(&scores, &coins.inside)?;
+    let epsilon = coin_bound(&guesses, &terms)?;
+    let told = epsilon.lower.get().get() > 0.0;
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,
@@ -79,9 +85,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         right: right(&scores, &coins.inside),
         inclusion,
         preflight,
-        reference,
+        reference: reference.map(|apart| apart.told_apart(told)),
         alike: are_alike(scores.iter().copied()),
-        epsilon: coin_bound(&guesses, &terms)?,
+        silent: heard.is_err(),
+        epsilon,
         provable: coin_provable(canaries, &terms)?,
         manifest,
         promised_by,
@@ -97,6 +104,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         }
         (Ok(verdict), _) => report.verdict = Some(verdict),
         (Err(why), _) => report.no_verdict = Some(why),
+    }
+    // What the others tell stands, whatever the model says of the rest.
+    if !told && report.exit() == Exit::Finished {
+        heard?;
     }
     let inputs = args.of.given(Inputs::new())?;
     let inputs = of_promise(inputs, report.promised_by.as_ref())?
@@ -185,14 +196,22 @@ fn preflight(training: &TrainingText<'_>, coins: &CoinPlan) -> Result<Preflight>
     })
 }
 
-/// Returns how likely each canary is to the model, relative to the reference if there is one, in nats; and how far
-/// apart the two models are.
+/// How likely each canary is to the model.
+struct Scored {
+    /// In nats, relative to the reference if there is one.
+    scores: Vec<f64>,
+    /// How far apart the two models are.
+    reference: Option<Apart>,
+    /// Whether the model gives most canaries a finite perplexity.
+    heard: reticent_attacks::Result<()>,
+}
+
 fn scores(
     args: &Args,
     coins: &CoinPlan,
     model: &mut LoadedModel,
     interrupt: &Interrupt,
-) -> Result<(Vec<f64>, Option<Apart>)> {
+) -> Result<Scored> {
     let canaries = &coins.plan.canaries;
     let sequences = canaries
         .iter()
@@ -203,10 +222,14 @@ fn scores(
         let lengths = sequences.iter().map(|s| s.tokens.len() - s.secret);
         scores.iter().map(|score| -score).zip(lengths).collect()
     };
-    check_speaks("canary", losses(&own))?;
+    let heard = check_speaks("canary", losses(&own));
     model.check_steady("--scorer")?;
     let Some(source) = &args.reference else {
-        return Ok((own, None));
+        return Ok(Scored {
+            scores: own,
+            reference: None,
+            heard,
+        });
     };
     let mut reference = model.against(source, &args.of, "--reference", interrupt)?;
     let other = likelihoods(reference.scorer(), &sequences, interrupt)?;
@@ -223,7 +246,11 @@ fn scores(
     });
     let apart = Apart::of(a_token);
     let scores = both().map(|(own, other)| own - other);
-    Ok((scores.collect(), Some(apart)))
+    Ok(Scored {
+        scores: scores.collect(),
+        reference: Some(apart),
+        heard,
+    })
 }
 
 /// A canary's tokens, and the position at which its secret begins.

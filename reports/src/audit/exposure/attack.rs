@@ -206,15 +206,12 @@ impl<'a> Attack<'a> {
                 .collect();
             report.secrets = Some(secrets);
         }
-        if let Some(silence) = self.silence(&ranking.counts) {
-            report.inconclusive = Some(silence);
-            report.no_verdict = Some(format!("nothing can be concluded: {}", silence.why()));
-            return Ok((report, Vec::new()));
-        }
+        let silence = self.silence(&ranking.counts);
         let seen = match self.seen() {
             Ok(seen) => seen,
             Err(why) => {
                 report.no_verdict = Some(why);
+                report.without_praise(silence);
                 return Ok((report, Vec::new()));
             }
         };
@@ -230,7 +227,7 @@ impl<'a> Attack<'a> {
                 ceiling.suspects = self.suspects(&seen, &ranking, &audit, each)?;
             }
         }
-        report.without_praise();
+        report.without_praise(silence);
         Ok((report, promised))
     }
 
@@ -361,11 +358,6 @@ impl<'a> Attack<'a> {
             let [count] = ranking.counts[..] else {
                 bail!("one canary has {} ranks", ranking.counts.len());
             };
-            ensure!(
-                !is_silent(count.nll, canary.secret.chars().count()),
-                "--stop-at: nothing can be concluded: the model gives {} no finite perplexity",
-                canary.id
-            );
             counts.push(count);
             let guesses = guesses
                 .into_iter()
@@ -419,7 +411,8 @@ impl<'a> Attack<'a> {
         )?)
     }
 
-    /// Measures exposures from a sample of the candidates, with every end for every canary at this confidence.
+    /// Measures exposures from a sample of the candidates, with every end for every canary at this confidence; and why the
+    /// model says nothing about a canary, if it does.
     ///
     /// # Errors
     /// Returns an error if the model doesn't answer and on an interruption.
@@ -429,7 +422,7 @@ impl<'a> Attack<'a> {
         (sample, seed): (u64, u64),
         confidence: Confidence,
         interrupt: &Interrupt,
-    ) -> Result<Vec<SampledExposure>> {
+    ) -> Result<(Vec<SampledExposure>, Option<Silence>)> {
         let (tree, targets) = &self.search;
         let progress = Progress::of(sample, "scoring candidates", "candidates");
         let sampling = Sampling {
@@ -443,12 +436,10 @@ impl<'a> Attack<'a> {
         });
         let found = interrupt.unless_raised(found)?;
         let mut canaries = self.plan.canaries.iter().zip(&found);
-        ensure!(
-            !canaries.any(|(canary, found)| is_silent(found.nll, canary.secret.chars().count())),
-            "--sample: nothing can be concluded: {}",
-            Silence::NoPerplexity.why()
-        );
-        Ok(found)
+        let silent = canaries
+            .any(|(canary, found)| is_silent(found.nll, canary.secret.chars().count()))
+            .then_some(Silence::NoPerplexity);
+        Ok((found, silent))
     }
 
     fn search(&self, scorer: &mut dyn PrefixScorer, interrupt: &Interrupt) -> Result<Ranking> {

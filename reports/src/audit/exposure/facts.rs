@@ -64,6 +64,9 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(&'static str, String)> {
             format!("{said} {} bits (--max-exposure)", shortest(limit)),
         ));
     }
+    if let Some(silence) = report.silence.filter(|_| !report.inconclusive) {
+        facts.push(("silence".to_owned(), silence.why().to_owned()));
+    }
     if let Some(said) = report.planting.says() {
         facts.push(("planting", said.to_owned()));
     }

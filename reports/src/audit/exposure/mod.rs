@@ -136,10 +136,13 @@ pub struct ExposureReport {
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_verdict: Option<String>,
-    /// Whether the model reveals nothing about its canaries: then no number here says anything about a leak.
-    #[serde(serialize_with = "as_bool", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<bool>")]
-    pub inconclusive: Option<Silence>,
+    /// Why the model says nothing about some of its canaries.
+    #[serde(skip)]
+    pub silence: Option<Silence>,
+    /// Whether the model says nothing about some of its canaries, and the ranks neither show a leak nor contradict a
+    /// promise: then no number here says anything about a leak.
+    #[serde(skip_serializing_if = "is_false")]
+    pub inconclusive: bool,
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
@@ -162,7 +165,7 @@ pub struct ExposureReport {
     pub planting: Planting,
 }
 
-/// Why a model says nothing about its canaries.
+/// Why a model says nothing about some of its canaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Silence {
     /// It gives one of them no finite perplexity.
@@ -178,7 +181,7 @@ impl Silence {
     #[must_use]
     pub const fn why(self) -> &'static str {
         match self {
-            Self::NoPerplexity => "the model gives its canaries no finite perplexity",
+            Self::NoPerplexity => "the model gives some of its canaries no finite perplexity",
             Self::AllAlike => {
                 "every candidate is as likely as the canary, so that the scores tell none from another"
             }
@@ -189,12 +192,12 @@ impl Silence {
     }
 }
 
-#[expect(clippy::ref_option, reason = "what serde asks for")]
-fn as_bool<S: serde::Serializer>(
-    silence: &Option<Silence>,
-    serializer: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    serializer.serialize_bool(silence.is_some())
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// An earlier checkpoint, with the same canaries.
@@ -220,7 +223,8 @@ impl ExposureReport {
             ceiling: None,
             verdict: None,
             no_verdict: None,
-            inconclusive: None,
+            silence: None,
+            inconclusive: false,
             manifest: None,
             promised_by: None,
             earlier: Vec::new(),
@@ -229,28 +233,37 @@ impl ExposureReport {
             planting: Planting::default(),
         }
     }
-    /// Removes what supports a promise if the canaries are not known to have been planted; a contradiction stays.
-    pub(super) fn without_praise(&mut self) {
-        let Some(why) = self.planting.unplanted() else {
-            return;
-        };
-        if self.verdict.as_ref().is_some_and(|v| !v.is_contradicted()) {
-            self.verdict = None;
-        }
+    /// Removes what supports a promise if the model is silent about a canary, or if the canaries are not known to have
+    /// been planted; a contradiction stays. A silence leaves nothing to conclude where nothing is contradicted and no leak
+    /// is seen.
+    pub(super) fn without_praise(&mut self, silence: Option<Silence>) {
         let contradicted = |c: &Ceiling| c.test.outcome == CeilingOutcome::Contradicted;
-        if !self.ceiling.as_ref().is_some_and(contradicted) {
-            self.ceiling = None;
+        let unplanted = self.planting.unplanted();
+        if silence.is_some() || unplanted.is_some() {
+            self.verdict = self.verdict.take().filter(Verdict::is_contradicted);
+            self.ceiling = self.ceiling.take().filter(contradicted);
         }
-        if self.verdict.is_none() && self.no_verdict.is_none() {
-            self.no_verdict = Some(why.to_owned());
+        let silent = self.verdict.is_none() && self.ceiling.is_none() && !self.has_seen();
+        self.silence = silence;
+        self.inconclusive = silence.is_some() && silent;
+        if self.verdict.is_some() {
+            return;
+        }
+        match (silence, unplanted) {
+            (Some(silence), _) if self.inconclusive => {
+                self.no_verdict = Some(format!("nothing can be concluded: {}", silence.why()));
+            }
+            (silence, unplanted) => {
+                let why = silence.map(Silence::why).or(unplanted).map(str::to_owned);
+                self.no_verdict = self.no_verdict.take().or(why);
+            }
         }
     }
     /// Returns the limit, if an exposure exceeds it. The limit is compared with the exposure with ties counted against
     /// the canary, so that only a certain excess counts.
     fn passed_limit(&self) -> Option<f64> {
         let largest = self.finding.summary.max().lower();
-        self.limit
-            .filter(|limit| self.inconclusive.is_none() && largest > *limit)
+        self.limit.filter(|limit| largest > *limit)
     }
     /// Returns the limit, if it is unknown whether an exposure exceeds it.
     pub(super) fn open_limit(&self) -> Option<f64> {
@@ -260,11 +273,11 @@ impl ExposureReport {
     /// open.
     pub(super) fn limit_open_since(&self) -> Option<&'static str> {
         let limit = self.limit?;
-        if let Some(silence) = self.inconclusive {
-            return Some(silence.why());
-        }
         if self.passed_limit().is_some() {
             return None;
+        }
+        if let Some(silence) = self.silence {
+            return Some(silence.why());
         }
         let may_pass = self.finding.summary.max().upper() > limit;
         let cut_off = pieces::left_open(&self.finding).filter(|_| may_pass);
@@ -280,7 +293,7 @@ impl ExposureReport {
         let (limit, why) = (self.limit?, self.limit_open_since()?);
         let cut_off = self.finding.canaries.iter().any(|c| c.unresolved > 0);
         let remedy = match self.unmet() {
-            _ if self.inconclusive.is_some() => "",
+            _ if self.silence.is_some() => "",
             Some(_) => self.planting.remedy(),
             None if cut_off => "; give a larger --budget",
             None => "",
@@ -356,9 +369,10 @@ impl ExposureReport {
     #[must_use]
     pub fn mood(&self) -> Mood {
         let unknown = pieces::left_open(&self.finding).is_some()
+            || self.silence.is_some()
             || self.planting.caveat().is_some()
             || Leak::of(&self.finding.summary) == Leak::Undecided;
-        let otherwise = match self.inconclusive.is_some() || self.open_limit().is_some() {
+        let otherwise = match self.inconclusive || self.open_limit().is_some() {
             true => Mood::Open,
             false => Mood::of_leak(self.has_seen(), self.reach(), unknown),
         };

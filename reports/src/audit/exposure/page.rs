@@ -215,7 +215,7 @@ pub(super) fn card(report: &ExposureReport) -> String {
         epsilon.copies,
         shortest(epsilon.confidence.get()),
     );
-    if report.inconclusive.is_some() {
+    if report.inconclusive {
         return summary(report);
     }
     if let Some(verdict) = &report.verdict {
@@ -250,7 +250,7 @@ pub(super) fn summary(report: &ExposureReport) -> String {
         ),
         (None, None) => String::new(),
     };
-    let unseen = report.inconclusive.is_none() && !report.has_seen();
+    let unseen = !report.inconclusive && !report.has_seen();
     let caveats = [report.planting.caveat().map(str::to_owned), report.mute()];
     let caveats = caveats.into_iter().flatten().filter(|_| unseen);
     let caveat: String = caveats.map(|why| format!(" But {why}.")).collect();
@@ -290,8 +290,12 @@ fn found(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
     let count = finding.canaries.len();
-    if let Some(silence) = report.inconclusive {
-        return format!("Nothing can be concluded: {}.", silence.why());
+    if let Some(silence) = report.silence.filter(|_| report.inconclusive) {
+        let more = match report.passed_limit() {
+            Some(_) => " more",
+            None => "",
+        };
+        return format!("Nothing{more} can be concluded: {}.", silence.why());
     }
     let leak = Leak::of(&finding.summary);
     if let Some(why) = left_open(finding).filter(|_| !leak.is_seen()) {

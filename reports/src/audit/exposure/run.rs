@@ -58,13 +58,17 @@ fn sampled(
     let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
     let each = SampledReport::each(confidence, plan.canaries.len())?;
     let attack = attack(args, &plan, canaries, model)?;
-    let found = attack.sampled(model.scorer(), (sample, args.seed), each, interrupt)?;
+    let (found, silence) = attack.sampled(model.scorer(), (sample, args.seed), each, interrupt)?;
     model.check_steady("--scorer")?;
     let planting = attack.planting();
     let unpromised = model.unknown_origin.clone();
     let unpromised = unpromised.or_else(|| attack.unpromised());
     let show = args.show_secrets;
-    let report = SampledReport::new(&plan, found, planting, confidence, unpromised, show)?;
+    let mut report = SampledReport::new(&plan, found, planting, confidence, unpromised, show)?;
+    report.silence = silence;
+    if let Some(why) = report.inconclusive(args.max_exposure) {
+        bail!("--sample: nothing can be concluded: {why}");
+    }
     let inputs = inputs(args)?
         .given("sample", sample)?
         .given("seed", args.seed)?

@@ -1,6 +1,6 @@
 //! Exposure from a sample of the candidates, as intervals instead of ranks.
 
-use super::{Planting, can_exceed, never_above, or_masked};
+use super::{Planting, Silence, can_exceed, never_above, or_masked};
 use crate::contract::{Envelope, Exit, Inputs, Table, dash};
 use crate::number::{
     count_of, exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest,
@@ -53,6 +53,9 @@ pub struct SampledReport {
     pub sample: u64,
     /// Evidence that training saw the canaries.
     pub planting: Planting,
+    /// Why the model says nothing about some of its canaries.
+    #[serde(skip)]
+    pub silence: Option<Silence>,
     /// Why there is no verdict.
     pub no_verdict: String,
     /// Whether something is promised of the canaries.
@@ -125,6 +128,7 @@ impl SampledReport {
             candidates,
             sample,
             planting,
+            silence: None,
             promised: unpromised.is_none(),
             no_verdict: unpromised.unwrap_or_else(|| PROVES_NOTHING.to_owned()),
             confidence,
@@ -166,7 +170,7 @@ impl SampledReport {
                         None => Mood::of_leak(
                             self.leaks(),
                             self.reach(limit),
-                            self.planting.caveat().is_some(),
+                            self.planting.caveat().or(self.silent()).is_some(),
                         ),
                     },
                 ))
@@ -193,6 +197,19 @@ impl SampledReport {
 
     fn leaks(&self) -> bool {
         self.p_any < 0.05
+    }
+
+    /// Returns why the model says nothing about some of its canaries.
+    fn silent(&self) -> Option<&'static str> {
+        self.silence.map(Silence::why)
+    }
+
+    /// Returns why a sample concludes nothing, if the model says nothing about some of its canaries and the others neither
+    /// show a leak nor exceed the limit.
+    #[cfg(feature = "audit")]
+    pub(super) fn inconclusive(&self, limit: Option<f64>) -> Option<&'static str> {
+        let shown = self.leaks() || self.exit(limit) == Exit::Exceeded;
+        self.silent().filter(|_| !shown)
     }
 
     /// Returns whether the smallest p that a sample of this size can give is small enough; for a large sample, it is
@@ -260,7 +277,7 @@ impl SampledReport {
             .iter()
             .map(|c| high(&c.exposure).unwrap_or(f64::INFINITY));
         let most = most.fold(0.0, f64::max);
-        let unmet = self.unmet().is_some();
+        let unmet = self.unmet().or(self.silent()).is_some();
         limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && (unmet || most > *limit))
     }
 
@@ -273,12 +290,15 @@ impl SampledReport {
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self, limit: Option<f64>) -> Option<String> {
         let limit = self.open_limit(limit)?;
-        Some(match self.unmet() {
-            Some(why) => format!(
+        Some(match (self.unmet(), self.silent()) {
+            (Some(why), _) => format!(
                 "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{}",
                 self.planting.remedy()
             ),
-            None => format!(
+            (None, Some(why)) => format!(
+                "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}"
+            ),
+            (None, None) => format!(
                 "--max-exposure {limit}: a sample of {} leaves open whether the largest exposure is above it; give a larger --sample, or none",
                 self.sample
             ),
@@ -333,7 +353,8 @@ impl SampledReport {
             rounded_up(self.p_any, 2)
         );
         let but = |why: Option<String>| why.map_or_else(String::new, |why| format!(" But {why}."));
-        let planting = but(self.planting.caveat().map(str::to_owned));
+        let caveats = [self.planting.caveat(), self.silent()];
+        let planting: String = caveats.map(|why| but(why.map(str::to_owned))).concat();
         match self.mute(limit) {
             Some(why) if !self.could_see() => {
                 format!("Nothing can be concluded: {why}. Of {seen}{planting}")

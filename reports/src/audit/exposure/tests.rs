@@ -7,7 +7,9 @@ use reticent_accounting::{
 use reticent_attacks::Draw;
 use reticent_attacks::exposure::RankAudit;
 use reticent_attacks::search::{RankCount, Ranking, Work};
-use reticent_corpus::Unit;
+use reticent_backends::{PrefixScorer, Scorer, StateId, TokenScore};
+use reticent_corpus::tokenize::Tokenizer;
+use reticent_corpus::{TokenId, Unit};
 
 /// Ten canaries with these numbers of better candidates.
 fn finding(below: [u64; 10]) -> ExposureFinding {
@@ -172,6 +174,166 @@ fn a_limit_is_passed_by_what_is_certain_only() {
     assert_eq!(limited(quiet(), Some(10.0)), Exit::Finished);
 }
 
+/// A model that gives nine tenths to the next character of each canary's secret behind its context, and a hundredth to any
+/// other; nothing to the last one of a silent canary.
+struct Remembers {
+    tokenizer: Tokenizer,
+    canaries: Vec<(String, String)>,
+    silent: Option<usize>,
+    states: Vec<Vec<TokenId>>,
+}
+
+type Told<T> = reticent_backends::Result<T>;
+
+impl Scorer for Remembers {
+    fn vocabulary_size(&self) -> usize {
+        self.tokenizer.vocabulary_size()
+    }
+    fn score(&mut self, _: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
+        Ok(Vec::new())
+    }
+}
+
+impl PrefixScorer for Remembers {
+    fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Told<Vec<StateId>> {
+        let first = self.states.len();
+        self.states.extend_from_slice(prefixes);
+        Ok((first..self.states.len())
+            .map(|at| StateId(at as u64))
+            .collect())
+    }
+    fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Told<Vec<StateId>> {
+        let grown: Vec<Vec<TokenId>> = steps
+            .iter()
+            .map(|(state, token)| [&self.states[state.0 as usize][..], &[*token]].concat())
+            .collect();
+        self.start(&grown)
+    }
+    fn next_log_probabilities(&mut self, states: &[StateId], wanted: &[TokenId]) -> Told<Vec<f64>> {
+        let row = |state: &StateId| {
+            let prefix = self.tokenizer.decode(&self.states[state.0 as usize]);
+            let places = self.canaries.iter().enumerate();
+            let known = places.filter_map(|(canary, (context, secret))| {
+                let said = prefix.rsplit_once(context.as_str())?.1;
+                Some((
+                    canary,
+                    secret.strip_prefix(said)?.chars().next()?,
+                    said.len() + 1 == secret.len(),
+                ))
+            });
+            let known = known.last();
+            wanted.iter().map(move |token| match known {
+                Some((canary, next, end))
+                    if self.tokenizer.decode(&[*token]) == next.to_string() =>
+                {
+                    match end && self.silent == Some(canary) {
+                        true => f64::NEG_INFINITY,
+                        false => 0.9_f64.ln(),
+                    }
+                }
+                _ => 0.01_f64.ln(),
+            })
+        };
+        Ok(states.iter().flat_map(row).collect())
+    }
+    fn release(&mut self, _: &[StateId]) {}
+}
+
+/// One canary without a likelihood hides neither what the others contradict nor the limit that they exceed, and nothing
+/// is said for the promise or the limit: ten canaries on the first rank, all but perhaps one, and σ of the Gaussian
+/// mechanism, of which 2 promises ε ≤ 4.9 and 0.2 ε ≤ 21.
+#[test]
+fn one_silent_canary_hides_no_contradiction() {
+    let documents = reticent_corpus::simulate::simulate(6, 0).unwrap();
+    let options = reticent_corpus::canary::CanaryOptions {
+        own_contexts: true,
+        ..reticent_corpus::canary::CanaryOptions::new("10x1".parse().unwrap())
+    };
+    let plan = reticent_corpus::canary::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+    let canaries = reticent_accounting::training::Canaries {
+        count: 10,
+        records: 1,
+        on_public_side: 0,
+        candidates: Some(reticent_accounting::training::Canaries::candidates(
+            plan.candidates,
+        )),
+    };
+    let attack = |sigma: f64| {
+        let tokenizer = Tokenizer::bytes();
+        let mut attack = Attack::new(&plan, &tokenizer, "m", canaries).unwrap();
+        let noise_multiplier = reticent_accounting::NoiseMultiplier::new(sigma).unwrap();
+        let mechanism = reticent_accounting::Mechanism::Gaussian { noise_multiplier };
+        attack.against(Attack::run_of(&plan, mechanism).unwrap());
+        attack.planting = Planting::GivenText;
+        attack
+    };
+    let model = |silent| Remembers {
+        tokenizer: Tokenizer::bytes(),
+        canaries: (plan.canaries.iter())
+            .map(|canary| (canary.context.clone(), canary.secret.clone()))
+            .collect(),
+        silent,
+        states: Vec::new(),
+    };
+    let run = |sigma, silent| {
+        let interrupt = crate::contract::Interrupt::default();
+        attack(sigma).run(&mut model(silent), &interrupt).unwrap().0
+    };
+    for silent in [None, Some(3), Some(9)] {
+        let report = run(2.0, silent);
+        assert_eq!(report.exit(), Exit::Exceeded, "{silent:?}");
+        assert_eq!(report.silence.is_some(), silent.is_some());
+        assert!(!report.inconclusive);
+        let said = report.says();
+        assert!(
+            said.starts_with("The model leaks") && said.contains("This contradicts the promise"),
+            "{said}"
+        );
+        let mut report = run(0.2, silent);
+        assert_eq!(report.exit(), Exit::Finished);
+        assert_eq!(report.verdict.is_some(), silent.is_none(), "{silent:?}");
+        let page = report.to_page("m").unwrap().to_text(View::full());
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            words.contains(
+                "verdict: none: the model gives some of its canaries no finite perplexity"
+            ),
+            silent.is_some(),
+            "{words}"
+        );
+        report.limit = Some(10.0);
+        assert_eq!(report.exit(), Exit::Exceeded);
+        report.limit = Some(19.95);
+        assert_eq!(report.open_limit().is_some(), silent.is_some());
+        // Of a test that stops early, the silent canary is one that shows nothing.
+        let interrupt = crate::contract::Interrupt::default();
+        let stopped = attack(2.0).sequential(&mut model(silent), 1000.0, &interrupt);
+        assert_eq!(stopped.unwrap().exit(), Exit::Exceeded);
+        let open = attack(2.0).sequential(&mut model(silent), 1e6, &interrupt);
+        assert_eq!(
+            open.is_ok_and(|report| report.exit() == Exit::Exceeded),
+            silent.is_none()
+        );
+        let confidence = Confidence::new(0.999).unwrap();
+        let sampled = attack(2.0).sampled(&mut model(silent), (500, 1), confidence, &interrupt);
+        let (found, silence) = sampled.unwrap();
+        let said = Some("no noise".to_owned());
+        let mut report =
+            SampledReport::new(&plan, found, Planting::GivenText, confidence, said, false).unwrap();
+        report.silence = silence;
+        assert_eq!(silence.is_some(), silent.is_some());
+        assert_eq!(report.exit(Some(5.0)), Exit::Exceeded);
+        assert_eq!(report.inconclusive(None), None, "the others show a leak");
+    }
+    // Nothing is shown by the other nine: they are not asked behind their contexts.
+    let mut quiet = model(Some(0));
+    quiet.canaries.truncate(1);
+    let interrupt = crate::contract::Interrupt::default();
+    let report = attack(2.0).run(&mut quiet, &interrupt).unwrap().0;
+    assert!(report.inconclusive && report.exit() == Exit::Finished);
+    assert!(report.verdict.is_none() && report.says().starts_with("Nothing can be concluded"));
+}
+
 /// What is not known is called neither quiet nor below a limit.
 #[test]
 fn a_search_that_was_cut_off_is_not_called_quiet() {
@@ -271,7 +433,7 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
     let planted = |mut report: ExposureReport, planting| {
         report.verdict = Some(judged(&report, Notion::Dp, 2.0));
         report.planting = planting;
-        report.without_praise();
+        report.without_praise(None);
         report
     };
     let untold = planted(quiet(), Planting::UntoldText);
@@ -363,7 +525,8 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
     let cut = with(ExposureReport::new(cut_off([0; 10], 999_999)), Planted);
     assert_eq!(cut.mood(), Mood::Open);
     let mut dead = with(quiet(), Planted);
-    dead.inconclusive = Some(Silence::NoPerplexity);
+    dead.without_praise(Some(Silence::NoPerplexity));
+    assert!(dead.inconclusive);
     assert_eq!(dead.mood(), Mood::Open);
     let limited = |bits| {
         let mut report = with(leaking(), NotChecked);
@@ -378,11 +541,12 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
     assert!(!promised.says().contains("not checked"));
     let few = sampled(&[1.0, 2.0, 3.0], [2.5; 10]);
     assert_eq!(few.to_page("m", None).unwrap().has_mood(), Mood::Open);
-    dead.limit = Some(1.0);
-    assert_eq!(
-        (dead.exit(), dead.open_limit()),
-        (Exit::Finished, Some(1.0))
-    );
+    // The largest of the others is 4.27 bits.
+    for (limit, exit) in [(4.3, Exit::Finished), (4.2, Exit::Exceeded)] {
+        dead.limit = Some(limit);
+        let open = Some(limit).filter(|_| exit == Exit::Finished);
+        assert_eq!((dead.exit(), dead.open_limit()), (exit, open));
+    }
     // A promise that no ranks could have contradicted.
     let mut quiet = with(quiet(), Planted);
     for (at_most, mood) in [(13.0, Mood::Plain), (15.0, Mood::Open)] {
@@ -654,8 +818,7 @@ fn models_that_never_saw_the_canaries_raise_no_alarm() {
 #[test]
 fn a_dead_model_shows_nothing_and_an_unauthenticated_manifest_is_said() {
     let mut report = quiet();
-    report.inconclusive = Some(Silence::NoPerplexity);
-    report.no_verdict = Some("nothing can be concluded: no finite perplexity".into());
+    report.without_praise(Some(Silence::NoPerplexity));
     report.manifest = Some("manifest.json is not authenticated".into());
     let (text, page) = (
         report.to_page("m").unwrap().to_text(View::full()),

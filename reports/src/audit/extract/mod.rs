@@ -37,12 +37,12 @@ pub struct WithinDraws {
     pub strata: Vec<Stratum>,
 }
 
-/// Records without a passage of their own: another has the same prompt and suffix, or the suffix can't come out.
+/// Records without a passage of their own: another has the same or nearly the same suffix, or it can't come out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct Merged {
-    /// Those that repeat the other token by token.
+    /// Those that repeat another record token by token.
     pub copies: u64,
-    /// Those that differ from it before the prompt or after the suffix.
+    /// Those that repeat, or nearly, the suffix alone.
     pub alike: u64,
     /// Those whose suffix has characters outside the vocabulary, which the model can't distinguish.
     #[serde(skip_serializing_if = "crate::contract::is_zero")]
@@ -60,13 +60,12 @@ impl Merged {
 
     /// Returns a sentence to follow the number of passages; empty if nothing was merged.
     fn says(self) -> String {
-        let verb = if self.alike == 1 { "has" } else { "have" };
         let parts = [
             (self.copies, count_of(self.copies, "copy")),
             (
                 self.alike,
                 format!(
-                    "{} that {verb} the same prompt and suffix as another record",
+                    "{} whose suffix another record has too, or nearly",
                     grouped(self.alike)
                 ),
             ),
@@ -94,7 +93,7 @@ impl Merged {
 /// The result of `audit extract`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExtractReport {
-    /// Records long enough for a passage; those with the same suffix after the same prompt count once.
+    /// Records long enough for a passage; those with the same or nearly the same suffix count once.
     pub passages: u64,
     /// Other records that are long enough.
     #[serde(skip_serializing_if = "Merged::is_none")]
@@ -190,6 +189,14 @@ impl ExtractReport {
     /// Returns whether any passage is extracted word for word.
     fn comes_out(&self) -> bool {
         self.prompts.iter().any(|row| row.verbatim.hits > 0)
+    }
+
+    /// Returns whether with some length of prompt more passages come out of this model alone than chance explains.
+    #[cfg(feature = "audit")]
+    fn remembers(&self) -> bool {
+        let each = self.level_of_each();
+        let mut contrasts = self.prompts.iter().filter_map(|row| row.contrast);
+        contrasts.any(|beside| beside.p_value <= each)
     }
 
     /// The false-alarm rate at which each length is held against its baseline: all of them share 5 %.

@@ -18,7 +18,7 @@ use reticent_attacks::extract::{
     Continuation, Passage, PromptRates, SamplerSettings, continuations, contrast, count_copies,
     draws_needed, ln_drawn, measure_distances, strata,
 };
-use reticent_attacks::membership::Rate;
+use reticent_attacks::membership::{DistinctTexts, Rate};
 use reticent_backends::PrefixScorer;
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{TokenId, Unit};
@@ -32,6 +32,9 @@ const SUFFIX: usize = 50;
 
 /// The numbers of draws that are reported.
 const DRAWS: [f64; 4] = [1.0, 100.0, 1e4, 1e6];
+
+/// The seed of the draw of one record among those with the same suffix.
+const SEED: u64 = 0;
 
 /// The number of states that generation holds at once.
 const STATES: usize = 64;
@@ -259,7 +262,7 @@ fn study(
         suffix,
         shortened,
     } = lengths;
-    let (chosen, merged) = distinct(&records, &lengths, suffix, model.tokenizer.unknown());
+    let (chosen, merged) = distinct(&records, &lengths, suffix, &model.tokenizer)?;
     if chosen.is_empty() && merged.unknown > 0 {
         return Ok(Err(NoPassage::Unknown {
             data: data.display().to_string(),
@@ -359,42 +362,41 @@ fn study(
             });
         }
     }
-    report.baseline_apart = report.baseline.then(|| Apart::of(both));
+    let told = report.remembers();
+    report.baseline_apart = (report.baseline).then(|| Apart::of(both).told_apart(told));
     if let Some(base) = baseline {
         base.check_steady("--baseline")?;
     }
     Ok(Ok(report))
 }
 
-/// Records that are long enough, one of those with the same prompt and suffix, and how many more there are. A suffix
-/// with characters outside the vocabulary (`unknown`) can't be reproduced verbatim.
+/// Returns records that are long enough, one of those with the same or nearly the same suffix, drawn at random, and how
+/// many more there are: a phrase that many records share is remembered once. A suffix with characters outside the
+/// vocabulary can't be reproduced verbatim.
 fn distinct(
     records: &[Vec<TokenId>],
     prompts: &[usize],
     suffix: usize,
-    unknown: Option<TokenId>,
-) -> (Vec<usize>, Merged) {
-    let mut asked = BTreeSet::new();
+    tokenizer: &Tokenizer,
+) -> Result<(Vec<usize>, Merged)> {
     let mut texts = BTreeSet::new();
-    let (mut kept, mut merged) = (Vec::new(), Merged::default());
+    let (mut long, mut suffixes, mut merged) = (Vec::new(), Vec::new(), Merged::default());
     for (i, record) in records.iter().enumerate() {
         let Some(passage) = Passage::of_record(record, prompts[0], prompts, suffix) else {
             continue;
         };
-        if unknown.is_some_and(|token| passage.suffix.contains(&token)) {
+        if (tokenizer.unknown()).is_some_and(|token| passage.suffix.contains(&token)) {
             merged.unknown += 1;
             continue;
         }
-        let new_text = texts.insert(record);
-        if asked.insert((passage.prompt, passage.suffix)) {
-            kept.push(i);
-        } else if new_text {
-            merged.alike += 1;
-        } else {
-            merged.copies += 1;
-        }
+        merged.copies += u64::from(!texts.insert(record));
+        long.push(i);
+        suffixes.push(tokenizer.decode(&passage.suffix));
     }
-    (kept, merged)
+    let distinct = DistinctTexts::of(&suffixes, &[], SEED)?;
+    let kept: Vec<usize> = distinct.kept()[0].iter().map(|&at| long[at]).collect();
+    merged.alike = (texts.len() - kept.len()) as u64;
+    Ok((kept, merged))
 }
 
 fn forced(
@@ -462,43 +464,73 @@ mod tests {
         assert!(said(14).ends_with("the longest has 14"));
     }
 
-    /// Behind prompts of two tokens and suffixes of two: copies, and records that differ elsewhere alone.
+    /// Behind prompts of two characters and suffixes of 36: copies, records that differ elsewhere alone, and a suffix that
+    /// differs in one letter.
     #[test]
-    fn records_that_ask_the_same_are_counted() {
-        let records = [
-            &[0, 1, 2, 3, 4][..],
-            &[0, 1, 2, 3, 4],
-            &[0, 1, 2, 3, 4, 9],
-            &[0, 1, 2, 3, 4, 9],
-            &[0, 5, 2, 3, 4],
-            &[0, 1, 2, 3],
-        ]
-        .map(<[TokenId]>::to_vec);
-        let (kept, merged) = distinct(&records, &[2], 2, None);
-        assert_eq!(
-            (kept, merged),
-            (
-                vec![0, 4],
-                Merged {
-                    copies: 2,
-                    alike: 1,
-                    unknown: 0
-                }
-            )
-        );
-        let (kept, left) = distinct(&records, &[2], 2, Some(4));
-        assert_eq!((kept.len(), left.unknown), (0, 5));
-        assert_eq!(
-            left.says(),
-            " 5 more records long enough and not counted: 5 whose suffix has characters outside the vocabulary (<UNK>)."
-        );
-        // A prompt with such characters can be typed all the same.
-        assert_eq!(distinct(&records, &[2], 2, Some(5)).1, merged);
+    fn records_that_share_a_suffix_count_once() {
+        let tokenizer = Tokenizer::bytes();
+        let phrase = "please do not reply to this message.";
+        let near = "please do not reply to this massage.";
+        let other = "the invoice of May will follow soon.";
+        let texts = [
+            format!("ab{phrase}"),
+            format!("ab{phrase}"),
+            format!("ab{phrase}!"),
+            format!("ab{phrase}!"),
+            format!("cd{phrase}"),
+            format!("ef{near}"),
+            format!("ab{other}"),
+            "abplease".to_owned(),
+        ];
+        let records = records(&texts, &tokenizer).unwrap();
+        let (kept, merged) = distinct(&records, &[2], 36, &tokenizer).unwrap();
+        assert!(kept.len() == 2 && kept[0] < 6 && kept[1] == 6, "{kept:?}");
+        let expected = Merged {
+            copies: 2,
+            alike: 3,
+            unknown: 0,
+        };
+        assert_eq!(merged, expected);
         assert_eq!(
             merged.says(),
-            " 3 more records long enough and not counted: 2 copies, 1 that has the same prompt and suffix as another record."
+            " 5 more records long enough and not counted: 2 copies, 3 whose suffix another record has too, or nearly."
         );
         assert_eq!(Merged::default().says(), "");
+        let mails: Vec<String> = (0..40).map(|i| format!("order {i}: {phrase}")).collect();
+        let mails = super::records(&mails, &tokenizer).unwrap();
+        let (kept, merged) = distinct(&mails, &[5], 36, &tokenizer).unwrap();
+        assert_eq!((kept.len(), merged.alike), (1, 39));
+        // Whichever stands first, each may be the one.
+        let drawn: BTreeSet<String> = (0..6)
+            .map(|by| {
+                let mut turned = texts[..6].to_vec();
+                turned.rotate_left(by);
+                let (kept, _) = distinct(
+                    &super::records(&turned, &tokenizer).unwrap(),
+                    &[2],
+                    36,
+                    &tokenizer,
+                )
+                .unwrap();
+                turned[kept[0]].clone()
+            })
+            .collect();
+        assert!(drawn.len() > 1, "{drawn:?}");
+    }
+
+    /// A suffix with characters outside the vocabulary is left out; a prompt with such characters can be typed all the same.
+    #[test]
+    fn suffixes_outside_the_vocabulary_are_left_out() {
+        let unknown = Tokenizer::characters();
+        let token = unknown.unknown().unwrap();
+        let record = |tokens: &[TokenId]| [&[0], tokens].concat();
+        let records = [record(&[5, 6, 7, token]), record(&[token, 6, 7, 8])];
+        let (kept, left) = distinct(&records, &[2], 2, &unknown).unwrap();
+        assert_eq!((kept, left.unknown), (vec![1], 1));
+        assert_eq!(
+            left.says(),
+            " 1 more record long enough and not counted: 1 whose suffix has characters outside the vocabulary (<UNK>)."
+        );
     }
 
     /// The usual lengths shrink with the context, and what is asked for doesn't.

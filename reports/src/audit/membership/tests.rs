@@ -561,7 +561,6 @@ fn bad_rows_name_file_line_value_and_range() {
             "the group must not be empty",
         ),
         ("id,member,score\na,1,1\n", "no non-member was given"),
-        ("id,member,score,group\na,1,1,g\nb,0,2,h\n", "[10, inf)"),
         ("", "line 1: no column id"),
     ] {
         let path = write(folder.path(), "scores.csv", text);
