@@ -363,7 +363,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
 /// A limit is held against the first promise: that of the most records that are known to belong together, counted in the
 /// corpus or asked about.
 #[test]
-fn a_group_that_is_known_comes_first() {
+fn a_group_that_was_asked_about_or_counted_comes_first() {
     let folder = Folder::new();
     folder.prepared(100, 0, "null");
     let plan =
