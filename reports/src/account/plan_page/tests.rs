@@ -304,16 +304,31 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let document = sheet(&subject).unwrap();
     let truth = replaced(1.1, 256.0 / 20000.0, 158, 2, 1e-6);
     assert!((document.body.headline.get().get() - truth).abs() < 1e-5);
+    // What is counted, and so promised, is what is marked.
+    let unmarked = "unmarked occurrences of it are outside the promise";
+    let brief = |subject: &PlannedRun, document: &Envelope<PlanPage>| {
+        let page = page(subject, document, false).unwrap();
+        let text = page.to_text(View::of_terminal(false));
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = brief(&subject, &document);
+    assert!(
+        said.contains("for each secret marked in this corpus") && said.contains(unmarked),
+        "{said}"
+    );
     // Every secret caught: nothing of them is left in the run.
     folder.prepared(0, 0, "null");
     let subject = of_file(&folder.plan(&plan)).unwrap();
     let document = sheet(&subject).unwrap();
     assert!(document.body.headline.get().get() <= 0.0);
-    let brief = page(&subject, &document, false).unwrap();
-    let brief = brief.to_text(View::of_terminal(false));
-    let words: Vec<&str> = brief.split_whitespace().collect();
-    let said = "Assumed: The policy catches every content";
-    assert!(words.join(" ").contains(said), "{brief}");
+    let said = brief(&subject, &document);
+    for part in [
+        "each marked occurrence caught",
+        "Assumed: The policy catches every content",
+        unmarked,
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
     // One missed by both and public: nothing is promised.
     folder.prepared(100, 1, "{}");
     let subject = of_file(&folder.plan(&plan)).unwrap();
