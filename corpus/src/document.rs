@@ -112,6 +112,20 @@ impl Document {
             .map_or("", |range| &self.text[range])
     }
 
+    /// Checks that no span was masked beforehand.
+    ///
+    /// # Errors
+    /// Returns [`Error::Span`].
+    pub fn unmasked(&self) -> Result<()> {
+        if self.masked.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Span {
+            document: self.id.clone(),
+            problem: "spans masked beforehand; measure a policy on text as it came in".to_owned(),
+        })
+    }
+
     /// Checks that every span is non-empty, inside the text, in order and without overlap.
     ///
     /// # Errors

@@ -3,8 +3,10 @@
 
 use crate::document::{Document, Offsets};
 use crate::error::Result;
+use crate::random::digest;
 use crate::unit::Unit;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// One unit of a document, ready for the pipeline.
@@ -43,8 +45,11 @@ pub(crate) struct MarkedSecret<'a> {
     /// The byte of the document where the secret begins; it identifies the secret.
     pub(crate) at: usize,
     pub(crate) kind: &'a str,
-    /// Whether the unit contains only part of the secret.
-    pub(crate) cut: bool,
+    /// The whole secret as it is marked in the document, without escapes.
+    pub(crate) text: &'a str,
+    /// If the unit contains only part of the secret, the digest by which copies of the unit are told from units with an
+    /// equal part of another secret.
+    pub(crate) cut: Option<[u8; 20]>,
 }
 
 /// Splits a document into its units and omits blank ones.
@@ -73,12 +78,20 @@ pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Ve
             .collect::<Vec<Range<usize>>>()
     });
     let mut out = Vec::new();
+    // By the place of a cut secret, its digest and the number of its parts so far.
+    let mut cuts: HashMap<usize, ([u8; 20], u64)> = HashMap::new();
     for source in ranges(text, unit) {
         let piece = &text[source.clone()];
         if piece.trim().is_empty() {
             continue;
         }
         let local = |r: &Range<usize>| clip(r, &source);
+        let mut part = |secret: &Range<usize>| {
+            let whole = || (unmasked_digest(text, secret, &masked), 0_u64);
+            let (whole, number) = cuts.entry(secret.start).or_insert_with(whole);
+            *number += 1;
+            digest(&[&whole[..], &number.to_le_bytes()].concat())
+        };
         let mut cut = UnitText {
             document: number,
             index: out.len(),
@@ -87,9 +100,11 @@ pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Ve
             secrets: secrets
                 .iter()
                 .filter_map(|(range, kind)| {
-                    local(range).map(|inside| MarkedSecret {
+                    let inside = local(range)?;
+                    Some(MarkedSecret {
                         at: range.start,
-                        cut: inside.len() < range.len(),
+                        text: &text[range.clone()],
+                        cut: (inside.len() < range.len()).then(|| part(range)),
                         range: inside,
                         kind,
                     })
@@ -112,6 +127,22 @@ fn clip(range: &Range<usize>, frame: &Range<usize>) -> Option<Range<usize>> {
     let start = range.start.max(frame.start);
     let end = range.end.min(frame.end);
     (start < end).then(|| start - frame.start..end - frame.start)
+}
+
+/// Returns the digest of a secret, in which masked text is a mark, whatever it is.
+fn unmasked_digest(text: &str, secret: &Range<usize>, masked: &[Range<usize>]) -> [u8; 20] {
+    // This byte does not occur in text.
+    const MASK: u8 = 0xff;
+    let mut bytes = Vec::with_capacity(secret.len());
+    let mut from = secret.start;
+    let overlapping = |mask: &&Range<usize>| mask.start < secret.end && secret.start < mask.end;
+    for mask in masked.iter().filter(overlapping) {
+        bytes.extend_from_slice(&text.as_bytes()[from..mask.start.max(from)]);
+        bytes.push(MASK);
+        from = mask.end.min(secret.end);
+    }
+    bytes.extend_from_slice(&text.as_bytes()[from..secret.end]);
+    digest(&bytes)
 }
 
 /// Returns the byte ranges of a text's units, in order.

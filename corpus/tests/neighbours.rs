@@ -294,6 +294,47 @@ proptest! {
     }
 }
 
+/// Secrets that extend over lines, some with lines in common, and one that is a line of others.
+const CUT: [&str; 5] = ["123\nxyz", "777\nxyz", "xyz", "my\n123\nxyz", "xyz\nxyz"];
+
+/// Documents of such secrets, which stand apart.
+fn cut_documents(places: &[Vec<(usize, Option<usize>, usize)>]) -> Vec<Document> {
+    let documents = places.iter().enumerate().map(|(number, places)| {
+        let mut document = Document::new(format!("d{number}"), "");
+        for &(before, secret, after) in places {
+            document.text.push_str(BEFORE[before]);
+            let start = document.text.chars().count();
+            document
+                .text
+                .push_str(secret.map_or("plain", |secret| CUT[secret]));
+            let end = document.text.chars().count();
+            if secret.is_some() {
+                document = document.with_secret(start, end, "k");
+            }
+            document.text.push_str(AFTER[after]);
+            document.text.push('\n');
+        }
+        document
+    });
+    documents.collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A secret of several lines is one secret, and missed in as many records as masking all of it changes.
+    #[test]
+    fn a_secret_of_several_records_counts_as_its_neighbour_says(lines in lines(), options in options()) {
+        let documents = cut_documents(&lines);
+        let options = PrepareOptions { unit: Unit::Turn, max_tokens: None, ..options };
+        let preparer = Preparer::new(&documents, &options).unwrap();
+        let secrets = preparer.run().unwrap().facts.secrets;
+        let found = preparer.neighbours(Selection::All, &|_, _| true).unwrap();
+        prop_assert_eq!(secrets.all.distinct, found.distinct);
+        prop_assert_eq!((secrets.all.missed, secrets.most_records), (found.all.missed, found.all.most_records));
+    }
+}
+
 /// The tokens of a record with one mask for each run of sensitive content, as training on redacted text reads them.
 fn redacted(record: &Record, mask: TokenId) -> Vec<TokenId> {
     let mut out = record.tokens.clone();

@@ -2,6 +2,7 @@
 
 use crate::prepare_shared;
 use crate::prepare_shared::{files, near};
+use reticent_corpus::Document;
 use reticent_corpus::dedup::Deduplication;
 use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::prepare::{Phase, Preparation, PrepareFiles, PrepareOptions, RestartCause};
@@ -36,6 +37,15 @@ impl Scene {
         // Characters outside the vocabulary are counted before and behind the stop.
         for document in documents.iter_mut().step_by(3) {
             document.text.push('é');
+        }
+        // Secrets of several records, on both sides of a stop.
+        for at in (5..documents.len()).step_by(20) {
+            let text = format!("USR: at {at} Zork Lane\nFlat 9, Blubton\nQX1 9ZZ .");
+            let end = text.len() - 2;
+            documents.insert(
+                at,
+                Document::new("cut", text).with_secret(8, end, "address"),
+            );
         }
         let twice = documents.iter().chain(&documents).enumerate();
         let lines = twice.map(|(number, document)| {

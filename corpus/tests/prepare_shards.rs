@@ -31,6 +31,17 @@ fn corpus(marked: bool) -> Vec<Document> {
         copy.id = format!("copy-{at}");
         documents.insert(at, copy);
     }
+    // A secret of three records, which two documents have, and another with two of its lines.
+    for (at, first) in [
+        (20, "12 Zork Lane"),
+        (70, "7 Byron Road"),
+        (100, "12 Zork Lane"),
+    ] {
+        let text = format!("USR: at {first}\nFlat 9, Blubton\nQX1 9ZZ .");
+        let end = text.len() - 2;
+        let document = Document::new(format!("cut-{at}"), text).with_secret(8, end, "address");
+        documents.insert(at, document);
+    }
     if marked {
         documents[3].masked = vec![Masked { start: 5, end: 9 }];
     } else {

@@ -1,6 +1,7 @@
 //! Samples for labelling, and what a policy does to marked secrets.
 
 use reticent_corpus::policy::{ConservativeOptions, DictionaryOptions, PatternRule, PolicyChoice};
+use reticent_corpus::prepare::{PrepareOptions, prepare};
 use reticent_corpus::screening::{
     PolicyJudge, Words, distinct_records, draw_sample, first_records, screening_records,
 };
@@ -64,7 +65,7 @@ fn a_sample_is_simple_and_random() {
     }
 }
 
-/// Of one text the first record stays, whatever else differs; a text counts where it is first a word of its own.
+/// Of equal records the first stays; a text counts where it is first a word of its own.
 #[test]
 fn duplicates_are_dropped_and_texts_have_one_first_record() {
     let records = [
@@ -74,7 +75,8 @@ fn duplicates_are_dropped_and_texts_have_one_first_record() {
         ("d", "Ada again"),
     ];
     let records = records.map(|(id, text)| Document::new(id, text)).to_vec();
-    let (records, dropped) = distinct_records(records);
+    let (records, dropped) = distinct_records(screening_records(&records, Unit::Document).unwrap());
+    let records: Vec<Document> = records.into_iter().map(|r| r.document).collect();
     let ids: Vec<&str> = records.iter().map(|r| &*r.id).collect();
     assert_eq!((&ids[..], dropped), (&["a", "b", "d"][..], 1));
     let first = |texts: &[&str]| {
@@ -87,12 +89,44 @@ fn duplicates_are_dropped_and_texts_have_one_first_record() {
     assert!(first(&["Ada", " "]).is_err());
 }
 
+/// A sample has as many records as preparation keeps, whatever it tells them apart by.
+#[test]
+fn duplicates_are_those_of_preparation() {
+    let text = "call Zork now";
+    let plain = |id: &str| Document::new(id, text);
+    let documents = [
+        plain("a"),
+        plain("b").with_secret(5, 9, "name"),
+        plain("c").with_secret(5, 9, "name"),
+        plain("d").with_secret(5, 9, "word"),
+        plain("e"),
+        Document::new("f", "Ada\nByron").with_secret(0, 9, "name"),
+        Document::new("g", "Bob\nByron").with_secret(0, 9, "name"),
+        Document::new("h", "Bob\nByron").with_secret(0, 9, "name"),
+    ];
+    let prepared = prepare(&documents, &PrepareOptions::default()).unwrap();
+    let records = screening_records(&documents, PrepareOptions::default().unit).unwrap();
+    let (records, dropped) = distinct_records(records);
+    assert_eq!(records.len() as u64, prepared.facts.distinct_units);
+    assert_eq!((dropped, prepared.facts.duplicates), (4, 4));
+    let ids: Vec<&str> = records.iter().map(|r| &*r.document.id).collect();
+    assert_eq!(ids, ["a:0", "b:0", "d:0", "f:0", "f:1", "g:0", "g:1"]);
+    let last = &records[6].marked[0];
+    assert_eq!(
+        (&*last.text, last.place, last.cut),
+        ("Bob\nByron", (6, 0), true)
+    );
+}
+
 #[test]
 fn records_are_cut_as_they_are_prepared_with_their_secrets() {
     let documents = simulate(20, 3).unwrap();
-    let whole = screening_records(&documents, Unit::Dialogue).unwrap();
-    assert_eq!(whole, documents);
-    let turns = screening_records(&documents, Unit::Turn).unwrap();
+    let records = |unit| -> Vec<Document> {
+        let records = screening_records(&documents, unit).unwrap();
+        records.into_iter().map(|record| record.document).collect()
+    };
+    assert_eq!(records(Unit::Dialogue), documents);
+    let turns = records(Unit::Turn);
     assert!(turns.len() > 100 && turns[0].id.ends_with(":0"));
     let texts = |documents: &[Document]| -> Vec<String> {
         documents

@@ -456,3 +456,24 @@ fn the_text_of_a_policy_or_a_screening_may_have_any_name() {
         }
     }
 }
+
+/// Of a folder, which file and line holds what must not be there.
+#[test]
+fn masked_spans_are_refused_with_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let masked = json!({"id": "ada", "text": "a zork", "masked": [{"start": 2, "end": 6}]});
+    std::fs::write(
+        here.join("d.jsonl"),
+        format!("{{\"text\":\"x\"}}\n{masked}\n"),
+    )
+    .unwrap();
+    for line in ["policy d.jsonl", "screen d.jsonl --sample 1"] {
+        let said = refused(&audit(here, line, ""));
+        assert!(
+            said.contains("DATA: d.jsonl, line 2: spans masked beforehand")
+                && !said.contains("zork"),
+            "{said}"
+        );
+    }
+}

@@ -62,8 +62,9 @@ pub(crate) fn plant<'d>(
             let id = insertion.document.as_str();
             if !by_id.contains_key(id) {
                 return Err(Error::Plan(format!(
-                    "{}: there is no document {id:?} in this corpus",
-                    canary.id
+                    "{}: the document of copy {} is not in this corpus",
+                    canary.id,
+                    copy + 1
                 )));
             }
             added.entry(id).or_default().push(Added {
@@ -131,8 +132,8 @@ fn extend(
     let allowed = gaps(document);
     if let Some(bad) = lines.iter().find(|a| !allowed.contains(&a.line)) {
         return Err(Error::Plan(format!(
-            "document {:?} takes no line before line {}",
-            document.id, bad.line
+            "document number {number} takes no line before line {}",
+            bad.line
         )));
     }
     let starts = line_starts(document);

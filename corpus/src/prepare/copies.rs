@@ -25,7 +25,7 @@ pub struct SecretCopies {
 
 impl Preparer {
     /// Returns, for each marked secret string, its copies before and after deduplication. A copy of
-    /// which a part is cut out counts as removed.
+    /// which a part is removed counts as removed.
     ///
     /// # Errors
     /// As for [`crate::prepare::prepare`].
@@ -56,26 +56,31 @@ impl Preparer {
         let mut fates = fates.iter();
         let mut out: BTreeMap<String, SecretCopies> = BTreeMap::new();
         for (number, document) in self.documents().iter().enumerate() {
-            for unit in units(document, number, self.settled.options.unit)? {
+            let units = units(document, number, self.settled.options.unit)?;
+            // By their places, and whether every unit with a part of them keeps it.
+            let mut copies: BTreeMap<usize, (&str, bool)> = BTreeMap::new();
+            for unit in &units {
                 let found = fates.next();
-                let mut work = Work::new(&unit, &self.settled.tokenizer)?;
+                let mut work = Work::new(unit, &self.settled.tokenizer)?;
                 if let Some(Fate::Cut(ranges)) = found {
                     work.hide(ranges)?;
                 }
                 let mut here: BTreeMap<&str, bool> = BTreeMap::new();
                 for secret in &unit.secrets {
                     let stays = found != Some(&Fate::Drop) && !work.hides(&secret.range);
-                    let text = &unit.text[secret.range.clone()];
-                    let copies = out.entry(text.to_owned()).or_default();
-                    copies.before += 1;
-                    copies.after += u64::from(stays);
-                    *here.entry(text).or_default() |= stays;
+                    copies.entry(secret.at).or_insert((secret.text, true)).1 &= stays;
+                    *here.entry(secret.text).or_default() |= stays;
                 }
                 for (text, stays) in here {
                     let copies = out.entry(text.to_owned()).or_default();
                     copies.units_before += 1;
                     copies.units_after += u64::from(stays);
                 }
+            }
+            for (text, stays) in copies.into_values() {
+                let copies = out.entry(text.to_owned()).or_default();
+                copies.before += 1;
+                copies.after += u64::from(stays);
             }
         }
         Ok(out)

@@ -50,7 +50,7 @@ pub struct Facts {
     pub truncated: u64,
     /// Kept units in which a literal special token was escaped.
     pub escaped: u64,
-    /// Marked secrets of which a unit holds only a part, because a boundary runs through.
+    /// Places of marked secrets that extend over several units, of which kept units hold parts.
     pub cut_secrets: u64,
     /// In text that is left as it is: occurrences of marked secrets, canaries included, that the
     /// policy does not find in full.
@@ -182,7 +182,8 @@ pub enum SecretSource {
     Detected,
 }
 
-/// Distinct secret strings in the kept records, and what became of them.
+/// Distinct secret strings in the kept records, and what became of them. Marked secrets count where they are marked, not
+/// where their text stands unmarked; one that extends over several records is one secret in all of them.
 ///
 /// A secret is **missed** when in at least one record masking it beforehand would have changed
 /// the record that training sees: a secret masked in part is missed.
@@ -243,7 +244,7 @@ impl SecretFacts {
 pub struct KindFacts {
     /// Distinct strings.
     pub distinct: u64,
-    /// Places in kept records.
+    /// Places in kept records; one that extends over several records counts once.
     pub occurrences: u64,
     /// Caught in every record.
     pub masked: u64,

@@ -4,7 +4,7 @@ use crate::document::{joined, whole};
 use crate::error::{Error, Result};
 use crate::policy::{MASKED, Policy, Span, View, resolved};
 use crate::record::TokenId;
-use crate::split::UnitText;
+use crate::split::{MarkedSecret, UnitText};
 use crate::tokenize::{Cut, MASK_TEXT, Places, Tokenizer};
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
@@ -179,8 +179,8 @@ impl<'a> Work<'a> {
 
     /// Returns the key that exact copies share: a SHA-1 over everything that a record is made of, so that dropping a
     /// copy leaves an identical record. This is the text, with everything that was masked beforehand in one form; the
-    /// spans marked in it; its class; and which part of it is learned. Tokens are not used, since texts with different
-    /// secrets may have the same tokens.
+    /// spans marked in it, and of which secrets they are parts; its class; and which part of it is learned. Tokens are
+    /// not used, since texts with different secrets may have the same tokens.
     pub(super) fn key(&self) -> [u8; 20] {
         let learned = self.masks.unit.answers.is_some();
         self.masks
@@ -193,12 +193,7 @@ impl<'a> Work<'a> {
         if unit.answers.is_some() {
             return Ok(Self::new(unit, tokenizer)?.key());
         }
-        let mut masks = Masks {
-            unit,
-            ranges: Vec::new(),
-        };
-        masks.add(&unit.masked);
-        Ok(masks.key(None))
+        Ok(text_key(unit))
     }
 
     /// Returns the content tokens; borrowed if none is masked.
@@ -244,6 +239,11 @@ impl<'a> Work<'a> {
     /// Returns whether any token of a span is masked.
     pub(super) fn hides(&self, span: &Range<usize>) -> bool {
         self.masked[self.touched(span)].contains(&true)
+    }
+
+    /// Returns whether a span is masked from end to end.
+    pub(super) fn hides_all(&self, span: &Range<usize>) -> bool {
+        self.masks.outside(span).is_empty()
     }
 
     /// Returns whether anything is masked.
@@ -338,6 +338,16 @@ impl<'a> Work<'a> {
     }
 }
 
+/// Returns the key of a unit as if all of it were learned.
+pub(crate) fn text_key(unit: &UnitText<'_>) -> [u8; 20] {
+    let mut masks = Masks {
+        unit,
+        ranges: Vec::new(),
+    };
+    masks.add(&unit.masked);
+    masks.key(None)
+}
+
 /// Tokens of a unit's text, which must not spell the mask.
 fn plain(unit: &UnitText<'_>, tokenizer: &Tokenizer, cut: Cut) -> Result<Cut> {
     if tokenizer.forges_a_mask(&cut.tokens) {
@@ -363,19 +373,23 @@ impl Masks<'_> {
         const MARKED: u8 = 0xff;
         const CLASS: u8 = 0xfe;
         const READ: u8 = 0xfd;
-        let mut hash = self.view(|view| {
-            let mut hash = Sha1::new_with_prefix(view.text);
-            let marked = view.secrets.iter();
-            let marked: BTreeSet<_> = marked.map(|(r, kind)| (r.start, r.end, *kind)).collect();
-            for (start, end, kind) in marked {
-                hash.update([MARKED]);
-                for number in [start, end, kind.len()] {
-                    hash.update((number as u64).to_le_bytes());
-                }
-                hash.update(kind);
+        const PART: u8 = 0xfc;
+        let mut hash = Sha1::new_with_prefix(&*self.shown());
+        let marked = self.marked();
+        let marked: BTreeSet<_> = marked
+            .map(|(r, s)| (r.start, r.end, s.kind, s.cut))
+            .collect();
+        for (start, end, kind, cut) in marked {
+            hash.update([MARKED]);
+            for number in [start, end, kind.len()] {
+                hash.update((number as u64).to_le_bytes());
             }
-            hash
-        });
+            hash.update(kind);
+            if let Some(part) = cut {
+                hash.update([PART]);
+                hash.update(part);
+            }
+        }
         if let Some(class) = self.unit.label {
             hash.update([CLASS]);
             hash.update(class.to_le_bytes());
@@ -415,24 +429,33 @@ impl Masks<'_> {
 
     /// Calls `read` with the text that a policy may see: each masked range is one [`MASKED`].
     fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> T {
-        let text = if self.ranges.is_empty() {
-            Cow::Borrowed(&*self.unit.text)
-        } else {
-            Cow::Owned(self.replaced(MASKED.encode_utf8(&mut [0; 4])))
-        };
         let secrets: Vec<(Range<usize>, &str)> = self
-            .unit
-            .secrets
-            .iter()
-            .flat_map(|secret| {
-                let parts = self.outside(&secret.range);
-                parts.into_iter().map(move |part| (part, secret.kind))
-            })
-            .map(|(part, kind)| (self.to_view(part.start)..self.to_view(part.end), kind))
+            .marked()
+            .map(|(part, secret)| (part, secret.kind))
             .collect();
         read(&View {
-            text: &text,
+            text: &self.shown(),
             secrets: &secrets,
+        })
+    }
+
+    /// Returns the text of the view.
+    fn shown(&self) -> Cow<'_, str> {
+        match self.ranges.is_empty() {
+            true => Cow::Borrowed(&self.unit.text),
+            false => Cow::Owned(self.replaced(MASKED.encode_utf8(&mut [0; 4]))),
+        }
+    }
+
+    /// Returns the parts of marked secrets that are not masked, in the view.
+    fn marked(&self) -> impl Iterator<Item = (Range<usize>, &MarkedSecret<'_>)> {
+        let parts = self.unit.secrets.iter().flat_map(|secret| {
+            let parts = self.outside(&secret.range);
+            parts.into_iter().map(move |part| (part, secret))
+        });
+        parts.map(|(part, secret)| {
+            let part = self.to_view(part.start)..self.to_view(part.end);
+            (part, secret)
         })
     }
 

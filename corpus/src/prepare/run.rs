@@ -158,6 +158,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                 for document in batch {
                     match document {
                         DocumentMade::Training(units) => {
+                            run.begin_document();
                             for (unit, stays) in units.into_iter().zip(&mut stay) {
                                 run.unit(unit, stays, sink)?;
                             }
@@ -261,6 +262,8 @@ pub(super) struct Run<'a> {
     settled: &'a PreparationContext,
     corpus: Corpus,
     book: SecretBook,
+    /// Where the marked secrets begin that extend over several units of the current document.
+    cut: HashSet<usize>,
     facts: Facts,
     /// Records written to the training set.
     records: u64,
@@ -280,6 +283,7 @@ impl<'a> Run<'a> {
             settled,
             corpus,
             book,
+            cut: HashSet::new(),
             records: 0,
             reports: Vec::new(),
         }
@@ -380,6 +384,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn begin_document(&mut self) {
+        self.cut.clear();
+        self.book.begin_document();
+    }
+
     /// Adds the next unit in corpus order. `stays` is true if the unit is not a copy of an earlier one.
     fn unit<O>(&mut self, made: UnitMade<O>, stays: bool, sink: &mut impl Sink<O>) -> Result<()> {
         let point = self.facts.units;
@@ -416,7 +425,8 @@ impl<'a> Run<'a> {
     fn count<O>(&mut self, kept: &KeptUnit<O>) {
         self.facts.repeated += u64::from(kept.repeated);
         self.facts.escaped += u64::from(kept.escaped);
-        self.facts.cut_secrets += kept.cut_secrets;
+        let cut = kept.cut_secrets.iter().filter(|at| self.cut.insert(**at));
+        self.facts.cut_secrets += cut.count() as u64;
         self.facts.redacted += u64::from(kept.redacted);
         self.facts.flagged += u64::from(kept.flagged);
         self.facts.uncaught += kept.uncaught;

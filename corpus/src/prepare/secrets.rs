@@ -23,6 +23,8 @@ pub(super) struct SecretBook {
     kinds: HashSet<Arc<str>>,
     /// Keyed by the keyed digest of the secret's text.
     secrets: HashMap<[u8; 20], Entry>,
+    /// Where the secrets begin that were entered of the current document and extend over several of its units.
+    cut: HashSet<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -53,7 +55,10 @@ pub(super) struct KnownSecret {
     key: [u8; 20],
     /// The kind of its first occurrence.
     kind: Arc<str>,
+    /// The number of its occurrences that are whole in the unit.
     occurrences: u64,
+    /// Where in the document those begin of which the unit contains only part.
+    cut: Vec<usize>,
     /// Whether masking one of its occurrences beforehand changes the record, or this was not checked.
     missed: bool,
     /// Whether it counts as missed only because it was not checked.
@@ -91,20 +96,25 @@ pub(super) fn known_secrets(
     let mut out: Vec<KnownSecret> = Vec::new();
     let mut places: HashMap<[u8; 20], usize> = HashMap::new();
     let mut looked_at = 0;
-    let mut enter = |range: &Range<usize>, kind: &dyn Fn() -> Arc<str>| -> Result<()> {
-        let key = keyed(outcome.salt, unit.text[range.clone()].as_bytes());
+    let mut enter = |range: &Range<usize>,
+                     (text, cut): (&str, Option<usize>),
+                     kind: &dyn Fn() -> Arc<str>|
+     -> Result<()> {
+        let key = keyed(outcome.salt, text.as_bytes());
         let place = *places.entry(key).or_insert(out.len());
         if place == out.len() {
             out.push(KnownSecret {
                 key,
                 kind: kind(),
                 occurrences: 0,
+                cut: Vec::new(),
                 missed: outcome.spreads,
                 unchecked: false,
             });
         }
         let secret = &mut out[place];
-        secret.occurrences += 1;
+        secret.occurrences += u64::from(cut.is_none());
+        secret.cut.extend(cut);
         if secret.missed {
             return Ok(());
         }
@@ -119,13 +129,14 @@ pub(super) fn known_secrets(
     match found {
         None => {
             let marked = unit.secrets.iter().filter(|s| s.kind != CANARY_KIND);
-            for secret in marked.filter(|s| !before.hides(&s.range)) {
-                enter(&secret.range, &|| secret.kind.into())?;
+            for secret in marked.filter(|s| !before.hides_all(&s.range)) {
+                let cut = secret.cut.map(|_| secret.at);
+                enter(&secret.range, (secret.text, cut), &|| secret.kind.into())?;
             }
         }
         Some(found) => {
             for (range, kind) in found.iter().filter(|(_, kind)| **kind != *CANARY_KIND) {
-                enter(range, &|| kind.clone())?;
+                enter(range, (&unit.text[range.clone()], None), &|| kind.clone())?;
             }
         }
     }
@@ -138,7 +149,13 @@ impl SecretBook {
             source,
             kinds: HashSet::new(),
             secrets: HashMap::new(),
+            cut: HashSet::new(),
         }
+    }
+
+    /// Begins the next document, whose secrets are no occurrences of earlier documents.
+    pub(super) fn begin_document(&mut self) {
+        self.cut.clear();
     }
 
     /// Enters a secret of a kept unit that ended up on `side`.
@@ -151,7 +168,8 @@ impl SecretBook {
             occurrences: 0,
             missed_records: 0,
         });
-        entry.occurrences += secret.occurrences;
+        let cut = secret.cut.iter().filter(|at| self.cut.insert(**at));
+        entry.occurrences += secret.occurrences + cut.count() as u64;
         if secret.missed {
             entry.by_both |= !flagged;
             entry.public |= side == Side::Public;

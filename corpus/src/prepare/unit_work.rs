@@ -28,7 +28,8 @@ pub(super) struct KeptUnit<O> {
     /// Whether a stretch that occurred earlier is masked in it.
     pub(super) repeated: bool,
     pub(super) escaped: bool,
-    pub(super) cut_secrets: u64,
+    /// Where in the document the marked secrets begin of which the unit contains only part.
+    pub(super) cut_secrets: Vec<usize>,
     pub(super) redacted: bool,
     pub(super) flagged: bool,
     pub(super) uncaught: u64,
@@ -150,7 +151,9 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         Ok(KeptUnit {
             repeated: !cut.is_empty(),
             escaped: unit.escaped(),
-            cut_secrets: unit.secrets.iter().filter(|s| s.cut).count() as u64,
+            cut_secrets: (unit.secrets.iter().filter(|s| s.cut.is_some()))
+                .map(|s| s.at)
+                .collect(),
             redacted: work.any_mask(),
             flagged,
             uncaught,
@@ -199,7 +202,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         }
         let secrets = unit.secrets.iter();
         secrets
-            .filter(|s| s.kind == CANARY_KIND && !s.cut)
+            .filter(|s| s.kind == CANARY_KIND && s.cut.is_none())
             .filter_map(|s| {
                 let place = self.settled.copies.get(&(unit.document, s.at))?;
                 Some((*place, &s.range))

@@ -2,7 +2,7 @@
 
 use super::files::{CorpusFile, is_stdin, left_out, list_with_others};
 use super::format::{Format, Raw, all_heeded};
-use super::users::Users;
+use super::users::{User, Users};
 use super::{ChatTemplate, Entry, LINE_LIMIT, Object, shape};
 use crate::answers::LossOn;
 use crate::document::Document;
@@ -35,7 +35,8 @@ pub struct ReadOptions {
     /// A key or column besides text and id, whose values [`Documents::values`] gives.
     pub field: Option<String>,
     /// A key or column that says whose a document is, read in the place of `field`: all documents of one user become
-    /// one, in the order in which they stand, a line break between two. They are in memory together.
+    /// one, in the order in which they stand, a line break between two. They are in memory together. Spellings that
+    /// [`reticent_disk::folded_word`] makes one are one user.
     pub user: Option<String>,
     /// The key or column of a document's class, read in the place of `field`, and the classes there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,6 +44,9 @@ pub struct ReadOptions {
     /// Whether a file that cannot be read, or not to its end, is left at that place without an
     /// error: [`Documents::skipped`] has what was wrong.
     pub skip_unreadable: bool,
+    /// Whether spans masked beforehand are an error, as [`Document::unmasked`] says.
+    #[serde(skip)]
+    pub unmasked: bool,
 }
 
 impl Default for ReadOptions {
@@ -57,6 +61,7 @@ impl Default for ReadOptions {
             user: None,
             labels: None,
             skip_unreadable: false,
+            unmasked: false,
         }
     }
 }
@@ -118,7 +123,7 @@ pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document
 /// each id.
 ///
 /// - `.jsonl`, `.ndjson`: `{"id","text"}` with optional `secrets: [{start,end,kind}]` and `masked: [{start,end}]` in
-///   characters, one object per line. Other keys are ignored, except `abstract` if there is no `text` (arXiv's public
+///   characters, one object per line. `null` is as if the key were missing. Other keys are ignored, except `abstract` if there is no `text` (arXiv's public
 ///   metadata); a missing id becomes `line-N`. Without `text`, the formats of trainers are read: `messages` (`role`,
 ///   `content`), `conversations` (`from`, `value`), `prompt` and `completion`, `instruction`, `input` and `output`.
 ///   Each message becomes a line, `USR: …`, `SYS: …`, `SYSTEM: …` or `TOOL: …`, unless [`ReadOptions::chat`] is set.
@@ -513,11 +518,10 @@ pub fn made_up_number(id: &str) -> Option<u64> {
     known.then(|| number.parse().ok())?
 }
 
-/// Returns the user of a document: the only value, trimmed, since surrounding white space would split one user into
-/// two; `None` if it is blank.
-fn whose(values: &[String]) -> Option<&str> {
+/// Returns the user of a document: the only value; `None` if it is blank.
+fn whose(values: &[String]) -> Option<User<'_>> {
     match values {
-        [one] => Some(one.trim()).filter(|user| !user.is_empty()),
+        [one] => User::of(one),
         _ => None,
     }
 }
@@ -551,8 +555,9 @@ impl Iterator for Documents {
         while !users.whole {
             match self.following() {
                 Some(Ok(document)) => {
-                    let user = whose(&self.values).unwrap_or_default().to_owned();
-                    users.add(user, document);
+                    if let Some(user) = whose(&self.values) {
+                        users.add(user, document);
+                    }
                 }
                 Some(error) => {
                     self.users = Some(users);

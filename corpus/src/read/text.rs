@@ -22,10 +22,8 @@ struct Line {
     /// The name it has in arXiv's public metadata; read where there is no `text`.
     #[serde(rename = "abstract")]
     summary: Option<Value>,
-    #[serde(default)]
-    secrets: Vec<Secret>,
-    #[serde(default)]
-    masked: Vec<Masked>,
+    secrets: Option<Vec<Secret>>,
+    masked: Option<Vec<Masked>>,
 }
 
 #[derive(JsonSchema)]
@@ -74,6 +72,7 @@ pub(super) struct JsonLines {
     chat: Option<ChatTemplate>,
     loss_on: Option<LossOn>,
     longest: u64,
+    unmasked: bool,
 }
 
 impl JsonLines {
@@ -86,6 +85,7 @@ impl JsonLines {
             chat: options.chat.clone(),
             loss_on: options.loss_on,
             longest: options.longest,
+            unmasked: options.unmasked,
         }
     }
 
@@ -104,7 +104,7 @@ impl JsonLines {
             );
         }
         let parsed: Line =
-            serde_json::from_str(&line).map_err(|error| lines.problem(describe(&error)))?;
+            serde_json::from_str(&line).map_err(|error| lines.problem(in_record(&line, &error)))?;
         let id = match parsed.id {
             Some(Id::Text(id)) => id,
             Some(Id::Number(id)) => id.to_string(),
@@ -167,17 +167,24 @@ impl JsonLines {
         let document = Document {
             id,
             text,
-            secrets: parsed.secrets,
-            masked: parsed.masked,
+            secrets: parsed.secrets.unwrap_or_default(),
+            masked: parsed.masked.unwrap_or_default(),
             label: None,
             answers,
         };
-        document.validate().map_err(|error| {
-            lines.problem(match error {
-                Error::Span { problem, .. } => problem,
-                other => other.to_string(),
-            })
-        })?;
+        let unmasked = || match self.unmasked {
+            true => document.unmasked(),
+            false => Ok(()),
+        };
+        document
+            .validate()
+            .and_then(|()| unmasked())
+            .map_err(|error| {
+                lines.problem(match error {
+                    Error::Span { problem, .. } => problem,
+                    other => other.to_string(),
+                })
+            })?;
         let values = match &self.field {
             Some(field) => values::of_object(&whole(lines)?, field, self.whose)
                 .map_err(|problem| lines.problem(problem))?,
@@ -205,6 +212,40 @@ fn describe(error: &serde_json::Error) -> String {
         Some(at) => format!("{about}{} at column {}", &text[..at], error.column()),
         None => format!("{about}{text}"),
     }
+}
+
+/// Describes what is wrong with a record, and in which of its marks.
+fn in_record(line: &str, error: &serde_json::Error) -> String {
+    let said = describe(error);
+    match mark_at(line, error.column()).filter(|_| error.is_data()) {
+        Some(key) => format!("{key}: {said}"),
+        None => said,
+    }
+}
+
+/// Returns which of the marks of an object is being read at a column, counted from 1.
+fn mark_at(line: &str, column: usize) -> Option<&'static str> {
+    let (mut depth, mut begins, mut escaped) = (0_usize, None, false);
+    let mut key = "";
+    for (at, byte) in line.bytes().enumerate().take(column) {
+        match (begins, byte) {
+            (Some(_), _) if escaped => escaped = false,
+            (Some(_), b'\\') => escaped = true,
+            (Some(start), b'"') => {
+                begins = None;
+                let behind = line[at + 1..].trim_start();
+                if depth == 1 && behind.starts_with(':') {
+                    key = &line[start..at];
+                }
+            }
+            (Some(_), _) => {}
+            (None, b'"') => begins = Some(at + 1),
+            (None, b'{' | b'[') => depth += 1,
+            (None, b'}' | b']') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    super::MARKS.into_iter().find(|mark| *mark == key)
 }
 
 /// The error for JSON Lines in a file whose name indicates plain text.

@@ -1,7 +1,26 @@
 //! Joins the documents of each user into one.
 
 use crate::document::Document;
+use reticent_disk::folded_word;
 use std::collections::HashMap;
+
+/// A user as a document names it.
+#[derive(Debug)]
+pub(super) struct User<'a> {
+    /// The name as it is written, without white space around it.
+    name: &'a str,
+    /// The same for all spellings of the name.
+    folded: String,
+}
+
+impl<'a> User<'a> {
+    /// Returns the user that a name stands for; `None` if the name is blank.
+    pub(super) fn of(name: &'a str) -> Option<Self> {
+        let folded = folded_word(name, true);
+        let name = name.trim();
+        (!folded.is_empty()).then_some(Self { name, folded })
+    }
+}
 
 /// Users, in the order of their first documents.
 #[derive(Debug, Default)]
@@ -18,13 +37,13 @@ pub(super) struct Users {
 }
 
 impl Users {
-    /// Appends a document to those of its user.
-    pub(super) fn add(&mut self, user: String, document: Document) {
+    /// Appends a document to those of its user. The id of the whole is the first spelling of the user's name.
+    pub(super) fn add(&mut self, user: User<'_>, document: Document) {
         let length = document.text.chars().count();
-        let Some(place) = self.places.get(&user) else {
-            self.places.insert(user.clone(), self.documents.len());
+        let Some(place) = self.places.get(&user.folded) else {
+            self.places.insert(user.folded, self.documents.len());
             self.documents.push(Document {
-                id: user,
+                id: user.name.to_owned(),
                 ..document
             });
             self.lengths.push(length);

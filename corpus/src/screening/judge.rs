@@ -1,7 +1,7 @@
 //! Measures what a policy does to one record whose secrets are known.
 
 use crate::document::{Document, Offsets};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::policy::{
     Conservative, ConservativeOptions, MASKED, Policy, PolicyChoice, Span, View, blank, resolved,
 };
@@ -194,13 +194,7 @@ struct Known<'a> {
 impl<'a> Known<'a> {
     fn of(record: &'a Document) -> Result<Self> {
         record.validate()?;
-        if !record.masked.is_empty() {
-            return Err(Error::Span {
-                document: record.id.clone(),
-                problem: "spans masked beforehand; measure a policy on text as it came in"
-                    .to_owned(),
-            });
-        }
+        record.unmasked()?;
         let offsets = Offsets::new(&record.text);
         let secrets = record
             .secrets

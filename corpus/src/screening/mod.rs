@@ -9,17 +9,38 @@ use crate::dedup::Seen;
 use crate::document::{Document, Masked, Offsets, Secret};
 use crate::error::{Result, range};
 use crate::policy::{Dictionary, DictionaryOptions};
-use crate::random::{Choices, Purpose, digest};
+use crate::prepare::text_key;
+use crate::random::{Choices, Purpose};
 use crate::split::units;
 use crate::unit::Unit;
 
-/// Returns the records of a corpus as separate documents with their marked secrets, split as in
-/// [`crate::prepare::prepare`]. A record's id is that of its document if it is the whole document, else
-/// `DOCUMENT:NUMBER`.
+/// A unit of a corpus on its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScreeningRecord {
+    /// The unit as a document. Its id is that of its document if it is the whole document, else `DOCUMENT:NUMBER`.
+    pub document: Document,
+    /// For each of its secrets, in order, the secret that was marked.
+    pub marked: Vec<Marked>,
+    /// What preparation compares it by.
+    key: [u8; 20],
+}
+
+/// A secret that was marked in a document, all of it or part of which is in a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marked {
+    /// The number of the document, and where in it the secret begins. All parts of a secret have the same place.
+    pub place: (usize, usize),
+    /// The whole secret.
+    pub text: String,
+    /// Whether the record contains only part of it.
+    pub cut: bool,
+}
+
+/// Returns the records of a corpus with their marked secrets, split as in [`crate::prepare::prepare`].
 ///
 /// # Errors
 /// Returns an error if spans do not fit their text.
-pub fn screening_records(documents: &[Document], unit: Unit) -> Result<Vec<Document>> {
+pub fn screening_records(documents: &[Document], unit: Unit) -> Result<Vec<ScreeningRecord>> {
     let mut out = Vec::new();
     for (number, document) in documents.iter().enumerate() {
         for cut in units(document, number, unit)? {
@@ -30,7 +51,13 @@ pub fn screening_records(documents: &[Document], unit: Unit) -> Result<Vec<Docum
             } else {
                 format!("{}:{}", document.id, cut.index)
             };
-            out.push(Document {
+            let marked = cut.secrets.iter().map(|secret| Marked {
+                place: (cut.document, secret.at),
+                text: secret.text.to_owned(),
+                cut: secret.cut.is_some(),
+            });
+            let (marked, key) = (marked.collect(), text_key(&cut));
+            let document = Document {
                 id,
                 secrets: cut
                     .secrets
@@ -52,27 +79,33 @@ pub fn screening_records(documents: &[Document], unit: Unit) -> Result<Vec<Docum
                 label: cut.label,
                 answers: None,
                 text: cut.text.into_owned(),
+            };
+            out.push(ScreeningRecord {
+                document,
+                marked,
+                key,
             });
         }
     }
     Ok(out)
 }
 
-/// Keeps the first of all records with the same text, and returns the number of records dropped. Preparation drops them
-/// by their text alone, so a sample does not count them.
+/// Keeps the first of all records that preparation takes for exact copies, and returns the number of records dropped.
 ///
 /// ```
-/// use reticent_corpus::{Document, screening::distinct_records};
+/// use reticent_corpus::{Document, Unit};
+/// use reticent_corpus::screening::{distinct_records, screening_records};
 /// let records = [("a", "hello"), ("b", "call 1"), ("c", "hello")];
-/// let records = records.map(|(id, text)| Document::new(id, text)).to_vec();
-/// let (distinct, dropped) = distinct_records(records);
-/// assert_eq!((&*distinct[1].id, distinct.len(), dropped), ("b", 2, 1));
+/// let records = records.map(|(id, text)| Document::new(id, text));
+/// let (distinct, dropped) = distinct_records(screening_records(&records, Unit::Document)?);
+/// assert_eq!((&*distinct[1].document.id, distinct.len(), dropped), ("b", 2, 1));
+/// # Ok::<(), reticent_corpus::Error>(())
 /// ```
 #[must_use]
-pub fn distinct_records(mut records: Vec<Document>) -> (Vec<Document>, u64) {
+pub fn distinct_records(mut records: Vec<ScreeningRecord>) -> (Vec<ScreeningRecord>, u64) {
     let before = records.len();
     let mut seen = Seen::new();
-    records.retain(|record| seen.insert(digest(record.text.as_bytes())));
+    records.retain(|record| seen.insert(record.key));
     let dropped = before - records.len();
     (records, dropped as u64)
 }

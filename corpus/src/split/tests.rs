@@ -1,4 +1,5 @@
 use super::*;
+use crate::document::Masked;
 use proptest::prelude::*;
 
 fn texts(text: &str, unit: Unit) -> Vec<String> {
@@ -49,7 +50,27 @@ fn spans_are_clipped_to_the_unit_and_marked_as_cut() {
     let found = units(&document, 0, Unit::Turn).unwrap();
     assert_eq!(found[0].secrets[0].range, 1..2);
     assert_eq!(found[1].secrets[0].range, 0..1);
-    assert!(found.iter().all(|u| u.secrets[0].cut));
+    assert!(found.iter().all(|u| u.secrets[0].cut.is_some()));
+    assert!(found.iter().all(|u| u.secrets[0].text == "b\nc"));
+}
+
+/// A part is told from an equal part of another secret, and from another part of its own; masked text tells nothing.
+#[test]
+fn parts_of_secrets_are_told_apart() {
+    let parts = |text: &str, masked: &[(usize, usize)]| -> Vec<[u8; 20]> {
+        let mut document = Document::new("d", text).with_secret(0, text.len(), "k");
+        let spans = masked.iter();
+        document.masked = spans.map(|&(start, end)| Masked { start, end }).collect();
+        let found = units(&document, 0, Unit::Turn).unwrap();
+        found.iter().map(|u| u.secrets[0].cut.unwrap()).collect()
+    };
+    let one = parts("ab\nab\ncd", &[]);
+    assert_ne!(one[0], one[1]);
+    assert_eq!(one, parts("ab\nab\ncd", &[]));
+    assert!(!parts("ab\nab\nce", &[]).contains(&one[0]));
+    let hidden = parts("ab\nab\ncd", &[(6, 8)]);
+    assert_eq!(hidden, parts("ab\nab\nxyz", &[(6, 9)]));
+    assert_ne!(hidden, one);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Misses, held-out text, lengths.
 
 use super::{corpus, options};
-use reticent_corpus::policy::PolicyOptions;
+use reticent_corpus::policy::{PatternRule, PolicyChoice, PolicyOptions};
 use reticent_corpus::prepare::{PrepareOptions, Preparer, SecretSource, prepare};
 use reticent_corpus::simulate::simulate;
-use reticent_corpus::{Document, Side};
+use reticent_corpus::{Document, Masked, Side, Unit};
+
 #[test]
 fn the_miss_rate_is_exact_on_the_simulator() {
     let documents = simulate(300, 2).unwrap();
@@ -91,6 +92,94 @@ fn what_both_policies_miss_is_public_and_counted() {
         (1, 3, 1, 1, 1)
     );
     assert_eq!(facts.secrets.most_records, 3);
+}
+
+/// An address of three lines, with another first one.
+fn address(id: &str, first: &str) -> Document {
+    let before = "at ";
+    let text = format!("{before}{first}\nflat 9, blubton\nquux 123 .");
+    let end = text.len() - 2;
+    Document::new(id, text).with_secret(before.len(), end, "address")
+}
+
+/// One secret in three records, whatever part of it a policy finds.
+#[test]
+fn a_secret_that_extends_over_several_records_is_one() {
+    let documents = [address("a", "12 zork lane")];
+    let facts = |options: &PrepareOptions| prepare(&documents, options).unwrap().facts;
+    let counts = |options: &PrepareOptions| {
+        let facts = facts(options);
+        let all = facts.secrets.all;
+        let secrets = (all.distinct, all.occurrences, all.missed);
+        (secrets, facts.secrets.most_records, facts.cut_secrets)
+    };
+    // The policy knows numbers of three digits: the last line says that it found one there.
+    assert_eq!(counts(&options()), ((1, 1, 1), 3, 1));
+    let lines = |found: &str| {
+        let rule = PatternRule {
+            kind: "line".to_owned(),
+            pattern: found.to_owned(),
+        };
+        let policy = PolicyOptions {
+            policy: PolicyChoice::Patterns { rules: vec![rule] },
+            ..PolicyOptions::default()
+        };
+        PrepareOptions {
+            policy,
+            ..options()
+        }
+    };
+    assert_eq!(counts(&lines("12 zork lane")), ((1, 1, 1), 2, 1));
+    let all = lines("12 zork lane|flat 9, blubton|quux 123");
+    assert_eq!(counts(&all), ((1, 1, 0), 0, 1));
+    let whole = PrepareOptions {
+        unit: Unit::Document,
+        ..options()
+    };
+    assert_eq!(counts(&whole), ((1, 1, 1), 1, 0));
+    let copies = Preparer::new(&documents, &options())
+        .unwrap()
+        .copies()
+        .unwrap();
+    assert_eq!(copies.len(), 1);
+    let copies = copies["12 zork lane\nflat 9, blubton\nquux 123"];
+    assert_eq!((copies.before, copies.after), (1, 1));
+    assert_eq!((copies.units_before, copies.units_after), (3, 3));
+}
+
+/// A copy has no record of its own; a line that another address has too is no copy.
+#[test]
+fn equal_parts_of_two_secrets_are_no_copies() {
+    let documents = [
+        address("a", "12 zork lane"),
+        address("b", "12 zork lane"),
+        address("c", "7 byron road"),
+    ];
+    let facts = prepare(&documents, &options()).unwrap().facts;
+    let all = facts.secrets.all;
+    assert_eq!((all.distinct, all.occurrences, all.missed), (2, 2, 2));
+    assert_eq!((facts.secrets.most_records, facts.duplicates), (3, 3));
+    assert_eq!(facts.cut_secrets, 2);
+}
+
+/// What the input left of a secret is trained on.
+#[test]
+fn a_secret_that_the_input_masks_in_part_counts() {
+    let with_mask = |end| {
+        let mut document = Document::new("a", "my word is zorkmid .").with_secret(11, 18, "word");
+        document.masked = vec![Masked { start: 11, end }];
+        let facts = prepare(&[document], &options()).unwrap().facts;
+        (facts.secrets.all.distinct, facts.secrets.all.missed)
+    };
+    assert_eq!([12, 17, 18].map(with_mask), [(1, 1), (1, 1), (0, 0)]);
+    // The lines of a secret that are masked hold nothing of it.
+    let mut document = address("a", "12 zork lane");
+    document.masked = vec![Masked { start: 3, end: 15 }];
+    let facts = prepare(&[document], &options()).unwrap().facts;
+    assert_eq!(
+        (facts.secrets.all.occurrences, facts.secrets.most_records),
+        (1, 2)
+    );
 }
 
 #[test]

@@ -19,6 +19,26 @@ fn json_lines_with_ids_of_three_kinds_and_characters_as_offsets() {
     assert_eq!(documents[2].text, "y\nz");
 }
 
+/// What pandas writes for a cell without a value.
+#[test]
+fn null_is_as_if_the_key_were_missing() {
+    let text = r#"{"id":null,"text":"x","abstract":null,"secrets":null,"masked":null}
+{"text":null,"messages":[{"role":"user","content":"y"}],"secrets":null,"masked":null}
+{"text":null,"abstract":"z","prompt":null}
+"#;
+    let documents = read("x.jsonl", text.as_bytes()).unwrap();
+    let found: Vec<(&str, &str)> = documents.iter().map(|d| (&*d.id, &*d.text)).collect();
+    assert_eq!(
+        found,
+        [("line-1", "x"), ("line-2", "USR: y"), ("line-3", "z")]
+    );
+    assert!(
+        documents
+            .iter()
+            .all(|d| d.secrets.is_empty() && d.masked.is_empty())
+    );
+}
+
 #[test]
 fn plain_text_is_cut_at_blank_lines() {
     let documents = read("x.txt", b"a\nb\n\n \nc\r\n").unwrap();

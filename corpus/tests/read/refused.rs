@@ -1,10 +1,11 @@
 //! Bad inputs, and what each is answered.
 
 use super::read;
+use reticent_corpus::read::{Documents, ReadOptions};
 
 #[test]
 fn every_bad_input_names_the_place_and_the_value() {
-    let cases: [(&str, &[u8], &str); 33] = [
+    let cases: [(&str, &[u8], &str); 35] = [
         (
             "e.jsonl",
             b"",
@@ -83,7 +84,17 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.jsonl",
             br#"{"id":"d","text":"abc","secrets":[{"start":-1,"end":2,"kind":"k"}]}"#,
-            ", line 1: expected usize at column 45",
+            ", line 1: secrets: expected usize at column 45",
+        ),
+        (
+            "x.jsonl",
+            br#"{"id":"a\"{","text":"abc","masked":true,"secrets":[]}"#,
+            ", line 1: masked: expected a sequence at column 39",
+        ),
+        (
+            "x.jsonl",
+            br#"{"text":"secrets\":[","secrets":[{"start":1,"end":2}],"masked":[]}"#,
+            ", line 1: secrets: missing field `kind` at column 52",
         ),
         (
             "x.jsonl",
@@ -206,4 +217,25 @@ fn marks_without_their_text_are_refused() {
     }
     let empty = r#"{"prompt":"ab","completion":"c","secrets":[]}"#;
     assert!(read("a.jsonl", empty.as_bytes()).is_ok());
+}
+
+/// A policy is measured on text as it came in; the place is told, and nothing of the text.
+#[test]
+fn masked_spans_are_refused_where_they_must_not_be() {
+    let place = super::Place::new();
+    let lines = "{\"text\":\"x\"}\n{\"id\":\"ada\",\"text\":\"a zork\",\"masked\":[{\"start\":2,\"end\":6}]}\n";
+    let path = place.file("a.jsonl", lines.as_bytes());
+    let options = ReadOptions {
+        unmasked: true,
+        ..ReadOptions::default()
+    };
+    let documents = Documents::with(&path, &options).unwrap();
+    let said: Vec<String> = documents
+        .filter_map(|d| Some(d.err()?.to_string()))
+        .collect();
+    let expected = format!(
+        "{}, line 2: spans masked beforehand; measure a policy on text as it came in",
+        path.display()
+    );
+    assert_eq!(said, [expected]);
 }

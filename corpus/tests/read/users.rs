@@ -70,6 +70,34 @@ fn a_whole_number_is_one_user_however_it_is_written() {
     }
 }
 
+/// One user as many would divide what a user's promise costs by their number.
+#[test]
+fn spellings_of_a_user_are_one_user() {
+    let names = [
+        "Ada@x.org",
+        "ada@x.org",
+        "ADA@X.ORG",
+        "ada@x.org\u{200b}",
+        " ada@x.org ",
+        "bob@x.org",
+        "Zoe\u{308}",
+        "zo\u{eb}",
+    ];
+    let line = |name: &str| format!("{}\n", serde_json::json!({"author": name, "text": "x"}));
+    let lines: String = names.map(line).concat();
+    let all: Vec<Document> = by_user("a.jsonl", lines.as_bytes())
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    let users: Vec<(&str, usize)> = all.iter().map(|d| (&*d.id, d.text.len())).collect();
+    assert_eq!(
+        users,
+        [("Ada@x.org", 9), ("bob@x.org", 1), ("Zoe\u{308}", 3)]
+    );
+    let nobody = by_user("a.jsonl", line("\u{200b}").as_bytes()).remove(0);
+    assert!(nobody.unwrap_err().to_string().contains("`author`"));
+}
+
 #[test]
 fn columns_say_whose_a_row_is() {
     let rows = b"author,text\nu,one\nv,two\n\" u\",three\n";

@@ -326,7 +326,7 @@ pub(crate) fn of_redacted_secrets(rows: &[Guarantee]) -> Option<String> {
     };
     rows.iter().any(of_secrets).then(|| {
         "redacted secret: it holds where no record with the secret is on the public side (both policies \
-         together miss none of its copies). Other secrets, and the public side, are not covered."
+         together miss none of its copies). Other secrets, unmarked occurrences, and the public side are not covered."
             .to_owned()
     })
 }

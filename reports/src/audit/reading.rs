@@ -1,11 +1,10 @@
 //! Reads corpora for the commands.
 
-use crate::audit::args::Reading;
 use crate::contract::{Progress, note};
 use anyhow::Result;
 use reticent_corpus::prepare::Phase;
 use reticent_corpus::read::{ReadOptions, read_readable};
-use reticent_corpus::{Document, Error, Labels, LossOn};
+use reticent_corpus::{Document, Error};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,20 +12,10 @@ use std::time::Duration;
 pub(in crate::audit) const PAUSE: Duration = Duration::from_secs(10);
 
 /// Reads a whole corpus. Without --skip-unreadable, an unreadable file is an error that names every such
-/// file; with it, they are named on stderr. `user` is the key of a document's user.
-pub(in crate::audit) fn documents(
-    path: &Path,
-    reading: &Reading,
-    (user, labels, loss_on): (Option<String>, Option<Labels>, Option<LossOn>),
-) -> Result<Vec<Document>> {
-    let options = ReadOptions {
-        user,
-        labels,
-        loss_on,
-        ..reading.options(None)?
-    };
-    let (documents, mut errors) = read_readable(path, &options)?;
-    if reading.skip_unreadable && !documents.is_empty() {
+/// file; with it, they are named on stderr.
+pub(in crate::audit) fn documents(path: &Path, options: &ReadOptions) -> Result<Vec<Document>> {
+    let (documents, mut errors) = read_readable(path, options)?;
+    if options.skip_unreadable && !documents.is_empty() {
         errors.iter().for_each(warn);
         return Ok(documents);
     }

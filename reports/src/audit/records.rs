@@ -87,11 +87,12 @@ impl Cut {
 /// tied by the secrets marked in their documents.
 pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cut> {
     let mut out = Cut::default();
-    for document in read_documents(path)? {
+    for (number, document) in (1_u64..).zip(read_documents(path)?) {
         let name = document_name(path, &document.id);
         let texts = match unit {
             Unit::Document | Unit::Dialogue | Unit::User => vec![document.text.clone()],
-            Unit::Turn | Unit::Sentence => units(&document, unit)?,
+            Unit::Turn | Unit::Sentence => units(&document, unit)
+                .with_context(|| format!("{}, document {number}", path.display()))?,
         };
         for text in texts.into_iter().filter(|t| !t.trim().is_empty()) {
             let marked = document.secrets.iter().map(|s| document.secret_text(s));
@@ -124,8 +125,7 @@ fn units(document: &Document, unit: Unit) -> Result<Vec<String>> {
     if document.text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let documents = std::slice::from_ref(document);
-    texts(documents, unit).with_context(|| format!("document {:?}", document.id))
+    texts(std::slice::from_ref(document), unit)
 }
 
 /// Returns all units of the documents, without masking or dropping anything.

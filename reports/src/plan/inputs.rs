@@ -4,7 +4,7 @@ use super::args::Sampler;
 use super::redaction::Redacted;
 use super::request::PlanRequest;
 use crate::contract::Inputs;
-use reticent_accounting::confidentiality::{Knowledge, Standing};
+use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Standing};
 use reticent_accounting::training::{FirstPhase, NoisySteps, Recipe, Run, Stated, TrainingPlan};
 
 type Result<T> = serde_json::Result<T>;
@@ -68,6 +68,10 @@ const OF_SDP_RUNS: &str = "The promise is to a secret that the policy of each of
 const NO_DUPLICATE: &str =
     "No content of a secret makes its record a duplicate, which deduplication would leave out.";
 
+/// The assumption for secrets that were counted where they are marked.
+const ONLY_MARKED: &str =
+    "A secret occurs only where it is marked: unmarked occurrences of it are outside the promise.";
+
 /// The assumption for a manifest that doesn't say how many records a secret was in.
 const NO_MORE_BEFORE: &str =
     "No secret was in more records of an earlier run than the answer speaks of.";
@@ -87,6 +91,16 @@ pub fn taken_for_granted(plan: &TrainingPlan) -> Vec<&'static str> {
         Run::Sdp { .. } => vec![OF_SDP, NO_DUPLICATE],
         _ => Vec::new(),
     };
+    let counted = |facts: CorpusFacts| facts.knowledge() == Knowledge::Counted;
+    if plan.secrets.facts.is_some_and(counted)
+        && !matches!(
+            plan.run,
+            Run::Sgd { .. } | Run::Protect { .. } | Run::Mechanism { .. }
+        )
+        && !matches!(plan.worst_secret(), None | Some(Standing::Exposed))
+    {
+        granted.push(ONLY_MARKED);
+    }
     let before = plan.continues.as_ref();
     if plan.secret_records().is_some() && before.is_some_and(|run| run.secret_records.is_none()) {
         granted.push(NO_MORE_BEFORE);

@@ -292,12 +292,12 @@ fn whom(run: &PlannedRun, row: &Guarantee) -> String {
 fn which(run: &PlannedRun) -> &'static str {
     match (run.counted(), run.plan.worst_secret()) {
         (Some(_), Some(Standing::Caught)) => {
-            "every secret of this corpus, each of them caught, as any other content would be"
+            "every secret marked in this corpus, each marked occurrence caught, as any other content would be"
         }
         (Some(_), Some(Standing::Exposed)) => {
-            "each secret of this corpus, some of them trained on in the open"
+            "each secret marked in this corpus, some of them trained on in the open"
         }
-        (Some(_), _) => "each secret of this corpus, missed by the policy or not",
+        (Some(_), _) => "each secret marked in this corpus, missed by the policy or not",
         (None, Some(Standing::Exposed)) => "each secret, whatever the policies missed",
         (None, _) => "each secret, missed by the policy or not",
     }

@@ -340,16 +340,31 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let card = page(&subject, &document, false).unwrap();
     let card = card.to_model_card("plan");
     assert!(card.contains("2 turns") && card.contains(counted), "{card}");
+    // What is counted, and so promised, is what is marked.
+    let unmarked = "unmarked occurrences of it are outside the promise";
+    let brief = |subject: &PlannedRun, document: &Envelope<PlanPage>| {
+        let page = page(subject, document, false).unwrap();
+        let text = page.to_text(View::of_terminal(false));
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = brief(&subject, &document);
+    assert!(
+        said.contains("for each secret marked in this corpus") && said.contains(unmarked),
+        "{said}"
+    );
     // Every secret caught: nothing of them is left in the run.
     folder.prepared(0, 0, "null");
     let subject = of_file(&folder.plan(&plan)).unwrap();
     let document = sheet(&subject).unwrap();
     assert!(document.body.headline.get().get() <= 0.0);
-    let brief = page(&subject, &document, false).unwrap();
-    let brief = brief.to_text(View::of_terminal(false));
-    let words: Vec<&str> = brief.split_whitespace().collect();
-    let said = "Premise: The policy catches every content";
-    assert!(words.join(" ").contains(said), "{brief}");
+    let said = brief(&subject, &document);
+    for part in [
+        "each marked occurrence caught",
+        "Premise: The policy catches every content",
+        unmarked,
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
     // One missed by both and public: nothing is promised.
     folder.prepared(100, 1, "{}");
     let subject = of_file(&folder.plan(&plan)).unwrap();

@@ -6,6 +6,7 @@ use crate::audit::reading::documents;
 use anyhow::{Context, Result};
 use clap::Args;
 use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
+use reticent_corpus::read::ReadOptions;
 use reticent_corpus::{Document, Unit};
 use std::path::PathBuf;
 
@@ -33,9 +34,13 @@ impl Measured {
     /// Reads the corpus.
     ///
     /// # Errors
-    /// Returns an error if files can't be read.
+    /// Returns an error if files can't be read, or spans were masked beforehand.
     pub fn documents(&self) -> Result<Vec<Document>> {
-        documents(&self.data, &self.reading, (None, None, None)).context("DATA")
+        let options = ReadOptions {
+            unmasked: true,
+            ..self.reading.options(None)?
+        };
+        documents(&self.data, &options).context("DATA")
     }
 
     /// Returns the policy as data.

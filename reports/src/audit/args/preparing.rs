@@ -94,8 +94,8 @@ pub struct Preparing {
     #[arg(long, default_value = DEFAULT_UNIT, value_parser = unit)]
     pub unit: Unit,
     /// Key or column with a document's user, for --unit user: one text or whole number, not a list (1.0 is 1, but in CSV
-    /// every cell is text); all documents are then held in
-    /// memory.
+    /// every cell is text); spellings that differ only in case, white space or invisible characters are one user. All
+    /// documents are then held in memory.
     #[arg(long, alias = "user-column", value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub user_field: Option<String>,
     /// Redaction policy: general (identifiers, names, street addresses, high-confidence dates), customers (patterns

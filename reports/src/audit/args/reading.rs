@@ -53,6 +53,7 @@ impl Reading {
             user: None,
             labels: None,
             skip_unreadable: self.skip_unreadable,
+            unmasked: false,
         })
     }
 }

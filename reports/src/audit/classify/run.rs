@@ -11,6 +11,7 @@ use reticent_backends::checkpoint::Pretrained;
 use reticent_backends::engine::open;
 use reticent_backends::model::{Head, Model};
 use reticent_backends::trainer::shorten;
+use reticent_corpus::read::ReadOptions;
 use reticent_corpus::screening::screening_records;
 use reticent_corpus::{Labels, TokenId, Unit};
 use std::io::Write;
@@ -32,13 +33,16 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         unit != Unit::User,
         "--unit: must be turn, sentence, dialogue or document; the documents of a user have no one class"
     );
-    let found =
-        documents(&args.data, &args.reading, (None, Some(labels), None)).context("--data")?;
+    let reading = ReadOptions {
+        labels: Some(labels),
+        ..args.reading.options(None)?
+    };
+    let found = documents(&args.data, &reading).context("--data")?;
     let mut cut = 0;
     let (mut texts, mut sources): (Vec<(Vec<TokenId>, usize)>, _) = (Vec::new(), Vec::new());
     for document in &found {
         let records = screening_records(std::slice::from_ref(document), unit).context("--data")?;
-        for record in records {
+        for record in records.into_iter().map(|record| record.document) {
             let (tokens, longer) = read(&loaded, &record.text, texts.len() + 1)?;
             cut += u64::from(longer);
             let label = record.label.context("--data: a record without a class")?;

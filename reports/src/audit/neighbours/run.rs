@@ -14,6 +14,7 @@ use reticent_accounting::statistics::clopper_pearson_upper;
 use reticent_corpus::Document;
 use reticent_corpus::policy::{PolicyChoice, View, resolved};
 use reticent_corpus::prepare::{NeighbourCounts, NeighbourDiff, Neighbours, Preparer, Selection};
+use reticent_corpus::read::ReadOptions;
 use reticent_corpus::redaction::SecretList;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -59,12 +60,13 @@ pub(in crate::audit) fn run(
 ) -> Result<Exit> {
     let (texts, _) = sampled(&args.prepare.shape, args.prepare.canaries, interrupt)?;
     let options = args.prepare.options(texts)?;
-    let whose = (
-        args.prepare.user_field.clone(),
-        options.labels.clone(),
-        options.loss_on,
-    );
-    let read = documents(&args.data, &args.reading, whose).context("DATA")?;
+    let reading = ReadOptions {
+        user: args.prepare.user_field.clone(),
+        labels: options.labels.clone(),
+        loss_on: options.loss_on,
+        ..args.reading.options(None)?
+    };
+    let read = documents(&args.data, &reading).context("DATA")?;
     interrupt.check()?;
     let (documents, marked) = marked(read, args, &options.policy.policy)?;
     let preparer = Preparer::new(&documents, &options)?;

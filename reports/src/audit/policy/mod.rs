@@ -9,9 +9,8 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt, Table};
 use crate::number::{count_of, grouped, nearest};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
-use reticent_corpus::Document;
 use reticent_corpus::policy::{Cover, EntityKind, Levels, PolicyChoice};
-use reticent_corpus::screening::{PolicyJudge, Words, screening_records};
+use reticent_corpus::screening::{PolicyJudge, ScreeningRecord, Words, screening_records};
 use reticent_corpus::tagger::TaggerModel;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -35,7 +34,7 @@ pub struct SpanCounts {
 /// Marked secrets of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MarkedCounts {
-    /// Places.
+    /// Places; one that extends over several records is one place, covered or caught where each of its parts is.
     pub secrets: u64,
     /// Of them found: spans of the policy cover them in full.
     pub covered: u64,
@@ -130,9 +129,10 @@ fn coverage(policy: &PolicyChoice) -> Result<Vec<Covered>> {
         .collect())
 }
 
-/// The occurrences of one secret, combined.
+/// One place of a secret, or all of them, combined.
 #[derive(Default)]
-struct Places {
+struct Fate {
+    covered: bool,
     missed: bool,
     missed_by_both: bool,
 }
@@ -142,16 +142,20 @@ impl PolicyReport {
     ///
     /// # Errors
     /// Returns an error if a record's spans are invalid or on an interruption.
-    pub fn of(records: &[Document], judge: &PolicyJudge, interrupt: &Interrupt) -> Result<Self> {
+    pub fn of(
+        records: &[ScreeningRecord],
+        judge: &PolicyJudge,
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
         let mut report = Self {
             records: records.len() as u64,
             ..Self::default()
         };
-        let any_marked = records.iter().any(|r| !r.secrets.is_empty());
-        let mut secrets: BTreeMap<(String, String), Places> = BTreeMap::new();
+        let any_marked = records.iter().any(|r| !r.marked.is_empty());
+        let mut places: BTreeMap<(usize, usize), (&str, &str, Fate)> = BTreeMap::new();
         for record in records {
             interrupt.check()?;
-            let judged = judge.judge(record)?;
+            let judged = judge.judge(&record.document)?;
             report.words += judged.words;
             report.redacted += u64::from(!judged.found.is_empty());
             if let Some(flagged) = judged.flagged {
@@ -168,31 +172,44 @@ impl PolicyReport {
                     *counts.right.get_or_insert(0) += u64::from(*right);
                 }
             }
-            for (secret, fate) in record.secrets.iter().zip(&judged.fates) {
-                let counts = report.marked.entry(fate.kind.clone()).or_default();
-                counts.secrets += 1;
-                counts.covered += u64::from(fate.covered);
-                counts.caught += u64::from(fate.caught);
-                if judged.flagged.is_some() {
-                    counts.distinct_missed_by_both.get_or_insert(0);
-                }
-                let key = (fate.kind.clone(), record.secret_text(secret).to_owned());
-                let places = secrets.entry(key).or_default();
-                places.missed |= !fate.caught;
-                places.missed_by_both |= !fate.caught && judged.flagged == Some(false);
+            let secrets = record.document.secrets.iter().zip(&record.marked);
+            for ((secret, marked), found) in secrets.zip(&judged.fates) {
+                let whole = || {
+                    let covered = Fate {
+                        covered: true,
+                        ..Fate::default()
+                    };
+                    (secret.kind.as_str(), marked.text.as_str(), covered)
+                };
+                let (.., fate) = places.entry(marked.place).or_insert_with(whole);
+                fate.covered &= found.covered;
+                fate.missed |= !found.caught;
+                fate.missed_by_both |= !found.caught && judged.flagged == Some(false);
             }
         }
-        report.gather(secrets);
+        report.gather(places.into_values());
         Ok(report)
     }
 
-    fn gather(&mut self, secrets: BTreeMap<(String, String), Places>) {
-        for ((kind, _), places) in secrets {
-            let counts = self.marked.entry(kind).or_default();
+    /// Counts places, and the distinct secrets in them.
+    fn gather<'a>(&mut self, places: impl Iterator<Item = (&'a str, &'a str, Fate)>) {
+        let mut secrets: BTreeMap<(&str, &str), Fate> = BTreeMap::new();
+        for (kind, text, place) in places {
+            let counts = self.marked.entry(kind.to_owned()).or_default();
+            counts.secrets += 1;
+            counts.covered += u64::from(place.covered);
+            counts.caught += u64::from(!place.missed);
+            counts.distinct_missed_by_both = self.flagged.map(|_| 0);
+            let secret = secrets.entry((kind, text)).or_default();
+            secret.missed |= place.missed;
+            secret.missed_by_both |= place.missed_by_both;
+        }
+        for ((kind, _), secret) in secrets {
+            let counts = self.marked.entry(kind.to_owned()).or_default();
             counts.distinct += 1;
-            counts.distinct_missed += u64::from(places.missed);
+            counts.distinct_missed += u64::from(secret.missed);
             if let Some(both) = &mut counts.distinct_missed_by_both {
-                *both += u64::from(places.missed_by_both);
+                *both += u64::from(secret.missed_by_both);
             }
         }
         for counts in self.marked.values_mut() {

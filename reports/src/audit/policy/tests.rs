@@ -3,9 +3,9 @@
 use super::*;
 use crate::page::View;
 use crate::schema::problems;
-use reticent_corpus::Unit;
 use reticent_corpus::policy::{ConservativeOptions, Level, PatternRule};
 use reticent_corpus::simulate::simulate;
+use reticent_corpus::{Document, Unit};
 
 fn patterns(rules: &[(&str, &str)]) -> PolicyChoice {
     let rule = |(kind, pattern): &(&str, &str)| PatternRule {
@@ -22,8 +22,47 @@ fn report(
     policy: &PolicyChoice,
     conservative: Option<&ConservativeOptions>,
 ) -> PolicyReport {
+    report_by(Unit::Document, records, policy, conservative)
+}
+
+fn report_by(
+    unit: Unit,
+    documents: &[Document],
+    policy: &PolicyChoice,
+    conservative: Option<&ConservativeOptions>,
+) -> PolicyReport {
+    let records = screening_records(documents, unit).unwrap();
     let judge = PolicyJudge::new(policy, conservative).unwrap();
-    PolicyReport::of(records, &judge, &Interrupt::default()).unwrap()
+    PolicyReport::of(&records, &judge, &Interrupt::default()).unwrap()
+}
+
+/// One that extends over three lines is one secret in one place, missed where any of its parts is.
+#[test]
+fn a_secret_of_several_records_counts_once() {
+    let text = "at 12 Zork Lane\nFlat 9, Blubton\nQX1 9ZZ .";
+    let documents = [
+        Document::new("a", text).with_secret(3, 39, "address"),
+        Document::new("b", "by Flat 9, Blubton").with_secret(3, 18, "address"),
+    ];
+    let counts = |rules: &[(&str, &str)], unit| {
+        let policy = patterns(rules);
+        let found = &report_by(
+            unit,
+            &documents,
+            &policy,
+            Some(&ConservativeOptions::default()),
+        );
+        let of = found.marked["address"].clone();
+        let places = (of.secrets, of.covered, of.caught);
+        (places, of.distinct, of.distinct_missed)
+    };
+    for unit in [Unit::Turn, Unit::Document] {
+        assert_eq!(counts(&[], unit), ((2, 0, 0), 2, 2), "{unit}");
+    }
+    let first = [("a", "12 Zork Lane"), ("a", "Flat 9, Blubton")];
+    assert_eq!(counts(&first, Unit::Turn), ((2, 1, 1), 2, 1));
+    let all = [first[0], first[1], ("a", "QX1 9ZZ")];
+    assert_eq!(counts(&all, Unit::Turn), ((2, 2, 2), 2, 0));
 }
 
 /// A secret missed in one of its places is missed; one that is missed where the record is
@@ -80,7 +119,7 @@ fn secrets_are_counted_by_text_and_places_apart() {
 
 #[test]
 fn text_and_document_say_the_same_and_fit_the_schema() {
-    let records = screening_records(&simulate(30, 1).unwrap(), Unit::Turn).unwrap();
+    let documents = simulate(30, 1).unwrap();
     for policy in [
         PolicyChoice::Customers,
         PolicyChoice::Level {
@@ -88,7 +127,8 @@ fn text_and_document_say_the_same_and_fit_the_schema() {
             least: 0.5,
         },
     ] {
-        let mut report = report(&records, &policy, Some(&ConservativeOptions::default()));
+        let conservative = ConservativeOptions::default();
+        let mut report = report_by(Unit::Turn, &documents, &policy, Some(&conservative));
         report.coverage = coverage(&policy).unwrap();
         let inputs = Inputs::new().given("policy", &policy).unwrap();
         let json = Envelope::new("policy", inputs, &report).to_text().unwrap();

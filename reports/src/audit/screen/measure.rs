@@ -18,7 +18,7 @@ const T_NINE: f64 = 2.262_157_162_798_2;
 /// when one that it brings is.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct KindRow {
-    /// Records with a secret of the kind that stands in no earlier record of the corpus.
+    /// Records with a secret of the kind that no earlier record of the corpus marks or, where none marks it, contains.
     pub records: u64,
     /// Of them with one that the policy misses, there or elsewhere in the sample.
     pub missed: u64,
@@ -89,8 +89,8 @@ pub struct Screening {
     pub with_secrets: u64,
     /// Of these, with one that the policy misses.
     pub missed: u64,
-    /// Records of the sample with a secret that stands in no earlier record of the corpus: they bring it, and each secret
-    /// counts there alone.
+    /// Records of the sample with a secret that no earlier record of the corpus marks or, where none marks it, contains:
+    /// they bring it, and each secret counts there alone.
     pub bringing: u64,
     /// Of them with one that the policy misses, there or elsewhere in the sample: what the bounds count.
     pub bringing_missed: u64,
@@ -164,9 +164,10 @@ pub(super) fn judge<'a>(
     sheet.lines.iter().map(of).collect()
 }
 
-/// Assigns the text of each secret to the line of a random record: the first of all records in which it occurs. A
-/// secret in many records is drawn more often; so that it has no more weight than others, it counts only there, and not
-/// at all if that record was not drawn.
+/// Assigns the text of each secret to the line of a random record: the first of all records in which it is marked, or in
+/// which it occurs if it is marked in none. A secret in many records is drawn more often; so that it has no more weight
+/// than others, it counts only there, and not at all if that record was not drawn. A record that contains it unmarked may
+/// have no label of it, so that it would be drawn without it.
 fn bringers(sheet: &Sheet, records: &[Document]) -> Result<HashMap<String, usize>> {
     let places: HashMap<&str, usize> = records
         .iter()
@@ -174,23 +175,30 @@ fn bringers(sheet: &Sheet, records: &[Document]) -> Result<HashMap<String, usize
         .map(|(at, record)| (&*record.id, at))
         .collect();
     let mut drawn: HashMap<usize, usize> = HashMap::new();
-    // Where each text is first marked, which counts even if it is part of a word.
-    let mut marked: BTreeMap<String, usize> = BTreeMap::new();
+    // Where each text is first labelled, which counts even if it is part of a word.
+    let mut labelled: BTreeMap<String, usize> = BTreeMap::new();
     let lines = sheet.lines.iter().enumerate();
     for (number, line) in lines.filter(|(_, line)| line.drawn == Drawn::Random) {
         if let Some(&place) = places.get(&*line.record) {
             drawn.insert(place, number);
             for text in texts(line) {
-                let first = marked.entry(text).or_insert(place);
+                let first = labelled.entry(text).or_insert(place);
                 *first = place.min(*first);
             }
         }
     }
-    let (texts, marked): (Vec<String>, Vec<usize>) = marked.into_iter().unzip();
+    let mut marked: HashMap<&str, usize> = HashMap::new();
+    for (at, record) in records.iter().enumerate() {
+        for secret in &record.secrets {
+            marked.entry(record.secret_text(secret)).or_insert(at);
+        }
+    }
+    let (texts, labelled): (Vec<String>, Vec<usize>) = labelled.into_iter().unzip();
     let first = first_records(records, &texts)?;
-    let bringers = texts.into_iter().zip(marked).zip(first);
-    let bringers = bringers.filter_map(|((text, marked), first)| {
-        let first = first.map_or(marked, |first| first.min(marked));
+    let bringers = texts.into_iter().zip(labelled).zip(first);
+    let bringers = bringers.filter_map(|((text, labelled), first)| {
+        let occurs = || first.map_or(labelled, |first| first.min(labelled));
+        let first = marked.get(&*text).copied().unwrap_or_else(occurs);
         Some((text, *drawn.get(&first)?))
     });
     Ok(bringers.collect())

@@ -17,16 +17,20 @@ use super::args::Screen;
 use super::owner_key::{measured_for, with_policy};
 use super::published::published;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt};
+use crate::number::count_of;
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use outputs::Outputs;
 use reticent_accounting::confidentiality::MeasuredFor;
 use reticent_accounting::{Confidence, UnitName};
 use reticent_corpus::canary::SeedOrigin;
-use reticent_corpus::screening::{PolicyJudge, Words, distinct_records, screening_records};
+use reticent_corpus::screening::{
+    PolicyJudge, ScreeningRecord, Words, distinct_records, screening_records,
+};
 use reticent_corpus::{Document, Unit, system_seed};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// The default number of records to draw.
 const SAMPLE: u64 = 200;
@@ -60,10 +64,9 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     let documents = args.measured.documents()?;
     let records = screening_records(&documents, args.measured.unit).context("DATA")?;
     interrupt.check()?;
-    ensure!(
-        !args.marked || records.iter().any(|record| !record.secrets.is_empty()),
-        "--marked: no secret is marked in DATA; a prepared corpus carries no marks: give the text that it was prepared from"
-    );
+    if args.marked {
+        labelled(&records, args.measured.unit)?;
+    }
     let kept = (args.sheet.exists().then(|| Sheet::read(&args.sheet)))
         .transpose()
         .context("--sheet")?;
@@ -76,6 +79,7 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
             (records, Some(dropped))
         }
     };
+    let records: Vec<Document> = records.into_iter().map(|r| r.document).collect();
     let mut sheet = sheet(args, kept, &records, duplicates)?;
     if args.marked {
         mark(&mut sheet, &records);
@@ -109,6 +113,22 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
         ),
     )?;
     Ok(Exit::Finished)
+}
+
+/// Checks that the marks in the data can be labels of its records.
+fn labelled(records: &[ScreeningRecord], unit: Unit) -> Result<()> {
+    let marked = records.iter().flat_map(|record| &record.marked);
+    ensure!(
+        marked.clone().next().is_some(),
+        "--marked: no secret is marked in DATA; a prepared corpus carries no marks: give the text that it was prepared from"
+    );
+    let cut: BTreeSet<_> = marked.filter(|m| m.cut).map(|m| m.place).collect();
+    ensure!(
+        cut.is_empty(),
+        "--marked: of {} marked in DATA a {unit} contains only part; give a larger --unit",
+        count_of(cut.len() as u64, "secret")
+    );
+    Ok(())
 }
 
 /// Returns the existing sheet or a new one.

@@ -79,6 +79,9 @@ pub struct Line {
     pub found: Vec<FoundSpan>,
     /// The labels: every secret of the record, in characters; absent until labelled.
     pub secrets: Option<Vec<Secret>>,
+    /// The number of the line in the file that it was read from; 0 in a new sheet.
+    #[serde(skip)]
+    pub number: u64,
 }
 
 impl Line {
@@ -163,6 +166,7 @@ impl Sheet {
                 text: records[at].text.clone(),
                 found: judge.find(&records[at])?,
                 secrets: None,
+                number: 0,
             })
         };
         let random = random.into_iter().map(|at| (at, Drawn::Random));
@@ -206,8 +210,9 @@ impl Sheet {
                 );
                 header = Some(read);
             } else if !text.trim().is_empty() {
-                let line: Line = serde_json::from_str(&text)
+                let mut line: Line = serde_json::from_str(&text)
                     .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
+                line.number = number;
                 line.document().validate().with_context(place)?;
                 lines.push(line);
             }
@@ -269,11 +274,14 @@ impl Sheet {
             drawn.len()
         );
         for (line, at) in random.iter().zip(drawn) {
+            let number = line.number;
             ensure!(
-                line.record == records[at].id && line.text == records[at].text,
-                "the sheet has record {:?} where {:?} was drawn, or its text was changed",
-                line.record,
-                records[at].id
+                line.record == records[at].id,
+                "line {number}: its id is not that of the record that was drawn there"
+            );
+            ensure!(
+                line.text == records[at].text,
+                "line {number}: its text is not that of the record that was drawn there"
             );
         }
         Ok(())

@@ -192,9 +192,20 @@ fn a_sheet_that_was_changed_is_refused() {
     let mut gone = sheet.clone();
     gone.lines.remove(3);
     assert!(refused(&gone, &policy()).contains("gaps"));
-    let mut other = sheet.clone();
-    other.lines[0].text.push('.');
-    assert!(refused(&other, &policy()).contains("changed"));
+    // What differs is told by its line, without the text or the id, which may name a person.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sheet.jsonl");
+    let edited = |change: &dyn Fn(&mut Line)| {
+        let mut edited = sheet.clone();
+        change(&mut edited.lines[1]);
+        std::fs::write(&path, edited.to_text().unwrap().replacen('\n', "\n\n", 1)).unwrap();
+        refused(&Sheet::read(&path).unwrap(), &policy())
+    };
+    let same = "is not that of the record that was drawn there";
+    let text = edited(&|line| line.text.push_str(" for ada@x.org"));
+    assert_eq!(text, format!("line 4: its text {same}"));
+    let id = edited(&|line| line.record = "ada@x.org".to_owned());
+    assert_eq!(id, format!("line 4: its id {same}"));
     let mut seed = sheet.clone();
     seed.header.seed = 5;
     assert!(refused(&seed, &policy()).contains("was drawn"));
@@ -215,6 +226,9 @@ fn a_sheet_reads_back_as_it_was_written_and_fits_its_schema() {
     sheet.lines[0].secrets = None;
     let text = sheet.to_text().unwrap();
     std::fs::write(&path, &text).unwrap();
+    for (line, number) in sheet.lines.iter_mut().zip(2..) {
+        line.number = number;
+    }
     assert_eq!(Sheet::read(&path).unwrap(), sheet);
     assert_eq!(sheet.open(), 1);
     for line in text.lines() {
@@ -485,6 +499,7 @@ fn answers_in_the_terminal_become_labels() {
             score: 1.0,
         }],
         secrets: None,
+        number: 0,
     };
     let args = |said: &str| {
         let (mut line, mut out) = (line(), Vec::new());
@@ -526,6 +541,8 @@ fn a_mended_policy_finds_what_was_missed() {
 #[test]
 fn the_simulated_corpus_is_measured_without_a_person() {
     let records = screening_records(&simulate(40, 2).unwrap(), Unit::Turn).unwrap();
+    assert!(labelled(&records, Unit::Turn).is_ok());
+    let records: Vec<Document> = records.into_iter().map(|r| r.document).collect();
     let how = Draw {
         unit: Unit::Turn,
         policy: PolicyChoice::Customers,
@@ -536,4 +553,45 @@ fn the_simulated_corpus_is_measured_without_a_person() {
     let screening = screening_of(&sheet, &records);
     assert_eq!(screening.missed, 0);
     assert!(screening.with_secrets > 20 && screening.bringing > 10);
+}
+
+/// Every secret is marked in one record and stands unmarked in another before it: all of them are missed, and each counts
+/// where it is marked.
+#[test]
+fn an_unmarked_twin_takes_no_label_away() {
+    let documents: Vec<Document> = (0..40)
+        .flat_map(|i| {
+            let text = format!("case {i:02} is of hidden-{i:03}");
+            let twin = Document::new(format!("a{i}"), &*text);
+            let marked = Document::new(format!("b{i}"), &*text).with_secret(14, 24, "code");
+            [twin, marked]
+        })
+        .collect();
+    let records = screening_records(&documents, Unit::Document).unwrap();
+    let (records, dropped) = distinct_records(records);
+    assert_eq!((records.len(), dropped), (80, 0));
+    let records: Vec<Document> = records.into_iter().map(|r| r.document).collect();
+    for sample in [80, 40] {
+        let mut sheet = Sheet::draw(&records, &draw(Some(sample), 0, None)).unwrap();
+        mark(&mut sheet, &records);
+        let drawn = sheet.lines.iter().filter(|l| l.record.starts_with('b'));
+        let drawn = drawn.count() as u64;
+        let found = screening_of(&sheet, &records);
+        assert_eq!((found.with_secrets, found.missed), (drawn, drawn));
+        assert_eq!((found.bringing, found.bringing_missed), (drawn, drawn));
+    }
+}
+
+/// Of a secret in three records, a sample of records shows parts alone.
+#[test]
+fn marks_that_extend_over_records_are_no_labels() {
+    let text = "at 12 Zork Lane\nFlat 9\nQX1 9ZZ";
+    let documents = [Document::new("a", text).with_secret(3, text.len(), "address")];
+    let of = |unit| labelled(&screening_records(&documents, unit).unwrap(), unit);
+    let said = of(Unit::Turn).unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "--marked: of 1 secret marked in DATA a turn contains only part; give a larger --unit"
+    );
+    assert!(of(Unit::Document).is_ok());
 }
