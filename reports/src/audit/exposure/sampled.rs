@@ -206,8 +206,8 @@ impl SampledReport {
 
     /// Returns why a sample concludes nothing, if the model says nothing about some of its canaries and the others neither
     /// show a leak nor exceed the limit.
-    #[cfg(feature = "audit")]
-    pub(super) fn inconclusive(&self, limit: Option<f64>) -> Option<&'static str> {
+    #[must_use]
+    pub fn inconclusive(&self, limit: Option<f64>) -> Option<&'static str> {
         let shown = self.leaks() || self.exit(limit) == Exit::Exceeded;
         self.silent().filter(|_| !shown)
     }

@@ -185,12 +185,44 @@ struct Remembers {
 
 type Told<T> = reticent_backends::Result<T>;
 
+impl Remembers {
+    fn log_probability(&self, prefix: &[TokenId], token: TokenId) -> f64 {
+        let said = self.tokenizer.decode(prefix);
+        let next = |(canary, (context, secret)): (usize, &(String, String))| {
+            let begun = said.rsplit_once(context.as_str())?.1;
+            let next = secret.strip_prefix(begun)?.chars().next()?;
+            Some((canary, next, begun.len() + 1 == secret.len()))
+        };
+        let next = self.canaries.iter().enumerate().find_map(next);
+        match next {
+            Some((canary, next, last)) if self.tokenizer.decode(&[token]) == next.to_string() => {
+                match last && self.silent == Some(canary) {
+                    true => f64::NEG_INFINITY,
+                    false => 0.9_f64.ln(),
+                }
+            }
+            _ => 0.01_f64.ln(),
+        }
+    }
+}
+
 impl Scorer for Remembers {
     fn vocabulary_size(&self) -> usize {
         self.tokenizer.vocabulary_size()
     }
-    fn score(&mut self, _: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
-        Ok(Vec::new())
+    fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
+        let row = |tokens: &Vec<TokenId>| {
+            let places = 1..tokens.len();
+            let score = |at: usize| TokenScore {
+                log_probability: self.log_probability(&tokens[..at], tokens[at]),
+                mean: -1.0,
+                variance: 1.0,
+                top_token: 0,
+                top_log_probability: 0.9_f64.ln(),
+            };
+            places.map(score).collect()
+        };
+        Ok(sequences.iter().map(row).collect())
     }
 }
 
@@ -198,9 +230,8 @@ impl PrefixScorer for Remembers {
     fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Told<Vec<StateId>> {
         let first = self.states.len();
         self.states.extend_from_slice(prefixes);
-        Ok((first..self.states.len())
-            .map(|at| StateId(at as u64))
-            .collect())
+        let states = first..self.states.len();
+        Ok(states.map(|at| StateId(at as u64)).collect())
     }
     fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Told<Vec<StateId>> {
         let grown: Vec<Vec<TokenId>> = steps
@@ -210,38 +241,23 @@ impl PrefixScorer for Remembers {
         self.start(&grown)
     }
     fn next_log_probabilities(&mut self, states: &[StateId], wanted: &[TokenId]) -> Told<Vec<f64>> {
-        let row = |state: &StateId| {
-            let prefix = self.tokenizer.decode(&self.states[state.0 as usize]);
-            let places = self.canaries.iter().enumerate();
-            let known = places.filter_map(|(canary, (context, secret))| {
-                let said = prefix.rsplit_once(context.as_str())?.1;
-                Some((
-                    canary,
-                    secret.strip_prefix(said)?.chars().next()?,
-                    said.len() + 1 == secret.len(),
-                ))
-            });
-            let known = known.last();
-            wanted.iter().map(move |token| match known {
-                Some((canary, next, end))
-                    if self.tokenizer.decode(&[*token]) == next.to_string() =>
-                {
-                    match end && self.silent == Some(canary) {
-                        true => f64::NEG_INFINITY,
-                        false => 0.9_f64.ln(),
-                    }
-                }
-                _ => 0.01_f64.ln(),
-            })
-        };
-        Ok(states.iter().flat_map(row).collect())
+        let mut found = Vec::with_capacity(states.len() * wanted.len());
+        for state in states {
+            let prefix = &self.states[state.0 as usize];
+            found.extend(
+                wanted
+                    .iter()
+                    .map(|token| self.log_probability(prefix, *token)),
+            );
+        }
+        Ok(found)
     }
     fn release(&mut self, _: &[StateId]) {}
 }
 
 /// One canary without a likelihood hides neither what the others contradict nor the limit that they exceed, and nothing
 /// is said for the promise or the limit: ten canaries on the first rank, all but perhaps one, and σ of the Gaussian
-/// mechanism, of which 2 promises ε ≤ 4.9 and 0.2 ε ≤ 21.
+/// mechanism, of which 2 promises ε ≤ 4.9 and 0.1 what no ranks contradict.
 #[test]
 fn one_silent_canary_hides_no_contradiction() {
     let documents = reticent_corpus::simulate::simulate(6, 0).unwrap();
@@ -289,7 +305,7 @@ fn one_silent_canary_hides_no_contradiction() {
             said.starts_with("The model leaks") && said.contains("This contradicts the promise"),
             "{said}"
         );
-        let mut report = run(0.2, silent);
+        let mut report = run(0.1, silent);
         assert_eq!(report.exit(), Exit::Finished);
         assert_eq!(report.verdict.is_some(), silent.is_none(), "{silent:?}");
         let page = report.to_page("m").unwrap().to_text(View::full());
@@ -305,15 +321,9 @@ fn one_silent_canary_hides_no_contradiction() {
         assert_eq!(report.exit(), Exit::Exceeded);
         report.limit = Some(19.95);
         assert_eq!(report.open_limit().is_some(), silent.is_some());
-        // Of a test that stops early, the silent canary is one that shows nothing.
         let interrupt = crate::contract::Interrupt::default();
         let stopped = attack(2.0).sequential(&mut model(silent), 1000.0, &interrupt);
         assert_eq!(stopped.unwrap().exit(), Exit::Exceeded);
-        let open = attack(2.0).sequential(&mut model(silent), 1e6, &interrupt);
-        assert_eq!(
-            open.is_ok_and(|report| report.exit() == Exit::Exceeded),
-            silent.is_none()
-        );
         let confidence = Confidence::new(0.999).unwrap();
         let sampled = attack(2.0).sampled(&mut model(silent), (500, 1), confidence, &interrupt);
         let (found, silence) = sampled.unwrap();

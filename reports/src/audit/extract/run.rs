@@ -523,7 +523,7 @@ mod tests {
     fn suffixes_outside_the_vocabulary_are_left_out() {
         let unknown = Tokenizer::characters();
         let token = unknown.unknown().unwrap();
-        let record = |tokens: &[TokenId]| [&[0], tokens].concat();
+        let record = |tokens: &[TokenId]| [&[0][..], tokens].concat();
         let records = [record(&[5, 6, 7, token]), record(&[token, 6, 7, 8])];
         let (kept, left) = distinct(&records, &[2], 2, &unknown).unwrap();
         assert_eq!((kept, left.unknown), (vec![1], 1));
