@@ -4,7 +4,7 @@ use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::Columns;
 use crate::account::mechanism::words::line;
 use crate::account::words::{about_delta, about_the_base, assumed, compared};
-use crate::contract::{Envelope, Inputs, Number, Table};
+use crate::contract::{Envelope, Number, Table};
 use crate::number::{capital, count_of, described, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::UNIT;

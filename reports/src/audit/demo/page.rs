@@ -103,7 +103,7 @@ fn provable_line(report: &DemoReport) -> Option<String> {
     Some(format!(
         "Each ε ≥ holds with confidence {}. A verdict has a false-alarm rate of {} instead, at which ε = {} for all copies is the most that can be proved{power}.",
         shortest(finding.bound().confidence.get()),
-        nearest(verdict.false_alarm().get(), 2),
+        nearest(verdict.false_alarm(), 2),
         rounded_up(verdict.provable(), 4)
     ))
 }

@@ -65,7 +65,7 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(&'static str, String)> {
         ));
     }
     if let Some(silence) = report.silence.filter(|_| !report.inconclusive) {
-        facts.push(("silence".to_owned(), silence.why().to_owned()));
+        facts.push(("silence", silence.why().to_owned()));
     }
     if let Some(said) = report.planting.says() {
         facts.push(("planting", said.to_owned()));
