@@ -475,13 +475,13 @@ fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(String, TrainingPlan,
             loaded.name
         );
     }
+    let delta = document.delta_or_default();
     // The plan contains more, unless the document around it withdraws something.
     if let Some(plan) = document.plan
         && plan.mechanism() == document.mechanism
     {
         return Ok((loaded.name, plan, caveat));
     }
-    let delta = document.delta_or_default();
     let mut run = Attack::run_of(plan, document.mechanism)?;
     run.delta.value = delta;
     if document.unit.is_some() {
