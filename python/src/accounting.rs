@@ -192,11 +192,16 @@ fn parts_of(mechanism: &Mechanism) -> &[Mechanism] {
 /// Returns how often a mechanism runs, and the mechanism. Steps of an epoch are one run, which isn't taken apart.
 fn counted(part: &Mechanism) -> (u64, Mechanism) {
     match part {
-        Mechanism::Repeat { times, each } if !each.draws_by_epochs() => (times.get(), (**each).clone()),
-        step if step.draws_by_epochs() => (1, Mechanism::Repeat {
-            times: Steps::new(1),
-            each: Box::new(step.clone()),
-        }),
+        Mechanism::Repeat { times, each } if !each.draws_by_epochs() => {
+            (times.get(), (**each).clone())
+        }
+        step if step.draws_by_epochs() => (
+            1,
+            Mechanism::Repeat {
+                times: Steps::new(1),
+                each: Box::new(step.clone()),
+            },
+        ),
         one => (1, one.clone()),
     }
 }

@@ -343,9 +343,9 @@ impl Source {
             _ => None,
         };
         let records = loaded.iter().filter_map(|file| file.document.records).max();
-        let deltas = loaded.iter().filter_map(|file| file.document.delta);
+        let mut deltas = loaded.iter().filter_map(|file| file.document.delta);
         let delta = match loaded.len() {
-            1 => deltas.last(),
+            1 => deltas.next(),
             _ => deltas
                 .filter(|delta| *delta > Delta::ZERO)
                 .reduce(|least, delta| if delta < least { delta } else { least }),

@@ -702,8 +702,8 @@ fn a_plan_read_back_keeps_its_delta() {
     }
     let composed = |names: &[&str], delta: Option<&str>| {
         let files: Vec<String> = names.iter().map(|name| path(name)).collect();
-        let delta = delta.map_or_else(String::new, |delta| format!(" --delta {delta}"));
-        let line = format!("account compose {}{delta}", files.join(" "));
+        let flag = delta.map_or_else(String::new, |delta| format!(" --delta {delta}"));
+        let line = format!("account compose {}{flag}", files.join(" "));
         let Command::Compose(wish) = command(&line) else {
             panic!("{line}");
         };
@@ -714,14 +714,15 @@ fn a_plan_read_back_keeps_its_delta() {
         let document = answer::answer(asked).unwrap();
         words(&answer::guarantees(asked, &document, None))
     };
+    let delta = |value: f64| reticent_accounting::Delta::new(value).unwrap();
     let open = "delta is not tied to a number of records";
     for name in ["answer.json", "sized.json"] {
         let found = composed(&[name], None);
-        assert_eq!(found.plan.delta.get(), 1e-8, "{name}");
+        assert_eq!(found.plan.delta, delta(1e-8), "{name}");
         assert_eq!(found.plan.epsilon().unwrap(), plan.plan.epsilon().unwrap());
         assert!(!said(&found).contains(open), "{name}");
-        assert_eq!(composed(&["bare.json", name], None).plan.delta.get(), 1e-8);
-        assert_eq!(composed(&[name], Some("1e-7")).plan.delta.get(), 1e-7);
+        assert_eq!(composed(&["bare.json", name], None).plan.delta, delta(1e-8));
+        assert_eq!(composed(&[name], Some("1e-7")).plan.delta, delta(1e-7));
         let wish = format!(
             "account calibrate --solve steps --epsilon 8 --mechanism {}",
             path(name)
@@ -733,20 +734,15 @@ fn a_plan_read_back_keeps_its_delta() {
         assert_eq!(inputs.number("delta"), Some(1e-8), "{name}");
     }
     let bare = composed(&["bare.json"], None);
-    assert_eq!(bare.plan.delta.get(), 1e-6);
+    assert_eq!(bare.plan.delta, delta(1e-6));
     assert!(said(&bare).contains(open));
     assert!(!said(&plan).contains(open) && said(&asked("account --sigma 1")).contains(open));
     // A large δ of one file does not raise that of several.
     let loose = answer::answer(&asked("account --sigma 1 --delta 0.01")).unwrap();
     std::fs::write(path("loose.json"), loose.to_text().unwrap()).unwrap();
-    assert_eq!(composed(&["loose.json"], None).plan.delta.get(), 0.01);
-    assert_eq!(
-        composed(&["loose.json", "bare.json"], None)
-            .plan
-            .delta
-            .get(),
-        1e-6
-    );
+    assert_eq!(composed(&["loose.json"], None).plan.delta, delta(0.01));
+    let both = composed(&["loose.json", "bare.json"], None);
+    assert_eq!(both.plan.delta, delta(1e-6));
 }
 
 fn words(page: &crate::page::Page) -> String {
