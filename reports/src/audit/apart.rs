@@ -132,7 +132,7 @@ mod tests {
             assert!(!apart.near_copy, "{remembered}");
             assert_eq!(apart.warning("The reference"), None);
         }
-        // What is told apart otherwise is no copy either.
+        // What is distinguished otherwise is no copy either.
         let near = Apart::of([(-1.0, -1.0), (-2.0, -2.0)]);
         assert!(near.near_copy && near.told_apart(false).near_copy);
         assert!(!near.told_apart(true).near_copy);
