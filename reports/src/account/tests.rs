@@ -1014,9 +1014,14 @@ fn every_command_says_the_same_of_a_group() {
 /// What is not known of guesses leaves the rest of the answer, and is said.
 #[test]
 fn a_posterior_that_is_not_covered_is_left_out_alone() {
-    let asked = asked(
-        "account --sigma 2 --sampler without-replacement --neighbours replace --steps 100 --group 4 --prior 1e-6",
-    );
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("mechanism.json");
+    let mixture = r#"{"type": "mixture-of-gaussians", "noise_multiplier": 1, "sensitivities": [0, 1], "probabilities": [0.9, 0.1]}"#;
+    std::fs::write(&path, mixture).unwrap();
+    let asked = asked(&format!(
+        "account --mechanism {} --neighbours replace --group 4 --prior 1e-6",
+        path.display()
+    ));
     let document = answer::answer(&asked).unwrap();
     let rows = &document.body.guarantees;
     assert!(

@@ -430,8 +430,8 @@ mod tests {
     }
 
     /// 1000 models that never saw the members, six independent attacks on 60 + 60 records each: a
-    /// leak is said of at most one in twenty of them (two-sided intervals: 2.5 % expected). 45 and
-    /// more would come by chance once in 1e4; a sentence that took each attack at the full level
+    /// leak is said of at most one in twenty of them (two-sided intervals: at most 2.5 %; widened for skewness, of 3).
+    /// 45 and more would come by chance once in 1e4; a sentence that took each attack at the full level
     /// would say it of about 140.
     #[test]
     fn many_attacks_share_their_false_alarms() {
@@ -449,6 +449,6 @@ mod tests {
             let said = says(&sets, &args, confidence, None).unwrap();
             alarms += u32::from(said == Signal::Leak);
         }
-        assert!((5..45).contains(&alarms), "{alarms}");
+        assert!((1..45).contains(&alarms), "{alarms}");
     }
 }
