@@ -497,7 +497,10 @@ fn covered(
 /// Returns the rows of a redacted secret for each adversary by the tighter of two bounds. The last row of both is for an
 /// adversary who may know the secret, the first for one who doesn't.
 fn tighter_rows(mut law: Vec<Guarantee>, mut lemma: Vec<Guarantee>) -> Vec<Guarantee> {
-    let (Some(informed), Some(by_lemma)) = (law.pop(), lemma.pop()) else {
+    let Some(by_lemma) = lemma.pop() else {
+        return law;
+    };
+    let Some(informed) = law.pop() else {
         return law;
     };
     let is_tighter = |lemma: &Guarantee, law: &Guarantee| ends(lemma).1 < ends(law).1;

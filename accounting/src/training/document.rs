@@ -306,13 +306,15 @@ fn around(
     if let Some(plan) = &plan {
         let planned = plan.mechanism();
         planned.validate().map_err(|error| error.within(PLAN))?;
-        if planned != mechanism {
+        // Another version may word the reasons differently why nothing is protected.
+        if !planned.is_same_run(&mechanism) {
             return Err(refused(INNER, "is not what the plan beside it releases"));
         }
         if let Some(odd) = own_words.unit.as_ref().filter(|unit| **unit != *plan.unit) {
             let why = format!("must be {}, the unit of the plan, got {odd}", *plan.unit);
             return Err(refused("unit", &why));
         }
+        mechanism = planned;
     }
     // The mechanism of a plan already includes every part that leaves no promise. If the document states
     // more such parts than its plan, nothing is promised.
@@ -330,7 +332,7 @@ fn around(
         }
     };
     let base = match &plan {
-        Some(plan) => plan.base(),
+        Some(plan) => plan.base().or(own_words.base),
         None => own_words.base,
     };
     let recipe = plan

@@ -173,10 +173,11 @@ impl NoisySteps {
         if levels > StepDecay::MOST_LEVELS {
             return open("the noise falls more often than can be accounted for");
         }
-        // Each part of a sequence begins with an epoch of its own.
-        if let Some((epoch, _)) = self.sampling.steps_of_epoch(*self.sampling_rate)
+        // Each part of a sequence begins with an epoch of its own. Epochs of a rate that is no reciprocal of a whole number
+        // differ in length.
+        if let Some((least, most)) = self.sampling.steps_of_epoch(*self.sampling_rate)
             && levels > 1
-            && !decay.every().is_multiple_of(epoch)
+            && (least != most || !decay.every().is_multiple_of(least))
         {
             return open("the noise falls within an epoch whose batches are drawn together");
         }

@@ -191,7 +191,7 @@ fn deviations(placements: &[f64], estimate: f64) -> Vec<f64> {
 /// `kinds` are the deviations of independent units, kind by kind. To each kind z²/2 units are added that deviate
 /// towards an end by Σd³/Σd², the size of what is rare, and nothing where deviations in the other direction prevail.
 /// For a Poisson count k of equal deviations the end is k + z²/2 + z√(k + z²/2): at 95 % beyond the exact one for k up to
-/// thousands. For symmetric deviations nothing changes.
+/// a thousand. For symmetric deviations nothing changes.
 fn with_skewness(
     estimate: f64,
     bounds: Bounds<Probability>,

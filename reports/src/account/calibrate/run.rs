@@ -240,6 +240,8 @@ impl Search<'_> {
                 )
             }
             Solve::Rate => {
+                // A sampler without a rate of its own is refused by name.
+                self.at_rate(*noisy.sampling_rate)?;
                 let run = |rate| {
                     self.at_rate(rate).map_or_else(
                         |error| Mechanism::NonPrivate {

@@ -97,10 +97,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         limit: args.max_epsilon,
     };
     let unsure = inclusion.leaves_standing(model.manifest.is_some());
-    let unsure = report.is_blind().or(unsure);
+    let unsure = report.is_blind().or(unsure).map(str::to_owned);
+    let unsure = unsure.or_else(|| heard.as_ref().err().map(ToString::to_string));
     match (verdict(run.as_ref(), &model, &terms, &guesses)?, unsure) {
         (Ok(verdict), Some(why)) if !verdict.is_contradicted() => {
-            report.no_verdict = Some(why.into());
+            report.no_verdict = Some(why);
         }
         (Ok(verdict), _) => report.verdict = Some(verdict),
         (Err(why), _) => report.no_verdict = Some(why),
