@@ -1,6 +1,6 @@
 //! The same run from every kind of file.
 
-use super::{fine, folder, json, run, stderr};
+use super::{exported, fine, folder, json, run, stderr};
 
 #[test]
 fn the_same_run_gives_the_same_number_however_it_is_described() {
@@ -77,7 +77,7 @@ fn a_manifest_brings_its_unit_and_its_caveats() {
     );
     assert_eq!(both["inputs"]["unit"], "turn");
     // An exported mechanism keeps its own.
-    let exported = fine(folder.path(), "compose manifest.json --export mechanism");
+    let exported = exported(folder.path(), "compose manifest.json --export mechanism");
     std::fs::write(folder.path().join("exported.json"), exported).unwrap();
     let exported = json(folder.path(), "compose exported.json");
     assert_eq!(exported["guarantees"], plain["guarantees"]);
@@ -303,7 +303,11 @@ fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
             "curve --mechanism based.json --over gamma --points 2 --format json",
         ),
     ] {
-        std::fs::write(at.join(file), fine(at, line)).unwrap();
+        let text = match line.contains("--export") {
+            true => exported(at, line),
+            false => fine(at, line),
+        };
+        std::fs::write(at.join(file), text).unwrap();
     }
     for files in [
         "labelled.json",

@@ -32,6 +32,22 @@ pub(crate) fn fine(folder: &Path, line: &str) -> String {
     stdout(&output)
 }
 
+/// Runs an export that must end well and gives what it prints. What was not authenticated is said on stderr, and nothing
+/// else.
+pub(crate) fn exported(folder: &Path, line: &str) -> String {
+    let output = run(folder, line, "");
+    let (text, told) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{line}: {told}");
+    let doubts = told
+        .lines()
+        .all(|line| line.starts_with("inputs not authenticated: "));
+    assert!(
+        doubts && text.contains("\"not_authenticated\"") != told.is_empty(),
+        "{line}: {told}"
+    );
+    text
+}
+
 pub(crate) fn json(folder: &Path, line: &str) -> serde_json::Value {
     serde_json::from_str(&fine(folder, &format!("{line} --format json"))).unwrap()
 }
