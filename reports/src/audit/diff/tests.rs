@@ -108,7 +108,7 @@ fn canaries_of_unchecked_training_tell_nothing_without_a_leak() {
         document
     };
     let (silent, leak) = (unchecked(0.1, 0.9), unchecked(8.0, 1e-4));
-    for (old, new, whose) in [(&leak, &silent, "NEW"), (&silent, &leak, "OLD")] {
+    for (old, new, whose) in [(&leak, &silent, "NEW"), (&silent, &silent, "OLD")] {
         let why = DiffReport::of(old, new, 0.05).unwrap_err().to_string();
         assert!(
             why.starts_with(whose) && why.ends_with("not checked; give audit exposure --training"),
@@ -117,9 +117,11 @@ fn canaries_of_unchecked_training_tell_nothing_without_a_leak() {
     }
     let of_report = |exposure: &Value| json!({"schema": 1, "type": "report", "exposure": exposure});
     assert!(DiffReport::of(&of_report(&leak), &of_report(&silent), 0.05).is_err());
-    // A leak shows that training met them.
+    // A leak shows that training met them, and is more than what the old model showed.
     let report = DiffReport::of(&leak, &leak, 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Finished);
+    let report = DiffReport::of(&silent, &leak, 0.05).unwrap();
+    assert_eq!(report.exit(), Exit::Exceeded);
 }
 
 /// Ranks that a search left open are known from below only: a leak stands, silence doesn't, and neither does what an old model
