@@ -163,6 +163,9 @@ impl Trainer for Bigram {
     fn norm_margin(&self) -> f64 {
         1e-6
     }
+    fn device_kind(&self) -> &'static str {
+        "cpu"
+    }
     fn context(&self) -> Option<usize> {
         self.context
     }

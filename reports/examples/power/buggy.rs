@@ -68,6 +68,9 @@ impl Trainer for Buggy {
     fn norm_margin(&self) -> f64 {
         self.inner.norm_margin()
     }
+    fn device_kind(&self) -> &'static str {
+        self.inner.device_kind()
+    }
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Told<(Vec<Vec<f32>>, f64)> {
         self.inner.public_gradient(batch)
     }
