@@ -80,11 +80,13 @@ pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
     let (search, file, inputs) = prepare(wish)?;
     let file_unit = file.as_ref().and_then(|file| file.unit.as_ref());
     let (said, unit) = unit(wish.unit.as_ref(), file_unit, false)?;
-    let own = file.as_ref().and_then(|file| file.delta);
-    let given = wish.delta.or(own);
-    let records = file.as_ref().and_then(|file| file.records);
-    let records = records.or(wish.dataset_size);
-    let delta = given.unwrap_or_else(|| TrainingPlan::default_delta(records));
+    let (given, delta) = match &file {
+        Some(file) => file.delta(wish.delta),
+        None => {
+            let default = || TrainingPlan::default_delta(wish.dataset_size);
+            (wish.delta, wish.delta.unwrap_or_else(default))
+        }
+    };
     let inputs = inputs
         .or_assumed("unit", said, unit.clone())?
         .or_assumed("tolerance", wish.tolerance, search.tolerance)?
