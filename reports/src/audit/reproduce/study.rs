@@ -966,7 +966,7 @@ mod tests {
             known.extend(study.questions.iter().map(|asked| asked.what.to_owned()));
             for cell in &study.plan.cells {
                 let arm = called(&cell.place.arm);
-                known.extend(QUANTITIES.iter().map(|q| format!("{} {arm}", q.called)));
+                known.extend(QUANTITIES.iter().map(|(name, _)| format!("{name} {arm}")));
             }
             let special = study.measured(&[], |_| None);
             known.extend(special.into_iter().map(|series| series.what));
