@@ -3,7 +3,7 @@
 use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight};
 use crate::audit::Apart;
-use crate::audit::exposure::promise::with_noise;
+use crate::audit::exposure::promise::{finite_promise, notion, total_variation, with_noise};
 use crate::audit::exposure::run::{StatedRun, of_promise, ran};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::training_text::TrainingText;
@@ -13,8 +13,8 @@ use crate::verdict::{FALSE_ALARM, Measurement, Power, Promise, Terms, Verdict, j
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_accounting::{
-    Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Notion, Plan, PrivacyLoss,
-    Probability, Query, Tolerance, UnitName,
+    Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Plan, PrivacyLoss, Probability,
+    Query, Tolerance, UnitName,
 };
 use reticent_attacks::evalue::{
     CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
@@ -388,24 +388,14 @@ fn promise(
         group: group(terms)?,
         ..Plan::new(mechanism.clone(), terms.unit.clone(), terms.delta)
     };
-    let notion = if terms.copies > 1 {
-        Notion::GroupDp
-    } else {
-        Notion::Dp
-    };
     let guarantees = match plan.guarantees() {
         Ok(rows) => rows,
         Err(why @ Error::Unsupported { .. }) => return Ok(Some(Err(why.to_string()))),
         Err(error) => return Err(error.into()),
     };
+    let notion = notion(terms.copies);
     let matching = guarantees.iter().find(|g| g.notion == notion);
-    Ok(matching.map(|guarantee| {
-        let promise = Promise::of(released, guarantee).map_err(|why| why.to_string())?;
-        if promise.at_most.get().get().is_infinite() {
-            return Err("nothing was promised: ε is infinite".to_owned());
-        }
-        Ok(promise)
-    }))
+    Ok(matching.map(|guarantee| finite_promise(released, guarantee)))
 }
 
 fn group(terms: &AuditTerms) -> Result<GroupSize> {
@@ -427,7 +417,7 @@ fn power(
         let distance = match noise {
             0.0 => 1.0,
             share => match with_noise(mechanism, share)? {
-                Some(weaker) => total_variation(&weaker, terms)?,
+                Some(weaker) => total_variation(&loss(&weaker, terms)?)?,
                 None => return Ok(Vec::new()),
             },
         };
@@ -445,15 +435,13 @@ fn power(
     Ok(found)
 }
 
-/// Returns how far apart runs with and without all copies of a canary can be.
-fn total_variation(mechanism: &Mechanism, terms: &AuditTerms) -> Result<f64> {
+/// Returns the privacy loss between runs with all copies of a canary and without.
+fn loss(mechanism: &Mechanism, terms: &AuditTerms) -> Result<PrivacyLoss> {
     let query = Query {
         neighbours: terms.neighbours,
         group: group(terms)?,
     };
-    let loss = PrivacyLoss::of(mechanism, query, Direction::Remove)?;
-    let answer = loss.delta(Epsilon::new(0.0)?, Tolerance::new(1e-3)?)?;
-    Ok(answer.bounds.upper.map_or(1.0, |upper| upper.get().get()))
+    Ok(PrivacyLoss::of(mechanism, query, Direction::Remove)?)
 }
 
 #[cfg(test)]
