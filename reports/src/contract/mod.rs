@@ -45,7 +45,7 @@ pub use format::Format;
 pub use interrupt::Interrupt;
 #[cfg(feature = "findings")]
 pub(crate) use json::{counted, is_zero, without_content};
-pub use json::{json_problem, read_json};
+pub use json::{json_problem, numbered_lines, read_json, read_json_line};
 #[cfg(feature = "findings")]
 pub(crate) use parse::usage_error;
 pub use parse::{main, parse_from};
