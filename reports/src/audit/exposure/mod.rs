@@ -383,28 +383,6 @@ impl ExposureReport {
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("exposure", inputs, self)
     }
-    /// Returns a paragraph for a model card.
-    #[must_use]
-    pub fn card(&self) -> String {
-        page::card(self)
-    }
-    /// Returns a section with what the ranks prove, compared with what was promised.
-    #[must_use]
-    pub fn what_follows(&self) -> crate::page::Section {
-        page::what_follows(self)
-    }
-    /// Describes the result in a sentence, the same in every format.
-    #[must_use]
-    pub fn says(&self) -> String {
-        page::summary(self)
-    }
-    /// Returns the page, for every format.
-    ///
-    /// # Errors
-    /// Returns an error if a plot has nothing to show.
-    pub fn to_page(&self, released: &str) -> anyhow::Result<crate::page::Page> {
-        page::page(self, released)
-    }
 }
 
 /// Describes why a limit, in bits, has no effect.
