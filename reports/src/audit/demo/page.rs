@@ -20,10 +20,7 @@ impl DemoReport {
         let columns: Vec<Column<'_>> = self
             .arms
             .iter()
-            .map(|arm| Column {
-                name: &arm.name,
-                finding: &arm.exposure.finding,
-            })
+            .map(|arm| (arm.name.as_str(), &arm.exposure.finding))
             .collect();
         let exposures = exposure_plot("Exposure of each canary, arm by arm", &columns)?;
         let arms = self.arms.iter();

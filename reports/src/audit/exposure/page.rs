@@ -2,7 +2,7 @@
 
 use super::dose::{dose_plot, dose_table};
 use super::facts::{extraction, facts, work};
-use super::pieces::{Column, canary_table, exposure_plot, left_open, measured, summary_table};
+use super::pieces::{canary_table, exposure_plot, left_open, measured, summary_table};
 use super::{ExposureReport, Leak, caveats};
 use crate::contract::Table;
 use crate::number::{grouped, nearest, rounded, rounded_down, rounded_up, shortest};
@@ -19,11 +19,7 @@ impl ExposureReport {
     /// Returns an error if a plot has nothing to show.
     pub fn to_page(&self, released: &str) -> Result<Page> {
         let finding = &self.finding;
-        let column = Column {
-            name: released,
-            finding,
-        };
-        let plot = exposure_plot("Exposure of each canary", &[column])?;
+        let plot = exposure_plot("Exposure of each canary", &[(released, finding)])?;
         let mut page = Page::new(format!("Exposure: {released}"), self.says())
             .mood(self.mood())
             .answer(self.what_follows())

@@ -123,8 +123,8 @@ pub(in crate::audit) struct Records {
 impl MembershipReport {
     /// Returns the report of several attacks, of which the first decides.
     ///
-    /// What is known of `attacks` is completed. The summary takes all of them into account: it states a leak if one attack's interval, at
-    /// its share of the failure probability, lies above one half. The intervals shown hold
+    /// What is known of `attacks` is completed. The summary takes all of them into account: it states a leak if one
+    /// attack's interval, at its share of the failure probability, lies above one half. The intervals shown hold
     /// individually.
     pub(in crate::audit) fn of_attacks(
         attacked: &[Attacked],
