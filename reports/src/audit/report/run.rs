@@ -198,9 +198,12 @@ fn measured(
         );
     } else if let Some(args) = texts {
         // Records too short for a passage don't make the report fail.
-        match extract::measured(args, &mut model, reference.as_mut(), interrupt)? {
+        match extract::measured(args, &mut model, reference.as_mut(), interrupt) {
             Ok(report) => document.extraction = Some(report),
-            Err(short) => document.no_extraction = Some(short.to_string()),
+            Err(error) => {
+                let short: extract::NoPassage = error.downcast()?;
+                document.no_extraction = Some(short.to_string());
+            }
         }
     }
     Ok((document, heat))
