@@ -141,7 +141,7 @@ pub struct ExposureReport {
     pub silence: Option<Silence>,
     /// Whether the model says nothing about some of its canaries, and the ranks neither show a leak nor contradict a
     /// promise: then no number here says anything about a leak.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inconclusive: bool,
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,14 +190,6 @@ impl Silence {
             }
         }
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 /// An earlier checkpoint, with the same canaries.
