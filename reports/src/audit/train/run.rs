@@ -375,7 +375,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         every: request.optimization.keep_every,
         job: &job,
         log: RefCell::new(Log::new(&state)),
-        events: RefCell::new(match &train.course.tensorboard {
+        events: RefCell::new(match &train.tensorboard {
             Some(folder) if leads => Some(Events::create(folder).context("--tensorboard")?),
             _ => None,
         }),

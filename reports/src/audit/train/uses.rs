@@ -161,7 +161,7 @@ fn by_held_out(train: &Train, request: &PlanRequest) -> Result<()> {
             request.optimization.decay == Some(DecayArg::Plateau),
         ),
     ] {
-        if given && train.course.held_out.is_none() {
+        if given && train.held_out.is_none() {
             bail!("{}: needs --held-out, the text to watch", request.name(key));
         }
     }
