@@ -346,12 +346,7 @@ fn verdict(
         ));
     }
     let mechanism = run.mechanism();
-    let Some(promise) = promise(&mechanism, terms, &model.name)? else {
-        return Ok(Err(
-            "nothing was promised about all copies of a canary".into()
-        ));
-    };
-    let promise = match promise {
+    let promise = match promise(&mechanism, terms, &model.name)? {
         Ok(promise) => promise,
         Err(why) => return Ok(Err(why)),
     };
@@ -375,13 +370,12 @@ fn verdict(
     Ok(judge(&promise, &measured).map_err(|why| why.to_string()))
 }
 
-/// Returns the promise for a text with all copies of a canary compared with one without. `None` if nothing is promised;
-/// an error message if the reason is known.
+/// Returns the promise for a text with all copies of a canary compared with one without, or why there is none.
 fn promise(
     mechanism: &Mechanism,
     terms: &AuditTerms,
     released: &str,
-) -> Result<Option<std::result::Result<Promise<Epsilon>, String>>> {
+) -> Result<std::result::Result<Promise<Epsilon>, String>> {
     let plan = Plan {
         neighbours: terms.neighbours,
         tolerance: Tolerance::DEFAULT,
@@ -390,12 +384,14 @@ fn promise(
     };
     let guarantees = match plan.guarantees() {
         Ok(rows) => rows,
-        Err(why @ Error::Unsupported { .. }) => return Ok(Some(Err(why.to_string()))),
+        Err(why @ Error::Unsupported { .. }) => return Ok(Err(why.to_string())),
         Err(error) => return Err(error.into()),
     };
     let notion = notion(terms.copies);
-    let matching = guarantees.iter().find(|g| g.notion == notion);
-    Ok(matching.map(|guarantee| finite_promise(released, guarantee)))
+    Ok(match guarantees.iter().find(|g| g.notion == notion) {
+        Some(guarantee) => finite_promise(released, guarantee),
+        None => Err("nothing was promised about all copies of a canary".into()),
+    })
 }
 
 fn group(terms: &AuditTerms) -> Result<GroupSize> {
