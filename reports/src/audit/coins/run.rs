@@ -64,7 +64,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         (None, None) => TrainingPlan::default_delta(None),
     };
     let terms = AuditTerms {
-        confidence: args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?,
+        confidence: crate::audit::confidence(args.confidence)?,
         delta,
         neighbours: super::neighbours(&coins),
         unit,
@@ -114,10 +114,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let inputs = of_promise(inputs, report.promised_by.as_ref())?
         .given_path("coins", Some(&args.coins_file))?
         .given_path("training", args.training.as_deref())?
-        .given(
-            "reference",
-            args.reference.as_ref().map(ToString::to_string),
-        )?
+        .given_shown("reference", args.reference.as_ref())?
         .given_path("mechanism", args.mechanism.as_deref())?
         .or_assumed("delta", args.delta, terms.delta)?
         .or_assumed("confidence", args.confidence, terms.confidence)?

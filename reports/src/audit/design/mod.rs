@@ -114,7 +114,7 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
         .delta
         .or(stated.delta)
         .unwrap_or_else(|| TrainingPlan::default_delta(None));
-    let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let confidence = crate::audit::confidence(args.confidence)?;
     let report = Designer {
         args,
         stated,

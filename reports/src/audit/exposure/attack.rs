@@ -1,6 +1,6 @@
 //! Measures the exposure of planted canaries and compares it with what was promised.
 
-use crate::audit::exposure::pieces::left_open;
+use crate::audit::exposure::pieces::{left_open, secrets};
 use crate::audit::exposure::promise::{
     alternatives, finite_promise, guarantees, of_all_records, reconstruction_loss, with_noise,
 };
@@ -29,7 +29,6 @@ use reticent_attacks::{Draw, is_silent};
 use reticent_backends::PrefixScorer;
 use reticent_corpus::canary::{Canary, CanaryPlan};
 use reticent_corpus::tokenize::Tokenizer;
-use std::collections::BTreeMap;
 
 /// Candidates whose summed log-likelihoods differ by less than this many nats count as ties:
 /// above the rounding of f32 products summed over a secret, far below any leak.
@@ -38,8 +37,6 @@ const TIE_TOLERANCE: f64 = 1e-5;
 /// The probability with which the exposure ceiling holds.
 const CEILING_LEVEL: f64 = 0.95;
 
-/// The confidence of the displayed lower bound; the verdict uses a stricter one.
-const SHOWN_CONFIDENCE: f64 = 0.95;
 /// The probability with which the largest exposure of a model that ignores its canaries is so low that scores are taken
 /// to be reversed.
 const REVERSED: f64 = 1e-3;
@@ -169,9 +166,7 @@ impl<'a> Attack<'a> {
         interrupt: &Interrupt,
     ) -> Result<(ExposureReport, Vec<Guarantee>)> {
         let each = split(Probability::new(FALSE_ALARM)?, self.tests);
-        let shown = self
-            .confidence
-            .map_or_else(|| Confidence::new(SHOWN_CONFIDENCE), Ok)?;
+        let shown = crate::audit::confidence(self.confidence)?;
         // The verdict has its own, smaller false-alarm rate than the displayed bound.
         let strict = self.strict(each)?;
         let PlannedAudit {
@@ -199,15 +194,7 @@ impl<'a> Attack<'a> {
         report.planting = self.planting();
         report.manifest.clone_from(&self.manifest);
         report.promised_by.clone_from(&self.promised_by);
-        if self.show_secrets {
-            let secrets: BTreeMap<_, _> = self
-                .plan
-                .canaries
-                .iter()
-                .map(|c| (c.id.clone(), c.secret.clone()))
-                .collect();
-            report.secrets = Some(secrets);
-        }
+        report.secrets = self.show_secrets.then(|| secrets(self.plan));
         let silence = self.silence(&ranking.counts);
         let seen = match self.seen() {
             Ok(seen) => seen,

@@ -17,6 +17,8 @@ pub(in crate::audit) use attack::false_alarm_of_each;
 pub use dose::Dose;
 pub(in crate::audit) use facts::{of_promise, of_verdict};
 pub(in crate::audit) use pieces::or_masked;
+#[cfg(feature = "audit")]
+pub(in crate::audit) use pieces::secrets;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
 pub use promise::PromisedBy;
 pub use sampled::{SampledCanary, SampledReport};

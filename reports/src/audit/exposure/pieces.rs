@@ -7,10 +7,17 @@ use reticent_attacks::Draw;
 use reticent_attacks::exposure::{
     CanaryFinding, ExposureFinding, ExposureNull, ExposureSummary, Statistic,
 };
+use reticent_corpus::canary::CanaryPlan;
 use std::collections::BTreeMap;
 
 /// The text shown for a secret unless `--show-secrets` is given.
 pub const MASKED_SECRET: &str = "••••••";
+
+/// Returns the secrets of a plan by canary.
+pub(in crate::audit) fn secrets(plan: &CanaryPlan) -> BTreeMap<String, String> {
+    let canaries = plan.canaries.iter();
+    canaries.map(|c| (c.id.clone(), c.secret.clone())).collect()
+}
 
 /// Returns a secret, or the dots in its place.
 pub(in crate::audit) fn or_masked(secret: Option<&String>) -> &str {

@@ -177,7 +177,7 @@ pub(in crate::audit) fn measured(
     baseline: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
 ) -> Result<ExtractReport> {
-    let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let confidence = crate::audit::confidence(args.confidence)?;
     let mut report = match &args.data {
         Some(data) => study(args, data, model, baseline, confidence, interrupt)?,
         None => ExtractReport {
@@ -211,7 +211,7 @@ fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
         .of
         .given(inputs)?
         .given_path("data", args.data.as_deref())?
-        .given("baseline", args.baseline.as_ref().map(ToString::to_string))?
+        .given_shown("baseline", args.baseline.as_ref())?
         .given_path("training", args.training.as_deref())?
         .given_path("secrets", args.secrets.as_deref())?
         .given_path("weights", args.weights.as_deref())?

@@ -6,7 +6,7 @@ use crate::audit::membership::read::{APART, TEXTS_ALONE};
 use crate::audit::membership::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
 use crate::audit::membership::{
     AttackSpread, Attacked, Attacks, Details, HeatLine, LeftOut, MembershipReport, Outputs,
-    Records, ShadowTraining, confidence, rates,
+    Records, ShadowTraining, rates,
 };
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::{Cut, cut};
@@ -62,7 +62,7 @@ pub(in crate::audit) fn measured(
     mut reference: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
 ) -> Result<(MembershipReport, Details)> {
-    let confidence = confidence(args)?;
+    let confidence = crate::audit::confidence(args.confidence)?;
     let Sides {
         cuts,
         kept,

@@ -85,10 +85,7 @@ fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
         .given_path("non_members", args.non_members.as_deref())?
         .given_path("training", args.training.as_deref())?
         .given_path("secrets", args.secrets.as_deref())?
-        .given(
-            "reference",
-            args.reference.as_ref().map(ToString::to_string),
-        )?
+        .given_shown("reference", args.reference.as_ref())?
         .given("max_exposure", args.max_exposure)?
         .given("max_auc", args.max_auc)?
         .given("seed", args.seed)?

@@ -60,7 +60,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         .given("paper", paper)?
         .given("scale", args.scale)?
         .given("data", args.data.to_string())?
-        .given("model", args.model.as_ref().map(ToString::to_string))?
+        .given_shown("model", args.model.as_ref())?
         .given("only", only)?
         .given_path("out", Some(&args.running.out))?;
     let page = report.to_page(figures(paper, &folder.cells())?);
