@@ -42,9 +42,8 @@ pub(in crate::audit) fn unmarked(text: &str) -> &str {
 
 /// Returns the lines of a list of secrets, without blank lines and duplicates.
 pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
-    use anyhow::{Context, ensure};
-    let text = crate::contract::read_text(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    use anyhow::ensure;
+    let text = crate::contract::read_named_text(path)?;
     let mut seen = std::collections::HashSet::new();
     let lines = unmarked(&text)
         .lines()

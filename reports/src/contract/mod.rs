@@ -38,7 +38,7 @@ pub(crate) use exit::open_limit;
 pub use failure::{Interrupted, describe, fail};
 #[cfg(feature = "findings")]
 pub use files::read_regular_text;
-pub use files::{AtomicFile, is_stream, no_stream, read_text, write_file};
+pub use files::{AtomicFile, is_stream, no_stream, read_named_text, read_text, write_file};
 pub use folder::OutputFolder;
 pub use format::Format;
 #[cfg(feature = "findings")]

@@ -223,8 +223,7 @@ impl OnnxArg {
 
 /// Reads a list of patterns or a composed policy.
 fn from_file(path: &Path) -> Result<PolicyChoice> {
-    let text = crate::contract::read_text(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text = crate::contract::read_named_text(path)?;
     if path
         .extension()
         .is_some_and(|extension| extension == "toml")

@@ -179,8 +179,7 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
 
 /// Reads one of our documents.
 pub(super) fn document(path: &Path) -> Result<Value> {
-    let text = crate::contract::read_text(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text = crate::contract::read_named_text(path)?;
     let value: Value = serde_json::from_str(&text)
         .with_context(|| format!("{} is no JSON document", path.display()))?;
     ensure!(
