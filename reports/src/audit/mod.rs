@@ -49,7 +49,12 @@ pub use owner_key::RecordsDigest;
 pub(crate) use owner_key::measured_for;
 pub use run::run;
 
-use reticent_accounting::{Bounds, Probability};
+use reticent_accounting::{Bounds, Confidence, Probability};
+
+/// Returns the confidence of what is shown: as given, or 0.95.
+fn confidence(given: Option<Confidence>) -> anyhow::Result<Confidence> {
+    Ok(given.map_or_else(|| Confidence::new(0.95), Ok)?)
+}
 
 /// Returns the ends of a probability; 0 and 1 where they are unknown.
 fn ends(bounds: &Bounds<Probability>) -> (f64, f64) {

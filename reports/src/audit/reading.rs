@@ -1,10 +1,11 @@
 //! Reads corpora for the commands.
 
-use crate::contract::{Progress, note};
+use crate::contract::{Interrupt, Progress, note};
 use anyhow::Result;
 use reticent_corpus::prepare::Phase;
 use reticent_corpus::read::{ReadOptions, read_readable};
 use reticent_corpus::{Document, Error};
+use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,9 +42,8 @@ pub(in crate::audit) fn unmarked(text: &str) -> &str {
 
 /// Returns the lines of a list of secrets, without blank lines and duplicates.
 pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
-    use anyhow::{Context, ensure};
-    let text = crate::contract::read_text(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    use anyhow::ensure;
+    let text = crate::contract::read_named_text(path)?;
     let mut seen = std::collections::HashSet::new();
     let lines = unmarked(&text)
         .lines()
@@ -57,29 +57,41 @@ pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
     Ok(out)
 }
 
-/// The progress line of resumable work over a corpus.
-pub(in crate::audit) struct WorkBar {
+/// Does resumable work over a corpus, which stops on an interruption, with a progress line. Returns what was made and
+/// the bytes that an interrupted run had processed.
+pub(in crate::audit) fn watched<T>(
+    size: u64,
+    work: &'static str,
+    interrupt: &Interrupt,
+    make: impl FnOnce(&dyn Fn(Phase, u64) -> bool) -> T,
+) -> (T, u64) {
+    let bar = RefCell::new(WorkBar {
+        size,
+        work,
+        phase: None,
+        line: Progress::bytes(size, work),
+        before: 0,
+    });
+    let made = make(&|phase, read| {
+        bar.borrow_mut().at(phase, read);
+        !interrupt.raised()
+    });
+    (made, bar.into_inner().before)
+}
+
+/// The progress line of resumable work.
+struct WorkBar {
     size: u64,
     /// The name of the work itself.
     work: &'static str,
     phase: Option<Phase>,
     line: Progress,
     /// The bytes that an interrupted run had processed.
-    pub(in crate::audit) before: u64,
+    before: u64,
 }
 
 impl WorkBar {
-    pub(in crate::audit) fn new(size: u64, work: &'static str) -> Self {
-        Self {
-            size,
-            work,
-            phase: None,
-            line: Progress::bytes(size, work),
-            before: 0,
-        }
-    }
-
-    pub(in crate::audit) fn at(&mut self, phase: Phase, read: u64) {
+    fn at(&mut self, phase: Phase, read: u64) {
         if let Phase::Restart(cause) = phase {
             note(&format!("note: {cause}; this one starts over"));
             return;

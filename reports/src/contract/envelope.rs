@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt::Display;
 use std::path::Path;
 
 /// The version of every JSON document we write. Within a version, keys are only ever added.
@@ -113,6 +114,13 @@ impl Inputs {
             value => self.values.push((name.to_owned(), value)),
         }
         Ok(self)
+    }
+    /// Records a value that the user gave, if any, as it is shown.
+    ///
+    /// # Errors
+    /// Never returns an error; the type matches the other methods.
+    pub fn given_shown(self, name: &str, value: Option<&impl Display>) -> serde_json::Result<Self> {
+        self.given(name, value.map(|value| value.to_string()))
     }
     /// Records a file or folder that the user gave, if any.
     ///

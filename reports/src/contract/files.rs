@@ -16,6 +16,14 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
     reticent_disk::read_text(path, LONGEST_TEXT)
 }
 
+/// Like [`read_text`], with an error that names the file.
+///
+/// # Errors
+/// Returns an error as [`read_text`] does.
+pub fn read_named_text(path: &Path) -> Result<String> {
+    read_text(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
 /// Like [`read_text`], but only for regular files: nothing is read from any other kind.
 ///
 /// # Errors

@@ -1,8 +1,12 @@
 //! Messages about wrong JSON that quote nothing of the text, which may be private.
 
+use anyhow::{Context, Result, anyhow};
 use reticent_accounting::{Steps, whole_number};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 
 /// Reads the text of a file. Counts may be written as people write them: `1e2` is 100, as in TOML.
 ///
@@ -79,6 +83,45 @@ fn decimals(value: &mut Value, place: &str, others: &mut Vec<String>) {
         }
         _ => {}
     }
+}
+
+/// Returns the lines of a file with their numbers. Each must be shorter than a number of bytes.
+///
+/// # Errors
+/// Returns an error if the file can't be opened; the item of a line that can't be read is an error.
+pub fn numbered_lines(
+    path: &Path,
+    longest: u64,
+) -> Result<impl Iterator<Item = Result<(u64, String)>>> {
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    let mut file = BufReader::new(file);
+    Ok((1..).map_while(move |number| {
+        let place = || format!("{}: line {number}", path.display());
+        let mut line = String::new();
+        let size = (&mut file).take(longest).read_line(&mut line);
+        match size.with_context(place) {
+            Ok(0) => None,
+            Ok(size) if size as u64 >= longest => Some(Err(anyhow!(
+                "{}: must be shorter than {longest} bytes",
+                place()
+            ))),
+            read => Some(read.map(|_| (number, line))),
+        }
+    }))
+}
+
+/// Reads a line of a file.
+///
+/// # Errors
+/// Returns an error, with the line, if it is not JSON or not of the type; it quotes nothing of the line.
+pub fn read_json_line<T: DeserializeOwned>(path: &Path, number: u64, line: &str) -> Result<T> {
+    serde_json::from_str(line).map_err(|error| {
+        anyhow!(
+            "{}: line {number}: {}",
+            path.display(),
+            json_problem(&error)
+        )
+    })
 }
 
 /// Returns the parser's message without values and keys of the text: the position, and what was

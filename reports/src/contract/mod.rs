@@ -38,14 +38,14 @@ pub(crate) use exit::open_limit;
 pub use failure::{Interrupted, describe, fail};
 #[cfg(feature = "findings")]
 pub use files::read_regular_text;
-pub use files::{AtomicFile, is_stream, no_stream, read_text, write_file};
+pub use files::{AtomicFile, is_stream, no_stream, read_named_text, read_text, write_file};
 pub use folder::OutputFolder;
 pub use format::Format;
 #[cfg(feature = "findings")]
 pub use interrupt::Interrupt;
 #[cfg(feature = "findings")]
 pub(crate) use json::{counted, is_zero, without_content};
-pub use json::{json_problem, read_json};
+pub use json::{json_problem, numbered_lines, read_json, read_json_line};
 #[cfg(feature = "findings")]
 pub(crate) use parse::usage_error;
 pub use parse::{main, parse_from};

@@ -46,7 +46,7 @@ use super::args::{
 };
 use super::request::{Origin, PlanRequest, SecretsRequest};
 use crate::contract::read_toml;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{
@@ -190,8 +190,7 @@ impl TrainingFile {
     /// Returns an error if the file can't be read, is not TOML, or holds a key or value that is not allowed.
     /// The message shows line, key, value and allowed range.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = crate::contract::read_text(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
+        let text = crate::contract::read_named_text(path)?;
         let mut file: Self = read_toml(&text, &path.display().to_string())?;
         if file.schema != 1 {
             bail!("{}: schema must be 1, got {}", path.display(), file.schema);

@@ -1,9 +1,8 @@
 //! Reads labelled secrets from a JSON Lines file (`schemas/labels.schema.json`).
 
-use crate::contract::json_problem;
-use anyhow::{Context, Result, anyhow, bail};
+use crate::contract::{numbered_lines, read_json_line};
+use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{Label, LabelledSecrets};
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 /// The longest line of a label, in bytes.
@@ -15,27 +14,12 @@ const LONGEST: u64 = 1 << 16;
 /// Returns an error that names file, line and key if the file can't be read or a line is not a
 /// label.
 pub fn read(path: &Path) -> Result<LabelledSecrets> {
-    let shown = path.display().to_string();
-    let mut file = BufReader::new(std::fs::File::open(path).with_context(|| shown.clone())?);
     let mut labels = Vec::new();
-    for number in 1u64.. {
-        let mut line = String::new();
-        let size = (&mut file)
-            .take(LONGEST)
-            .read_line(&mut line)
-            .with_context(|| format!("{shown}: line {number}"))?;
-        if size == 0 {
-            break;
+    for line in numbered_lines(path, LONGEST)? {
+        let (number, line) = line?;
+        if !line.trim().is_empty() {
+            labels.push(read_json_line::<Label>(path, number, &line)?);
         }
-        if size as u64 >= LONGEST {
-            bail!("{shown}: line {number}: must be shorter than {LONGEST} bytes");
-        }
-        if line.trim().is_empty() {
-            continue;
-        }
-        let label: Label = serde_json::from_str(&line)
-            .map_err(|error| anyhow!("{shown}: line {number}: {}", json_problem(&error)))?;
-        labels.push(label);
     }
-    LabelledSecrets::gather(labels).with_context(|| shown)
+    LabelledSecrets::gather(labels).with_context(|| path.display().to_string())
 }

@@ -256,63 +256,55 @@ impl Optimization {
     /// # Errors
     /// Returns an error for the first number out of its range.
     pub fn check(&self, name: impl Fn(&str) -> String) -> Result<()> {
+        let check = |key: &str, value: Option<f64>, what: &str, fits: fn(f64) -> bool| match value {
+            Some(value) if !fits(value) => bail!("{}: must {what}, got {value}", name(key)),
+            _ => Ok(()),
+        };
         for (key, value) in [
             ("learning_rate", self.learning_rate),
             ("clip", self.clip),
             ("private_learning_rate", self.private_learning_rate),
             ("second_moment_floor", self.second_moment_floor),
         ] {
-            match value {
-                Some(value) if !(value > 0.0 && value.is_finite()) => {
-                    bail!("{}: must be a number in (0, inf), got {value}", name(key))
-                }
-                _ => {}
-            }
+            check(key, value, "be a number in (0, inf)", |value| {
+                value > 0.0 && value.is_finite()
+            })?;
         }
-        match self.lora_alpha {
-            Some(alpha) if !(alpha > 0.0 && alpha <= 1e6) => {
-                bail!(
-                    "{}: must be a number in (0, 1e6], got {alpha}",
-                    name("lora_alpha")
-                )
-            }
-            _ => {}
-        }
+        check(
+            "lora_alpha",
+            self.lora_alpha,
+            "be a number in (0, 1e6]",
+            |alpha| alpha > 0.0 && alpha <= 1e6,
+        )?;
         for (key, value) in [
             ("momentum", self.momentum),
             ("private_momentum", self.private_momentum),
             ("average", self.average),
             ("dropout", self.dropout),
         ] {
-            match value {
-                Some(value) if !(0.0..1.0).contains(&value) => {
-                    bail!("{}: must be a number in [0, 1), got {value}", name(key))
-                }
-                _ => {}
-            }
+            check(key, value, "be a number in [0, 1)", |value| {
+                (0.0..1.0).contains(&value)
+            })?;
         }
-        match self.clip_decay {
-            Some(factor) if !(factor > 0.0 && factor < 1.0) => {
-                bail!(
-                    "{}: must be a number in (0, 1), got {factor}",
-                    name("clip_decay")
-                )
-            }
-            None if self.clip_decay_every.is_some() => {
-                bail!(
-                    "{}: applies only to {}",
-                    name("clip_decay_every"),
-                    name("clip_decay")
-                )
-            }
-            _ => {}
+        check(
+            "clip_decay",
+            self.clip_decay,
+            "be a number in (0, 1)",
+            |factor| factor > 0.0 && factor < 1.0,
+        )?;
+        if self.clip_decay.is_none() && self.clip_decay_every.is_some() {
+            bail!(
+                "{}: applies only to {}",
+                name("clip_decay_every"),
+                name("clip_decay")
+            );
         }
-        match self.weight_decay {
-            Some(share) if !(share > 0.0 && share <= 1.0) => {
-                bail!("{}: must lie in (0, 1], got {share}", name("weight_decay"))
-            }
-            _ => {}
-        }
+        check(
+            "weight_decay",
+            self.weight_decay,
+            "lie in (0, 1]",
+            |share| share > 0.0 && share <= 1.0,
+        )?;
         for (key, value, least, most) in [
             ("ordinary_batch_size", self.ordinary_batch_size, 1, 1 << 24),
             ("warmup", self.warmup, 0, 1 << 32),
@@ -325,11 +317,8 @@ impl Optimization {
             ("heads", self.heads, 1, 1024),
             ("context", self.context, 2, 1 << 20),
         ] {
-            match value {
-                Some(value) if !(least..=most).contains(&value) => {
-                    bail!("{}: must lie in [{least}, {most}], got {value}", name(key))
-                }
-                _ => {}
+            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+                bail!("{}: must lie in [{least}, {most}], got {value}", name(key));
             }
         }
         Ok(())

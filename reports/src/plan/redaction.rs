@@ -55,18 +55,17 @@ impl Redacted {
 /// Returns an error if rates contradict each other or labels can't be read.
 pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Option<Redacted>> {
     let (given, name) = (&request.secrets.redaction, |key: &str| request.name(key));
+    let of_both = given
+        .conservative_miss
+        .map(|miss| ("conservative_miss", miss));
+    let of_both = of_both.or_else(|| Some(("joint_miss", given.joint_miss?)));
     let Some(measured) = miss_rate(request)? else {
-        for (key, value) in [
-            ("conservative_miss", given.conservative_miss),
-            ("joint_miss", given.joint_miss),
-        ] {
-            if let Some(value) = value {
-                bail!(
-                    "{}: needs {}, a miss rate of the redaction policy, got {value} alone",
-                    name(key),
-                    name("gamma")
-                );
-            }
+        if let Some((key, value)) = of_both {
+            bail!(
+                "{}: needs {}, a miss rate of the redaction policy, got {value} alone",
+                name(key),
+                name("gamma")
+            );
         }
         return Ok(None);
     };
@@ -81,17 +80,12 @@ pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Opti
         .filter(|labels| labels.sample.conservative_labelled());
     let (joint, joint_assumed) = match both {
         Some(labels) => {
-            for (key, value) in [
-                ("conservative_miss", given.conservative_miss),
-                ("joint_miss", given.joint_miss),
-            ] {
-                if let Some(value) = value {
-                    bail!(
-                        "{}: is measured by {}, got {value}",
-                        name(key),
-                        name("labels")
-                    );
-                }
+            if let Some((key, value)) = of_both {
+                bail!(
+                    "{}: is measured by {}, got {value}",
+                    name(key),
+                    name("labels")
+                );
             }
             if request.secrets.everything_private == Some(true) {
                 (MissRate::ZERO, false)

@@ -12,8 +12,7 @@ pub(crate) fn screened_records(
     path: &Path,
     number: impl Fn(&str) -> Option<u32>,
 ) -> Result<Vec<u32>> {
-    let text = crate::contract::read_text(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text = crate::contract::read_named_text(path)?;
     let mut records = Vec::new();
     for (line, id) in (1..).zip(text.lines()) {
         let id = id.trim();

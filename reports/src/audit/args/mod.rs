@@ -4,7 +4,6 @@
 //! ranges.
 
 mod audited;
-mod course;
 pub(super) mod measured;
 pub(super) mod preparing;
 mod reading;
@@ -38,11 +37,10 @@ pub use super::screen::args::Screen;
 pub use super::serve::args::Serve;
 pub use super::simulate::args::{Simulate, Simulation};
 pub use super::tokenizer::args::TokenizerArgs;
-pub use super::train::args::{Start, Train};
+pub use super::train::args::Train;
 #[cfg(feature = "audit")]
 pub(in crate::audit) use audited::adapted;
 pub use audited::{Audited, Source};
-pub use course::Course;
 pub use measured::Measured;
 pub use preparing::Preparing;
 pub use reading::Reading;

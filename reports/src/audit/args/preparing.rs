@@ -302,7 +302,10 @@ pub(in crate::audit) fn conservative(
 }
 
 /// Parses a value of a closed list by its name in JSON files.
-fn named<T: serde::de::DeserializeOwned>(text: &str, allowed: &str) -> Result<T, String> {
+pub(in crate::audit) fn named<T: serde::de::DeserializeOwned>(
+    text: &str,
+    allowed: &str,
+) -> Result<T, String> {
     serde_json::from_value(serde_json::Value::String(text.to_owned()))
         .map_err(|_| format!("must be one of {allowed}, got {text:?}"))
 }

@@ -3,7 +3,7 @@
 use crate::contract::{counted, read_json, toml_line, toml_with_counts, without_content};
 use anyhow::{Context, Error, Result, anyhow};
 use clap::ValueEnum;
-use reticent_corpus::policy::{Level, Names, OnnxOptions, PolicyChoice};
+use reticent_corpus::policy::{DetectorOptions, Level, Names, OnnxOptions, PolicyChoice};
 use reticent_corpus::tokenize::{Origin, Tokenizer};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -71,48 +71,58 @@ impl std::fmt::Display for ModelArg {
     }
 }
 
-/// A redaction policy by name, or the patterns of a file.
+/// A redaction policy: by name, a token classifier, or the patterns of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicyArg {
-    /// Identifiers, names, street addresses and dates found with confidence 0.9 or more.
-    General,
-    /// Patterns for customer-service dialogues.
-    Customers,
-    /// The secrets that are marked in the documents.
-    Gold,
-    /// A policy that masks nothing.
-    Nothing,
-    /// Validated patterns: numbers of persons and accounts, addresses of the net, keys, dates, money.
-    Detectors,
-    /// Names, as found by the tagger.
-    Names,
-    /// One of JFT's four levels.
-    Level(Level),
+    /// One that ships, with its name.
+    Named(&'static str, PolicyChoice),
     /// The user's own token classifier.
     Onnx(OnnxArg),
     /// A file: a composed policy in TOML or JSON, or a JSON list of `{"kind", "pattern"}`.
     File(PathBuf),
 }
 
+/// Returns the policies that ship, with their names.
+fn shipped() -> [(&'static str, PolicyChoice); 10] {
+    let level = |level| PolicyChoice::Level { level, least: 0.5 };
+    [
+        ("general", PolicyChoice::General),
+        ("customers", PolicyChoice::Customers),
+        ("gold", PolicyChoice::Gold),
+        ("nothing", PolicyChoice::Nothing),
+        (
+            "detectors",
+            PolicyChoice::Detectors(DetectorOptions::default()),
+        ),
+        (
+            "names",
+            PolicyChoice::Names {
+                least: Names::LEAST,
+            },
+        ),
+        ("low-entity", level(Level::LowEntity)),
+        ("high-entity", level(Level::HighEntity)),
+        ("low-contextual", level(Level::LowContextual)),
+        ("high-contextual", level(Level::HighContextual)),
+    ]
+}
+
 impl FromStr for PolicyArg {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "general" => Ok(Self::General),
-            "customers" | "regex" => Ok(Self::Customers),
-            "gold" => Ok(Self::Gold),
-            "nothing" => Ok(Self::Nothing),
-            "detectors" => Ok(Self::Detectors),
-            "names" => Ok(Self::Names),
-            "low-entity" => Ok(Self::Level(Level::LowEntity)),
-            "high-entity" => Ok(Self::Level(Level::HighEntity)),
-            "low-contextual" => Ok(Self::Level(Level::LowContextual)),
-            "high-contextual" => Ok(Self::Level(Level::HighContextual)),
-            _ if text.starts_with(ONNX) => text.parse().map(Self::Onnx),
-            _ if text.ends_with(".json") || text.ends_with(".toml") => Ok(Self::File(text.into())),
-            _ => Err(format!(
-                "must be general, customers, gold, nothing, detectors, names, low-entity, high-entity, low-contextual, high-contextual, onnx:FOLDER[@THRESHOLD] or a .json or .toml file, got {text:?}"
-            )),
+        let wanted = if text == "regex" { "customers" } else { text };
+        let mut all = shipped().into_iter();
+        if let Some((name, choice)) = all.find(|(name, _)| *name == wanted) {
+            Ok(Self::Named(name, choice))
+        } else if text.starts_with(ONNX) {
+            text.parse().map(Self::Onnx)
+        } else if text.ends_with(".json") || text.ends_with(".toml") {
+            Ok(Self::File(text.into()))
+        } else {
+            Err(format!(
+                "must be {}, onnx:FOLDER[@THRESHOLD] or a .json or .toml file, got {text:?}",
+                shipped().map(|(name, _)| name).join(", ")
+            ))
         }
     }
 }
@@ -133,20 +143,7 @@ impl PolicyArg {
     /// Returns an error if a file can't be read or is not a policy.
     pub fn choice(&self) -> Result<PolicyChoice> {
         Ok(match self {
-            Self::General => PolicyChoice::General,
-            Self::Customers => PolicyChoice::Customers,
-            Self::Gold => PolicyChoice::Gold,
-            Self::Nothing => PolicyChoice::Nothing,
-            Self::Detectors => {
-                PolicyChoice::Detectors(reticent_corpus::policy::DetectorOptions::default())
-            }
-            Self::Names => PolicyChoice::Names {
-                least: Names::LEAST,
-            },
-            Self::Level(level) => PolicyChoice::Level {
-                level: *level,
-                least: 0.5,
-            },
+            Self::Named(_, choice) => choice.clone(),
             Self::Onnx(onnx) => PolicyChoice::Onnx(onnx.options(Names::LEAST)?),
             Self::File(path) => from_file(path)?.pinned()?,
         })
@@ -156,18 +153,7 @@ impl PolicyArg {
 impl std::fmt::Display for PolicyArg {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::General => f.write_str("general"),
-            Self::Customers => f.write_str("customers"),
-            Self::Gold => f.write_str("gold"),
-            Self::Nothing => f.write_str("nothing"),
-            Self::Detectors => f.write_str("detectors"),
-            Self::Names => f.write_str("names"),
-            Self::Level(level) => f.write_str(match level {
-                Level::LowEntity => "low-entity",
-                Level::HighEntity => "high-entity",
-                Level::LowContextual => "low-contextual",
-                Level::HighContextual => "high-contextual",
-            }),
+            Self::Named(name, _) => f.write_str(name),
             Self::Onnx(onnx) => match onnx.least {
                 Some(least) => write!(f, "{ONNX}{}@{least}", onnx.folder.display()),
                 None => write!(f, "{ONNX}{}", onnx.folder.display()),
@@ -237,8 +223,7 @@ impl OnnxArg {
 
 /// Reads a list of patterns or a composed policy.
 fn from_file(path: &Path) -> Result<PolicyChoice> {
-    let text = crate::contract::read_text(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text = crate::contract::read_named_text(path)?;
     if path
         .extension()
         .is_some_and(|extension| extension == "toml")

@@ -68,31 +68,19 @@ impl ClassRow {
     }
 }
 
-/// The measurements on the records.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measured<'a> {
-    /// For each record, its class and the predicted one.
-    pub pairs: &'a [(usize, usize)],
-    /// Σ −ln p of the classes, in nats.
-    pub nll: f64,
-    /// The number of truncated records.
-    pub cut: u64,
-    /// What one record is.
-    pub unit: Unit,
-}
-
 impl ClassifyReport {
-    /// Creates the report from the measurements and the names of all classes.
+    /// Creates the report from each record's class with the predicted one, Σ −ln p of the classes in nats, the number
+    /// of truncated records, what one record is, and the names of all classes.
     ///
     /// # Errors
     /// Returns an error if there is no record.
-    pub fn new(measured: &Measured<'_>, names: &[String]) -> Result<Self> {
-        let Measured {
-            pairs,
-            nll,
-            cut,
-            unit,
-        } = *measured;
+    pub fn new(
+        pairs: &[(usize, usize)],
+        nll: f64,
+        cut: u64,
+        unit: Unit,
+        names: &[String],
+    ) -> Result<Self> {
         let (records, confidence) = (pairs.len() as u64, Confidence::new(EACH)?);
         let right = pairs.iter().filter(|(class, told)| class == told).count() as u64;
         let count = |of: &dyn Fn(&(usize, usize)) -> bool| pairs.iter().filter(|p| of(p)).count();
@@ -169,13 +157,8 @@ mod tests {
     #[test]
     fn text_document_and_page_say_the_same() {
         let names = ["hotel", "taxi", "train"].map(str::to_owned);
-        let measured = Measured {
-            pairs: &[(0, 0), (0, 0), (0, 1), (1, 1)],
-            nll: 2.0,
-            cut: 1,
-            unit: Unit::Turn,
-        };
-        let report = ClassifyReport::new(&measured, &names).unwrap();
+        let pairs = [(0, 0), (0, 0), (0, 1), (1, 1)];
+        let report = ClassifyReport::new(&pairs, 2.0, 1, Unit::Turn, &names).unwrap();
         let says = report.says();
         assert!(
             says.starts_with("Accuracy 0.7500 (95 %: 0.1941 to 0.993"),
@@ -195,10 +178,6 @@ mod tests {
             .unwrap();
         let wrong = problems("classification.schema.json", &text);
         assert_eq!(wrong, Vec::<String>::new());
-        let nothing = Measured {
-            pairs: &[],
-            ..measured
-        };
-        assert!(ClassifyReport::new(&nothing, &names).is_err());
+        assert!(ClassifyReport::new(&[], 2.0, 1, Unit::Turn, &names).is_err());
     }
 }

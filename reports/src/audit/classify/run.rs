@@ -1,7 +1,7 @@
 //! `audit classify`: measures how well a classifier predicts the classes of texts.
 
 use crate::audit::args::Classify as Args;
-use crate::audit::classify::{ClassifyReport, Measured, numbered};
+use crate::audit::classify::{ClassifyReport, numbered};
 use crate::audit::reading::documents;
 use crate::audit::records::{document_name, one_text};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
@@ -69,13 +69,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         }
         progress.at(pairs.len() as u64);
     }
-    let measured = Measured {
-        pairs: &pairs,
-        nll: losses.iter().sum(),
-        cut,
-        unit,
-    };
-    let report = ClassifyReport::new(&measured, &names)?;
+    let report = ClassifyReport::new(&pairs, losses.iter().sum(), cut, unit, &names)?;
     if let Some(mut file) = scores {
         let rows = by_record(args, &losses, &sources).context("--scores-out")?;
         file.write_all(&rows).context("--scores-out")?;

@@ -3,7 +3,7 @@
 use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight};
 use crate::audit::Apart;
-use crate::audit::exposure::promise::with_noise;
+use crate::audit::exposure::promise::{finite_promise, notion, total_variation, with_noise};
 use crate::audit::exposure::run::{StatedRun, of_promise, ran};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::training_text::TrainingText;
@@ -13,8 +13,8 @@ use crate::verdict::{FALSE_ALARM, Measurement, Power, Promise, Terms, Verdict, j
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_accounting::{
-    Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Notion, Plan, PrivacyLoss,
-    Probability, Query, Tolerance, UnitName,
+    Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Plan, PrivacyLoss, Probability,
+    Query, Tolerance, UnitName,
 };
 use reticent_attacks::evalue::{
     CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
@@ -64,7 +64,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         (None, None) => TrainingPlan::default_delta(None),
     };
     let terms = AuditTerms {
-        confidence: args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?,
+        confidence: crate::audit::confidence(args.confidence)?,
         delta,
         neighbours: super::neighbours(&coins),
         unit,
@@ -114,10 +114,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let inputs = of_promise(inputs, report.promised_by.as_ref())?
         .given_path("coins", Some(&args.coins_file))?
         .given_path("training", args.training.as_deref())?
-        .given(
-            "reference",
-            args.reference.as_ref().map(ToString::to_string),
-        )?
+        .given_shown("reference", args.reference.as_ref())?
         .given_path("mechanism", args.mechanism.as_deref())?
         .or_assumed("delta", args.delta, terms.delta)?
         .or_assumed("confidence", args.confidence, terms.confidence)?
@@ -346,12 +343,7 @@ fn verdict(
         ));
     }
     let mechanism = run.mechanism();
-    let Some(promise) = promise(&mechanism, terms, &model.name)? else {
-        return Ok(Err(
-            "nothing was promised about all copies of a canary".into()
-        ));
-    };
-    let promise = match promise {
+    let promise = match promise(&mechanism, terms, &model.name)? {
         Ok(promise) => promise,
         Err(why) => return Ok(Err(why)),
     };
@@ -375,37 +367,28 @@ fn verdict(
     Ok(judge(&promise, &measured).map_err(|why| why.to_string()))
 }
 
-/// Returns the promise for a text with all copies of a canary compared with one without. `None` if nothing is promised;
-/// an error message if the reason is known.
+/// Returns the promise for a text with all copies of a canary compared with one without, or why there is none.
 fn promise(
     mechanism: &Mechanism,
     terms: &AuditTerms,
     released: &str,
-) -> Result<Option<std::result::Result<Promise<Epsilon>, String>>> {
+) -> Result<std::result::Result<Promise<Epsilon>, String>> {
     let plan = Plan {
         neighbours: terms.neighbours,
         tolerance: Tolerance::DEFAULT,
         group: group(terms)?,
         ..Plan::new(mechanism.clone(), terms.unit.clone(), terms.delta)
     };
-    let notion = if terms.copies > 1 {
-        Notion::GroupDp
-    } else {
-        Notion::Dp
-    };
     let guarantees = match plan.guarantees() {
         Ok(rows) => rows,
-        Err(why @ Error::Unsupported { .. }) => return Ok(Some(Err(why.to_string()))),
+        Err(why @ Error::Unsupported { .. }) => return Ok(Err(why.to_string())),
         Err(error) => return Err(error.into()),
     };
-    let matching = guarantees.iter().find(|g| g.notion == notion);
-    Ok(matching.map(|guarantee| {
-        let promise = Promise::of(released, guarantee).map_err(|why| why.to_string())?;
-        if promise.at_most.get().get().is_infinite() {
-            return Err("nothing was promised: ε is infinite".to_owned());
-        }
-        Ok(promise)
-    }))
+    let notion = notion(terms.copies);
+    Ok(match guarantees.iter().find(|g| g.notion == notion) {
+        Some(guarantee) => finite_promise(released, guarantee),
+        None => Err("nothing was promised about all copies of a canary".into()),
+    })
 }
 
 fn group(terms: &AuditTerms) -> Result<GroupSize> {
@@ -427,7 +410,7 @@ fn power(
         let distance = match noise {
             0.0 => 1.0,
             share => match with_noise(mechanism, share)? {
-                Some(weaker) => total_variation(&weaker, terms)?,
+                Some(weaker) => total_variation(&loss(&weaker, terms)?)?,
                 None => return Ok(Vec::new()),
             },
         };
@@ -445,15 +428,13 @@ fn power(
     Ok(found)
 }
 
-/// Returns how far apart runs with and without all copies of a canary can be.
-fn total_variation(mechanism: &Mechanism, terms: &AuditTerms) -> Result<f64> {
+/// Returns the privacy loss between runs with all copies of a canary and without.
+fn loss(mechanism: &Mechanism, terms: &AuditTerms) -> Result<PrivacyLoss> {
     let query = Query {
         neighbours: terms.neighbours,
         group: group(terms)?,
     };
-    let loss = PrivacyLoss::of(mechanism, query, Direction::Remove)?;
-    let answer = loss.delta(Epsilon::new(0.0)?, Tolerance::new(1e-3)?)?;
-    Ok(answer.bounds.upper.map_or(1.0, |upper| upper.get().get()))
+    Ok(PrivacyLoss::of(mechanism, query, Direction::Remove)?)
 }
 
 #[cfg(test)]

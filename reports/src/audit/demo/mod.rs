@@ -195,18 +195,6 @@ impl DemoReport {
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("demo", inputs, self)
     }
-    /// Describes the result in a few sentences, the same in every format.
-    #[must_use]
-    pub fn says(&self) -> String {
-        page::summary(self)
-    }
-    /// Returns the page, for every format.
-    ///
-    /// # Errors
-    /// Returns an error if there is no arm, since a plot then has nothing to show.
-    pub fn to_page(&self) -> anyhow::Result<crate::page::Page> {
-        page::page(self)
-    }
 }
 
 /// Returns the two most common misreadings of such tables.

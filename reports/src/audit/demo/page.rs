@@ -11,81 +11,84 @@ use crate::plot::{Axis, Plot, Tone};
 use crate::verdict::Verdict;
 use anyhow::Result;
 
-pub(super) fn page(report: &DemoReport) -> Result<Page> {
-    let columns: Vec<Column<'_>> = report
-        .arms
-        .iter()
-        .map(|arm| Column {
-            name: &arm.name,
-            finding: &arm.exposure.finding,
-        })
-        .collect();
-    let exposures = exposure_plot("Exposure of each canary, arm by arm", &columns)?;
-    let arms = report.arms.iter();
-    let page = Page::new(
-        "How much leaks, with and without protection",
-        summary(report),
-    )
-    .mood(report.exit().into())
-    .section(
-        Section::plot("What leaked", exposures.to_inline_svg()?).caption(format!(
-            "Each dot is one canary: a random secret planted {} times in the training text. {}",
-            report.planted.copies,
-            null_line(report).unwrap_or_default()
-        )),
-    )
-    .section(
-        Section::plot(
-            "Promise beside measurement",
-            epsilons(report).to_inline_svg()?,
+impl DemoReport {
+    /// Returns the page, for every format.
+    ///
+    /// # Errors
+    /// Returns an error if there is no arm, since a plot then has nothing to show.
+    pub fn to_page(&self) -> Result<Page> {
+        let columns: Vec<Column<'_>> = self
+            .arms
+            .iter()
+            .map(|arm| (arm.name.as_str(), &arm.exposure.finding))
+            .collect();
+        let exposures = exposure_plot("Exposure of each canary, arm by arm", &columns)?;
+        let arms = self.arms.iter();
+        let page = Page::new(
+            "How much leaks, with and without protection",
+            self.says(),
         )
-        .caption(
-            "ε for all copies of one canary replaced at once. The truth lies between what \
-                the attack proves (▸, with its confidence) and what the accountant promises \
-                (◂). A ▸ to the right of its ◂ is a bug, and in the arm without noise one was \
-                planted.",
-        ),
-    )
-    .answer(
-        Section::table(
-            "What is promised (upper bounds), and how good the model is",
-            promises(report),
+        .mood(self.exit().into())
+        .section(
+            Section::plot("What leaked", exposures.to_inline_svg()?).caption(format!(
+                "Each dot is one canary: a random secret planted {} times in the training text. {}",
+                self.planted.copies,
+                null_line(self).unwrap_or_default()
+            )),
         )
-        .caption(format!(
-            "ε is an upper bound, rounded up; ∞ means that nothing is promised. σ noise \
-                    multiplier, q sampling rate. Perplexity per token on redacted test text; a \
-                    trigram model has {}.",
-            nearest(report.trigram_perplexity, 3)
-        )),
-    )
-    .answer(
-        Section::table("What leaks (lower bounds)", leaks(report)).caption(
-            "Exposure counts ties against the canary; p is the chance of this much or more \
-                without a leak. ε ≥ is a lower bound, rounded down. The ceiling is the \
-                exposure that the promise allows (all: every bit).",
-        ),
-    )
-    .section(
-        Section::table("Rank of each canary", ranks(report))
-            .caption("Rank 1 is the model's favourite among all candidates."),
-    )
-    .answer(Section::text(
-        "For comparison",
-        null_line(report)
-            .into_iter()
-            .chain(provable_line(report))
-            .chain([format!(
-                "A trigram model has perplexity {}.",
-                nearest(report.trigram_perplexity, 3)
-            )]),
-    ))
-    .section(Section::facts(
-        "The arms",
-        arms.map(|arm| (arm.name.clone(), sentence(arm))),
-    ))
-    .section(Section::facts("What was prepared", facts(report)))
-    .section(Section::notes("What these numbers do not say", caveats()));
-    Ok(page)
+        .section(
+            Section::plot(
+                "Promise beside measurement",
+                epsilons(self).to_inline_svg()?,
+            )
+            .caption(
+                "ε for all copies of one canary replaced at once. The truth lies between what \
+                    the attack proves (▸, with its confidence) and what the accountant promises \
+                    (◂). A ▸ to the right of its ◂ is a bug, and in the arm without noise one was \
+                    planted.",
+            ),
+        )
+        .answer(
+            Section::table(
+                "What is promised (upper bounds), and how good the model is",
+                promises(self),
+            )
+            .caption(format!(
+                "ε is an upper bound, rounded up; ∞ means that nothing is promised. σ noise \
+                        multiplier, q sampling rate. Perplexity per token on redacted test text; a \
+                        trigram model has {}.",
+                nearest(self.trigram_perplexity, 3)
+            )),
+        )
+        .answer(
+            Section::table("What leaks (lower bounds)", leaks(self)).caption(
+                "Exposure counts ties against the canary; p is the chance of this much or more \
+                    without a leak. ε ≥ is a lower bound, rounded down. The ceiling is the \
+                    exposure that the promise allows (all: every bit).",
+            ),
+        )
+        .section(
+            Section::table("Rank of each canary", ranks(self))
+                .caption("Rank 1 is the model's favourite among all candidates."),
+        )
+        .answer(Section::text(
+            "For comparison",
+            null_line(self)
+                .into_iter()
+                .chain(provable_line(self))
+                .chain([format!(
+                    "A trigram model has perplexity {}.",
+                    nearest(self.trigram_perplexity, 3)
+                )]),
+        ))
+        .section(Section::facts(
+            "The arms",
+            arms.map(|arm| (arm.name.clone(), sentence(arm))),
+        ))
+        .section(Section::facts("What was prepared", facts(self)))
+        .section(Section::notes("What these numbers do not say", caveats()));
+        Ok(page)
+    }
 }
 
 /// Describes the level of the measured bounds, the largest ε that a verdict on these canaries can prove at its own, and
@@ -174,44 +177,47 @@ fn ends(rows: &[(Option<f64>, Option<f64>)]) -> Axis {
     )
 }
 
-/// Describes the result in two sentences: the first arm, and the best model with a promise.
-pub(super) fn summary(report: &DemoReport) -> String {
-    let mut said = Vec::new();
-    if report.exit() == Exit::Exceeded {
-        said.push(
-            "A promise is contradicted: this is a bug in the training or in the accounting."
-                .to_owned(),
-        );
-    }
-    let first = report.arms.first();
-    let protected = report
-        .arms
-        .iter()
-        .filter(|arm| arm.promise().is_some())
-        .min_by(|a, b| a.perplexity.total_cmp(&b.perplexity));
-    if let Some(arm) = first {
-        said.push(format!(
-            "{} {}, at perplexity {}.",
-            arm.name,
-            outcome(arm),
-            nearest(arm.perplexity, 3)
-        ));
-    }
-    if let Some((arm, epsilon)) = protected.and_then(|arm| Some((arm, arm.promise()?))) {
-        said.push(format!(
-            "{}, with ε ≤ {} for one record, {}, at perplexity {}.",
-            arm.name,
-            rounded_up(epsilon, 3),
-            outcome(arm),
-            nearest(arm.perplexity, 3)
-        ));
-    }
-    for arm in report.arms.iter().filter(|arm| arm.is_noiseless()) {
-        if let Some(verdict) = &arm.exposure.verdict {
-            said.push(planted_bug(arm, verdict));
+impl DemoReport {
+    /// Describes the result in two sentences, the same in every format: the first arm, and the best model with a promise.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let mut said = Vec::new();
+        if self.exit() == Exit::Exceeded {
+            said.push(
+                "A promise is contradicted: this is a bug in the training or in the accounting."
+                    .to_owned(),
+            );
         }
+        let first = self.arms.first();
+        let protected = self
+            .arms
+            .iter()
+            .filter(|arm| arm.promise().is_some())
+            .min_by(|a, b| a.perplexity.total_cmp(&b.perplexity));
+        if let Some(arm) = first {
+            said.push(format!(
+                "{} {}, at perplexity {}.",
+                arm.name,
+                outcome(arm),
+                nearest(arm.perplexity, 3)
+            ));
+        }
+        if let Some((arm, epsilon)) = protected.and_then(|arm| Some((arm, arm.promise()?))) {
+            said.push(format!(
+                "{}, with ε ≤ {} for one record, {}, at perplexity {}.",
+                arm.name,
+                rounded_up(epsilon, 3),
+                outcome(arm),
+                nearest(arm.perplexity, 3)
+            ));
+        }
+        for arm in self.arms.iter().filter(|arm| arm.is_noiseless()) {
+            if let Some(verdict) = &arm.exposure.verdict {
+                said.push(planted_bug(arm, verdict));
+            }
+        }
+        said.join(" ") + &unknown::warning(&self.preparation)
     }
-    said.join(" ") + &unknown::warning(&report.preparation)
 }
 
 /// Describes the audit of an arm whose noise was left out.

@@ -3,7 +3,7 @@
 use crate::audit::args::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
 use crate::audit::exposure::promise::guarantees;
-use crate::audit::exposure::{Attack, Planting};
+use crate::audit::exposure::{Attack, Planting, secrets};
 use crate::audit::perplexity::run::measure;
 use crate::audit::train::model::Beginning;
 use crate::audit::train::run::{INITIAL_SEED, Job, owner_of_new};
@@ -164,12 +164,7 @@ pub(in crate::audit) fn run(args: &Demo, output: Output, interrupt: &Interrupt) 
         trigram_perplexity: trigram,
         arms,
         seconds: begun.elapsed().as_secs_f64(),
-        secrets: args.show_secrets.then(|| {
-            plan.canaries
-                .iter()
-                .map(|c| (c.id.clone(), c.secret.clone()))
-                .collect()
-        }),
+        secrets: args.show_secrets.then(|| secrets(plan)),
     };
     let document = report.document(inputs(args)?);
     let page = report.to_page()?;

@@ -5,7 +5,9 @@ pub mod args;
 use self::args::Design as Args;
 use crate::account::mechanism::load;
 use crate::audit::args::preparing::unit;
-use crate::audit::exposure::promise::{guarantees, reconstruction_loss, with_noise};
+use crate::audit::exposure::promise::{
+    guarantees, of_all_records, reconstruction_loss, total_variation, with_noise,
+};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table, dash};
 use crate::number::{count_of, grouped, nearest, rounded, shortest};
 use crate::page::{Output, Page, Section};
@@ -13,8 +15,7 @@ use crate::verdict::{FALSE_ALARM, Power, split};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
-    Confidence, Convention, Delta, Epsilon, Estimate, Mechanism, Neighbours, Notion, Probability,
-    Steps, Tolerance, Upper,
+    Confidence, Delta, Epsilon, Estimate, Mechanism, Neighbours, Probability, Steps, Upper,
 };
 use reticent_attacks::Draw;
 use reticent_attacks::evalue::PlannedAudit;
@@ -113,7 +114,7 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
         .delta
         .or(stated.delta)
         .unwrap_or_else(|| TrainingPlan::default_delta(None));
-    let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let confidence = crate::audit::confidence(args.confidence)?;
     let report = Designer {
         args,
         stated,
@@ -297,23 +298,13 @@ impl Designer<'_> {
         let loss = reconstruction_loss(mechanism, copies)?.with_context(|| {
             format!("{copies} copies: this sampler's law of so many is not known")
         })?;
-        let answer = loss.delta(Epsilon::new(0.0)?, Tolerance::new(1e-3)?)?;
-        let distance = answer.bounds.upper.map_or(1.0, |upper| upper.get().get());
-        Ok(PlannedAudit::shift_of(distance))
+        Ok(PlannedAudit::shift_of(total_variation(&loss)?))
     }
 
     /// Returns the promise for all copies replaced at once, if it is finite.
     fn promised(&self, copies: u32) -> Result<Option<Upper<Epsilon>>> {
-        let notion = if copies > 1 {
-            Notion::GroupDp
-        } else {
-            Notion::Dp
-        };
         let rows = guarantees(&self.stated.mechanism, self.unit, copies, self.delta)?;
-        let matching = rows
-            .iter()
-            .find(|g| g.notion == notion && g.convention == Convention::Definition);
-        let upper = matching.and_then(|g| g.epsilon.and_then(|e| e.upper));
+        let upper = of_all_records(&rows, copies.into()).and_then(|g| g.epsilon?.upper);
         Ok(upper.filter(|upper| upper.get().get().is_finite()))
     }
 

@@ -179,8 +179,7 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
 
 /// Reads one of our documents.
 pub(super) fn document(path: &Path) -> Result<Value> {
-    let text = crate::contract::read_text(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text = crate::contract::read_named_text(path)?;
     let value: Value = serde_json::from_str(&text)
         .with_context(|| format!("{} is no JSON document", path.display()))?;
     ensure!(
@@ -197,14 +196,9 @@ enum Waiting {
     AgainstChance(AgainstChance),
     /// What the new model proves against the old one's promise, and vice versa.
     Promised(Against, Option<Against>),
+    /// The documents' own intervals decide.
     Area {
-        attack: String,
-        old: Value,
-        new: Value,
-        /// The lower end for the new model under a perfect attack.
-        highest: f64,
-        /// Why the new model's scores say nothing about leaks, if they don't.
-        silent: Option<&'static str>,
+        row: Row,
         costs: f64,
     },
     Rate {
@@ -470,32 +464,7 @@ impl Waiting {
                     how: more.how(level)?,
                 }
             }
-            Self::Area {
-                attack,
-                old,
-                new,
-                highest,
-                silent,
-                ..
-            } => {
-                let end = |value: &Value, key: &str, open: f64| value[key].as_f64().unwrap_or(open);
-                let ends = |value: &Value| (end(value, "lower", 0.0), end(value, "upper", 1.0));
-                let before = ends(&old);
-                Row {
-                    quantity: format!("membership, AUC of {attack}"),
-                    old: end(&old, "estimate", f64::NAN),
-                    new: end(&new, "estimate", f64::NAN),
-                    says: match silent {
-                        Some(_) => Change::Unseen,
-                        None => apart(before, ends(&new)),
-                    },
-                    could_say: silent.is_none() && highest > before.1,
-                    how: silent.map_or_else(
-                        || how("the documents' intervals", before.1, highest),
-                        str::to_owned,
-                    ),
-                }
-            }
+            Self::Area { row, .. } => row,
             Self::Rate { quantity, old, new } => {
                 let (before, after) = (rate(&old, level)?, rate(&new, level)?);
                 let all = Rate::of(after.trials, after.trials, Confidence::new(1.0 - level)?)?;
@@ -699,15 +668,30 @@ fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
         return None;
     }
     let costs = [old, new].map(|d| 1.0 - d["confidence"].as_f64().unwrap_or(0.0));
+    let silent = says_nothing(new).or_else(|| {
+        let reversed = old["area"]["upper"].as_f64()? < 0.5;
+        reversed.then_some("members score lower than non-members in OLD")
+    });
+    let end =
+        |document: &Value, key: &str, open: f64| document["area"][key].as_f64().unwrap_or(open);
+    let ends = |document: &Value| (end(document, "lower", 0.0), end(document, "upper", 1.0));
+    let (before, highest) = (ends(old), highest_area(new));
+    let row = Row {
+        quantity: format!("membership, AUC of {attack}"),
+        old: end(old, "estimate", f64::NAN),
+        new: end(new, "estimate", f64::NAN),
+        says: match silent {
+            Some(_) => Change::Unseen,
+            None => apart(before, ends(new)),
+        },
+        could_say: silent.is_none() && highest > before.1,
+        how: silent.map_or_else(
+            || how("the documents' intervals", before.1, highest),
+            str::to_owned,
+        ),
+    };
     Some(Waiting::Area {
-        attack,
-        old: old["area"].clone(),
-        new: new["area"].clone(),
-        highest: highest_area(new),
-        silent: says_nothing(new).or_else(|| {
-            let reversed = old["area"]["upper"].as_f64()? < 0.5;
-            reversed.then_some("members score lower than non-members in OLD")
-        }),
+        row,
         // Half of each interval's failure probability is on the side that matters.
         costs: f64::midpoint(costs[0], costs[1]),
     })

@@ -1,6 +1,8 @@
 //! Arguments of `audit epsilon`.
 
+use crate::audit::args::preparing::named;
 use crate::contract::{limit, positive, quantity};
+use crate::plan::args::unit;
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::{OneRunCounts, RateCounts};
@@ -32,7 +34,7 @@ pub struct EpsilonArgs {
     #[arg(long, value_parser = neighbours)]
     pub neighbours: Option<Neighbours>,
     /// What one record is; "record" if absent.
-    #[arg(long, value_name = "NAME", value_parser = unit_name)]
+    #[arg(long, value_name = "NAME", value_parser = unit)]
     pub unit: Option<UnitName>,
     /// Records included or left out together; 1 if absent.
     #[arg(long, value_name = "R", value_parser = positive)]
@@ -67,16 +69,5 @@ fn rates(text: &str) -> Result<RateCounts, String> {
 }
 
 fn neighbours(text: &str) -> Result<Neighbours, String> {
-    match text {
-        "add-remove" => Ok(Neighbours::AddRemove),
-        "zero-out" => Ok(Neighbours::ZeroOut),
-        "replace" => Ok(Neighbours::Replace),
-        _ => Err(format!(
-            "must be one of add-remove, zero-out, replace, got {text:?}"
-        )),
-    }
-}
-
-fn unit_name(text: &str) -> Result<UnitName, String> {
-    UnitName::new(text).map_err(|e| e.to_string())
+    named(text, "add-remove, zero-out, replace")
 }

@@ -9,7 +9,7 @@ use crate::number::{count_of, grouped, rounded, rounded_down, shortest};
 use crate::page::{Mood, Output, Reach};
 use anyhow::Result;
 use reticent_accounting::training::TrainingPlan;
-use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName, Upper};
+use reticent_accounting::{Delta, Epsilon, Neighbours, UnitName, Upper};
 use reticent_attacks::exposure::{Assumption, EpsilonMethod};
 use reticent_attacks::{AuditBound, AuditTerms, OneRunCounts, RateCounts, Sides};
 use schemars::JsonSchema;
@@ -94,7 +94,7 @@ fn counts(args: &EpsilonArgs) -> Result<Counted> {
 
 fn terms(args: &EpsilonArgs) -> Result<AuditTerms> {
     Ok(AuditTerms {
-        confidence: args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?,
+        confidence: crate::audit::confidence(args.confidence)?,
         delta: (args.delta).unwrap_or_else(|| TrainingPlan::default_delta(None)),
         neighbours: args.neighbours.unwrap_or(Neighbours::AddRemove),
         unit: args

@@ -8,7 +8,7 @@ use reticent_corpus::canary::Spec;
 use std::path::PathBuf;
 
 /// Arguments of `audit exposure`.
-#[derive(Debug, Clone, PartialEq, Args)]
+#[derive(Debug, Clone, PartialEq, Default, Args)]
 #[command(
     group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
     after_help = "\

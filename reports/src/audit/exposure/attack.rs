@@ -1,7 +1,9 @@
 //! Measures the exposure of planted canaries and compares it with what was promised.
 
-use crate::audit::exposure::pieces::left_open;
-use crate::audit::exposure::promise::{alternatives, guarantees, reconstruction_loss, with_noise};
+use crate::audit::exposure::pieces::{left_open, secrets};
+use crate::audit::exposure::promise::{
+    alternatives, finite_promise, guarantees, of_all_records, reconstruction_loss, with_noise,
+};
 use crate::audit::exposure::{
     Ceiling, ExposureReport, Planting, PromisedBy, SequentialReport, Silence,
 };
@@ -11,8 +13,8 @@ use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, j
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
 use reticent_accounting::{
-    Confidence, Convention, Delta, Epsilon, Estimate, Guarantee, Mechanism, Notion, PrivacyLoss,
-    Probability, Tolerance, UnitName, Upper,
+    Confidence, Delta, Epsilon, Estimate, Guarantee, Mechanism, PrivacyLoss, Probability,
+    Tolerance, UnitName, Upper,
 };
 use reticent_attacks::evalue::{CanaryGuesses, EValueAudit, PlannedAudit, SequentialTest};
 use reticent_attacks::exposure::{
@@ -27,7 +29,6 @@ use reticent_attacks::{Draw, is_silent};
 use reticent_backends::PrefixScorer;
 use reticent_corpus::canary::{Canary, CanaryPlan};
 use reticent_corpus::tokenize::Tokenizer;
-use std::collections::BTreeMap;
 
 /// Candidates whose summed log-likelihoods differ by less than this many nats count as ties:
 /// above the rounding of f32 products summed over a secret, far below any leak.
@@ -36,8 +37,6 @@ const TIE_TOLERANCE: f64 = 1e-5;
 /// The probability with which the exposure ceiling holds.
 const CEILING_LEVEL: f64 = 0.95;
 
-/// The confidence of the displayed lower bound; the verdict uses a stricter one.
-const SHOWN_CONFIDENCE: f64 = 0.95;
 /// The probability with which the largest exposure of a model that ignores its canaries is so low that scores are taken
 /// to be reversed.
 const REVERSED: f64 = 1e-3;
@@ -167,9 +166,7 @@ impl<'a> Attack<'a> {
         interrupt: &Interrupt,
     ) -> Result<(ExposureReport, Vec<Guarantee>)> {
         let each = split(Probability::new(FALSE_ALARM)?, self.tests);
-        let shown = self
-            .confidence
-            .map_or_else(|| Confidence::new(SHOWN_CONFIDENCE), Ok)?;
+        let shown = crate::audit::confidence(self.confidence)?;
         // The verdict has its own, smaller false-alarm rate than the displayed bound.
         let strict = self.strict(each)?;
         let PlannedAudit {
@@ -197,15 +194,7 @@ impl<'a> Attack<'a> {
         report.planting = self.planting();
         report.manifest.clone_from(&self.manifest);
         report.promised_by.clone_from(&self.promised_by);
-        if self.show_secrets {
-            let secrets: BTreeMap<_, _> = self
-                .plan
-                .canaries
-                .iter()
-                .map(|c| (c.id.clone(), c.secret.clone()))
-                .collect();
-            report.secrets = Some(secrets);
-        }
+        report.secrets = self.show_secrets.then(|| secrets(self.plan));
         let silence = self.silence(&ranking.counts);
         let seen = match self.seen() {
             Ok(seen) => seen,
@@ -268,16 +257,9 @@ impl<'a> Attack<'a> {
 
     /// Returns the promise for all records of a canary at once, a finite ε, or why there is none.
     fn promise(&self, promised: &[Guarantee]) -> std::result::Result<Promise<Epsilon>, String> {
-        let notion = self.notion();
-        let matching = promised
-            .iter()
-            .find(|g| g.notion == notion && g.convention == Convention::Definition);
-        let matching = matching.ok_or("nothing was promised about all records of a canary")?;
-        let promise = Promise::of(&self.released, matching).map_err(|why| why.to_string())?;
-        if promise.at_most.get().get().is_infinite() {
-            return Err("nothing was promised: ε is infinite".into());
-        }
-        Ok(promise)
+        let matching = of_all_records(promised, self.canaries.records)
+            .ok_or("nothing was promised about all records of a canary")?;
+        finite_promise(&self.released, matching)
     }
 
     /// Returns why nothing is promised about a canary; `None` if something is, or if the accountant can't compute it.
@@ -292,14 +274,6 @@ impl<'a> Attack<'a> {
             Ok(seen) => guarantees(&seen, self.plan.unit, self.records(), self.delta)
                 .ok()
                 .and_then(|promised| self.promise(&promised).err()),
-        }
-    }
-
-    fn notion(&self) -> Notion {
-        if self.canaries.records > 1 {
-            Notion::GroupDp
-        } else {
-            Notion::Dp
         }
     }
 
@@ -501,7 +475,7 @@ impl<'a> Attack<'a> {
             }
         };
         if bound.lower.get() > promise.at_most.get() {
-            promise.mistakes = self.mistakes(seen, self.notion())?;
+            promise.mistakes = self.mistakes(seen)?;
         }
         let terms = Terms {
             delta: bound.delta,
@@ -583,15 +557,11 @@ impl<'a> Attack<'a> {
 
     /// Returns what the promise would have been after known mistakes. Missing noise, or a secret that was trained on in
     /// the clear, would explain anything.
-    fn mistakes(&self, seen: &Mechanism, notion: Notion) -> Result<Vec<(Mistake, Upper<Epsilon>)>> {
+    fn mistakes(&self, seen: &Mechanism) -> Result<Vec<(Mistake, Upper<Epsilon>)>> {
         let mut found = Vec::new();
         for (mistake, mechanism, records) in alternatives(seen, self.records()) {
-            let notion = if records > 1 { Notion::GroupDp } else { notion };
             let rows = guarantees(&mechanism, self.plan.unit, records, self.delta)?;
-            let upper = rows
-                .iter()
-                .find(|g| g.notion == notion && g.convention == Convention::Definition)
-                .and_then(|g| g.epsilon.and_then(|e| e.upper));
+            let upper = of_all_records(&rows, records.into()).and_then(|g| g.epsilon?.upper);
             found.extend(upper.map(|upper| (mistake, upper)));
         }
         let anything = Upper::new(Epsilon::new(f64::INFINITY)?);

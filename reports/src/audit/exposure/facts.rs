@@ -1,5 +1,6 @@
 //! The conclusions from the exposures as named values.
 
+use super::pieces::range;
 use super::{ExposureReport, PromisedBy};
 use crate::number::{count_of, exposure_at_most, grouped, nearest, rounded, shortest};
 use crate::verdict::Verdict;
@@ -173,10 +174,7 @@ pub(super) fn extraction(report: &ExposureReport) -> Option<String> {
     let canaries = report.finding.canaries.iter();
     let first = canaries.min_by_key(|canary| canary.rank.max)?;
     let draws = first.nll.exp();
-    let rank = match first.rank.min == first.rank.max {
-        true => grouped(first.rank.min),
-        false => format!("{} to {}", grouped(first.rank.min), grouped(first.rank.max)),
-    };
+    let rank = range(first.rank.min, first.rank.max);
     Some(format!(
         "the most exposed canary is the model's guess {rank}; drawn from the model behind its words it comes up once in {} draws",
         if draws.is_finite() {

@@ -17,6 +17,8 @@ pub(in crate::audit) use attack::false_alarm_of_each;
 pub use dose::Dose;
 pub(in crate::audit) use facts::{of_promise, of_verdict};
 pub(in crate::audit) use pieces::or_masked;
+#[cfg(feature = "audit")]
+pub(in crate::audit) use pieces::secrets;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
 pub use promise::PromisedBy;
 pub use sampled::{SampledCanary, SampledReport};
@@ -141,7 +143,7 @@ pub struct ExposureReport {
     pub silence: Option<Silence>,
     /// Whether the model says nothing about some of its canaries, and the ranks neither show a leak nor contradict a
     /// promise: then no number here says anything about a leak.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inconclusive: bool,
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,14 +192,6 @@ impl Silence {
             }
         }
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 /// An earlier checkpoint, with the same canaries.
@@ -382,28 +376,6 @@ impl ExposureReport {
     #[must_use]
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("exposure", inputs, self)
-    }
-    /// Returns a paragraph for a model card.
-    #[must_use]
-    pub fn card(&self) -> String {
-        page::card(self)
-    }
-    /// Returns a section with what the ranks prove, compared with what was promised.
-    #[must_use]
-    pub fn what_follows(&self) -> crate::page::Section {
-        page::what_follows(self)
-    }
-    /// Describes the result in a sentence, the same in every format.
-    #[must_use]
-    pub fn says(&self) -> String {
-        page::summary(self)
-    }
-    /// Returns the page, for every format.
-    ///
-    /// # Errors
-    /// Returns an error if a plot has nothing to show.
-    pub fn to_page(&self, released: &str) -> anyhow::Result<crate::page::Page> {
-        page::page(self, released)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::dose::{dose_plot, dose_table};
 use super::facts::{extraction, facts, work};
-use super::pieces::{Column, canary_table, exposure_plot, left_open, measured, summary_table};
+use super::pieces::{canary_table, exposure_plot, left_open, measured, summary_table};
 use super::{ExposureReport, Leak, caveats};
 use crate::contract::Table;
 use crate::number::{grouped, nearest, rounded, rounded_down, rounded_up, shortest};
@@ -12,91 +12,90 @@ use crate::verdict::Verdict;
 use anyhow::Result;
 use reticent_attacks::exposure::{CeilingOutcome, ExposureFinding, ExposureSummary};
 
-pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
-    let finding = &report.finding;
-    let column = Column {
-        name: released,
-        finding,
-    };
-    let plot = exposure_plot("Exposure of each canary", &[column])?;
-    let mut page = Page::new(format!("Exposure: {released}"), summary(report))
-        .mood(report.mood())
-        .answer(what_follows(report))
-        .section(
-            Section::plot("Against chance", plot.to_inline_svg()?).caption(
-                "Each dot is one canary. Inside the band lie 95 % of canaries the model has \
-                never seen.",
-            ),
-        )
-        .section(
-            Section::plot(
-                "Promise beside measurement",
-                epsilons(report).to_inline_svg()?,
-            )
-            .caption(
-                "ε for all copies of one canary replaced at once: what the canaries prove (▸) \
-                and, where there is one, what was promised (◂). A ▸ to the right of its ◂ \
-                would be a bug.",
-            ),
-        )
-        .answer(
-            Section::table(
-                "Summaries and their null distributions",
-                summary_table(&finding.summary),
-            )
-            .caption(
-                "Exposure counts ties against the canary. p is the chance of this much or more \
-                without a leak.",
-            ),
-        )
-        .section(
-            Section::table(
-                "Every canary",
-                canary_table(finding, report.secrets.as_ref()),
-            )
-            .caption(format!(
-                "{} canaries among {} candidates each; rank 1 is the model's favourite.",
-                finding.canaries.len(),
-                grouped(finding.candidates)
-            )),
-        )
-        .section(Section::facts(
-            "What it took",
-            [
-                Some(("work".to_owned(), work(report))),
-                extraction(report).map(|said| ("extraction".to_owned(), said)),
-            ]
-            .into_iter()
-            .flatten(),
-        ))
-        .section(Section::text("For the model card", [card(report)]));
-    if !report.doses.is_empty() {
-        page = page
+impl ExposureReport {
+    /// Returns the page, for every format.
+    ///
+    /// # Errors
+    /// Returns an error if a plot has nothing to show.
+    pub fn to_page(&self, released: &str) -> Result<Page> {
+        let finding = &self.finding;
+        let plot = exposure_plot("Exposure of each canary", &[(released, finding)])?;
+        let mut page = Page::new(format!("Exposure: {released}"), self.says())
+            .mood(self.mood())
+            .answer(self.what_follows())
             .section(
-                Section::plot(
-                    "By number of copies",
-                    dose_plot(&report.doses, finding).to_inline_svg()?,
-                )
-                .caption(
-                    "Each canary, ties counted against it, over how often it was planted. \
-                    Where the line leaves the dashed one, repetition is remembered.",
+                Section::plot("Against chance", plot.to_inline_svg()?).caption(
+                    "Each dot is one canary. Inside the band lie 95 % of canaries the model has \
+                never seen.",
                 ),
             )
             .section(
-                Section::table("By number of copies, in numbers", dose_table(&report.doses))
-                    .caption("p: the chance of so high a mean without a leak, row by row."),
-            );
-    }
-    if !report.earlier.is_empty() {
-        page = page.answer(Section::table("Over training", by_checkpoint(report)));
-        page = page.section(
-            Section::plot("Over training", over_training(report).to_inline_svg()?).caption(
-                "The same canaries in earlier checkpoints, and in this one at the right. \
+                Section::plot(
+                    "Promise beside measurement",
+                    epsilons(self).to_inline_svg()?,
+                )
+                .caption(
+                    "ε for all copies of one canary replaced at once: what the canaries prove (▸) \
+                and, where there is one, what was promised (◂). A ▸ to the right of its ◂ \
+                would be a bug.",
+                ),
+            )
+            .answer(
+                Section::table(
+                    "Summaries and their null distributions",
+                    summary_table(&finding.summary),
+                )
+                .caption(
+                    "Exposure counts ties against the canary. p is the chance of this much or more \
+                without a leak.",
+                ),
+            )
+            .section(
+                Section::table("Every canary", canary_table(finding, self.secrets.as_ref()))
+                    .caption(format!(
+                        "{} canaries among {} candidates each; rank 1 is the model's favourite.",
+                        finding.canaries.len(),
+                        grouped(finding.candidates)
+                    )),
+            )
+            .section(Section::facts(
+                "What it took",
+                [
+                    Some(("work".to_owned(), work(self))),
+                    extraction(self).map(|said| ("extraction".to_owned(), said)),
+                ]
+                .into_iter()
+                .flatten(),
+            ))
+            .section(Section::text("For the model card", [self.card()]));
+        if !self.doses.is_empty() {
+            page = page
+                .section(
+                    Section::plot(
+                        "By number of copies",
+                        dose_plot(&self.doses, finding).to_inline_svg()?,
+                    )
+                    .caption(
+                        "Each canary, ties counted against it, over how often it was planted. \
+                    Where the line leaves the dashed one, repetition is remembered.",
+                    ),
+                )
+                .section(
+                    Section::table("By number of copies, in numbers", dose_table(&self.doses))
+                        .caption("p: the chance of so high a mean without a leak, row by row."),
+                );
+        }
+        if !self.earlier.is_empty() {
+            page = page.answer(Section::table("Over training", by_checkpoint(self)));
+            page = page.section(
+                Section::plot("Over training", over_training(self).to_inline_svg()?).caption(
+                    "The same canaries in earlier checkpoints, and in this one at the right. \
                 Maximum and mean, each with the 95 % line of models that never saw them.",
-            ),
-        );
+                ),
+            );
+        }
+        Ok(page.section(Section::notes("What these numbers do not say", caveats())))
     }
-    Ok(page.section(Section::notes("What these numbers do not say", caveats())))
 }
 
 /// Draws the lower and the upper bound on ε.
@@ -187,74 +186,80 @@ fn short(path: &str) -> String {
     parts.next().unwrap_or(path).to_owned()
 }
 
-/// Returns a paragraph for a model card.
-pub(super) fn card(report: &ExposureReport) -> String {
-    let finding = &report.finding;
-    let (max, mean) = (finding.summary.max(), finding.summary.mean());
-    let epsilon = finding.bound();
-    let (sign, cut) = match left_open(finding) {
-        Some(why) => ("≤", format!(" These are ranges, since {why}.")),
-        None => ("=", String::new()),
-    };
-    let planted = match report.planting.caveat() {
-        Some(why) => format!("were ranked, and {why}"),
-        None => "were planted in the training text".to_owned(),
-    };
-    let mut said = format!(
-        "{} random secrets of {} candidates each {planted}. Largest exposure {} (without a leak {:.1} on average, 95 % below {:.1}; p {sign} {}), mean {} (p {sign} {}).{cut} The canaries prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
-        finding.canaries.len(),
-        grouped(finding.candidates),
-        measured(finding, max, 1),
-        max.null_mean(),
-        max.null_95(),
-        nearest(max.p_value(), 2),
-        measured(finding, mean, 2),
-        nearest(mean.p_value(), 2),
-        rounded(epsilon.lower, 4),
-        shortest(epsilon.delta.get()),
-        epsilon.copies,
-        shortest(epsilon.confidence.get()),
-    );
-    if report.inconclusive {
-        return summary(report);
+impl ExposureReport {
+    /// Returns a paragraph for a model card.
+    #[must_use]
+    pub fn card(&self) -> String {
+        let finding = &self.finding;
+        let (max, mean) = (finding.summary.max(), finding.summary.mean());
+        let epsilon = finding.bound();
+        let (sign, cut) = match left_open(finding) {
+            Some(why) => ("≤", format!(" These are ranges, since {why}.")),
+            None => ("=", String::new()),
+        };
+        let planted = match self.planting.caveat() {
+            Some(why) => format!("were ranked, and {why}"),
+            None => "were planted in the training text".to_owned(),
+        };
+        let mut said = format!(
+            "{} random secrets of {} candidates each {planted}. Largest exposure {} (without a leak {:.1} on average, 95 % below {:.1}; p {sign} {}), mean {} (p {sign} {}).{cut} The canaries prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
+            finding.canaries.len(),
+            grouped(finding.candidates),
+            measured(finding, max, 1),
+            max.null_mean(),
+            max.null_95(),
+            nearest(max.p_value(), 2),
+            measured(finding, mean, 2),
+            nearest(mean.p_value(), 2),
+            rounded(epsilon.lower, 4),
+            shortest(epsilon.delta.get()),
+            epsilon.copies,
+            shortest(epsilon.confidence.get()),
+        );
+        if self.inconclusive {
+            return self.says();
+        }
+        if let Some(verdict) = &self.verdict {
+            let by = self.promised_by.as_ref();
+            let by = by.map_or_else(String::new, |by| format!(" (by {by})"));
+            said.push_str(&format!(
+                " Promised{by}: ε ≤ {} in the same terms.",
+                rounded_up(verdict.promised_at_most(), 4)
+            ));
+        } else if let Some(why) = &self.no_verdict {
+            said.push_str(&format!(" No verdict on a promise: {why}."));
+        }
+        said
     }
-    if let Some(verdict) = &report.verdict {
-        let by = report.promised_by.as_ref();
-        let by = by.map_or_else(String::new, |by| format!(" (by {by})"));
-        said.push_str(&format!(
-            " Promised{by}: ε ≤ {} in the same terms.",
-            rounded_up(verdict.promised_at_most(), 4)
-        ));
-    } else if let Some(why) = &report.no_verdict {
-        said.push_str(&format!(" No verdict on a promise: {why}."));
+
+    /// Returns a section with what the ranks prove, compared with what was promised.
+    #[must_use]
+    pub fn what_follows(&self) -> Section {
+        Section::facts("What follows", facts(self))
     }
-    said
-}
 
-/// Returns a section with the lower bound, the ceiling and the verdict.
-pub(super) fn what_follows(report: &ExposureReport) -> Section {
-    Section::facts("What follows", facts(report))
-}
-
-pub(super) fn summary(report: &ExposureReport) -> String {
-    let limit = match (report.passed_limit(), report.open_limit()) {
-        (Some(limit), _) => format!(
-            "The largest exposure, {}{}, is above the limit of {}. ",
-            at_least(&report.finding),
-            bits(report.finding.summary.max().lower()),
-            bits(limit)
-        ),
-        (None, Some(limit)) => format!(
-            "Whether the largest exposure is above the limit of {} is not known. ",
-            bits(limit)
-        ),
-        (None, None) => String::new(),
-    };
-    let unseen = !report.inconclusive && !report.has_seen();
-    let caveats = [report.planting.caveat().map(str::to_owned), report.mute()];
-    let caveats = caveats.into_iter().flatten().filter(|_| unseen);
-    let caveat: String = caveats.map(|why| format!(" But {why}.")).collect();
-    format!("{limit}{}{}{caveat}", found(report), contradiction(report))
+    /// Describes the result in a sentence, the same in every format.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let limit = match (self.passed_limit(), self.open_limit()) {
+            (Some(limit), _) => format!(
+                "The largest exposure, {}{}, is above the limit of {}. ",
+                at_least(&self.finding),
+                bits(self.finding.summary.max().lower()),
+                bits(limit)
+            ),
+            (None, Some(limit)) => format!(
+                "Whether the largest exposure is above the limit of {} is not known. ",
+                bits(limit)
+            ),
+            (None, None) => String::new(),
+        };
+        let unseen = !self.inconclusive && !self.has_seen();
+        let caveats = [self.planting.caveat().map(str::to_owned), self.mute()];
+        let caveats = caveats.into_iter().flatten().filter(|_| unseen);
+        let caveat: String = caveats.map(|why| format!(" But {why}.")).collect();
+        format!("{limit}{}{}{caveat}", found(self), contradiction(self))
+    }
 }
 
 /// Describes what is contradicted: the promised ε or the ceiling of the ranks.

@@ -7,10 +7,17 @@ use reticent_attacks::Draw;
 use reticent_attacks::exposure::{
     CanaryFinding, ExposureFinding, ExposureNull, ExposureSummary, Statistic,
 };
+use reticent_corpus::canary::CanaryPlan;
 use std::collections::BTreeMap;
 
 /// The text shown for a secret unless `--show-secrets` is given.
 pub const MASKED_SECRET: &str = "••••••";
+
+/// Returns the secrets of a plan by canary.
+pub(in crate::audit) fn secrets(plan: &CanaryPlan) -> BTreeMap<String, String> {
+    let canaries = plan.canaries.iter();
+    canaries.map(|c| (c.id.clone(), c.secret.clone())).collect()
+}
 
 /// Returns a secret, or the dots in its place.
 pub(in crate::audit) fn or_masked(secret: Option<&String>) -> &str {
@@ -18,7 +25,7 @@ pub(in crate::audit) fn or_masked(secret: Option<&String>) -> &str {
 }
 
 /// Formats `1`, or `1 to 7` if ties or a spent budget leave the rank open.
-fn range(low: u64, high: u64) -> String {
+pub(super) fn range(low: u64, high: u64) -> String {
     if low == high {
         grouped(low)
     } else {
@@ -107,14 +114,8 @@ pub fn summary_table(summary: &ExposureSummary) -> Table {
         .into()
 }
 
-/// A column of an exposure plot: a name and a finding.
-#[derive(Debug, Clone, Copy)]
-pub struct Column<'a> {
-    /// The label below the column.
-    pub name: &'a str,
-    /// The finding shown in the column.
-    pub finding: &'a ExposureFinding,
-}
+/// A column of an exposure plot: the label below it and the finding shown in it.
+pub type Column<'a> = (&'a str, &'a ExposureFinding);
 
 /// Draws every canary's exposure (with ties counted against it), a column for each finding, over the null of one
 /// canary and of the maximum.
@@ -125,15 +126,14 @@ pub struct Column<'a> {
 /// # Errors
 /// Returns an error if there is no column, or a finding without a canary.
 pub fn exposure_plot(title: &str, columns: &[Column<'_>]) -> anyhow::Result<Plot> {
-    let first = columns
+    let (_, first) = columns
         .first()
-        .ok_or_else(|| anyhow::anyhow!("an exposure plot needs at least one finding"))?
-        .finding;
+        .ok_or_else(|| anyhow::anyhow!("an exposure plot needs at least one finding"))?;
     let count = first.canaries.len() as u64;
     let one = ExposureNull::new(first.candidates, 1, Draw::Independent)?;
     let all = ExposureNull::new(first.candidates, count, first.draw)?;
     let top = (first.candidates as f64).log2();
-    let names = columns.iter().map(|c| c.name);
+    let names = columns.iter().map(|(name, _)| *name);
     let plot = Plot::new(
         title,
         Axis::categories("", names),
@@ -190,8 +190,8 @@ pub(super) fn with_canaries<'a>(
 }
 
 /// Places the canaries of a column next to each other, so that equal exposures don't hide each other.
-fn spread<'a>((index, column): (usize, &Column<'a>)) -> Vec<(f64, &'a CanaryFinding)> {
-    let canaries = &column.finding.canaries;
+fn spread<'a>((index, (_, finding)): (usize, &Column<'a>)) -> Vec<(f64, &'a CanaryFinding)> {
+    let canaries = &finding.canaries;
     let step = 0.6 / canaries.len().max(1) as f64;
     canaries
         .iter()
@@ -204,13 +204,11 @@ fn spread<'a>((index, column): (usize, &Column<'a>)) -> Vec<(f64, &'a CanaryFind
 }
 
 fn in_words(columns: &[Column<'_>]) -> String {
-    let each = columns.iter().map(|column| {
-        let (finding, summary) = (column.finding, &column.finding.summary);
+    let each = columns.iter().map(|(name, finding)| {
         format!(
-            "{}: largest {}, mean {}",
-            column.name,
-            measured(finding, summary.max(), 1),
-            measured(finding, summary.mean(), 1)
+            "{name}: largest {}, mean {}",
+            measured(finding, finding.summary.max(), 1),
+            measured(finding, finding.summary.mean(), 1)
         )
     });
     format!(

@@ -2,13 +2,13 @@
 
 #[cfg(feature = "audit")]
 use crate::contract::Inputs;
-use crate::verdict::Mistake;
+use crate::verdict::{Mistake, Promise};
 use anyhow::Result;
 #[cfg(feature = "audit")]
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
-    Convention, Delta, Error, GroupSize, Guarantee, Mechanism, Neighbours, NoiseMultiplier, Notion,
-    Plan, PrivacyLoss, Sampling, SamplingRate, Tolerance, UnitName,
+    Convention, Delta, Epsilon, Error, GroupSize, Guarantee, Mechanism, Neighbours,
+    NoiseMultiplier, Notion, Plan, PrivacyLoss, Sampling, SamplingRate, Tolerance, UnitName,
 };
 use reticent_corpus::Unit;
 use schemars::JsonSchema;
@@ -101,6 +101,40 @@ pub(in crate::audit) fn guarantees(
         rows.extend(first(&grouped, Notion::GroupDp)?);
     }
     Ok(rows)
+}
+
+/// Returns the notion of what is promised about so many records at once.
+pub(in crate::audit) const fn notion(records: u64) -> Notion {
+    if records > 1 {
+        Notion::GroupDp
+    } else {
+        Notion::Dp
+    }
+}
+
+/// Returns the guarantee of [`guarantees`] for all records of a canary at once, by the definition.
+pub(in crate::audit) fn of_all_records(rows: &[Guarantee], records: u64) -> Option<&Guarantee> {
+    let notion = notion(records);
+    rows.iter()
+        .find(|g| g.notion == notion && g.convention == Convention::Definition)
+}
+
+/// Returns a guarantee as the promise of a release, a finite ε, or why it is none.
+pub(in crate::audit) fn finite_promise(
+    released: &str,
+    guarantee: &Guarantee,
+) -> Result<Promise<Epsilon>, String> {
+    let promise = Promise::of(released, guarantee).map_err(|why| why.to_string())?;
+    if promise.at_most.get().get().is_infinite() {
+        return Err("nothing was promised: ε is infinite".into());
+    }
+    Ok(promise)
+}
+
+/// Returns an upper bound on the total variation distance of a mechanism's outputs on neighbours.
+pub(in crate::audit) fn total_variation(loss: &PrivacyLoss) -> Result<f64> {
+    let answer = loss.delta(Epsilon::new(0.0)?, Tolerance::new(1e-3)?)?;
+    Ok(answer.bounds.upper.map_or(1.0, |upper| upper.get().get()))
 }
 
 /// Returns what would have run after each known mistake: the mechanism, and the number of records that hold one

@@ -11,7 +11,7 @@ use crate::contract::{Csv, Exit, Inputs, Interrupt, open_limit, read_regular_tex
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Stated, TrainingPlan};
-use reticent_accounting::{Confidence, Neighbours, UnitName};
+use reticent_accounting::{Neighbours, UnitName};
 use reticent_backends::checkpoint::{CanarySeal, Manifest, Owner, owner_folder};
 use reticent_corpus::canary::{CanaryPlan, CoinPlan};
 use std::path::Path;
@@ -55,7 +55,7 @@ fn sampled(
         "--sample: it leaves ranks open, so no promise can be tested; omit --mechanism and --delta"
     );
     let (plan, canaries) = plan(args, model)?;
-    let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let confidence = crate::audit::confidence(args.confidence)?;
     let each = SampledReport::each(confidence, plan.canaries.len())?;
     let attack = attack(args, &plan, canaries, model)?;
     let (found, silence) = attack.sampled(model.scorer(), (sample, args.seed), each, interrupt)?;

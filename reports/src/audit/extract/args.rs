@@ -9,7 +9,7 @@ use reticent_corpus::Unit;
 use std::path::PathBuf;
 
 /// Arguments of `audit extract`.
-#[derive(Debug, Clone, PartialEq, Args)]
+#[derive(Debug, Clone, PartialEq, Default, Args)]
 #[command(
     group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
     group = ArgGroup::new("what").required(true).multiple(true).args(["data", "secrets"]),

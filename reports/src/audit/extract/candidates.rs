@@ -97,8 +97,7 @@ pub(in crate::audit) fn measured(
         }
         None => None,
     };
-    let text = crate::contract::read_text(path)
-        .with_context(|| format!("--secrets: cannot read {}", path.display()))?;
+    let text = crate::contract::read_named_text(path).context("--secrets")?;
     let count = args.candidates.unwrap_or(CANDIDATES);
     let (mut secrets, mut drawn, mut seen) = (Vec::new(), false, BTreeSet::new());
     let lines = text.lines().enumerate();

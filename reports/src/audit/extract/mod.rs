@@ -250,14 +250,6 @@ impl ExtractReport {
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("extraction", inputs, self)
     }
-
-    /// Returns the page, for every format.
-    ///
-    /// # Errors
-    /// Returns an error if a plot has nothing to show.
-    pub fn to_page(&self, released: &str, limit: Option<f64>) -> anyhow::Result<crate::page::Page> {
-        page::page(self, released, limit)
-    }
 }
 
 #[cfg(test)]

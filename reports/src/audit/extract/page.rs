@@ -7,91 +7,97 @@ use crate::page::{Page, Section};
 use crate::plot::{Axis, Measured, Plot};
 use anyhow::Result;
 
-pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -> Result<Page> {
-    let mut summary = match (&report.secrets, report.passages) {
-        (Some(secrets), 0) => secrets.says(),
-        (Some(secrets), _) => format!("{} {}", says(report), secrets.says()),
-        (None, _) => says(report),
-    };
-    if let (Some(needed), false) = (report.passages_needed(), report.comes_out()) {
-        summary.push_str(&format!(
-            " So few passages can show no memory, whatever comes out: {needed} are needed at least."
-        ));
-    }
-    if let Some(limit) = limit.filter(|limit| report.largest_provable() <= *limit) {
-        summary.push_str(&format!(
-            " So few passages can't pass the limit of {limit}, whatever comes out."
-        ));
-    }
-    let mut page =
-        Page::new(format!("Extraction: {released}"), summary.clone()).mood(report.mood(limit));
-    if report.passages > 0 {
-        let strata = copies(report);
-        if !strata.rows().is_empty() {
-            page = page
-                .section(
-                    Section::plot("By number of copies", by_copies(report).to_inline_svg()?)
-                        .caption(
-                            "Dots: the share that is reproduced verbatim, beyond the baseline \
+impl ExtractReport {
+    /// Returns the page, for every format.
+    ///
+    /// # Errors
+    /// Returns an error if a plot has nothing to show.
+    pub fn to_page(&self, released: &str, limit: Option<f64>) -> Result<Page> {
+        let mut summary = match (&self.secrets, self.passages) {
+            (Some(secrets), 0) => secrets.says(),
+            (Some(secrets), _) => format!("{} {}", says(self), secrets.says()),
+            (None, _) => says(self),
+        };
+        if let (Some(needed), false) = (self.passages_needed(), self.comes_out()) {
+            summary.push_str(&format!(
+                " So few passages can show no memory, whatever comes out: {needed} are needed at least."
+            ));
+        }
+        if let Some(limit) = limit.filter(|limit| self.largest_provable() <= *limit) {
+            summary.push_str(&format!(
+                " So few passages can't pass the limit of {limit}, whatever comes out."
+            ));
+        }
+        let mut page =
+            Page::new(format!("Extraction: {released}"), summary.clone()).mood(self.mood(limit));
+        if self.passages > 0 {
+            let strata = copies(self);
+            if !strata.rows().is_empty() {
+                page = page
+                    .section(
+                        Section::plot("By number of copies", by_copies(self).to_inline_svg()?)
+                            .caption(
+                                "Dots: the share that is reproduced verbatim, beyond the baseline \
                         where there is one. Bars: its interval. Repetition decides what is \
                         remembered.",
+                            ),
+                    )
+                    .section(
+                        Section::table("By number of copies, in numbers", strata).caption(
+                            "After the longest prompt; how often the suffix occurs in the text.",
                         ),
+                    );
+            }
+            page = page
+                .answer(
+                    Section::table("By length of prompt", own_rates(self))
+                        .caption("Greedy decoding gives the suffix token by token."),
                 )
-                .section(
-                    Section::table("By number of copies, in numbers", strata).caption(
-                        "After the longest prompt; how often the suffix occurs in the text.",
+                .answer(Section::text(
+                    "Passages",
+                    [format!(
+                        "{} passages, suffixes of {} tokens{}.{} Each interval holds with probability {}.",
+                        grouped(self.passages),
+                        self.suffix,
+                        self.context.map_or_else(String::new, |context| format!(
+                            " (the model reads {context} tokens at once: the usual prompts of 10, 25, 50 and 100 tokens and suffixes of 50 are shortened)"
+                        )),
+                        self.merged.says(),
+                        shortest(self.confidence.get())
+                    )],
+                ));
+            if self.baseline {
+                page = page.answer(
+                    Section::table("Beside the baseline", beside_baseline(self)).caption(
+                        "p: McNemar's exact test, for each length by itself; the sentence above \
+                    shares 5 % among them.",
                     ),
                 );
+            }
+            page = page
+                .section(Section::table("By sampling", draws(self)).caption(
+                    "Passages that come up at least once with probability one half in so many draws.",
+                ))
+                .section(
+                    Section::table("By sampling and number of copies", draws_by_copies(self))
+                        .caption("After the longest prompt; how often the suffix occurs in the text."),
+                );
+        }
+        if let Some(secrets) = &self.secrets {
+            page = page.answer(Section::text("Candidates of the secrets", secrets.origin()));
         }
         page = page
-            .answer(
-                Section::table("By length of prompt", own_rates(report))
-                    .caption("Greedy decoding gives the suffix token by token."),
-            )
-            .answer(Section::text(
-                "Passages",
-                [format!(
-                    "{} passages, suffixes of {} tokens{}.{} Each interval holds with probability {}.",
-                    grouped(report.passages),
-                    report.suffix,
-                    report.context.map_or_else(String::new, |context| format!(
-                        " (the model reads {context} tokens at once: the usual prompts of 10, 25, 50 and 100 tokens and suffixes of 50 are shortened)"
-                    )),
-                    report.merged.says(),
-                    shortest(report.confidence.get())
-                )],
+            .section(Section::text("For the model card", [summary]))
+            .section(Section::notes("What these numbers do not say", [
+                    "They speak of the prompts that were tried. Other prompts, or other \
+                        continuations of the same text, may bring out more.",
+                    "A passage that is not reproduced verbatim may still be paraphrased.",
+                    "Without a baseline that never saw the text, predictable continuations count as memorised.",
+                    "A model fine-tuned on similar text continues better than the baseline even where it memorised nothing: measure held-out text of the same kind to see by how much.",
+                ],
             ));
-        if report.baseline {
-            page = page.answer(
-                Section::table("Beside the baseline", beside_baseline(report)).caption(
-                    "p: McNemar's exact test, for each length by itself; the sentence above \
-                    shares 5 % among them.",
-                ),
-            );
-        }
-        page = page
-            .section(Section::table("By sampling", draws(report)).caption(
-                "Passages that come up at least once with probability one half in so many draws.",
-            ))
-            .section(
-                Section::table("By sampling and number of copies", draws_by_copies(report))
-                    .caption("After the longest prompt; how often the suffix occurs in the text."),
-            );
+        Ok(page)
     }
-    if let Some(secrets) = &report.secrets {
-        page = page.answer(Section::text("Candidates of the secrets", secrets.origin()));
-    }
-    page = page
-        .section(Section::text("For the model card", [summary]))
-        .section(Section::notes("What these numbers do not say", [
-                "They speak of the prompts that were tried. Other prompts, or other \
-                    continuations of the same text, may bring out more.",
-                "A passage that is not reproduced verbatim may still be paraphrased.",
-                "Without a baseline that never saw the text, predictable continuations count as memorised.",
-                "A model fine-tuned on similar text continues better than the baseline even where it memorised nothing: measure held-out text of the same kind to see by how much.",
-            ],
-        ));
-    Ok(page)
 }
 
 fn by_copies(report: &ExtractReport) -> Plot {

@@ -12,7 +12,7 @@ use crate::audit::{Apart, RecordsDigest};
 use crate::contract::{Exit, Inputs, Interrupt, open_limit};
 use crate::number::count_of;
 use crate::page::Output;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
 use reticent_attacks::extract::{
     Continuation, Passage, PromptRates, SamplerSettings, continuations, contrast, count_copies,
@@ -46,12 +46,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         Some(source) => Some(model.against(source, &args.of, "--baseline", interrupt)?),
         None => None,
     };
-    let report = match measured(args, &mut model, baseline.as_mut(), interrupt)? {
-        Ok(report) => report,
-        Err(short @ NoPassage::Records { .. }) => bail!("--suffix: {short}"),
-        Err(short @ NoPassage::Context(_)) => bail!("--model: {short}"),
-        Err(unknown @ NoPassage::Unknown { .. }) => bail!("--data: {unknown}"),
-    };
+    let report = measured(args, &mut model, baseline.as_mut(), interrupt);
+    let report = report.map_err(|error| match error.downcast_ref().map(NoPassage::flag) {
+        Some(flag) => error.context(flag),
+        None => error,
+    })?;
     let released = model.name;
     output.answer_with_rows(
         &report.document(inputs(args, &report)?),
@@ -75,6 +74,18 @@ pub(in crate::audit) enum NoPassage {
     /// All that are long enough have a suffix with characters outside the vocabulary.
     Unknown { data: String, records: u64 },
 }
+
+impl NoPassage {
+    const fn flag(&self) -> &'static str {
+        match self {
+            Self::Records { .. } => "--suffix",
+            Self::Context(_) => "--model",
+            Self::Unknown { .. } => "--data",
+        }
+    }
+}
+
+impl std::error::Error for NoPassage {}
 
 impl std::fmt::Display for NoPassage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -123,11 +134,7 @@ impl Lengths {
     ///
     /// # Errors
     /// Returns an error if a given length doesn't fit.
-    fn of(
-        prompts: &[u64],
-        suffix: Option<u64>,
-        context: Option<usize>,
-    ) -> Result<std::result::Result<Self, NoPassage>> {
+    fn of(prompts: &[u64], suffix: Option<u64>, context: Option<usize>) -> Result<Self> {
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let mut given: Vec<usize> = prompts.iter().map(|n| size(*n)).collect();
         given.sort_unstable();
@@ -135,7 +142,7 @@ impl Lengths {
         let asked = suffix.map(size);
         let context = context.unwrap_or(usize::MAX);
         if context < 3 {
-            return Ok(Err(NoPassage::Context(context)));
+            return Err(NoPassage::Context(context).into());
         }
         let suffix = asked.unwrap_or_else(|| SUFFIX.min(context / 2));
         // After the beginning of text.
@@ -155,11 +162,11 @@ impl Lengths {
             usual.push(room);
         }
         let shorter = asked.is_none() && suffix < SUFFIX || given.is_empty() && usual != PROMPTS;
-        Ok(Ok(Self {
+        Ok(Self {
             prompts: if given.is_empty() { usual } else { given },
             suffix,
             shortened: shorter.then_some(context),
-        }))
+        })
     }
 }
 
@@ -169,13 +176,10 @@ pub(in crate::audit) fn measured(
     model: &mut LoadedModel,
     baseline: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
-) -> Result<std::result::Result<ExtractReport, NoPassage>> {
-    let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+) -> Result<ExtractReport> {
+    let confidence = crate::audit::confidence(args.confidence)?;
     let mut report = match &args.data {
-        Some(data) => match study(args, data, model, baseline, confidence, interrupt)? {
-            Ok(report) => report,
-            Err(short) => return Ok(Err(short)),
-        },
+        Some(data) => study(args, data, model, baseline, confidence, interrupt)?,
         None => ExtractReport {
             passages: 0,
             merged: Merged::default(),
@@ -193,7 +197,7 @@ pub(in crate::audit) fn measured(
     };
     report.secrets = secrets::measured(args, model, interrupt)?;
     model.check_steady("--scorer")?;
-    Ok(Ok(report))
+    Ok(report)
 }
 
 fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
@@ -207,7 +211,7 @@ fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
         .of
         .given(inputs)?
         .given_path("data", args.data.as_deref())?
-        .given("baseline", args.baseline.as_ref().map(ToString::to_string))?
+        .given_shown("baseline", args.baseline.as_ref())?
         .given_path("training", args.training.as_deref())?
         .given_path("secrets", args.secrets.as_deref())?
         .given_path("weights", args.weights.as_deref())?
@@ -239,7 +243,7 @@ fn study(
     mut baseline: Option<&mut LoadedModel>,
     confidence: Confidence,
     interrupt: &Interrupt,
-) -> Result<std::result::Result<ExtractReport, NoPassage>> {
+) -> Result<ExtractReport> {
     for (flag, model) in [
         ("--scorer", Some(&*model)),
         ("--baseline", baseline.as_deref()),
@@ -253,28 +257,23 @@ fn study(
     let of_data = texts(data, unit).context("--data")?;
     let digest = RecordsDigest::of(&[&of_data])?;
     let records = records(&of_data, &model.tokenizer).context("--data")?;
-    let lengths = match Lengths::of(&args.prompt, args.suffix, model.context)? {
-        Ok(lengths) => lengths,
-        Err(short) => return Ok(Err(short)),
-    };
     let Lengths {
         prompts: lengths,
         suffix,
         shortened,
-    } = lengths;
+    } = Lengths::of(&args.prompt, args.suffix, model.context)?;
     let (chosen, merged) = distinct(&records, &lengths, suffix, &model.tokenizer)?;
     if chosen.is_empty() && merged.unknown > 0 {
-        return Ok(Err(NoPassage::Unknown {
-            data: data.display().to_string(),
-            records: merged.unknown,
-        }));
+        let (data, records) = (data.display().to_string(), merged.unknown);
+        return Err(NoPassage::Unknown { data, records }.into());
     }
     if chosen.is_empty() {
-        return Ok(Err(NoPassage::Records {
+        let short = NoPassage::Records {
             data: data.display().to_string(),
             needed: lengths[0].saturating_add(suffix),
             longest: records.iter().map(|r| r.len() - 1).max().unwrap_or(0),
-        }));
+        };
+        return Err(short.into());
     }
     // The suffix of a record is the same after every prompt, so its copies are counted once.
     let cut = |i: usize, length: usize| Passage::of_record(&records[i], length, &lengths, suffix);
@@ -367,7 +366,7 @@ fn study(
     if let Some(base) = baseline {
         base.check_steady("--baseline")?;
     }
-    Ok(Ok(report))
+    Ok(report)
 }
 
 /// Returns records that are long enough, one of those with the same or nearly the same suffix, drawn at random, and how
@@ -538,7 +537,7 @@ mod tests {
     fn usual_lengths_fit_what_the_model_reads() {
         let of = |prompts: &[u64], suffix, context| Lengths::of(prompts, suffix, context);
         let found = |prompts: &[u64], suffix, context| {
-            let lengths = of(prompts, suffix, context).unwrap().unwrap();
+            let lengths = of(prompts, suffix, context).unwrap();
             (lengths.prompts, lengths.suffix, lengths.shortened)
         };
         assert_eq!(found(&[], None, None), (PROMPTS.to_vec(), 50, None));
@@ -556,10 +555,8 @@ mod tests {
             (vec![3, 9], 20, None)
         );
         assert_eq!(found(&[5], None, Some(30)), (vec![5], 15, Some(30)));
-        assert!(matches!(
-            of(&[], None, Some(2)),
-            Ok(Err(NoPassage::Context(2)))
-        ));
+        let none = of(&[], None, Some(2)).unwrap_err();
+        assert!(matches!(none.downcast_ref(), Some(NoPassage::Context(2))));
         let said = of(&[10], Some(20), Some(30)).unwrap_err().to_string();
         assert!(said.starts_with("--prompt: 10 tokens"), "{said}");
         for suffix in [29, u64::MAX] {

@@ -2,6 +2,7 @@
 
 use crate::audit::diff::{CUT_OFF, is_cut_off};
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 use serde_json::Value;
 use std::convert::Infallible;
 use std::str::FromStr;
@@ -16,7 +17,7 @@ pub enum Quantity {
 }
 
 /// The quantities that audits measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Known {
     /// The largest exposure, in bits.
     Exposure,
@@ -35,26 +36,6 @@ pub enum Known {
 }
 
 impl Known {
-    const ALL: [Self; 7] = [
-        Self::Exposure,
-        Self::ExposureMean,
-        Self::Epsilon,
-        Self::Auc,
-        Self::Accuracy,
-        Self::Perplexity,
-        Self::ClippedShare,
-    ];
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Exposure => "exposure",
-            Self::ExposureMean => "exposure-mean",
-            Self::Epsilon => "epsilon",
-            Self::Auc => "auc",
-            Self::Accuracy => "accuracy",
-            Self::Perplexity => "perplexity",
-            Self::ClippedShare => "clipped-share",
-        }
-    }
     const fn label(self) -> &'static str {
         match self {
             Self::Exposure => "largest exposure (bits)",
@@ -84,8 +65,8 @@ impl Known {
 impl FromStr for Quantity {
     type Err = Infallible;
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        let known = Known::ALL.into_iter().find(|known| known.name() == text);
-        Ok(known.map_or_else(|| Self::At(text.to_owned()), Self::Known))
+        let known = <Known as ValueEnum>::from_str(text, false);
+        Ok(known.map_or_else(|_| Self::At(text.to_owned()), Self::Known))
     }
 }
 

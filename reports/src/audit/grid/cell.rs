@@ -8,6 +8,7 @@ use crate::page::Mood;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// A stage of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -66,44 +67,33 @@ impl CellDocument {
         if cell.stages.iter().any(|at| outcomes[*at].is_none()) {
             return None;
         }
-        let mut document = Self {
-            place: cell.place.clone(),
-            failed: answers(&cell.stages, outcomes).err().map(|e| e.to_string()),
-            stages: Vec::new(),
-            preparation: None,
-            training: None,
-            perplexity: None,
-            classification: None,
-            exposure: None,
-            coins: None,
-            membership: None,
-            extraction: None,
-        };
+        let (mut stages, mut answer) = (Vec::new(), HashMap::new());
         for at in &cell.stages {
             let Some(Ok(finished)) = &outcomes[*at] else {
                 continue;
             };
             let stage = &plan.stages[*at];
-            document.stages.push(StageOf {
+            stages.push(StageOf {
                 work: stage.work,
                 name: stage.name.clone(),
                 seconds: finished.seconds,
                 exceeded: finished.exceeded,
             });
-            let part = match stage.work {
-                Work::Prepare => &mut document.preparation,
-                Work::Train => &mut document.training,
-                Work::Perplexity => &mut document.perplexity,
-                Work::Classify => &mut document.classification,
-                Work::Exposure => &mut document.exposure,
-                Work::Coins => &mut document.coins,
-                Work::Membership => &mut document.membership,
-                Work::Extract => &mut document.extraction,
-                _ => continue,
-            };
-            *part = Some(finished.answer.clone());
+            answer.insert(stage.work, finished.answer.clone());
         }
-        Some(document)
+        Some(Self {
+            place: cell.place.clone(),
+            failed: answers(&cell.stages, outcomes).err().map(|e| e.to_string()),
+            stages,
+            preparation: answer.remove(&Work::Prepare),
+            training: answer.remove(&Work::Train),
+            perplexity: answer.remove(&Work::Perplexity),
+            classification: answer.remove(&Work::Classify),
+            exposure: answer.remove(&Work::Exposure),
+            coins: answer.remove(&Work::Coins),
+            membership: answer.remove(&Work::Membership),
+            extraction: answer.remove(&Work::Extract),
+        })
     }
 
     /// Returns the answer of one of its attacks or of an earlier stage, if present.

@@ -193,8 +193,7 @@ impl GridFile {
     /// Returns an error if the file can't be read, is not TOML, or holds a key or value that is not allowed. The
     /// message shows line, key, value and allowed range.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = crate::contract::read_text(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
+        let text = crate::contract::read_named_text(path)?;
         let mut file = Self::parse(&text, &path.display().to_string())?;
         let test = file.test.as_mut().and_then(|test| test.path.as_mut());
         for data in file.data.path.iter_mut().chain(test) {

@@ -12,7 +12,7 @@ mod run;
 pub use cell::{CellDocument, GridReport, Row, StageOf};
 pub use file::{Arm, Attacks, CanaryRecalls, Data, Flags, GridFile};
 pub use plan::{Place, Plan, Work};
-pub(super) use pool::{Ended, ending_with_this};
+pub(super) use pool::{Ended, ending_with_this, last_error};
 pub use pool::{Finished, Limits, end_with_parent};
 pub use run::run;
 pub(super) use run::{Place as GridFolder, cells};

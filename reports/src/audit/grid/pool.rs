@@ -113,6 +113,22 @@ impl Drop for Ended {
     }
 }
 
+/// Returns everything that a process wrote to a temporary file.
+fn written(file: &mut File) -> std::io::Result<String> {
+    let mut text = String::new();
+    file.rewind()
+        .and_then(|()| file.read_to_string(&mut text))?;
+    Ok(text)
+}
+
+/// Returns the last error that a process wrote to its stderr, in one line; `None` if it wrote none.
+pub(in crate::audit) fn last_error(stderr: &mut File) -> Option<String> {
+    let said = written(stderr).ok()?;
+    let mut lines = said.lines().rev();
+    let last = lines.find_map(|line| line.strip_prefix("error: "))?;
+    Some(in_one_line(last, 300))
+}
+
 /// Runs every stage that is not finished yet.
 ///
 /// If a stage fails, so do those that need it. `done` receives each outcome as it comes, and whether an earlier run had
@@ -323,24 +339,18 @@ fn program(work: Work) -> Result<PathBuf> {
 
 fn ended(mut process: Running, status: ExitStatus, stage: &Stage) -> Outcome {
     let seconds = process.since.elapsed().as_secs_f64();
-    let text = |file: &mut File| {
-        let mut text = String::new();
-        let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
-        read.map(|_| text)
-    };
     let work = stage.work.part();
     let exceeded = match status.code() {
         Some(0) => false,
         Some(1) => true,
         Some(_) => {
-            let said = text(&mut process.stderr).unwrap_or_default();
-            let last = said.lines().rev().find(|line| line.starts_with("error: "));
-            let last = last.map_or("it did not say why", |line| &line["error: ".len()..]);
-            return Err(format!("{work}: {}", in_one_line(last, 300)));
+            let last = last_error(&mut process.stderr);
+            let last = last.unwrap_or_else(|| "it did not say why".to_owned());
+            return Err(format!("{work}: {last}"));
         }
         None => return Err(format!("{work}: a signal ended the process")),
     };
-    let answer = text(&mut process.stdout).map_err(|error| format!("{work}: {error}"))?;
+    let answer = written(&mut process.stdout).map_err(|error| format!("{work}: {error}"))?;
     let answer = serde_json::from_str(&answer)
         .map_err(|error| format!("{work}: {}", without_content(&error.to_string())))?;
     Ok(Finished {

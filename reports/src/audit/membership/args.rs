@@ -92,7 +92,7 @@ pub struct OnModel {
     /// Source of neighbours for the neighbourhood attack: digits (if absent) draws other digits, reference replaces
     /// one token by one that --reference expects, 25 times each; a file has lines of {"text", "neighbours"}, one for
     /// each record's text. Giving it runs the attack.
-    #[arg(long, value_name = "digits|reference|FILE", value_parser = neighbour_texts, requires = "audited")]
+    #[arg(long, value_name = "digits|reference|FILE", requires = "audited")]
     pub neighbours: Option<NeighbourTexts>,
     /// Complete training text, to count the members' copies in: the text, or the folder that `audit prepare` made from
     /// it; --members itself if absent.
@@ -167,16 +167,15 @@ impl std::fmt::Display for NeighbourTexts {
     }
 }
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "the shape of a parser of arguments"
-)]
-fn neighbour_texts(text: &str) -> Result<NeighbourTexts, String> {
-    Ok(match text {
-        "digits" => NeighbourTexts::Digits,
-        "reference" => NeighbourTexts::Reference,
-        path => NeighbourTexts::File(path.into()),
-    })
+impl std::str::FromStr for NeighbourTexts {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "digits" => Self::Digits,
+            "reference" => Self::Reference,
+            path => Self::File(path.into()),
+        })
+    }
 }
 
 /// Which records count as one piece of evidence.

@@ -117,41 +117,35 @@ pub(in crate::audit) struct Records {
     pub(in crate::audit) repeats: Option<Repeats>,
     /// The number of copies of each member in the training text.
     pub(in crate::audit) copies: Vec<u64>,
-    pub(in crate::audit) group_size: Option<usize>,
-    pub(in crate::audit) protocol: Option<&'static str>,
-    pub(in crate::audit) tokens: u64,
-    pub(in crate::audit) left_out: Vec<LeftOut>,
-    pub(in crate::audit) shadows: Option<ShadowTraining>,
-    pub(in crate::audit) reference: Option<Apart>,
     pub(in crate::audit) digest: Option<RecordsDigest>,
 }
 
 impl MembershipReport {
     /// Returns the report of several attacks, of which the first decides.
     ///
-    /// The summary takes all of them into account: it states a leak if one attack's interval, at
-    /// its share of the failure probability, lies above one half. The intervals shown hold
+    /// What is known of `attacks` is completed. The summary takes all of them into account: it states a leak if one
+    /// attack's interval, at its share of the failure probability, lies above one half. The intervals shown hold
     /// individually.
     pub(in crate::audit) fn of_attacks(
         attacked: &[Attacked],
-        records: Records,
+        records: &Records,
+        mut attacks: Attacks,
         args: &MembershipArgs,
         confidence: Confidence,
     ) -> Result<Self> {
         let mut judged = attacked
             .iter()
-            .map(|a| Judged::of(a, &records))
+            .map(|a| Judged::of(a, records))
             .collect::<Result<Vec<_>>>()?;
         let first = judged.first().context("--attack: no attack remains")?;
-        let decides = first.name.to_owned();
+        attacks.decides = first.name.to_owned();
         let mut report = Self::of_set(&first.set, args, confidence).context(grouped_by(args))?;
         report.repeats = records.repeats;
         report.copies = by_copies(&first.set, &records.copies, args, confidence)?;
-        let mut left_out = records.left_out.clone();
         if judged.len() > 1 {
             match Judged::together(&judged, args.seed) {
                 Ok(together) => judged.push(together),
-                Err(why) => left_out.push(why),
+                Err(why) => attacks.left_out.push(why),
             }
         }
         let groups = records.groups.as_ref();
@@ -160,19 +154,19 @@ impl MembershipReport {
             // With too few texts to fit and to judge, this is noted and the rest is still reported.
             Err(error) => {
                 report.no_blind = Some(error.to_string());
-                left_out.push(LeftOut {
+                attacks.left_out.push(LeftOut {
                     attack: "the texts without the model".to_owned(),
                     why: error.to_string(),
                 });
             }
         }
-        let rows = judged
+        attacks.rows = judged
             .iter()
             .enumerate()
             .map(|(index, judged)| {
                 // The deciding attack was judged already.
                 let known = (index == 0).then_some(&report);
-                row(judged, known, &records, args, confidence)
+                row(judged, known, attacks.group_size, args, confidence)
             })
             .collect::<Result<Vec<_>>>()?;
         // If every record costs the model the same, its scores differ only by the text.
@@ -188,17 +182,8 @@ impl MembershipReport {
             signal => signal,
         };
         report.provable_area = provable(&sets[0], each, args.seed)?;
-        report.attacks = Some(Attacks {
-            decides,
-            rows,
-            left_out,
-            shadows: records.shadows,
-            group_size: records.group_size,
-            protocol: records.protocol.map(str::to_owned),
-            tokens: records.tokens,
-            reference: records.reference,
-        });
-        report.records = records.digest;
+        report.attacks = Some(attacks);
+        report.records = records.digest.clone();
         Ok(report)
     }
 }
@@ -250,7 +235,7 @@ impl Judged {
 fn row(
     judged: &Judged,
     known: Option<&MembershipReport>,
-    records: &Records,
+    group_size: Option<usize>,
     args: &MembershipArgs,
     confidence: Confidence,
 ) -> Result<AttackRow> {
@@ -260,7 +245,7 @@ fn row(
     if judged.mean_nll {
         rules.push(GroupRule::SumOfPerplexities);
     }
-    let grouped = match records.group_size {
+    let grouped = match group_size {
         Some(size) => {
             // Groups are drawn from independent records, one for each document or secret.
             let single = set.thinned(seed);
@@ -310,16 +295,14 @@ fn says(
         .iter()
         .map(|set| Ok(Signal::of(set, &set.area(each, args.seed)?, blind)))
         .collect::<Result<Vec<_>>>()?;
-    Ok(if signals.contains(&Signal::Leak) {
-        Signal::Leak
-    } else if signals.contains(&Signal::ShiftedSplit) {
-        Signal::ShiftedSplit
-    } else if signals.contains(&Signal::Reversed) {
-        Signal::Reversed
-    } else if signals.iter().all(|signal| *signal == Signal::Alike) {
-        Signal::Alike
-    } else {
-        Signal::Unseen
+    let alike = signals.iter().all(|signal| *signal == Signal::Alike);
+    let found = [Signal::Leak, Signal::ShiftedSplit, Signal::Reversed]
+        .into_iter()
+        .find(|signal| signals.contains(signal));
+    Ok(match found {
+        Some(signal) => signal,
+        None if alike => Signal::Alike,
+        None => Signal::Unseen,
     })
 }
 
@@ -375,11 +358,15 @@ mod tests {
             texts: texts(),
             repeats: None,
             copies: (0..60).map(|i| 1 + i / 30).collect(),
+            digest: RecordsDigest::of(&[&[], &[]]).unwrap(),
+        };
+        let attacks = Attacks {
+            decides: String::new(),
+            rows: Vec::new(),
             group_size: Some(5),
-            protocol: Some("crt"),
+            protocol: Some("crt".into()),
             tokens: 1000,
             reference: Some(Apart::of([(-1.0, -1.0)])),
-            digest: RecordsDigest::of(&[&[], &[]]).unwrap(),
             left_out: vec![LeftOut {
                 attack: "ez".into(),
                 why: "it needs --reference".into(),
@@ -413,7 +400,8 @@ mod tests {
             }),
         };
         let confidence = Confidence::new(0.95).unwrap();
-        let report = MembershipReport::of_attacks(&attacked, records, &args, confidence).unwrap();
+        let report =
+            MembershipReport::of_attacks(&attacked, &records, attacks, &args, confidence).unwrap();
         assert_eq!(report.copies.len(), 2, "once, and 2 to 9 times");
         let rows = &report.attacks.as_ref().unwrap().rows;
         assert_eq!((rows[0].grouped.len(), rows[1].grouped.len()), (2, 1));

@@ -125,7 +125,7 @@ pub enum Signal {
 /// # Errors
 /// Returns an error if files can't be read, scores are not numbers, or there are too few records.
 pub fn run(args: &MembershipArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let confidence = confidence(args)?;
+    let confidence = super::confidence(args.confidence)?;
     let outputs = Outputs::open(args, output)?;
     let table = read::read(args)?;
     interrupt.check()?;
@@ -141,10 +141,6 @@ pub(in crate::audit) struct Details {
     pub(in crate::audit) heat: Vec<HeatLine>,
     /// The scores of all records, as CSV.
     pub(in crate::audit) scores: String,
-}
-
-pub(super) fn confidence(args: &MembershipArgs) -> Result<Confidence> {
-    Ok(args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?)
 }
 
 /// The output files, opened before the work so that an unwritable path is reported at once.
@@ -206,14 +202,8 @@ fn inputs(args: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
         .on
         .of
         .given(inputs)?
-        .given(
-            "reference",
-            args.on.reference.as_ref().map(ToString::to_string),
-        )?
-        .given(
-            "neighbour_texts",
-            args.on.neighbours.as_ref().map(ToString::to_string),
-        )?
+        .given_shown("reference", args.on.reference.as_ref())?
+        .given_shown("neighbour_texts", args.on.neighbours.as_ref())?
         .given("max_auc", args.max_auc)?
         .given("threshold", args.threshold)?
         .given("seed", args.seed)?

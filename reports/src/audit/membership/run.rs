@@ -5,8 +5,8 @@ use crate::audit::loaded_model::{LoadedModel, cuts_alike, same_tokenizer};
 use crate::audit::membership::read::{APART, TEXTS_ALONE};
 use crate::audit::membership::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
 use crate::audit::membership::{
-    AttackSpread, Attacked, Details, HeatLine, LeftOut, MembershipReport, Outputs, Records,
-    ShadowTraining, confidence, rates,
+    AttackSpread, Attacked, Attacks, Details, HeatLine, LeftOut, MembershipReport, Outputs,
+    Records, ShadowTraining, rates,
 };
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::{Cut, cut};
@@ -62,7 +62,7 @@ pub(in crate::audit) fn measured(
     mut reference: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
 ) -> Result<(MembershipReport, Details)> {
-    let confidence = confidence(args)?;
+    let confidence = crate::audit::confidence(args.confidence)?;
     let Sides {
         cuts,
         kept,
@@ -178,6 +178,10 @@ pub(in crate::audit) fn measured(
         texts: cuts.map(|side| side.texts),
         repeats: Some(repeats),
         copies,
+    };
+    let known = Attacks {
+        decides: String::new(),
+        rows: Vec::new(),
         group_size: match args.on.protocol {
             Some(Protocol::Crt) => Some(CRT.1),
             None => args
@@ -185,13 +189,13 @@ pub(in crate::audit) fn measured(
                 .group_size
                 .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
         },
-        protocol: args.on.protocol.map(|Protocol::Crt| "crt"),
+        protocol: args.on.protocol.map(|Protocol::Crt| "crt".to_owned()),
         tokens: panel.target().scored_tokens(),
         left_out,
         shadows,
         reference: apart,
     };
-    let report = MembershipReport::of_attacks(&attacked, records, args, confidence)?;
+    let report = MembershipReport::of_attacks(&attacked, &records, known, args, confidence)?;
     let scores = match args.on.scores_out {
         Some(_) => by_record(&attacked, &kept, grouped_by.as_ref(), &report)?,
         None => String::new(),

@@ -6,7 +6,7 @@ use crate::audit::owner_key::{self, with_policy};
 use crate::audit::plant::seed_words;
 use crate::audit::plant::words::{self, SampledFacts, sampled};
 use crate::audit::published::published;
-use crate::audit::reading::{PAUSE, WorkBar, warn};
+use crate::audit::reading::{PAUSE, warn, watched};
 use crate::audit::unknown;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, note};
 use crate::number::{count_of, grouped};
@@ -21,7 +21,6 @@ use reticent_corpus::tagger::TaggerModel;
 use reticent_corpus::{LossOn, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::cell::RefCell;
 use std::path::Path;
 use std::time::Instant;
 
@@ -53,12 +52,9 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
     let (data, out, files) = (request.data, request.out, request.files());
     let size = files.size().context("DATA")?;
     let began = Instant::now();
-    let bar = RefCell::new(WorkBar::new(size, "preparing"));
-    let made = files.write(out, false, &|passage, read| {
-        bar.borrow_mut().at(passage, read);
-        !interrupt.raised()
+    let (made, before) = watched(size, "preparing", interrupt, |watch| {
+        files.write(out, false, watch)
     });
-    let before = bar.into_inner().before;
     let Some((prepared, skipped)) = made.map_err(|error| of_argument(error, data, out))? else {
         let resume = PrepareFiles::stopped(out).then(|| "the same --out".to_owned());
         return Err(Interrupted { resume }.into());

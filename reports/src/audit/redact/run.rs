@@ -2,7 +2,7 @@
 
 use crate::audit::args::Redact;
 use crate::audit::owner_key::with_policy;
-use crate::audit::reading::{WorkBar, warn};
+use crate::audit::reading::{warn, watched};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, is_stream};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
@@ -14,7 +14,6 @@ use reticent_corpus::redaction::{
 use reticent_corpus::{Error, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::cell::RefCell;
 use std::path::Path;
 use std::time::Instant;
 
@@ -49,7 +48,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
         threads: usize::try_from(args.threads).unwrap_or(usize::MAX),
         pause: crate::audit::reading::PAUSE,
     };
-    let bar = RefCell::new(WorkBar::new(files.size().context("DATA")?, "redacting"));
+    let size = files.size().context("DATA")?;
     let began = Instant::now();
     let to_stdout = is_stream(&args.out);
     let mut stdout = std::io::stdout().lock();
@@ -61,11 +60,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
             force: args.force,
         }
     };
-    let made = files.write(to, &|phase, read| {
-        bar.borrow_mut().at(phase, read);
-        !interrupt.raised()
-    });
-    drop(bar);
+    let (made, _) = watched(size, "redacting", interrupt, |watch| files.write(to, watch));
     drop(stdout);
     let Some(made) = made.map_err(|error| of_argument(error, &options))? else {
         let resume = RedactFiles::stopped(&args.out).then(|| "the same --out".to_owned());

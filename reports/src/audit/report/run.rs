@@ -21,7 +21,7 @@ use serde::Serialize;
 /// some of its level for the other rows.
 const CONFIDENCE: f64 = 0.99;
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct Document {
     /// That the model's manifest is not authenticated, or that its weights are Reticent's without one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,10 +85,7 @@ fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
         .given_path("non_members", args.non_members.as_deref())?
         .given_path("training", args.training.as_deref())?
         .given_path("secrets", args.secrets.as_deref())?
-        .given(
-            "reference",
-            args.reference.as_ref().map(ToString::to_string),
-        )?
+        .given_shown("reference", args.reference.as_ref())?
         .given("max_exposure", args.max_exposure)?
         .given("max_auc", args.max_auc)?
         .given("seed", args.seed)?
@@ -130,22 +127,11 @@ fn extraction(args: &Args) -> Result<Option<Extract>> {
         of: args.of.clone(),
         data: args.members.clone(),
         baseline: args.reference.clone(),
-        unit: None,
-        prompt: Vec::new(),
-        suffix: None,
-        near: None,
         training: args.training.clone(),
         temperature: 1.0,
-        top_k: None,
-        top_p: None,
         secrets: args.secrets.clone(),
-        weights: None,
-        candidates: None,
-        candidate_seed: 0,
-        show_ranks: false,
         confidence: Some(Confidence::new(CONFIDENCE)?),
-        max_rate: None,
-        html: None,
+        ..Extract::default()
     }))
 }
 
@@ -164,32 +150,21 @@ fn measured(
     let planted = manifest.is_some_and(|m| m.canaries.is_some());
     let mut document = Document {
         manifest: model.caveat().or_else(|| model.unknown_origin.clone()),
-        exposure: None,
-        no_exposure: None,
-        membership: None,
-        extraction: None,
-        no_extraction: None,
+        ..Document::default()
     };
     if planted || args.canary_file.is_some() {
         let canaries = Exposure {
             of: args.of.clone(),
-            canaries: None,
             canary_file: args.canary_file.clone(),
             training: args
                 .training
                 .clone()
                 .filter(|_| !planted || args.members.is_none()),
             mechanism: args.mechanism.clone(),
-            delta: None,
-            confidence: None,
             max_exposure: args.max_exposure,
-            earlier: Vec::new(),
-            budget: None,
-            sample: None,
-            stop_at: None,
             seed: args.seed,
-            html: None,
             show_secrets: args.show_secrets,
+            ..Exposure::default()
         };
         document.exposure = Some(exposure::measured(&canaries, &mut model, interrupt)?);
     } else {
@@ -220,9 +195,12 @@ fn measured(
         );
     } else if let Some(args) = texts {
         // Records too short for a passage don't make the report fail.
-        match extract::measured(args, &mut model, reference.as_mut(), interrupt)? {
+        match extract::measured(args, &mut model, reference.as_mut(), interrupt) {
             Ok(report) => document.extraction = Some(report),
-            Err(short) => document.no_extraction = Some(short.to_string()),
+            Err(error) => {
+                let short: extract::NoPassage = error.downcast()?;
+                document.no_extraction = Some(short.to_string());
+            }
         }
     }
     Ok((document, heat))

@@ -5,60 +5,32 @@ use crate::audit::figure::Known;
 use crate::audit::grid::{CellDocument, Place, Work};
 use serde_json::Value;
 
-/// A quantity of cells: the name of its series, and how it is read.
-pub(super) struct Quantity {
-    /// `perplexity of {arm}`.
-    pub(super) called: &'static str,
-    /// Returns its value in a cell.
-    pub(super) of: fn(&CellDocument) -> Option<f64>,
-}
+/// A quantity of cells: what its series is called before the name of an arm, and how it is read in a cell.
+pub(super) type Quantity = (&'static str, fn(&CellDocument) -> Option<f64>);
 
 /// The quantities that every paper needs.
 pub(super) const QUANTITIES: &[Quantity] = &[
-    Quantity {
-        called: "perplexity of",
-        of: |cell| cell.measured(Known::Perplexity),
-    },
-    Quantity {
-        called: "exposure of",
-        of: |cell| exposure(cell, Known::Exposure),
-    },
-    Quantity {
-        called: "mean exposure of",
-        of: |cell| exposure(cell, Known::ExposureMean),
-    },
-    Quantity {
-        called: "accuracy on",
-        of: |cell| cell.measured(Known::Accuracy),
-    },
-    Quantity {
-        called: "area on",
-        of: |cell| cell.measured(Known::Auc),
-    },
-    Quantity {
-        called: "area of groups on",
-        of: groups,
-    },
-    Quantity {
-        called: "ε at least, of",
-        of: |cell| cell.measured(Known::Epsilon),
-    },
-    Quantity {
-        called: "ε at least by e-values, of",
-        of: |cell| cell.number(Work::Exposure, "e_value.epsilon.lower"),
-    },
-    Quantity {
-        called: "ε at least by coins, of",
-        of: |cell| cell.number(Work::Coins, "epsilon.lower"),
-    },
-    Quantity {
-        called: "accuracy of",
-        of: |cell| cell.number(Work::Classify, "accuracy"),
-    },
-    Quantity {
-        called: "extracted",
-        of: |cell| cell.number(Work::Extract, "prompts.0.verbatim.estimate"),
-    },
+    ("perplexity of", |cell| cell.measured(Known::Perplexity)),
+    ("exposure of", |cell| exposure(cell, Known::Exposure)),
+    ("mean exposure of", |cell| {
+        exposure(cell, Known::ExposureMean)
+    }),
+    ("accuracy on", |cell| cell.measured(Known::Accuracy)),
+    ("area on", |cell| cell.measured(Known::Auc)),
+    ("area of groups on", groups),
+    ("ε at least, of", |cell| cell.measured(Known::Epsilon)),
+    ("ε at least by e-values, of", |cell| {
+        cell.number(Work::Exposure, "e_value.epsilon.lower")
+    }),
+    ("ε at least by coins, of", |cell| {
+        cell.number(Work::Coins, "epsilon.lower")
+    }),
+    ("accuracy of", |cell| {
+        cell.number(Work::Classify, "accuracy")
+    }),
+    ("extracted", |cell| {
+        cell.number(Work::Extract, "prompts.0.verbatim.estimate")
+    }),
 ];
 
 /// Returns an exposure of a cell, which is NaN if the audit does not know it.
@@ -116,9 +88,9 @@ pub(super) fn of_arms(cells: &[CellDocument], called: fn(&str) -> String) -> Vec
     arms.dedup();
     let mut all = Vec::new();
     for arm in arms {
-        for quantity in QUANTITIES {
-            let what = format!("{} {}", quantity.called, called(arm));
-            let series = over(cells, &what, |place| place.arm == arm, quantity.of);
+        for (name, of) in QUANTITIES {
+            let what = format!("{name} {}", called(arm));
+            let series = over(cells, &what, |place| place.arm == arm, of);
             if !series.points.is_empty() {
                 all.push(series);
             }

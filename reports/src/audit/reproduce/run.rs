@@ -60,7 +60,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         .given("paper", paper)?
         .given("scale", args.scale)?
         .given("data", args.data.to_string())?
-        .given("model", args.model.as_ref().map(ToString::to_string))?
+        .given_shown("model", args.model.as_ref())?
         .given("only", only)?
         .given_path("out", Some(&args.running.out))?;
     let page = report.to_page(figures(paper, &folder.cells())?);
@@ -80,28 +80,20 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
 /// Draws the figures of a paper from the documents of the cells, with the code of `audit figure`; figures whose
 /// documents are missing are left out.
 fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
-    let drawn: &[(&str, &str, &str, Option<&str>, bool)] = match paper {
+    let drawn: &[(&str, &str, &str, Option<&str>)] = match paper {
         Paper::Crt => &[
             (
                 "Figure 2: perplexity",
                 "{line}-{x}-{}.json",
                 "perplexity",
                 None,
-                false,
             ),
-            (
-                "Figure 3: exposure",
-                "{line}-{x}-{}.json",
-                "exposure",
-                None,
-                false,
-            ),
+            ("Figure 3: exposure", "{line}-{x}-{}.json", "exposure", None),
             (
                 "Figure 4: membership",
                 "{line}-{x}-{}.json",
                 "accuracy",
                 None,
-                false,
             ),
         ],
         Paper::Jft => &[(
@@ -109,24 +101,23 @@ fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
             "{line}-0-{}.json",
             "exposure-mean",
             Some("perplexity"),
-            false,
         )],
         Paper::Hush | Paper::Ours => &[],
     };
     let mut all = Vec::new();
-    for (heading, pattern, y, x, log_x) in drawn {
+    for (heading, pattern, y, x) in drawn {
         let pattern = cells.join(pattern).display().to_string();
         let asked = Figure {
             documents: pattern.parse().map_err(anyhow::Error::msg)?,
             y: y.parse()?,
             x: x.map(str::parse).transpose()?,
             x_label: x.is_none().then(|| "miss rate γ".to_owned()),
-            log_x: *log_x,
+            log_x: false,
             log_y: false,
             plot: None,
         };
         if let Ok(found) = gathered_of_whole(&asked) {
-            let svg = found.plot(*log_x, false).to_inline_svg()?;
+            let svg = found.plot(false, false).to_inline_svg()?;
             all.push(
                 Section::plot(*heading, svg)
                     .caption("A mark for each run, lines through their means."),

@@ -111,26 +111,7 @@ impl Paper {
 
 /// A question to `account`, for the claims that name its series: the series, its x, the arguments, and how the answer is
 /// read.
-struct Asked {
-    what: &'static str,
-    x: Option<f64>,
-    line: String,
-    read: Read,
-}
-
-impl Asked {
-    fn of(what: &'static str, line: impl Into<String>, read: Read) -> Self {
-        Self {
-            what,
-            x: None,
-            line: line.into(),
-            read,
-        }
-    }
-    fn at(self, x: f64) -> Self {
-        Self { x: Some(x), ..self }
-    }
-}
+type Asked = (&'static str, Option<f64>, String, Read);
 
 const SINGLE: &str = "--sigma 3.241123 --sample-rate 1 --steps 1 --delta 8e-5 --gamma";
 const NOTEBOOK: &str = "--sigma 2.42632 --sample-rate 0.1 --steps 100 --delta 1e-5 --gamma 0.1";
@@ -214,22 +195,21 @@ fn as_defined(found: &Value) -> Vec<(f64, f64)> {
 
 /// Returns every question that needs no files.
 fn asked(paper: Paper) -> Vec<Asked> {
-    let mut all = Vec::new();
+    let mut all: Vec<Asked> = Vec::new();
     match paper {
         Paper::Crt => {
             let steps = "curve --over steps --at 20,40,60,80,100,120 --sigma 2 --sample-rate 0.05 --delta 1e-5 --neighbours replace";
-            all.push(Asked::of("ε of CRT over the steps", steps, curve));
+            all.push(("ε of CRT over the steps", None, steps.into(), curve));
             let figure = |gamma: f64| format!("{SINGLE} {gamma}");
-            all.push(Asked::of("ε′ of Figure 6", figure(0.1), amplified));
+            all.push(("ε′ of Figure 6", None, figure(0.1), amplified));
             for gamma in [0.01, 0.05, 0.1, 0.2, 0.3, 0.5] {
-                let asked = Asked::of("ε′ over γ", figure(gamma), amplified);
-                all.push(asked.at(gamma));
+                all.push(("ε′ over γ", Some(gamma), figure(gamma), amplified));
             }
             let labels = "recall after 200 labels without a miss, at 95 %";
             let labelled = "--sigma 1 --labelled 200 --missed 0";
-            all.push(Asked::of(labels, labelled, recall));
+            all.push((labels, None, labelled.into(), recall));
             let notebook = "ε′ of the notebook, by Rényi";
-            all.push(Asked::of(notebook, NOTEBOOK, by_renyi));
+            all.push((notebook, None, NOTEBOOK.into(), by_renyi));
         }
         Paper::Jft => {
             for (what, plan) in [
@@ -247,26 +227,25 @@ fn asked(paper: Paper) -> Vec<Asked> {
                 ),
             ] {
                 let line = format!("calibrate --by papers --epsilon 3 {plan}");
-                all.push(Asked::of(what, line, tight));
+                all.push((what, None, line, tight));
             }
         }
         Paper::Hush => {
             for (what, line) in FANO.into_iter().zip(secrets()) {
-                all.push(Asked::of(what, line, fano));
+                all.push((what, None, line, fano));
             }
         }
         Paper::Ours => {
             for (at, (what, line)) in BLOW_UP.into_iter().zip(secrets()).enumerate() {
                 let factor = "σ by Fano over σ by the blow-up";
-                let of_factor = Asked::of(factor, line.clone(), saved);
-                all.push(of_factor.at(at as f64));
-                all.push(Asked::of(what, line, blow_up));
+                all.push((factor, Some(at as f64), line.clone(), saved));
+                all.push((what, None, line, blow_up));
             }
             let zero = "--sigma 1 --sample-rate 1 --steps 1 --delta 1e-5 --gamma 1e-6 --neighbours replace";
             let missed = "ε of the missed secret where ε′ is 0, as defined";
-            all.push(Asked::of(missed, zero, revealed));
+            all.push((missed, None, zero.into(), revealed));
             let own = "ε′ of the notebook, as defined";
-            all.push(Asked::of(own, NOTEBOOK, as_defined));
+            all.push((own, None, NOTEBOOK.into(), as_defined));
         }
     }
     all
@@ -360,13 +339,10 @@ impl Study {
             detectors: Vec::new(),
         };
         let wants = |items: &[&str]| chosen.iter().any(|claim| items.contains(&&claim.item[..]));
-        for asked in asked(paper) {
-            if chosen
-                .iter()
-                .any(|claim| claim.names().contains(&asked.what))
-            {
-                let stage = study.plan.ask(&asked.line, None)?;
-                study.question(asked.what, asked.x, stage, asked.read);
+        for (what, x, line, read) in asked(paper) {
+            if chosen.iter().any(|claim| claim.names().contains(&what)) {
+                let stage = study.plan.ask(&line, None)?;
+                study.question(what, x, stage, read);
             }
         }
         let mut data = None;
@@ -639,19 +615,26 @@ fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
             points: points.filter_map(over).collect(),
         });
     }
-    all.push(over(
-        cells,
-        "share of the most frequent class",
-        |place| place.arm == "classes-JFT",
-        |cell| {
-            let classes = cell.classification.as_ref()?["classes"].as_array()?;
-            let counts: Option<Vec<f64>> = classes.iter().map(|c| c["records"].as_f64()).collect();
-            let counts = counts?;
-            let most = counts.iter().copied().max_by(f64::total_cmp)?;
-            Some(most / counts.iter().sum::<f64>())
-        },
-    ));
+    let share = |cell: &CellDocument| {
+        let classes = cell.classification.as_ref()?["classes"].as_array()?;
+        let counts: Option<Vec<f64>> = classes.iter().map(|c| c["records"].as_f64()).collect();
+        let counts = counts?;
+        let most = counts.iter().copied().max_by(f64::total_cmp)?;
+        Some(most / counts.iter().sum::<f64>())
+    };
+    let most = "share of the most frequent class";
+    all.push(of_arm(cells, most, "classes-JFT", share));
     all
+}
+
+/// Returns a series over the cells of an arm.
+fn of_arm(
+    cells: &[CellDocument],
+    what: &str,
+    name: &str,
+    of: impl Fn(&CellDocument) -> Option<f64>,
+) -> Series {
+    over(cells, what, |place| place.arm == name, of)
 }
 
 /// Returns the difference of two arms, paired by seed.
@@ -661,17 +644,11 @@ fn paired(
     (left, right): (&str, &str),
     of: fn(&CellDocument) -> Option<f64>,
 ) -> Series {
-    over(
-        cells,
-        what,
-        |place| place.arm == left,
-        |cell| {
-            let same = |other: &&CellDocument| {
-                other.place.arm == right && other.place.seed == cell.place.seed
-            };
-            Some(of(cell)? - of(cells.iter().find(same)?)?)
-        },
-    )
+    of_arm(cells, what, left, |cell| {
+        let same =
+            |other: &&CellDocument| other.place.arm == right && other.place.seed == cell.place.seed;
+        Some(of(cell)? - of(cells.iter().find(same)?)?)
+    })
 }
 
 fn loss(cell: &CellDocument) -> Option<f64> {
@@ -697,8 +674,8 @@ fn gained(all: &[Series]) -> Option<Series> {
 }
 
 fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
-    let arm = |what: &str, name: &'static str, of: fn(&CellDocument) -> Option<f64>| {
-        over(cells, what, move |place| place.arm == name, of)
+    let arm = |what: &str, name: &str, of: fn(&CellDocument) -> Option<f64>| {
+        of_arm(cells, what, name, of)
     };
     let perplexity = |cell: &CellDocument| cell.measured(Known::Perplexity);
     let extracted = |cell: &CellDocument| cell.number(Work::Extract, "prompts.0.verbatim.estimate");
@@ -799,18 +776,13 @@ fn kept(cell: &CellDocument) -> Option<f64> {
 fn of_ours(cells: &[CellDocument]) -> Vec<Series> {
     let proved = |cell: &CellDocument| cell.measured(Known::Epsilon);
     vec![
-        over(
+        of_arm(
             cells,
             "mean of the largest exposure without a leak, computed",
-            |place| place.arm == "SGD",
+            "SGD",
             |cell| cell.number(Work::Exposure, "summary.null_max_mean"),
         ),
-        over(
-            cells,
-            "ε at least at δ = 0.01, of SGD",
-            |place| place.arm == "SGD-delta",
-            proved,
-        ),
+        of_arm(cells, "ε at least at δ = 0.01, of SGD", "SGD-delta", proved),
         paired(
             cells,
             "ε that δ = 0.01 costs the audit",
@@ -966,7 +938,7 @@ mod tests {
             known.extend(study.questions.iter().map(|asked| asked.what.to_owned()));
             for cell in &study.plan.cells {
                 let arm = called(&cell.place.arm);
-                known.extend(QUANTITIES.iter().map(|q| format!("{} {arm}", q.called)));
+                known.extend(QUANTITIES.iter().map(|(name, _)| format!("{name} {arm}")));
             }
             let special = study.measured(&[], |_| None);
             known.extend(special.into_iter().map(|series| series.what));

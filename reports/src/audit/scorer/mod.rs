@@ -73,6 +73,22 @@ impl CommandScorer {
         }
     }
 
+    /// Checks that the model can score these sequences.
+    fn fit(&self, sequences: &[Vec<TokenId>]) -> Told<()> {
+        for (index, sequence) in sequences.iter().enumerate() {
+            if sequence.is_empty() {
+                return Err(Error::TooShort {
+                    index,
+                    length: 0,
+                    least: 1,
+                });
+            }
+            self.known(sequence)?;
+            self.short_enough(index, sequence.len())?;
+        }
+        Ok(())
+    }
+
     fn short_enough(&self, index: usize, length: usize) -> Told<()> {
         match self.hello().context {
             Some(most) if length > most => Err(Error::TooLong {
@@ -126,17 +142,7 @@ impl Scorer for CommandScorer {
     }
 
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
-        for (index, sequence) in sequences.iter().enumerate() {
-            if sequence.is_empty() {
-                return Err(Error::TooShort {
-                    index,
-                    length: 0,
-                    least: 1,
-                });
-            }
-            self.known(sequence)?;
-            self.short_enough(index, sequence.len())?;
-        }
+        self.fit(sequences)?;
         let rows = self.pool.score(sequences)?;
         self.asked.scored(sequences, &rows);
         Ok(rows)
@@ -145,17 +151,7 @@ impl Scorer for CommandScorer {
 
 impl PrefixScorer for CommandScorer {
     fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Told<Vec<StateId>> {
-        for (index, prefix) in prefixes.iter().enumerate() {
-            if prefix.is_empty() {
-                return Err(Error::TooShort {
-                    index,
-                    length: 0,
-                    least: 1,
-                });
-            }
-            self.known(prefix)?;
-            self.short_enough(index, prefix.len())?;
-        }
+        self.fit(prefixes)?;
         Ok(prefixes.iter().map(|p| self.keep(p.clone())).collect())
     }
 

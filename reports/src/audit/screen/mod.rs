@@ -88,7 +88,7 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     if args.label {
         label(args, &mut sheet, interrupt)?;
     }
-    let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
+    let confidence = crate::audit::confidence(args.confidence)?;
     let inputs = inputs(args, &sheet, confidence)?;
     if sheet.open() > 0 {
         return wait(args, &sheet, inputs, output);

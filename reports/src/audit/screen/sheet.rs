@@ -1,7 +1,7 @@
 //! The sheet of a sample: which records were drawn, how and for which policy, and their labels.
 
-use crate::contract::{json_problem, to_json};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use crate::contract::{numbered_lines, read_json_line, to_json};
+use anyhow::{Context, Result, ensure};
 use reticent_corpus::canary::SeedOrigin;
 use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
 use reticent_corpus::screening::{FoundSpan, PolicyJudge, draw_sample};
@@ -9,7 +9,6 @@ use reticent_corpus::{Document, Secret, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 /// The largest size of a record in a sheet, in bytes.
@@ -182,26 +181,13 @@ impl Sheet {
     /// # Errors
     /// Returns an error, with the line, if the file is not a sheet.
     pub fn read(path: &Path) -> Result<Self> {
-        let shown = path.display().to_string();
-        let mut file = BufReader::new(std::fs::File::open(path).with_context(|| shown.clone())?);
+        let shown = path.display();
         let mut header = None;
         let mut lines = Vec::new();
-        for number in 1u64.. {
-            let mut text = String::new();
-            let size = (&mut file)
-                .take(LONGEST)
-                .read_line(&mut text)
-                .with_context(|| format!("{shown}: line {number}"))?;
-            if size == 0 {
-                break;
-            }
-            if size as u64 >= LONGEST {
-                bail!("{shown}: line {number}: must be shorter than {LONGEST} bytes");
-            }
-            let place = || format!("{shown}: line {number}");
+        for line in numbered_lines(path, LONGEST)? {
+            let (number, text) = line?;
             if header.is_none() {
-                let read: Header = serde_json::from_str(&text)
-                    .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
+                let read: Header = read_json_line(path, number, &text)?;
                 ensure!(
                     read.schema == 1 && read.kind == "screening-sheet",
                     "{shown}: line 1: must be a screening-sheet of schema 1, is {:?} of schema {}",
@@ -210,10 +196,11 @@ impl Sheet {
                 );
                 header = Some(read);
             } else if !text.trim().is_empty() {
-                let mut line: Line = serde_json::from_str(&text)
-                    .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
+                let mut line: Line = read_json_line(path, number, &text)?;
                 line.number = number;
-                line.document().validate().with_context(place)?;
+                line.document()
+                    .validate()
+                    .with_context(|| format!("{shown}: line {number}"))?;
                 lines.push(line);
             }
         }

@@ -1,6 +1,5 @@
 //! Arguments of `audit train`.
 
-use crate::audit::args::Course;
 use crate::audit::args::{ModelArg, PrecisionArg};
 use crate::audit::train::uses;
 use crate::contract::{positive, quantity};
@@ -47,9 +46,16 @@ pub struct Train {
     /// Recipe: sgd, dpsgd, crt, sdp, jft or protect.
     #[arg(long, value_parser = recipe(), value_name = "RECIPE", required_unless_present = "plan")]
     pub recipe: Option<Recipe>,
-    /// What to train.
-    #[command(flatten)]
-    pub start: Start,
+    /// Model to train: lstm (the papers' single layer of 200), gpt2 or bert (an encoder that predicts masked tokens),
+    /// freshly initialised, or a folder: a Hugging Face model as it is, or a Reticent checkpoint, whose promise
+    /// carries over; with --lora-rank, an adapter on it is trained and the folder stays unchanged. On a corpus
+    /// prepared with --label, a class head replaces a transformer's own.
+    #[arg(long, value_name = "MODEL", default_value_t)]
+    pub model: ModelArg,
+    /// Declare public all text that the --model folder was trained on; needed for Reticent weights whose
+    /// manifest.json is lost or is that of a run of sgd on public text, and written to the new manifest.
+    #[arg(long)]
+    pub declared_public: bool,
     /// Device: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is available.
     #[arg(long, default_value_t)]
     pub device: Device,
@@ -72,9 +78,15 @@ pub struct Train {
     /// How weights move.
     #[command(flatten)]
     pub optimization: Optimization,
-    /// The course of the run.
-    #[command(flatten)]
-    pub course: Course,
+    /// Folder from `audit prepare` with the same tokens, whose loss is shown after each epoch of the last phase; for
+    /// a classifier, accuracy and macro-F1, by default on the documents that PREPARED held out. No guarantee covers
+    /// these figures.
+    #[arg(long, value_name = "PREPARED")]
+    pub held_out: Option<PathBuf>,
+    /// Also log loss, clipped share, perplexity (for a classifier, accuracy and macro-F1) and ε to this folder during
+    /// the run, for TensorBoard. No guarantee covers these logs: protect the folder like the text.
+    #[arg(long, value_name = "DIR")]
+    pub tensorboard: Option<PathBuf>,
     /// Several workers.
     #[command(flatten)]
     pub workers: Workers,
@@ -115,21 +127,6 @@ pub struct Workers {
     pub worker_timeout: Option<u64>,
 }
 
-/// The model a run starts from.
-#[derive(Debug, Clone, PartialEq, Args)]
-pub struct Start {
-    /// Model to train: lstm (the papers' single layer of 200), gpt2 or bert (an encoder that predicts masked tokens),
-    /// freshly initialised, or a folder: a Hugging Face model as it is, or a Reticent checkpoint, whose promise
-    /// carries over; with --lora-rank, an adapter on it is trained and the folder stays unchanged. On a corpus
-    /// prepared with --label, a class head replaces a transformer's own.
-    #[arg(long, value_name = "MODEL", default_value_t)]
-    pub model: ModelArg,
-    /// Declare public all text that the --model folder was trained on; needed for Reticent weights whose
-    /// manifest.json is lost or is that of a run of sgd on public text, and written to the new manifest.
-    #[arg(long)]
-    pub declared_public: bool,
-}
-
 impl Train {
     /// Returns the model that the plan file or the flag names.
     #[must_use]
@@ -139,7 +136,7 @@ impl Train {
                 .to_string_lossy()
                 .parse()
                 .unwrap_or_else(|_| ModelArg::Folder(model.clone())),
-            None => self.start.model.clone(),
+            None => self.model.clone(),
         }
     }
 
@@ -157,11 +154,11 @@ impl Train {
                 noise: self.noise.clone(),
                 schedule: self.schedule.clone(),
                 of_recipe: self.of_recipe.clone(),
-                model: match &self.start.model {
+                model: match &self.model {
                     ModelArg::Folder(folder) => Some(folder.clone()),
                     ModelArg::Lstm | ModelArg::Gpt2 | ModelArg::Bert => None,
                 },
-                declared_public: self.start.declared_public,
+                declared_public: self.declared_public,
                 ..PlanRequest::default()
             },
         };

@@ -164,7 +164,7 @@ impl HeldOut {
 /// The records of --held-out, which must be cut into the same tokens and tell the same classes; where records have
 /// classes and nothing is said, those that `audit prepare` held out.
 fn held_out(args: &Train, request: &PlanRequest, prepared: &Prepared) -> Result<Option<HeldOut>> {
-    let Some(folder) = &args.course.held_out else {
+    let Some(folder) = &args.held_out else {
         let own = prepared.held_out.iter().cloned();
         return Ok(prepared
             .options

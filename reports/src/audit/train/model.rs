@@ -240,16 +240,15 @@ fn fresh(request: &PlanRequest, prepared: &Prepared, (family, usual): Usual) -> 
     Ok(config.validated()?.into())
 }
 
-/// Returns the same dropout rate at every place that a model has.
-pub(in crate::audit) fn dropout_of(model: &Model, rate: f64) -> Result<Dropout> {
-    let all = Dropout::all(rate).context("--dropout")?;
-    Ok(match model {
+/// Returns these dropout rates at the places that a model has; an LSTM has no attention.
+pub(in crate::audit) const fn dropout_in(model: &Model, rates: Dropout) -> Dropout {
+    match model {
         Model::Lstm(_) => Dropout {
             attention: 0.0,
-            ..all
+            ..rates
         },
-        Model::Transformer(_) => all,
-    })
+        Model::Transformer(_) => rates,
+    }
 }
 
 /// Checks that the corpus was tokenised by the model's own tokenizer.

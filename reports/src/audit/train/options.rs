@@ -3,7 +3,7 @@
 use crate::audit::args::Train;
 use crate::audit::train::material::screened;
 use crate::audit::train::run::{INITIAL_SEED, MOMENTUM};
-use crate::audit::train::uses::by_recipe;
+use crate::audit::train::uses::BY_RECIPE;
 use crate::contract::Inputs;
 use crate::plan::{
     ClippingArg, DecayArg, Optimization, OptimizerArg, PlanRequest, PrivateOptimizerArg,
@@ -82,9 +82,8 @@ pub(in crate::audit) fn inputs(
         .given("options", options)?;
     let used = |key: &str| {
         let recipe = options.plan.run.recipe();
-        let users = by_recipe(given);
-        let users = users.iter().find(|(known, ..)| *known == key);
-        users.is_some_and(|(_, _, users)| recipe.is_some_and(|recipe| users.contains(&recipe)))
+        let users = BY_RECIPE.iter().find(|(known, _)| *known == key);
+        users.is_some_and(|(_, users)| recipe.is_some_and(|recipe| users.contains(&recipe)))
     };
     if used("ordinary_batch_size") {
         let size = given.ordinary_batch_size;

@@ -8,7 +8,7 @@ use crate::audit::args::Train;
 use crate::audit::owner_key::load_prepared;
 use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::{Material, TrainedOn};
-use crate::audit::train::model::{Beginning, FreshAdapter, dropout_of};
+use crate::audit::train::model::{Beginning, FreshAdapter, dropout_in};
 use crate::audit::train::options::{inputs, options};
 use crate::audit::train::other_run::other_options;
 use crate::audit::train::tensorboard::Events;
@@ -355,7 +355,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         adapter,
     } = Beginning::args(&train.model_of(&request), &request, &options, &prepared)?;
     options.dropout = match request.optimization.dropout {
-        Some(rate) => dropout_of(&model, rate)?,
+        Some(rate) => dropout_in(&model, Dropout::all(rate).context("--dropout")?),
         None => dropout.map_err(anyhow::Error::msg).context("--model")?,
     };
     material.mask(&model, &prepared).context("--model")?;
@@ -375,7 +375,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         every: request.optimization.keep_every,
         job: &job,
         log: RefCell::new(Log::new(&state)),
-        events: RefCell::new(match &train.course.tensorboard {
+        events: RefCell::new(match &train.tensorboard {
             Some(folder) if leads => Some(Events::create(folder).context("--tensorboard")?),
             _ => None,
         }),

@@ -4,8 +4,7 @@
 use crate::audit::args::{ModelArg, Train};
 use crate::plan::args::FirstPhaseKind;
 use crate::plan::{
-    DecayArg, NOISED, Optimization, OptimizerArg, PlanRequest, PrivateOptimizerArg, Use, recipes,
-    value_name,
+    DecayArg, NOISED, OptimizerArg, PlanRequest, PrivateOptimizerArg, recipes, value_name,
 };
 use anyhow::{Result, bail, ensure};
 use reticent_accounting::training::Recipe::{self, Crt, Dpsgd, Jft, Protect, Sdp, Sgd};
@@ -16,46 +15,24 @@ const ORDINARY: &[Recipe] = &[Sgd, Crt, Sdp, Jft];
 /// Recipes whose model may be a transformer, to which an adapter can be added.
 const ADAPTED: &[Recipe] = &[Sgd, Dpsgd, Crt, Jft, Protect];
 
-/// Returns all such options.
-pub(in crate::audit) fn by_recipe(given: &Optimization) -> Vec<Use> {
-    vec![
-        (
-            "ordinary_batch_size",
-            given.ordinary_batch_size.is_some(),
-            &[Sgd, Crt, Jft],
-        ),
-        ("optimizer", given.optimizer.is_some(), ORDINARY),
-        ("learning_rate", given.learning_rate.is_some(), ORDINARY),
-        ("momentum", given.momentum.is_some(), ORDINARY),
-        ("clip", given.clip.is_some(), NOISED),
-        ("clipping", given.clipping.is_some(), NOISED),
-        ("clip_decay", given.clip_decay.is_some(), NOISED),
-        (
-            "augmentations",
-            given.augmentations.is_some(),
-            &[Dpsgd, Crt, Jft, Protect],
-        ),
-        (
-            "private_learning_rate",
-            given.private_learning_rate.is_some(),
-            NOISED,
-        ),
-        (
-            "private_optimizer",
-            given.private_optimizer.is_some(),
-            NOISED,
-        ),
-        ("private_momentum", given.private_momentum.is_some(), NOISED),
-        (
-            "second_moment_floor",
-            given.second_moment_floor.is_some(),
-            NOISED,
-        ),
-        ("lora_rank", given.lora_rank.is_some(), ADAPTED),
-        ("lora_alpha", given.lora_alpha.is_some(), ADAPTED),
-        ("lora_targets", given.lora_targets.is_some(), ADAPTED),
-    ]
-}
+/// The options that not every recipe uses, each with those that do.
+pub(in crate::audit) const BY_RECIPE: [(&str, &[Recipe]); 15] = [
+    ("ordinary_batch_size", &[Sgd, Crt, Jft]),
+    ("optimizer", ORDINARY),
+    ("learning_rate", ORDINARY),
+    ("momentum", ORDINARY),
+    ("clip", NOISED),
+    ("clipping", NOISED),
+    ("clip_decay", NOISED),
+    ("augmentations", &[Dpsgd, Crt, Jft, Protect]),
+    ("private_learning_rate", NOISED),
+    ("private_optimizer", NOISED),
+    ("private_momentum", NOISED),
+    ("second_moment_floor", NOISED),
+    ("lora_rank", ADAPTED),
+    ("lora_alpha", ADAPTED),
+    ("lora_targets", ADAPTED),
+];
 
 /// Checks that every given option has an effect.
 ///
@@ -64,9 +41,9 @@ pub(in crate::audit) fn by_recipe(given: &Optimization) -> Vec<Use> {
 pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
     // This check comes before anything is read.
     crate::plan::all_used(request)?;
-    let recipe = request.recipe();
-    for (key, given, users) in by_recipe(&request.optimization) {
-        if given && !users.contains(&recipe) {
+    let (recipe, given) = (request.recipe(), request.optimization.given());
+    for (key, users) in BY_RECIPE {
+        if given.contains(&key) && !users.contains(&recipe) {
             bail!(
                 "{}: applies only to {}, got {recipe}",
                 request.name(key),
@@ -74,23 +51,18 @@ pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
             );
         }
     }
-    by_model(train, request)?;
-    by_optimizer(request)?;
+    by_model(train, request, &given)?;
+    by_optimizer(request, &given)?;
     by_first_phase(request)?;
     by_held_out(train, request)
 }
 
 /// Checks the options of the model: sizes are for a fresh transformer; a folder has its own sizes
 /// and weights.
-fn by_model(train: &Train, request: &PlanRequest) -> Result<()> {
-    let (start, given) = (train.model_of(request), &request.optimization);
-    for (key, given) in [
-        ("layers", given.layers.is_some()),
-        ("width", given.width.is_some()),
-        ("heads", given.heads.is_some()),
-        ("context", given.context.is_some()),
-    ] {
-        if given && !matches!(start, ModelArg::Gpt2 | ModelArg::Bert) {
+fn by_model(train: &Train, request: &PlanRequest, given: &[&str]) -> Result<()> {
+    let start = train.model_of(request);
+    for key in ["layers", "width", "heads", "context"] {
+        if given.contains(&key) && !matches!(start, ModelArg::Gpt2 | ModelArg::Bert) {
             bail!(
                 "{}: applies only to --model gpt2 and bert, got {start}",
                 request.name(key)
@@ -98,23 +70,21 @@ fn by_model(train: &Train, request: &PlanRequest) -> Result<()> {
         }
     }
     let folder = matches!(start, ModelArg::Folder(_));
-    if given.initial_seed.is_some() && folder && given.lora_rank.is_none() {
+    let adapts = given.contains(&"lora_rank");
+    if given.contains(&"initial_seed") && folder && !adapts {
         bail!(
             "{}: applies only to a fresh model or adapter, got {start}",
             request.name("initial_seed")
         );
     }
-    if given.lora_rank.is_some() && !folder {
+    if adapts && !folder {
         bail!(
             "{}: applies only to a decoder's folder as --model, got {start}",
             request.name("lora_rank")
         );
     }
-    for (key, stands) in [
-        ("lora_alpha", given.lora_alpha.is_some()),
-        ("lora_targets", given.lora_targets.is_some()),
-    ] {
-        if stands && given.lora_rank.is_none() {
+    for key in ["lora_alpha", "lora_targets"] {
+        if given.contains(&key) && !adapts {
             bail!(
                 "{}: applies only to {}",
                 request.name(key),
@@ -125,48 +95,40 @@ fn by_model(train: &Train, request: &PlanRequest) -> Result<()> {
     Ok(())
 }
 
-fn by_optimizer(request: &PlanRequest) -> Result<()> {
-    let given = &request.optimization;
-    let ordinary = given.optimizer.unwrap_or_default();
-    let private = given.private_optimizer.unwrap_or_default();
-    let runs = (
-        ORDINARY.contains(&request.recipe()),
-        request.recipe().is_private(),
-    );
-    let belongs = |key: &str, given: bool, used: bool, to: &str| {
-        if given && !used {
+fn by_optimizer(request: &PlanRequest, given: &[&str]) -> Result<()> {
+    let ordinary = request.optimization.optimizer.unwrap_or_default();
+    let private = request.optimization.private_optimizer.unwrap_or_default();
+    let sgd = ordinary == OptimizerArg::Sgd;
+    let decays = (ORDINARY.contains(&request.recipe()) && ordinary == OptimizerArg::Adamw)
+        || (request.recipe().is_private() && private == PrivateOptimizerArg::Adamw);
+    for (key, used, by) in [
+        ("momentum", sgd, "--optimizer sgd"),
+        (
+            "private_momentum",
+            private == PrivateOptimizerArg::Sgd,
+            "--private-optimizer sgd",
+        ),
+        (
+            "second_moment_floor",
+            private == PrivateOptimizerArg::AdamBc,
+            "--private-optimizer adam-bc",
+        ),
+        (
+            "weight_decay",
+            decays,
+            "--optimizer adamw or --private-optimizer adamw",
+        ),
+    ] {
+        if given.contains(&key) && !used {
             let (ordinary, private) = (value_name(ordinary), value_name(private));
             bail!(
-                "{}: applies only to {to}, got {ordinary} for ordinary and {private} for private steps",
+                "{}: applies only to {by}, got {ordinary} for ordinary and {private} for private steps",
                 request.name(key)
             );
         }
-        Ok(())
-    };
-    let sgd = ordinary == OptimizerArg::Sgd;
-    belongs("momentum", given.momentum.is_some(), sgd, "--optimizer sgd")?;
-    belongs(
-        "private_momentum",
-        given.private_momentum.is_some(),
-        private == PrivateOptimizerArg::Sgd,
-        "--private-optimizer sgd",
-    )?;
-    belongs(
-        "second_moment_floor",
-        given.second_moment_floor.is_some(),
-        private == PrivateOptimizerArg::AdamBc,
-        "--private-optimizer adam-bc",
-    )?;
-    let decays = (runs.0 && ordinary == OptimizerArg::Adamw)
-        || (runs.1 && private == PrivateOptimizerArg::Adamw);
-    belongs(
-        "weight_decay",
-        given.weight_decay.is_some(),
-        decays,
-        "--optimizer adamw or --private-optimizer adamw",
-    )?;
+    }
     ensure!(
-        !sgd || given.learning_rate.is_some(),
+        !sgd || given.contains(&"learning_rate"),
         "{}: is needed with --optimizer sgd, in (0, inf); the LSTM of CRT takes 20",
         request.name("learning_rate")
     );
@@ -199,7 +161,7 @@ fn by_held_out(train: &Train, request: &PlanRequest) -> Result<()> {
             request.optimization.decay == Some(DecayArg::Plateau),
         ),
     ] {
-        if given && train.course.held_out.is_none() {
+        if given && train.held_out.is_none() {
             bail!("{}: needs --held-out, the text to watch", request.name(key));
         }
     }
@@ -323,12 +285,11 @@ mod tests {
 
     /// Every option that not every recipe uses, by its flag.
     fn listed() -> Vec<(String, &'static [Recipe])> {
-        let train = unused();
-        let request = train.request().unwrap();
-        let all = by_recipe(&train.optimization)
-            .into_iter()
-            .chain(plan::by_recipe(&request));
-        all.map(|(key, _, users)| (format!("--{}", key.replace('_', "-")), users))
+        let request = unused().request().unwrap();
+        let of_plan = plan::by_recipe(&request).into_iter();
+        let of_plan = of_plan.map(|(key, _, users)| (key, users));
+        let all = BY_RECIPE.into_iter().chain(of_plan);
+        all.map(|(key, users)| (format!("--{}", key.replace('_', "-")), users))
             .collect()
     }
 

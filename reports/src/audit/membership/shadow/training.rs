@@ -4,13 +4,13 @@
 use crate::audit::args::OnModel;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::ShadowTraining;
+use crate::audit::train::model::dropout_in;
 use crate::audit::train::run::INITIAL_SEED;
 use anyhow::{Context, Result};
 use reticent_accounting::UnitName;
 use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, StepDecay, TrainingPlan};
 use reticent_backends::checkpoint::{Initial, Manifest, Phase, weights_digest};
-use reticent_backends::model::Model;
-use reticent_backends::trainer::{Decay, Dropout, LearningRates, OptimizerSpec, Precision};
+use reticent_backends::trainer::{Decay, LearningRates, OptimizerSpec, Precision};
 use reticent_backends::{PrivateOptions, TrainOptions};
 
 /// The defaults for a model without a manifest: batch size, learning rate, epochs.
@@ -136,7 +136,10 @@ impl Training {
             state_norm: None,
             screened: None,
             precision: Precision::Single,
-            dropout: dropped(rates_of_dropout, reference.unwrap_or(model).weights()),
+            dropout: match reference.unwrap_or(model).weights() {
+                Some((model, _)) => dropout_in(model, rates_of_dropout),
+                None => rates_of_dropout,
+            },
             learning_rates: rates,
             average: None,
             initial_seed: INITIAL_SEED,
@@ -328,17 +331,6 @@ const fn at_rate(optimizer: OptimizerSpec, args: Option<f64>) -> OptimizerSpec {
             learning_rate,
             floor,
         },
-    }
-}
-
-/// Returns the model's own dropout rates; an LSTM has no attention.
-const fn dropped(rates: Dropout, architecture: Option<(&Model, &[Vec<f32>])>) -> Dropout {
-    match architecture {
-        Some((Model::Lstm(_), _)) => Dropout {
-            attention: 0.0,
-            ..rates
-        },
-        _ => rates,
     }
 }
 

@@ -1,14 +1,13 @@
 //! Runs the stages of a plan as processes on this machine.
 
 use super::program;
-use crate::audit::grid::{Ended, ending_with_this};
-use crate::contract::{Interrupt, Interrupted, Progress, in_one_line, note};
+use crate::audit::grid::{Ended, ending_with_this, last_error};
+use crate::contract::{Interrupt, Interrupted, Progress, note};
 use anyhow::{Context, Result, bail};
 use reticent_corpus::prepare::{ShardPlan, ShardStage};
 use std::fs::File;
-use std::io::{Read, Seek};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// How often a stage is started if its process is killed from outside.
@@ -73,7 +72,9 @@ pub(super) fn run(
                 if status.success() && plan.has(stage) {
                     line.advance(1);
                 } else if status.code().is_some() {
-                    bail!("--run: {stage}: {}", said(&mut process, status));
+                    let said = last_error(&mut process.stderr)
+                        .unwrap_or_else(|| format!("it ended without saying why ({status})"));
+                    bail!("--run: {stage}: {said}");
                 } else if process.tries >= TRIES {
                     bail!("--run: {stage}: a signal ended its process {TRIES} times");
                 } else {
@@ -109,21 +110,4 @@ fn start(path: &Path, stage: ShardStage, tries: u32, threads: u64) -> Result<Run
         child: Ended(child),
         stderr,
     })
-}
-
-/// Returns why a process failed, in its own words.
-fn said(process: &mut Running, status: ExitStatus) -> String {
-    let mut text = String::new();
-    let read = process
-        .stderr
-        .rewind()
-        .and_then(|()| process.stderr.read_to_string(&mut text));
-    let last = text
-        .lines()
-        .rev()
-        .find_map(|line| line.strip_prefix("error: "));
-    match (read, last) {
-        (Ok(_), Some(last)) => in_one_line(last, 300),
-        _ => format!("it ended without saying why ({status})"),
-    }
 }

@@ -8,7 +8,7 @@ use super::run::{Made, of_argument};
 use crate::audit::args::Prepare;
 use crate::audit::owner_key;
 use crate::audit::published::published;
-use crate::audit::reading::WorkBar;
+use crate::audit::reading::watched;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::count_of;
 use crate::page::{Output, Page, Section};
@@ -17,7 +17,6 @@ use args::{Driver, StageName};
 use reticent_corpus::prepare::{ShardPlan, ShardStage};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -219,11 +218,10 @@ fn write(args: &Prepare, path: &Path, shards: u64, interrupt: &Interrupt) -> Res
     );
     let request = super::run::Request::of(args, interrupt)?;
     let (data, out, files) = (request.data, request.out, request.files());
-    let bar = RefCell::new(WorkBar::new(files.size().context("DATA")?, "planning"));
+    let size = files.size().context("DATA")?;
     let key = owner_key::shared(true)?;
-    let plan = ShardPlan::write(&files, out, shards, path, key, &|phase, read| {
-        bar.borrow_mut().at(phase, read);
-        !interrupt.raised()
+    let (plan, _) = watched(size, "planning", interrupt, |watch| {
+        ShardPlan::write(&files, out, shards, path, key, watch)
     });
     let about = |error: reticent_corpus::Error| match &error {
         reticent_corpus::Error::Exists { .. } => {
@@ -243,11 +241,10 @@ fn stage_of(
     interrupt: &Interrupt,
 ) -> Result<Option<reticent_corpus::prepare::Preparation>> {
     use reticent_corpus::Error as E;
-    let bar = RefCell::new(WorkBar::new(plan.size() / plan.shards(), "preparing"));
     let threads = usize::try_from(threads).unwrap_or(usize::MAX);
-    let made = plan.run(stage, threads, &|phase, read| {
-        bar.borrow_mut().at(phase, read);
-        !interrupt.raised()
+    let size = plan.size() / plan.shards();
+    let (made, _) = watched(size, "preparing", interrupt, |watch| {
+        plan.run(stage, threads, watch)
     });
     let made = made.map_err(|error| match (&error, stage) {
         (
