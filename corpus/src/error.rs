@@ -1,7 +1,7 @@
 //! Errors that can occur between reading a text file and writing a prepared folder.
 
 use crate::read::{TOO_MANY, TWICE};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An error of the corpus crate. Messages name the place, the value and the allowed range.
 #[derive(Debug, thiserror::Error)]
@@ -158,8 +158,24 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// Returns what turns an error of the operating system into that of a file that cannot be opened or read.
+    pub(crate) fn reading(path: &Path) -> impl Fn(std::io::Error) -> Self + Copy {
+        move |source| Self::Read {
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
+    /// The same for a file or folder that cannot be written.
+    pub(crate) fn writing(path: &Path) -> impl Fn(std::io::Error) -> Self + Copy {
+        move |source| Self::Write {
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
     /// Converts an error of [`reticent_disk::OutputPlace::of`] or [`reticent_disk::refuse_alias`].
-    pub(crate) fn of_place(path: &std::path::Path, source: std::io::Error) -> Self {
+    pub(crate) fn of_place(path: &Path, source: std::io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {
             std::io::ErrorKind::AlreadyExists => Self::Exists { path },

@@ -58,10 +58,7 @@ impl Beside {
     pub(super) fn begin(target: &Path, shape: Shape, force: bool) -> Result<Self> {
         check_target(target, shape, force)?;
         let path = hidden(target, shape)?;
-        let lock = locked(&path).map_err(|source| Error::Write {
-            path: target.to_path_buf(),
-            source,
-        })?;
+        let lock = locked(&path).map_err(Error::writing(target))?;
         // From here on the folder is ours, and is removed when this value is dropped.
         Ok(Self {
             target: target.to_path_buf(),
@@ -89,32 +86,19 @@ impl Beside {
 
     /// Removes what an earlier process left, except these files.
     pub(super) fn clear(&self, but: &[&str]) -> Result<()> {
-        self.cleared(but).map_err(|source| Error::Write {
-            path: self.target.clone(),
-            source,
-        })
+        cleared(&self.path, but).map_err(Error::writing(&self.target))
     }
 
     /// Removes a file, if it exists.
     pub(super) fn forget(&self, name: &str) -> Result<()> {
-        disk::remove_file(&self.path.join(name)).map_err(|source| Error::Write {
-            path: self.target.clone(),
-            source,
-        })
-    }
-
-    fn cleared(&self, but: &[&str]) -> std::io::Result<()> {
-        cleared(&self.path, but)
+        disk::remove_file(&self.path.join(name)).map_err(Error::writing(&self.target))
     }
 
     /// Succeeds if the existing target folder contains the same files, byte for byte; returns an error otherwise.
     pub(super) fn compare(mut self) -> Result<()> {
         self.stays = false;
-        let same = same_files(&self.path, &self.target).map_err(|source| Error::Read {
-            path: self.target.clone(),
-            source,
-        })?;
-        if same {
+        let same = same_files(&self.path, &self.target);
+        if same.map_err(Error::reading(&self.target))? {
             return Ok(());
         }
         Err(Error::Occupied {
@@ -179,7 +163,7 @@ impl Drop for Beside {
     fn drop(&mut self) {
         if !self.stays {
             // Remove the lock file last: a process that finds none may begin.
-            let _ = self.cleared(&[]);
+            let _ = cleared(&self.path, &[]);
             let _ = std::fs::remove_file(self.path.join(LOCK));
             let _ = std::fs::remove_dir(&self.path);
         }
@@ -305,13 +289,7 @@ fn check_target(target: &Path, shape: Shape, force: bool) -> Result<()> {
 }
 
 fn check_folder(folder: &Path, force: bool) -> Result<()> {
-    let failed = |source| Error::Write {
-        path: folder.to_path_buf(),
-        source,
-    };
-    let occupied = || Error::Occupied {
-        path: folder.to_path_buf(),
-    };
+    let failed = Error::writing(folder);
     disk::refuse_alias(folder).map_err(|error| Error::of_place(folder, error))?;
     match std::fs::symlink_metadata(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -326,7 +304,9 @@ fn check_folder(folder: &Path, force: bool) -> Result<()> {
             if entries.next().is_none() || ours {
                 Ok(())
             } else {
-                Err(occupied())
+                Err(Error::Occupied {
+                    path: folder.to_path_buf(),
+                })
             }
         }
     }

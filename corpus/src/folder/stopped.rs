@@ -72,7 +72,7 @@ pub(super) fn seed(folder: &Path, drawn: u64) -> Result<u64> {
         file.write_all(format!("{drawn}\n").as_bytes())?;
         file.sync()
     };
-    write().map_err(|source| failed(&path, source))?;
+    write().map_err(Error::writing(&path))?;
     Ok(drawn)
 }
 
@@ -166,7 +166,7 @@ impl Growing {
     /// Creates the file. `marked`: whether a mark of it is ever taken, which needs its checksum.
     pub(super) fn create(folder: &Path, name: &str, marked: bool) -> Result<Self> {
         let path = folder.join(name);
-        let file = DiskFile::create(&path).map_err(|source| failed(&path, source))?;
+        let file = DiskFile::create(&path).map_err(Error::writing(&path))?;
         let file = match marked {
             true => Checked::new(file),
             false => Checked::unchecked(file),
@@ -189,11 +189,10 @@ impl Growing {
         };
         let path = folder.join(name);
         let mut file = match DiskFile::again(&path) {
-            Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(failed(&path, source)),
+            again => again.map_err(Error::writing(&path))?,
         };
-        let before = checked(&mut file, mark.length).map_err(|source| failed(&path, source))?;
+        let before = checked(&mut file, mark.length).map_err(Error::writing(&path))?;
         if (before.length, before.checksum()) != (mark.length, mark.checksum) {
             return Ok(None);
         }
@@ -203,7 +202,7 @@ impl Growing {
             checksum: before.checksum,
         };
         let cut = file.inner.cut(file.length);
-        cut.map_err(|source| failed(&path, source))?;
+        cut.map_err(Error::writing(&path))?;
         Ok(Some(Self::of(name, path, file)))
     }
 
@@ -211,7 +210,7 @@ impl Growing {
     pub(super) fn line<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<()> {
         for part in parts {
             let written = self.file.write_all(part);
-            written.map_err(|source| failed(&self.path, source))?;
+            written.map_err(Error::writing(&self.path))?;
         }
         Ok(())
     }
@@ -221,7 +220,7 @@ impl Growing {
         let flushed = self.file.flush();
         let file = self.file.get_ref();
         let synced = flushed.and_then(|()| file.inner.sync());
-        synced.map_err(|source| failed(&self.path, source))?;
+        synced.map_err(Error::writing(&self.path))?;
         Ok(Mark {
             name: self.name.clone(),
             length: file.length,
@@ -232,14 +231,7 @@ impl Growing {
     pub(super) fn close(self) -> Result<()> {
         let done = self.file.into_inner().map_err(|e| e.into_error());
         done.and_then(|file| file.inner.sync())
-            .map_err(|source| failed(&self.path, source))
-    }
-}
-
-fn failed(path: &Path, source: std::io::Error) -> Error {
-    Error::Write {
-        path: path.to_path_buf(),
-        source,
+            .map_err(Error::writing(&self.path))
     }
 }
 

@@ -577,26 +577,14 @@ impl Pair {
     }
 }
 
-fn write_with(
-    path: &Path,
-    fill: impl FnOnce(&mut BufWriter<DiskFile>) -> std::io::Result<()>,
-) -> Result<()> {
+fn write_text(path: &Path, text: &str) -> Result<()> {
     let write = || -> std::io::Result<()> {
         let mut out = BufWriter::new(DiskFile::create(path)?);
-        fill(&mut out)?;
+        out.write_all(text.as_bytes())?;
+        out.write_all(b"\n")?;
         out.into_inner().map_err(|e| e.into_error())?.sync()
     };
-    write().map_err(|source| Error::Write {
-        path: path.to_path_buf(),
-        source,
-    })
-}
-
-fn write_text(path: &Path, text: &str) -> Result<()> {
-    write_with(path, |out| {
-        out.write_all(text.as_bytes())?;
-        out.write_all(b"\n")
-    })
+    write().map_err(Error::writing(path))
 }
 
 #[cfg(test)]

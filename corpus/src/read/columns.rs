@@ -82,10 +82,7 @@ impl ParquetRows {
     /// # Errors
     /// Returns an error if the file cannot be read, is not Parquet, or has none of the columns.
     pub fn open(path: &Path, wanted: &[&str]) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::Read {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        let file = File::open(path).map_err(Error::reading(path))?;
         Self::begin(path, Raw::File(file), wanted, (&[], false))
     }
 

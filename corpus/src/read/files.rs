@@ -36,7 +36,7 @@ pub(super) fn list_with_others(path: &Path) -> Result<(Vec<CorpusFile>, Vec<Path
     if is_stdin(path) {
         return single(0);
     }
-    let about = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
+    let about = std::fs::metadata(path).map_err(Error::reading(path))?;
     if !about.is_dir() {
         return single(about.len());
     }
@@ -114,7 +114,7 @@ fn collect(
     files: &mut Vec<CorpusFile>,
     others: &mut Vec<PathBuf>,
 ) -> Result<()> {
-    let failed = |source| unreadable(folder, source);
+    let failed = Error::reading(folder);
     let mut entries: Vec<std::fs::DirEntry> = std::fs::read_dir(folder)
         .map_err(failed)?
         .collect::<std::io::Result<_>>()
@@ -145,13 +145,6 @@ fn collect(
         }
     }
     Ok(())
-}
-
-fn unreadable(path: &Path, source: std::io::Error) -> Error {
-    Error::Read {
-        path: path.to_path_buf(),
-        source,
-    }
 }
 
 /// Returns the ending of a name, without that of a compressed file.

@@ -212,10 +212,7 @@ fn file_at(path: &Path, bytes: u64) -> Result<File> {
         }
         Ok(file)
     };
-    open().map_err(|source| Error::Read {
-        path: path.to_path_buf(),
-        source,
-    })
+    open().map_err(Error::reading(path))
 }
 
 /// An input before its format is known. Tables are not read in order.

@@ -23,10 +23,6 @@ pub(super) fn unpacked(
     file: Box<dyn Read + Send>,
     all: Arc<AtomicU64>,
 ) -> Result<(Source, bool)> {
-    let unreadable = |source| Error::Read {
-        path: path.to_path_buf(),
-        source,
-    };
     let read = Arc::new(AtomicU64::new(0));
     let mut raw = BufReader::with_capacity(
         1 << 16,
@@ -36,7 +32,7 @@ pub(super) fn unpacked(
             all,
         },
     );
-    let head = raw.fill_buf().map_err(unreadable)?;
+    let head = raw.fill_buf().map_err(Error::reading(path))?;
     let guarded = |inner: Box<dyn Read + Send>, name| -> Source {
         Box::new(BufReader::with_capacity(
             1 << 16,

@@ -216,10 +216,7 @@ impl TaggerModel {
     /// # Errors
     /// Returns an error if the file cannot be read; otherwise as for [`Self::from_bytes`].
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = reticent_disk::read_regular(path, LARGEST).map_err(|source| Error::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let bytes = reticent_disk::read_regular(path, LARGEST).map_err(Error::reading(path))?;
         Self::from_bytes(&bytes)
     }
 

@@ -156,10 +156,7 @@ impl Tokenizer {
     /// # Errors
     /// Returns an error if the file cannot be read, or the `tokenizers` crate rejects it.
     pub fn load(path: &Path, origin: Origin) -> Result<Self> {
-        let json = read_text(path).map_err(|source| Error::Read {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        let json = read_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let made = Self::with(&json, origin, &Ends::beside(folder)?);
         made.map_err(|error| match error {
@@ -187,8 +184,7 @@ impl Tokenizer {
                 folder.display()
             )));
         }
-        let [vocabulary, merges] =
-            files.map(|path| read_text(&path).map_err(|source| Error::Read { path, source }));
+        let [vocabulary, merges] = files.map(|path| read_text(&path));
         let json = pretrained::byte_level(&vocabulary?, &merges?)?;
         Self::with(&json, origin, &Ends::beside(folder)?)
     }
@@ -510,7 +506,8 @@ const FRAMING: &str = "post_processor";
 /// The largest tokenizer file, in bytes: 256 MiB.
 const LARGEST: u64 = 256 << 20;
 
-fn read_text(path: &Path) -> std::io::Result<String> {
-    let bytes = reticent_disk::read_regular(path, LARGEST)?;
-    String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8"))
+fn read_text(path: &Path) -> Result<String> {
+    let unreadable = Error::reading(path);
+    let bytes = reticent_disk::read_regular(path, LARGEST).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|_| unreadable(std::io::Error::other("it is not UTF-8")))
 }

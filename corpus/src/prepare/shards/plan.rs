@@ -204,12 +204,7 @@ impl ShardPlan {
         let threads = checked_threads(files.threads)?;
         let source = Source::Files(files.data, files.reading);
         refuse(files.reading, source)?;
-        let absolute = |path: &Path| {
-            std::path::absolute(path).map_err(|source| Error::Read {
-                path: path.to_path_buf(),
-                source,
-            })
-        };
+        let absolute = |path: &Path| std::path::absolute(path).map_err(Error::reading(path));
         let (data, place) = (absolute(files.data)?, absolute(out)?);
         let mut file =
             disk::WholeFile::create(path, false).map_err(|error| Error::of_place(path, error))?;
@@ -270,10 +265,7 @@ impl ShardPlan {
             path: path.to_path_buf(),
             problem,
         };
-        let text = disk::read_regular_text(path, LONGEST).map_err(|source| Error::Read {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        let text = disk::read_regular_text(path, LONGEST).map_err(Error::reading(path))?;
         let document: PlanDocument = serde_json::from_str(&text)
             .map_err(|error| wrong(format!("it is no plan of shards: {}", json_problem(&error))))?;
         let owner = Key::new(owner);
@@ -555,11 +547,7 @@ struct NewStages {
 impl NewStages {
     fn take(plan: &Path) -> Result<Self> {
         let path = stages_of(plan);
-        let failed = |source| Error::Write {
-            path: path.clone(),
-            source,
-        };
-        let lock = locked(&path).map_err(failed)?;
+        let lock = locked(&path).map_err(Error::writing(&path))?;
         // The previous holder of the lock may have finished; then the content belongs to its plan.
         if plan.symlink_metadata().is_ok() {
             unlock(&path);
@@ -567,7 +555,7 @@ impl NewStages {
                 path: plan.to_path_buf(),
             });
         }
-        cleared(&path, &[]).map_err(failed)?;
+        cleared(&path, &[]).map_err(Error::writing(&path))?;
         Ok(Self {
             path,
             _lock: lock,

@@ -505,10 +505,7 @@ impl ShardPlan {
         };
         out.finish(&made, Some(&self.owner))?;
         let removed = reticent_disk::remove_folder(&self.folder.path);
-        removed.map_err(|source| Error::Write {
-            path: self.folder.path.clone(),
-            source,
-        })?;
+        removed.map_err(Error::writing(&self.folder.path))?;
         Ok(Some(made))
     }
 
