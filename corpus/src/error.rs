@@ -1,6 +1,7 @@
 //! Errors that can occur between reading a text file and writing a prepared folder.
 
 use crate::read::{TOO_MANY, TWICE};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// An error of the corpus crate. Messages name the place, the value and the allowed range.
@@ -199,6 +200,19 @@ pub(crate) fn range(
         value: value.to_string(),
         allowed: allowed.into(),
     }
+}
+
+/// Returns a number if it lies within a range, else the error that says so.
+pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
+    name: &'static str,
+    value: T,
+    allowed: RangeInclusive<T>,
+) -> Result<T> {
+    if allowed.contains(&value) {
+        return Ok(value);
+    }
+    let (least, most) = allowed.into_inner();
+    Err(range(name, value, format!("from {least} to {most}")))
 }
 
 /// Describes what is wrong with a JSON text without quoting it, since it may be private: the place and what was

@@ -9,7 +9,7 @@ mod seen;
 mod substring;
 pub(crate) mod varint;
 
-use crate::error::{Result, range};
+use crate::error::{Result, range, within};
 use crate::prepare::{ButFor, Stability};
 use crate::record::TokenId;
 pub use same::same_texts;
@@ -73,17 +73,10 @@ impl Deduplication {
     /// # Errors
     /// Returns an error with the number, its value and its range.
     pub fn validate(&self) -> Result<()> {
-        let within = |name, value: usize, from, to| {
-            if (from..=to).contains(&value) {
-                Ok(())
-            } else {
-                Err(range(name, value, format!("from {from} to {to}")))
-            }
-        };
         match *self {
-            Self::Exact => Ok(()),
+            Self::Exact => {}
             Self::Bloom { bits } => {
-                within("the bits per unit of a Bloom filter", bits as usize, 2, 256)
+                within("the bits per unit of a Bloom filter", bits, 2..=256)?;
             }
             Self::Near {
                 shingle,
@@ -91,23 +84,22 @@ impl Deduplication {
                 rows,
                 similarity,
             } => {
-                within("the tokens of a shingle", shingle, 1, 1 << 16)?;
-                within("the bands of a signature", bands, 1, 256)?;
-                within("the rows of a band", rows, 1, 64)?;
-                if similarity > 0.0 && similarity <= 1.0 {
-                    Ok(())
-                } else {
-                    Err(range(
+                within("the tokens of a shingle", shingle, 1..=1 << 16)?;
+                within("the bands of a signature", bands, 1..=256)?;
+                within("the rows of a band", rows, 1..=64)?;
+                if !(similarity > 0.0 && similarity <= 1.0) {
+                    return Err(range(
                         "the similarity of near-duplicates",
                         similarity,
                         "above 0 and at most 1",
-                    ))
+                    ));
                 }
             }
             Self::Substring { length } => {
-                within("the tokens of a repeated stretch", length, 2, 1 << 24)
+                within("the tokens of a repeated stretch", length, 2..=1 << 24)?;
             }
         }
+        Ok(())
     }
 
     const fn shape(&self) -> Option<near::Shape> {

@@ -16,8 +16,8 @@ mod windows;
 
 pub(crate) use model::Model;
 
-use crate::error::{Error, Result};
-use crate::policy::{Policy, Span, View, threshold};
+use crate::error::{Error, Result, within};
+use crate::policy::{Policy, Span, View};
 use crate::worker::{Refusal, Work, Worker};
 use labels::Said;
 use model::{FILES, Word};
@@ -222,7 +222,7 @@ impl Classified {
     pub fn new(model: Arc<TokenClassifier>, least: f32) -> Result<Self> {
         Ok(Self {
             model,
-            least: threshold(least)?,
+            least: within("the threshold", least, 0.0..=1.0)?,
         })
     }
 }

@@ -33,8 +33,6 @@ pub(crate) use budget::is_spent;
 pub(crate) use budget::{LONGEST, unbudgeted};
 pub(crate) use folded::joined_numbers;
 pub(crate) use levels::listed;
-#[cfg(feature = "onnx")]
-pub(crate) use levels::threshold;
 pub(crate) use simulated::{Spare, blank};
 
 use crate::document::whole;

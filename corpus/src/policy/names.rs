@@ -1,8 +1,8 @@
 //! Names found by a tagger, with a threshold.
 
-use super::levels::{Tagger, names, threshold};
+use super::levels::{Tagger, names};
 use super::{Policy, Span, View};
-use crate::error::Result;
+use crate::error::{Result, within};
 use std::sync::Arc;
 
 /// Finds the words that a tagger considers parts of names with at least a given probability.
@@ -41,7 +41,7 @@ impl Names {
     pub fn new(tagger: Arc<dyn Tagger>, least: f32) -> Result<Self> {
         Ok(Self {
             tagger,
-            least: threshold(least)?,
+            least: within("the threshold", least, 0.0..=1.0)?,
             source: "names".into(),
         })
     }

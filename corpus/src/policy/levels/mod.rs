@@ -12,7 +12,7 @@ use super::folded::{Composed, Forms};
 use super::introduced;
 use super::speakers::{is_no_name, is_question, without_speakers};
 use super::{Policy, Span, View};
-use crate::error::Result;
+use crate::error::{Result, within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -176,7 +176,7 @@ impl Levels {
     /// Returns an error if the threshold is outside [0, 1].
     pub fn at_least(self, least: f32) -> Result<Self> {
         Ok(Self {
-            least: threshold(least)?,
+            least: within("the threshold", least, 0.0..=1.0)?,
             ..self
         })
     }
@@ -291,14 +291,6 @@ fn joined(found: Vec<RoleTag>, text: &str, least: f32) -> Vec<RoleTag> {
         }
     }
     out
-}
-
-/// Checks that a threshold is from 0 to 1.
-pub(crate) fn threshold(least: f32) -> Result<f32> {
-    if (0.0..=1.0).contains(&least) {
-        return Ok(least);
-    }
-    Err(crate::error::range("the threshold", least, "from 0 to 1"))
 }
 
 impl Role {

@@ -10,7 +10,7 @@ use super::sealed::{Key, SealedFolder, SealedReader};
 use crate::canary::{CanaryPlace, CanaryPlan, WordFacts};
 use crate::dedup::Deduplication;
 use crate::document::Document;
-use crate::error::{Error, Result, json_problem, range};
+use crate::error::{Error, Result, json_problem, within};
 use crate::folder::{OutputFolder, cleared, locked, unlock};
 use crate::read::{Documents, Place, ReadOptions, corpus_sizes};
 use crate::redaction::checked_threads;
@@ -194,13 +194,7 @@ impl ShardPlan {
         owner: [u8; 32],
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<Self>> {
-        if !(1..=MOST).contains(&shards) {
-            return Err(range(
-                "the number of shards",
-                shards,
-                format!("from 1 to {MOST}"),
-            ));
-        }
+        within("the number of shards", shards, 1..=MOST)?;
         let threads = checked_threads(files.threads)?;
         let source = Source::Files(files.data, files.reading);
         refuse(files.reading, source)?;
