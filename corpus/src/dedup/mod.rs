@@ -137,8 +137,8 @@ impl Deduplication {
         if let Self::Substring { length } = *self {
             return substring::fates(units, length);
         }
-        let mut gate = DuplicateIndex::new(self, units.len(), seed);
-        let marker = Marker::new(self, seed);
+        let mut gate = DuplicateIndex::new(Some(self), units.len(), seed);
+        let marker = Marker::new(Some(self), seed);
         let fates = units.iter().map(|unit| {
             let marks = marker.marks(unit);
             fate(gate.enter(&digest(unit), &marks))
@@ -189,9 +189,10 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    pub(crate) fn new(by: &Deduplication, seed: u64) -> Self {
+    pub(crate) fn new(by: Option<&Deduplication>, seed: u64) -> Self {
+        let shape = by.and_then(Deduplication::shape);
         Self {
-            near: by.shape().map(|shape| near::Permutations::new(shape, seed)),
+            near: shape.map(|shape| near::Permutations::new(shape, seed)),
         }
     }
 
@@ -232,15 +233,18 @@ enum Otherwise {
 }
 
 impl DuplicateIndex {
-    /// `units` is the expected number of units, for the size of a Bloom filter.
-    pub(crate) fn new(by: &Deduplication, units: usize, seed: u64) -> Self {
-        let otherwise = match *by {
-            Deduplication::Exact => None,
-            Deduplication::Bloom { bits } => {
-                Some(Otherwise::Bloom(bloom::Filter::new(units, bits, seed)))
+    /// Without a method, every unit is kept. `units` is the expected number of units, for the size of a Bloom filter.
+    pub(crate) fn new(by: Option<&Deduplication>, units: usize, seed: u64) -> Self {
+        let otherwise = match by {
+            Some(Deduplication::Exact) => None,
+            Some(Deduplication::Bloom { bits }) => {
+                Some(Otherwise::Bloom(bloom::Filter::new(units, *bits, seed)))
             }
-            Deduplication::Near { .. } => by.shape().map(near::Index::new).map(Otherwise::Near),
-            Deduplication::Substring { .. } => Some(Otherwise::All),
+            Some(Deduplication::Near { .. }) => {
+                let shape = by.and_then(Deduplication::shape);
+                shape.map(near::Index::new).map(Otherwise::Near)
+            }
+            Some(Deduplication::Substring { .. }) | None => Some(Otherwise::All),
         };
         Self {
             seen: Seen::new(),
@@ -248,15 +252,7 @@ impl DuplicateIndex {
         }
     }
 
-    /// Creates an index that keeps everything, and counts distinct units.
-    pub(crate) fn open() -> Self {
-        Self {
-            seen: Seen::new(),
-            otherwise: Some(Otherwise::All),
-        }
-    }
-
-    /// Creates an index that keeps everything.
+    /// Creates an index that keeps everything, and counts nothing.
     pub(crate) fn unused() -> Self {
         Self {
             seen: Seen::new(),
@@ -332,7 +328,8 @@ mod tests {
             rows: 1,
             similarity: 0.5,
         };
-        let (mut index, marker) = (DuplicateIndex::new(&by, 0, 0), Marker::new(&by, 0));
+        let by = Some(&by);
+        let (mut index, marker) = (DuplicateIndex::new(by, 0, 0), Marker::new(by, 0));
         let unit = [1, 2, 3];
         let [mut one, mut two, mut late] = [(); 3].map(|()| marker.marks(&unit));
         assert!(!index.has_near(&mut one) && !index.has_near(&mut two));

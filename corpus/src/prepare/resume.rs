@@ -2,7 +2,7 @@
 //! another preparation may resume from it.
 
 use super::context::PreparationContext;
-use super::facts::{Facts, SecretSource};
+use super::facts::Facts;
 use super::secrets::{SecretBook, SecretLine};
 use crate::canary::CopyReport;
 use crate::error::Result;
@@ -138,10 +138,6 @@ impl Done {
     /// Returns the number of held-out records so far.
     pub(crate) const fn held_out(&self) -> u64 {
         self.facts.held_out_records
-    }
-
-    pub(super) fn book(secrets: Vec<SecretLine<'_>>, source: SecretSource) -> SecretBook {
-        SecretBook::of(source, secrets)
     }
 }
 

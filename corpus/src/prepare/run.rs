@@ -64,13 +64,6 @@ impl<O> DocumentMade<O> {
     }
 }
 
-impl<F> Pass<'_, F> {
-    /// Returns the facts before the first unit.
-    pub(super) fn blank(&self) -> Facts {
-        Run::new(self.settled, self.corpus).facts
-    }
-}
-
 impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
     /// Prepares a corpus, or what remains of it if `done` describes earlier work. Passes records to the sink in order.
     /// Returns `None` if the sink stops the pass.
@@ -289,7 +282,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Resumes from the state of another run; `distinct` is the number of distinct units found when its units were read
+    /// Resumes, before the first unit, from the state of another run; `distinct` is the number of distinct units found when its units were read
     /// again.
     fn take_up(&mut self, done: Done, distinct: u64) -> Result<()> {
         if distinct != done.distinct {
@@ -301,7 +294,7 @@ impl<'a> Run<'a> {
                 ),
             });
         }
-        self.book = Done::book(done.secrets, self.facts.secrets.source);
+        self.book.join(done.secrets);
         self.facts = done.facts;
         self.records = done.records;
         self.reports = done.reports;

@@ -160,16 +160,10 @@ impl SecretBook {
 
     /// Enters a secret of a kept unit that ended up on `side`.
     pub(super) fn enter(&mut self, secret: &KnownSecret, side: Side, flagged: bool) {
-        let kinds = &mut self.kinds;
-        let entry = self.secrets.entry(secret.key).or_insert_with(|| Entry {
-            kind: one(kinds, &secret.kind),
-            by_both: false,
-            public: false,
-            occurrences: 0,
-            missed_records: 0,
-        });
         let cut = secret.cut.iter().filter(|at| self.cut.insert(**at));
-        entry.occurrences += secret.occurrences + cut.count() as u64;
+        let cut = cut.count() as u64;
+        let entry = self.entry(secret.key, || secret.kind.clone());
+        entry.occurrences += secret.occurrences + cut;
         if secret.missed {
             entry.by_both |= !flagged;
             entry.public |= side == Side::Public;
@@ -191,29 +185,26 @@ impl SecretBook {
         })
     }
 
-    /// Creates a book from these lines.
-    pub(super) fn of(source: SecretSource, lines: Vec<SecretLine<'_>>) -> Self {
-        let mut book = Self::new(source);
-        book.join(lines);
-        book
-    }
-
     /// Adds the lines of another book, whose records follow those of this one.
     pub(super) fn join(&mut self, lines: Vec<SecretLine<'_>>) {
         for line in lines {
-            let kinds = &mut self.kinds;
-            let entry = self.secrets.entry(line.key).or_insert_with(|| Entry {
-                kind: one(kinds, &line.kind.into()),
-                by_both: false,
-                public: false,
-                occurrences: 0,
-                missed_records: 0,
-            });
+            let entry = self.entry(line.key, || line.kind.into());
             entry.by_both |= line.by_both;
             entry.public |= line.public;
             entry.occurrences += line.occurrences;
             entry.missed_records += line.missed_records;
         }
+    }
+
+    fn entry(&mut self, key: [u8; 20], kind: impl FnOnce() -> Arc<str>) -> &mut Entry {
+        let kinds = &mut self.kinds;
+        self.secrets.entry(key).or_insert_with(|| Entry {
+            kind: one(kinds, &kind()),
+            by_both: false,
+            public: false,
+            occurrences: 0,
+            missed_records: 0,
+        })
     }
 
     pub(super) fn facts(&self) -> SecretFacts {

@@ -137,8 +137,6 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let whole = made.tokens.len() + 2;
         let record = settled.record(made, unit.label);
         let length = record.as_ref().map_or(0, |record| record.tokens.len());
-        let loss = record.as_ref().map_or(0, Record::loss_tokens);
-        let unknown = record.as_ref().map_or(0, |record| self.unknown(record));
         let fates = copies.iter().zip(spans).map(|(place, span)| {
             if settled.catches(place.canary) {
                 return Err(CopyFate::Caught);
@@ -161,14 +159,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             secrets,
             fates: fates.collect(),
             record: record
-                .map(|record| {
-                    Ok(Recorded {
-                        form: (self.form)(record, work.text())?,
-                        loss,
-                        unknown,
-                        truncated: length < whole,
-                    })
-                })
+                .map(|record| self.recorded(record, whole, &work))
                 .transpose()?,
         })
     }
@@ -216,22 +207,20 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let mut work = Work::new(unit, &self.settled.tokenizer)?;
         let made = self.settled.shape(&mut work)?;
         let whole = made.tokens.len() + 2;
-        let Some(record) = self.settled.record(made, unit.label) else {
-            return Ok(None);
-        };
-        let (length, loss) = (record.tokens.len(), record.loss_tokens());
-        let unknown = self.unknown(&record);
-        Ok(Some(Recorded {
-            form: (self.form)(record, work.text())?,
-            loss,
-            unknown,
-            truncated: length < whole,
-        }))
+        let record = self.settled.record(made, unit.label);
+        record
+            .map(|record| self.recorded(record, whole, &work))
+            .transpose()
     }
 
-    /// Tokens with loss that stand for a character outside the vocabulary.
-    fn unknown(&self, record: &Record) -> u64 {
+    /// Converts the record of a unit to the form that is kept; `whole` is its length before it was cut.
+    fn recorded(&self, record: Record, whole: usize, work: &Work<'_>) -> Result<Recorded<O>> {
         let unknown = self.settled.tokenizer.unknown();
-        unknown.map_or(0, |token| record.loss_on_token(token))
+        Ok(Recorded {
+            loss: record.loss_tokens(),
+            unknown: unknown.map_or(0, |token| record.loss_on_token(token)),
+            truncated: record.tokens.len() < whole,
+            form: (self.form)(record, work.text())?,
+        })
     }
 }

@@ -1,6 +1,8 @@
 //! Finds the files that a corpus consists of.
 
 use crate::error::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The endings of files in a folder that contain documents, without endings for compression.
@@ -83,11 +85,18 @@ pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(list(path)?.into_iter().map(|file| file.path).collect())
 }
 
+/// A file of the corpus.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct PlannedFile {
+    name: String,
+    pub(crate) bytes: u64,
+}
+
 /// Returns the files of a corpus by their paths in it (a single file by its name), with their sizes in bytes.
 ///
 /// # Errors
 /// As for [`corpus_files`].
-pub(crate) fn corpus_sizes(path: &Path) -> Result<Vec<(String, u64)>> {
+pub(crate) fn planned_files(path: &Path) -> Result<Vec<PlannedFile>> {
     let name = |file: &CorpusFile| match file.prefix.strip_suffix('/') {
         Some(place) => place.to_owned(),
         None => path
@@ -96,8 +105,11 @@ pub(crate) fn corpus_sizes(path: &Path) -> Result<Vec<(String, u64)>> {
             .to_string_lossy()
             .into_owned(),
     };
-    let files = list(path)?;
-    Ok(files.iter().map(|file| (name(file), file.bytes)).collect())
+    let files = list(path)?.into_iter().map(|file| PlannedFile {
+        name: name(&file),
+        bytes: file.bytes,
+    });
+    Ok(files.collect())
 }
 
 /// Returns whether the corpus consists only of files that can be read twice.

@@ -30,7 +30,7 @@ pub use chat::ChatTemplate;
 #[cfg(feature = "parquet")]
 pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
 pub use files::corpus_files;
-pub(crate) use files::{corpus_sizes, regular};
+pub(crate) use files::{PlannedFile, planned_files, regular};
 #[cfg(feature = "workers")]
 pub(crate) use rendering::Rendering;
 pub use shape::last_answer;

@@ -12,7 +12,7 @@ use crate::dedup::Deduplication;
 use crate::document::Document;
 use crate::error::{Error, Result, json_problem, within};
 use crate::folder::{OutputFolder, cleared, locked, unlock};
-use crate::read::{Documents, Place, ReadOptions, corpus_sizes};
+use crate::read::{Documents, Place, PlannedFile, ReadOptions, planned_files};
 use crate::redaction::checked_threads;
 use reticent_disk::{self as disk, hexadecimal};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -66,13 +66,6 @@ struct PlanDocument {
     shards: Vec<Shard>,
 }
 
-/// A file of the corpus.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-struct PlannedFile {
-    name: String,
-    bytes: u64,
-}
-
 /// A range of documents, in corpus order.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Shard {
@@ -117,13 +110,13 @@ pub enum ShardStage {
 }
 
 impl ShardStage {
-    /// Returns the name of the file that the stage writes; `None` for the last stage.
-    pub(super) fn file(self) -> Option<String> {
+    /// Returns the name of the file that the stage writes; the last stage writes none.
+    pub(super) fn file(self) -> String {
         match self {
-            Self::Scan(shard) => Some(format!("scan-{shard}")),
-            Self::Group(part) => Some(format!("group-{part}")),
-            Self::Write(shard) => Some(format!("write-{shard}")),
-            Self::Join => None,
+            Self::Scan(shard) => format!("scan-{shard}"),
+            Self::Group(part) => format!("group-{part}"),
+            Self::Write(shard) => format!("write-{shard}"),
+            Self::Join => "join".to_owned(),
         }
     }
 }
@@ -205,7 +198,7 @@ impl ShardPlan {
         let stages = NewStages::take(path)?;
         // Reports an output that cannot be written before the work.
         drop(OutputFolder::take(out, false)?);
-        let sizes = planned(files.data)?;
+        let sizes = planned_files(files.data)?;
         let bytes = sizes.iter().map(|file| file.bytes).sum();
         let mut cuts = Cuts::new(shards, bytes);
         let mut seen = |document: &Document, stands: &Stands| cuts.enter(document, stands);
@@ -342,8 +335,7 @@ impl ShardPlan {
     /// Returns whether the file of a stage exists and belongs to this plan.
     #[must_use]
     pub fn has(&self, stage: ShardStage) -> bool {
-        let file = stage.file();
-        file.is_some_and(|name| self.folder.open(&name, "").is_ok())
+        self.folder.open(&stage.file(), "").is_ok()
     }
 
     pub(super) const fn corpus(&self) -> Corpus {
@@ -446,7 +438,7 @@ impl ShardPlan {
                     .to_owned(),
             ));
         }
-        if planned(&document.data)? != document.files {
+        if planned_files(&document.data)? != document.files {
             return Err(self.changed());
         }
         Ok(settled)
@@ -603,13 +595,6 @@ fn refuse(reading: &ReadOptions, source: Source<'_>) -> Result<()> {
         return refused("the corpus must be files, got a pipe or a device");
     }
     Ok(())
-}
-
-fn planned(data: &Path) -> Result<Vec<PlannedFile>> {
-    let sizes = corpus_sizes(data)?.into_iter();
-    Ok(sizes
-        .map(|(name, bytes)| PlannedFile { name, bytes })
-        .collect())
 }
 
 fn text_of(document: &PlanDocument, path: &Path) -> Result<String> {
