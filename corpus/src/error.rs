@@ -175,6 +175,32 @@ impl Error {
         }
     }
 
+    /// Creates the error of a line.
+    pub(crate) fn line(path: &Path, line: u64, problem: impl Into<String>) -> Self {
+        Self::Line {
+            path: path.to_path_buf(),
+            line,
+            problem: problem.into(),
+        }
+    }
+
+    /// Creates the error of a place in a file that has no lines.
+    pub(crate) fn place(path: &Path, place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Place {
+            path: path.to_path_buf(),
+            place: place.into(),
+            problem: problem.into(),
+        }
+    }
+
+    /// Creates the error of a prepared folder.
+    pub(crate) fn prepared(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Prepared {
+            path: path.to_path_buf(),
+            problem: problem.into(),
+        }
+    }
+
     /// Converts an error of [`reticent_disk::OutputPlace::of`] or [`reticent_disk::refuse_alias`].
     pub(crate) fn of_place(path: &Path, source: std::io::Error) -> Self {
         let path = path.to_path_buf();

@@ -155,10 +155,7 @@ impl FolderFiles {
             path: path(),
             source: ErrorKind::NotFound.into(),
         })?;
-        String::from_utf8(bytes).map_err(|_| Error::Prepared {
-            path: path(),
-            problem: "it is not UTF-8".to_owned(),
-        })
+        String::from_utf8(bytes).map_err(|_| Error::prepared(&path(), "it is not UTF-8"))
     }
 }
 
@@ -173,12 +170,10 @@ fn refuse_others(folder: &Path) -> Result<()> {
         // What file managers and file systems leave there; nothing reads it.
         let hidden = name.as_encoded_bytes().starts_with(b".");
         if !hidden && name != CODE && FILES.iter().all(|file| name != *file) {
-            return Err(Error::Prepared {
-                path: entry.path(),
-                problem:
-                    "no preparation writes a file of this name into its folder; move it elsewhere"
-                        .to_owned(),
-            });
+            return Err(Error::prepared(
+                &entry.path(),
+                "no preparation writes a file of this name into its folder; move it elsewhere",
+            ));
         }
     }
     Ok(())

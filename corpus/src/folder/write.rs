@@ -19,7 +19,6 @@ use crate::random::sha256;
 use crate::record::{Record, Side, TokenId, content_digest, put_id};
 use crate::tokenize::Tokenizer;
 use reticent_disk::DiskFile;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{BufWriter, Write};
@@ -194,7 +193,7 @@ impl ManyLines {
 }
 
 /// The rest of a line of `train.jsonl`, behind its id.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 struct TextRest<'a> {
     side: Side,
     text: &'a str,
@@ -226,10 +225,8 @@ pub(crate) fn lines(record: &Record, text: &str, loss_on: Option<LossOn>) -> Res
 }
 
 fn json<T: Serialize>(line: &T, out: &mut Vec<u8>) -> Result<()> {
-    serde_json::to_writer(out, line).map_err(|error| Error::Prepared {
-        path: RECORDS.into(),
-        problem: error.to_string(),
-    })
+    serde_json::to_writer(out, line)
+        .map_err(|error| Error::prepared(Path::new(RECORDS), error.to_string()))
 }
 
 /// The line of a [`RecordLine`]: its tokens are most of what there is to write, and take a fifth of the time
@@ -496,10 +493,8 @@ impl FolderWriter {
             tokenizer_sha256: sha256(format!("{tokens}\n").as_bytes()),
         };
         let path = folder.join(FACTS);
-        let sheet = serde_json::to_string_pretty(&sheet).map_err(|error| Error::Prepared {
-            path: path.clone(),
-            problem: error.to_string(),
-        })?;
+        let sheet = serde_json::to_string_pretty(&sheet)
+            .map_err(|error| Error::prepared(&path, error.to_string()))?;
         write_text(&path, &sheet)?;
         if let Some(owner) = owner {
             seal(folder, owner)?;

@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Side, TokenId};
 use crate::split::UnitText;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
@@ -37,7 +36,7 @@ struct Entry {
 }
 
 /// One secret, as a stopped preparation leaves it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SecretLine<'a> {
     key: [u8; 20],
     kind: Cow<'a, str>,

@@ -358,11 +358,7 @@ fn guarded<T>(
 }
 
 fn wrong(path: &Path, place: &str, problem: &str) -> Error {
-    Error::Place {
-        path: path.to_path_buf(),
-        place: place.to_owned(),
-        problem: format!("cannot read as Parquet: {problem}"),
-    }
+    Error::place(path, place, format!("cannot read as Parquet: {problem}"))
 }
 
 /// Returns a field as a name: UTF-8 text or an integer.

@@ -45,14 +45,11 @@ pub(super) fn list_with_others(path: &Path) -> Result<(Vec<CorpusFile>, Vec<Path
     let (mut files, mut others) = (Vec::new(), Vec::new());
     collect(path, path, &mut files, &mut others)?;
     if files.is_empty() {
-        return Err(Error::Place {
-            path: path.to_path_buf(),
-            place: "folder".to_owned(),
-            problem: format!(
-                "no file of documents in it; their names end in .{}, perhaps with .gz or .zst behind",
-                ENDINGS.join(", .")
-            ),
-        });
+        let problem = format!(
+            "no file of documents in it; their names end in .{}, perhaps with .gz or .zst behind",
+            ENDINGS.join(", .")
+        );
+        return Err(Error::place(path, "folder", problem));
     }
     Ok((files, others))
 }
@@ -65,11 +62,8 @@ pub(super) fn left_out(folder: &Path, others: &[PathBuf]) -> Option<Error> {
         1 => format!("{shown} does not end in"),
         count => format!("{count} files, {shown} first, do not end in"),
     };
-    Some(Error::Place {
-        path: folder.to_path_buf(),
-        place: "folder".to_owned(),
-        problem: format!("{problem} .{}", ENDINGS.join(", .")),
-    })
+    let problem = format!("{problem} .{}", ENDINGS.join(", ."));
+    Some(Error::place(folder, "folder", problem))
 }
 
 /// Returns whether a path stands for stdin; a file of that name is `./-`.

@@ -57,11 +57,8 @@ pub(super) fn unpacked(
         return Ok((guarded(inner, "zstd"), true));
     }
     if head.starts_with(b"PK\x03\x04") {
-        return Err(Error::Line {
-            path: path.to_path_buf(),
-            line: 1,
-            problem: "the file is compressed (zip); unpack it first".to_owned(),
-        });
+        let problem = "the file is compressed (zip); unpack it first";
+        return Err(Error::line(path, 1, problem));
     }
     Ok((Box::new(raw), false))
 }

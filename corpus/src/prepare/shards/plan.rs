@@ -248,24 +248,24 @@ impl ShardPlan {
     /// # Errors
     /// Returns an error if the file is not a plan, was changed, or belongs to another version or another owner.
     pub fn load(path: &Path, owner: [u8; 32]) -> Result<Self> {
-        let wrong = |problem: String| Error::Prepared {
-            path: path.to_path_buf(),
-            problem,
-        };
         let text = disk::read_regular_text(path, LONGEST).map_err(Error::reading(path))?;
-        let document: PlanDocument = serde_json::from_str(&text)
-            .map_err(|error| wrong(format!("it is no plan of shards: {}", json_problem(&error))))?;
+        let document: PlanDocument = serde_json::from_str(&text).map_err(|error| {
+            let problem = format!("it is no plan of shards: {}", json_problem(&error));
+            Error::prepared(path, problem)
+        })?;
         let owner = Key::new(owner);
         if document.kind != KIND
             || code(&owner, &text.replacen(&document.hmac, NO_CODE, 1)) != document.hmac
         {
-            return Err(wrong(
-                "it was changed after it was written, or under another owner's key".to_owned(),
+            return Err(Error::prepared(
+                path,
+                "it was changed after it was written, or under another owner's key",
             ));
         }
         if !document.identity.is_current() {
-            return Err(wrong(
-                "another version of this program wrote it; write it again".to_owned(),
+            return Err(Error::prepared(
+                path,
+                "another version of this program wrote it; write it again",
             ));
         }
         Ok(Self::of(document, path, owner))
@@ -358,10 +358,8 @@ impl ShardPlan {
             words: settled.words.as_ref().map(Cow::Borrowed),
         };
         let mut file = self.folder.create(CHOICES)?;
-        let json = |problem: serde_json::Error| Error::Prepared {
-            path: self.folder.path.join(CHOICES),
-            problem: problem.to_string(),
-        };
+        let path = self.folder.path.join(CHOICES);
+        let json = |problem: serde_json::Error| Error::prepared(&path, problem.to_string());
         file.section(&serde_json::to_vec(&whole).map_err(json)?)?;
         let ends = self
             .document
@@ -447,19 +445,15 @@ impl ShardPlan {
     /// Returns an error if the last stage is already done.
     pub(super) fn open_still(&self) -> Result<()> {
         if !self.folder.path.exists() && self.out().is_dir() {
-            return Err(Error::Prepared {
-                path: self.out().to_path_buf(),
-                problem: "it is there: all stages of the plan are done".to_owned(),
-            });
+            let problem = "it is there: all stages of the plan are done";
+            return Err(Error::prepared(self.out(), problem));
         }
         Ok(())
     }
 
     fn changed(&self) -> Error {
-        Error::Prepared {
-            path: self.document.data.clone(),
-            problem: "it is not the corpus of the plan any more; write the plan again".to_owned(),
-        }
+        let problem = "it is not the corpus of the plan any more; write the plan again";
+        Error::prepared(&self.document.data, problem)
     }
 
     /// Returns the documents of consecutive shards. Returns an error after the first shard whose documents are not
@@ -600,10 +594,7 @@ fn refuse(reading: &ReadOptions, source: Source<'_>) -> Result<()> {
 fn text_of(document: &PlanDocument, path: &Path) -> Result<String> {
     serde_json::to_string_pretty(document)
         .map(|text| text + "\n")
-        .map_err(|error| Error::Prepared {
-            path: path.to_path_buf(),
-            problem: error.to_string(),
-        })
+        .map_err(|error| Error::prepared(path, error.to_string()))
 }
 
 fn code(owner: &Key, text: &str) -> String {

@@ -223,10 +223,8 @@ impl SealedReader {
     }
 
     pub(super) fn damaged(&self) -> Error {
-        Error::Prepared {
-            path: self.path.clone(),
-            problem: format!("it is damaged, or of another plan or stage; {}", self.again),
-        }
+        let problem = format!("it is damaged, or of another plan or stage; {}", self.again);
+        Error::prepared(&self.path, problem)
     }
 
     /// Returns the MAC of a section as given in the table; empty if there is no such section.
