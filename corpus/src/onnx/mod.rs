@@ -173,14 +173,7 @@ impl TokenClassifier {
                     *before = said;
                 }
                 _ => {
-                    let span = Span {
-                        start: range.start,
-                        end: range.end,
-                        kind,
-                        source: source.clone(),
-                        score: said.score,
-                    };
-                    out.push((span, said));
+                    out.push((Span::new(range, kind, source.clone(), said.score), said));
                 }
             }
         }
@@ -231,13 +224,10 @@ impl Policy for Classified {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
         match self.model.entities(view.text, self.least) {
             Ok(found) => spans.extend(found),
-            Err(_) => spans.push(Span {
-                start: 0,
-                end: view.text.len(),
-                kind: labels::NOT_CLASSIFIED.into(),
-                source: "onnx".into(),
-                score: 1.0,
-            }),
+            Err(_) => {
+                let all = 0..view.text.len();
+                spans.push(Span::new(all, labels::NOT_CLASSIFIED, "onnx", 1.0));
+            }
         }
     }
 }

@@ -81,13 +81,8 @@ fn agreed(each: &[Vec<Span>], count: usize) -> Vec<Span> {
             _ => {
                 let sources: BTreeSet<&str> = votes.iter().map(|s| &*s.source).collect();
                 let sources: Vec<&str> = sources.into_iter().collect();
-                out.push(Span {
-                    start,
-                    end,
-                    kind: votes[0].kind.clone(),
-                    source: sources.join("+").into(),
-                    score,
-                });
+                let kind = votes[0].kind.clone();
+                out.push(Span::new(start..end, kind, sources.join("+"), score));
             }
         }
     }

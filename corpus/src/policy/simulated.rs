@@ -96,13 +96,7 @@ impl Simulated {
             let parts = [&record[..], &number.to_le_bytes()];
             number += 1;
             if lottery(self.seed, "false-alarm", &parts) < self.false_positive_rate {
-                out.push(Span {
-                    start,
-                    end,
-                    kind: kind.clone(),
-                    source: source.clone(),
-                    score: 1.0,
-                });
+                out.push(Span::new(start..end, kind.clone(), source.clone(), 1.0));
             }
         }
     }

@@ -142,13 +142,7 @@ impl Policy for Detectors {
         let plain = Plain::of(view.text);
         let mut push = |kind: &Arc<str>, range: Range<usize>, score: f32| {
             if score >= self.least && !range.is_empty() {
-                spans.push(Span {
-                    start: range.start,
-                    end: range.end,
-                    kind: kind.clone(),
-                    source: self.source.clone(),
-                    score,
-                });
+                spans.push(Span::new(range, kind.clone(), self.source.clone(), score));
             }
         };
         let mut hit = |rule: &Rule, start: usize, end: usize, score: f32| {

@@ -212,13 +212,7 @@ impl Policy for Levels {
         let text = composed.text();
         let mut push = |range: Range<usize>, kind: &str, score| {
             let range = composed.place(range);
-            spans.push(Span {
-                start: range.start,
-                end: range.end,
-                kind: kind.into(),
-                source: self.source.clone(),
-                score,
-            });
+            spans.push(Span::new(range, kind, self.source.clone(), score));
         };
         if self.contextual() {
             for pronoun in words::pronouns(text) {
