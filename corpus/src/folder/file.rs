@@ -85,8 +85,12 @@ impl FileWriter {
 
     /// Writes a checkpoint to disk.
     pub(crate) fn checkpoint<D: Serialize>(&mut self, identity: &Identity, done: &D) -> Result<()> {
-        let marks = [self.growing.mark()?];
-        stopped::write(self.beside.path(), identity, &marks, done)
+        let stopped = Stopped {
+            identity: identity.clone(),
+            files: vec![self.growing.mark()?],
+            done,
+        };
+        stopped.write(self.beside.path())
     }
 
     /// Stops and keeps the work up to the last checkpoint, if there was one.

@@ -291,13 +291,7 @@ fn check_records(
             )));
         }
         points.push(point);
-        records.push(Record {
-            side: line.side,
-            tokens: line.tokens.into_owned(),
-            sensitive: line.sensitive.into_owned(),
-            ignored: line.ignored.into_owned(),
-            label: line.label,
-        });
+        records.push(line.into_record());
     }
     let training = TrainingSet {
         unit: facts.unit,
@@ -391,13 +385,7 @@ fn load_held_out(
         frame
             .check(&line)
             .map_err(|problem| Error::prepared(&path, format!("line {number}: {problem}")))?;
-        records.push(Record {
-            side: line.side,
-            tokens: line.tokens.into_owned(),
-            sensitive: line.sensitive.into_owned(),
-            ignored: line.ignored.into_owned(),
-            label: line.label,
-        });
+        records.push(line.into_record());
     }
     let count = records.len() as u64;
     expect(&path, "records", count, facts.held_out_records)?;

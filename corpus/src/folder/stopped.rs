@@ -31,19 +31,28 @@ pub(crate) struct Mark {
     checksum: u64,
 }
 
-#[derive(Serialize)]
-struct Page<'a, D> {
-    identity: &'a Identity,
-    files: &'a [Mark],
-    done: &'a D,
-}
-
 /// The state of a stopped preparation.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Stopped<D> {
     pub(crate) identity: Identity,
     pub(super) files: Vec<Mark>,
     pub(crate) done: D,
+}
+
+impl<D: Serialize> Stopped<D> {
+    /// Writes how far a preparation has come.
+    pub(super) fn write(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(NEW);
+        let write = || -> std::io::Result<()> {
+            let mut out = BufWriter::with_capacity(1 << 16, Checked::new(DiskFile::create(&path)?));
+            serde_json::to_writer(&mut out, self)?;
+            let mut file = out.into_inner().map_err(|e| e.into_error())?;
+            file.write_all(last_line(file.checksum()).as_bytes())?;
+            file.inner.sync()?;
+            disk::rename(&path, &folder.join(PROGRESS))
+        };
+        write().map_err(Error::writing(&path))
+    }
 }
 
 impl<D: DeserializeOwned> Stopped<D> {
@@ -83,30 +92,6 @@ pub(super) fn lies_in(folder: &Path) -> bool {
 
 fn last_line(checksum: u64) -> String {
     format!("\n{checksum:016x}\n")
-}
-
-/// Writes how far a preparation has come.
-pub(super) fn write<D: Serialize>(
-    folder: &Path,
-    identity: &Identity,
-    files: &[Mark],
-    done: &D,
-) -> Result<()> {
-    let path = folder.join(NEW);
-    let page = Page {
-        identity,
-        files,
-        done,
-    };
-    let write = || -> std::io::Result<()> {
-        let mut out = BufWriter::with_capacity(1 << 16, Checked::new(DiskFile::create(&path)?));
-        serde_json::to_writer(&mut out, &page)?;
-        let mut file = out.into_inner().map_err(|e| e.into_error())?;
-        file.write_all(last_line(file.checksum()).as_bytes())?;
-        file.inner.sync()?;
-        disk::rename(&path, &folder.join(PROGRESS))
-    };
-    write().map_err(|source| Error::Write { path, source })
 }
 
 /// A writer that counts and checksums the bytes written.

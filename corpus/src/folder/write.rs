@@ -413,8 +413,12 @@ impl FolderWriter {
         };
         let pairs = std::iter::once(&mut self.training).chain(&mut self.held_out);
         let files = pairs.flat_map(|pair| [&mut pair.records, &mut pair.texts]);
-        let marks: Vec<Mark> = files.map(Growing::mark).collect::<Result<_>>()?;
-        stopped::write(self.beside.path(), identity, &marks, done)
+        let stopped = Stopped {
+            identity: identity.clone(),
+            files: files.map(Growing::mark).collect::<Result<_>>()?,
+            done,
+        };
+        stopped.write(self.beside.path())
     }
 
     /// Leaves what was done until the last checkpoint, if there was one.
