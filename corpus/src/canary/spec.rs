@@ -89,15 +89,4 @@ impl std::fmt::Display for Spec {
     }
 }
 
-impl TryFrom<String> for Spec {
-    type Error = crate::error::Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<Spec> for String {
-    fn from(spec: Spec) -> Self {
-        spec.to_string()
-    }
-}
+kept_as_text!(Spec);
