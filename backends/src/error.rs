@@ -149,6 +149,20 @@ pub enum Error {
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+impl Error {
+    /// A checkpoint's file with something wrong with it.
+    pub(crate) fn checkpoint(path: impl Into<PathBuf>, why: impl Into<String>) -> Self {
+        let (path, why) = (path.into(), why.into());
+        Self::Checkpoint { path, why }
+    }
+
+    /// A state folder, or a file in it, with something wrong with it.
+    pub(crate) fn state(path: impl Into<PathBuf>, why: impl Into<String>) -> Self {
+        let (path, why) = (path.into(), why.into());
+        Self::State { path, why }
+    }
+}
+
 /// Attaches the path to an input or output error.
 pub(crate) fn at<T>(path: &std::path::Path, result: std::io::Result<T>) -> Result<T> {
     result.map_err(|source| Error::Io {

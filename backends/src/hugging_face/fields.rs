@@ -26,10 +26,7 @@ pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
 
 impl Fields {
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let refuse = |why: String| Error::Checkpoint {
-            path: path.to_path_buf(),
-            why,
-        };
+        let refuse = |why: String| Error::checkpoint(path, why);
         let value: Value = serde_json::from_slice(&read_small(path)?)
             .map_err(|e| refuse(format!("not JSON: {e}")))?;
         Self::of(path, value)
@@ -43,18 +40,12 @@ impl Fields {
                 inside: String::new(),
                 map,
             }),
-            _ => Err(Error::Checkpoint {
-                path: path.to_path_buf(),
-                why: "not a JSON object".into(),
-            }),
+            _ => Err(Error::checkpoint(path, "not a JSON object")),
         }
     }
 
     pub(super) fn bad(&self, why: impl std::fmt::Display) -> Error {
-        Error::Checkpoint {
-            path: self.path.clone(),
-            why: why.to_string(),
-        }
+        Error::checkpoint(self.path.clone(), why.to_string())
     }
 
     /// Returns a key with its path inside the file, for messages.
