@@ -163,6 +163,29 @@ impl Error {
     }
 }
 
+/// Refuses a number that is not `inside` its range.
+pub(crate) fn ranged(
+    what: &'static str,
+    range: &'static str,
+    value: f64,
+    inside: bool,
+) -> Result<()> {
+    match inside {
+        true => Ok(()),
+        false => Err(Error::OutOfRange { what, range, value }),
+    }
+}
+
+/// Refuses a number that is not positive and finite.
+pub(crate) fn positive(what: &'static str, value: f64) -> Result<()> {
+    ranged(what, "(0, inf)", value, value > 0.0 && value.is_finite())
+}
+
+/// Refuses a number outside [0, 1).
+pub(crate) fn below_one(what: &'static str, value: f64) -> Result<()> {
+    ranged(what, "[0, 1)", value, (0.0..1.0).contains(&value))
+}
+
 /// Attaches the path to an input or output error.
 pub(crate) fn at<T>(path: &std::path::Path, result: std::io::Result<T>) -> Result<T> {
     result.map_err(|source| Error::Io {
