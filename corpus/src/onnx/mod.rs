@@ -182,12 +182,11 @@ impl TokenClassifier {
 
     /// Reads the loaded files again.
     fn files_again(&self, folder: &Path) -> std::result::Result<Files, Refusal> {
-        let said = |problem| Refusal { file: 0, problem };
-        let files = read_files(folder).map_err(|error| said(error.to_string()))?;
+        let files = read_files(folder).map_err(|error| Refusal::first(error.to_string()))?;
         if digest(&files) == self.digest {
             Ok(files)
         } else {
-            Err(said("cannot start again: the files changed".to_owned()))
+            Err(Refusal::first("cannot start again: the files changed"))
         }
     }
 

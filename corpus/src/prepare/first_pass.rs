@@ -21,7 +21,7 @@ pub(super) struct FirstPass {
     /// The number of the first unit of each document.
     starts: Vec<usize>,
     /// The fate of every unit, if it was determined beforehand.
-    fates: Option<Fates>,
+    pub(super) fates: Option<Fates>,
 }
 
 /// A unit of a part of the corpus: the number of its document among the training documents of the part, and its own
@@ -140,11 +140,6 @@ impl FirstPass {
         }
         let method = options.deduplicate.then_some(&options.duplicates);
         DuplicateIndex::new(method, self.units, options.seed)
-    }
-
-    /// Returns whether the fates were determined beforehand, so that no digest of a unit is looked at.
-    pub(super) const fn settles(&self) -> bool {
-        self.fates.is_some()
     }
 
     /// Creates the marker for what units are compared by besides digests.

@@ -9,7 +9,6 @@ use super::resume::{Done, DoneNow, Lines};
 use super::secrets::SecretBook;
 use super::sink::Sink;
 use super::source::{Feed, Phase, Role, batches};
-use super::stability::StageStability;
 use super::unit_work::{InContext, KeptUnit, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
 use crate::dedup::{Deduplication, DuplicateIndex, Marker, Marks};
@@ -115,7 +114,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             settled,
             marked: self.corpus.marked,
             marker: &marker,
-            keyed: !before.settles(),
+            keyed: before.fates.is_none(),
             form: &self.form,
         };
         let drops = options.deduplicate && options.duplicates == Deduplication::Exact;
@@ -250,6 +249,14 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
     }
 }
 
+/// Adds these counts of a part to those of the whole; all other fields must be named, too.
+macro_rules! add {
+    ($all:expr, $part:expr; $($count:ident),*; $($other:ident),*) => {
+        let Facts { $($count,)* $($other: _,)* } = $part;
+        $($all.$count += $count;)*
+    };
+}
+
 /// The counts of a pass so far.
 pub(super) struct Run<'a> {
     settled: &'a PreparationContext,
@@ -304,57 +311,13 @@ impl<'a> Run<'a> {
     /// Appends a part of the corpus that was prepared separately. Returns the number of its first unit.
     pub(super) fn join(&mut self, done: Done) -> u64 {
         let first = self.facts.units;
-        let Facts {
-            unit: _,
-            vocabulary: _,
-            vocabulary_size: _,
-            documents: _,
-            held_out_documents: _,
-            user_documents: _,
-            units,
-            distinct_units: _,
-            duplicates,
-            repeated,
-            public,
-            private,
-            mask_only,
-            redacted,
-            flagged,
-            truncated,
-            escaped,
-            cut_secrets,
-            uncaught,
-            unchecked,
-            loss_tokens,
-            unknown_tokens,
-            held_out_records,
-            held_out_tokens,
-            secrets: _,
-            stages: _,
-            canaries: _,
-        } = done.facts;
-        let facts = &mut self.facts;
-        for (all, part) in [
-            (&mut facts.units, units),
-            (&mut facts.duplicates, duplicates),
-            (&mut facts.repeated, repeated),
-            (&mut facts.public, public),
-            (&mut facts.private, private),
-            (&mut facts.mask_only, mask_only),
-            (&mut facts.redacted, redacted),
-            (&mut facts.flagged, flagged),
-            (&mut facts.truncated, truncated),
-            (&mut facts.escaped, escaped),
-            (&mut facts.cut_secrets, cut_secrets),
-            (&mut facts.uncaught, uncaught),
-            (&mut facts.unchecked, unchecked),
-            (&mut facts.loss_tokens, loss_tokens),
-            (&mut facts.unknown_tokens, unknown_tokens),
-            (&mut facts.held_out_records, held_out_records),
-            (&mut facts.held_out_tokens, held_out_tokens),
-        ] {
-            *all += part;
-        }
+        add!(self.facts, done.facts;
+            units, duplicates, repeated, public, private, mask_only, redacted, flagged, truncated, escaped, cut_secrets,
+            uncaught, unchecked, loss_tokens, unknown_tokens, held_out_records, held_out_tokens;
+            // Those of the whole corpus.
+            unit, vocabulary, vocabulary_size, documents, held_out_documents, user_documents, distinct_units, secrets,
+            stages, canaries
+        );
         let before = self.records;
         self.reports.extend(done.reports.into_iter().map(|report| {
             let record = report.record.map(|number| before + number);
@@ -462,12 +425,7 @@ impl<'a> Run<'a> {
         self.facts.distinct_units = distinct;
         self.facts.private += self.facts.mask_only;
         self.facts.secrets = self.book.facts();
-        self.facts.stages = StageStability::of(
-            options.deduplicate.then_some(&options.duplicates),
-            options.max_tokens.is_some(),
-            self.corpus.masked,
-            usize::try_from(self.facts.units).unwrap_or(usize::MAX),
-        );
+        self.facts.stages = self.facts.stages_of(options, self.corpus.masked);
         let plan = self.settled.plan.as_ref();
         self.facts.canaries = plan.map(|plan| Preflight {
             words: self.settled.words.clone(),

@@ -50,7 +50,7 @@ pub(super) fn unpacked(
         });
         return Ok((guarded(inner, "gzip"), true));
     }
-    if zstandard(head) {
+    if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || skippable(head) {
         let inner = Box::new(Frames {
             state: State::Between(raw),
         });
@@ -63,12 +63,7 @@ pub(super) fn unpacked(
     Ok((Box::new(raw), false))
 }
 
-/// Returns whether the data starts with a Zstandard frame or a skippable frame.
-fn zstandard(head: &[u8]) -> bool {
-    head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || skippable(head)
-}
-
-/// Returns whether the data starts with a skippable frame, which contains user data.
+/// Returns whether the data starts with a skippable frame of Zstandard, which contains user data.
 fn skippable(head: &[u8]) -> bool {
     matches!(head, [first, 0x2a, 0x4d, 0x18, ..] if first & 0xf0 == 0x50)
 }

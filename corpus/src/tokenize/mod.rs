@@ -338,10 +338,14 @@ impl Tokenizer {
         let mut text = String::new();
         let mut rest = tokens;
         while !rest.is_empty() {
-            let cut = rest.iter().position(|&t| self.is_special(t));
+            let specials = [self.mask(), self.bos(), self.eos()];
+            let cut = rest.iter().position(|token| specials.contains(token));
             let (plain, after) = rest.split_at(cut.unwrap_or(rest.len()));
             if !plain.is_empty() {
-                text.push_str(&self.decode_plain(plain));
+                text.push_str(&match &self.inner {
+                    Inner::Own(alphabet) => alphabet.decode(plain),
+                    Inner::Pretrained(pretrained) => pretrained.decode(plain),
+                });
             }
             if after.first() == Some(&self.mask()) {
                 text.push_str(MASK_TEXT);
@@ -349,17 +353,6 @@ impl Tokenizer {
             rest = after.get(1..).unwrap_or_default();
         }
         text
-    }
-
-    fn decode_plain(&self, tokens: &[TokenId]) -> String {
-        match &self.inner {
-            Inner::Own(alphabet) => alphabet.decode(tokens),
-            Inner::Pretrained(pretrained) => pretrained.decode(tokens),
-        }
-    }
-
-    fn is_special(&self, token: TokenId) -> bool {
-        token == self.mask() || token == self.bos() || token == self.eos()
     }
 
     /// Returns the number of ids, including special tokens; every id is below it.
