@@ -1,8 +1,10 @@
 //! The hidden folder in which an output is written, beside its final path.
 
-use super::{FACTS, stopped};
+use super::FACTS;
+use super::stopped::{self, Stopped};
 use crate::error::{Error, Result};
 use reticent_disk::{self as disk, OutputPlace, lock_file, parent_of};
+use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error as IoError, ErrorKind};
@@ -22,6 +24,13 @@ pub(super) enum Shape {
 
 /// The name of the output file within the hidden folder.
 pub(super) const OUTPUT: &str = "output";
+
+/// What an earlier process left for an output path.
+pub(crate) enum Left<D> {
+    Nothing,
+    Damaged,
+    Stopped(Box<Stopped<D>>),
+}
 
 /// The hidden folder of an output: `.preparing-NAME` for a folder, `.writing-NAME` for a file; mode 0700. If it is
 /// dropped before it is finished, it is removed, unless it is kept for resuming. What a killed process left in it is
@@ -59,24 +68,31 @@ impl Beside {
         check_target(target, shape, force)?;
         let path = hidden(target, shape)?;
         let lock = locked(&path).map_err(Error::writing(target))?;
-        // From here on the folder is ours, and is removed when this value is dropped.
+        // From here on the folder is ours, and is removed when this value is dropped; what can be resumed is not, before it
+        // has been read.
         Ok(Self {
             target: target.to_path_buf(),
             shape,
             force,
+            stays: stopped::lies_in(&path),
             path,
             lock,
-            stays: false,
         })
+    }
+
+    /// Reads what an earlier process left.
+    pub(super) fn left<D: DeserializeOwned>(&self) -> Left<D> {
+        if !stopped::lies_in(&self.path) {
+            return Left::Nothing;
+        }
+        match Stopped::read(&self.path) {
+            Some(stopped) => Left::Stopped(Box::new(stopped)),
+            None => Left::Damaged,
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Sets whether the folder is kept for resuming when this value is dropped.
-    pub(super) const fn stay(&mut self, stays: bool) {
-        self.stays = stays;
     }
 
     /// Keeps the folder if it contains a stopped preparation.
@@ -84,8 +100,9 @@ impl Beside {
         self.stays = stopped::lies_in(&self.path);
     }
 
-    /// Removes what an earlier process left, except these files.
-    pub(super) fn clear(&self, but: &[&str]) -> Result<()> {
+    /// Removes what an earlier process left, except these files. From here on nothing is kept for resuming.
+    pub(super) fn clear(&mut self, but: &[&str]) -> Result<()> {
+        self.stays = false;
         cleared(&self.path, but).map_err(Error::writing(&self.target))
     }
 

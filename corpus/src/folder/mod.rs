@@ -22,8 +22,8 @@ mod write;
 
 pub use seal::seal_folder;
 
-pub(crate) use beside::{cleared, locked, unlock};
-pub(crate) use file::{FileWriter, Left, OutputFile};
+pub(crate) use beside::{Left, cleared, locked, unlock};
+pub(crate) use file::{FileWriter, OutputFile};
 pub(crate) use stopped::Stopped;
 pub(crate) use write::{FolderWriter, Lines, ManyLines, OutputFolder, PackedLines, Start, lines};
 

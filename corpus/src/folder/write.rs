@@ -1,6 +1,6 @@
 //! Writing a prepared folder: all of it, or nothing.
 
-use super::beside::{Beside, Shape, hidden};
+use super::beside::{Beside, Left, Shape, hidden};
 use super::seal::seal;
 use super::stopped::{self, Growing, Mark, PROGRESS, SEED, Stopped};
 use super::{
@@ -307,11 +307,8 @@ static SHORT: [([u8; 4], u8); 1000] = {
 impl OutputFolder {
     /// Opens the hidden folder.
     pub(crate) fn take(folder: &Path, force: bool) -> Result<Self> {
-        let mut beside = Beside::begin(folder, Shape::Folder, force)?;
-        // An error before it is known what it is does not remove it.
-        beside.stay_if_stopped();
         Ok(Self {
-            beside,
+            beside: Beside::begin(folder, Shape::Folder, force)?,
             compared: false,
         })
     }
@@ -349,33 +346,31 @@ impl OutputFolder {
         identity: Identity,
         held_out: bool,
     ) -> Result<(FolderWriter, Start)> {
-        let folder = self.beside.path();
-        let anew = if !stopped::lies_in(folder) {
-            None
-        } else if let Some(stopped) = Stopped::<Done>::read(folder) {
-            if let Some(cause) = identity.against(&stopped.identity) {
-                Some(cause)
-            } else if let Some(files) = Files::again(folder, &stopped.files, held_out)? {
-                return self.on(identity, files, stopped.done);
-            } else {
-                Some(RestartCause::Damaged)
+        let start = match self.beside.left::<Done>() {
+            Left::Nothing => Start::Fresh,
+            Left::Damaged => Start::Restart(RestartCause::Damaged),
+            Left::Stopped(stopped) => {
+                if let Some(cause) = identity.against(&stopped.identity) {
+                    Start::Restart(cause)
+                } else if let Some(files) =
+                    Files::again(self.beside.path(), &stopped.files, held_out)?
+                {
+                    return self.on(identity, files, stopped.done);
+                } else {
+                    Start::Restart(RestartCause::Damaged)
+                }
             }
-        } else {
-            Some(RestartCause::Damaged)
         };
-        let out = self.empty(held_out, Some(identity))?;
-        Ok((out, anew.map_or(Start::Fresh, Start::Restart)))
+        Ok((self.empty(held_out, Some(identity))?, start))
     }
 
     fn empty(mut self, held_out: bool, identity: Option<Identity>) -> Result<FolderWriter> {
-        self.beside.stay(false);
         self.beside.clear(&[SEED])?;
         let files = Files::create(self.beside.path(), held_out, identity.is_some())?;
         Ok(self.writer(files, 0, identity))
     }
 
     fn on(mut self, identity: Identity, files: Files, done: Done) -> Result<(FolderWriter, Start)> {
-        self.beside.stay(false);
         self.beside
             .clear(&[PROGRESS, SEED, RECORDS, TEXTS, HELD_OUT, TEST])?;
         let out = self.writer(files, done.held_out(), Some(identity));

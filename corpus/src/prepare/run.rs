@@ -5,7 +5,7 @@ use super::context::{Corpus, PreparationContext};
 use super::facts::{Facts, SecretSource};
 use super::first_pass::FirstPass;
 use super::record_work::Work;
-use super::resume::{Done, DoneNow, Lines};
+use super::resume::{Done, DoneNow};
 use super::secrets::SecretBook;
 use super::sink::Sink;
 use super::source::{Feed, Phase, Role, batches};
@@ -336,7 +336,7 @@ impl<'a> Run<'a> {
             facts: &self.facts,
             records: self.records,
             reports: &self.reports,
-            secrets: Lines(&self.book),
+            secrets: &self.book,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Side, TokenId};
 use crate::split::UnitText;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Counts the secrets in the kept records.
 #[derive(Debug, Clone)]
-pub(super) struct SecretBook {
+pub(crate) struct SecretBook {
     source: SecretSource,
     /// One shared copy of each kind.
     kinds: HashSet<Arc<str>>,
@@ -170,20 +170,6 @@ impl SecretBook {
         }
     }
 
-    /// Returns the secrets for the state of a stopped preparation or a shard, in a fixed order.
-    pub(super) fn lines(&self) -> impl Iterator<Item = SecretLine<'_>> {
-        let mut secrets: Vec<(&[u8; 20], &Entry)> = self.secrets.iter().collect();
-        secrets.sort_unstable_by_key(|(key, _)| *key);
-        secrets.into_iter().map(|(key, entry)| SecretLine {
-            key: *key,
-            kind: Cow::Borrowed(&entry.kind),
-            by_both: entry.by_both,
-            public: entry.public,
-            occurrences: entry.occurrences,
-            missed_records: entry.missed_records,
-        })
-    }
-
     /// Adds the lines of another book, whose records follow those of this one.
     pub(super) fn join(&mut self, lines: Vec<SecretLine<'_>>) {
         for line in lines {
@@ -238,6 +224,22 @@ fn one(kinds: &mut HashSet<Arc<str>>, kind: &Arc<str>) -> Arc<str> {
     }
     kinds.insert(kind.clone());
     kind.clone()
+}
+
+impl Serialize for SecretBook {
+    /// Writes the secrets for the state of a stopped preparation or a shard, in a fixed order.
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut secrets: Vec<(&[u8; 20], &Entry)> = self.secrets.iter().collect();
+        secrets.sort_unstable_by_key(|(key, _)| *key);
+        s.collect_seq(secrets.into_iter().map(|(key, entry)| SecretLine {
+            key: *key,
+            kind: Cow::Borrowed(&entry.kind),
+            by_both: entry.by_both,
+            public: entry.public,
+            occurrences: entry.occurrences,
+            missed_records: entry.missed_records,
+        }))
+    }
 }
 
 impl Entry {
