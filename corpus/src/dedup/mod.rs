@@ -218,12 +218,14 @@ impl Marker {
 pub(crate) struct DuplicateIndex {
     /// The digests of the units entered so far.
     seen: Seen,
-    otherwise: Option<Otherwise>,
+    method: Method,
 }
 
-/// Methods that find copies other than by their digests.
+/// How copies are found.
 #[derive(Debug)]
-enum Otherwise {
+enum Method {
+    /// By their digests.
+    Digest,
     Bloom(bloom::Filter),
     Near(near::Index),
     /// Every unit is kept, because nothing is dropped or the fates were determined beforehand.
@@ -235,20 +237,18 @@ enum Otherwise {
 impl DuplicateIndex {
     /// Without a method, every unit is kept. `units` is the expected number of units, for the size of a Bloom filter.
     pub(crate) fn new(by: Option<&Deduplication>, units: usize, seed: u64) -> Self {
-        let otherwise = match by {
-            Some(Deduplication::Exact) => None,
-            Some(Deduplication::Bloom { bits }) => {
-                Some(Otherwise::Bloom(bloom::Filter::new(units, *bits, seed)))
+        let shape = by.and_then(Deduplication::shape);
+        let method = match (by, shape) {
+            (Some(Deduplication::Exact), _) => Method::Digest,
+            (Some(Deduplication::Bloom { bits }), _) => {
+                Method::Bloom(bloom::Filter::new(units, *bits, seed))
             }
-            Some(Deduplication::Near { .. }) => {
-                let shape = by.and_then(Deduplication::shape);
-                shape.map(near::Index::new).map(Otherwise::Near)
-            }
-            Some(Deduplication::Substring { .. }) | None => Some(Otherwise::All),
+            (_, Some(shape)) => Method::Near(near::Index::new(shape)),
+            _ => Method::All,
         };
         Self {
             seen: Seen::new(),
-            otherwise,
+            method,
         }
     }
 
@@ -256,31 +256,29 @@ impl DuplicateIndex {
     pub(crate) fn unused() -> Self {
         Self {
             seen: Seen::new(),
-            otherwise: Some(Otherwise::Unused),
+            method: Method::Unused,
         }
     }
 
     /// Enters a unit, and returns whether it is kept because it is new, as far as the method can tell.
     pub(crate) fn enter(&mut self, key: &[u8; 20], marks: &Marks) -> bool {
-        if let Some(Otherwise::Unused) = self.otherwise {
+        if let Method::Unused = self.method {
             return true;
         }
         let new = self.seen.insert(*key);
-        match &mut self.otherwise {
-            None => new,
-            Some(Otherwise::Bloom(filter)) => filter.insert(key),
-            Some(Otherwise::Near(_)) if marks.near => false,
-            Some(Otherwise::Near(index)) => {
-                index.insert(&marks.tokens, &marks.sketch, marks.looked_at)
-            }
-            Some(Otherwise::All | Otherwise::Unused) => true,
+        match &mut self.method {
+            Method::Digest => new,
+            Method::Bloom(filter) => filter.insert(key),
+            Method::Near(_) if marks.near => false,
+            Method::Near(index) => index.insert(&marks.tokens, &marks.sketch, marks.looked_at),
+            Method::All | Method::Unused => true,
         }
     }
 
     /// Returns whether a unit is near one that is already kept, and records a positive answer in its marks. Workers
     /// call this before doing more work. Units kept in the meantime are checked when the unit is entered.
     pub(crate) fn has_near(&self, marks: &mut Marks) -> bool {
-        if let Some(Otherwise::Near(index)) = &self.otherwise {
+        if let Method::Near(index) = &self.method {
             marks.looked_at = index.count();
             marks.near = index.has_near(&marks.tokens, &marks.sketch, 0);
             if marks.near {

@@ -88,9 +88,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let kept = if copy(&key, &mut marks) {
             None
         } else {
-            let copies: Vec<CanaryPlace> = canaries.iter().map(|(place, _)| *place).collect();
-            let spans: Vec<&Range<usize>> = canaries.iter().map(|(_, span)| *span).collect();
-            Some(self.kept(unit, work, cut, &copies, &spans)?)
+            Some(self.kept(unit, work, cut, &canaries)?)
         };
         Ok(UnitMade {
             key,
@@ -105,14 +103,13 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         unit: &UnitText<'_>,
         mut work: Work<'_>,
         cut: &[Range<usize>],
-        copies: &[CanaryPlace],
-        spans: &[&Range<usize>],
+        canaries: &[(CanaryPlace, &Range<usize>)],
     ) -> Result<KeptUnit<O>> {
         let settled = self.settled;
         let mask = settled.tokenizer.mask();
         work.hide(cut)?;
         // Before the policy runs: the plan determines which canaries it catches.
-        let caught = copies.iter().zip(spans);
+        let caught = canaries.iter();
         let caught = caught.filter(|(place, _)| settled.catches(place.canary));
         let caught: Vec<Range<usize>> = caught.map(|(_, span)| (*span).clone()).collect();
         work.mask(&caught)?;
@@ -137,7 +134,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let whole = made.tokens.len() + 2;
         let record = settled.record(made, unit.label);
         let length = record.as_ref().map_or(0, |record| record.tokens.len());
-        let fates = copies.iter().zip(spans).map(|(place, span)| {
+        let fates = canaries.iter().map(|(place, span)| {
             if settled.catches(place.canary) {
                 return Err(CopyFate::Caught);
             }
