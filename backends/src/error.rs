@@ -149,6 +149,43 @@ pub enum Error {
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+impl Error {
+    /// A checkpoint's file with something wrong with it.
+    pub(crate) fn checkpoint(path: impl Into<PathBuf>, why: impl Into<String>) -> Self {
+        let (path, why) = (path.into(), why.into());
+        Self::Checkpoint { path, why }
+    }
+
+    /// A state folder, or a file in it, with something wrong with it.
+    pub(crate) fn state(path: impl Into<PathBuf>, why: impl Into<String>) -> Self {
+        let (path, why) = (path.into(), why.into());
+        Self::State { path, why }
+    }
+}
+
+/// Refuses a number that is not `inside` its range.
+pub(crate) fn ranged(
+    what: &'static str,
+    range: &'static str,
+    value: f64,
+    inside: bool,
+) -> Result<()> {
+    match inside {
+        true => Ok(()),
+        false => Err(Error::OutOfRange { what, range, value }),
+    }
+}
+
+/// Refuses a number that is not positive and finite.
+pub(crate) fn positive(what: &'static str, value: f64) -> Result<()> {
+    ranged(what, "(0, inf)", value, value > 0.0 && value.is_finite())
+}
+
+/// Refuses a number outside [0, 1).
+pub(crate) fn below_one(what: &'static str, value: f64) -> Result<()> {
+    ranged(what, "[0, 1)", value, (0.0..1.0).contains(&value))
+}
+
 /// Attaches the path to an input or output error.
 pub(crate) fn at<T>(path: &std::path::Path, result: std::io::Result<T>) -> Result<T> {
     result.map_err(|source| Error::Io {

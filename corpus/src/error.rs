@@ -1,7 +1,8 @@
 //! Errors that can occur between reading a text file and writing a prepared folder.
 
 use crate::read::{TOO_MANY, TWICE};
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
 /// An error of the corpus crate. Messages name the place, the value and the allowed range.
 #[derive(Debug, thiserror::Error)]
@@ -158,8 +159,50 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// Returns what turns an error of the operating system into that of a file that cannot be opened or read.
+    pub(crate) fn reading(path: &Path) -> impl Fn(std::io::Error) -> Self + Copy {
+        move |source| Self::Read {
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
+    /// The same for a file or folder that cannot be written.
+    pub(crate) fn writing(path: &Path) -> impl Fn(std::io::Error) -> Self + Copy {
+        move |source| Self::Write {
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
+    /// Creates the error of a line.
+    pub(crate) fn line(path: &Path, line: u64, problem: impl Into<String>) -> Self {
+        Self::Line {
+            path: path.to_path_buf(),
+            line,
+            problem: problem.into(),
+        }
+    }
+
+    /// Creates the error of a place in a file that has no lines.
+    pub(crate) fn place(path: &Path, place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Place {
+            path: path.to_path_buf(),
+            place: place.into(),
+            problem: problem.into(),
+        }
+    }
+
+    /// Creates the error of a prepared folder.
+    pub(crate) fn prepared(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Prepared {
+            path: path.to_path_buf(),
+            problem: problem.into(),
+        }
+    }
+
     /// Converts an error of [`reticent_disk::OutputPlace::of`] or [`reticent_disk::refuse_alias`].
-    pub(crate) fn of_place(path: &std::path::Path, source: std::io::Error) -> Self {
+    pub(crate) fn of_place(path: &Path, source: std::io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {
             std::io::ErrorKind::AlreadyExists => Self::Exists { path },
@@ -183,6 +226,19 @@ pub(crate) fn range(
         value: value.to_string(),
         allowed: allowed.into(),
     }
+}
+
+/// Returns a number if it lies within a range, else the error that says so.
+pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
+    name: &'static str,
+    value: T,
+    allowed: RangeInclusive<T>,
+) -> Result<T> {
+    if allowed.contains(&value) {
+        return Ok(value);
+    }
+    let (least, most) = allowed.into_inner();
+    Err(range(name, value, format!("from {least} to {most}")))
 }
 
 /// Describes what is wrong with a JSON text without quoting it, since it may be private: the place and what was

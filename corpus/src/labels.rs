@@ -1,6 +1,6 @@
 //! The classes of documents: the key they are stored under, and their names.
 
-use crate::error::{Error, Result, range};
+use crate::error::{Error, Result, within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -56,9 +56,7 @@ impl Labels {
     /// or that stands twice.
     pub fn validate(&self) -> Result<()> {
         let count = self.classes.len();
-        if !(2..=CLASSES).contains(&count) {
-            return Err(range("the number of classes", count, "from 2 to 1000"));
-        }
+        within("the number of classes", count, 2..=CLASSES)?;
         let mut seen = HashSet::new();
         for (number, name) in self.classes.iter().enumerate() {
             let problem = if name.trim().is_empty() {

@@ -1,6 +1,6 @@
 //! A baseline without a neural network: an interpolated n-gram model over the same tokens.
 
-use crate::error::{Error, Result, range};
+use crate::error::{Error, Result, range, within};
 use crate::record::{Record, TokenId};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -93,9 +93,7 @@ impl NGram {
         vocabulary: usize,
         bos: TokenId,
     ) -> Result<Self> {
-        if !(1..=8).contains(&order) {
-            return Err(range("the order of an n-gram model", order, "from 1 to 8"));
-        }
+        within("the order of an n-gram model", order, 1..=8)?;
         if vocabulary < 2 {
             return Err(range("the vocabulary size", vocabulary, "at least 2"));
         }

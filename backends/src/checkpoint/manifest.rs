@@ -205,41 +205,50 @@ impl Phase {
     /// Returns the number of noisy steps that were released, or `None` for a phase without noise.
     #[must_use]
     pub const fn private_steps(&self) -> Option<u64> {
-        match self {
-            Self::Private { steps, .. }
-            | Self::LightNoise { steps, .. }
-            | Self::Weighted { steps, .. }
-            | Self::Selective { steps, .. } => Some(*steps),
-            Self::Public { .. }
-            | Self::Unprotected { .. }
-            | Self::Redacted { .. }
-            | Self::Stopped { .. } => None,
+        match self.noise() {
+            Some((steps, _)) => Some(steps),
+            None => None,
         }
     }
-}
 
-impl Phase {
     /// Returns σ of the noise that was added to gradients, or `None` for a phase of ordinary steps.
     #[must_use]
     pub const fn noise_multiplier(&self) -> Option<f64> {
-        match self {
+        match self.noise() {
+            Some((_, multiplier)) => Some(multiplier),
+            None => None,
+        }
+    }
+
+    /// Returns the noisy steps and their σ.
+    const fn noise(&self) -> Option<(u64, f64)> {
+        let (steps, multiplier) = match self {
             Self::Private {
-                noise_multiplier, ..
+                steps,
+                noise_multiplier,
+                ..
             }
             | Self::LightNoise {
-                noise_multiplier, ..
+                steps,
+                noise_multiplier,
+                ..
             }
             | Self::Weighted {
-                noise_multiplier, ..
+                steps,
+                noise_multiplier,
+                ..
             }
             | Self::Selective {
-                noise_multiplier, ..
-            } => Some(*noise_multiplier),
+                steps,
+                noise_multiplier,
+                ..
+            } => (steps, noise_multiplier),
             Self::Public { .. }
             | Self::Unprotected { .. }
             | Self::Redacted { .. }
-            | Self::Stopped { .. } => None,
-        }
+            | Self::Stopped { .. } => return None,
+        };
+        Some((*steps, *multiplier))
     }
 }
 

@@ -125,10 +125,8 @@ impl Mark {
     /// written.
     pub fn compare(folder: &Path, said: &str) -> Result<()> {
         if folder.join(Kind::of(folder).weights()).exists() {
-            let manifest = Manifest::from_json(said).map_err(|why| Error::Checkpoint {
-                path: folder.join("manifest.json"),
-                why,
-            })?;
+            let manifest = Manifest::from_json(said)
+                .map_err(|why| Error::checkpoint(folder.join("manifest.json"), why))?;
             Self::marks(folder, &manifest, said)?;
         }
         Ok(())
@@ -140,10 +138,10 @@ impl Mark {
         match (&manifest.digests, Self::in_file(&weights)?) {
             (Some(_), Some(mark)) if mark.fits(manifest, said) => Ok(true),
             (None, None) => Ok(false),
-            _ => Err(Error::Checkpoint {
-                path: folder.join("manifest.json"),
-                why: "not the manifest that these weights were written with: tampered with".into(),
-            }),
+            _ => Err(Error::checkpoint(
+                folder.join("manifest.json"),
+                "not the manifest that these weights were written with: tampered with",
+            )),
         }
     }
 
@@ -410,10 +408,7 @@ impl Checkpoint {
         if Kind::of(folder) == Kind::Adapter {
             return Self::adapted(Pretrained::load(&adapter::named_base(folder)?)?, folder);
         }
-        let bad = |name: &str, why: String| Error::Checkpoint {
-            path: folder.join(name),
-            why,
-        };
+        let bad = |name: &str, why: String| Error::checkpoint(folder.join(name), why);
         let Authenticated {
             manifest,
             authentication,
@@ -451,10 +446,7 @@ impl Checkpoint {
 
     /// Merges an adapter of ours into its base.
     fn adapted(base: Pretrained, folder: &Path) -> Result<Self> {
-        let bad = |name: &str, why: String| Error::Checkpoint {
-            path: folder.join(name),
-            why,
-        };
+        let bad = |name: &str, why: String| Error::checkpoint(folder.join(name), why);
         let Authenticated {
             manifest,
             authentication,
@@ -499,10 +491,10 @@ impl Checkpoint {
 }
 
 fn lacks_adapter(folder: &Path) -> Error {
-    Error::Checkpoint {
-        path: folder.join("manifest.json"),
-        why: "is that of a model, and the folder holds an adapter".into(),
-    }
+    Error::checkpoint(
+        folder.join("manifest.json"),
+        "is that of a model, and the folder holds an adapter",
+    )
 }
 
 fn decoder(model: &Model) -> Result<&TransformerConfig> {
@@ -551,10 +543,10 @@ impl Files<'_> {
         building.write("manifest.json", manifest.as_bytes())?;
         // a folder that can't be loaded is not written
         if weights_digest(&again(building.path())?) != self.digest {
-            return Err(Error::Checkpoint {
-                path: building.path().join(self.kind.weights()),
-                why: "reads back as other weights than were written".into(),
-            });
+            return Err(Error::checkpoint(
+                building.path().join(self.kind.weights()),
+                "reads back as other weights than were written",
+            ));
         }
         // Before the folder has its name: a process that is killed in between leaves no checkpoint without its code.
         if let Some(owner) = owner {
@@ -572,10 +564,7 @@ struct Authenticated {
 
 impl Authenticated {
     fn read(folder: &Path) -> Result<Self> {
-        let bad = |why: String| Error::Checkpoint {
-            path: folder.join("manifest.json"),
-            why,
-        };
+        let bad = |why: String| Error::checkpoint(folder.join("manifest.json"), why);
         let said = text(folder, "manifest.json")?;
         let mut manifest = Manifest::from_json(&said).map_err(bad)?;
         let marked = Mark::marks(folder, &manifest, &said)?;
@@ -614,10 +603,10 @@ fn compare_digest(folder: &Path, name: &str, bytes: &[u8], expected: &str) -> Re
     if digest == expected {
         return Ok(());
     }
-    Err(Error::Checkpoint {
-        path: folder.join(name),
-        why: format!("its SHA-256 is {digest}, manifest.json says {expected}: tampered with"),
-    })
+    Err(Error::checkpoint(
+        folder.join(name),
+        format!("its SHA-256 is {digest}, manifest.json says {expected}: tampered with"),
+    ))
 }
 
 /// A model to score or to start from: a checkpoint of ours, or any Hugging Face folder.
@@ -652,17 +641,16 @@ impl Pretrained {
         }
         if !folder.join(CONFIG).exists() {
             if folder.join("prepared.json").exists() {
-                return Err(Error::Checkpoint {
-                    path: folder.to_path_buf(),
-                    why: "a prepared corpus, no checkpoint; audit train makes one of it".into(),
-                });
+                return Err(Error::checkpoint(
+                    folder,
+                    "a prepared corpus, no checkpoint; audit train makes one of it",
+                ));
             }
-            return Err(Error::Checkpoint {
-                path: folder.to_path_buf(),
-                why: "no model: that is a folder with config.json, model.safetensors and tokenizer.json, as \
-                      audit train writes it"
-                    .into(),
-            });
+            return Err(Error::checkpoint(
+                folder,
+                "no model: that is a folder with config.json, model.safetensors and tokenizer.json, as \
+                      audit train writes it",
+            ));
         }
         // only this crate writes our LSTM: without its manifest the folder is damaged
         let kind = text(folder, "config.json").and_then(|json| kind(folder, &json));
@@ -683,12 +671,11 @@ impl Pretrained {
             return Ok(Checkpoint::adapted(Self::load(folder)?, adapter)?.into());
         }
         if folder.join("manifest.json").exists() || Mark::in_folder(folder)?.is_some() {
-            return Err(Error::Checkpoint {
-                path: folder.to_path_buf(),
-                why: "a checkpoint of ours, and nothing is promised for an adapter on it; an adapter of others goes \
-                      on a Hugging Face folder"
-                    .into(),
-            });
+            return Err(Error::checkpoint(
+                folder,
+                "a checkpoint of ours, and nothing is promised for an adapter on it; an adapter of others goes \
+                      on a Hugging Face folder",
+            ));
         }
         let base = Self::foreign(folder, hugging_face::load_adapted(folder, adapter)?)?;
         Ok(Self {
@@ -711,11 +698,8 @@ impl Pretrained {
         (config, weights): (TransformerConfig, Vec<Vec<f32>>),
     ) -> Result<Self> {
         let dropout = hugging_face::read_dropout(&folder.join("config.json"))?;
-        let tokenizer =
-            Tokenizer::load_folder(folder, Origin::Pretrained).map_err(|e| Error::Checkpoint {
-                path: folder.to_path_buf(),
-                why: e.to_string(),
-            })?;
+        let tokenizer = Tokenizer::load_folder(folder, Origin::Pretrained)
+            .map_err(|e| Error::checkpoint(folder, e.to_string()))?;
         Ok(Self {
             model: config.into(),
             weights,
@@ -744,10 +728,7 @@ impl From<Checkpoint> for Pretrained {
 
 fn text(folder: &Path, name: &str) -> Result<String> {
     let path = folder.join(name);
-    String::from_utf8(read(&path)?).map_err(|e| Error::Checkpoint {
-        path,
-        why: format!("not UTF-8: {e}"),
-    })
+    String::from_utf8(read(&path)?).map_err(|e| Error::checkpoint(path, format!("not UTF-8: {e}")))
 }
 
 /// Returns the ids of beginning and end of text from a `config.json` of ours.
@@ -808,19 +789,14 @@ fn kind(folder: &Path, json: &str) -> Result<String> {
     struct Kind {
         model_type: String,
     }
-    let kind: Kind = serde_json::from_str(json).map_err(|e| Error::Checkpoint {
-        path: folder.join("config.json"),
-        why: e.to_string(),
-    })?;
+    let kind: Kind = serde_json::from_str(json)
+        .map_err(|e| Error::checkpoint(folder.join("config.json"), e.to_string()))?;
     Ok(kind.model_type)
 }
 
 /// Reads the architecture from `config.json`, ours or Hugging Face's.
 fn read_config(folder: &Path) -> Result<Model> {
-    let bad = |why: String| Error::Checkpoint {
-        path: folder.join("config.json"),
-        why,
-    };
+    let bad = |why: String| Error::checkpoint(folder.join("config.json"), why);
     let json = text(folder, "config.json")?;
     if kind(folder, &json)? != MODEL_TYPE {
         return Ok(hugging_face::read_config(&folder.join("config.json"))?.into());
@@ -839,10 +815,7 @@ fn read_weights(path: &Path, bytes: &[u8], model: &Model) -> Result<Vec<Vec<f32>
         return hugging_face::read_weights(path, bytes, config);
     }
     let (mut tensors, _) = from_bytes(path, bytes)?;
-    let bad = |why: String| Error::Checkpoint {
-        path: path.to_path_buf(),
-        why,
-    };
+    let bad = |why: String| Error::checkpoint(path, why);
     let parameters = model.parameters();
     let mut weights = Vec::with_capacity(parameters.len());
     for p in &parameters {

@@ -56,13 +56,13 @@ impl Authentication {
         match owner.kept_code(CODE, MANIFEST, manifest)? {
             None => Ok(Self::NotAuthenticated),
             Some(true) => Ok(Self::Authenticated),
-            Some(false) => Err(Error::Checkpoint {
-                path: checkpoint.join("manifest.json"),
-                why: format!(
+            Some(false) => Err(Error::checkpoint(
+                checkpoint.join("manifest.json"),
+                format!(
                     "not the one that its owner authenticated ({}): edited, or of another run",
                     owner.folder.join(CODE).display()
                 ),
-            }),
+            )),
         }
     }
 

@@ -133,17 +133,14 @@ impl Snapshot {
         let mut expected = keyed_writer(key.bytes(), PURPOSE);
         at(path, expected.write_all(whole))?;
         if !expected.verify(code) {
-            return Err(Error::State {
-                path: path.to_path_buf(),
-                why: format!(
+            return Err(Error::state(
+                path,
+                format!(
                     "not what this run stored: damaged, or of another run ({counted}); {BEGIN_AGAIN}"
                 ),
-            });
+            ));
         }
-        let moment = moment(&bytes).map_err(|why| Error::State {
-            path: path.to_path_buf(),
-            why,
-        })?;
+        let moment = moment(&bytes).map_err(|why| Error::state(path, why))?;
         Ok(Some(Self {
             path: path.to_path_buf(),
             bytes,
@@ -153,10 +150,7 @@ impl Snapshot {
 
     /// Returns the values of these tensors, in this order.
     pub(crate) fn tensors(&self, names: impl Iterator<Item = String>) -> Result<Vec<Vec<f32>>> {
-        let bad = |why: String| Error::State {
-            path: self.path.clone(),
-            why,
-        };
+        let bad = |why: String| Error::state(self.path.clone(), why);
         let file =
             SafeTensors::deserialize(content(&self.bytes).0).map_err(|e| bad(e.to_string()))?;
         names

@@ -228,19 +228,17 @@ fn authenticated(folder: &Path, seed: Option<u64>) -> Result<(RunKey, Ledger, De
     let key = read_key(folder, seed)?;
     let path = folder.join(LEDGER);
     if !path.exists() {
-        return Err(Error::State {
+        return Err(Error::state(
             path,
-            why: format!(
+            format!(
                 "is missing: how many private steps were planned and spent is not known (ε ≤ ∞); \
                  {BEGIN_AGAIN}"
             ),
-        });
+        ));
     }
     let (ledger, run) = Ledger::open(&path, &key)?;
-    let run = serde_json::from_value(run).map_err(|e| Error::State {
-        path,
-        why: format!("its first line describes no run: {e}"),
-    })?;
+    let run = serde_json::from_value(run)
+        .map_err(|e| Error::state(path, format!("its first line describes no run: {e}")))?;
     Ok((key, ledger, run))
 }
 
@@ -277,14 +275,14 @@ fn unauthenticated(folder: &Path, path: &Path, what: &str) -> Error {
         Some(position) => format!("its snapshot was taken after step {position}"),
         None => "it has no snapshot".to_owned(),
     };
-    Error::State {
-        path: path.to_path_buf(),
-        why: format!(
+    Error::state(
+        path,
+        format!(
             "{what}, so the record of this run is unauthenticated: ε ≤ ∞ for whatever it \
              released. {spent}; {position}. {}",
             BEGIN_AGAIN.replacen("it", "It", 1)
         ),
-    }
+    )
 }
 
 fn erase(folder: &Path) -> Result<()> {

@@ -79,10 +79,7 @@ pub(crate) fn notes(path: &Path) -> Result<HashMap<String, String>> {
     use std::io::Read;
     // the longest header that the format's own library reads
     const LONGEST: u64 = 100_000_000;
-    let bad = |why: String| Error::Checkpoint {
-        path: path.to_path_buf(),
-        why: format!("not a whole safetensors file: {why}"),
-    };
+    let bad = |why: String| Error::checkpoint(path, format!("not a whole safetensors file: {why}"));
     let mut file = at(path, std::fs::File::open(path))?;
     let mut length = [0; 8];
     file.read_exact(&mut length)
@@ -113,10 +110,7 @@ pub(crate) fn from_bytes(
     path: &Path,
     bytes: &[u8],
 ) -> Result<(HashMap<String, Named>, HashMap<String, String>)> {
-    let bad = |why: String| Error::Checkpoint {
-        path: path.to_path_buf(),
-        why,
-    };
+    let bad = |why: String| Error::checkpoint(path, why);
     let not_ours =
         |e: safetensors::SafeTensorError| bad(format!("not a whole safetensors file: {e}"));
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_ours)?;
@@ -140,19 +134,14 @@ pub(crate) fn each_tensor(
     bytes: &[u8],
     mut visit: impl FnMut(&str, &TensorView<'_>) -> Result<()>,
 ) -> Result<()> {
-    let file = SafeTensors::deserialize(bytes).map_err(|e| Error::Checkpoint {
-        path: path.to_path_buf(),
-        why: format!("not a whole safetensors file: {e}"),
-    })?;
+    let file = SafeTensors::deserialize(bytes)
+        .map_err(|e| Error::checkpoint(path, format!("not a whole safetensors file: {e}")))?;
     file.iter().try_for_each(|(name, view)| visit(name, &view))
 }
 
 /// Returns the values of a tensor of type f32, f16 or bf16. All must be finite.
 pub(crate) fn values(path: &Path, name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {
-    let bad = |why: String| Error::Checkpoint {
-        path: path.to_path_buf(),
-        why: format!("tensor {name} {why}"),
-    };
+    let bad = |why: String| Error::checkpoint(path, format!("tensor {name} {why}"));
     let halves = || {
         let pairs = view.data().chunks_exact(2);
         pairs.map(|b| u16::from_le_bytes([b[0], b[1]]))

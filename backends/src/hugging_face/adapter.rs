@@ -308,12 +308,10 @@ pub(crate) fn merge(
     weights: &mut [Vec<f32>],
 ) -> Result<()> {
     if !config.causal() {
-        return Err(Error::Checkpoint {
-            path: folder.to_path_buf(),
-            why:
-                "an adapter for an encoder; those of decoders (gpt2, llama and the others) are read"
-                    .into(),
-        });
+        return Err(Error::checkpoint(
+            folder,
+            "an adapter for an encoder; those of decoders (gpt2, llama and the others) are read",
+        ));
     }
     Adapter::read(folder, config)?.add(config, weights)
 }
@@ -326,13 +324,13 @@ impl Adapter {
         let (rank, scale) = scale(&fields)?;
         let path = folder.join(WEIGHTS);
         if !path.exists() && folder.join(PICKLE).exists() {
-            return Err(Error::Checkpoint {
-                path: folder.join(PICKLE),
-                why: format!(
+            return Err(Error::checkpoint(
+                folder.join(PICKLE),
+                format!(
                     "a pickle, which can run code when it is read; save the adapter as {WEIGHTS} where you \
                      trust it (peft's save_pretrained does)"
                 ),
-            });
+            ));
         }
         let (tensors, _) = from_bytes(&path, &read(&path)?)?;
         let adapter = Self {
@@ -347,10 +345,7 @@ impl Adapter {
     }
 
     fn bad(&self, why: String) -> Error {
-        Error::Checkpoint {
-            path: self.path.clone(),
-            why,
-        }
+        Error::checkpoint(self.path.clone(), why)
     }
 
     /// Checks that each module with tensors is a linear layer of the model.
@@ -665,10 +660,7 @@ fn scale(fields: &Fields) -> Result<(usize, f64)> {
 
 /// Sorts the tensors of an adapter by module.
 fn pairs(path: &Path, tensors: HashMap<String, Named>) -> Result<BTreeMap<String, Pair>> {
-    let bad = |why: String| Error::Checkpoint {
-        path: path.to_path_buf(),
-        why,
-    };
+    let bad = |why: String| Error::checkpoint(path, why);
     let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
     let sorted: BTreeMap<String, Named> = tensors.into_iter().collect();
     for (name, tensor) in sorted {

@@ -24,12 +24,13 @@ pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
     at(path, read_regular(path, LARGEST_JSON))
 }
 
+fn size(value: &Value) -> Option<usize> {
+    value.as_u64().and_then(|n| usize::try_from(n).ok())
+}
+
 impl Fields {
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let refuse = |why: String| Error::Checkpoint {
-            path: path.to_path_buf(),
-            why,
-        };
+        let refuse = |why: String| Error::checkpoint(path, why);
         let value: Value = serde_json::from_slice(&read_small(path)?)
             .map_err(|e| refuse(format!("not JSON: {e}")))?;
         Self::of(path, value)
@@ -43,18 +44,12 @@ impl Fields {
                 inside: String::new(),
                 map,
             }),
-            _ => Err(Error::Checkpoint {
-                path: path.to_path_buf(),
-                why: "not a JSON object".into(),
-            }),
+            _ => Err(Error::checkpoint(path, "not a JSON object")),
         }
     }
 
     pub(super) fn bad(&self, why: impl std::fmt::Display) -> Error {
-        Error::Checkpoint {
-            path: self.path.clone(),
-            why: why.to_string(),
-        }
+        Error::checkpoint(self.path.clone(), why.to_string())
     }
 
     /// Returns a key with its path inside the file, for messages.
@@ -85,13 +80,38 @@ impl Fields {
         self.bad(format!("lacks {}", self.whole_key(key)))
     }
 
+    /// Returns the value of a key as `read` reads it, if it is there; what can't be read is not what is `wanted`.
+    fn read_if_there<'v, T>(
+        &'v self,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&'v Value) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let value = self.get(key);
+        let read = value.map(|v| read(v).ok_or_else(|| self.wrong(key, wanted, v)));
+        read.transpose()
+    }
+
+    /// Returns the items of a list; empty if absent.
+    fn list<'v, T>(
+        &'v self,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&'v Value) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let wrong = |v: &Value| self.wrong(key, wanted, v);
+        match self.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(list)) => {
+                let items = list.iter();
+                items.map(|v| read(v).ok_or_else(|| wrong(v))).collect()
+            }
+            Some(other) => Err(wrong(other)),
+        }
+    }
+
     pub(super) fn size_if_there(&self, key: &str) -> Result<Option<usize>> {
-        let read = |v: &Value| {
-            v.as_u64()
-                .and_then(|n| usize::try_from(n).ok())
-                .ok_or_else(|| self.wrong(key, "a whole number", v))
-        };
-        self.get(key).map(read).transpose()
+        self.read_if_there(key, "a whole number", size)
     }
 
     pub(super) fn size(&self, key: &str) -> Result<usize> {
@@ -99,8 +119,7 @@ impl Fields {
     }
 
     pub(super) fn number_if_there(&self, key: &str) -> Result<Option<f64>> {
-        let read = |v: &Value| v.as_f64().ok_or_else(|| self.wrong(key, "a number", v));
-        self.get(key).map(read).transpose()
+        self.read_if_there(key, "a number", Value::as_f64)
     }
 
     pub(super) fn number(&self, key: &str) -> Result<f64> {
@@ -108,16 +127,12 @@ impl Fields {
     }
 
     pub(super) fn flag(&self, key: &str, default: bool) -> Result<bool> {
-        let read = |v: &Value| {
-            v.as_bool()
-                .ok_or_else(|| self.wrong(key, "a truth value", v))
-        };
-        self.get(key).map_or(Ok(default), read)
+        let flag = self.read_if_there(key, "a truth value", Value::as_bool)?;
+        Ok(flag.unwrap_or(default))
     }
 
     pub(super) fn text_if_there(&self, key: &str) -> Result<Option<&str>> {
-        let read = |v| Value::as_str(v).ok_or_else(|| self.wrong(key, "a text", v));
-        self.get(key).map(read).transpose()
+        self.read_if_there(key, "a text", Value::as_str)
     }
 
     pub(super) fn text(&self, key: &str) -> Result<&str> {
@@ -125,29 +140,12 @@ impl Fields {
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Vec<&str>> {
-        let wrong = |v: &Value| self.wrong(key, "a list of texts", v);
-        match self.get(key) {
-            None => Ok(Vec::new()),
-            Some(Value::Array(list)) => list
-                .iter()
-                .map(|v| v.as_str().ok_or_else(|| wrong(v)))
-                .collect(),
-            Some(other) => Err(wrong(other)),
-        }
+        self.list(key, "a list of texts", Value::as_str)
     }
 
     /// Returns a list of whole numbers; empty if absent.
     pub(super) fn sizes(&self, key: &str) -> Result<Vec<usize>> {
-        let wrong = |v: &Value| self.wrong(key, "a list of whole numbers", v);
-        let size = |v: &Value| v.as_u64().and_then(|n| usize::try_from(n).ok());
-        match self.get(key) {
-            None => Ok(Vec::new()),
-            Some(Value::Array(list)) => list
-                .iter()
-                .map(|v| size(v).ok_or_else(|| wrong(v)))
-                .collect(),
-            Some(other) => Err(wrong(other)),
-        }
+        self.list(key, "a list of whole numbers", size)
     }
 
     /// Returns the texts of lists that are each followed by a repeat count: `[[["a", "b"], 2]]` is a, b, a, b.

@@ -39,7 +39,7 @@ fn absent(folder: &Path) -> Error {
                  .save_pretrained(d + '-safetensors', safe_serialization=True); \
                  t.AutoTokenizer.from_pretrained(d).save_pretrained(d + '-safetensors')\""
             );
-            return Error::Checkpoint { path, why };
+            return Error::checkpoint(path, why);
         }
     }
     Error::Io {

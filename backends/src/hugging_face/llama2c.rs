@@ -37,10 +37,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn bad(&self, why: impl Into<String>) -> Error {
-        Error::Checkpoint {
-            path: self.path.to_path_buf(),
-            why: why.into(),
-        }
+        Error::checkpoint(self.path, why)
     }
 
     fn bytes(&mut self, count: usize) -> Result<&[u8]> {

@@ -64,10 +64,7 @@ pub fn save_with_weights(folder: &Path, like: &Path, weights: &[Vec<f32>]) -> Re
     let path = like.join("config.json");
     let config = config::read(&path)?;
     let mut fields: serde_json::Value = serde_json::from_slice(&fields::read_small(&path)?)
-        .map_err(|e| Error::Checkpoint {
-            path,
-            why: format!("not JSON: {e}"),
-        })?;
+        .map_err(|e| Error::checkpoint(path, format!("not JSON: {e}")))?;
     for key in ["dtype", "torch_dtype"] {
         if let Some(precision) = fields.get_mut(key) {
             *precision = "float32".into();

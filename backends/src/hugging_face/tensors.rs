@@ -145,10 +145,7 @@ impl<'a> Gathering<'a> {
         expected: Option<&dyn Fn(&str) -> bool>,
     ) -> Result<()> {
         each_tensor(path, bytes, |name, view| {
-            let bad = |why: String| Error::Checkpoint {
-                path: path.to_path_buf(),
-                why,
-            };
+            let bad = |why: String| Error::checkpoint(path, why);
             if expected.is_some_and(|expected| !expected(name)) {
                 return Err(bad(format!(
                     "holds the tensor {name}, which the index does not place in it"
@@ -181,22 +178,22 @@ impl<'a> Gathering<'a> {
             && (rows(&shape), shape.len()) == (classes, view.shape().len())
             && rows(view.shape()) != classes
         {
-            return Err(Error::Checkpoint {
-                path: path.to_path_buf(),
-                why: format!(
+            return Err(Error::checkpoint(
+                path,
+                format!(
                     "tensor {name} tells {} classes, and config.json names {classes} (id2label)",
                     rows(view.shape())
                 ),
-            });
+            ));
         }
         if view.shape() != shape {
-            return Err(Error::Checkpoint {
-                path: path.to_path_buf(),
-                why: format!(
+            return Err(Error::checkpoint(
+                path,
+                format!(
                     "tensor {name} has shape {:?}, expected {shape:?}",
                     view.shape()
                 ),
-            });
+            ));
         }
         let theirs = values(path, name, view)?;
         if first == full {
@@ -223,10 +220,7 @@ impl<'a> Gathering<'a> {
 
     /// Returns the weights, if nothing is missing and the tensors under alternative names are equal to the others.
     pub(super) fn finish(mut self, path: &Path) -> Result<Vec<Vec<f32>>> {
-        let bad = |why: String| Error::Checkpoint {
-            path: path.to_path_buf(),
-            why,
-        };
+        let bad = |why: String| Error::checkpoint(path, why);
         for (other, theirs) in std::mem::take(&mut self.second) {
             let first = self.first_name(&other).to_owned();
             let place = self.places[&first];

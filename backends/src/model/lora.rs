@@ -1,7 +1,7 @@
 //! Low-rank adapters: two trained matrices for some columns of a linear layer whose weights stay as they are.
 
 use super::in_range;
-use crate::error::{Error, Result};
+use crate::error::{Result, ranged};
 use crate::trainer::Parameter;
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
@@ -50,18 +50,13 @@ impl LoraSpec {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// Returns [`Error::OutOfRange`].
+    /// Returns [`crate::Error::OutOfRange`].
     pub fn validated(self) -> Result<Self> {
         in_range("rank of the adapter", self.rank, 1, 4096, "[1, 4096]")?;
         // Beyond 1e6, products of partly trained matrices overflow single precision.
-        if self.alpha > 0.0 && self.alpha <= 1e6 {
-            return Ok(self);
-        }
-        Err(Error::OutOfRange {
-            what: "alpha of the adapter",
-            range: "(0, 1e6]",
-            value: self.alpha,
-        })
+        let inside = self.alpha > 0.0 && self.alpha <= 1e6;
+        ranged("alpha of the adapter", "(0, 1e6]", self.alpha, inside)?;
+        Ok(self)
     }
 }
 

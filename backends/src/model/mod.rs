@@ -21,7 +21,7 @@ pub use transformer::{Activation, Family, Head, TransformerConfig};
 #[cfg(test)]
 mod tests;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ranged};
 use crate::trainer::Parameter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -152,13 +152,5 @@ pub(crate) fn in_range(
     most: usize,
     range: &'static str,
 ) -> Result<()> {
-    if (least..=most).contains(&value) {
-        Ok(())
-    } else {
-        Err(Error::OutOfRange {
-            what,
-            range,
-            value: value as f64,
-        })
-    }
+    ranged(what, range, value as f64, (least..=most).contains(&value))
 }

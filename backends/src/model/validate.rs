@@ -4,7 +4,7 @@ use super::in_range;
 use super::rotary::{Rotary, RotaryScaling};
 use super::switches::{HeadNorms, Multipliers, NormKind, NormPlace, Residual};
 use super::transformer::{Head, TransformerConfig};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ranged};
 
 /// Maximum number of parameters of a model: 16 GiB of f32.
 const MOST_PARAMETERS: u128 = 1 << 32;
@@ -29,13 +29,8 @@ impl TransformerConfig {
         self.shape()?;
         self.switches()?;
         let count = self.parameter_count();
-        if count > MOST_PARAMETERS {
-            return Err(Error::OutOfRange {
-                what: "number of parameters",
-                range: "[1, 4294967296]",
-                value: count as f64,
-            });
-        }
+        let (number, range) = ("number of parameters", "[1, 4294967296]");
+        ranged(number, range, count as f64, count <= MOST_PARAMETERS)?;
         Ok(self)
     }
 
@@ -285,9 +280,5 @@ fn number(
     most: f64,
     range: &'static str,
 ) -> Result<()> {
-    if (least..=most).contains(&value) {
-        Ok(())
-    } else {
-        Err(Error::OutOfRange { what, range, value })
-    }
+    ranged(what, range, value, (least..=most).contains(&value))
 }

@@ -1,6 +1,6 @@
 //! Clipping: the bound on one example's gradient, and the factors that enforce it.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, below_one, positive};
 use crate::trainer::Added;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,20 +74,8 @@ impl Clip {
     /// # Errors
     /// Returns [`Error::OutOfRange`] unless norm is positive and finite and margin lies in [0, 1).
     pub fn new(norm: f64, margin: f64) -> Result<Self> {
-        if !(norm > 0.0 && norm.is_finite()) {
-            return Err(Error::OutOfRange {
-                what: "clipping norm",
-                range: "(0, inf)",
-                value: norm,
-            });
-        }
-        if !(0.0..1.0).contains(&margin) {
-            return Err(Error::OutOfRange {
-                what: "clipping margin",
-                range: "[0, 1)",
-                value: margin,
-            });
-        }
+        positive("clipping norm", norm)?;
+        below_one("clipping margin", margin)?;
         Ok(Self {
             norm,
             margin,
@@ -100,14 +88,8 @@ impl Clip {
     /// # Errors
     /// Returns [`Error::OutOfRange`] unless γ is positive and finite.
     pub fn by(self, kind: Clipping) -> Result<Self> {
-        if let Clipping::Automatic { stability } = kind
-            && !(stability > 0.0 && stability.is_finite())
-        {
-            return Err(Error::OutOfRange {
-                what: "stability constant of automatic clipping",
-                range: "(0, inf)",
-                value: stability,
-            });
+        if let Clipping::Automatic { stability } = kind {
+            positive("stability constant of automatic clipping", stability)?;
         }
         Ok(Self { kind, ..self })
     }

@@ -2,7 +2,7 @@
 //! once.
 
 use crate::collective::{Collective, add};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, positive};
 use crate::privacy::clip::Clip;
 use crate::privacy::ledger::Ledger;
 use crate::privacy::random::{MeanNoise, Noise};
@@ -97,13 +97,7 @@ impl<'a> Step<'a> {
     /// # Errors
     /// Returns [`Error::OutOfRange`] unless the expected batch size is positive and finite.
     pub fn begin(trainer: &'a mut dyn Trainer, constants: PrivateStep, index: u64) -> Result<Self> {
-        if !(constants.expected_batch > 0.0 && constants.expected_batch.is_finite()) {
-            return Err(Error::OutOfRange {
-                what: "expected batch size",
-                range: "(0, inf)",
-                value: constants.expected_batch,
-            });
-        }
+        positive("expected batch size", constants.expected_batch)?;
         trainer.begin();
         Ok(Self {
             trainer,

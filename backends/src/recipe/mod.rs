@@ -7,7 +7,7 @@ pub(crate) use phases::{estimates, run_of};
 pub use schedule::Schedule;
 pub(crate) use schedule::{Constants, Stage, StepPosition, Work};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, below_one};
 use crate::model::in_range;
 use crate::privacy::clip::{Clip, Clipping};
 use crate::trainer::Precision;
@@ -125,14 +125,8 @@ impl TrainOptions {
                 "ordinary steps have no noise to take off Adam's second moment".into(),
             ));
         }
-        if let Some(share) = self.average
-            && !(0.0..1.0).contains(&share)
-        {
-            return Err(Error::OutOfRange {
-                what: "average of weights",
-                range: "[0, 1)",
-                value: share,
-            });
+        if let Some(share) = self.average {
+            below_one("average of weights", share)?;
         }
         self.dropout.validated()?;
         match &self.private {

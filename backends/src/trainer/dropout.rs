@@ -5,7 +5,7 @@
 //! remains a function of that example alone, a record has the same mask on neighbouring training sets, and a resumed
 //! run repeats its masks.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, below_one};
 use crate::privacy::keystream::{KeyStream, WORDS};
 use crate::privacy::random::{RunKey, keyed_digest};
 use schemars::JsonSchema;
@@ -42,7 +42,7 @@ impl Dropout {
     /// Sets the same rate at all places.
     ///
     /// # Errors
-    /// Returns [`Error::OutOfRange`] for a rate outside [0, 1).
+    /// Returns [`crate::Error::OutOfRange`] for a rate outside [0, 1).
     pub fn all(rate: f64) -> Result<Self> {
         Self {
             embedding: rate,
@@ -55,20 +55,14 @@ impl Dropout {
     /// Checks the rates.
     ///
     /// # Errors
-    /// Returns [`Error::OutOfRange`] for a rate outside [0, 1).
+    /// Returns [`crate::Error::OutOfRange`] for a rate outside [0, 1).
     pub fn validated(self) -> Result<Self> {
         for (what, value) in [
             ("dropout of the embedding", self.embedding),
             ("dropout of attention", self.attention),
             ("dropout of hidden values", self.hidden),
         ] {
-            if !(0.0..1.0).contains(&value) {
-                return Err(Error::OutOfRange {
-                    what,
-                    range: "[0, 1)",
-                    value,
-                });
-            }
+            below_one(what, value)?;
         }
         Ok(self)
     }

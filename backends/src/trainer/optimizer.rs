@@ -1,6 +1,6 @@
 //! Optimisers: post-processing of gradients into weight updates, on the host in f32 with f64 scalars.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, below_one, positive, ranged};
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,37 +64,14 @@ impl OptimizerSpec {
                 learning_rate,
                 floor,
             } => {
-                if !(floor > 0.0 && floor.is_finite()) {
-                    return Err(Error::OutOfRange {
-                        what: "least second moment",
-                        range: "(0, inf)",
-                        value: floor,
-                    });
-                }
+                positive("least second moment", floor)?;
                 (learning_rate, 0.0, 0.0)
             }
         };
-        if !(0.0..=1.0).contains(&decay) {
-            return Err(Error::OutOfRange {
-                what: "weight decay",
-                range: "[0, 1]",
-                value: decay,
-            });
-        }
-        if !(rate > 0.0 && rate.is_finite()) {
-            return Err(Error::OutOfRange {
-                what: "learning rate",
-                range: "(0, inf)",
-                value: rate,
-            });
-        }
-        if !(0.0..1.0).contains(&momentum) {
-            return Err(Error::OutOfRange {
-                what: "momentum",
-                range: "[0, 1)",
-                value: momentum,
-            });
-        }
+        let share = (0.0..=1.0).contains(&decay);
+        ranged("weight decay", "[0, 1]", decay, share)?;
+        positive("learning rate", rate)?;
+        below_one("momentum", momentum)?;
         Ok(self)
     }
 }

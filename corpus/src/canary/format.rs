@@ -164,18 +164,7 @@ impl std::fmt::Display for CanaryFormat {
     }
 }
 
-impl TryFrom<String> for CanaryFormat {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<CanaryFormat> for String {
-    fn from(format: CanaryFormat) -> Self {
-        format.source
-    }
-}
+kept_as_text!(CanaryFormat);
 
 /// A kind of place: its name, the largest number it accepts, and the part that it becomes.
 type Kind = (&'static str, u32, fn(u32) -> Part);

@@ -1,5 +1,23 @@
 //! Canaries: artificial secrets that are planted to measure what training memorises.
 
+/// Lets serde keep a type as its text.
+macro_rules! kept_as_text {
+    ($type:ty) => {
+        impl TryFrom<String> for $type {
+            type Error = crate::error::Error;
+            fn try_from(text: String) -> crate::error::Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+    };
+}
+
 mod carrier;
 mod coins;
 mod draw;

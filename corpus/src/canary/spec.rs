@@ -1,6 +1,6 @@
 //! Specifications such as `10x20`: the number of canaries, and the number of copies of each.
 
-use crate::error::{Result, range};
+use crate::error::{Result, range, within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,13 +33,8 @@ impl Spec {
     /// # Errors
     /// Returns an error if a number is outside its range.
     pub fn new(canaries: u32, copies: u32) -> Result<Self> {
-        let allowed = format!("from 1 to {MOST}");
-        if !(1..=MOST).contains(&canaries) {
-            return Err(range("the number of canaries", canaries, allowed));
-        }
-        if !(1..=MOST).contains(&copies) {
-            return Err(range("the number of copies of a canary", copies, allowed));
-        }
+        within("the number of canaries", canaries, 1..=MOST)?;
+        within("the number of copies of a canary", copies, 1..=MOST)?;
         if canaries * copies > MOST_LINES {
             return Err(range(
                 "the number of inserted lines",
@@ -94,15 +89,4 @@ impl std::fmt::Display for Spec {
     }
 }
 
-impl TryFrom<String> for Spec {
-    type Error = crate::error::Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<Spec> for String {
-    fn from(spec: Spec) -> Self {
-        spec.to_string()
-    }
-}
+kept_as_text!(Spec);

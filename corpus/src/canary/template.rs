@@ -263,15 +263,4 @@ impl std::fmt::Display for CanaryTemplate {
     }
 }
 
-impl TryFrom<String> for CanaryTemplate {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<CanaryTemplate> for String {
-    fn from(template: CanaryTemplate) -> Self {
-        template.source
-    }
-}
+kept_as_text!(CanaryTemplate);

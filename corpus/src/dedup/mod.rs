@@ -9,7 +9,7 @@ mod seen;
 mod substring;
 pub(crate) mod varint;
 
-use crate::error::{Result, range};
+use crate::error::{Result, range, within};
 use crate::prepare::{ButFor, Stability};
 use crate::record::TokenId;
 pub use same::same_texts;
@@ -73,17 +73,10 @@ impl Deduplication {
     /// # Errors
     /// Returns an error with the number, its value and its range.
     pub fn validate(&self) -> Result<()> {
-        let within = |name, value: usize, from, to| {
-            if (from..=to).contains(&value) {
-                Ok(())
-            } else {
-                Err(range(name, value, format!("from {from} to {to}")))
-            }
-        };
         match *self {
-            Self::Exact => Ok(()),
+            Self::Exact => {}
             Self::Bloom { bits } => {
-                within("the bits per unit of a Bloom filter", bits as usize, 2, 256)
+                within("the bits per unit of a Bloom filter", bits, 2..=256)?;
             }
             Self::Near {
                 shingle,
@@ -91,23 +84,22 @@ impl Deduplication {
                 rows,
                 similarity,
             } => {
-                within("the tokens of a shingle", shingle, 1, 1 << 16)?;
-                within("the bands of a signature", bands, 1, 256)?;
-                within("the rows of a band", rows, 1, 64)?;
-                if similarity > 0.0 && similarity <= 1.0 {
-                    Ok(())
-                } else {
-                    Err(range(
+                within("the tokens of a shingle", shingle, 1..=1 << 16)?;
+                within("the bands of a signature", bands, 1..=256)?;
+                within("the rows of a band", rows, 1..=64)?;
+                if !(similarity > 0.0 && similarity <= 1.0) {
+                    return Err(range(
                         "the similarity of near-duplicates",
                         similarity,
                         "above 0 and at most 1",
-                    ))
+                    ));
                 }
             }
             Self::Substring { length } => {
-                within("the tokens of a repeated stretch", length, 2, 1 << 24)
+                within("the tokens of a repeated stretch", length, 2..=1 << 24)?;
             }
         }
+        Ok(())
     }
 
     const fn shape(&self) -> Option<near::Shape> {
@@ -145,8 +137,8 @@ impl Deduplication {
         if let Self::Substring { length } = *self {
             return substring::fates(units, length);
         }
-        let mut gate = DuplicateIndex::new(self, units.len(), seed);
-        let marker = Marker::new(self, seed);
+        let mut gate = DuplicateIndex::new(Some(self), units.len(), seed);
+        let marker = Marker::new(Some(self), seed);
         let fates = units.iter().map(|unit| {
             let marks = marker.marks(unit);
             fate(gate.enter(&digest(unit), &marks))
@@ -197,9 +189,10 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    pub(crate) fn new(by: &Deduplication, seed: u64) -> Self {
+    pub(crate) fn new(by: Option<&Deduplication>, seed: u64) -> Self {
+        let shape = by.and_then(Deduplication::shape);
         Self {
-            near: by.shape().map(|shape| near::Permutations::new(shape, seed)),
+            near: shape.map(|shape| near::Permutations::new(shape, seed)),
         }
     }
 
@@ -225,12 +218,14 @@ impl Marker {
 pub(crate) struct DuplicateIndex {
     /// The digests of the units entered so far.
     seen: Seen,
-    otherwise: Option<Otherwise>,
+    method: Method,
 }
 
-/// Methods that find copies other than by their digests.
+/// How copies are found.
 #[derive(Debug)]
-enum Otherwise {
+enum Method {
+    /// By their digests.
+    Digest,
     Bloom(bloom::Filter),
     Near(near::Index),
     /// Every unit is kept, because nothing is dropped or the fates were determined beforehand.
@@ -240,59 +235,50 @@ enum Otherwise {
 }
 
 impl DuplicateIndex {
-    /// `units` is the expected number of units, for the size of a Bloom filter.
-    pub(crate) fn new(by: &Deduplication, units: usize, seed: u64) -> Self {
-        let otherwise = match *by {
-            Deduplication::Exact => None,
-            Deduplication::Bloom { bits } => {
-                Some(Otherwise::Bloom(bloom::Filter::new(units, bits, seed)))
+    /// Without a method, every unit is kept. `units` is the expected number of units, for the size of a Bloom filter.
+    pub(crate) fn new(by: Option<&Deduplication>, units: usize, seed: u64) -> Self {
+        let shape = by.and_then(Deduplication::shape);
+        let method = match (by, shape) {
+            (Some(Deduplication::Exact), _) => Method::Digest,
+            (Some(Deduplication::Bloom { bits }), _) => {
+                Method::Bloom(bloom::Filter::new(units, *bits, seed))
             }
-            Deduplication::Near { .. } => by.shape().map(near::Index::new).map(Otherwise::Near),
-            Deduplication::Substring { .. } => Some(Otherwise::All),
+            (_, Some(shape)) => Method::Near(near::Index::new(shape)),
+            _ => Method::All,
         };
         Self {
             seen: Seen::new(),
-            otherwise,
+            method,
         }
     }
 
-    /// Creates an index that keeps everything, and counts distinct units.
-    pub(crate) fn open() -> Self {
-        Self {
-            seen: Seen::new(),
-            otherwise: Some(Otherwise::All),
-        }
-    }
-
-    /// Creates an index that keeps everything.
+    /// Creates an index that keeps everything, and counts nothing.
     pub(crate) fn unused() -> Self {
         Self {
             seen: Seen::new(),
-            otherwise: Some(Otherwise::Unused),
+            method: Method::Unused,
         }
     }
 
     /// Enters a unit, and returns whether it is kept because it is new, as far as the method can tell.
     pub(crate) fn enter(&mut self, key: &[u8; 20], marks: &Marks) -> bool {
-        if let Some(Otherwise::Unused) = self.otherwise {
+        if let Method::Unused = self.method {
             return true;
         }
         let new = self.seen.insert(*key);
-        match &mut self.otherwise {
-            None => new,
-            Some(Otherwise::Bloom(filter)) => filter.insert(key),
-            Some(Otherwise::Near(_)) if marks.near => false,
-            Some(Otherwise::Near(index)) => {
-                index.insert(&marks.tokens, &marks.sketch, marks.looked_at)
-            }
-            Some(Otherwise::All | Otherwise::Unused) => true,
+        match &mut self.method {
+            Method::Digest => new,
+            Method::Bloom(filter) => filter.insert(key),
+            Method::Near(_) if marks.near => false,
+            Method::Near(index) => index.insert(&marks.tokens, &marks.sketch, marks.looked_at),
+            Method::All | Method::Unused => true,
         }
     }
 
     /// Returns whether a unit is near one that is already kept, and records a positive answer in its marks. Workers
     /// call this before doing more work. Units kept in the meantime are checked when the unit is entered.
     pub(crate) fn has_near(&self, marks: &mut Marks) -> bool {
-        if let Some(Otherwise::Near(index)) = &self.otherwise {
+        if let Method::Near(index) = &self.method {
             marks.looked_at = index.count();
             marks.near = index.has_near(&marks.tokens, &marks.sketch, 0);
             if marks.near {
@@ -340,7 +326,8 @@ mod tests {
             rows: 1,
             similarity: 0.5,
         };
-        let (mut index, marker) = (DuplicateIndex::new(&by, 0, 0), Marker::new(&by, 0));
+        let by = Some(&by);
+        let (mut index, marker) = (DuplicateIndex::new(by, 0, 0), Marker::new(by, 0));
         let unit = [1, 2, 3];
         let [mut one, mut two, mut late] = [(); 3].map(|()| marker.marks(&unit));
         assert!(!index.has_near(&mut one) && !index.has_near(&mut two));

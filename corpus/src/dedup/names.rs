@@ -29,27 +29,23 @@ impl Name for u8 {
     }
 }
 
-impl Name for u16 {
-    const WIDTH: usize = 2;
+/// Names of more than a byte.
+macro_rules! wide {
+    ($($name:ty)*) => {$(
+        impl Name for $name {
+            const WIDTH: usize = size_of::<Self>();
 
-    fn all<'a>(bytes: &'a [u8], room: &'a mut Vec<Self>) -> &'a [Self] {
-        let (names, _) = bytes.as_chunks();
-        room.clear();
-        room.extend(names.iter().map(|bytes| Self::from_le_bytes(*bytes)));
-        room
-    }
+            fn all<'a>(bytes: &'a [u8], room: &'a mut Vec<Self>) -> &'a [Self] {
+                let (names, _) = bytes.as_chunks();
+                room.clear();
+                room.extend(names.iter().map(|bytes| Self::from_le_bytes(*bytes)));
+                room
+            }
+        }
+    )*};
 }
 
-impl Name for u32 {
-    const WIDTH: usize = 4;
-
-    fn all<'a>(bytes: &'a [u8], room: &'a mut Vec<Self>) -> &'a [Self] {
-        let (names, _) = bytes.as_chunks();
-        room.clear();
-        room.extend(names.iter().map(|bytes| Self::from_le_bytes(*bytes)));
-        room
-    }
-}
+wide!(u16 u32);
 
 /// Room to read names into.
 #[derive(Debug, Default)]

@@ -39,8 +39,8 @@ pub(crate) struct Stretches {
     others: HashMap<TokenId, u32>,
     count_known: u32,
     names: Names,
-    /// The folder on whose disk they may lie.
-    folder: Option<PathBuf>,
+    /// The folder on whose disk they may lie; empty without one.
+    folder: PathBuf,
     /// Where each unit begins, including units that are too short for a stretch and take no room; finally, where the
     /// last unit ends.
     starts: Vec<u64>,
@@ -62,7 +62,7 @@ impl Stretches {
             others: HashMap::new(),
             count_known: 0,
             names: Names::new(folder, most),
-            folder: folder.map(Path::to_path_buf),
+            folder: folder.map_or_else(PathBuf::new, Path::to_path_buf),
             starts: Vec::new(),
             count: 0,
         }
@@ -99,10 +99,7 @@ impl Stretches {
         };
         let names = unit.iter().map(&mut name).chain([END]);
         let written = self.names.extend(names);
-        written.map_err(|source| Error::Write {
-            path: self.folder.clone().unwrap_or_default(),
-            source,
-        })
+        written.map_err(Error::writing(&self.folder))
     }
 
     /// Finds the repeated stretches with this many threads. Returns `None` if `go_on`, which is called from time to
@@ -132,10 +129,7 @@ impl Stretches {
             2 => marks::<u16>(&self, share, go_on),
             _ => marks::<u32>(&self, share, go_on),
         });
-        let marks = found.map_err(|source| Error::Read {
-            path: self.folder.clone().unwrap_or_default(),
-            source,
-        })?;
+        let marks = found.map_err(Error::reading(&self.folder))?;
         Ok(marks.map(|marks| Repeats {
             length: self.length,
             starts: self.starts,

@@ -1,8 +1,10 @@
 //! The hidden folder in which an output is written, beside its final path.
 
-use super::{FACTS, stopped};
+use super::FACTS;
+use super::stopped::{self, Stopped};
 use crate::error::{Error, Result};
 use reticent_disk::{self as disk, OutputPlace, lock_file, parent_of};
+use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error as IoError, ErrorKind};
@@ -22,6 +24,13 @@ pub(super) enum Shape {
 
 /// The name of the output file within the hidden folder.
 pub(super) const OUTPUT: &str = "output";
+
+/// What an earlier process left for an output path.
+pub(crate) enum Left<D> {
+    Nothing,
+    Damaged,
+    Stopped(Box<Stopped<D>>),
+}
 
 /// The hidden folder of an output: `.preparing-NAME` for a folder, `.writing-NAME` for a file; mode 0700. If it is
 /// dropped before it is finished, it is removed, unless it is kept for resuming. What a killed process left in it is
@@ -58,28 +67,32 @@ impl Beside {
     pub(super) fn begin(target: &Path, shape: Shape, force: bool) -> Result<Self> {
         check_target(target, shape, force)?;
         let path = hidden(target, shape)?;
-        let lock = locked(&path).map_err(|source| Error::Write {
-            path: target.to_path_buf(),
-            source,
-        })?;
-        // From here on the folder is ours, and is removed when this value is dropped.
+        let lock = locked(&path).map_err(Error::writing(target))?;
+        // From here on the folder is ours, and is removed when this value is dropped; what can be resumed is not, before it
+        // has been read.
         Ok(Self {
             target: target.to_path_buf(),
             shape,
             force,
+            stays: stopped::lies_in(&path),
             path,
             lock,
-            stays: false,
         })
+    }
+
+    /// Reads what an earlier process left.
+    pub(super) fn left<D: DeserializeOwned>(&self) -> Left<D> {
+        if !stopped::lies_in(&self.path) {
+            return Left::Nothing;
+        }
+        match Stopped::read(&self.path) {
+            Some(stopped) => Left::Stopped(Box::new(stopped)),
+            None => Left::Damaged,
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Sets whether the folder is kept for resuming when this value is dropped.
-    pub(super) const fn stay(&mut self, stays: bool) {
-        self.stays = stays;
     }
 
     /// Keeps the folder if it contains a stopped preparation.
@@ -87,34 +100,22 @@ impl Beside {
         self.stays = stopped::lies_in(&self.path);
     }
 
-    /// Removes what an earlier process left, except these files.
-    pub(super) fn clear(&self, but: &[&str]) -> Result<()> {
-        self.cleared(but).map_err(|source| Error::Write {
-            path: self.target.clone(),
-            source,
-        })
+    /// Removes what an earlier process left, except these files. From here on nothing is kept for resuming.
+    pub(super) fn clear(&mut self, but: &[&str]) -> Result<()> {
+        self.stays = false;
+        cleared(&self.path, but).map_err(Error::writing(&self.target))
     }
 
     /// Removes a file, if it exists.
     pub(super) fn forget(&self, name: &str) -> Result<()> {
-        disk::remove_file(&self.path.join(name)).map_err(|source| Error::Write {
-            path: self.target.clone(),
-            source,
-        })
-    }
-
-    fn cleared(&self, but: &[&str]) -> std::io::Result<()> {
-        cleared(&self.path, but)
+        disk::remove_file(&self.path.join(name)).map_err(Error::writing(&self.target))
     }
 
     /// Succeeds if the existing target folder contains the same files, byte for byte; returns an error otherwise.
     pub(super) fn compare(mut self) -> Result<()> {
         self.stays = false;
-        let same = same_files(&self.path, &self.target).map_err(|source| Error::Read {
-            path: self.target.clone(),
-            source,
-        })?;
-        if same {
+        let same = same_files(&self.path, &self.target);
+        if same.map_err(Error::reading(&self.target))? {
             return Ok(());
         }
         Err(Error::Occupied {
@@ -179,7 +180,7 @@ impl Drop for Beside {
     fn drop(&mut self) {
         if !self.stays {
             // Remove the lock file last: a process that finds none may begin.
-            let _ = self.cleared(&[]);
+            let _ = cleared(&self.path, &[]);
             let _ = std::fs::remove_file(self.path.join(LOCK));
             let _ = std::fs::remove_dir(&self.path);
         }
@@ -305,13 +306,7 @@ fn check_target(target: &Path, shape: Shape, force: bool) -> Result<()> {
 }
 
 fn check_folder(folder: &Path, force: bool) -> Result<()> {
-    let failed = |source| Error::Write {
-        path: folder.to_path_buf(),
-        source,
-    };
-    let occupied = || Error::Occupied {
-        path: folder.to_path_buf(),
-    };
+    let failed = Error::writing(folder);
     disk::refuse_alias(folder).map_err(|error| Error::of_place(folder, error))?;
     match std::fs::symlink_metadata(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -326,7 +321,9 @@ fn check_folder(folder: &Path, force: bool) -> Result<()> {
             if entries.next().is_none() || ours {
                 Ok(())
             } else {
-                Err(occupied())
+                Err(Error::Occupied {
+                    path: folder.to_path_buf(),
+                })
             }
         }
     }

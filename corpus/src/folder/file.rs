@@ -1,6 +1,6 @@
 //! Writes one file of any size, whole or not at all. A stopped file can be resumed.
 
-use super::beside::{Beside, OUTPUT, Shape, hidden};
+use super::beside::{Beside, Left, OUTPUT, Shape, hidden};
 use super::stopped::{self, Growing, PROGRESS, Stopped};
 use crate::error::Result;
 use crate::prepare::Identity;
@@ -17,20 +17,10 @@ pub(crate) struct FileWriter {
     growing: Growing,
 }
 
-/// What an earlier process left for an output path.
-pub(crate) enum Left<D> {
-    Nothing,
-    Damaged,
-    Stopped(Box<Stopped<D>>),
-}
-
 impl OutputFile {
     /// Takes the path. `force` allows replacing an existing file.
     pub(crate) fn take(path: &Path, force: bool) -> Result<Self> {
-        let mut beside = Beside::begin(path, Shape::File, force)?;
-        // An error before the state has been read must not remove it.
-        beside.stay_if_stopped();
-        Ok(Self(beside))
+        Beside::begin(path, Shape::File, force).map(Self)
     }
 
     /// Returns whether a stopped output lies beside a path.
@@ -40,19 +30,11 @@ impl OutputFile {
 
     /// Reads what an earlier process left.
     pub(crate) fn left<D: DeserializeOwned>(&self) -> Left<D> {
-        let folder = self.0.path();
-        if !stopped::lies_in(folder) {
-            return Left::Nothing;
-        }
-        match Stopped::read(folder) {
-            Some(stopped) => Left::Stopped(Box::new(stopped)),
-            None => Left::Damaged,
-        }
+        self.0.left()
     }
 
     /// Starts an empty file.
     pub(crate) fn begin(mut self) -> Result<FileWriter> {
-        self.0.stay(false);
         self.0.clear(&[])?;
         let growing = Growing::create(self.0.path(), OUTPUT, true)?;
         Ok(FileWriter {
@@ -69,7 +51,6 @@ impl OutputFile {
         let Some(growing) = Growing::again(self.0.path(), OUTPUT, &stopped.files)? else {
             return Ok(Err(self));
         };
-        self.0.stay(false);
         self.0.clear(&[PROGRESS, OUTPUT])?;
         Ok(Ok(FileWriter {
             beside: self.0,
@@ -85,8 +66,12 @@ impl FileWriter {
 
     /// Writes a checkpoint to disk.
     pub(crate) fn checkpoint<D: Serialize>(&mut self, identity: &Identity, done: &D) -> Result<()> {
-        let marks = [self.growing.mark()?];
-        stopped::write(self.beside.path(), identity, &marks, done)
+        let stopped = Stopped {
+            identity: identity.clone(),
+            files: vec![self.growing.mark()?],
+            done,
+        };
+        stopped.write(self.beside.path())
     }
 
     /// Stops and keeps the work up to the last checkpoint, if there was one.

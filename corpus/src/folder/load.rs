@@ -39,7 +39,7 @@ impl Prepared {
         let sheet = stated.and_then(|()| serde_json::from_str(&text));
         let sheet: PreparedDocument = sheet.map_err(|error| {
             let problem = json_problem(&error);
-            wrong(
+            Error::prepared(
                 &path,
                 format!("{problem}; if an earlier version wrote the folder, prepare it again (`audit prepare`)"),
             )
@@ -71,7 +71,7 @@ impl Prepared {
             };
             let in_sight = check_copies(&path, plan, preflight, &training, owner.is_some())?;
             if !sheet.options.redact && facts.uncaught < in_sight {
-                return Err(wrong(
+                return Err(Error::prepared(
                     &folder.join(FACTS),
                     format!(
                         "facts.uncaught: {}; {in_sight} copies of canaries stand in {RECORDS} outside what the policy found",
@@ -117,13 +117,6 @@ struct StatedOptions {
     tokenizer: IgnoredAny,
 }
 
-fn wrong(path: &Path, problem: impl Into<String>) -> Error {
-    Error::Prepared {
-        path: path.to_path_buf(),
-        problem: problem.into(),
-    }
-}
-
 /// Checks an equality that must hold in a folder.
 fn expect<T: PartialEq + std::fmt::Display>(
     path: &Path,
@@ -134,7 +127,10 @@ fn expect<T: PartialEq + std::fmt::Display>(
     if found == expected {
         Ok(())
     } else {
-        Err(wrong(path, format!("{what}: {found}, expected {expected}")))
+        Err(Error::prepared(
+            path,
+            format!("{what}: {found}, expected {expected}"),
+        ))
     }
 }
 
@@ -145,16 +141,16 @@ fn check_sheet(path: &Path, sheet: &PreparedDocument) -> Result<()> {
     sheet
         .options
         .validate()
-        .map_err(|error| wrong(path, error.to_string()))?;
+        .map_err(|error| Error::prepared(path, error.to_string()))?;
     facts
         .check(&sheet.options)
-        .map_err(|problem| wrong(path, problem))?;
+        .map_err(|problem| Error::prepared(path, problem))?;
     let product = Product {
         all_copies: facts.stability(Copies::All),
         single_copy: facts.stability(Copies::Single),
     };
     if product != sheet.stability {
-        return Err(wrong(
+        return Err(Error::prepared(
             path,
             "stability is not the product of its stages'".to_owned(),
         ));
@@ -171,7 +167,7 @@ fn load_tokenizer(
     let facts = &sheet.facts;
     let text = files.take(TOKENIZER)?;
     if sha256(text.as_bytes()) != sheet.tokenizer_sha256 {
-        return Err(wrong(
+        return Err(Error::prepared(
             path,
             format!(
                 "it is not the tokenizer that {FACTS} has the SHA-256 of, and the tokens would stand for other texts; prepare the folder again (`audit prepare`)"
@@ -183,11 +179,11 @@ fn load_tokenizer(
         false => None,
     };
     let tokenizer = Tokenizer::of_files(&text, settings.as_deref(), facts.vocabulary);
-    let tokenizer = tokenizer.map_err(|error| wrong(path, error.to_string()))?;
+    let tokenizer = tokenizer.map_err(|error| Error::prepared(path, error.to_string()))?;
     let size = tokenizer.vocabulary_size();
     expect(path, "vocabulary size", size, facts.vocabulary_size)?;
     if tokenizer.origin() != facts.vocabulary {
-        return Err(wrong(
+        return Err(Error::prepared(
             path,
             format!(
                 "the vocabulary is {:?}, {FACTS} says {:?}",
@@ -282,7 +278,7 @@ fn check_records(
     let mut records = Vec::with_capacity(lines.len());
     let mut points: Vec<u64> = Vec::with_capacity(lines.len());
     for (number, line) in (1u64..).zip(lines) {
-        let at = |problem: String| wrong(path, format!("line {number}: {problem}"));
+        let at = |problem: String| Error::prepared(path, format!("line {number}: {problem}"));
         frame.check(&line).map_err(at)?;
         let point = line
             .point
@@ -295,13 +291,7 @@ fn check_records(
             )));
         }
         points.push(point);
-        records.push(Record {
-            side: line.side,
-            tokens: line.tokens.into_owned(),
-            sensitive: line.sensitive.into_owned(),
-            ignored: line.ignored.into_owned(),
-            label: line.label,
-        });
+        records.push(line.into_record());
     }
     let training = TrainingSet {
         unit: facts.unit,
@@ -347,7 +337,7 @@ fn read_texts(
     let each = lines.iter().zip(records).zip(numbers);
     for (number, ((line, record), own)) in (1u64..).zip(each) {
         if line.id != record_id(*own, &line.text, record, loss_on) {
-            return Err(wrong(
+            return Err(Error::prepared(
                 path,
                 format!(
                     "line {number}: its id is not that of its text and its record (tokens, side, class, sensitive and ignored ranges), or \
@@ -357,13 +347,13 @@ fn read_texts(
             ));
         }
         if line.label != record.label {
-            return Err(wrong(
+            return Err(Error::prepared(
                 path,
                 format!("line {number}: its class is not that of its record"),
             ));
         }
         if line.side != record.side {
-            return Err(wrong(
+            return Err(Error::prepared(
                 path,
                 format!("line {number}: its side is not that of its record"),
             ));
@@ -381,7 +371,7 @@ fn load_held_out(
     let path = folder.join(HELD_OUT);
     if facts.held_out_documents == 0 {
         return match files.has(HELD_OUT) || files.has(TEST) {
-            true => Err(wrong(
+            true => Err(Error::prepared(
                 &path,
                 format!("{FACTS} knows of no documents held out"),
             )),
@@ -394,14 +384,8 @@ fn load_held_out(
     for (number, line) in (1u64..).zip(lines) {
         frame
             .check(&line)
-            .map_err(|problem| wrong(&path, format!("line {number}: {problem}")))?;
-        records.push(Record {
-            side: line.side,
-            tokens: line.tokens.into_owned(),
-            sensitive: line.sensitive.into_owned(),
-            ignored: line.ignored.into_owned(),
-            label: line.label,
-        });
+            .map_err(|problem| Error::prepared(&path, format!("line {number}: {problem}")))?;
+        records.push(line.into_record());
     }
     let count = records.len() as u64;
     expect(&path, "records", count, facts.held_out_records)?;
@@ -417,12 +401,15 @@ fn load_held_out(
 fn load_plan(path: &Path, files: &mut FolderFiles, facts: &Facts) -> Result<Option<CanaryPlan>> {
     if facts.canaries.is_none() {
         return match files.has(CANARIES) {
-            true => Err(wrong(path, format!("{FACTS} knows of no canaries"))),
+            true => Err(Error::prepared(
+                path,
+                format!("{FACTS} knows of no canaries"),
+            )),
             false => Ok(None),
         };
     }
     let plan = CanaryPlan::from_json(&files.take(CANARIES)?)
-        .map_err(|error| wrong(path, error.to_string()))?;
+        .map_err(|error| Error::prepared(path, error.to_string()))?;
     expect(path, "unit", plan.unit, facts.unit)?;
     Ok(Some(plan))
 }
@@ -450,7 +437,7 @@ fn check_copies(
     });
     let reported = preflight.copies.iter().map(|c| (c.canary, c.copy));
     if !planned.eq(reported) {
-        return Err(wrong(
+        return Err(Error::prepared(
             path,
             format!("facts.canaries.copies of {FACTS} are not the copies of the plan, one by one"),
         ));
@@ -461,7 +448,7 @@ fn check_copies(
     for copy in &preflight.copies {
         let is_kept = copy.fate == CopyFate::Kept;
         if is_kept != copy.record.is_some() || is_kept != copy.side.is_some() {
-            return Err(wrong(
+            return Err(Error::prepared(
                 path,
                 format!(
                     "copy {} of canary {}: {FACTS} must give a record and its side for a copy that is kept, and for no other",
@@ -479,7 +466,7 @@ fn check_copies(
             text.contains(&canary.secret) && copy.side == Some(training.records[at].side)
         });
         if !there {
-            return Err(wrong(
+            return Err(Error::prepared(
                 path,
                 format!(
                     "copy {} of canary {} is not in record {record}",
@@ -504,7 +491,7 @@ fn check_copies(
             let accounted = accounted(mark);
             // A corpus may have a canary in its own text.
             if *count > accounted && !authenticated {
-                return Err(wrong(
+                return Err(Error::prepared(
                     path,
                     format!(
                         "record {at} holds {} {count} times; {FACTS} accounts for {accounted}. The folder was edited, or the corpus has \
@@ -565,7 +552,7 @@ impl CanaryMarks {
         let search = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(&marks)
-            .map_err(|error| wrong(path, error.to_string()))?;
+            .map_err(|error| Error::prepared(path, error.to_string()))?;
         Ok(Self { search, of, canary })
     }
 
@@ -581,8 +568,9 @@ impl CanaryMarks {
 
 fn read_lines<'a, T: Deserialize<'a>>(path: &Path, text: &'a str) -> Result<Vec<T>> {
     let each = (1u64..).zip(text.lines()).map(|(number, line)| {
-        serde_json::from_str(line)
-            .map_err(|error| wrong(path, format!("line {number}: {}", json_problem(&error))))
+        serde_json::from_str(line).map_err(|error| {
+            Error::prepared(path, format!("line {number}: {}", json_problem(&error)))
+        })
     });
     each.collect()
 }

@@ -22,13 +22,13 @@ mod write;
 
 pub use seal::seal_folder;
 
-pub(crate) use beside::{cleared, locked, unlock};
-pub(crate) use file::{FileWriter, Left, OutputFile};
+pub(crate) use beside::{Left, cleared, locked, unlock};
+pub(crate) use file::{FileWriter, OutputFile};
 pub(crate) use stopped::Stopped;
 pub(crate) use write::{FolderWriter, Lines, ManyLines, OutputFolder, PackedLines, Start, lines};
 
 use crate::prepare::{Facts, PrepareOptions, Stability};
-use crate::record::{Side, TokenId};
+use crate::record::{Record, Side, TokenId};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -92,6 +92,18 @@ struct RecordLine<'a> {
     /// The number of the record's class in `options.labels.classes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     label: Option<u32>,
+}
+
+impl RecordLine<'_> {
+    fn into_record(self) -> Record {
+        Record {
+            side: self.side,
+            tokens: self.tokens.into_owned(),
+            sensitive: self.sensitive.into_owned(),
+            ignored: self.ignored.into_owned(),
+            label: self.label,
+        }
+    }
 }
 
 /// A line of `train.jsonl` and `test.jsonl`.

@@ -78,12 +78,8 @@ fn listed(path: &Path) -> Result<Option<Listed>> {
 /// Turns the error for a file that does not exist into none.
 fn if_there<T>(path: &Path, read: std::io::Result<T>) -> Result<Option<T>> {
     match read {
-        Ok(read) => Ok(Some(read)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::Read {
-            path: path.to_path_buf(),
-            source,
-        }),
+        read => read.map(Some).map_err(Error::reading(path)),
     }
 }
 
@@ -159,33 +155,25 @@ impl FolderFiles {
             path: path(),
             source: ErrorKind::NotFound.into(),
         })?;
-        String::from_utf8(bytes).map_err(|_| Error::Prepared {
-            path: path(),
-            problem: "it is not UTF-8".to_owned(),
-        })
+        String::from_utf8(bytes).map_err(|_| Error::prepared(&path(), "it is not UTF-8"))
     }
 }
 
 /// Refuses a folder that is none of ours, and one with files that no preparation writes: no check would cover them.
 fn refuse_others(folder: &Path) -> Result<()> {
-    let failed = |path: &Path, source| Error::Read {
-        path: path.to_path_buf(),
-        source,
-    };
     let facts = folder.join(FACTS);
-    std::fs::metadata(&facts).map_err(|source| failed(&facts, source))?;
-    for entry in std::fs::read_dir(folder).map_err(|source| failed(folder, source))? {
-        let entry = entry.map_err(|source| failed(folder, source))?;
+    std::fs::metadata(&facts).map_err(Error::reading(&facts))?;
+    let failed = Error::reading(folder);
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
         let name = entry.file_name();
         // What file managers and file systems leave there; nothing reads it.
         let hidden = name.as_encoded_bytes().starts_with(b".");
         if !hidden && name != CODE && FILES.iter().all(|file| name != *file) {
-            return Err(Error::Prepared {
-                path: entry.path(),
-                problem:
-                    "no preparation writes a file of this name into its folder; move it elsewhere"
-                        .to_owned(),
-            });
+            return Err(Error::prepared(
+                &entry.path(),
+                "no preparation writes a file of this name into its folder; move it elsewhere",
+            ));
         }
     }
     Ok(())

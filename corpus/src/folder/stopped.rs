@@ -31,19 +31,28 @@ pub(crate) struct Mark {
     checksum: u64,
 }
 
-#[derive(Serialize)]
-struct Page<'a, D> {
-    identity: &'a Identity,
-    files: &'a [Mark],
-    done: &'a D,
-}
-
 /// The state of a stopped preparation.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Stopped<D> {
     pub(crate) identity: Identity,
     pub(super) files: Vec<Mark>,
     pub(crate) done: D,
+}
+
+impl<D: Serialize> Stopped<D> {
+    /// Writes how far a preparation has come.
+    pub(super) fn write(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(NEW);
+        let write = || -> std::io::Result<()> {
+            let mut out = BufWriter::with_capacity(1 << 16, Checked::new(DiskFile::create(&path)?));
+            serde_json::to_writer(&mut out, self)?;
+            let mut file = out.into_inner().map_err(|e| e.into_error())?;
+            file.write_all(last_line(file.checksum()).as_bytes())?;
+            file.inner.sync()?;
+            disk::rename(&path, &folder.join(PROGRESS))
+        };
+        write().map_err(Error::writing(&path))
+    }
 }
 
 impl<D: DeserializeOwned> Stopped<D> {
@@ -72,7 +81,7 @@ pub(super) fn seed(folder: &Path, drawn: u64) -> Result<u64> {
         file.write_all(format!("{drawn}\n").as_bytes())?;
         file.sync()
     };
-    write().map_err(|source| failed(&path, source))?;
+    write().map_err(Error::writing(&path))?;
     Ok(drawn)
 }
 
@@ -83,30 +92,6 @@ pub(super) fn lies_in(folder: &Path) -> bool {
 
 fn last_line(checksum: u64) -> String {
     format!("\n{checksum:016x}\n")
-}
-
-/// Writes how far a preparation has come.
-pub(super) fn write<D: Serialize>(
-    folder: &Path,
-    identity: &Identity,
-    files: &[Mark],
-    done: &D,
-) -> Result<()> {
-    let path = folder.join(NEW);
-    let page = Page {
-        identity,
-        files,
-        done,
-    };
-    let write = || -> std::io::Result<()> {
-        let mut out = BufWriter::with_capacity(1 << 16, Checked::new(DiskFile::create(&path)?));
-        serde_json::to_writer(&mut out, &page)?;
-        let mut file = out.into_inner().map_err(|e| e.into_error())?;
-        file.write_all(last_line(file.checksum()).as_bytes())?;
-        file.inner.sync()?;
-        disk::rename(&path, &folder.join(PROGRESS))
-    };
-    write().map_err(|source| Error::Write { path, source })
 }
 
 /// A writer that counts and checksums the bytes written.
@@ -166,7 +151,7 @@ impl Growing {
     /// Creates the file. `marked`: whether a mark of it is ever taken, which needs its checksum.
     pub(super) fn create(folder: &Path, name: &str, marked: bool) -> Result<Self> {
         let path = folder.join(name);
-        let file = DiskFile::create(&path).map_err(|source| failed(&path, source))?;
+        let file = DiskFile::create(&path).map_err(Error::writing(&path))?;
         let file = match marked {
             true => Checked::new(file),
             false => Checked::unchecked(file),
@@ -189,11 +174,10 @@ impl Growing {
         };
         let path = folder.join(name);
         let mut file = match DiskFile::again(&path) {
-            Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(failed(&path, source)),
+            again => again.map_err(Error::writing(&path))?,
         };
-        let before = checked(&mut file, mark.length).map_err(|source| failed(&path, source))?;
+        let before = checked(&mut file, mark.length).map_err(Error::writing(&path))?;
         if (before.length, before.checksum()) != (mark.length, mark.checksum) {
             return Ok(None);
         }
@@ -203,7 +187,7 @@ impl Growing {
             checksum: before.checksum,
         };
         let cut = file.inner.cut(file.length);
-        cut.map_err(|source| failed(&path, source))?;
+        cut.map_err(Error::writing(&path))?;
         Ok(Some(Self::of(name, path, file)))
     }
 
@@ -211,7 +195,7 @@ impl Growing {
     pub(super) fn line<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<()> {
         for part in parts {
             let written = self.file.write_all(part);
-            written.map_err(|source| failed(&self.path, source))?;
+            written.map_err(Error::writing(&self.path))?;
         }
         Ok(())
     }
@@ -221,7 +205,7 @@ impl Growing {
         let flushed = self.file.flush();
         let file = self.file.get_ref();
         let synced = flushed.and_then(|()| file.inner.sync());
-        synced.map_err(|source| failed(&self.path, source))?;
+        synced.map_err(Error::writing(&self.path))?;
         Ok(Mark {
             name: self.name.clone(),
             length: file.length,
@@ -232,14 +216,7 @@ impl Growing {
     pub(super) fn close(self) -> Result<()> {
         let done = self.file.into_inner().map_err(|e| e.into_error());
         done.and_then(|file| file.inner.sync())
-            .map_err(|source| failed(&self.path, source))
-    }
-}
-
-fn failed(path: &Path, source: std::io::Error) -> Error {
-    Error::Write {
-        path: path.to_path_buf(),
-        source,
+            .map_err(Error::writing(&self.path))
     }
 }
 

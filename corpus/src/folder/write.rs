@@ -1,6 +1,6 @@
 //! Writing a prepared folder: all of it, or nothing.
 
-use super::beside::{Beside, Shape, hidden};
+use super::beside::{Beside, Left, Shape, hidden};
 use super::seal::seal;
 use super::stopped::{self, Growing, Mark, PROGRESS, SEED, Stopped};
 use super::{
@@ -19,7 +19,6 @@ use crate::random::sha256;
 use crate::record::{Record, Side, TokenId, content_digest, put_id};
 use crate::tokenize::Tokenizer;
 use reticent_disk::DiskFile;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{BufWriter, Write};
@@ -194,7 +193,7 @@ impl ManyLines {
 }
 
 /// The rest of a line of `train.jsonl`, behind its id.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 struct TextRest<'a> {
     side: Side,
     text: &'a str,
@@ -226,10 +225,8 @@ pub(crate) fn lines(record: &Record, text: &str, loss_on: Option<LossOn>) -> Res
 }
 
 fn json<T: Serialize>(line: &T, out: &mut Vec<u8>) -> Result<()> {
-    serde_json::to_writer(out, line).map_err(|error| Error::Prepared {
-        path: RECORDS.into(),
-        problem: error.to_string(),
-    })
+    serde_json::to_writer(out, line)
+        .map_err(|error| Error::prepared(Path::new(RECORDS), error.to_string()))
 }
 
 /// The line of a [`RecordLine`]: its tokens are most of what there is to write, and take a fifth of the time
@@ -310,11 +307,8 @@ static SHORT: [([u8; 4], u8); 1000] = {
 impl OutputFolder {
     /// Opens the hidden folder.
     pub(crate) fn take(folder: &Path, force: bool) -> Result<Self> {
-        let mut beside = Beside::begin(folder, Shape::Folder, force)?;
-        // An error before it is known what it is does not remove it.
-        beside.stay_if_stopped();
         Ok(Self {
-            beside,
+            beside: Beside::begin(folder, Shape::Folder, force)?,
             compared: false,
         })
     }
@@ -352,33 +346,31 @@ impl OutputFolder {
         identity: Identity,
         held_out: bool,
     ) -> Result<(FolderWriter, Start)> {
-        let folder = self.beside.path();
-        let anew = if !stopped::lies_in(folder) {
-            None
-        } else if let Some(stopped) = Stopped::<Done>::read(folder) {
-            if let Some(cause) = identity.against(&stopped.identity) {
-                Some(cause)
-            } else if let Some(files) = Files::again(folder, &stopped.files, held_out)? {
-                return self.on(identity, files, stopped.done);
-            } else {
-                Some(RestartCause::Damaged)
+        let start = match self.beside.left::<Done>() {
+            Left::Nothing => Start::Fresh,
+            Left::Damaged => Start::Restart(RestartCause::Damaged),
+            Left::Stopped(stopped) => {
+                if let Some(cause) = identity.against(&stopped.identity) {
+                    Start::Restart(cause)
+                } else if let Some(files) =
+                    Files::again(self.beside.path(), &stopped.files, held_out)?
+                {
+                    return self.on(identity, files, stopped.done);
+                } else {
+                    Start::Restart(RestartCause::Damaged)
+                }
             }
-        } else {
-            Some(RestartCause::Damaged)
         };
-        let out = self.empty(held_out, Some(identity))?;
-        Ok((out, anew.map_or(Start::Fresh, Start::Restart)))
+        Ok((self.empty(held_out, Some(identity))?, start))
     }
 
     fn empty(mut self, held_out: bool, identity: Option<Identity>) -> Result<FolderWriter> {
-        self.beside.stay(false);
         self.beside.clear(&[SEED])?;
         let files = Files::create(self.beside.path(), held_out, identity.is_some())?;
         Ok(self.writer(files, 0, identity))
     }
 
     fn on(mut self, identity: Identity, files: Files, done: Done) -> Result<(FolderWriter, Start)> {
-        self.beside.stay(false);
         self.beside
             .clear(&[PROGRESS, SEED, RECORDS, TEXTS, HELD_OUT, TEST])?;
         let out = self.writer(files, done.held_out(), Some(identity));
@@ -416,8 +408,12 @@ impl FolderWriter {
         };
         let pairs = std::iter::once(&mut self.training).chain(&mut self.held_out);
         let files = pairs.flat_map(|pair| [&mut pair.records, &mut pair.texts]);
-        let marks: Vec<Mark> = files.map(Growing::mark).collect::<Result<_>>()?;
-        stopped::write(self.beside.path(), identity, &marks, done)
+        let stopped = Stopped {
+            identity: identity.clone(),
+            files: files.map(Growing::mark).collect::<Result<_>>()?,
+            done,
+        };
+        stopped.write(self.beside.path())
     }
 
     /// Leaves what was done until the last checkpoint, if there was one.
@@ -496,10 +492,8 @@ impl FolderWriter {
             tokenizer_sha256: sha256(format!("{tokens}\n").as_bytes()),
         };
         let path = folder.join(FACTS);
-        let sheet = serde_json::to_string_pretty(&sheet).map_err(|error| Error::Prepared {
-            path: path.clone(),
-            problem: error.to_string(),
-        })?;
+        let sheet = serde_json::to_string_pretty(&sheet)
+            .map_err(|error| Error::prepared(&path, error.to_string()))?;
         write_text(&path, &sheet)?;
         if let Some(owner) = owner {
             seal(folder, owner)?;
@@ -577,26 +571,14 @@ impl Pair {
     }
 }
 
-fn write_with(
-    path: &Path,
-    fill: impl FnOnce(&mut BufWriter<DiskFile>) -> std::io::Result<()>,
-) -> Result<()> {
+fn write_text(path: &Path, text: &str) -> Result<()> {
     let write = || -> std::io::Result<()> {
         let mut out = BufWriter::new(DiskFile::create(path)?);
-        fill(&mut out)?;
+        out.write_all(text.as_bytes())?;
+        out.write_all(b"\n")?;
         out.into_inner().map_err(|e| e.into_error())?.sync()
     };
-    write().map_err(|source| Error::Write {
-        path: path.to_path_buf(),
-        source,
-    })
-}
-
-fn write_text(path: &Path, text: &str) -> Result<()> {
-    write_with(path, |out| {
-        out.write_all(text.as_bytes())?;
-        out.write_all(b"\n")
-    })
+    write().map_err(Error::writing(path))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The labels of a token classifier, and the interpretation of a row of logits.
 
 use crate::policy::EntityKind;
-use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +39,7 @@ pub(super) struct Said {
     pub(super) ends: bool,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
 struct Config {
     id2label: BTreeMap<String, String>,
 }

@@ -16,8 +16,8 @@ mod windows;
 
 pub(crate) use model::Model;
 
-use crate::error::{Error, Result};
-use crate::policy::{Policy, Span, View, threshold};
+use crate::error::{Error, Result, within};
+use crate::policy::{Policy, Span, View};
 use crate::worker::{Refusal, Work, Worker};
 use labels::Said;
 use model::{FILES, Word};
@@ -173,14 +173,7 @@ impl TokenClassifier {
                     *before = said;
                 }
                 _ => {
-                    let span = Span {
-                        start: range.start,
-                        end: range.end,
-                        kind,
-                        source: source.clone(),
-                        score: said.score,
-                    };
-                    out.push((span, said));
+                    out.push((Span::new(range, kind, source.clone(), said.score), said));
                 }
             }
         }
@@ -189,12 +182,11 @@ impl TokenClassifier {
 
     /// Reads the loaded files again.
     fn files_again(&self, folder: &Path) -> std::result::Result<Files, Refusal> {
-        let said = |problem| Refusal { file: 0, problem };
-        let files = read_files(folder).map_err(|error| said(error.to_string()))?;
+        let files = read_files(folder).map_err(|error| Refusal::first(error.to_string()))?;
         if digest(&files) == self.digest {
             Ok(files)
         } else {
-            Err(said("cannot start again: the files changed".to_owned()))
+            Err(Refusal::first("cannot start again: the files changed"))
         }
     }
 
@@ -222,7 +214,7 @@ impl Classified {
     pub fn new(model: Arc<TokenClassifier>, least: f32) -> Result<Self> {
         Ok(Self {
             model,
-            least: threshold(least)?,
+            least: within("the threshold", least, 0.0..=1.0)?,
         })
     }
 }
@@ -231,13 +223,10 @@ impl Policy for Classified {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
         match self.model.entities(view.text, self.least) {
             Ok(found) => spans.extend(found),
-            Err(_) => spans.push(Span {
-                start: 0,
-                end: view.text.len(),
-                kind: labels::NOT_CLASSIFIED.into(),
-                source: "onnx".into(),
-                score: 1.0,
-            }),
+            Err(_) => {
+                let all = 0..view.text.len();
+                spans.push(Span::new(all, labels::NOT_CLASSIFIED, "onnx", 1.0));
+            }
         }
     }
 }

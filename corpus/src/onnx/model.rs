@@ -40,10 +40,8 @@ impl Work for Model {
 
     /// Builds the model from its files, and runs it once on a short text.
     fn load(files: Vec<Vec<u8>>) -> Result<Self, Refusal> {
-        let [model, config, tokenizer]: [Vec<u8>; 3] = files.try_into().map_err(|_| Refusal {
-            file: 0,
-            problem: "not three files".to_owned(),
-        })?;
+        let three: Result<[Vec<u8>; 3], _> = files.try_into();
+        let [model, config, tokenizer] = three.map_err(|_| Refusal::first("not three files"))?;
         let (config, tokenizer) = (&*config, &*tokenizer);
         let labels = guarded(1, || Labels::from_config(config))?;
         let pieces = guarded(2, || Pieces::new(tokenizer, config))?;
@@ -66,10 +64,8 @@ impl Work for Model {
     }
 
     fn answer(&self, text: Vec<u8>) -> Result<Vec<u8>, Refusal> {
-        let text = String::from_utf8(text).map_err(|_| Refusal {
-            file: 0,
-            problem: "a text that is not UTF-8".to_owned(),
-        })?;
+        let text = String::from_utf8(text);
+        let text = text.map_err(|_| Refusal::first("a text that is not UTF-8"))?;
         self.words(&text).map(|words| frame::words(&words))
     }
 }

@@ -1,7 +1,6 @@
 //! The tokenizer of a folder: splits text into pieces of words, with their byte ranges.
 
 use crate::tokenize::checked_ids;
-use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
 use tokenizers::Tokenizer;
@@ -29,7 +28,7 @@ pub(super) struct Pieces {
     pub(super) window: usize,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
 struct Config {
     max_position_embeddings: Option<i64>,
     model_type: Option<String>,

@@ -353,13 +353,12 @@ impl Policy for Addresses {
         let mut push = |start: usize, end: usize| {
             let found = text[start..self.extended(text, end)].trim_end();
             let place = composed.place(start..start + found.len());
-            spans.push(Span {
-                start: place.start,
-                end: place.end,
-                kind: self.kind.clone(),
-                source: self.source.clone(),
-                score: 1.0,
-            });
+            spans.push(Span::new(
+                place,
+                self.kind.clone(),
+                self.source.clone(),
+                1.0,
+            ));
         };
         // Streets whose names begin with the street word may have no number; every other address contains a digit.
         let digit = text.bytes().any(|byte| byte.is_ascii_digit());

@@ -1,7 +1,7 @@
 //! Policies composed of other policies.
 
 use super::{Policy, Span, View, found};
-use crate::error::{Result, range};
+use crate::error::{Result, range, within};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -81,13 +81,8 @@ fn agreed(each: &[Vec<Span>], count: usize) -> Vec<Span> {
             _ => {
                 let sources: BTreeSet<&str> = votes.iter().map(|s| &*s.source).collect();
                 let sources: Vec<&str> = sources.into_iter().collect();
-                out.push(Span {
-                    start,
-                    end,
-                    kind: votes[0].kind.clone(),
-                    source: sources.join("+").into(),
-                    score,
-                });
+                let kind = votes[0].kind.clone();
+                out.push(Span::new(start..end, kind, sources.join("+"), score));
             }
         }
     }
@@ -108,9 +103,7 @@ impl Threshold {
     /// # Errors
     /// Returns an error if the threshold is outside [0, 1].
     pub fn new(policy: Arc<dyn Policy>, least: f32) -> Result<Self> {
-        if !(0.0..=1.0).contains(&least) {
-            return Err(range("the threshold", least, "from 0 to 1"));
-        }
+        let least = within("the threshold", least, 0.0..=1.0)?;
         Ok(Self { policy, least })
     }
 }

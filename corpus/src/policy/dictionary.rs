@@ -119,12 +119,8 @@ impl Dictionary {
 
     pub(super) fn find_in(&self, forms: &Forms<'_>, spans: &mut Vec<Span>) {
         let found = self.occurrences_in(forms).into_iter();
-        spans.extend(found.map(|(_, start, end)| Span {
-            start,
-            end,
-            kind: self.kind.clone(),
-            source: self.source.clone(),
-            score: 1.0,
+        spans.extend(found.map(|(_, start, end)| {
+            Span::new(start..end, self.kind.clone(), self.source.clone(), 1.0)
         }));
     }
 }

@@ -2,11 +2,9 @@
 
 use super::addresses::Addresses;
 use super::detect::{DetectorOptions, Detectors, IDENTIFYING};
-use super::levels::names;
-use super::{Policy, Span, View};
+use super::{Names, Policy, Span, View};
 use crate::error::Result;
 use crate::tagger::TaggerModel;
-use std::sync::Arc;
 
 /// The least score of a date; dates that could be ordinary words or numbers score lower.
 const SURE_DATE: f32 = 0.9;
@@ -19,8 +17,7 @@ pub(crate) struct General {
     detectors: Detectors,
     dates: Detectors,
     addresses: Addresses,
-    tagger: Arc<TaggerModel>,
-    source: Arc<str>,
+    names: Names,
 }
 
 impl General {
@@ -34,8 +31,7 @@ impl General {
             detectors: Detectors::new(&kinds(&IDENTIFYING, 0.5))?,
             dates: Detectors::new(&kinds(&["date"], SURE_DATE))?,
             addresses: Addresses::new()?,
-            tagger: TaggerModel::shipped()?,
-            source: "general".into(),
+            names: Names::of(TaggerModel::shipped()?, LIKELY_NAME, "general")?,
         })
     }
 }
@@ -45,17 +41,7 @@ impl Policy for General {
         self.detectors.find(view, spans);
         self.dates.find(view, spans);
         self.addresses.find(view, spans);
-        let text = view.text;
-        for tag in names(self.tagger.as_ref(), text, LIKELY_NAME) {
-            let range = tag.range;
-            spans.push(Span {
-                start: range.start,
-                end: range.end,
-                kind: tag.role.name().into(),
-                source: self.source.clone(),
-                score: tag.score,
-            });
-        }
+        self.names.find(view, spans);
     }
 }
 

@@ -33,8 +33,6 @@ pub(crate) use budget::is_spent;
 pub(crate) use budget::{LONGEST, unbudgeted};
 pub(crate) use folded::joined_numbers;
 pub(crate) use levels::listed;
-#[cfg(feature = "onnx")]
-pub(crate) use levels::threshold;
 pub(crate) use simulated::{Spare, blank};
 
 use crate::document::whole;
@@ -57,6 +55,23 @@ pub struct Span {
     pub source: Arc<str>,
     /// The confidence, from 0 to 1; patterns give 1.
     pub score: f32,
+}
+
+impl Span {
+    pub(crate) fn new(
+        range: Range<usize>,
+        kind: impl Into<Arc<str>>,
+        source: impl Into<Arc<str>>,
+        score: f32,
+    ) -> Self {
+        Self {
+            start: range.start,
+            end: range.end,
+            kind: kind.into(),
+            source: source.into(),
+            score,
+        }
+    }
 }
 
 /// What a policy sees of a record.
@@ -85,13 +100,10 @@ pub struct Gold;
 impl Policy for Gold {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
         let source: Arc<str> = "gold".into();
-        spans.extend(view.secrets.iter().map(|(range, kind)| Span {
-            start: range.start,
-            end: range.end,
-            kind: (*kind).into(),
-            source: source.clone(),
-            score: 1.0,
-        }));
+        let marked = view.secrets.iter();
+        spans.extend(
+            marked.map(|(range, kind)| Span::new(range.clone(), *kind, source.clone(), 1.0)),
+        );
     }
 }
 
@@ -144,13 +156,7 @@ fn found(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
 
 /// Returns the span over a record in which a policy's findings are not known.
 fn unread(text: &str) -> Span {
-    Span {
-        start: 0,
-        end: text.len(),
-        kind: budget::UNREAD.into(),
-        source: "policy".into(),
-        score: 1.0,
-    }
+    Span::new(0..text.len(), budget::UNREAD, "policy", 1.0)
 }
 
 /// Sorts spans and merges those that overlap.

@@ -1,8 +1,8 @@
 //! Names found by a tagger, with a threshold.
 
-use super::levels::{Tagger, names, threshold};
+use super::levels::{Tagger, names};
 use super::{Policy, Span, View};
-use crate::error::Result;
+use crate::error::{Result, within};
 use std::sync::Arc;
 
 /// Finds the words that a tagger considers parts of names with at least a given probability.
@@ -39,10 +39,15 @@ impl Names {
     /// # Errors
     /// Returns an error if the threshold is outside [0, 1].
     pub fn new(tagger: Arc<dyn Tagger>, least: f32) -> Result<Self> {
+        Self::of(tagger, least, "names")
+    }
+
+    /// [`Self::new`], for another source of the spans.
+    pub(super) fn of(tagger: Arc<dyn Tagger>, least: f32, source: &str) -> Result<Self> {
         Ok(Self {
             tagger,
-            least: threshold(least)?,
-            source: "names".into(),
+            least: within("the threshold", least, 0.0..=1.0)?,
+            source: source.into(),
         })
     }
 }
@@ -50,13 +55,8 @@ impl Names {
 impl Policy for Names {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
         for tag in names(self.tagger.as_ref(), view.text, self.least) {
-            spans.push(Span {
-                start: tag.range.start,
-                end: tag.range.end,
-                kind: tag.role.name().into(),
-                source: self.source.clone(),
-                score: tag.score,
-            });
+            let source = self.source.clone();
+            spans.push(Span::new(tag.range, tag.role.name(), source, tag.score));
         }
     }
 }

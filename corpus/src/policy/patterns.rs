@@ -57,13 +57,12 @@ impl Rule {
     fn find(&self, text: &str, source: &Arc<str>, spans: &mut Vec<Span>) {
         let mut add = |start, end| {
             if (self.check)(&text[start..end]) {
-                spans.push(Span {
-                    start,
-                    end,
-                    kind: self.kind.clone(),
-                    source: source.clone(),
-                    score: 1.0,
-                });
+                spans.push(Span::new(
+                    start..end,
+                    self.kind.clone(),
+                    source.clone(),
+                    1.0,
+                ));
             }
         };
         if self.grouped {

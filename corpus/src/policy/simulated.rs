@@ -1,7 +1,7 @@
 //! Policies with a simulated, known error rate.
 
 use super::{Policy, Span, View, resolved};
-use crate::error::{Error, Result, range};
+use crate::error::{Error, Result, within};
 use crate::random::{digest, lottery};
 use regex::Regex;
 use std::collections::HashSet;
@@ -31,9 +31,7 @@ pub fn missed_strings<'a>(
     miss_rate: f64,
     seed: u64,
 ) -> Result<HashSet<String>> {
-    if !(0.0..=1.0).contains(&miss_rate) {
-        return Err(range("the miss rate", miss_rate, "from 0 to 1"));
-    }
+    within("the miss rate", miss_rate, 0.0..=1.0)?;
     let distinct: HashSet<&str> = found.into_iter().collect();
     let count = (miss_rate * distinct.len() as f64).round() as usize;
     let mut lots: Vec<(f64, &str)> = distinct
@@ -60,13 +58,7 @@ impl Simulated {
         false_positive_rate: f64,
         seed: u64,
     ) -> Result<Self> {
-        if !(0.0..=1.0).contains(&false_positive_rate) {
-            return Err(range(
-                "the false-positive rate",
-                false_positive_rate,
-                "from 0 to 1",
-            ));
-        }
+        within("the false-positive rate", false_positive_rate, 0.0..=1.0)?;
         Ok(Self {
             base,
             missed,
@@ -104,13 +96,7 @@ impl Simulated {
             let parts = [&record[..], &number.to_le_bytes()];
             number += 1;
             if lottery(self.seed, "false-alarm", &parts) < self.false_positive_rate {
-                out.push(Span {
-                    start,
-                    end,
-                    kind: kind.clone(),
-                    source: source.clone(),
-                    score: 1.0,
-                });
+                out.push(Span::new(start..end, kind.clone(), source.clone(), 1.0));
             }
         }
     }

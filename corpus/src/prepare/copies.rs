@@ -1,6 +1,5 @@
 //! Counts the copies of each secret before and after deduplication.
 
-use super::first_pass::uncut;
 use super::preparer::Preparer;
 use super::record_work::Work;
 use crate::dedup::{Deduplication, DuplicateIndex, Fate, Marks, fate};
@@ -33,8 +32,8 @@ impl Preparer {
         let (mut keys, mut tokens) = (Vec::new(), Vec::new());
         for (number, document) in self.documents().iter().enumerate() {
             let units = units(document, number, self.settled.options.unit)?;
-            for work in uncut(&self.settled, &units) {
-                let work = work?;
+            for unit in &units {
+                let work = Work::new(unit, &self.settled.tokenizer)?;
                 keys.push(work.key());
                 tokens.push(work.tokens(self.settled.tokenizer.mask()));
             }
@@ -47,7 +46,8 @@ impl Preparer {
         let fates = if !options.deduplicate {
             vec![Fate::Keep; keys.len()]
         } else if by_key {
-            let mut index = DuplicateIndex::new(&options.duplicates, keys.len(), options.seed);
+            let method = Some(&options.duplicates);
+            let mut index = DuplicateIndex::new(method, keys.len(), options.seed);
             let new = |key| index.enter(key, &Marks::default());
             keys.iter().map(new).map(fate).collect()
         } else {

@@ -130,7 +130,11 @@ impl Facts {
                 self.duplicates, self.mask_only, self.private
             ));
         }
-        self.check_stages(options)?;
+        // The options do not say whether the input had masks.
+        let expected = |masked_input| self.stages_of(options, masked_input);
+        if ![false, true].map(expected).contains(&self.stages) {
+            return Err("facts.stages: not those of the options".to_owned());
+        }
         // Our own vocabularies are recognised in a file too.
         let [bytes, characters] = [Origin::Bytes, Origin::Characters];
         let possible = match options.tokenizer {
@@ -155,20 +159,14 @@ impl Facts {
     }
 
     /// Returns the stages of a preparation with these options.
-    fn stages_of(&self, options: &PrepareOptions, masked_input: bool) -> Vec<StageStability> {
+    pub(super) fn stages_of(
+        &self,
+        options: &PrepareOptions,
+        masked_input: bool,
+    ) -> Vec<StageStability> {
         let units = usize::try_from(self.units).unwrap_or(usize::MAX);
         let method = options.deduplicate.then_some(&options.duplicates);
         StageStability::of(method, options.max_tokens.is_some(), masked_input, units)
-    }
-
-    /// Checks that the stages are those of the options.
-    fn check_stages(&self, options: &PrepareOptions) -> Result<(), String> {
-        // The options do not say whether the input had masks.
-        let expected = |masked_input| self.stages_of(options, masked_input);
-        match [false, true].map(expected).contains(&self.stages) {
-            true => Ok(()),
-            false => Err("facts.stages: not those of the options".to_owned()),
-        }
     }
 }
 

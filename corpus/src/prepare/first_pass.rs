@@ -7,7 +7,7 @@ use super::source::{Phase, Role, batches};
 use crate::dedup::{Deduplication, DuplicateIndex, Fate, Marker, Repeats, Stretches};
 use crate::error::Result;
 use crate::record::TokenId;
-use crate::split::{UnitText, units};
+use crate::split::units;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(super) struct FirstPass {
     /// The number of the first unit of each document.
     starts: Vec<usize>,
     /// The fate of every unit, if it was determined beforehand.
-    fates: Option<Fates>,
+    pub(super) fates: Option<Fates>,
 }
 
 /// A unit of a part of the corpus: the number of its document among the training documents of the part, and its own
@@ -91,11 +91,10 @@ impl FirstPass {
                     let units = units(document, number, options.unit)?;
                     let mut made = Vec::new();
                     if tokens {
-                        let mask = settled.tokenizer.mask();
-                        let works = uncut(settled, &units);
-                        made = works
-                            .map(|work| Ok(work?.tokens(mask)))
-                            .collect::<Result<_>>()?;
+                        let tokenizer = &settled.tokenizer;
+                        let works = units.iter().map(|unit| Work::new(unit, tokenizer));
+                        let each = works.map(|work| Ok(work?.tokens(tokenizer.mask())));
+                        made = each.collect::<Result<_>>()?;
                     }
                     Ok((units.len(), made))
                 });
@@ -137,27 +136,17 @@ impl FirstPass {
     pub(super) fn gate(&self, settled: &PreparationContext) -> DuplicateIndex {
         let options = &settled.options;
         if self.fates.is_some() {
-            DuplicateIndex::unused()
-        } else if options.deduplicate {
-            DuplicateIndex::new(&options.duplicates, self.units, options.seed)
-        } else {
-            DuplicateIndex::open()
+            return DuplicateIndex::unused();
         }
-    }
-
-    /// Returns whether the fates were determined beforehand, so that no digest of a unit is looked at.
-    pub(super) const fn settles(&self) -> bool {
-        self.fates.is_some()
+        let method = options.deduplicate.then_some(&options.duplicates);
+        DuplicateIndex::new(method, self.units, options.seed)
     }
 
     /// Creates the marker for what units are compared by besides digests.
     pub(super) fn marker(&self, settled: &PreparationContext) -> Marker {
         let options = &settled.options;
-        if options.deduplicate && self.fates.is_none() {
-            Marker::new(&options.duplicates, options.seed)
-        } else {
-            Marker::new(&Deduplication::Exact, options.seed)
-        }
+        let looked_for = options.deduplicate && self.fates.is_none();
+        Marker::new(looked_for.then_some(&options.duplicates), options.seed)
     }
 
     /// Returns whether a unit of a document is dropped, or `None` if the fates were not determined beforehand.
@@ -177,13 +166,4 @@ impl FirstPass {
         let repeats = self.repeats.as_ref().zip(self.starts.get(document));
         repeats.map_or_else(Vec::new, |(repeats, start)| repeats.cut(start + unit))
     }
-}
-
-/// Tokenises units, before anything is cut out or redacted.
-pub(super) fn uncut<'a>(
-    settled: &'a PreparationContext,
-    units: &'a [UnitText<'a>],
-) -> impl Iterator<Item = Result<Work<'a>>> {
-    let works = units.iter();
-    works.map(|unit| Work::new(unit, &settled.tokenizer))
 }

@@ -8,11 +8,10 @@ use crate::canary::CANARY_KIND;
 use crate::dedup::Deduplication;
 use crate::error::{Result, range};
 use crate::random::{Choices, Purpose};
+use crate::redaction::{default_threads, until};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Which secrets are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,7 +89,7 @@ impl Preparer {
     /// prepared again; the effect on other copies of their units follows from the first copy of
     /// each. Otherwise, the whole corpus is prepared once per secret.
     ///
-    /// `progress` is called with the number of secrets that are done and their total. If it returns
+    /// `progress` is called with the number of secrets that are done and their total, in their order. If it returns
     /// false, the comparison ends with the results so far.
     ///
     /// ```
@@ -111,7 +110,7 @@ impl Preparer {
     pub fn neighbours(
         &self,
         selection: Selection,
-        progress: &(dyn Fn(u64, u64) -> bool + Sync),
+        progress: &dyn Fn(u64, u64) -> bool,
     ) -> Result<Neighbours> {
         let places = self.places_of_secrets();
         let taken = taken(&places, selection)?;
@@ -137,7 +136,6 @@ impl Preparer {
             secrets: Vec::with_capacity(diffs.len()),
         };
         for ((secret, (kind, documents)), diff) in taken.into_iter().zip(diffs) {
-            let Some(diff) = diff else { continue };
             out.all.enter(&diff);
             out.by_kind.entry(kind.clone()).or_default().enter(&diff);
             *out.by_records.entry(diff.records).or_default() += 1;
@@ -188,43 +186,21 @@ fn taken(
     })
 }
 
-/// Runs `work` on all cores. Items not done when `progress` returned false or an item failed are
-/// `None`.
+/// Runs `work` on all cores. The items behind the one at which `progress` returned false are left out.
 fn each<T: Sync, R: Send>(
     items: &[T],
-    progress: &(dyn Fn(u64, u64) -> bool + Sync),
+    progress: &dyn Fn(u64, u64) -> bool,
     work: impl Fn(&T) -> Result<R> + Sync,
-) -> Result<Vec<Option<R>>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let results: Mutex<Vec<Option<Result<R>>>> = Mutex::new(items.iter().map(|_| None).collect());
-    let (next, done, stop) = (
-        AtomicUsize::new(0),
-        AtomicUsize::new(0),
-        AtomicBool::new(false),
-    );
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(items.len()) {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(at) else { break };
-                    let result = work(item);
-                    let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
-                    if result.is_err() || !progress(so_far as u64, items.len() as u64) {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                    let mut results = results
-                        .lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner);
-                    results[at] = Some(result);
-                }
-            });
-        }
-    });
-    results
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .into_iter()
-        .map(Option::transpose)
-        .collect()
+) -> Result<Vec<R>> {
+    let (mut left, mut results) = (items.iter(), Vec::with_capacity(items.len()));
+    until(
+        default_threads(),
+        || Ok(left.next().map(|item| (item, ()))),
+        work,
+        |result, ()| {
+            results.push(result);
+            Ok(progress(results.len() as u64, items.len() as u64))
+        },
+    )?;
+    Ok(results)
 }

@@ -3,7 +3,7 @@
 use crate::answers::LossOn;
 use crate::canary::CanaryOptions;
 use crate::dedup::Deduplication;
-use crate::error::{Error, Result, range};
+use crate::error::{Error, Result, range, within};
 use crate::labels::Labels;
 use crate::policy::{ConservativeOptions, PolicyOptions};
 use crate::tokenize::{Origin, Tokenizer};
@@ -164,15 +164,13 @@ impl PrepareOptions {
                 ));
             }
         }
-        let rates = [
-            ("the miss rate", self.policy.miss_rate),
-            ("the false-positive rate", self.policy.false_positive_rate),
-        ];
-        for (name, rate) in rates {
-            if !(0.0..=1.0).contains(&rate) {
-                return Err(range(name, rate, "from 0 to 1"));
-            }
-        }
+        let PolicyOptions {
+            miss_rate,
+            false_positive_rate,
+            ..
+        } = self.policy;
+        within("the miss rate", miss_rate, 0.0..=1.0)?;
+        within("the false-positive rate", false_positive_rate, 0.0..=1.0)?;
         match self.max_tokens {
             Some(length) if length < 3 => {
                 Err(range("the longest record in tokens", length, "at least 3"))

@@ -84,6 +84,11 @@ pub fn prepare(documents: &[Document], options: &PrepareOptions) -> Result<Prepa
     Preparer::new(documents, options)?.run()
 }
 
+/// The error of a preparation that was interrupted, which never happens in memory.
+fn interrupted() -> Error {
+    Error::Empty("interrupted".to_owned())
+}
+
 /// The pipeline with all choices fixed that depend on the corpus as a whole: which documents are held out, where the
 /// canaries are, and which secrets a simulated policy misses.
 ///
@@ -116,8 +121,7 @@ impl Preparer {
         let source = Source::Memory(documents);
         let threads = default_threads();
         let settled = PreparationContext::new(source, options, plan, threads, &|_, _| true, None)?;
-        // The watch never interrupts.
-        let (settled, _) = settled.ok_or_else(|| Error::Empty("interrupted".to_owned()))?;
+        let (settled, _) = settled.ok_or_else(interrupted)?;
         let read = Cell::new(0);
         let mut feed = again(source, &settled.division, Some(&settled.planted), &read)?;
         let (mut training, mut held_out) = (Vec::new(), Vec::new());
@@ -176,41 +180,39 @@ impl Preparer {
             scratch: None,
             form: |record, text| Ok((record, text)),
         };
-        let mut out = Prepared {
-            training: TrainingSet {
-                unit: settled.options.unit,
-                records: Vec::new(),
-                mask_only: 0,
-            },
-            points: Vec::new(),
-            texts: Vec::new(),
-            held_out: Vec::new(),
-            held_out_texts: Vec::new(),
-            facts: pass.blank(),
-            options: settled.options.clone(),
-            plan: settled.plan.clone(),
-            tokenizer: settled.tokenizer.clone(),
-            authenticated: true,
-        };
+        let (mut records, mut points, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut held_out, mut held_out_texts) = (Vec::new(), Vec::new());
         let mut all = All(|put, (record, text)| {
             match put {
                 Put::Training(point) => {
-                    out.training.records.push(record);
-                    out.points.push(point);
-                    out.texts.push(text);
+                    records.push(record);
+                    points.push(point);
+                    texts.push(text);
                 }
                 Put::HeldOut => {
-                    out.held_out.push(record);
-                    out.held_out_texts.push(text);
+                    held_out.push(record);
+                    held_out_texts.push(text);
                 }
             }
             Ok(())
         });
         let facts = pass.run(None, &mut all)?;
-        if let Some(facts) = facts {
-            out.training.mask_only = facts.mask_only;
-            out.facts = facts;
-        }
-        Ok(out)
+        let facts = facts.ok_or_else(interrupted)?;
+        Ok(Prepared {
+            training: TrainingSet {
+                unit: settled.options.unit,
+                records,
+                mask_only: facts.mask_only,
+            },
+            points,
+            texts,
+            held_out,
+            held_out_texts,
+            facts,
+            options: settled.options.clone(),
+            plan: settled.plan.clone(),
+            tokenizer: settled.tokenizer.clone(),
+            authenticated: true,
+        })
     }
 }

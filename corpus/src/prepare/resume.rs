@@ -2,14 +2,13 @@
 //! another preparation may resume from it.
 
 use super::context::PreparationContext;
-use super::facts::{Facts, SecretSource};
+use super::facts::Facts;
 use super::secrets::{SecretBook, SecretLine};
 use crate::canary::CopyReport;
 use crate::error::Result;
 use crate::random::sha256;
 use schemars::JsonSchema;
-use serde::ser::{Serialize, Serializer};
-use serde::{Deserialize, Serialize as SerializeDerived};
+use serde::{Deserialize, Serialize};
 
 /// The format of this state; another number is another version.
 const FORMAT: u32 = 5;
@@ -47,7 +46,7 @@ impl std::fmt::Display for RestartCause {
 
 /// What two preparations have in common that write the same bytes. Digests, of which none can be
 /// tried out without the whole corpus.
-#[derive(Debug, Clone, PartialEq, Eq, SerializeDerived, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Identity {
     version: String,
     options: String,
@@ -121,47 +120,25 @@ fn keyed(seal: &[u8], what: &str, data: &[u8]) -> String {
 }
 
 /// How far a preparation has come.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Done {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Done<F = Facts, R = Vec<CopyReport>, S = Vec<SecretLine<'static>>> {
     /// Documents of the corpus that are done.
     pub(super) documents: u64,
     /// Distinct units among them.
     pub(super) distinct: u64,
-    pub(super) facts: Facts,
+    pub(super) facts: F,
     /// Records written to the training set.
     pub(super) records: u64,
-    pub(super) reports: Vec<CopyReport>,
-    pub(super) secrets: Vec<SecretLine<'static>>,
+    pub(super) reports: R,
+    pub(super) secrets: S,
 }
+
+/// The same state, borrowed from a running preparation.
+pub(crate) type DoneNow<'a> = Done<&'a Facts, &'a [CopyReport], &'a SecretBook>;
 
 impl Done {
     /// Returns the number of held-out records so far.
     pub(crate) const fn held_out(&self) -> u64 {
         self.facts.held_out_records
-    }
-
-    pub(super) fn book(secrets: Vec<SecretLine<'_>>, source: SecretSource) -> SecretBook {
-        SecretBook::of(source, secrets)
-    }
-}
-
-/// The same state, borrowed from a running preparation.
-#[derive(Debug, SerializeDerived)]
-pub(crate) struct DoneNow<'a> {
-    pub(super) documents: u64,
-    pub(super) distinct: u64,
-    pub(super) facts: &'a Facts,
-    pub(super) records: u64,
-    pub(super) reports: &'a [CopyReport],
-    pub(super) secrets: Lines<'a>,
-}
-
-/// Serialises the lines of a book one by one.
-#[derive(Debug)]
-pub(super) struct Lines<'a>(pub(super) &'a SecretBook);
-
-impl Serialize for Lines<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
-        s.collect_seq(self.0.lines())
     }
 }

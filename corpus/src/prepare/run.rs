@@ -5,11 +5,10 @@ use super::context::{Corpus, PreparationContext};
 use super::facts::{Facts, SecretSource};
 use super::first_pass::FirstPass;
 use super::record_work::Work;
-use super::resume::{Done, DoneNow, Lines};
+use super::resume::{Done, DoneNow};
 use super::secrets::SecretBook;
 use super::sink::Sink;
 use super::source::{Feed, Phase, Role, batches};
-use super::stability::StageStability;
 use super::unit_work::{InContext, KeptUnit, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
 use crate::dedup::{Deduplication, DuplicateIndex, Marker, Marks};
@@ -64,13 +63,6 @@ impl<O> DocumentMade<O> {
     }
 }
 
-impl<F> Pass<'_, F> {
-    /// Returns the facts before the first unit.
-    pub(super) fn blank(&self) -> Facts {
-        Run::new(self.settled, self.corpus).facts
-    }
-}
-
 impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
     /// Prepares a corpus, or what remains of it if `done` describes earlier work. Passes records to the sink in order.
     /// Returns `None` if the sink stops the pass.
@@ -122,7 +114,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             settled,
             marked: self.corpus.marked,
             marker: &marker,
-            keyed: !before.settles(),
+            keyed: before.fates.is_none(),
             form: &self.form,
         };
         let drops = options.deduplicate && options.duplicates == Deduplication::Exact;
@@ -257,6 +249,14 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
     }
 }
 
+/// Adds these counts of a part to those of the whole; all other fields must be named, too.
+macro_rules! add {
+    ($all:expr, $part:expr; $($count:ident),*; $($other:ident),*) => {
+        let Facts { $($count,)* $($other: _,)* } = $part;
+        $($all.$count += $count;)*
+    };
+}
+
 /// The counts of a pass so far.
 pub(super) struct Run<'a> {
     settled: &'a PreparationContext,
@@ -289,7 +289,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Resumes from the state of another run; `distinct` is the number of distinct units found when its units were read
+    /// Resumes, before the first unit, from the state of another run; `distinct` is the number of distinct units found when its units were read
     /// again.
     fn take_up(&mut self, done: Done, distinct: u64) -> Result<()> {
         if distinct != done.distinct {
@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
                 ),
             });
         }
-        self.book = Done::book(done.secrets, self.facts.secrets.source);
+        self.book.join(done.secrets);
         self.facts = done.facts;
         self.records = done.records;
         self.reports = done.reports;
@@ -311,57 +311,13 @@ impl<'a> Run<'a> {
     /// Appends a part of the corpus that was prepared separately. Returns the number of its first unit.
     pub(super) fn join(&mut self, done: Done) -> u64 {
         let first = self.facts.units;
-        let Facts {
-            unit: _,
-            vocabulary: _,
-            vocabulary_size: _,
-            documents: _,
-            held_out_documents: _,
-            user_documents: _,
-            units,
-            distinct_units: _,
-            duplicates,
-            repeated,
-            public,
-            private,
-            mask_only,
-            redacted,
-            flagged,
-            truncated,
-            escaped,
-            cut_secrets,
-            uncaught,
-            unchecked,
-            loss_tokens,
-            unknown_tokens,
-            held_out_records,
-            held_out_tokens,
-            secrets: _,
-            stages: _,
-            canaries: _,
-        } = done.facts;
-        let facts = &mut self.facts;
-        for (all, part) in [
-            (&mut facts.units, units),
-            (&mut facts.duplicates, duplicates),
-            (&mut facts.repeated, repeated),
-            (&mut facts.public, public),
-            (&mut facts.private, private),
-            (&mut facts.mask_only, mask_only),
-            (&mut facts.redacted, redacted),
-            (&mut facts.flagged, flagged),
-            (&mut facts.truncated, truncated),
-            (&mut facts.escaped, escaped),
-            (&mut facts.cut_secrets, cut_secrets),
-            (&mut facts.uncaught, uncaught),
-            (&mut facts.unchecked, unchecked),
-            (&mut facts.loss_tokens, loss_tokens),
-            (&mut facts.unknown_tokens, unknown_tokens),
-            (&mut facts.held_out_records, held_out_records),
-            (&mut facts.held_out_tokens, held_out_tokens),
-        ] {
-            *all += part;
-        }
+        add!(self.facts, done.facts;
+            units, duplicates, repeated, public, private, mask_only, redacted, flagged, truncated, escaped, cut_secrets,
+            uncaught, unchecked, loss_tokens, unknown_tokens, held_out_records, held_out_tokens;
+            // Those of the whole corpus.
+            unit, vocabulary, vocabulary_size, documents, held_out_documents, user_documents, distinct_units, secrets,
+            stages, canaries
+        );
         let before = self.records;
         self.reports.extend(done.reports.into_iter().map(|report| {
             let record = report.record.map(|number| before + number);
@@ -380,7 +336,7 @@ impl<'a> Run<'a> {
             facts: &self.facts,
             records: self.records,
             reports: &self.reports,
-            secrets: Lines(&self.book),
+            secrets: &self.book,
         }
     }
 
@@ -469,12 +425,7 @@ impl<'a> Run<'a> {
         self.facts.distinct_units = distinct;
         self.facts.private += self.facts.mask_only;
         self.facts.secrets = self.book.facts();
-        self.facts.stages = StageStability::of(
-            options.deduplicate.then_some(&options.duplicates),
-            options.max_tokens.is_some(),
-            self.corpus.masked,
-            usize::try_from(self.facts.units).unwrap_or(usize::MAX),
-        );
+        self.facts.stages = self.facts.stages_of(options, self.corpus.masked);
         let plan = self.settled.plan.as_ref();
         self.facts.canaries = plan.map(|plan| Preflight {
             words: self.settled.words.clone(),

@@ -7,8 +7,7 @@ use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Side, TokenId};
 use crate::split::UnitText;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,7 +16,7 @@ use std::sync::Arc;
 
 /// Counts the secrets in the kept records.
 #[derive(Debug, Clone)]
-pub(super) struct SecretBook {
+pub(crate) struct SecretBook {
     source: SecretSource,
     /// One shared copy of each kind.
     kinds: HashSet<Arc<str>>,
@@ -37,7 +36,7 @@ struct Entry {
 }
 
 /// One secret, as a stopped preparation leaves it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SecretLine<'a> {
     key: [u8; 20],
     kind: Cow<'a, str>,
@@ -160,16 +159,10 @@ impl SecretBook {
 
     /// Enters a secret of a kept unit that ended up on `side`.
     pub(super) fn enter(&mut self, secret: &KnownSecret, side: Side, flagged: bool) {
-        let kinds = &mut self.kinds;
-        let entry = self.secrets.entry(secret.key).or_insert_with(|| Entry {
-            kind: one(kinds, &secret.kind),
-            by_both: false,
-            public: false,
-            occurrences: 0,
-            missed_records: 0,
-        });
         let cut = secret.cut.iter().filter(|at| self.cut.insert(**at));
-        entry.occurrences += secret.occurrences + cut.count() as u64;
+        let cut = cut.count() as u64;
+        let entry = self.entry(secret.key, || secret.kind.clone());
+        entry.occurrences += secret.occurrences + cut;
         if secret.missed {
             entry.by_both |= !flagged;
             entry.public |= side == Side::Public;
@@ -177,43 +170,26 @@ impl SecretBook {
         }
     }
 
-    /// Returns the secrets for the state of a stopped preparation or a shard, in a fixed order.
-    pub(super) fn lines(&self) -> impl Iterator<Item = SecretLine<'_>> {
-        let mut secrets: Vec<(&[u8; 20], &Entry)> = self.secrets.iter().collect();
-        secrets.sort_unstable_by_key(|(key, _)| *key);
-        secrets.into_iter().map(|(key, entry)| SecretLine {
-            key: *key,
-            kind: Cow::Borrowed(&entry.kind),
-            by_both: entry.by_both,
-            public: entry.public,
-            occurrences: entry.occurrences,
-            missed_records: entry.missed_records,
-        })
-    }
-
-    /// Creates a book from these lines.
-    pub(super) fn of(source: SecretSource, lines: Vec<SecretLine<'_>>) -> Self {
-        let mut book = Self::new(source);
-        book.join(lines);
-        book
-    }
-
     /// Adds the lines of another book, whose records follow those of this one.
     pub(super) fn join(&mut self, lines: Vec<SecretLine<'_>>) {
         for line in lines {
-            let kinds = &mut self.kinds;
-            let entry = self.secrets.entry(line.key).or_insert_with(|| Entry {
-                kind: one(kinds, &line.kind.into()),
-                by_both: false,
-                public: false,
-                occurrences: 0,
-                missed_records: 0,
-            });
+            let entry = self.entry(line.key, || line.kind.into());
             entry.by_both |= line.by_both;
             entry.public |= line.public;
             entry.occurrences += line.occurrences;
             entry.missed_records += line.missed_records;
         }
+    }
+
+    fn entry(&mut self, key: [u8; 20], kind: impl FnOnce() -> Arc<str>) -> &mut Entry {
+        let kinds = &mut self.kinds;
+        self.secrets.entry(key).or_insert_with(|| Entry {
+            kind: one(kinds, &kind()),
+            by_both: false,
+            public: false,
+            occurrences: 0,
+            missed_records: 0,
+        })
     }
 
     pub(super) fn facts(&self) -> SecretFacts {
@@ -248,6 +224,22 @@ fn one(kinds: &mut HashSet<Arc<str>>, kind: &Arc<str>) -> Arc<str> {
     }
     kinds.insert(kind.clone());
     kind.clone()
+}
+
+impl Serialize for SecretBook {
+    /// Writes the secrets for the state of a stopped preparation or a shard, in a fixed order.
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut secrets: Vec<(&[u8; 20], &Entry)> = self.secrets.iter().collect();
+        secrets.sort_unstable_by_key(|(key, _)| *key);
+        s.collect_seq(secrets.into_iter().map(|(key, entry)| SecretLine {
+            key: *key,
+            kind: Cow::Borrowed(&entry.kind),
+            by_both: entry.by_both,
+            public: entry.public,
+            occurrences: entry.occurrences,
+            missed_records: entry.missed_records,
+        }))
+    }
 }
 
 impl Entry {

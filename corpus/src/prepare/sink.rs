@@ -11,11 +11,15 @@ pub(super) trait Sink<O> {
     fn put(&mut self, put: Put, form: O) -> Result<()>;
 
     /// Returns whether the pass should continue.
-    fn go_on(&self, passage: Phase) -> bool;
+    fn go_on(&self, _phase: Phase) -> bool {
+        true
+    }
 
     /// Called between two batches with the progress of the pass; `last` is true if the pass ends
     /// here, unfinished.
-    fn between(&mut self, done: &DoneNow<'_>, last: bool) -> Result<()>;
+    fn between(&mut self, _done: &DoneNow<'_>, _last: bool) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A sink that accepts every record and never stops the pass.
@@ -24,13 +28,5 @@ pub(super) struct All<P>(pub(super) P);
 impl<O, P: FnMut(Put, O) -> Result<()>> Sink<O> for All<P> {
     fn put(&mut self, put: Put, form: O) -> Result<()> {
         self.0(put, form)
-    }
-
-    fn go_on(&self, _: Phase) -> bool {
-        true
-    }
-
-    fn between(&mut self, _: &DoneNow<'_>, _: bool) -> Result<()> {
-        Ok(())
     }
 }

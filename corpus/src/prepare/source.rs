@@ -149,31 +149,29 @@ pub(crate) struct Seal(Sha1);
 
 impl Seal {
     pub(crate) fn enter(&mut self, document: &Document) {
-        let mut bytes = |part: &[u8]| {
-            self.0.update((part.len() as u64).to_le_bytes());
-            self.0.update(part);
-        };
-        bytes(document.id.as_bytes());
-        bytes(document.text.as_bytes());
+        self.bytes(document.id.as_bytes());
+        self.bytes(document.text.as_bytes());
         for secret in &document.secrets {
-            bytes(secret.kind.as_bytes());
-            bytes(&(secret.start as u64).to_le_bytes());
-            bytes(&(secret.end as u64).to_le_bytes());
+            self.bytes(secret.kind.as_bytes());
+            self.span(secret.start, secret.end);
         }
         if let Some(label) = document.label {
-            bytes(&label.to_le_bytes());
+            self.bytes(&label.to_le_bytes());
         }
         for masked in &document.masked {
-            bytes(&(masked.start as u64).to_le_bytes());
-            bytes(&(masked.end as u64).to_le_bytes());
+            self.span(masked.start, masked.end);
         }
         if let Some(answers) = &document.answers {
-            bytes(&[u8::from(answers.end)]);
+            self.bytes(&[u8::from(answers.end)]);
             for span in &answers.spans {
-                bytes(&(span.start as u64).to_le_bytes());
-                bytes(&(span.end as u64).to_le_bytes());
+                self.span(span.start, span.end);
             }
         }
+    }
+
+    fn span(&mut self, start: usize, end: usize) {
+        self.bytes(&(start as u64).to_le_bytes());
+        self.bytes(&(end as u64).to_le_bytes());
     }
 
     /// Adds bytes that belong to the document entered last.

@@ -88,9 +88,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let kept = if copy(&key, &mut marks) {
             None
         } else {
-            let copies: Vec<CanaryPlace> = canaries.iter().map(|(place, _)| *place).collect();
-            let spans: Vec<&Range<usize>> = canaries.iter().map(|(_, span)| *span).collect();
-            Some(self.kept(unit, work, cut, &copies, &spans)?)
+            Some(self.kept(unit, work, cut, &canaries)?)
         };
         Ok(UnitMade {
             key,
@@ -105,14 +103,13 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         unit: &UnitText<'_>,
         mut work: Work<'_>,
         cut: &[Range<usize>],
-        copies: &[CanaryPlace],
-        spans: &[&Range<usize>],
+        canaries: &[(CanaryPlace, &Range<usize>)],
     ) -> Result<KeptUnit<O>> {
         let settled = self.settled;
         let mask = settled.tokenizer.mask();
         work.hide(cut)?;
         // Before the policy runs: the plan determines which canaries it catches.
-        let caught = copies.iter().zip(spans);
+        let caught = canaries.iter();
         let caught = caught.filter(|(place, _)| settled.catches(place.canary));
         let caught: Vec<Range<usize>> = caught.map(|(_, span)| (*span).clone()).collect();
         work.mask(&caught)?;
@@ -137,9 +134,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let whole = made.tokens.len() + 2;
         let record = settled.record(made, unit.label);
         let length = record.as_ref().map_or(0, |record| record.tokens.len());
-        let loss = record.as_ref().map_or(0, Record::loss_tokens);
-        let unknown = record.as_ref().map_or(0, |record| self.unknown(record));
-        let fates = copies.iter().zip(spans).map(|(place, span)| {
+        let fates = canaries.iter().map(|(place, span)| {
             if settled.catches(place.canary) {
                 return Err(CopyFate::Caught);
             }
@@ -161,14 +156,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             secrets,
             fates: fates.collect(),
             record: record
-                .map(|record| {
-                    Ok(Recorded {
-                        form: (self.form)(record, work.text())?,
-                        loss,
-                        unknown,
-                        truncated: length < whole,
-                    })
-                })
+                .map(|record| self.recorded(record, whole, &work))
                 .transpose()?,
         })
     }
@@ -216,22 +204,20 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let mut work = Work::new(unit, &self.settled.tokenizer)?;
         let made = self.settled.shape(&mut work)?;
         let whole = made.tokens.len() + 2;
-        let Some(record) = self.settled.record(made, unit.label) else {
-            return Ok(None);
-        };
-        let (length, loss) = (record.tokens.len(), record.loss_tokens());
-        let unknown = self.unknown(&record);
-        Ok(Some(Recorded {
-            form: (self.form)(record, work.text())?,
-            loss,
-            unknown,
-            truncated: length < whole,
-        }))
+        let record = self.settled.record(made, unit.label);
+        record
+            .map(|record| self.recorded(record, whole, &work))
+            .transpose()
     }
 
-    /// Tokens with loss that stand for a character outside the vocabulary.
-    fn unknown(&self, record: &Record) -> u64 {
+    /// Converts the record of a unit to the form that is kept; `whole` is its length before it was cut.
+    fn recorded(&self, record: Record, whole: usize, work: &Work<'_>) -> Result<Recorded<O>> {
         let unknown = self.settled.tokenizer.unknown();
-        unknown.map_or(0, |token| record.loss_on_token(token))
+        Ok(Recorded {
+            loss: record.loss_tokens(),
+            unknown: unknown.map_or(0, |token| record.loss_on_token(token)),
+            truncated: record.tokens.len() < whole,
+            form: (self.form)(record, work.text())?,
+        })
     }
 }

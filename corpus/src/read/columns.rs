@@ -82,10 +82,7 @@ impl ParquetRows {
     /// # Errors
     /// Returns an error if the file cannot be read, is not Parquet, or has none of the columns.
     pub fn open(path: &Path, wanted: &[&str]) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::Read {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        let file = File::open(path).map_err(Error::reading(path))?;
         Self::begin(path, Raw::File(file), wanted, (&[], false))
     }
 
@@ -361,11 +358,7 @@ fn guarded<T>(
 }
 
 fn wrong(path: &Path, place: &str, problem: &str) -> Error {
-    Error::Place {
-        path: path.to_path_buf(),
-        place: place.to_owned(),
-        problem: format!("cannot read as Parquet: {problem}"),
-    }
+    Error::place(path, place, format!("cannot read as Parquet: {problem}"))
 }
 
 /// Returns a field as a name: UTF-8 text or an integer.

@@ -4,18 +4,15 @@
 use super::shape::{self, Object};
 use super::source::Source;
 use super::whole::object_of;
-use super::{ChatTemplate, Entry, ReadOptions, Whole, values};
-use crate::answers::LossOn;
+use super::{Entry, ReadOptions, Whole, values};
 use crate::document::Document;
-use crate::error::json_problem;
-use crate::error::{Error, Result};
-use schemars::JsonSchema;
+use crate::error::{Error, Result, json_problem};
 use serde::Deserialize;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 /// One dialogue, in either layout.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
 struct Dialogue {
     #[serde(alias = "id")]
     dialogue_id: Option<String>,
@@ -24,7 +21,7 @@ struct Dialogue {
 }
 
 /// One turn.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
 struct Said {
     speaker: Option<String>,
     #[serde(alias = "utterance")]
@@ -35,12 +32,7 @@ struct Said {
 pub(super) struct Dialogues {
     path: PathBuf,
     source: Source,
-    limit: u64,
-    field: Option<String>,
-    /// Whether the field identifies the user of a document.
-    whose: bool,
-    chat: Option<ChatTemplate>,
-    loss_on: Option<LossOn>,
+    options: ReadOptions,
     /// The byte that closes the list or object: `]` or `}`.
     close: u8,
     /// The number of the current element, from 1.
@@ -56,11 +48,7 @@ impl Dialogues {
         let mut out = Self {
             path: path.to_path_buf(),
             source,
-            limit: options.longest,
-            field: options.field.clone(),
-            whose: options.user.is_some(),
-            chat: options.chat.clone(),
-            loss_on: options.loss_on,
+            options: options.clone(),
             close: b']',
             number: 0,
             at: 0,
@@ -111,11 +99,7 @@ impl Dialogues {
             Some(turns) => ((lines(&turns), None), None),
             None => {
                 let object = self.whole(&bytes)?;
-                let rounded = values::has_number_beyond_64_bits(&bytes);
-                if self.chat.is_some() && values::has_whole_number_beyond_64_bits(&bytes) {
-                    return Err(self.wrong(shape::BEYOND_64_BITS));
-                }
-                let text = shape::text_of(&object, (self.chat.as_ref(), self.loss_on))
+                let text = shape::text_of_json(&object, &bytes, &self.options)
                     .map_err(|problem| self.wrong(&problem))?;
                 let Some(text) = text else {
                     let missing = match object.contains_key("text") {
@@ -124,16 +108,12 @@ impl Dialogues {
                     };
                     return Err(self.wrong(&missing));
                 };
-                let whole = Whole {
-                    object,
-                    rounded,
-                    left_out: Vec::new(),
-                };
-                (text, Some(whole))
+                (text, Some(Whole::of_json(object, &bytes)))
             }
         };
-        let values = match &self.field {
-            Some(field) => values::of_object(&self.whole(&bytes)?, field, self.whose)
+        let whose = self.options.user.is_some();
+        let values = match &self.options.field {
+            Some(field) => values::of_object(&self.whole(&bytes)?, field, whose)
                 .map_err(|problem| self.wrong(&problem))?,
             None => Vec::new(),
         };
@@ -204,10 +184,10 @@ impl Dialogues {
                 None => return Err(self.wrong("the file ends inside it")),
             };
             bytes.push(byte);
-            if bytes.len() as u64 > self.limit {
+            if bytes.len() as u64 > self.options.longest {
                 return Err(self.wrong(&format!(
                     "it is longer than {} bytes, the most that is read",
-                    self.limit
+                    self.options.longest
                 )));
             }
         }
@@ -218,7 +198,7 @@ impl Dialogues {
     }
 
     fn whole(&self, bytes: &[u8]) -> Result<Object> {
-        object_of(bytes, self.limit).map_err(|error| self.no_dialogue(&error))
+        object_of(bytes, self.options.longest).map_err(|error| self.no_dialogue(&error))
     }
 
     fn no_dialogue(&self, error: &serde_json::Error) -> Error {
@@ -250,11 +230,8 @@ impl Dialogues {
     }
 
     fn wrong(&self, problem: &str) -> Error {
-        Error::Place {
-            path: self.path.clone(),
-            place: format!("dialogue {} (byte {})", self.number.max(1), self.at),
-            problem: problem.to_owned(),
-        }
+        let place = format!("dialogue {} (byte {})", self.number.max(1), self.at);
+        Error::place(&self.path, place, problem)
     }
 }
 

@@ -422,13 +422,10 @@ impl Documents {
         let Some((file, format)) = &self.open else {
             return Ok(Some(entry.document));
         };
-        let wrong = |problem: &str| Error::Line {
-            path: file.path.clone(),
-            line: entry.number,
-            problem: problem.to_owned(),
-        };
+        let (path, line) = (&file.path, entry.number);
+        let wrong = |problem: String| Error::line(path, line, problem);
         if self.exact && rounded {
-            return Err(wrong(shape::BEYOND_64_BITS));
+            return Err(wrong(shape::BEYOND_64_BITS.to_owned()));
         }
         // Marks count the characters of a single text. A record with several texts has none, and marks cannot be moved
         // when the record is written out again.
@@ -439,35 +436,27 @@ impl Documents {
                     .is_some_and(|list| !list.is_empty())
             };
             if let Some(key) = super::MARKS.iter().find(|key| marked(key)) {
-                return Err(Error::Line {
-                    path: file.path.clone(),
-                    line: entry.number,
-                    problem: format!(
-                        "{key} counts the characters of `text`, and the text of this record is elsewhere; write it as {{\"id\", \"text\", \"{key}\"}}"
-                    ),
-                });
+                return Err(wrong(format!(
+                    "{key} counts the characters of `text`, and the text of this record is elsewhere; write it as {{\"id\", \"text\", \"{key}\"}}"
+                )));
             }
         }
         if self.options.loss_on.is_some() && entry.document.answers.is_none() {
-            return Err(wrong("no messages whose answers could be learned"));
+            return Err(wrong(
+                "no messages whose answers could be learned".to_owned(),
+            ));
         }
         if self.options.chat.is_some() && self.object.is_none() {
-            return Err(wrong(shape::OWN_TEXT));
+            return Err(wrong(shape::OWN_TEXT.to_owned()));
         }
         if let (Some(key), false) = (&self.options.user, whose(&self.values).is_some()) {
-            return Err(Error::Line {
-                path: file.path.clone(),
-                line: entry.number,
-                problem: format!("must have one value under `{key}`, which says whose it is"),
-            });
+            return Err(wrong(format!(
+                "must have one value under `{key}`, which says whose it is"
+            )));
         }
         if let (Some(labels), None) = (&self.options.labels, &self.options.user) {
             let label = labels.of_values(&self.values);
-            entry.document.label = Some(label.map_err(|problem| Error::Line {
-                path: file.path.clone(),
-                line: entry.number,
-                problem,
-            })?);
+            entry.document.label = Some(label.map_err(wrong)?);
         }
         if !file.prefix.is_empty() && made_up(&entry) {
             entry.document.id.insert_str(0, &file.prefix);
@@ -488,11 +477,9 @@ impl Documents {
                 } else {
                     format!("line {number} of file {begun} of the folder")
                 };
-                Err(Error::Line {
-                    path: file.path.clone(),
-                    line: entry.number,
-                    problem: format!("its id is already that of {place}; ids must be unique"),
-                })
+                Err(wrong(format!(
+                    "its id is already that of {place}; ids must be unique"
+                )))
             }
         }
     }

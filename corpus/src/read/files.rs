@@ -1,6 +1,8 @@
 //! Finds the files that a corpus consists of.
 
 use crate::error::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The endings of files in a folder that contain documents, without endings for compression.
@@ -36,21 +38,18 @@ pub(super) fn list_with_others(path: &Path) -> Result<(Vec<CorpusFile>, Vec<Path
     if is_stdin(path) {
         return single(0);
     }
-    let about = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
+    let about = std::fs::metadata(path).map_err(Error::reading(path))?;
     if !about.is_dir() {
         return single(about.len());
     }
     let (mut files, mut others) = (Vec::new(), Vec::new());
     collect(path, path, &mut files, &mut others)?;
     if files.is_empty() {
-        return Err(Error::Place {
-            path: path.to_path_buf(),
-            place: "folder".to_owned(),
-            problem: format!(
-                "no file of documents in it; their names end in .{}, perhaps with .gz or .zst behind",
-                ENDINGS.join(", .")
-            ),
-        });
+        let problem = format!(
+            "no file of documents in it; their names end in .{}, perhaps with .gz or .zst behind",
+            ENDINGS.join(", .")
+        );
+        return Err(Error::place(path, "folder", problem));
     }
     Ok((files, others))
 }
@@ -63,11 +62,8 @@ pub(super) fn left_out(folder: &Path, others: &[PathBuf]) -> Option<Error> {
         1 => format!("{shown} does not end in"),
         count => format!("{count} files, {shown} first, do not end in"),
     };
-    Some(Error::Place {
-        path: folder.to_path_buf(),
-        place: "folder".to_owned(),
-        problem: format!("{problem} .{}", ENDINGS.join(", .")),
-    })
+    let problem = format!("{problem} .{}", ENDINGS.join(", ."));
+    Some(Error::place(folder, "folder", problem))
 }
 
 /// Returns whether a path stands for stdin; a file of that name is `./-`.
@@ -83,11 +79,18 @@ pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(list(path)?.into_iter().map(|file| file.path).collect())
 }
 
+/// A file of the corpus.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct PlannedFile {
+    name: String,
+    pub(crate) bytes: u64,
+}
+
 /// Returns the files of a corpus by their paths in it (a single file by its name), with their sizes in bytes.
 ///
 /// # Errors
 /// As for [`corpus_files`].
-pub(crate) fn corpus_sizes(path: &Path) -> Result<Vec<(String, u64)>> {
+pub(crate) fn planned_files(path: &Path) -> Result<Vec<PlannedFile>> {
     let name = |file: &CorpusFile| match file.prefix.strip_suffix('/') {
         Some(place) => place.to_owned(),
         None => path
@@ -96,8 +99,11 @@ pub(crate) fn corpus_sizes(path: &Path) -> Result<Vec<(String, u64)>> {
             .to_string_lossy()
             .into_owned(),
     };
-    let files = list(path)?;
-    Ok(files.iter().map(|file| (name(file), file.bytes)).collect())
+    let files = list(path)?.into_iter().map(|file| PlannedFile {
+        name: name(&file),
+        bytes: file.bytes,
+    });
+    Ok(files.collect())
 }
 
 /// Returns whether the corpus consists only of files that can be read twice.
@@ -114,7 +120,7 @@ fn collect(
     files: &mut Vec<CorpusFile>,
     others: &mut Vec<PathBuf>,
 ) -> Result<()> {
-    let failed = |source| unreadable(folder, source);
+    let failed = Error::reading(folder);
     let mut entries: Vec<std::fs::DirEntry> = std::fs::read_dir(folder)
         .map_err(failed)?
         .collect::<std::io::Result<_>>()
@@ -145,13 +151,6 @@ fn collect(
         }
     }
     Ok(())
-}
-
-fn unreadable(path: &Path, source: std::io::Error) -> Error {
-    Error::Read {
-        path: path.to_path_buf(),
-        source,
-    }
 }
 
 /// Returns the ending of a name, without that of a compressed file.

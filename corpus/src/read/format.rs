@@ -90,43 +90,36 @@ impl Format {
         let (source, packed) = source::unpacked(path, raw, read)?;
         // The type of a `.json` file, and separators within a line, can only be determined from the beginning.
         let seeks = !packed && ending != "json" && !is_stdin(path) && options.separator.is_none();
-        let (limit, field) = (options.longest, options.field.clone());
-        let lines = |source| Lines::new(path, source, limit).seeking(seeks);
-        let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field, options));
-        let blocks =
-            |source| Self::Blocks(Blocks::new(lines(source), limit, options.separator.clone()));
-        let rows = |source, field, delimiter| {
-            let text = options.text.as_deref();
-            let by = (limit, delimiter);
-            Ok::<_, Error>(Self::Rows(Rows::open(path, source, by, field, text)?))
-        };
+        let lines = |source| Lines::new(path, source, options.longest).seeking(seeks);
+        let json = |source| Self::JsonLines(JsonLines::new(lines(source), options));
+        let blocks = |source| Self::Blocks(Blocks::new(lines(source), options));
+        let rows = |source, delimiter| Rows::open(path, source, delimiter, options).map(Self::Rows);
+        let dialogues = |source| Dialogues::open(path, source, options).map(Self::Dialogues);
         if is_stdin(path) {
             // Only its beginning, and whether a column is named, show the format.
             let (head, whole) = peeked(path, source)?;
             let begins = head.trim_ascii_start().first();
             let format = match begins {
-                Some(b'[' | b'{') if sniff(&head) && !is_text(&head) => {
-                    Self::Dialogues(Dialogues::open(path, whole, options)?)
-                }
-                Some(b'{') if !is_text(&head) => json(whole, field),
-                _ if options.text.is_some() || field.is_some() => rows(whole, field, b',')?,
+                Some(b'[' | b'{') if sniff(&head) && !is_text(&head) => dialogues(whole)?,
+                Some(b'{') if !is_text(&head) => json(whole),
+                _ if options.text.is_some() || options.field.is_some() => rows(whole, b',')?,
                 _ => blocks(whole),
             };
             return match unheeded(format.name(), options) {
-                Some(problem) => Err(wrong_format(path, problem)),
+                Some(problem) => Err(Error::place(path, "format", problem)),
                 None => Ok(format),
             };
         }
         Ok(match ending.as_str() {
-            "jsonl" | "ndjson" => json(source, field),
-            "csv" => rows(source, field, b',')?,
-            "tsv" => rows(source, field, b'\t')?,
+            "jsonl" | "ndjson" => json(source),
+            "csv" => rows(source, b',')?,
+            "tsv" => rows(source, b'\t')?,
             "json" => {
                 let (head, whole) = peeked(path, source)?;
                 if sniff(&head) {
-                    Self::Dialogues(Dialogues::open(path, whole, options)?)
+                    dialogues(whole)?
                 } else {
-                    json(whole, field)
+                    json(whole)
                 }
             }
             _ => blocks(source),
@@ -177,7 +170,9 @@ pub(super) fn all_heeded(files: &[CorpusFile], options: &ReadOptions) -> Result<
         true => unheeded(format(first), options),
         false => None,
     };
-    problem.map_or(Ok(()), |problem| Err(wrong_format(&first.path, problem)))
+    problem.map_or(Ok(()), |problem| {
+        Err(Error::place(&first.path, "format", problem))
+    })
 }
 
 /// The format used if nothing indicates another one.
@@ -195,14 +190,6 @@ fn unheeded(format: &str, options: &ReadOptions) -> Option<String> {
     }
 }
 
-fn wrong_format(path: &Path, problem: String) -> Error {
-    Error::Place {
-        path: path.to_path_buf(),
-        place: "format".to_owned(),
-        problem,
-    }
-}
-
 fn file_at(path: &Path, bytes: u64) -> Result<File> {
     let open = || -> std::io::Result<File> {
         let mut file = File::open(path)?;
@@ -212,10 +199,7 @@ fn file_at(path: &Path, bytes: u64) -> Result<File> {
         }
         Ok(file)
     };
-    open().map_err(|source| Error::Read {
-        path: path.to_path_buf(),
-        source,
-    })
+    open().map_err(Error::reading(path))
 }
 
 /// An input before its format is known. Tables are not read in order.
@@ -241,7 +225,7 @@ fn parquet(
 #[cfg(not(feature = "parquet"))]
 fn parquet(path: &Path, _: Raw, _: &ReadOptions, _: bool, _: Arc<AtomicU64>) -> Result<Format> {
     let problem = "this build reads no Parquet; build with the feature parquet";
-    Err(wrong_format(path, problem.to_owned()))
+    Err(Error::place(path, "format", problem))
 }
 
 /// Returns whether input that begins with a bracket or brace, as log lines may, does not continue as a list of objects
@@ -262,11 +246,7 @@ fn peeked(path: &Path, mut source: Source) -> Result<(Vec<u8>, Source)> {
         .by_ref()
         .take(1 << 16)
         .read_to_end(&mut head)
-        .map_err(|error| Error::Line {
-            path: path.to_path_buf(),
-            line: 1,
-            problem: format!("cannot read: {error}"),
-        })?;
+        .map_err(|error| Error::line(path, 1, format!("cannot read: {error}")))?;
     if head.starts_with(&BYTE_ORDER_MARK) {
         head.drain(..BYTE_ORDER_MARK.len());
     }

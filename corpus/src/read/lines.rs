@@ -50,11 +50,7 @@ impl Lines {
     }
 
     pub(super) fn problem(&self, problem: String) -> Error {
-        Error::Line {
-            path: self.path.clone(),
-            line: self.number,
-            problem,
-        }
+        Error::line(&self.path, self.number, problem)
     }
 
     pub(super) fn next_line(&mut self) -> Result<Option<String>> {
@@ -63,10 +59,8 @@ impl Lines {
             .by_ref()
             .take(self.limit + 1)
             .read_until(b'\n', &mut bytes)
-            .map_err(|error| Error::Line {
-                path: self.path.clone(),
-                line: self.number + 1,
-                problem: format!("cannot read: {error}"),
+            .map_err(|error| {
+                Error::line(&self.path, self.number + 1, format!("cannot read: {error}"))
             })?;
         if bytes.is_empty() {
             return Ok(None);

@@ -30,7 +30,7 @@ pub use chat::ChatTemplate;
 #[cfg(feature = "parquet")]
 pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
 pub use files::corpus_files;
-pub(crate) use files::{corpus_sizes, regular};
+pub(crate) use files::{PlannedFile, planned_files, regular};
 #[cfg(feature = "workers")]
 pub(crate) use rendering::Rendering;
 pub use shape::last_answer;
@@ -71,6 +71,18 @@ struct Entry {
     object: Option<Whole>,
 }
 
+impl Entry {
+    /// Returns a document that has nothing besides.
+    fn plain(number: u64, document: crate::document::Document) -> Self {
+        Self {
+            number,
+            document,
+            values: Vec::new(),
+            object: None,
+        }
+    }
+}
+
 /// An object from the input.
 struct Whole {
     object: Object,
@@ -78,4 +90,15 @@ struct Whole {
     rounded: bool,
     /// Columns of a table that the object could not represent.
     left_out: Vec<String>,
+}
+
+impl Whole {
+    /// Returns an object with what its JSON text says of its numbers.
+    fn of_json(object: Object, json: &[u8]) -> Self {
+        Self {
+            object,
+            rounded: values::has_number_beyond_64_bits(json),
+            left_out: Vec::new(),
+        }
+    }
 }

@@ -83,7 +83,7 @@ struct Header {
 fn header(read: &mut impl Read) -> Result<Header, String> {
     let mut out = Header::default();
     let mut sizes = [None, None];
-    structure(read, DEEPEST, &mut |path, value| {
+    fields(read, DEEPEST, &mut Vec::new(), &mut |path, value| {
         let size = u64::try_from(value).map_err(|_| format!("a size of {value}"));
         match path {
             [2] => sizes[0] = Some(size?),
@@ -107,10 +107,6 @@ fn header(read: &mut impl Read) -> Result<Header, String> {
 type Told<'a> = dyn FnMut(&[i64], i64) -> Result<(), String> + 'a;
 
 /// Reads a structure and passes its integers with the path of their field, two levels deep, to `told`.
-fn structure(read: &mut impl Read, depth: u32, told: &mut Told<'_>) -> Result<(), String> {
-    fields(read, depth, &mut Vec::new(), told)
-}
-
 fn fields(
     read: &mut impl Read,
     depth: u32,

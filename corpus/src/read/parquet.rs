@@ -3,8 +3,7 @@
 use super::columns::{ParquetRow, ParquetRows, field_list, field_name};
 use super::format::Raw;
 use super::shape::{self, Object};
-use super::{ChatTemplate, Entry, ReadOptions, Whole, values};
-use crate::answers::LossOn;
+use super::{Entry, ReadOptions, Whole, values};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use parquet::record::Field;
@@ -18,13 +17,9 @@ pub(super) struct Rows {
     rows: ParquetRows,
     /// The text column; `None` if other columns hold the texts of a row.
     text: Option<usize>,
-    chat: Option<ChatTemplate>,
-    loss_on: Option<LossOn>,
     id: Option<usize>,
     field: Option<usize>,
-    /// The column that identifies the user of a row.
-    user: Option<String>,
-    limit: u64,
+    options: ReadOptions,
     /// The progress through the rows, expressed in bytes of the file.
     read: Arc<AtomicU64>,
     told: u64,
@@ -57,13 +52,10 @@ impl Rows {
                 None if !instead.is_empty() => return Err(rows.lacks(shape::SHAPES)),
                 _ => Some(rows.needed(text)?),
             },
-            chat: options.chat.clone(),
-            loss_on: options.loss_on,
             id: rows.column("id"),
             field: field.map(|name| rows.needed(name)).transpose()?,
-            user: options.user.clone(),
+            options: options.clone(),
             rows,
-            limit: options.longest,
             read,
             told: 0,
         })
@@ -86,11 +78,7 @@ impl Rows {
         };
         let number = row.number;
         self.tell(number);
-        let wrong = |problem: String| Error::Place {
-            path: self.path.clone(),
-            place: format!("row {number}"),
-            problem,
-        };
+        let wrong = |problem: String| Error::place(&self.path, format!("row {number}"), problem);
         let named = |column: usize, what: &str| -> Result<Option<String>> {
             row.field(column)
                 .map(|value| {
@@ -103,7 +91,7 @@ impl Rows {
             Some(text) => named(text, "text must be text in UTF-8")?.unwrap_or_default(),
             None => {
                 let (whole, left_out) = whole(&row, self.rows.columns()).map_err(wrong)?;
-                let found = shape::text_of(&whole, (self.chat.as_ref(), self.loss_on));
+                let found = shape::text_of(&whole, &self.options);
                 let (text, own) = found
                     .map_err(wrong)?
                     .ok_or_else(|| wrong(format!("none of {} in it", shape::SHAPES)))?;
@@ -121,14 +109,14 @@ impl Rows {
             Some(id) => named(id, "id must be text or a whole number")?,
             None => None,
         };
-        if text.len() as u64 > self.limit {
+        if text.len() as u64 > self.options.longest {
             return Err(wrong(format!(
                 "the row is longer than {} bytes, the most that is read",
-                self.limit
+                self.options.longest
             )));
         }
         let value = self.field.and_then(|field| row.field(field));
-        if let (Some(user), Some(Field::ListInternal(_))) = (&self.user, value) {
+        if let (Some(user), Some(Field::ListInternal(_))) = (&self.options.user, value) {
             return Err(wrong(values::list_of_users(user)));
         }
         let values = match value {

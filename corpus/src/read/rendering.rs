@@ -232,10 +232,10 @@ impl Work for Rendering {
     fn load(files: Vec<Vec<u8>>) -> Result<Self, Refusal> {
         let mut files = files.into_iter();
         let source = String::from_utf8(files.next().unwrap_or_default())
-            .map_err(|_| refusal("a template that is not UTF-8".to_owned()))?;
+            .map_err(|_| Refusal::first("a template that is not UTF-8"))?;
         let specials = serde_json::from_slice(&files.next().unwrap_or_default())
-            .map_err(|_| refusal("special tokens that are no JSON".to_owned()))?;
-        Self::new(source, specials).map_err(refusal)
+            .map_err(|_| Refusal::first("special tokens that are no JSON"))?;
+        Self::new(source, specials).map_err(Refusal::first)
     }
 
     fn about(&self) -> Vec<String> {
@@ -244,15 +244,10 @@ impl Work for Rendering {
 
     fn answer(&self, said: Vec<u8>) -> Result<Vec<u8>, Refusal> {
         let said = serde_json::from_slice(&said)
-            .map_err(|_| refusal("a conversation that is no JSON".to_owned()))?;
-        let rendered = self.render(said).map_err(refusal)?;
+            .map_err(|_| Refusal::first("a conversation that is no JSON"))?;
+        let rendered = self.render(said).map_err(Refusal::first)?;
         Ok(rendered.to_bytes())
     }
-}
-
-#[cfg(feature = "workers")]
-fn refusal(problem: String) -> Refusal {
-    Refusal { file: 0, problem }
 }
 
 /// Describes an error without quoting the conversation: what happened, and the line of the template.

@@ -1,8 +1,8 @@
 //! Record formats of other trainers: chats, and pairs of a prompt and its answer. Each record is a JSON object with
 //! several texts.
 
-use super::ChatTemplate;
-use crate::answers::{Answers, LossOn};
+use super::{ReadOptions, values};
+use crate::answers::Answers;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 
@@ -32,6 +32,21 @@ pub(super) const BEYOND_64_BITS: &str = "a whole number beyond 64 bits, -0, or a
 /// The reason for rejecting a record with its own text when a chat template is given.
 pub(super) const OWN_TEXT: &str = "a text of its own, which no chat template changes: read it without the template, or messages without a text beside them";
 
+/// Returns the text of an object whose JSON text is known, as [`text_of`] does.
+///
+/// # Errors
+/// Also returns an error if a chat template would write one of its numbers as another one.
+pub(super) fn text_of_json(
+    object: &Object,
+    json: &[u8],
+    options: &ReadOptions,
+) -> Result<Option<(String, Option<Answers>)>, String> {
+    if options.chat.is_some() && values::has_whole_number_beyond_64_bits(json) {
+        return Err(BEYOND_64_BITS.to_owned());
+    }
+    text_of(object, options)
+}
+
 /// Returns the text of an object, according to its keys; `None` if it has no known shape.
 ///
 /// Without a chat template, each message becomes a line that begins with its speaker, as in dialogues; otherwise the
@@ -42,9 +57,9 @@ pub(super) const OWN_TEXT: &str = "a text of its own, which no chat template cha
 /// that are not messages.
 pub(super) fn text_of(
     object: &Object,
-    (chat, loss_on): (Option<&ChatTemplate>, Option<LossOn>),
+    options: &ReadOptions,
 ) -> Result<Option<(String, Option<Answers>)>, String> {
-    let Some(chat) = chat else {
+    let Some(chat) = &options.chat else {
         return Ok(plain_text(object)?.map(|text| (text, None)));
     };
     let Some((key, said)) = conversation(object) else {
@@ -53,7 +68,7 @@ pub(super) fn text_of(
             None => Ok(None),
         };
     };
-    let text = chat.record(&said, object.get("tools"), loss_on);
+    let text = chat.record(&said, object.get("tools"), options.loss_on);
     text.map(Some).map_err(|why| format!("{key}: {why}"))
 }
 
@@ -460,13 +475,14 @@ fn any_below(value: &Value, place: Place, found: &mut impl FnMut(&str) -> bool) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::ChatTemplate;
     use serde_json::json;
 
     fn text(value: Value) -> Result<Option<String>, String> {
         let Value::Object(object) = value else {
             panic!("an object");
         };
-        text_of(&object, (None, None)).map(|found| found.map(|(text, _)| text))
+        text_of(&object, &ReadOptions::default()).map(|found| found.map(|(text, _)| text))
     }
 
     #[test]
@@ -498,11 +514,15 @@ mod tests {
         let source = "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m['content'] | trim }}{{ eos_token }}{% endfor %}";
         let settings = json!({"bos_token": "<s>", "eos_token": {"content": "</s>"}});
         let template = ChatTemplate::new(source.into(), settings.as_object().unwrap()).unwrap();
+        let options = ReadOptions {
+            chat: Some(template),
+            ..ReadOptions::default()
+        };
         let text = |value: Value| {
             let Value::Object(object) = value else {
                 panic!("an object");
             };
-            text_of(&object, (Some(&template), None)).map(|found| found.map(|(text, _)| text))
+            text_of(&object, &options).map(|found| found.map(|(text, _)| text))
         };
         let both = "[user] Hi</s>[assistant] Hello";
         let (user, assistant) = (

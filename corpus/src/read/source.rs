@@ -23,10 +23,6 @@ pub(super) fn unpacked(
     file: Box<dyn Read + Send>,
     all: Arc<AtomicU64>,
 ) -> Result<(Source, bool)> {
-    let unreadable = |source| Error::Read {
-        path: path.to_path_buf(),
-        source,
-    };
     let read = Arc::new(AtomicU64::new(0));
     let mut raw = BufReader::with_capacity(
         1 << 16,
@@ -36,7 +32,7 @@ pub(super) fn unpacked(
             all,
         },
     );
-    let head = raw.fill_buf().map_err(unreadable)?;
+    let head = raw.fill_buf().map_err(Error::reading(path))?;
     let guarded = |inner: Box<dyn Read + Send>, name| -> Source {
         Box::new(BufReader::with_capacity(
             1 << 16,
@@ -54,28 +50,20 @@ pub(super) fn unpacked(
         });
         return Ok((guarded(inner, "gzip"), true));
     }
-    if zstandard(head) {
+    if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || skippable(head) {
         let inner = Box::new(Frames {
             state: State::Between(raw),
         });
         return Ok((guarded(inner, "zstd"), true));
     }
     if head.starts_with(b"PK\x03\x04") {
-        return Err(Error::Line {
-            path: path.to_path_buf(),
-            line: 1,
-            problem: "the file is compressed (zip); unpack it first".to_owned(),
-        });
+        let problem = "the file is compressed (zip); unpack it first";
+        return Err(Error::line(path, 1, problem));
     }
     Ok((Box::new(raw), false))
 }
 
-/// Returns whether the data starts with a Zstandard frame or a skippable frame.
-fn zstandard(head: &[u8]) -> bool {
-    head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || skippable(head)
-}
-
-/// Returns whether the data starts with a skippable frame, which contains user data.
+/// Returns whether the data starts with a skippable frame of Zstandard, which contains user data.
 fn skippable(head: &[u8]) -> bool {
     matches!(head, [first, 0x2a, 0x4d, 0x18, ..] if first & 0xf0 == 0x50)
 }

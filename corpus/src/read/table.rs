@@ -1,7 +1,7 @@
 //! Comma- and tab-separated files with a header: a column `text`, and optionally `id`.
 
 use super::source::Source;
-use super::{BYTE_ORDER_MARK, Entry, marks_in_a_table};
+use super::{BYTE_ORDER_MARK, Entry, ReadOptions, marks_in_a_table};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use csv::{ByteRecord, Reader, ReaderBuilder};
@@ -48,10 +48,10 @@ impl Rows {
     pub(super) fn open(
         path: &Path,
         mut source: Source,
-        (limit, delimiter): (u64, u8),
-        field: Option<String>,
-        text: Option<&str>,
+        delimiter: u8,
+        options: &ReadOptions,
     ) -> Result<Self> {
+        let (field, text) = (options.field.as_deref(), options.text.as_deref());
         let mark = source
             .fill_buf()
             .is_ok_and(|head| head.starts_with(&BYTE_ORDER_MARK));
@@ -62,7 +62,7 @@ impl Rows {
         let limited = Limited {
             inner: ClosedQuotes::new(source, delimiter),
             since: since.clone(),
-            limit,
+            limit: options.longest,
         };
         let mut reader = ReaderBuilder::new()
             .delimiter(delimiter)
@@ -76,41 +76,29 @@ impl Rows {
                 .iter()
                 .position(|cell| cell.trim_ascii() == name.as_bytes())
         };
+        let wrong = |problem: String| Error::line(path, 1, problem);
         let needed = |name: &str, advice: &str| {
             let named = |cell: &&[u8]| cell.trim_ascii() == name.as_bytes();
             if header.iter().filter(named).count() > 1 {
-                return Err(Error::Line {
-                    path: path.to_path_buf(),
-                    line: 1,
-                    problem: format!("the column {name} is there twice"),
-                });
+                return Err(wrong(format!("the column {name} is there twice")));
             }
             column(name).ok_or_else(|| {
                 // Without a header, the first line is text and must not be quoted.
                 let columns = header.len();
-                Error::Line {
-                    path: path.to_path_buf(),
-                    line: 1,
-                    problem: format!(
-                        "no column {name} among its {columns}; {}{advice}",
-                        header_advice(&header)
-                    ),
-                }
+                wrong(format!(
+                    "no column {name} among its {columns}; {}{advice}",
+                    header_advice(&header)
+                ))
             })
         };
         let names = header.iter().map(|cell| cell.trim_ascii());
         let names: Vec<&str> = names.filter_map(|cell| str::from_utf8(cell).ok()).collect();
-        if let Some(problem) = marks_in_a_table(&names, &[text, field.as_deref()]) {
-            return Err(Error::Line {
-                path: path.to_path_buf(),
-                line: 1,
-                problem,
-            });
+        if let Some(problem) = marks_in_a_table(&names, &[text, field]) {
+            return Err(wrong(problem));
         }
         let advice = " (--text-field names the column of the text)";
         let text = needed(text.unwrap_or("text"), advice)?;
-        let field = field.as_deref().map(|name| needed(name, ""));
-        let field = field.transpose()?;
+        let field = field.map(|name| needed(name, "")).transpose()?;
         Ok(Self {
             path: path.to_path_buf(),
             reader,
@@ -137,16 +125,13 @@ impl Rows {
             String::from_utf8(bytes.to_vec()).map_err(|error| {
                 let at = error.utf8_error().valid_up_to();
                 let byte = bytes.get(at).copied().unwrap_or_default();
-                Error::Line {
-                    path: self.path.clone(),
-                    line,
-                    problem: format!(
-                        "invalid UTF-8: byte 0x{byte:02x} at position {} of field {}; {}",
-                        at + 1,
-                        column + 1,
-                        utf8_advice(byte)
-                    ),
-                }
+                let problem = format!(
+                    "invalid UTF-8: byte 0x{byte:02x} at position {} of field {}; {}",
+                    at + 1,
+                    column + 1,
+                    utf8_advice(byte)
+                );
+                Error::line(&self.path, line, problem)
             })
         };
         let text = cell(self.text)?.replace("\r\n", "\n");
@@ -168,9 +153,6 @@ impl Rows {
 }
 
 fn problem(path: &Path, error: &csv::Error) -> Error {
-    Error::Line {
-        path: path.to_path_buf(),
-        line: error.position().map_or(1, csv::Position::line),
-        problem: format!("cannot read as CSV: {error}"),
-    }
+    let line = error.position().map_or(1, csv::Position::line);
+    Error::line(path, line, format!("cannot read as CSV: {error}"))
 }

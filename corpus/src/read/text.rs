@@ -3,21 +3,17 @@
 use super::lines::Lines;
 use super::shape;
 use super::whole::object_of;
-use super::{ChatTemplate, Entry, ReadOptions, Whole, values};
-use crate::answers::LossOn;
+use super::{Entry, ReadOptions, Whole, values};
 use crate::document::{Document, Masked, Secret};
-use crate::error::json_problem;
-use crate::error::{Error, Result};
-use schemars::JsonSchema;
+use crate::error::{Error, Result, json_problem};
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// One line of JSON, with an id of any scalar type.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
 struct Line {
     id: Option<Id>,
-    #[schemars(with = "Option<String>")]
     text: Option<Value>,
     /// The name it has in arXiv's public metadata; read where there is no `text`.
     #[serde(rename = "abstract")]
@@ -26,8 +22,6 @@ struct Line {
     masked: Option<Vec<Masked>>,
 }
 
-#[derive(JsonSchema)]
-#[schemars(untagged)]
 enum Id {
     Text(String),
     Number(i64),
@@ -64,33 +58,19 @@ impl<'de> Deserialize<'de> for Id {
 /// Reads objects, one per line.
 pub(super) struct JsonLines {
     pub(super) lines: Lines,
-    field: Option<String>,
-    /// Whether the field identifies the user of a document.
-    whose: bool,
-    /// The key of the text, if it is not `text`.
-    text: Option<String>,
-    chat: Option<ChatTemplate>,
-    loss_on: Option<LossOn>,
-    longest: u64,
-    unmasked: bool,
+    options: ReadOptions,
 }
 
 impl JsonLines {
-    pub(super) fn new(lines: Lines, field: Option<String>, options: &ReadOptions) -> Self {
+    pub(super) fn new(lines: Lines, options: &ReadOptions) -> Self {
         Self {
             lines,
-            field,
-            whose: options.user.is_some(),
-            text: options.text.clone(),
-            chat: options.chat.clone(),
-            loss_on: options.loss_on,
-            longest: options.longest,
-            unmasked: options.unmasked,
+            options: options.clone(),
         }
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Entry>> {
-        let lines = &mut self.lines;
+        let (lines, options) = (&mut self.lines, &self.options);
         let line = loop {
             match lines.next_line()? {
                 None => return Ok(None),
@@ -110,12 +90,12 @@ impl JsonLines {
             Some(Id::Number(id)) => id.to_string(),
             None => format!("line-{}", lines.number),
         };
-        let longest = self.longest;
         let whole = |lines: &Lines| {
-            object_of(line.as_bytes(), longest).map_err(|error| lines.problem(describe(&error)))
+            object_of(line.as_bytes(), options.longest)
+                .map_err(|error| lines.problem(describe(&error)))
         };
         let (mut object, mut answers) = (None, None);
-        let text = match (&self.text, parsed.text, parsed.summary) {
+        let text = match (&options.text, parsed.text, parsed.summary) {
             (None, Some(Value::String(text)), _) => text,
             (None, Some(other), _) => {
                 let kind = shape::kind(&other);
@@ -125,7 +105,6 @@ impl JsonLines {
             }
             (asked, _, summary) => {
                 let whole = whole(lines)?;
-                let rounded = values::has_number_beyond_64_bits(line.as_bytes());
                 let found = match asked {
                     Some(key) => match whole.get(key) {
                         Some(Value::String(text)) => Ok(Some((text.clone(), None))),
@@ -134,21 +113,11 @@ impl JsonLines {
                         }
                         None => Err(format!("no key {key}")),
                     },
-                    None if self.chat.is_some()
-                        && values::has_whole_number_beyond_64_bits(line.as_bytes()) =>
-                    {
-                        Err(shape::BEYOND_64_BITS.to_owned())
-                    }
-                    None => shape::text_of(&whole, (self.chat.as_ref(), self.loss_on)),
+                    None => shape::text_of_json(&whole, line.as_bytes(), options),
                 };
                 match (found.map_err(|problem| lines.problem(problem))?, summary) {
                     (Some((text, own)), _) => {
-                        let object_read = Whole {
-                            object: whole,
-                            rounded,
-                            left_out: Vec::new(),
-                        };
-                        (object, answers) = (Some(object_read), own);
+                        (object, answers) = (Some(Whole::of_json(whole, line.as_bytes())), own);
                         text
                     }
                     (None, Some(Value::String(text))) => text,
@@ -172,7 +141,7 @@ impl JsonLines {
             label: None,
             answers,
         };
-        let unmasked = || match self.unmasked {
+        let unmasked = || match options.unmasked {
             true => document.unmasked(),
             false => Ok(()),
         };
@@ -185,8 +154,8 @@ impl JsonLines {
                     other => other.to_string(),
                 })
             })?;
-        let values = match &self.field {
-            Some(field) => values::of_object(&whole(lines)?, field, self.whose)
+        let values = match &options.field {
+            Some(field) => values::of_object(&whole(lines)?, field, options.user.is_some())
                 .map_err(|problem| lines.problem(problem))?,
             None => Vec::new(),
         };
@@ -267,11 +236,11 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) const fn new(lines: Lines, limit: u64, separator: Option<String>) -> Self {
+    pub(super) fn new(lines: Lines, options: &ReadOptions) -> Self {
         Self {
             lines,
-            limit,
-            separator,
+            limit: options.longest,
+            separator: options.separator.clone(),
             rest: None,
             count: 0,
             begins: true,
@@ -338,12 +307,8 @@ impl Blocks {
         Ok(first.map(|number| {
             // Two documents may begin on the same line.
             self.count += 1;
-            Entry {
-                number,
-                document: Document::new(format!("block-{number}-{}", self.count), text),
-                values: Vec::new(),
-                object: None,
-            }
+            let id = format!("block-{number}-{}", self.count);
+            Entry::plain(number, Document::new(id, text))
         }))
     }
 
@@ -372,11 +337,6 @@ impl Blocks {
                 }
             }
         }
-        Ok(open.map(|(number, document)| Entry {
-            number,
-            document,
-            values: Vec::new(),
-            object: None,
-        }))
+        Ok(open.map(|(number, document)| Entry::plain(number, document)))
     }
 }

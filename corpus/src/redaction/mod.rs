@@ -13,7 +13,7 @@ pub use redact::{
 pub use words::DocumentFrequencies;
 
 use crate::document::Document;
-use crate::error::{Result, range};
+use crate::error::{Result, within};
 use crate::policy::{Policy, Span, View, resolved};
 use crate::read::{Documents, Object};
 use crate::split::UnitText;
@@ -35,11 +35,7 @@ pub fn default_threads() -> usize {
 /// # Errors
 /// Returns an error if the number is 0 or above 1024.
 pub(crate) fn checked_threads(threads: usize) -> Result<usize> {
-    if (1..=1024).contains(&threads) {
-        Ok(threads)
-    } else {
-        Err(range("the number of threads", threads, "from 1 to 1024"))
-    }
+    within("the number of threads", threads, 1..=1024)
 }
 
 /// A document with its other data.

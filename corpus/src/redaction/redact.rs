@@ -479,10 +479,7 @@ impl Sink<'_> {
     fn write(&mut self, line: &[u8]) -> Result<()> {
         match self {
             Self::File(file) => file.write(line),
-            Self::Stream(out, path) => out.write_all(line).map_err(|source| Error::Write {
-                path: path.clone(),
-                source,
-            }),
+            Self::Stream(out, path) => out.write_all(line).map_err(Error::writing(path)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::people::GOODS;
 use super::phrases as say;
-use super::values::{self, Kind};
+use super::values;
 use crate::document::Document;
 use crate::random::Choices;
 
@@ -168,11 +168,11 @@ impl<'a> Script<'a> {
             self.push(before);
             let start = self.characters;
             match self.secret(slot) {
-                Some((kind, value)) => {
+                Some(value) => {
                     self.push(&value);
                     let end = self.characters;
                     let document = std::mem::replace(&mut self.document, Document::new("", ""));
-                    self.document = document.with_secret(start, end, kind.name());
+                    self.document = document.with_secret(start, end, slot);
                 }
                 None => {
                     let filling = self.filling(slot);
@@ -195,15 +195,17 @@ impl<'a> Script<'a> {
         }
     }
 
-    fn secret(&self, slot: &str) -> Option<(Kind, String)> {
-        match slot {
-            "name" => Some((Kind::Name, self.name.clone())),
-            "address" => Some((Kind::Address, self.address.clone())),
-            "phone" => Some((Kind::Phone, self.phone.clone())),
-            "order" => Some((Kind::Order, self.order.clone())),
-            "tracking" => Some((Kind::Tracking, self.tracking.clone())),
-            _ => None,
-        }
+    /// Returns the secret of a slot, whose name is its kind.
+    fn secret(&self, slot: &str) -> Option<String> {
+        let secret = match slot {
+            "name" => &self.name,
+            "address" => &self.address,
+            "phone" => &self.phone,
+            "order" => &self.order,
+            "tracking" => &self.tracking,
+            _ => return None,
+        };
+        Some(secret.clone())
     }
 
     fn push(&mut self, text: &str) {

@@ -6,7 +6,7 @@ mod phrases;
 mod values;
 
 use crate::document::Document;
-use crate::error::{Result, range};
+use crate::error::{Result, within};
 use crate::random::{Choices, Purpose};
 
 /// Generates customer-service dialogues: lines `SYS: …` and `USR: …`, with the span and kind of every secret (`name`,
@@ -74,13 +74,7 @@ type Acts = Vec<Option<&'static str>>;
 
 /// Returns dialogues with their acts.
 fn acted(dialogues: usize, seed: u64) -> Result<Vec<(Document, Acts)>> {
-    if !(1..=10_000_000).contains(&dialogues) {
-        return Err(range(
-            "the number of dialogues",
-            dialogues,
-            "from 1 to 10000000",
-        ));
-    }
+    within("the number of dialogues", dialogues, 1..=10_000_000)?;
     let mut choices = Choices::new(seed, Purpose::Simulate);
     Ok((0..dialogues)
         .map(|number| agenda::dialogue(number, &mut choices))

@@ -3,28 +3,6 @@
 use super::people::{ENDINGS, FAMILY, GIVEN, STATES, STREETS, TOWNS, WAYS};
 use crate::random::Choices;
 
-/// A kind of secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Name,
-    Address,
-    Phone,
-    Order,
-    Tracking,
-}
-
-impl Kind {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Address => "address",
-            Self::Phone => "phone",
-            Self::Order => "order",
-            Self::Tracking => "tracking",
-        }
-    }
-}
-
 fn digits(choices: &mut Choices, count: usize) -> String {
     (0..count)
         .map(|_| char::from(b'0' + choices.below(10) as u8))

@@ -1,38 +1,46 @@
 //! A linear chain: scores of labels for each word, scores of neighbouring labels, and the marginals that both give for
 //! each word.
 
-use super::features::Forms;
-use super::likeliest;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::iter::zip;
+use std::ops::Range;
 
 /// The largest number of labels of a chain; each is one bit of a set.
 pub(super) const MOST_LABELS: usize = 32;
 
-/// A hasher for keys that are already hashes.
+/// A fast hasher for short keys: those of tables that are in the model, or are discarded when there are many.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Identity(u64);
+pub(super) struct Quick(u64);
 
-impl Hasher for Identity {
+impl Quick {
+    #[inline]
+    pub(super) fn mix(&mut self, part: u64) {
+        self.0 = (self.0.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for Quick {
     fn finish(&self) -> u64 {
         self.0
     }
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        let (eights, rest) = bytes.as_chunks::<8>();
+        for eight in eights {
+            self.mix(u64::from_le_bytes(*eight));
         }
-    }
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-    fn write_u32(&mut self, key: u32) {
-        self.0 = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.mix(u64::from_le_bytes(last));
+        self.0 ^= self.0 >> 32;
     }
 }
 
+/// A table with such a hasher.
+pub(super) type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+
 /// Maps the hash of a feature to its row.
-pub(super) type Rows = HashMap<u32, u32, BuildHasherDefault<Identity>>;
+pub(super) type Rows = QuickMap<u32, u32>;
 
 /// Rows have a multiple of this many weights, so that they are added with vector instructions.
 const LANES: usize = 16;
@@ -52,15 +60,57 @@ pub(super) struct Chain {
     /// A row of `stride` weights for each feature.
     weights: Vec<i8>,
     stride: usize,
-    /// Where the hashes with each prefix start.
-    starts: Vec<u32>,
-    /// One bit for each hash by its last bits, to skip the many features without weights.
-    filter: Vec<u64>,
+    index: Index,
     lattice: Lattice,
+}
+
+/// An index of features that are in ascending order.
+#[derive(Debug, Clone)]
+pub(super) struct Index {
+    /// Where those with each prefix start.
+    starts: Vec<u32>,
+    /// One bit for each of them by its last bits, to skip the many others.
+    filter: Vec<u64>,
 }
 
 const START_BITS: u32 = 16;
 const FILTER_BITS: u32 = 20;
+
+impl Index {
+    pub(super) fn new(features: impl Iterator<Item = u32>) -> Self {
+        let mut starts = vec![0u32; (1 << START_BITS) + 1];
+        let mut filter = vec![0u64; 1 << (FILTER_BITS - 6)];
+        for feature in features {
+            starts[(feature >> (32 - START_BITS)) as usize + 1] += 1;
+            let bit = feature & ((1 << FILTER_BITS) - 1);
+            filter[(bit >> 6) as usize] |= 1 << (bit & 63);
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        Self { starts, filter }
+    }
+
+    /// Returns false if a feature is not among them; it may not be either if this is true.
+    #[inline]
+    pub(super) fn may_have(&self, feature: u32) -> bool {
+        let bit = feature & ((1 << FILTER_BITS) - 1);
+        self.filter[(bit >> 6) as usize] >> (bit & 63) & 1 == 1
+    }
+
+    /// Returns where the features with the prefix of this one start.
+    #[inline]
+    pub(super) fn start(&self, feature: u32) -> u32 {
+        self.starts[(feature >> (32 - START_BITS)) as usize]
+    }
+
+    /// Returns where the features with the prefix of this one are.
+    #[inline]
+    fn range(&self, feature: u32) -> Range<usize> {
+        let bucket = (feature >> (32 - START_BITS)) as usize;
+        self.starts[bucket] as usize..self.starts[bucket + 1] as usize
+    }
+}
 
 impl Chain {
     /// Creates a chain from `weights`, ordered by feature and then by label.
@@ -76,26 +126,15 @@ impl Chain {
         for (row, of) in padded.chunks_mut(stride).zip(weights.chunks(labels)) {
             row[..of.len()].copy_from_slice(of);
         }
-        let mut starts = vec![0u32; (1 << START_BITS) + 1];
-        let mut filter = vec![0u64; 1 << (FILTER_BITS - 6)];
-        for hash in &hashes {
-            starts[(hash >> (32 - START_BITS)) as usize + 1] += 1;
-            let bit = hash & ((1 << FILTER_BITS) - 1);
-            filter[(bit >> 6) as usize] |= 1 << (bit & 63);
-        }
-        for at in 1..starts.len() {
-            starts[at] += starts[at - 1];
-        }
         Self {
             labels,
             scale,
             lattice: Lattice::new(labels, &transitions),
             transitions,
+            index: Index::new(hashes.iter().copied()),
             hashes,
             weights: padded,
             stride,
-            starts,
-            filter,
         }
     }
 
@@ -118,12 +157,10 @@ impl Chain {
     /// Adds the weights of a feature.
     #[inline]
     pub(super) fn add(&self, feature: u32, sums: &mut Sums) {
-        let bit = feature & ((1 << FILTER_BITS) - 1);
-        if self.filter[(bit >> 6) as usize] >> (bit & 63) & 1 == 0 {
+        if !self.index.may_have(feature) {
             return;
         }
-        let bucket = (feature >> (32 - START_BITS)) as usize;
-        let range = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;
+        let range = self.index.range(feature);
         let Some(row) = self.hashes[range.clone()]
             .iter()
             .position(|h| *h == feature)
@@ -144,15 +181,6 @@ impl Chain {
         }
     }
 
-    /// Converts the sums of one word to scores, one for each label.
-    pub(super) fn emission(&self, sums: &Sums, out: &mut Vec<f32>) {
-        out.extend(
-            sums[..self.labels]
-                .iter()
-                .map(|sum| f32::from(*sum) * self.scale),
-        );
-    }
-
     /// Returns the probability of each label for each word, given the whole sentence.
     pub(super) fn marginals(
         &self,
@@ -168,30 +196,13 @@ impl Chain {
             for feature in &of_word {
                 self.add(*feature, &mut sums);
             }
-            self.emission(&sums, &mut emissions);
+            let scores = sums[..self.labels].iter();
+            emissions.extend(scores.map(|sum| f32::from(*sum) * self.scale));
         }
-        let mut out = Vec::new();
-        self.between(&emissions, &mut Passing::default(), &mut out);
-        out
-    }
-
-    /// Computes the same from the scores of each word.
-    pub(super) fn between(&self, emissions: &[f32], passing: &mut Passing, out: &mut Vec<f32>) {
         match self.labels.div_ceil(4) {
-            5 => self.lattice.marginals::<20>(emissions, passing, out),
-            _ => self
-                .lattice
-                .marginals::<MOST_LABELS>(emissions, passing, out),
+            5 => self.lattice.marginals::<20>(&emissions),
+            _ => self.lattice.marginals::<MOST_LABELS>(&emissions),
         }
-    }
-
-    /// Returns the most likely label of each word; used for the chain of parts of speech.
-    pub(super) fn speech(&self, forms: &Forms) -> Vec<u8> {
-        let marginals = self.marginals(forms.len(), |i, out| forms.speech(i, out));
-        marginals
-            .chunks(self.labels)
-            .map(|of| likeliest(of) as u8)
-            .collect()
     }
 }
 
@@ -299,23 +310,10 @@ impl Lattice {
     }
 }
 
-/// Buffers for one sentence.
-#[derive(Debug, Default)]
-pub(super) struct Passing {
-    scores: Vec<f32>,
-    forward: Vec<f32>,
-    norms: Vec<f32>,
-}
-
 impl Lattice {
     /// Computes the marginals of [`Self::run`] without sets, with W labels at a time; those from `labels` on are
     /// impossible.
-    fn marginals<const W: usize>(
-        &self,
-        emissions: &[f32],
-        passing: &mut Passing,
-        out: &mut Vec<f32>,
-    ) {
+    fn marginals<const W: usize>(&self, emissions: &[f32]) -> Vec<f32> {
         let n = self.labels;
         let mut steps = [[0f32; W]; W];
         let mut back = [[0f32; W]; W];
@@ -327,17 +325,10 @@ impl Lattice {
         }
         let mut start = [0f32; W];
         start[..n].copy_from_slice(&self.steps[n * n..]);
-        let Passing {
-            scores,
-            forward,
-            norms,
-        } = passing;
         let length = emissions.len() / n;
-        for room in [&mut *scores, forward] {
-            room.clear();
-            room.resize(length * W, 0.0);
-        }
-        norms.clear();
+        let mut scores = vec![0f32; length * W];
+        let mut forward = scores.clone();
+        let mut norms = Vec::with_capacity(length);
         let mut before = [0f32; W];
         for (word, of) in emissions.chunks_exact(n).enumerate() {
             let most = of.iter().copied().fold(f32::MIN, f32::max);
@@ -361,8 +352,7 @@ impl Lattice {
             forward[word * W..][..W].copy_from_slice(&now);
             before = now;
         }
-        let from = out.len();
-        out.resize(from + length * n, 0.0);
+        let mut out = vec![0f32; length * n];
         let mut behind = [1f32; W];
         for word in (0..length).rev() {
             let mut now = [0f32; W];
@@ -373,13 +363,14 @@ impl Lattice {
                 arriving[at] *= scores[word * W + at];
             }
             let sum = now.iter().sum::<f32>().max(f32::MIN_POSITIVE);
-            let place = &mut out[from + word * n..][..n];
+            let place = &mut out[word * n..][..n];
             for (place, value) in zip(place, now) {
                 *place = value / sum;
             }
             arriving = arriving.map(|value| value / norms[word]);
             behind = times(&arriving, &back);
         }
+        out
     }
 }
 
@@ -420,7 +411,7 @@ pub(super) fn exp(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lattice, Passing};
+    use super::Lattice;
 
     /// The exponential that is computed here, and the marginals of both ways.
     #[test]
@@ -439,8 +430,7 @@ mod tests {
         let transitions: Vec<f32> = (0..n * (n + 1)).map(|i| wild(i, 4.0)).collect();
         let emissions: Vec<f32> = (0..n * length).map(|i| wild(i + 7, 12.0)).collect();
         let lattice = Lattice::new(n, &transitions);
-        let mut out = Vec::new();
-        lattice.marginals::<12>(&emissions, &mut Passing::default(), &mut out);
+        let out = lattice.marginals::<12>(&emissions);
         let other = lattice.run(&emissions, None).marginals;
         assert_eq!(out.len(), other.len());
         for (one, two) in out.iter().zip(&other) {

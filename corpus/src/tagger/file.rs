@@ -2,7 +2,7 @@
 
 use super::chain::{Chain, MOST_LABELS};
 use super::lexicon::Lexicon;
-use super::{Model, TASKS};
+use super::{TASKS, TaggerModel};
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
@@ -14,13 +14,14 @@ fn damaged(problem: impl Into<String>) -> Error {
     Error::Tagger(problem.into())
 }
 
-impl Model {
+impl TaggerModel {
     /// Returns the model as bytes: magic, then for each chain its numbers of labels and features, the scale,
     /// transitions, hashes in order and weights; then for lists and for clusters the number of words, their hashes in
     /// order and the value of each; at the end the SHA-256 of everything. Hashes in order are stored as the differences
     /// between neighbours, first the lowest byte of each, then the next. Compressed with deflate, as in an archive,
     /// this takes two thirds of the space of the hashes themselves.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         for chain in &self.chains {
             out.extend((chain.labels as u32).to_le_bytes());
@@ -46,8 +47,12 @@ impl Model {
         out
     }
 
-    /// Reads what [`Self::to_bytes`] wrote.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+    /// Reads a model from the bytes of [`Self::to_bytes`].
+    ///
+    /// # Errors
+    /// Returns an error if the digest does not match, the version is another one, or sizes or weights are outside their
+    /// ranges.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let split = bytes
             .len()
             .checked_sub(32)

@@ -1,20 +1,16 @@
 //! Lists of words that are often parts of names, used as evidence for the chain of names rather
 //! than as a decision.
 
-use super::chain::Identity;
+use super::chain::QuickMap;
 use super::features::text_hash;
 use crate::policy::listed;
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 
 /// In no list.
 pub(super) const NONE: u8 = 0;
 
-type Bits = HashMap<u64, u8, BuildHasherDefault<Identity>>;
-
 /// The lists that contain a word, one bit each, by the hash of the word in lower case.
 #[derive(Debug)]
-pub(super) struct Lists(Bits);
+pub(super) struct Lists(QuickMap<u64, u8>);
 
 const FIRST: u8 = 1;
 const PLACE: u8 = 2;
@@ -27,7 +23,7 @@ const SPOT: u8 = 128;
 
 impl Lists {
     pub(super) fn new() -> Self {
-        let mut all = Bits::default();
+        let mut all = QuickMap::default();
         let hash = |word: &str| text_hash(word.to_lowercase().bytes());
         for (words, bit) in [
             (FIRST_NAMES, FIRST),

@@ -67,21 +67,6 @@ const FLOOR: f32 = 0.02;
 
 static SHIPPED: &[u8] = include_bytes!("../../models/tagger.bin");
 
-#[derive(Debug)]
-struct Model {
-    chains: [Chain; 3],
-    lists: Lists,
-    lexicon: Lexicon,
-    /// The transitions of the chain of names.
-    between: Between,
-    /// The evidence of its features.
-    said: Said,
-    /// [`PLAIN`] in units of its weights.
-    plain: [i16; 2],
-    /// Vocabularies of threads that are done, for reuse.
-    idle: Mutex<Vec<Vocabulary>>,
-}
-
 /// The tagger's results for one word.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WordTags {
@@ -185,7 +170,19 @@ const LARGEST: u64 = 256 << 20;
 /// # Ok::<(), reticent_corpus::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct TaggerModel(Model);
+pub struct TaggerModel {
+    chains: [Chain; 3],
+    lists: Lists,
+    lexicon: Lexicon,
+    /// The transitions of the chain of names.
+    between: Between,
+    /// The evidence of its features.
+    said: Said,
+    /// [`PLAIN`] in units of its weights.
+    plain: [i16; 2],
+    /// Vocabularies of threads that are done, for reuse.
+    idle: Mutex<Vec<Vocabulary>>,
+}
 
 impl TaggerModel {
     /// Returns the model included in the crate.
@@ -202,94 +199,23 @@ impl TaggerModel {
         MODEL.clone().map_err(Error::Tagger)
     }
 
-    /// Reads a model from the bytes of [`Self::to_bytes`].
-    ///
-    /// # Errors
-    /// Returns an error if the digest does not match, the version is another one, or sizes or weights are outside their
-    /// ranges.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        Model::from_bytes(bytes).map(Self)
-    }
-
     /// Reads a model from a file.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read; otherwise as for [`Self::from_bytes`].
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = reticent_disk::read_regular(path, LARGEST).map_err(|source| Error::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let bytes = reticent_disk::read_regular(path, LARGEST).map_err(Error::reading(path))?;
         Self::from_bytes(&bytes)
-    }
-
-    /// Returns the model as bytes.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.0.to_bytes()
-    }
-
-    /// Trains a model. Equal material and options give equal bytes on the same platform.
-    ///
-    /// # Errors
-    /// Returns an error if the labels of a sentence do not fit its words.
-    pub fn train(material: &TaggerMaterial, how: &TaggerTraining) -> Result<Self> {
-        Model::train(material, how).map(Self)
-    }
-
-    /// Returns this model with its chain of names trained further on more sentences; its parts of speech, roles and
-    /// lexicon are unchanged.
-    ///
-    /// # Errors
-    /// Returns an error if the labels of a sentence do not fit its words.
-    pub fn further(&self, names: &[TaggedSentence], how: &TaggerTraining) -> Result<Self> {
-        self.0.further(names, how).map(Self)
     }
 
     /// Tags the words of one sentence.
     #[must_use]
     pub fn tag_words(&self, words: &[&str]) -> Vec<WordTags> {
-        self.0.tag(words)
-    }
-}
-
-/// Returns the labels of names for the words of a sentence: of words that are more likely than not part of a name. The
-/// words of one name have the same kind.
-#[must_use]
-pub fn name_labels(tags: &[WordTags]) -> Vec<&'static str> {
-    let names: Vec<[f32; 9]> = tags.iter().map(|tags| tags.name).collect();
-    let mut out = vec![NAME_LABELS[0]; names.len()];
-    let mut before = false;
-    kinds(&names, |word, kind, begins| {
-        let inside = names[word][0] < 0.5;
-        if inside {
-            let goes_on = usize::from(before && !begins);
-            out[word] = NAME_LABELS[2 * kind + 1 + goes_on];
-        }
-        before = inside;
-    });
-    out
-}
-
-impl Model {
-    fn of(chains: [Chain; 3], lexicon: Lexicon) -> Self {
-        Self {
-            between: Between::new(&chains[1]),
-            said: Said::new(&chains[1]),
-            plain: PLAIN.map(|most| (most / chains[1].scale) as i16),
-            chains,
-            lexicon,
-            lists: Lists::new(),
-            idle: Mutex::default(),
-        }
-    }
-
-    fn tag(&self, words: &[&str]) -> Vec<WordTags> {
         let forms = Forms::of(words, &self.lists, &self.lexicon);
         let length = forms.len();
         let speech = self.chains[0].marginals(length, |i, out| forms.speech(i, out));
         let tags = tags(&speech);
-        let names = self.names(&forms);
+        let names = self.name_probabilities(&forms);
         let roles = self.chains[2].marginals(length, |i, out| forms.roles(&tags, i, out));
         let (speech, names, roles) = (
             speech.as_chunks().0,
@@ -304,11 +230,21 @@ impl Model {
             })
             .collect()
     }
-}
 
-impl Model {
+    fn of(chains: [Chain; 3], lexicon: Lexicon) -> Self {
+        Self {
+            between: Between::new(&chains[1]),
+            said: Said::new(&chains[1]),
+            plain: PLAIN.map(|most| (most / chains[1].scale) as i16),
+            chains,
+            lexicon,
+            lists: Lists::new(),
+            idle: Mutex::default(),
+        }
+    }
+
     /// Returns the probabilities of [`NAME_LABELS`] for each word.
-    fn names(&self, forms: &Forms) -> Vec<f32> {
+    fn name_probabilities(&self, forms: &Forms) -> Vec<f32> {
         let mut features = Vec::new();
         let said = |features: &mut Vec<u32>| {
             let mut sums: Sums = [0; MOST_LABELS];
@@ -332,6 +268,33 @@ impl Model {
             .marginals(&words, &mut Room::default(), &mut out);
         out
     }
+
+    /// Calls `look` with a vocabulary that remembers words seen before.
+    fn with_vocabulary(&self, look: impl FnOnce(&mut Vocabulary)) {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().pop();
+        let mut vocabulary = kept.unwrap_or_else(|| Vocabulary::new(&self.said));
+        look(&mut vocabulary);
+        idle().push(vocabulary);
+    }
+}
+
+/// Returns the labels of names for the words of a sentence: of words that are more likely than not part of a name. The
+/// words of one name have the same kind.
+#[must_use]
+pub fn name_labels(tags: &[WordTags]) -> Vec<&'static str> {
+    let names: Vec<[f32; 9]> = tags.iter().map(|tags| tags.name).collect();
+    let mut out = vec![NAME_LABELS[0]; names.len()];
+    let mut before = false;
+    kinds(&names, |word, kind, begins| {
+        let inside = names[word][0] < 0.5;
+        if inside {
+            let goes_on = usize::from(before && !begins);
+            out[word] = NAME_LABELS[2 * kind + 1 + goes_on];
+        }
+        before = inside;
+    });
+    out
 }
 
 /// For a word to be plain, the evidence for each label of a name must not exceed this, in log odds: if no capital is
@@ -355,17 +318,6 @@ fn tags(speech: &[f32]) -> Vec<u8> {
         .collect()
 }
 
-impl TaggerModel {
-    /// Calls `look` with a vocabulary that remembers words seen before.
-    fn with_vocabulary(&self, look: impl FnOnce(&mut Vocabulary)) {
-        let idle = || self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle().pop();
-        let mut vocabulary = kept.unwrap_or_else(|| Vocabulary::new(&self.0.said));
-        look(&mut vocabulary);
-        idle().push(vocabulary);
-    }
-}
-
 fn is_word(text: &str) -> bool {
     text.contains(char::is_alphanumeric)
 }
@@ -377,7 +329,7 @@ impl Tagger for TaggerModel {
                 return;
             }
             let words: Vec<&str> = sentence.iter().map(|w| &text[w.clone()]).collect();
-            let all = self.0.tag(&words);
+            let all = self.tag_words(&words);
             let names: Vec<[f32; 9]> = all.iter().map(|tags| tags.name).collect();
             kinds(&names, |word, kind, _| {
                 let (range, tags) = (&sentence[word], &all[word]);
@@ -412,7 +364,7 @@ impl Tagger for TaggerModel {
                 }
                 probabilities.clear();
                 let words = sentence.iter().map(|word| &text[word.clone()]);
-                vocabulary.names(words, &self.0, &mut probabilities);
+                vocabulary.names(words, self, &mut probabilities);
                 let names = probabilities.as_chunks().0;
                 kinds(names, |word, kind, _| {
                     let (range, score) = (&sentence[word], 1.0 - names[word][0]);

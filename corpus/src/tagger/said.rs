@@ -1,7 +1,7 @@
 //! The evidence of features for names, laid out for many simultaneous lookups.
 
 use super::between::{Evidence, INSIDE};
-use super::chain::Chain;
+use super::chain::{Chain, Index};
 
 /// The evidence of one feature for each label of a name, relative to that for none. If it needs more than eight bits,
 /// the rest is in further entries.
@@ -16,14 +16,9 @@ struct Entry {
 pub(super) struct Said {
     /// Ascending by feature.
     entries: Vec<Entry>,
-    /// Where the entries with each prefix start.
-    starts: Vec<u32>,
-    /// One bit for each hash by its last bits, to skip the many features without evidence.
-    filter: Vec<u64>,
+    index: Index,
 }
 
-const START_BITS: u32 = 16;
-const FILTER_BITS: u32 = 20;
 /// The number of features looked up together: more than a word has on its own or together with another.
 const AT_ONCE: usize = 32;
 
@@ -40,8 +35,6 @@ impl Said {
     pub(super) fn new(chain: &Chain) -> Self {
         let weights: Vec<i8> = chain.weights().collect();
         let mut entries = Vec::with_capacity(chain.hashes.len());
-        let mut starts = vec![0u32; (1 << START_BITS) + 1];
-        let mut filter = vec![0u64; 1 << (FILTER_BITS - 6)];
         for (feature, of) in chain.hashes.iter().zip(weights.chunks(chain.labels)) {
             let mut rest: Evidence = [0; INSIDE];
             for (rest, weight) in rest.iter_mut().zip(&of[1..]) {
@@ -56,24 +49,15 @@ impl Said {
                     feature: *feature,
                     of: part,
                 });
-                starts[(feature >> (32 - START_BITS)) as usize + 1] += 1;
             }
-            let bit = feature & ((1 << FILTER_BITS) - 1);
-            filter[(bit >> 6) as usize] |= 1 << (bit & 63);
         }
-        for at in 1..starts.len() {
-            starts[at] += starts[at - 1];
-        }
+        let index = Index::new(entries.iter().map(|entry| entry.feature));
         // A sentinel after the last entry, so that every bucket has a first entry.
         entries.push(Entry {
             feature: u32::MAX,
             of: [0; INSIDE],
         });
-        Self {
-            entries,
-            starts,
-            filter,
-        }
+        Self { entries, index }
     }
 
     pub(super) fn lookup(&self) -> Lookup<'_> {
@@ -97,26 +81,22 @@ impl Lookup<'_> {
     /// Adds a feature, unless it has no evidence.
     #[inline]
     pub(super) fn push(&mut self, feature: u32) {
-        let bit = feature & ((1 << FILTER_BITS) - 1);
         if self.count == AT_ONCE {
             self.sum_up();
         }
         self.features[self.count % AT_ONCE] = feature;
-        let known = self.said.filter[(bit >> 6) as usize] >> (bit & 63) & 1;
-        self.count += known as usize;
+        self.count += usize::from(self.said.index.may_have(feature));
     }
 
     fn sum_up(&mut self) {
-        let Said {
-            entries, starts, ..
-        } = self.said;
+        let Said { entries, index } = self.said;
         let count = self.count.min(AT_ONCE);
         // Load the first entry of each bucket, which is usually the right one; these loads are independent.
         let mut first = [Entry::default(); AT_ONCE];
         let mut from = [0u32; AT_ONCE];
         for ((feature, from), first) in self.features[..count].iter().zip(&mut from).zip(&mut first)
         {
-            *from = starts[(feature >> (32 - START_BITS)) as usize];
+            *from = index.start(*feature);
             *first = entries[*from as usize];
         }
         let mut sum = self.sum;

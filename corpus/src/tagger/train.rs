@@ -4,7 +4,7 @@ use super::chain::{Chain, Lattice, Rows};
 use super::features::Forms;
 use super::lexicon::{Lexicon, TaggerLexicon};
 use super::lists::Lists;
-use super::{Model, TASKS};
+use super::{TASKS, TaggerModel, tags};
 use crate::error::{Result, range};
 use crate::random::{Choices, Purpose};
 
@@ -78,8 +78,12 @@ struct Prepared {
     labels: Vec<u32>,
 }
 
-impl Model {
-    pub(super) fn train(material: &TaggerMaterial, how: &TaggerTraining) -> Result<Self> {
+impl TaggerModel {
+    /// Trains a model. Equal material and options give equal bytes on the same platform.
+    ///
+    /// # Errors
+    /// Returns an error if the labels of a sentence do not fit its words.
+    pub fn train(material: &TaggerMaterial, how: &TaggerTraining) -> Result<Self> {
         let all = [&material.speech, &material.names, &material.roles];
         for ((name, labels), sentences) in TASKS.iter().zip(all) {
             check(name, *labels, sentences)?;
@@ -96,13 +100,12 @@ impl Model {
                 .collect()
         };
         let lexicon = Lexicon::of(&material.lexicon);
-        let of_speech = |sentences: &[&TaggedSentence]| {
+        let of_speech = |sentences: Vec<&TaggedSentence>| {
             let of = |f: &Forms, _: &[u8], i: usize, out: &mut Vec<u32>| f.speech(i, out);
             learn(0, &prepare(sentences, &lexicon, |_| Vec::new(), of), how)
         };
-        let whole: Vec<&TaggedSentence> = material.speech.iter().collect();
-        let speech = of_speech(&whole)?;
-        let halves = [of_speech(&half(1))?, of_speech(&half(0))?];
+        let speech = of_speech(material.speech.iter().collect())?;
+        let halves = [of_speech(half(1))?, of_speech(half(0))?];
         let seen: std::collections::HashMap<&[String], usize> = material
             .speech
             .iter()
@@ -113,23 +116,12 @@ impl Model {
         let tagged = |words: &[String]| {
             let unseen = seen.get(words).map_or(&speech, |odd| &halves[*odd]);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            unseen.speech(&Forms::of(&words, &lists, &lexicon))
+            let forms = Forms::of(&words, &lists, &lexicon);
+            tags(&unseen.marginals(forms.len(), |i, out| forms.speech(i, out)))
         };
-        let names: Vec<&TaggedSentence> = material.names.iter().collect();
-        let names = learn(
-            1,
-            &prepare(
-                &names,
-                &lexicon,
-                |_| Vec::new(),
-                |forms: &Forms, _: &[u8], i, out: &mut Vec<u32>| {
-                    forms.names(i, |feature| out.push(feature))
-                },
-            ),
-            how,
-        )?;
-        let roles: Vec<&TaggedSentence> = material.roles.iter().collect();
-        let roles = learn(2, &prepare(&roles, &lexicon, tagged, Forms::roles), how)?;
+        let names = learn(NAMES, &prepare_names(&material.names, &lexicon), how)?;
+        let roles = prepare(&material.roles, &lexicon, tagged, Forms::roles);
+        let roles = learn(2, &roles, how)?;
         let [of_speech, of_names, of_roles] = how.steps;
         let chains = [
             speech.in_steps(of_speech),
@@ -138,22 +130,16 @@ impl Model {
         ];
         Ok(Self::of(chains, lexicon))
     }
-}
 
-impl Model {
-    /// Returns this model with its chain of names trained further on more sentences; the rest is unchanged.
-    pub(super) fn further(&self, names: &[TaggedSentence], how: &TaggerTraining) -> Result<Self> {
+    /// Returns this model with its chain of names trained further on more sentences; its parts of speech, roles and
+    /// lexicon are unchanged.
+    ///
+    /// # Errors
+    /// Returns an error if the labels of a sentence do not fit its words.
+    pub fn further(&self, names: &[TaggedSentence], how: &TaggerTraining) -> Result<Self> {
         let (name, n) = TASKS[NAMES];
         check(name, n, names)?;
-        let all: Vec<&TaggedSentence> = names.iter().collect();
-        let sentences = prepare(
-            &all,
-            &self.lexicon,
-            |_| Vec::new(),
-            |forms: &Forms, _: &[u8], i, out: &mut Vec<u32>| {
-                forms.names(i, |feature| out.push(feature))
-            },
-        );
+        let sentences = prepare_names(names, &self.lexicon);
         let counts = counts(&sentences);
         let chain = &self.chains[NAMES];
         let mut hashes: Vec<u32> = counts
@@ -202,15 +188,22 @@ fn check(name: &'static str, labels: usize, sentences: &[TaggedSentence]) -> Res
     Ok(())
 }
 
-fn prepare(
-    sentences: &[&TaggedSentence],
+fn prepare_names(sentences: &[TaggedSentence], lexicon: &Lexicon) -> Vec<Prepared> {
+    let of = |forms: &Forms, _: &[u8], i: usize, out: &mut Vec<u32>| {
+        forms.names(i, |feature| out.push(feature));
+    };
+    prepare(sentences, lexicon, |_| Vec::new(), of)
+}
+
+fn prepare<'s>(
+    sentences: impl IntoIterator<Item = &'s TaggedSentence>,
     lexicon: &Lexicon,
     speech: impl Fn(&[String]) -> Vec<u8>,
     of: impl Fn(&Forms, &[u8], usize, &mut Vec<u32>),
 ) -> Vec<Prepared> {
     let lists = Lists::new();
     sentences
-        .iter()
+        .into_iter()
         .filter(|s| !s.words.is_empty())
         .map(|sentence| {
             let words: Vec<&str> = sentence.words.iter().map(String::as_str).collect();

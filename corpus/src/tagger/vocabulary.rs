@@ -1,11 +1,11 @@
 //! A cache of words and what they contribute to the chain of names: a text consists mostly of few different words.
 
 use super::between::{Evidence, INSIDE, Room, add};
+use super::chain::{Quick, QuickMap};
 use super::features::{Form, Forms, Letters, NO_LETTERS, OUTSIDE, Part, Place, REACH};
 use super::said::Said;
-use super::{Model, plain};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use super::{TaggerModel, plain};
+use std::hash::Hasher;
 
 /// The number of positions around a word, including its own.
 const PLACES: usize = 2 * REACH.unsigned_abs() + 1;
@@ -14,33 +14,6 @@ const MOST_WORDS: usize = 1 << 15;
 const LONGEST_WORD: usize = 32;
 /// The largest number of words in all cached sentences: about a megabyte of text.
 const MOST_IN_SENTENCES: usize = 1 << 18;
-
-/// A fast hasher for short keys from the current text, which are discarded when there are many.
-#[derive(Debug, Default, Clone, Copy)]
-struct Quick(u64);
-
-impl Quick {
-    #[inline]
-    fn mix(&mut self, part: u64) {
-        self.0 = (self.0.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-impl Hasher for Quick {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        let (eights, rest) = bytes.as_chunks::<8>();
-        for eight in eights {
-            self.mix(u64::from_le_bytes(*eight));
-        }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.mix(u64::from_le_bytes(last));
-        self.0 ^= self.0 >> 32;
-    }
-}
 
 /// What a word contributes to itself and to the words around it.
 type Around = [Evidence; PLACES];
@@ -101,7 +74,7 @@ impl Pairs {
 #[derive(Debug)]
 struct Sentences {
     met: Vec<u64>,
-    said: HashMap<Box<[u32]>, Box<[f32]>, BuildHasherDefault<Quick>>,
+    said: QuickMap<Box<[u32]>, Box<[f32]>>,
     words: usize,
 }
 
@@ -112,7 +85,7 @@ impl Sentences {
     fn new() -> Self {
         Self {
             met: vec![0; MET],
-            said: HashMap::default(),
+            said: QuickMap::default(),
             words: 0,
         }
     }
@@ -141,11 +114,11 @@ impl Sentences {
 /// The words of the texts that one thread processes.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
-    numbers: HashMap<Box<str>, u32, BuildHasherDefault<Quick>>,
+    numbers: QuickMap<Box<str>, u32>,
     words: Vec<Word>,
     pairs: Pairs,
     /// The features that words share, and what those contribute.
-    shared: HashMap<u64, u32, BuildHasherDefault<Quick>>,
+    shared: QuickMap<u64, u32>,
     alone: Vec<Around>,
     shared_pairs: Pairs,
     places: [Evidence; Place::COUNT],
@@ -185,10 +158,10 @@ impl Vocabulary {
                 said.of(|features| place.feature(|feature| features.push(feature)));
         }
         let mut vocabulary = Self {
-            numbers: HashMap::default(),
+            numbers: QuickMap::default(),
             words: Vec::new(),
             pairs: Pairs::new(),
-            shared: HashMap::default(),
+            shared: QuickMap::default(),
             alone: Vec::new(),
             shared_pairs: Pairs::new(),
             places,
@@ -220,7 +193,7 @@ impl Vocabulary {
         });
     }
 
-    fn number(&mut self, word: &str, model: &Model) -> u32 {
+    fn number(&mut self, word: &str, model: &TaggerModel) -> u32 {
         if let Some(number) = self.numbers.get(word) {
             return *number;
         }
@@ -237,7 +210,7 @@ impl Vocabulary {
     pub(super) fn names<'a>(
         &mut self,
         words: impl Iterator<Item = &'a str>,
-        model: &Model,
+        model: &TaggerModel,
         out: &mut Vec<f32>,
     ) {
         if self.words.len() > MOST_WORDS {
@@ -265,7 +238,7 @@ impl Vocabulary {
     }
 
     /// Computes the evidence of each word of the current sentence.
-    fn look(&mut self, model: &Model) {
+    fn look(&mut self, model: &TaggerModel) {
         let table = &model.said;
         let all = &self.words;
         self.forms.refill(

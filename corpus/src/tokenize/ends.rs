@@ -121,11 +121,7 @@ fn object(path: &Path) -> Result<Object> {
     if !path.exists() {
         return Ok(Object::new());
     }
-    let json = read_text(path).map_err(|source| Error::Read {
-        path: path.to_path_buf(),
-        source,
-    })?;
-    parsed(path, &json)
+    parsed(path, &read_text(path)?)
 }
 
 fn parsed(path: &Path, json: &str) -> Result<Object> {

@@ -156,10 +156,7 @@ impl Tokenizer {
     /// # Errors
     /// Returns an error if the file cannot be read, or the `tokenizers` crate rejects it.
     pub fn load(path: &Path, origin: Origin) -> Result<Self> {
-        let json = read_text(path).map_err(|source| Error::Read {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        let json = read_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let made = Self::with(&json, origin, &Ends::beside(folder)?);
         made.map_err(|error| match error {
@@ -187,8 +184,7 @@ impl Tokenizer {
                 folder.display()
             )));
         }
-        let [vocabulary, merges] =
-            files.map(|path| read_text(&path).map_err(|source| Error::Read { path, source }));
+        let [vocabulary, merges] = files.map(|path| read_text(&path));
         let json = pretrained::byte_level(&vocabulary?, &merges?)?;
         Self::with(&json, origin, &Ends::beside(folder)?)
     }
@@ -342,10 +338,14 @@ impl Tokenizer {
         let mut text = String::new();
         let mut rest = tokens;
         while !rest.is_empty() {
-            let cut = rest.iter().position(|&t| self.is_special(t));
+            let specials = [self.mask(), self.bos(), self.eos()];
+            let cut = rest.iter().position(|token| specials.contains(token));
             let (plain, after) = rest.split_at(cut.unwrap_or(rest.len()));
             if !plain.is_empty() {
-                text.push_str(&self.decode_plain(plain));
+                text.push_str(&match &self.inner {
+                    Inner::Own(alphabet) => alphabet.decode(plain),
+                    Inner::Pretrained(pretrained) => pretrained.decode(plain),
+                });
             }
             if after.first() == Some(&self.mask()) {
                 text.push_str(MASK_TEXT);
@@ -353,17 +353,6 @@ impl Tokenizer {
             rest = after.get(1..).unwrap_or_default();
         }
         text
-    }
-
-    fn decode_plain(&self, tokens: &[TokenId]) -> String {
-        match &self.inner {
-            Inner::Own(alphabet) => alphabet.decode(tokens),
-            Inner::Pretrained(pretrained) => pretrained.decode(tokens),
-        }
-    }
-
-    fn is_special(&self, token: TokenId) -> bool {
-        token == self.mask() || token == self.bos() || token == self.eos()
     }
 
     /// Returns the number of ids, including special tokens; every id is below it.
@@ -510,7 +499,8 @@ const FRAMING: &str = "post_processor";
 /// The largest tokenizer file, in bytes: 256 MiB.
 const LARGEST: u64 = 256 << 20;
 
-fn read_text(path: &Path) -> std::io::Result<String> {
-    let bytes = reticent_disk::read_regular(path, LARGEST)?;
-    String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8"))
+fn read_text(path: &Path) -> Result<String> {
+    let unreadable = Error::reading(path);
+    let bytes = reticent_disk::read_regular(path, LARGEST).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|_| unreadable(std::io::Error::other("it is not UTF-8")))
 }

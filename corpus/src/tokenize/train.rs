@@ -1,6 +1,6 @@
 //! Trains byte-level BPE vocabularies on text that is declared public, through the `tokenizers` crate.
 
-use crate::error::{Error, Result, range};
+use crate::error::{Error, Result, within};
 use tokenizers::models::TrainerWrapper;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -29,13 +29,7 @@ const MOST: usize = 1 << 20;
 /// # Errors
 /// Returns an error if the size is outside [257, 2^20], or above 257 and no two bytes are adjacent twice in the text.
 pub fn train_tokenizer(texts: impl Iterator<Item = String> + Send, size: usize) -> Result<String> {
-    if !(LEAST..=MOST).contains(&size) {
-        return Err(range(
-            "the size of the vocabulary",
-            size as f64,
-            format!("from {LEAST} to {MOST}"),
-        ));
-    }
+    within("the size of the vocabulary", size, LEAST..=MOST)?;
     let refused = |error: tokenizers::Error| Error::Tokenizer(error.to_string());
     let mut engine = Engine::new(BPE::default());
     engine.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));

@@ -40,9 +40,10 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// Creates a refusal for a process that ended; the first file is blamed.
-    const fn of_process(problem: String) -> Self {
-        Self { file: 0, problem }
+    /// Creates a refusal that blames the first file, as where a process ended.
+    pub(crate) fn first(problem: impl Into<String>) -> Self {
+        let (file, problem) = (0, problem.into());
+        Self { file, problem }
     }
 }
 

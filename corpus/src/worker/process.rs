@@ -96,23 +96,23 @@ impl<W: Work> Worker<W> {
         let mut slot = unbudgeted(|| self.process.lock().unwrap_or_else(PoisonError::into_inner));
         if slot.process.is_none() {
             if slot.ended >= STARTS {
-                return Err(Refusal::of_process(format!(
+                return Err(Refusal::first(format!(
                     "its process ended {STARTS} times in a row"
                 )));
             }
-            let program = program().ok_or_else(|| ended("could not be started"))?;
+            let program = program().ok_or_else(|| Refusal::first("could not be started"))?;
             slot.process = Some(unbudgeted(|| {
                 Process::start::<W>(program, &again()?).map(|(process, _, _)| process)
             })?);
         }
         let Some(process) = slot.process.as_mut() else {
-            return Err(ended("could not be started"));
+            return Err(Refusal::first("could not be started"));
         };
         let answer = process.ask(question, SHORT + most, LONGEST);
         let answer = answer.and_then(|answer| match answer {
             Ok(bytes) => read(bytes)
                 .map(Ok)
-                .map_err(|error| ended(&error.to_string())),
+                .map_err(|error| Refusal::first(error.to_string())),
             Err(refusal) => Ok(Err(refusal)),
         });
         match answer {
@@ -153,14 +153,14 @@ impl Process {
         let bytes = files.iter().map(|file| file.len() as u64).sum();
         let limits = Limits::of(bytes);
         let mut process = Self::spawn(program, W::ARGUMENT, limits, files.len())
-            .map_err(|error| ended(&format!("cannot be started: {error}")))?;
+            .map_err(|error| Refusal::first(format!("cannot be started: {error}")))?;
         process.tell(&limits.to_bytes());
         for file in files {
             process.tell(file);
         }
         let loaded = process.answer(SHORT, limits.loading())??;
         let (unconfined, about) =
-            frame::introduced(&loaded).map_err(|error| ended(&error.to_string()))?;
+            frame::introduced(&loaded).map_err(|error| Refusal::first(error.to_string()))?;
         Ok((process, unconfined, about))
     }
 
@@ -255,12 +255,12 @@ impl Process {
         self.most.store(most, Ordering::SeqCst);
         match self.answers.recv_timeout(within) {
             Ok(Ok(Some(bytes))) => {
-                frame::answered(bytes, self.files).map_err(|e| ended(&e.to_string()))
+                frame::answered(bytes, self.files).map_err(|e| Refusal::first(e.to_string()))
             }
-            Ok(Err(error)) => Err(ended(&error.to_string())),
+            Ok(Err(error)) => Err(Refusal::first(error.to_string())),
             Err(RecvTimeoutError::Timeout) => {
                 let _ = self.child.kill();
-                Err(ended(&format!(
+                Err(Refusal::first(format!(
                     "takes longer than the {} s it may take",
                     within.as_secs()
                 )))
@@ -273,14 +273,14 @@ impl Process {
     fn cause(&mut self) -> Refusal {
         self.questions = None;
         let Ok(status) = self.child.wait() else {
-            return ended("its process ended");
+            return Refusal::first("its process ended");
         };
         let mut said = String::new();
         if let Some(stderr) = self.child.stderr.take() {
             let _ = stderr.take(4096).read_to_string(&mut said);
         }
         let out_of_memory = said.contains("memory allocation of");
-        ended(&of_status(status, out_of_memory, self.limits))
+        Refusal::first(of_status(status, out_of_memory, self.limits))
     }
 }
 
@@ -290,10 +290,6 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn ended(problem: &str) -> Refusal {
-    Refusal::of_process(problem.to_owned())
 }
 
 fn of_status(status: ExitStatus, out_of_memory: bool, limits: Limits) -> String {

@@ -15,7 +15,7 @@ pub use countries::Country;
 use self::parted::Parted;
 use self::plain::Plain;
 use super::{Policy, Span, View};
-use crate::error::{Error, Result, range};
+use crate::error::{Error, Result, within};
 use engine::{Rule, Scanner};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,9 +100,7 @@ impl Detectors {
     /// # Errors
     /// Returns an error if a kind does not exist, or the least score is outside [0, 1].
     pub fn new(options: &DetectorOptions) -> Result<Self> {
-        if !(0.0..=1.0).contains(&options.least) {
-            return Err(range("the least score", options.least, "from 0 to 1"));
-        }
+        let least = within("the least score", options.least, 0.0..=1.0)?;
         let known: BTreeSet<&str> = IDENTIFYING.into_iter().chain(NUMERIC).collect();
         if options.kinds.iter().any(|k| !known.contains(k.as_str())) {
             let names: Vec<&str> = known.into_iter().collect();
@@ -122,7 +120,7 @@ impl Detectors {
             scanner: Scanner::new(rules)?,
             kinds: options.kinds.iter().map(|k| k.as_str().into()).collect(),
             keys: wanted("api-key").then(|| "api-key".into()),
-            least: options.least,
+            least,
             source: "detectors".into(),
         })
     }
@@ -144,13 +142,7 @@ impl Policy for Detectors {
         let plain = Plain::of(view.text);
         let mut push = |kind: &Arc<str>, range: Range<usize>, score: f32| {
             if score >= self.least && !range.is_empty() {
-                spans.push(Span {
-                    start: range.start,
-                    end: range.end,
-                    kind: kind.clone(),
-                    source: self.source.clone(),
-                    score,
-                });
+                spans.push(Span::new(range, kind.clone(), self.source.clone(), score));
             }
         };
         let mut hit = |rule: &Rule, start: usize, end: usize, score: f32| {

@@ -4,48 +4,70 @@ use super::{Level, Tagger};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A kind of named entity (the OntoNotes 5 scheme, which spaCy's English models use).
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum EntityKind {
+/// Declares the kinds with their names.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// A kind of named entity (the OntoNotes 5 scheme, which spaCy's English models use).
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+        )]
+        #[serde(rename_all = "kebab-case")]
+        pub enum EntityKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl EntityKind {
+            /// All eighteen kinds.
+            pub const ALL: [Self; 18] = [$(Self::$kind,)*];
+
+            /// Returns its name as the kind of a span.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// People, real or made up.
-    Person,
+    Person = "person",
     /// Nationalities, religious and political groups.
-    Norp,
+    Norp = "norp",
     /// Buildings, airports, roads.
-    Fac,
+    Fac = "fac",
     /// Companies, agencies, institutions.
-    Org,
+    Org = "org",
     /// Countries, cities, states.
-    Gpe,
+    Gpe = "gpe",
     /// Other places.
-    Loc,
+    Loc = "loc",
     /// Objects, vehicles, foods.
-    Product,
+    Product = "product",
     /// Named storms, battles, sports events.
-    Event,
+    Event = "event",
     /// Titles of books and songs.
-    WorkOfArt,
+    WorkOfArt = "work-of-art",
     /// Named documents made into law.
-    Law,
+    Law = "law",
     /// Any named language.
-    Language,
+    Language = "language",
     /// Dates and periods.
-    Date,
+    Date = "date",
     /// Times shorter than a day.
-    Time,
+    Time = "time",
     /// Percentages.
-    Percent,
+    Percent = "percent",
     /// Money.
-    Money,
+    Money = "money",
     /// Measurements.
-    Quantity,
+    Quantity = "quantity",
     /// First, second.
-    Ordinal,
+    Ordinal = "ordinal",
     /// Other numerals.
-    Cardinal,
+    Cardinal = "cardinal",
 }
 
 /// What finds a kind of entity.
@@ -66,53 +88,6 @@ pub enum Cover {
 }
 
 impl EntityKind {
-    /// All eighteen kinds.
-    pub const ALL: [Self; 18] = [
-        Self::Person,
-        Self::Norp,
-        Self::Fac,
-        Self::Org,
-        Self::Gpe,
-        Self::Loc,
-        Self::Product,
-        Self::Event,
-        Self::WorkOfArt,
-        Self::Law,
-        Self::Language,
-        Self::Date,
-        Self::Time,
-        Self::Percent,
-        Self::Money,
-        Self::Quantity,
-        Self::Ordinal,
-        Self::Cardinal,
-    ];
-
-    /// Returns its name as the kind of a span.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::Norp => "norp",
-            Self::Fac => "fac",
-            Self::Org => "org",
-            Self::Gpe => "gpe",
-            Self::Loc => "loc",
-            Self::Product => "product",
-            Self::Event => "event",
-            Self::WorkOfArt => "work-of-art",
-            Self::Law => "law",
-            Self::Language => "language",
-            Self::Date => "date",
-            Self::Time => "time",
-            Self::Percent => "percent",
-            Self::Money => "money",
-            Self::Quantity => "quantity",
-            Self::Ordinal => "ordinal",
-            Self::Cardinal => "cardinal",
-        }
-    }
-
     /// Returns the detectors' kind whose grammar finds it.
     pub(super) fn grammar(self) -> Option<&'static str> {
         super::NUMERIC.into_iter().find(|kind| *kind == self.name())

@@ -12,7 +12,7 @@ use super::folded::{Composed, Forms};
 use super::introduced;
 use super::speakers::{is_no_name, is_question, without_speakers};
 use super::{Policy, Span, View};
-use crate::error::Result;
+use crate::error::{Result, within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -176,7 +176,7 @@ impl Levels {
     /// Returns an error if the threshold is outside [0, 1].
     pub fn at_least(self, least: f32) -> Result<Self> {
         Ok(Self {
-            least: threshold(least)?,
+            least: within("the threshold", least, 0.0..=1.0)?,
             ..self
         })
     }
@@ -212,13 +212,7 @@ impl Policy for Levels {
         let text = composed.text();
         let mut push = |range: Range<usize>, kind: &str, score| {
             let range = composed.place(range);
-            spans.push(Span {
-                start: range.start,
-                end: range.end,
-                kind: kind.into(),
-                source: self.source.clone(),
-                score,
-            });
+            spans.push(Span::new(range, kind, self.source.clone(), score));
         };
         if self.contextual() {
             for pronoun in words::pronouns(text) {
@@ -291,14 +285,6 @@ fn joined(found: Vec<RoleTag>, text: &str, least: f32) -> Vec<RoleTag> {
         }
     }
     out
-}
-
-/// Checks that a threshold is from 0 to 1.
-pub(crate) fn threshold(least: f32) -> Result<f32> {
-    if (0.0..=1.0).contains(&least) {
-        return Ok(least);
-    }
-    Err(crate::error::range("the threshold", least, "from 0 to 1"))
 }
 
 impl Role {

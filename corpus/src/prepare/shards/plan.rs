@@ -10,9 +10,9 @@ use super::sealed::{Key, SealedFolder, SealedReader};
 use crate::canary::{CanaryPlace, CanaryPlan, WordFacts};
 use crate::dedup::Deduplication;
 use crate::document::Document;
-use crate::error::{Error, Result, json_problem, range};
+use crate::error::{Error, Result, json_problem, within};
 use crate::folder::{OutputFolder, cleared, locked, unlock};
-use crate::read::{Documents, Place, ReadOptions, corpus_sizes};
+use crate::read::{Documents, Place, PlannedFile, ReadOptions, planned_files};
 use crate::redaction::checked_threads;
 use reticent_disk::{self as disk, hexadecimal};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -66,13 +66,6 @@ struct PlanDocument {
     shards: Vec<Shard>,
 }
 
-/// A file of the corpus.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-struct PlannedFile {
-    name: String,
-    bytes: u64,
-}
-
 /// A range of documents, in corpus order.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Shard {
@@ -117,13 +110,13 @@ pub enum ShardStage {
 }
 
 impl ShardStage {
-    /// Returns the name of the file that the stage writes; `None` for the last stage.
-    pub(super) fn file(self) -> Option<String> {
+    /// Returns the name of the file that the stage writes; the last stage writes none.
+    pub(super) fn file(self) -> String {
         match self {
-            Self::Scan(shard) => Some(format!("scan-{shard}")),
-            Self::Group(part) => Some(format!("group-{part}")),
-            Self::Write(shard) => Some(format!("write-{shard}")),
-            Self::Join => None,
+            Self::Scan(shard) => format!("scan-{shard}"),
+            Self::Group(part) => format!("group-{part}"),
+            Self::Write(shard) => format!("write-{shard}"),
+            Self::Join => "join".to_owned(),
         }
     }
 }
@@ -194,29 +187,18 @@ impl ShardPlan {
         owner: [u8; 32],
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<Self>> {
-        if !(1..=MOST).contains(&shards) {
-            return Err(range(
-                "the number of shards",
-                shards,
-                format!("from 1 to {MOST}"),
-            ));
-        }
+        within("the number of shards", shards, 1..=MOST)?;
         let threads = checked_threads(files.threads)?;
         let source = Source::Files(files.data, files.reading);
         refuse(files.reading, source)?;
-        let absolute = |path: &Path| {
-            std::path::absolute(path).map_err(|source| Error::Read {
-                path: path.to_path_buf(),
-                source,
-            })
-        };
+        let absolute = |path: &Path| std::path::absolute(path).map_err(Error::reading(path));
         let (data, place) = (absolute(files.data)?, absolute(out)?);
         let mut file =
             disk::WholeFile::create(path, false).map_err(|error| Error::of_place(path, error))?;
         let stages = NewStages::take(path)?;
         // Reports an output that cannot be written before the work.
         drop(OutputFolder::take(out, false)?);
-        let sizes = planned(files.data)?;
+        let sizes = planned_files(files.data)?;
         let bytes = sizes.iter().map(|file| file.bytes).sum();
         let mut cuts = Cuts::new(shards, bytes);
         let mut seen = |document: &Document, stands: &Stands| cuts.enter(document, stands);
@@ -266,27 +248,24 @@ impl ShardPlan {
     /// # Errors
     /// Returns an error if the file is not a plan, was changed, or belongs to another version or another owner.
     pub fn load(path: &Path, owner: [u8; 32]) -> Result<Self> {
-        let wrong = |problem: String| Error::Prepared {
-            path: path.to_path_buf(),
-            problem,
-        };
-        let text = disk::read_regular_text(path, LONGEST).map_err(|source| Error::Read {
-            path: path.to_path_buf(),
-            source,
+        let text = disk::read_regular_text(path, LONGEST).map_err(Error::reading(path))?;
+        let document: PlanDocument = serde_json::from_str(&text).map_err(|error| {
+            let problem = format!("it is no plan of shards: {}", json_problem(&error));
+            Error::prepared(path, problem)
         })?;
-        let document: PlanDocument = serde_json::from_str(&text)
-            .map_err(|error| wrong(format!("it is no plan of shards: {}", json_problem(&error))))?;
         let owner = Key::new(owner);
         if document.kind != KIND
             || code(&owner, &text.replacen(&document.hmac, NO_CODE, 1)) != document.hmac
         {
-            return Err(wrong(
-                "it was changed after it was written, or under another owner's key".to_owned(),
+            return Err(Error::prepared(
+                path,
+                "it was changed after it was written, or under another owner's key",
             ));
         }
         if !document.identity.is_current() {
-            return Err(wrong(
-                "another version of this program wrote it; write it again".to_owned(),
+            return Err(Error::prepared(
+                path,
+                "another version of this program wrote it; write it again",
             ));
         }
         Ok(Self::of(document, path, owner))
@@ -356,8 +335,7 @@ impl ShardPlan {
     /// Returns whether the file of a stage exists and belongs to this plan.
     #[must_use]
     pub fn has(&self, stage: ShardStage) -> bool {
-        let file = stage.file();
-        file.is_some_and(|name| self.folder.open(&name, "").is_ok())
+        self.folder.open(&stage.file(), "").is_ok()
     }
 
     pub(super) const fn corpus(&self) -> Corpus {
@@ -380,10 +358,8 @@ impl ShardPlan {
             words: settled.words.as_ref().map(Cow::Borrowed),
         };
         let mut file = self.folder.create(CHOICES)?;
-        let json = |problem: serde_json::Error| Error::Prepared {
-            path: self.folder.path.join(CHOICES),
-            problem: problem.to_string(),
-        };
+        let path = self.folder.path.join(CHOICES);
+        let json = |problem: serde_json::Error| Error::prepared(&path, problem.to_string());
         file.section(&serde_json::to_vec(&whole).map_err(json)?)?;
         let ends = self
             .document
@@ -460,7 +436,7 @@ impl ShardPlan {
                     .to_owned(),
             ));
         }
-        if planned(&document.data)? != document.files {
+        if planned_files(&document.data)? != document.files {
             return Err(self.changed());
         }
         Ok(settled)
@@ -469,19 +445,15 @@ impl ShardPlan {
     /// Returns an error if the last stage is already done.
     pub(super) fn open_still(&self) -> Result<()> {
         if !self.folder.path.exists() && self.out().is_dir() {
-            return Err(Error::Prepared {
-                path: self.out().to_path_buf(),
-                problem: "it is there: all stages of the plan are done".to_owned(),
-            });
+            let problem = "it is there: all stages of the plan are done";
+            return Err(Error::prepared(self.out(), problem));
         }
         Ok(())
     }
 
     fn changed(&self) -> Error {
-        Error::Prepared {
-            path: self.document.data.clone(),
-            problem: "it is not the corpus of the plan any more; write the plan again".to_owned(),
-        }
+        let problem = "it is not the corpus of the plan any more; write the plan again";
+        Error::prepared(&self.document.data, problem)
     }
 
     /// Returns the documents of consecutive shards. Returns an error after the first shard whose documents are not
@@ -555,11 +527,7 @@ struct NewStages {
 impl NewStages {
     fn take(plan: &Path) -> Result<Self> {
         let path = stages_of(plan);
-        let failed = |source| Error::Write {
-            path: path.clone(),
-            source,
-        };
-        let lock = locked(&path).map_err(failed)?;
+        let lock = locked(&path).map_err(Error::writing(&path))?;
         // The previous holder of the lock may have finished; then the content belongs to its plan.
         if plan.symlink_metadata().is_ok() {
             unlock(&path);
@@ -567,7 +535,7 @@ impl NewStages {
                 path: plan.to_path_buf(),
             });
         }
-        cleared(&path, &[]).map_err(failed)?;
+        cleared(&path, &[]).map_err(Error::writing(&path))?;
         Ok(Self {
             path,
             _lock: lock,
@@ -623,20 +591,10 @@ fn refuse(reading: &ReadOptions, source: Source<'_>) -> Result<()> {
     Ok(())
 }
 
-fn planned(data: &Path) -> Result<Vec<PlannedFile>> {
-    let sizes = corpus_sizes(data)?.into_iter();
-    Ok(sizes
-        .map(|(name, bytes)| PlannedFile { name, bytes })
-        .collect())
-}
-
 fn text_of(document: &PlanDocument, path: &Path) -> Result<String> {
     serde_json::to_string_pretty(document)
         .map(|text| text + "\n")
-        .map_err(|error| Error::Prepared {
-            path: path.to_path_buf(),
-            problem: error.to_string(),
-        })
+        .map_err(|error| Error::prepared(path, error.to_string()))
 }
 
 fn code(owner: &Key, text: &str) -> String {

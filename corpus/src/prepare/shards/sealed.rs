@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The size of what follows the table of sections: its length and its MAC.
 const TRAILER: u64 = 8 + 32;
@@ -82,7 +82,7 @@ impl SealedFolder {
     /// finished.
     pub(super) fn create(&self, name: &str) -> Result<SealedWriter> {
         let path = self.path.join(name);
-        let file = WholeFile::replacing(&path).map_err(|source| written(&path, source))?;
+        let file = WholeFile::replacing(&path).map_err(Error::writing(&path))?;
         Ok(SealedWriter {
             key: self.key.derived("file", name.as_bytes()),
             file,
@@ -109,19 +109,9 @@ impl SealedFolder {
             again: again.to_owned(),
             sections: Vec::new(),
         };
-        out.sections = match out.table() {
-            Ok(Some(sections)) => sections,
-            Ok(None) => return Err(out.damaged()),
-            Err(source) => return Err(out.unread(source)),
-        };
+        let sections = out.table().map_err(Error::reading(&out.path))?;
+        out.sections = sections.ok_or_else(|| out.damaged())?;
         Ok(out)
-    }
-}
-
-fn written(path: &Path, source: std::io::Error) -> Error {
-    Error::Write {
-        path: path.to_path_buf(),
-        source,
     }
 }
 
@@ -167,7 +157,7 @@ impl SealedWriter {
         };
         write()
             .and_then(|()| self.file.finish())
-            .map_err(|source| written(&self.path, source))
+            .map_err(Error::writing(&self.path))
     }
 }
 
@@ -183,7 +173,7 @@ impl OpenSection<'_> {
         self.mac.update(bytes);
         self.length += bytes.len() as u64;
         let written_all = self.writer.file.write_all(bytes);
-        written_all.map_err(|source| written(&self.writer.path, source))
+        written_all.map_err(Error::writing(&self.writer.path))
     }
 
     pub(super) fn end(self) {
@@ -233,17 +223,8 @@ impl SealedReader {
     }
 
     pub(super) fn damaged(&self) -> Error {
-        Error::Prepared {
-            path: self.path.clone(),
-            problem: format!("it is damaged, or of another plan or stage; {}", self.again),
-        }
-    }
-
-    fn unread(&self, source: std::io::Error) -> Error {
-        Error::Read {
-            path: self.path.clone(),
-            source,
-        }
+        let problem = format!("it is damaged, or of another plan or stage; {}", self.again);
+        Error::prepared(&self.path, problem)
     }
 
     /// Returns the MAC of a section as given in the table; empty if there is no such section.
@@ -259,9 +240,8 @@ impl SealedReader {
             return Err(self.damaged());
         };
         let before = self.sections[..number].iter().map(|s| s.length).sum();
-        if let Err(source) = self.file.seek(SeekFrom::Start(before)) {
-            return Err(self.unread(source));
-        }
+        let begin = self.file.seek(SeekFrom::Start(before));
+        begin.map_err(Error::reading(&self.path))?;
         Ok(SectionReader {
             mac: section_mac(&self.key, number),
             left: section.length,
@@ -313,10 +293,8 @@ impl SectionReader<'_> {
         out.reserve(room.ok_or_else(|| self.damaged())?);
         let before = out.len();
         let read = self.input.by_ref().take(count).read_to_end(out);
-        match read.map(|read| read as u64 == count) {
-            Ok(true) => {}
-            Ok(false) => return Err(self.damaged()),
-            Err(source) => return Err(self.reader.unread(source)),
+        if read.map_err(Error::reading(&self.reader.path))? as u64 != count {
+            return Err(self.damaged());
         }
         self.mac.update(&out[before..]);
         self.left -= count;
@@ -335,6 +313,7 @@ impl SectionReader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn folder(place: &Path, key: u8) -> SealedFolder {
         SealedFolder::new(place.to_path_buf(), Key::new([key; 32]))

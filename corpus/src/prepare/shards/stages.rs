@@ -4,7 +4,7 @@ use super::super::context::{Found, PreparationContext};
 use super::super::facts::Facts;
 use super::super::first_pass::{Fates, FirstPass, UnitPlace};
 use super::super::record_work::Work;
-use super::super::resume::{Done, DoneNow};
+use super::super::resume::Done;
 use super::super::run::{Pass, Put, Run};
 use super::super::sink::Sink;
 use super::super::source::{Phase, Role, batches};
@@ -144,7 +144,7 @@ impl ShardPlan {
         let mut given: Vec<Option<Vec<u8>>> = vec![None; self.all().len()];
         for one in digests {
             let shard = index("the shard", one.shard, self.shards())?;
-            let name = ShardStage::Scan(one.shard).file().unwrap_or_default();
+            let name = ShardStage::Scan(one.shard).file();
             let code = self.folder.code(&name, PARTS + at, &one.rows);
             if one.part != part || one.hmac != code || given[shard].is_some() {
                 return Err(Error::Sharding(format!(
@@ -170,7 +170,7 @@ impl ShardPlan {
     fn left_by(&self, stage: ShardStage) -> Result<SealedReader> {
         self.open_still()?;
         let again = format!("audit prepare with {stage} writes it");
-        self.folder.open(&stage.file().unwrap_or_default(), &again)
+        self.folder.open(&stage.file(), &again)
     }
 
     fn all(&self) -> Range<usize> {
@@ -238,9 +238,8 @@ impl ShardPlan {
             }
             same
         });
-        let mut file = self
-            .folder
-            .create(&ShardStage::Scan(shard as u64).file().unwrap_or_default())?;
+        let name = ShardStage::Scan(shard as u64).file();
+        let mut file = self.folder.create(&name)?;
         file.section(&self.dropped(copies)?)?;
         file.section(&sorted_json(&found))?;
         let mut rows = &rows[..];
@@ -380,7 +379,7 @@ impl ShardPlan {
     }
 
     fn grouped(&self, part: usize, distinct: u64, fates: &[Vec<u8>]) -> Result<bool> {
-        let name = ShardStage::Group(part as u64).file().unwrap_or_default();
+        let name = ShardStage::Group(part as u64).file();
         let mut file = self.folder.create(&name)?;
         file.section(&serde_json::to_vec(&Counts { distinct }).unwrap_or_default())?;
         file.section(&sorted_json(&self.missed(part)?))?;
@@ -423,7 +422,7 @@ impl ShardPlan {
                 PackedLines::of(&record, &text, settled.options.loss_on)
             },
         };
-        let name = ShardStage::Write(shard as u64).file().unwrap_or_default();
+        let name = ShardStage::Write(shard as u64).file();
         let mut file = self.folder.create(&name)?;
         let mut sink = Framed {
             out: file.begin(),
@@ -505,10 +504,7 @@ impl ShardPlan {
         };
         out.finish(&made, Some(&self.owner))?;
         let removed = reticent_disk::remove_folder(&self.folder.path);
-        removed.map_err(|source| Error::Write {
-            path: self.folder.path.clone(),
-            source,
-        })?;
+        removed.map_err(Error::writing(&self.folder.path))?;
         Ok(Some(made))
     }
 
@@ -661,9 +657,5 @@ impl Sink<PackedLines> for Framed<'_> {
 
     fn go_on(&self, passage: Phase) -> bool {
         (self.watch)(passage, self.read.get())
-    }
-
-    fn between(&mut self, _: &DoneNow<'_>, _: bool) -> Result<()> {
-        Ok(())
     }
 }
