@@ -163,3 +163,24 @@ fn guesses_after_truncated_batches_are_bounded_by_the_chance_to_be_drawn() {
         assert!(least <= bound);
     }
 }
+
+/// ε = k/b at δ = 0, between the ends; the law and the lemma of a group never contradict each other there.
+#[test]
+fn pure_privacy_of_laplace_noise_lies_between_its_ends() {
+    for scale in [0.5, 0.7, 0.9, 3.0] {
+        for group in 1..=10_u32 {
+            let run = Mechanism::Laplace {
+                scale: NoiseMultiplier::new(scale).unwrap(),
+            };
+            let unit = UnitName::new("record").unwrap();
+            let mut plan = Plan::new(run, unit, Delta::new(0.0).unwrap());
+            plan.group = GroupSize::new(group).unwrap();
+            let bounds = plan.exactly().unwrap().epsilon.unwrap();
+            let (lower, upper) = (bounds.lower.unwrap(), bounds.upper.unwrap());
+            let (lower, upper) = (lower.get().get(), upper.get().get());
+            let truth = f64::from(group) / scale;
+            assert!(lower <= truth && truth <= upper, "{lower} {truth} {upper}");
+            assert!(upper - lower <= 1e-12 * truth);
+        }
+    }
+}

@@ -9,8 +9,8 @@ use reticent_accounting::trade_off::{
     GaussianFit, TradeOff, advantage, membership_accuracy, true_positive_rate,
 };
 use reticent_accounting::{
-    Bounds, Delta, Direction, Epsilon, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,
-    Probability, Query, SamplingRate, Steps, Tolerance,
+    Bounds, Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier,
+    PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
 };
 
 fn probability(p: f64) -> Probability {
@@ -295,6 +295,38 @@ fn plain_gaussians_are_their_own_summary() {
         assert!(low <= mu && mu <= high);
         assert!(*found.regret.upper.unwrap().get() < 1e-13 && found.slack == Delta::ZERO);
     }
+}
+
+/// A batch of one record never holds both records of the group, so μ ≤ 2; the batch that holds both, at distance 4,
+/// only dominates it.
+#[test]
+fn a_gaussian_that_only_dominates_has_no_lower_end() {
+    let run = Mechanism::SubsampledGaussian {
+        noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
+        sampling_rate: SamplingRate::new(1e-3).unwrap(),
+        sampling: Sampling::WithoutReplacement,
+    };
+    let query = Query {
+        neighbours: Neighbours::Replace,
+        group: GroupSize::new(2).unwrap(),
+    };
+    let fit =
+        |slack| GaussianFit::of(&run, query, Delta::new(slack).unwrap(), tolerance(1e-3)).unwrap();
+    let (found, looser) = (fit(0.0), fit(0.1));
+    let upper = |fit: &GaussianFit| *fit.mu.upper.unwrap().get();
+    assert!((upper(&found) - 4.0).abs() < 1e-9, "{found:?}");
+    assert!(found.mu.lower.is_none() && found.regret.lower.is_none());
+    // The regret of μ = 4 for a run of μ ≤ 2 is at least the difference at ε = 0, halved.
+    let regret = 0.5 * (gaussian_delta(4.0, 0.0) - gaussian_delta(2.0, 0.0));
+    assert!(*found.regret.upper.unwrap().get() >= regret);
+    // Slack that is allowed is used.
+    assert_eq!(looser.slack, Delta::new(0.1).unwrap());
+    assert!(upper(&looser) < 0.99 * upper(&found), "{looser:?}");
+    assert!(looser.mu.lower.is_none_or(|lower| *lower.get() <= 2.0));
+    assert!(
+        *looser.regret.upper.unwrap().get()
+            >= 0.5 * (gaussian_delta(upper(&looser), 0.0) - gaussian_delta(2.0, 0.0))
+    );
 }
 
 proptest! {

@@ -17,6 +17,9 @@ use crate::quantity::{Delta, Epsilon, Tolerance};
 /// Ends decided by one step are as close as possible if they are this far apart, relatively.
 const AS_DECIDED: f64 = 1e-2;
 
+/// More than the supremum of a loss is rounded up by, relatively: 1e-13 for each law and for their sum.
+const RAISED: f64 = 4e-13;
+
 /// The question for ε(δ), at most `most`.
 pub(super) struct EpsilonAt {
     delta: f64,
@@ -105,7 +108,11 @@ impl Solver {
         }
         let most = self.largest_loss_but_for(delta);
         let found = if delta <= 0.0 {
-            Found::exactly(most, Engine::Closed)
+            Found {
+                lower: Some(most * (1.0 - RAISED)),
+                upper: most,
+                engine: Engine::Closed,
+            }
         } else if self.loss.is_stated() {
             let upper = match self.epsilon_of_stated(delta) {
                 Err(Error::NotCertified { .. }) => f64::INFINITY,

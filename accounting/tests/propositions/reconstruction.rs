@@ -253,7 +253,12 @@ fn fano_gives_the_published_numbers() {
     for (mu, r) in [(0.01, 0.001_571_96), (0.1, 0.011_916_5), (1.0, 0.095_128_1)] {
         let found = kl_posterior(Upper::new(mu), probability(1e-6)).unwrap();
         assert!((found.get().get() / r - 1.0).abs() < 1e-5);
+        // What never occurs under the reference never occurs at a finite divergence.
+        let never = kl_posterior(Upper::new(mu), probability(0.0)).unwrap();
+        assert!(never.get().get() <= 0.0);
     }
+    let infinite = kl_posterior(Upper::new(f64::INFINITY), probability(0.0)).unwrap();
+    assert!(infinite.get().get() >= 1.0);
 }
 
 /// The divergence of neighbouring probabilities, by 60 digits: no cancellation leaves a negative one.

@@ -71,8 +71,12 @@ pub fn kl_posterior(divergence: Upper<f64>, prior: Probability) -> Result<Upper<
         });
     }
     let most = bernoulli_divergence(Probability::new(1.0)?, prior);
-    if mu >= most || prior.get() <= 0.0 && mu > 0.0 {
+    if mu >= most {
         return Ok(Upper::new(Probability::new(1.0)?));
+    }
+    // What never occurs under the reference never occurs at a finite divergence.
+    if prior.get() <= 0.0 {
+        return Ok(Upper::new(prior));
     }
     let allowed = |r: f64| Probability::new(r).is_ok_and(|r| bernoulli_divergence(r, prior) <= mu);
     Ok(Upper::new(Probability::new(above_last(

@@ -49,7 +49,8 @@ impl GaussianFit {
     /// Returns the least μ of `mechanism` for `query` with the given slack, to a relative `tolerance` where that can
     /// be reached.
     ///
-    /// Plain Gaussians are answered exactly and need no slack.
+    /// Plain Gaussians are answered exactly and need no slack. A run that is only dominated by one has no lower end
+    /// of μ, and nothing is known of its regret.
     ///
     /// # Errors
     /// Returns [`Error::Unsupported`] if no finite μ suffices: the loss is infinite with a probability above the
@@ -62,11 +63,18 @@ impl GaussianFit {
     ) -> Result<Self> {
         let losses = losses(mechanism, query)?;
         let plain: Option<Vec<f64>> = losses.iter().map(PrivacyLoss::plain_gaussian).collect();
-        if let Some(distances) = plain {
-            return Ok(Self::exactly(
-                query,
-                distances.into_iter().fold(0.0, f64::max),
-            ));
+        // A run that Gaussians only dominate may have a smaller μ, and with slack its bound has.
+        let only_above = losses.iter().any(PrivacyLoss::bounds_only);
+        if let Some(distances) = plain
+            && (slack.get() <= 0.0 || !only_above)
+        {
+            let mut fit = Self::exactly(query, distances.into_iter().fold(0.0, f64::max));
+            if only_above {
+                fit.mu.lower = None;
+                // sup (δ_μ(ε) − δ(ε))/(1 + e^ε) ≤ δ_μ(0)/2.
+                fit.regret = Bounds::at_most(0.5);
+            }
+            return Ok(fit);
         }
         if losses.iter().any(PrivacyLoss::is_stated) {
             return Err(Error::Unsupported {
