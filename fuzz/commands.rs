@@ -183,7 +183,7 @@ const CASES: &[Case] = &[
         file: "sheet.jsonl",
         words: JSON,
         runs: &[OfAudit(
-            "screen screened.jsonl --policy customers --sheet sheet.jsonl --labels l.jsonl",
+            "screen screened.jsonl --policy customers --sheet sheet.jsonl",
         )],
     },
     Case {

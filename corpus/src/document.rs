@@ -112,7 +112,7 @@ impl Document {
             .map_or("", |range| &self.text[range])
     }
 
-    /// Checks that no span was masked beforehand.
+    /// Checks that no span was masked beforehand: for work on the text as it stands, which would read what is under them.
     ///
     /// # Errors
     /// Returns [`Error::Span`].
@@ -122,7 +122,7 @@ impl Document {
         }
         Err(Error::Span {
             document: self.id.clone(),
-            problem: "spans masked beforehand; measure a policy on text as it came in".to_owned(),
+            problem: "spans masked beforehand, and the text under them would be read; give the text as it came in, or as audit redact or audit prepare writes it".to_owned(),
         })
     }
 

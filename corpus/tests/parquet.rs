@@ -376,6 +376,73 @@ fn columns_of_messages_are_read_as_those_of_json_lines() {
     }
 }
 
+/// The values of an optional column, and their levels of definition and repetition.
+type Column<'a> = (&'a [&'a str], &'a [i16], Option<&'a [i16]>);
+
+/// A table of optional columns of texts and lists.
+fn table(schema: &str, columns: &[Column<'_>]) -> Vec<u8> {
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let mut bytes = Vec::new();
+    let mut writer = SerializedFileWriter::new(&mut bytes, schema, Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for (values, definitions, repetitions) in columns {
+        let mut column = group.next_column().unwrap().unwrap();
+        let values: Vec<ByteArray> = values.iter().map(|value| ByteArray::from(*value)).collect();
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&values, Some(*definitions), *repetitions)
+            .unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+/// As of the equal JSON Lines; a row without any text is a document without text.
+#[test]
+fn rows_without_a_text_are_read_of_their_other_columns() {
+    let schema = "message m { optional binary text (UTF8); optional group messages (LIST) { repeated group list {
+         optional group element { optional binary content (UTF8); optional binary role (UTF8); } } } }";
+    let said: (&[i16], Option<&[i16]>) = (&[4, 4, 0, 4], Some(&[0, 0, 0, 0]));
+    let bytes = table(
+        schema,
+        &[
+            (&["one", " "], &[1, 0, 0, 1], None),
+            (&["Hey", "Hi", "Ho"], said.0, said.1),
+            (&["user", "user", "user"], said.0, said.1),
+        ],
+    );
+    let texts: Vec<String> = read(&bytes, None)
+        .unwrap()
+        .into_iter()
+        .map(|row| row.1)
+        .collect();
+    assert_eq!(texts, ["one", "USR: Hi", "", "USR: Ho"]);
+}
+
+/// A pair's marks would be left out, and what they mask trained on.
+#[test]
+fn marks_beside_the_columns_of_a_pair_are_refused() {
+    let column = |name: &str| format!("optional binary {name} (UTF8);");
+    for mark in ["masked", "secrets"] {
+        let names = ["prompt", "completion", mark].map(column).concat();
+        let bytes = table(
+            &format!("message m {{ {names} }}"),
+            &[
+                (&["a"], &[1], None),
+                (&["b"], &[1], None),
+                (&[], &[0], None),
+            ],
+        );
+        let error = read(&bytes, None).unwrap_err();
+        assert!(
+            error.contains(&format!("the column {mark} is there")),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn another_codec_is_refused_with_the_command_that_converts_it() {
     // The codec's number in the metadata of a column: 4 is brotli, and nothing is unpacked before that is seen.

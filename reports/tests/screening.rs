@@ -468,7 +468,13 @@ fn masked_spans_are_refused_with_their_place() {
         format!("{{\"text\":\"x\"}}\n{masked}\n"),
     )
     .unwrap();
-    for line in ["policy d.jsonl", "screen d.jsonl --sample 1"] {
+    for line in [
+        "policy d.jsonl",
+        "screen d.jsonl --sample 1",
+        "tokenizer d.jsonl --declared-public --out t.json",
+        "incidence d.jsonl --policy detectors --show-secrets --out i.csv",
+        "incidence d.jsonl --words 1-1 --out i.csv",
+    ] {
         let said = refused(&audit(here, line, ""));
         assert!(
             said.contains("DATA: d.jsonl, line 2: spans masked beforehand")

@@ -27,6 +27,9 @@ pub struct Facts {
     /// corpus is no pipe.
     #[serde(default, skip_serializing_if = "none")]
     pub user_documents: u64,
+    /// Training documents without any text, of which no unit is cut.
+    #[serde(default, skip_serializing_if = "none")]
+    pub blank_documents: u64,
     /// Units cut from the training documents: public + private.
     pub units: u64,
     /// How many of them differ from each other, before redaction.

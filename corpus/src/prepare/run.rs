@@ -150,7 +150,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                 for document in batch {
                     match document {
                         DocumentMade::Training(units) => {
-                            run.begin_document();
+                            run.begin_document(units.is_empty());
                             for (unit, stays) in units.into_iter().zip(&mut stay) {
                                 run.unit(unit, stays, sink)?;
                             }
@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
     pub(super) fn join(&mut self, done: Done) -> u64 {
         let first = self.facts.units;
         add!(self.facts, done.facts;
-            units, duplicates, repeated, public, private, mask_only, redacted, flagged, truncated, escaped, cut_secrets,
+            blank_documents, units, duplicates, repeated, public, private, mask_only, redacted, flagged, truncated, escaped, cut_secrets,
             uncaught, unchecked, loss_tokens, unknown_tokens, held_out_records, held_out_tokens;
             // Those of the whole corpus.
             unit, vocabulary, vocabulary_size, documents, held_out_documents, user_documents, distinct_units, secrets,
@@ -340,7 +340,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn begin_document(&mut self) {
+    fn begin_document(&mut self, is_blank: bool) {
+        self.facts.blank_documents += u64::from(is_blank);
         self.cut.clear();
         self.book.begin_document();
     }
@@ -447,6 +448,7 @@ fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Fac
             Unit::User => corpus.joined,
             _ => 0,
         },
+        blank_documents: 0,
         units: 0,
         distinct_units: 0,
         duplicates: 0,

@@ -87,7 +87,8 @@ impl ParquetRows {
     }
 
     /// Opens a file with alternatives: if the first column is missing, the columns in `instead` are selected in its
-    /// place, or all columns if the flag is set and one of them exists.
+    /// place, or all columns if the flag is set and one of them exists. Beside the first column they are selected if they
+    /// may hold messages or a pair, which are read in rows without a text.
     pub(super) fn begin(
         path: &Path,
         raw: Raw,
@@ -118,8 +119,10 @@ impl ParquetRows {
         let about = reader.metadata().file_metadata();
         let rows_in_all = u64::try_from(about.num_rows()).unwrap_or(0);
         let schema = about.schema();
+        let fields = schema.get_fields().iter();
+        let there: Vec<&str> = fields.map(|field| field.name()).collect();
         let first = |field: &TypePtr| wanted.first() == Some(&field.name());
-        let instead = match schema.get_fields().iter().any(first) {
+        let instead = match schema.get_fields().iter().any(first) && !shape::is_shape(&there) {
             true => &[],
             false => instead,
         };
@@ -134,8 +137,7 @@ impl ParquetRows {
             .cloned()
             .collect();
         let columns: Vec<String> = kept.iter().map(|field| field.name().to_owned()).collect();
-        let fields = schema.get_fields().iter();
-        let there: Vec<String> = fields.map(|field| field.name().to_owned()).collect();
+        let there: Vec<String> = there.into_iter().map(str::to_owned).collect();
         if columns.is_empty() {
             let wanted = match instead {
                 [] => wanted.join(" or "),

@@ -1,21 +1,25 @@
 //! Reads dialogues in JSON: MultiWOZ to 2.1 (an object of `goal` + `log`), MultiWOZ 2.2 and SGD (a
 //! list of `turns`). Only one dialogue is in memory at a time.
 
-use super::shape::{self, Object};
+use super::shape::{self, Content, Object};
 use super::source::Source;
 use super::whole::object_of;
 use super::{Entry, ReadOptions, Whole, values};
+use crate::answers::Answers;
 use crate::document::Document;
 use crate::error::{Error, Result, json_problem};
 use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-/// One dialogue, in either layout.
+/// The keys of a dialogue's turns.
+const TURNS: [&str; 2] = ["turns", "log"];
+
+/// The turns of a dialogue, in either layout.
 #[derive(Deserialize)]
 struct Dialogue {
-    #[serde(alias = "id")]
-    dialogue_id: Option<String>,
     log: Option<Vec<Said>>,
     turns: Option<Vec<Said>>,
 }
@@ -91,41 +95,62 @@ impl Dialogues {
         } else {
             self.element(first)?
         };
-        let dialogue: Dialogue = self.parse(&bytes)?;
-        let id = name
-            .or(dialogue.dialogue_id)
-            .unwrap_or_else(|| format!("dialogue-{}", self.number));
-        let ((text, answers), object) = match dialogue.turns.or(dialogue.log) {
-            Some(turns) => ((lines(&turns), None), None),
-            None => {
-                let object = self.whole(&bytes)?;
-                let text = shape::text_of_json(&object, &bytes, &self.options)
-                    .map_err(|problem| self.wrong(&problem))?;
-                let Some(text) = text else {
-                    let missing = match object.contains_key("text") {
-                        true => "a list is one of dialogues; records with a text stand one to a line (jq -c '.[]' writes them so)".to_owned(),
-                        false => format!("none of turns, log, {} in it", shape::SHAPES),
-                    };
-                    return Err(self.wrong(&missing));
-                };
-                (text, Some(Whole::of_json(object, &bytes)))
-            }
+        let object = object_of(&bytes, self.options.longest);
+        let object = object.map_err(|error| self.no_dialogue(&error))?;
+        let wrong = |problem: String| self.wrong(&problem);
+        let id = match name {
+            Some(name) => Some(name),
+            None => id(&object).map_err(wrong)?,
         };
         let whose = self.options.user.is_some();
         let values = match &self.options.field {
-            Some(field) => values::of_object(&self.whole(&bytes)?, field, whose)
-                .map_err(|problem| self.wrong(&problem))?,
+            Some(field) => values::of_object(&object, field, whose).map_err(wrong)?,
             None => Vec::new(),
         };
+        let (text, answers, object) = self.content(object, &bytes)?;
         Ok(Some(Entry {
             number: self.number,
             document: Document {
                 answers,
-                ..Document::new(id, text)
+                ..Document::new(
+                    id.unwrap_or_else(|| format!("dialogue-{}", self.number)),
+                    text,
+                )
             },
             values,
             object,
         }))
+    }
+
+    /// Returns the text of an element, what of it is learned, and the element itself if it is written again as a whole.
+    fn content(
+        &self,
+        object: Object,
+        bytes: &[u8],
+    ) -> Result<(String, Option<Answers>, Option<Whole>)> {
+        let wrong = |problem: String| self.wrong(&problem);
+        let has_turns = TURNS.iter().any(|key| is_list(object.get(*key)));
+        if has_turns && self.options.text.is_none() {
+            let dialogue: Dialogue = self.parse(bytes)?;
+            shape::without_marks(&object).map_err(wrong)?;
+            let turns = dialogue.turns.or(dialogue.log).unwrap_or_default();
+            return Ok((lines(&turns), None, None));
+        }
+        let found = shape::content(&object, bytes, &self.options).map_err(wrong)?;
+        let (text, answers) = match found {
+            Some(Content::Joined(text, answers)) => (text, answers),
+            Some(Content::Text(text)) if self.options.text.is_some() => (text, None),
+            Some(Content::Text(_)) => {
+                return Err(self.wrong(
+                    "a list is one of dialogues; records with a text stand one to a line (jq -c '.[]' writes them so)",
+                ));
+            }
+            None => {
+                return Err(self.wrong(&format!("none of turns, log, {} in it", shape::SHAPES)));
+            }
+        };
+        shape::without_marks(&object).map_err(wrong)?;
+        Ok((text, answers, Some(Whole::of_json(object, bytes))))
     }
 
     /// Returns the first byte of the next element; `None` after the last element.
@@ -193,12 +218,8 @@ impl Dialogues {
         }
     }
 
-    fn parse<T: serde::de::DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
+    fn parse<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
         serde_json::from_slice(bytes).map_err(|error| self.no_dialogue(&error))
-    }
-
-    fn whole(&self, bytes: &[u8]) -> Result<Object> {
-        object_of(bytes, self.options.longest).map_err(|error| self.no_dialogue(&error))
     }
 
     fn no_dialogue(&self, error: &serde_json::Error) -> Error {
@@ -235,6 +256,28 @@ impl Dialogues {
     }
 }
 
+/// Returns the name of an element, if it has one.
+fn id(object: &Object) -> std::result::Result<Option<String>, String> {
+    for key in ["dialogue_id", "id"] {
+        match object.get(key) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(id)) => return Ok(Some(id.clone())),
+            Some(Value::Number(id)) if !id.is_f64() => return Ok(Some(id.to_string())),
+            Some(other) => {
+                return Err(format!(
+                    "{key} must be text or a whole number, got {}",
+                    shape::kind(other)
+                ));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn is_list(value: Option<&Value>) -> bool {
+    value.is_some_and(Value::is_array)
+}
+
 fn shown(byte: Option<u8>) -> String {
     byte.map_or_else(
         || "the end of the file".to_owned(),
@@ -261,47 +304,59 @@ fn lines(turns: &[Said]) -> String {
     lines.join("\n")
 }
 
-/// Returns whether the head of a `.json` file belongs to one list or object of dialogues rather
-/// than to JSON Lines. For an object, the first line must not be an object with a text.
+/// Returns whether the head of a `.json` file belongs to one list or object of dialogues rather than to JSON Lines. An
+/// object over several lines does; one on a line does if its members are dialogues, or, where its line goes on behind the
+/// head, if its first member is one.
 pub(super) fn sniff(head: &[u8]) -> bool {
     let head = head.strip_prefix(&[0xef, 0xbb, 0xbf]).unwrap_or(head);
     let head = head.trim_ascii_start();
     match head.first() {
         Some(b'[') => true,
         Some(b'{') => {
-            let line = head.split(|b| *b == b'\n').next().unwrap_or(head);
-            let text: std::result::Result<serde_json::Map<String, serde_json::Value>, _> =
-                serde_json::from_slice(line);
-            match text {
-                Ok(object) => {
-                    !object.contains_key("text") && object.values().any(|v| v.get("log").is_some())
-                }
-                // The line continues beyond the head, or the object spans several lines.
-                Err(error) => error.is_eof() && !starts_as_line(line),
+            let end = head.iter().position(|b| *b == b'\n');
+            let line = &head[..end.unwrap_or(head.len())];
+            let is_dialogue = |value: &Value| TURNS.iter().any(|key| is_list(value.get(*key)));
+            match serde_json::from_slice::<serde_json::Map<String, Value>>(line) {
+                Ok(object) => !object.is_empty() && object.values().all(is_dialogue),
+                Err(error) if error.is_eof() => end.is_some() || begins_with_dialogue(line),
+                Err(_) => false,
             }
         }
         _ => false,
     }
 }
 
-/// Returns whether the first key of an incomplete object is one that we read from JSON Lines.
-fn starts_as_line(line: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(line);
-    let key = text.trim_start_matches(['{', ' ', '\t']);
-    let names = [
-        "text",
-        "id",
-        "secrets",
-        "masked",
-        "messages",
-        "conversations",
-        "prompt",
-        "completion",
-        "instruction",
-        "input",
-        "output",
-    ];
-    names
-        .iter()
-        .any(|name| key.starts_with(&format!("\"{name}\"")))
+/// Returns whether the first member of an object, which may be cut off, is a dialogue.
+fn begins_with_dialogue(json: &[u8]) -> bool {
+    let look = || -> Option<bool> {
+        let (_, first) = member(behind(json, b'{')?)?;
+        let mut inside = behind(first, b'{')?;
+        loop {
+            let (key, value) = member(inside)?;
+            if TURNS.contains(&key.as_str()) {
+                return Some(behind(value, b'[').is_some());
+            }
+            let (_, rest) = value_of::<IgnoredAny>(value)?;
+            inside = behind(rest, b',')?;
+        }
+    };
+    look().unwrap_or(false)
+}
+
+/// Returns the key at the beginning of a JSON text, and what follows its colon.
+fn member(json: &[u8]) -> Option<(String, &[u8])> {
+    let (key, rest) = value_of(json)?;
+    Some((key, behind(rest, b':')?))
+}
+
+/// Returns the value at the beginning of a JSON text, and the rest; `None` if it is another one, or cut off.
+fn value_of<T: DeserializeOwned>(json: &[u8]) -> Option<(T, &[u8])> {
+    let mut values = serde_json::Deserializer::from_slice(json).into_iter::<T>();
+    let value = values.next()?.ok()?;
+    json.get(values.byte_offset()..).map(|rest| (value, rest))
+}
+
+/// Returns what follows a byte, which white space may precede.
+fn behind(json: &[u8], byte: u8) -> Option<&[u8]> {
+    json.trim_ascii_start().strip_prefix(&[byte])
 }

@@ -123,16 +123,17 @@ pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document
 /// each id.
 ///
 /// - `.jsonl`, `.ndjson`: `{"id","text"}` with optional `secrets: [{start,end,kind}]` and `masked: [{start,end}]` in
-///   characters, one object per line. `null` is as if the key were missing. Other keys are ignored, except `abstract` if there is no `text` (arXiv's public
-///   metadata); a missing id becomes `line-N`. Without `text`, the formats of trainers are read: `messages` (`role`,
-///   `content`), `conversations` (`from`, `value`), `prompt` and `completion`, `instruction`, `input` and `output`.
+///   characters, one object per line. `null` is as if the key were missing. Other keys are ignored; a missing id becomes
+///   `line-N`. Without `text`, or with a blank one, the formats of trainers are read: `messages` (`role`, `content`),
+///   `conversations` (`from`, `value`), `prompt` and `completion`, `instruction`, `input` and `output`; else `abstract`
+///   (arXiv's public metadata).
 ///   Each message becomes a line, `USR: …`, `SYS: …`, `SYSTEM: …` or `TOOL: …`, unless [`ReadOptions::chat`] is set.
 ///   [`ReadOptions::text`] names another key.
 /// - `.json`: the same, or one list or object of dialogues: MultiWOZ to 2.1 (`goal`, `log`), MultiWOZ 2.2 and SGD
-///   (`turns`), or of the objects above. Each turn becomes a line, `USR: …` or `SYS: …`.
+///   (`turns`), or of the objects above. Each turn becomes a line, `USR: …` or `SYS: …`. Marks there are an error.
 /// - `.csv`, and `.tsv` with tabs: a column `text` (or [`ReadOptions::text`]), and optionally `id`.
-/// - `.parquet` (feature `parquet`): the same; without a column `text`, its columns are read like the keys of JSON
-///   Lines.
+/// - `.parquet` (feature `parquet`): the same; rows without a text are read like objects of JSON Lines with the columns
+///   as keys.
 /// - Anything else is plain text: documents are separated by blank lines and named `block-N` after the number of their
 ///   first line. [`ReadOptions::separator`] sets another separator, such as `<|endoftext|>`.
 /// - `-` is stdin: JSON if its first byte says so, CSV if a column is named, else plain text.
@@ -427,19 +428,9 @@ impl Documents {
         if self.exact && rounded {
             return Err(wrong(shape::BEYOND_64_BITS.to_owned()));
         }
-        // Marks count the characters of a single text. A record with several texts has none, and marks cannot be moved
-        // when the record is written out again.
-        if self.exact || self.options.text.is_none() {
-            let marked = |key: &&str| {
-                let list = self.object.as_ref().and_then(|object| object.get(*key));
-                list.and_then(|list| list.as_array())
-                    .is_some_and(|list| !list.is_empty())
-            };
-            if let Some(key) = super::MARKS.iter().find(|key| marked(key)) {
-                return Err(wrong(format!(
-                    "{key} counts the characters of `text`, and the text of this record is elsewhere; write it as {{\"id\", \"text\", \"{key}\"}}"
-                )));
-            }
+        // Marks cannot be moved when the object is written out again.
+        if let (true, Some(object)) = (self.exact, &self.object) {
+            shape::without_marks(object).map_err(wrong)?;
         }
         if self.options.loss_on.is_some() && entry.document.answers.is_none() {
             return Err(wrong(

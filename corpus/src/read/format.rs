@@ -152,9 +152,13 @@ impl Format {
     }
 }
 
-/// Rejects an option that applies to none of the files, since it would have no effect. The format of stdin is only
-/// known from its beginning.
+/// Rejects an option that applies to none of the files, since it would have no effect, and the id as the text: ids are
+/// written as they are. The format of stdin is only known from its beginning.
 pub(super) fn all_heeded(files: &[CorpusFile], options: &ReadOptions) -> Result<()> {
+    if let (Some("id"), Some(first)) = (options.text.as_deref(), files.first()) {
+        let problem = "--text-field id: ids are written as they are, and nothing in them is masked; name the key or column of the text";
+        return Err(Error::place(&first.path, "format", problem));
+    }
     let format = |file: &CorpusFile| match ending(&file.path).as_str() {
         "jsonl" | "ndjson" => "JSON Lines",
         "json" => "JSON",

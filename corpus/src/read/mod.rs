@@ -33,7 +33,7 @@ pub use files::corpus_files;
 pub(crate) use files::{PlannedFile, planned_files, regular};
 #[cfg(feature = "workers")]
 pub(crate) use rendering::Rendering;
-pub use shape::last_answer;
+pub use shape::taught_text;
 pub(crate) use shape::{Joined, Object, any_name, each_text};
 pub use whole::whole_object;
 pub(crate) use whole::{TOO_MANY, TWICE};

@@ -2,7 +2,7 @@
 
 use super::columns::{ParquetRow, ParquetRows, field_list, field_name};
 use super::format::Raw;
-use super::shape::{self, Object};
+use super::shape::{self, Content, Object};
 use super::{Entry, ReadOptions, Whole, values};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Rows {
     path: PathBuf,
     rows: ParquetRows,
-    /// The text column; `None` if other columns hold the texts of a row.
+    /// The text column, if there is one.
     text: Option<usize>,
+    /// Whether other columns may hold the texts of a row without a text.
+    shaped: bool,
     id: Option<usize>,
     field: Option<usize>,
     options: ReadOptions,
@@ -41,9 +43,7 @@ impl Rows {
             Some(_) => &[],
         };
         let rows = ParquetRows::begin(path, raw, &wanted, (instead, all))?;
-        if rows.column(text).is_some() {
-            rows.without_marks(&[Some(text), field])?;
-        }
+        rows.without_marks(&[Some(text), field])?;
         let shaped = rows.columns().iter().any(|c| instead.contains(&c.as_str()));
         Ok(Self {
             path: path.to_path_buf(),
@@ -52,6 +52,7 @@ impl Rows {
                 None if !instead.is_empty() => return Err(rows.lacks(shape::SHAPES)),
                 _ => Some(rows.needed(text)?),
             },
+            shaped,
             id: rows.column("id"),
             field: field.map(|name| rows.needed(name)).transpose()?,
             options: options.clone(),
@@ -86,24 +87,33 @@ impl Rows {
                 })
                 .transpose()
         };
-        let (mut object, mut answers) = (None, None);
-        let text = match self.text {
-            Some(text) => named(text, "text must be text in UTF-8")?.unwrap_or_default(),
-            None => {
-                let (whole, left_out) = whole(&row, self.rows.columns()).map_err(wrong)?;
-                let found = shape::text_of(&whole, &self.options);
-                let (text, own) = found
-                    .map_err(wrong)?
-                    .ok_or_else(|| wrong(format!("none of {} in it", shape::SHAPES)))?;
-                // Numbers in a column have 64 bits.
-                let whole = Whole {
-                    object: whole,
-                    rounded: false,
-                    left_out,
-                };
-                (object, answers) = (Some(whole), own);
-                text
+        let own = match self.text {
+            Some(text) => named(text, "text must be text in UTF-8")?,
+            None => None,
+        };
+        let is_blank = own.as_deref().is_none_or(|text| text.trim().is_empty());
+        let joined = match self.shaped && is_blank {
+            true => {
+                let (object, left_out) = whole(&row, self.rows.columns()).map_err(wrong)?;
+                match shape::content(&object, &[], &self.options).map_err(wrong)? {
+                    Some(Content::Joined(text, answers)) => {
+                        // Numbers in a column have 64 bits.
+                        let whole = Whole {
+                            object,
+                            rounded: false,
+                            left_out,
+                        };
+                        Some((text, answers, whole))
+                    }
+                    _ => None,
+                }
             }
+            false => None,
+        };
+        let (text, answers, object) = match joined {
+            Some((text, answers, object)) => (text, answers, Some(object)),
+            None if self.text.is_some() => (own.unwrap_or_default(), None, None),
+            None => return Err(wrong(format!("none of {} in it", shape::SHAPES))),
         };
         let id = match self.id {
             Some(id) => named(id, "id must be text or a whole number")?,

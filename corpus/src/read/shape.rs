@@ -1,5 +1,5 @@
-//! Record formats of other trainers: chats, and pairs of a prompt and its answer. Each record is a JSON object with
-//! several texts.
+//! What is read of a JSON object, whatever the format of its file: its one text, or the texts of a chat or of a pair of a
+//! prompt and its answer, as other trainers keep them; and whether its marks belong to that.
 
 use super::{ReadOptions, values};
 use crate::answers::Answers;
@@ -12,6 +12,14 @@ pub(crate) type Object = Map<String, Value>;
 /// The keys that an object without `text` may have instead, for messages.
 pub(super) const SHAPES: &str =
     "text, messages, conversations, prompt and completion, or instruction and output";
+
+/// The same: the keys of messages, and of pairs with that of the answer last.
+const SHAPE_KEYS: [&[&str]; 4] = [
+    &["messages"],
+    &["conversations"],
+    &["prompt", "completion"],
+    &["instruction", "input", "output"],
+];
 
 /// The keys that are read from such an object or from a table.
 #[cfg(feature = "parquet")]
@@ -32,22 +40,97 @@ pub(super) const BEYOND_64_BITS: &str = "a whole number beyond 64 bits, -0, or a
 /// The reason for rejecting a record with its own text when a chat template is given.
 pub(super) const OWN_TEXT: &str = "a text of its own, which no chat template changes: read it without the template, or messages without a text beside them";
 
-/// Returns the text of an object whose JSON text is known, as [`text_of`] does.
+/// What is read of an object.
+pub(super) enum Content {
+    /// Its one text, whose characters its marks count.
+    Text(String),
+    /// The texts of its messages or its pair, joined, and what of them is learned.
+    Joined(String, Option<Answers>),
+}
+
+/// Returns what is read of an object; `None` if it has neither a text nor a known shape. `json` is what it was parsed
+/// from; empty if its numbers come from columns, which have 64 bits.
 ///
 /// # Errors
-/// Also returns an error if a chat template would write one of its numbers as another one.
-pub(super) fn text_of_json(
+/// Returns an error if the text is not text, a message has no text, marks would count the characters of several texts,
+/// or the chat template rejects the conversation, would write one of its numbers as another one, or is given for texts
+/// that are not messages.
+pub(super) fn content(
     object: &Object,
     json: &[u8],
     options: &ReadOptions,
-) -> Result<Option<(String, Option<Answers>)>, String> {
+) -> Result<Option<Content>, String> {
+    if let Some(key) = text_key(object, options.text.as_deref()) {
+        return match object.get(key) {
+            Some(Value::String(text)) => Ok(Some(Content::Text(text.clone()))),
+            Some(other) => Err(format!(
+                "the key {key} must hold text, got {} (--text-field names another key)",
+                kind(other)
+            )),
+            None => Err(format!("no key {key}")),
+        };
+    }
     if options.chat.is_some() && values::has_whole_number_beyond_64_bits(json) {
         return Err(BEYOND_64_BITS.to_owned());
     }
-    text_of(object, options)
+    let Some((text, answers)) = text_of(object, options)? else {
+        return Ok(None);
+    };
+    without_marks(object)?;
+    Ok(Some(Content::Joined(text, answers)))
 }
 
-/// Returns the text of an object, according to its keys; `None` if it has no known shape.
+/// Rejects an object with marks whose texts they do not count: several texts, or one that is written again with masks.
+pub(super) fn without_marks(object: &Object) -> Result<(), String> {
+    let is_empty = |marks: &Value| marks.is_null() || marks.as_array().is_some_and(Vec::is_empty);
+    let marked = |key: &&str| object.get(*key).is_some_and(|marks| !is_empty(marks));
+    match super::MARKS.into_iter().find(marked) {
+        None => Ok(()),
+        Some(key) => Err(format!(
+            "{key} counts the characters of `text`, and the text of this record is elsewhere; write it as {{\"id\", \"text\", \"{key}\"}}"
+        )),
+    }
+}
+
+/// Returns the key of an object's one text: the one asked for, `text`, or `abstract`, arXiv's name for it. `None` if the
+/// texts of messages or of a pair are read instead, or there is nothing. A blank text counts only if nothing else is there.
+fn text_key<'k>(object: &Object, asked: Option<&'k str>) -> Option<&'k str> {
+    const OWN: [&str; 2] = ["text", "abstract"];
+    let is_there = |key: &&str| object.get(*key).is_some_and(|value| !value.is_null());
+    let is_solid = |key: &&str| {
+        let text = object.get(*key).and_then(Value::as_str);
+        is_there(key) && text.is_none_or(|text| !text.trim().is_empty())
+    };
+    match asked {
+        Some(_) => asked,
+        None if is_solid(&OWN[0]) => Some(OWN[0]),
+        None if joined_keys(object).is_some() => None,
+        None => {
+            let solid = OWN.into_iter().find(is_solid);
+            solid.or_else(|| OWN.into_iter().find(is_there))
+        }
+    }
+}
+
+/// Returns the keys of the messages or of the pair that an object holds, in order; the last one has the answer.
+fn joined_keys(object: &Object) -> Option<&'static [&'static str]> {
+    SHAPE_KEYS.into_iter().find(|keys| match keys {
+        [chat] => object.get(*chat).is_some_and(Value::is_array),
+        [first, .., last] => object.contains_key(*first) && object.contains_key(*last),
+        [] => false,
+    })
+}
+
+/// Returns whether columns of these names may hold messages or a pair.
+#[cfg(feature = "parquet")]
+pub(super) fn is_shape(columns: &[&str]) -> bool {
+    SHAPE_KEYS.into_iter().any(|keys| {
+        let mut ends = [keys.first(), keys.last()].into_iter().flatten();
+        ends.all(|key| columns.contains(key))
+    })
+}
+
+/// Returns the text of messages or of a pair; `None` if an object has neither.
 ///
 /// Without a chat template, each message becomes a line that begins with its speaker, as in dialogues; otherwise the
 /// template renders the messages. The parts of a pair follow each other.
@@ -55,7 +138,7 @@ pub(super) fn text_of_json(
 /// # Errors
 /// Returns an error if a message has no text, the template rejects the conversation, or a template is given for texts
 /// that are not messages.
-pub(super) fn text_of(
+fn text_of(
     object: &Object,
     options: &ReadOptions,
 ) -> Result<Option<(String, Option<Answers>)>, String> {
@@ -97,41 +180,29 @@ struct Piece<'a> {
 impl<'a> Joined<'a> {
     /// Joins the texts; returns `None` if the object has no known shape.
     pub(crate) fn of(object: &'a Object) -> Result<Option<Self>, String> {
-        for key in ["messages", "conversations"] {
-            if let Some(Value::Array(said)) = object.get(key) {
-                return Self::messages(key, said).map(Some);
-            }
-        }
-        let pairs: [(&[&str], &str); 2] = [
-            (&["prompt", "completion"], "completion"),
-            (&["instruction", "input", "output"], "output"),
-        ];
-        for (keys, needed) in pairs {
-            if !object.contains_key(keys[0]) || !object.contains_key(needed) {
-                continue;
-            }
-            let mut joined = Self::default();
-            let parts = keys.iter();
-            for (key, part) in parts.filter_map(|key| Some((*key, object.get(*key)?))) {
-                match part {
-                    Value::String(text) => {
-                        let mut whole = Self::default();
-                        whole.push(&[(0, text.as_str())], 0..text.len(), text);
-                        joined.line(whole);
-                    }
-                    Value::Null => {}
-                    Value::Array(said) => joined.line(Self::messages(key, said)?),
-                    other => {
-                        return Err(format!(
-                            "{key} must be text or a list of messages, got {}",
-                            kind(other)
-                        ));
-                    }
+        let Some(keys) = joined_keys(object) else {
+            return Ok(None);
+        };
+        let mut joined = Self::default();
+        let parts = keys.iter();
+        for (key, part) in parts.filter_map(|key| Some((*key, object.get(*key)?))) {
+            match part {
+                Value::String(text) => {
+                    let mut whole = Self::default();
+                    whole.push(&[(0, text.as_str())], 0..text.len(), text);
+                    joined.line(whole);
+                }
+                Value::Null => {}
+                Value::Array(said) => joined.line(Self::messages(key, said)?),
+                other => {
+                    return Err(format!(
+                        "{key} must be text or a list of messages, got {}",
+                        kind(other)
+                    ));
                 }
             }
-            return Ok(Some(joined));
         }
-        Ok(None)
+        Ok(Some(joined))
     }
 
     /// Returns which ranges of which strings a span of the text covers. Strings are identified by address, since two
@@ -168,6 +239,7 @@ impl<'a> Joined<'a> {
                 }
                 // A message that only calls a tool.
                 Some(Value::Null) => Vec::new(),
+                None if calls(message) => Vec::new(),
                 Some(other) => {
                     return Err(wrong(&format!(
                         "its content must be text or a list of parts, got {}",
@@ -285,49 +357,76 @@ fn by_role(message: &Value) -> Value {
     json!({"role": role, "content": value})
 }
 
-/// Returns the answer that an object without `text` trains on: the text of the assistant's last message, of the
-/// completion, or of the output. Returns `None` if it has none of them.
+/// Returns the text of an object that is learned, for a change in place, and whether it is all that is read of it: the
+/// text under the key asked for, `text` or `abstract`; else the answer, which is the completion, the output, or the last
+/// message of the assistant with a text. `None` if there is none of them.
 ///
 /// ```
 /// # use serde_json::json;
-/// let mut chat = json!({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]});
-/// let answer = chat.as_object_mut().and_then(reticent_corpus::read::last_answer);
-/// assert_eq!(answer.unwrap(), "Hello");
+/// use reticent_corpus::read::taught_text;
+/// let mut chat = json!({"text": null, "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]});
+/// let taught = chat.as_object_mut().and_then(|chat| taught_text(chat, None));
+/// assert_eq!(taught.unwrap(), (&mut "Hello".to_owned(), false));
 /// ```
-pub fn last_answer(object: &mut Object) -> Option<&mut String> {
-    let key = ["messages", "conversations", "completion", "output"]
-        .into_iter()
-        .find(|key| object.contains_key(*key))?;
+pub fn taught_text<'o>(
+    object: &'o mut Object,
+    asked: Option<&str>,
+) -> Option<(&'o mut String, bool)> {
+    let Some(key) = text_key(object, asked) else {
+        return last_answer(object).map(|answer| (answer, false));
+    };
     match object.get_mut(key)? {
+        Value::String(text) => Some((text, true)),
+        _ => None,
+    }
+}
+
+/// Returns the text of the answer.
+fn last_answer(object: &mut Object) -> Option<&mut String> {
+    let key = joined_keys(object)?.last()?;
+    match object.get_mut(*key)? {
         Value::String(text) => Some(text),
         Value::Array(said) => last_said(said),
         _ => None,
     }
 }
 
-/// Returns the text of the assistant's last message.
+/// Returns the text of the assistant's last message that has one.
 fn last_said(said: &mut [Value]) -> Option<&mut String> {
     let by_assistant = |(number, message): &(usize, &mut Value)| {
         let role = ["role", "from"].iter().find_map(|key| message.get(key));
         speaker(role.and_then(Value::as_str), *number) == "SYS"
     };
-    let (_, message) = said.iter_mut().enumerate().rfind(by_assistant)?;
+    let mut answers = said.iter_mut().enumerate().rev().filter(by_assistant);
+    answers.find_map(|(_, message)| said_text(message))
+}
+
+/// Returns the text of a message, or the last text among its parts, that is not blank.
+fn said_text(message: &mut Value) -> Option<&mut String> {
     let key = ["content", "value"]
         .into_iter()
         .find(|key| message.get(key).is_some())?;
     match message.get_mut(key)? {
-        Value::String(text) => Some(text),
         Value::Array(parts) => {
-            parts
-                .iter_mut()
-                .rev()
-                .find_map(|part| match part.get_mut("text")? {
-                    Value::String(text) => Some(text),
-                    _ => None,
-                })
+            let mut parts = parts.iter_mut().rev();
+            parts.find_map(|part| solid(part.get_mut("text")?))
         }
+        text => solid(text),
+    }
+}
+
+/// Returns a text that is not blank.
+fn solid(value: &mut Value) -> Option<&mut String> {
+    match value {
+        Value::String(text) if !text.trim().is_empty() => Some(text),
         _ => None,
     }
+}
+
+/// Returns whether a message calls a tool.
+fn calls(message: &Value) -> bool {
+    let called = |key: &&str| message.get(*key).is_some_and(|calls| !calls.is_null());
+    ["tool_calls", "function_call"].iter().any(called)
 }
 
 /// Returns the name of a speaker, as in dialogues.
@@ -500,6 +599,15 @@ mod tests {
         assert_eq!(text(pair).unwrap().unwrap(), "Name?\n Ada");
         let alpaca = json!({"instruction": "Add", "input": "", "output": "2"});
         assert_eq!(text(alpaca).unwrap().unwrap(), "Add\n2");
+        // As OpenAI writes an answer that only calls a tool.
+        let call = json!({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [{"id": "a"}]}]});
+        assert_eq!(text(call).unwrap().unwrap(), "USR: Hi\nSYS: ");
+        let nothing = json!({"messages": [{"role": "user", "tool_calls": null}]});
+        let error = text(nothing).unwrap_err();
+        assert_eq!(
+            error,
+            "messages, message 1: neither content nor value in it"
+        );
         assert_eq!(text(json!({"title": "x"})).unwrap(), None);
         let error = text(json!({"messages": [{"role": "user", "content": 78}]})).unwrap_err();
         assert_eq!(
@@ -581,6 +689,74 @@ mod tests {
             None
         );
         assert_eq!(answer(json!({"title": "x"})), None);
+        // A key without a list is read no more than here, and an answer that only calls a tool has no text.
+        let pair = json!({"messages": null, "prompt": "p", "completion": "c"});
+        assert_eq!(answer(pair).unwrap(), "c");
+        for last in [
+            json!({"role": "assistant", "content": null, "tool_calls": []}),
+            json!({"role": "assistant", "tool_calls": []}),
+            json!({"role": "assistant", "content": " ", "tool_calls": []}),
+            json!({"role": "assistant", "content": [{"type": "text", "text": ""}]}),
+        ] {
+            let chat = json!({"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}, last]});
+            assert_eq!(answer(chat).unwrap(), "a");
+        }
+    }
+
+    /// What is read, what is taught, and whether marks belong to it, of one object.
+    #[test]
+    fn what_is_read_and_what_is_taught_are_of_the_same_keys() {
+        let messages =
+            json!([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]);
+        let joined = "USR: q\nSYS: a";
+        for (value, asked, read, taught) in [
+            (json!({"text": "t", "messages": messages}), None, "t", "t"),
+            (
+                json!({"text": null, "messages": messages}),
+                None,
+                joined,
+                "a",
+            ),
+            (
+                json!({"text": " \n", "messages": messages}),
+                None,
+                joined,
+                "a",
+            ),
+            (json!({"text": " ", "abstract": "s"}), None, "s", "s"),
+            (json!({"text": " ", "abstract": null}), None, " ", " "),
+            (
+                json!({"abstract": "s", "messages": messages}),
+                None,
+                joined,
+                "a",
+            ),
+            (
+                json!({"text": "t", "body": "b", "messages": messages}),
+                Some("body"),
+                "b",
+                "b",
+            ),
+        ] {
+            let Value::Object(mut object) = value else {
+                panic!("an object");
+            };
+            let options = ReadOptions {
+                text: asked.map(str::to_owned),
+                ..ReadOptions::default()
+            };
+            let content = content(&object, b"", &options).unwrap().unwrap();
+            let (text, whole) = match content {
+                Content::Text(text) => (text, true),
+                Content::Joined(text, _) => (text, false),
+            };
+            assert_eq!(text, read, "{object:?}");
+            let found = taught_text(&mut object, asked).unwrap();
+            assert_eq!((found.0.as_str(), found.1), (taught, whole));
+            // Marks count the characters of one text.
+            object.insert("masked".to_owned(), json!([{"start": 0, "end": 1}]));
+            assert_eq!(super::content(&object, b"", &options).is_ok(), whole);
+        }
     }
 
     /// Names are those of a record, of its messages, their parts and calls; an argument of a tool may have any key.

@@ -1,7 +1,7 @@
 //! Reads JSON Lines and plain text.
 
 use super::lines::Lines;
-use super::shape;
+use super::shape::{self, Content};
 use super::whole::object_of;
 use super::{Entry, ReadOptions, Whole, values};
 use crate::document::{Document, Masked, Secret};
@@ -15,9 +15,6 @@ use serde_json::Value;
 struct Line {
     id: Option<Id>,
     text: Option<Value>,
-    /// The name it has in arXiv's public metadata; read where there is no `text`.
-    #[serde(rename = "abstract")]
-    summary: Option<Value>,
     secrets: Option<Vec<Secret>>,
     masked: Option<Vec<Masked>>,
 }
@@ -94,43 +91,24 @@ impl JsonLines {
             object_of(line.as_bytes(), options.longest)
                 .map_err(|error| lines.problem(describe(&error)))
         };
-        let (mut object, mut answers) = (None, None);
-        let text = match (&options.text, parsed.text, parsed.summary) {
-            (None, Some(Value::String(text)), _) => text,
-            (None, Some(other), _) => {
-                let kind = shape::kind(&other);
-                return Err(lines.problem(format!(
-                    "the key text must hold text, got {kind} (--text-field names another key)"
-                )));
-            }
-            (asked, _, summary) => {
+        let (text, answers, object) = match (&options.text, parsed.text) {
+            // What any other way would come to, without the rest of the object in memory.
+            (None, Some(Value::String(text))) if !text.trim().is_empty() => (text, None, None),
+            (asked, _) => {
                 let whole = whole(lines)?;
-                let found = match asked {
-                    Some(key) => match whole.get(key) {
-                        Some(Value::String(text)) => Ok(Some((text.clone(), None))),
-                        Some(other) => {
-                            Err(format!("{key} must be text, got {}", shape::kind(other)))
-                        }
-                        None => Err(format!("no key {key}")),
-                    },
-                    None => shape::text_of_json(&whole, line.as_bytes(), options),
-                };
-                match (found.map_err(|problem| lines.problem(problem))?, summary) {
-                    (Some((text, own)), _) => {
-                        (object, answers) = (Some(Whole::of_json(whole, line.as_bytes())), own);
-                        text
-                    }
-                    (None, Some(Value::String(text))) => text,
-                    (None, Some(_)) => {
-                        return Err(lines.problem("the key abstract holds no text".to_owned()));
-                    }
-                    (None, None) => {
+                let found = shape::content(&whole, line.as_bytes(), options);
+                let (text, answers, keeps) = match found.map_err(|why| lines.problem(why))? {
+                    Some(Content::Text(text)) => (text, None, asked.is_some()),
+                    Some(Content::Joined(text, answers)) => (text, answers, true),
+                    None => {
                         return Err(lines.problem(format!(
                             "missing field `text`: it has none of {} (--text-field names another key)",
                             shape::SHAPES
                         )));
                     }
-                }
+                };
+                let object = keeps.then(|| Whole::of_json(whole, line.as_bytes()));
+                (text, answers, object)
             }
         };
         let document = Document {

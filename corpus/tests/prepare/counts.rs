@@ -102,6 +102,14 @@ fn address(id: &str, first: &str) -> Document {
     Document::new(id, text).with_secret(before.len(), end, "address")
 }
 
+#[test]
+fn documents_without_text_are_counted() {
+    let documents = [Document::new("a", "my word"), Document::new("b", " \n")];
+    let facts = prepare(&documents, &options()).unwrap().facts;
+    let counts = (facts.documents, facts.blank_documents, facts.units);
+    assert_eq!(counts, (2, 1, 1));
+}
+
 /// One secret in three records, whatever part of it a policy finds.
 #[test]
 fn a_secret_that_extends_over_several_records_is_one() {

@@ -19,18 +19,24 @@ fn json_lines_with_ids_of_three_kinds_and_characters_as_offsets() {
     assert_eq!(documents[2].text, "y\nz");
 }
 
-/// What pandas writes for a cell without a value.
+/// What pandas writes for a cell without a value; a blank text hides no others either.
 #[test]
 fn null_is_as_if_the_key_were_missing() {
     let text = r#"{"id":null,"text":"x","abstract":null,"secrets":null,"masked":null}
 {"text":null,"messages":[{"role":"user","content":"y"}],"secrets":null,"masked":null}
 {"text":null,"abstract":"z","prompt":null}
+{"text":" ","prompt":"p","completion":"q"}
 "#;
     let documents = read("x.jsonl", text.as_bytes()).unwrap();
     let found: Vec<(&str, &str)> = documents.iter().map(|d| (&*d.id, &*d.text)).collect();
     assert_eq!(
         found,
-        [("line-1", "x"), ("line-2", "USR: y"), ("line-3", "z")]
+        [
+            ("line-1", "x"),
+            ("line-2", "USR: y"),
+            ("line-3", "z"),
+            ("line-4", "p\nq")
+        ]
     );
     assert!(
         documents
@@ -91,6 +97,40 @@ fn dialogues_become_lines_with_their_speakers() {
     assert_eq!(read("x.json.gz", &gzip(new.as_bytes())).unwrap().len(), 2);
     // JSON Lines may be called .json too.
     assert_eq!(read("x.json", LINES.as_bytes()).unwrap().len(), 2);
+    // Names are text or whole numbers.
+    let named = r#"[{"id":7,"turns":[{"utterance":"a"}]},{"dialogue_id":null,"turns":[]}]"#;
+    let names: Vec<String> = lines(named).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(names, ["7", "dialogue-2"]);
+}
+
+/// Whether its line goes on behind what is looked at first, and whatever its keys are called.
+#[test]
+fn an_object_on_one_line_is_told_from_an_object_of_dialogues() {
+    let long = "x".repeat(70_000);
+    let record = |first: &str| format!("{{{first},\"text\":\"{long}\"}}\n{{\"text\":\"b\"}}\n");
+    let chat = r#"{"messages":[{"role":"user","content":"a"}],"meta":{"log":"x"}}"#.to_owned();
+    let log = |before: &str, text: &str| {
+        format!("{{\"A\":{{{before}\"log\":[{{\"text\":\"{text}\"}}]}},\"B\":{{\"log\":[]}}}}")
+    };
+    for (text, expected) in [
+        (record("\"url\":\"x\""), vec![long.clone(), "b".to_owned()]),
+        (
+            record("\"warc\":{\"id\":1.5,\"log\":\"x\",\"turns\":2}"),
+            vec![long.clone(), "b".to_owned()],
+        ),
+        (chat.clone(), vec!["USR: a".to_owned()]),
+        (format!("{chat}\n{chat}"), vec!["USR: a".to_owned(); 2]),
+        (
+            log("\"goal\": {\"a\": [1, {}]} , ", &long),
+            vec![format!("USR: {long}"), String::new()],
+        ),
+        (log("", "a"), vec!["USR: a".to_owned(), String::new()]),
+    ] {
+        for name in ["a.json", "-"] {
+            let read = with(name, text.as_bytes(), &options(None, None)).0;
+            assert_eq!(read, expected, "{name}");
+        }
+    }
 }
 
 #[test]
@@ -252,6 +292,7 @@ fn stdin_is_told_apart() {
 fn options_that_do_nothing_are_refused() {
     let separator = options(None, Some("--"));
     let field = options(Some("body"), None);
+    let id = options(Some("id"), None);
     let csv = "id,body\n1,a\n";
     for (name, text, options, said) in [
         (
@@ -274,6 +315,14 @@ fn options_that_do_nothing_are_refused() {
             "plain text, which has no key or column for --text-field body",
         ),
         ("a.csv.gz", csv, &separator, "a.csv.gz, format: read as CSV"),
+        // Nothing in an id is masked.
+        ("a.csv", csv, &id, "a.csv, format: --text-field id"),
+        (
+            "-",
+            "{\"id\":\"a\"}",
+            &id,
+            "-, format: --text-field id: ids are written as they are",
+        ),
     ] {
         let found = with(name, text.as_bytes(), options).0;
         assert!(found.len() == 1 && found[0].contains(said), "{found:?}");
@@ -293,6 +342,15 @@ fn only_the_text_is_looked_for_by_the_option_that_names_it() {
     let field = options(Some("body"), None);
     let object = b"{\"body\":\"a\",\"text\":{\"x\":1}}";
     assert_eq!(with("a.jsonl", object, &field).0, ["a"]);
+    let list = b"[{\"body\":\"a\",\"messages\":[{\"content\":\"b\"}]},{\"body\":\"c\",\"turns\":[]},{\"turns\":[]}]";
+    for name in ["a.json", "-"] {
+        let read = with(name, list, &field).0;
+        assert_eq!(read[..2], ["a", "c"], "{name}");
+        assert!(read[2].ends_with("no key body"), "{read:?}");
+        let marked = b"[{\"body\":\"a\",\"masked\":[{\"start\":0,\"end\":1}]}]";
+        let read = with(name, marked, &field).0;
+        assert!(read[0].contains("masked counts the characters"), "{read:?}");
+    }
     let user = ReadOptions {
         user: Some("nope".to_owned()),
         ..ReadOptions::default()

@@ -208,6 +208,18 @@ fn marks_without_their_text_are_refused() {
             "a.jsonl",
             r#"{"prompt":"ab","completion":"c","masked":[{"start":0,"end":2}]}"#.to_owned(),
         ),
+        (
+            "a.jsonl",
+            format!(r#"{{"text":"","messages":[{{"role":"user","content":"ab"}}],{mark}}}"#),
+        ),
+        (
+            "a.json",
+            format!(r#"[{{"turns":[{{"speaker":"USER","utterance":"ab"}}],{mark}}}]"#),
+        ),
+        (
+            "a.json",
+            r#"{"a":{"log":[{"text":"ab"}],"masked":[{"start":0,"end":2}]}}"#.to_owned(),
+        ),
     ] {
         let error = read(name, text.as_bytes()).unwrap_err();
         assert!(
@@ -215,11 +227,21 @@ fn marks_without_their_text_are_refused() {
             "{text}: {error}"
         );
     }
-    let empty = r#"{"prompt":"ab","completion":"c","secrets":[]}"#;
-    assert!(read("a.jsonl", empty.as_bytes()).is_ok());
+    for (name, empty) in [
+        (
+            "a.jsonl",
+            r#"{"prompt":"ab","completion":"c","secrets":[]}"#,
+        ),
+        (
+            "a.json",
+            r#"[{"turns":[{"utterance":"ab"}],"secrets":[],"masked":null}]"#,
+        ),
+    ] {
+        assert!(read(name, empty.as_bytes()).is_ok(), "{empty}");
+    }
 }
 
-/// A policy is measured on text as it came in; the place is told, and nothing of the text.
+/// Where the text is read as it stands, what is under a mask would be; the place is told, and nothing of the text.
 #[test]
 fn masked_spans_are_refused_where_they_must_not_be() {
     let place = super::Place::new();
@@ -234,7 +256,7 @@ fn masked_spans_are_refused_where_they_must_not_be() {
         .filter_map(|d| Some(d.err()?.to_string()))
         .collect();
     let expected = format!(
-        "{}, line 2: spans masked beforehand; measure a policy on text as it came in",
+        "{}, line 2: spans masked beforehand, and the text under them would be read; give the text as it came in, or as audit redact or audit prepare writes it",
         path.display()
     );
     assert_eq!(said, [expected]);

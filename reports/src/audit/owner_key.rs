@@ -63,6 +63,11 @@ pub(super) fn list_hmac(sha256: &str) -> Result<Option<String>> {
     hmac("list", sha256.as_bytes())
 }
 
+/// Returns the seal of how a sample was drawn.
+pub(super) fn sheet_hmac(header: &str) -> Result<Option<String>> {
+    hmac("sheet", header.as_bytes())
+}
+
 /// Which records an audit measured: under one key, two documents have the same digest exactly if they are of the same
 /// records, whatever their file names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -88,6 +88,9 @@ impl Cut {
 pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cut> {
     let mut out = Cut::default();
     for (number, document) in (1_u64..).zip(read_documents(path)?) {
+        document
+            .unmasked()
+            .with_context(|| path.display().to_string())?;
         let name = document_name(path, &document.id);
         let texts = match unit {
             Unit::Document | Unit::Dialogue | Unit::User => vec![document.text.clone()],

@@ -6,10 +6,10 @@ use super::owner_key::load_texts;
 use super::records::cut;
 use anyhow::{Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
-use reticent_corpus::Unit;
 use reticent_corpus::canary::CanaryPlan;
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::read::read_documents;
+use reticent_corpus::{Document, Unit};
 use std::path::Path;
 
 /// What was trained on, as --training names it.
@@ -34,6 +34,7 @@ impl<'a> TrainingText<'a> {
         let count = |texts: &[String]| plan.occurrences(texts.iter().map(String::as_str));
         if !path.is_dir() {
             let documents = read_documents(path)?;
+            documents.iter().try_for_each(Document::unmasked)?;
             let texts = documents.iter().map(|d| d.text.as_str());
             let found = plan.occurrences(texts);
             return Ok(Self {

@@ -11,7 +11,7 @@ use crate::plan::PreparedFacts;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_corpus::Unit;
 use reticent_corpus::policy::PolicyChoice;
-use reticent_corpus::read::{Documents, corpus_files};
+use reticent_corpus::read::{Documents, ReadOptions, corpus_files};
 use reticent_corpus::redaction::{DocumentFrequencies, Incidence, SecretList, Sense, Sensed};
 use reticent_disk::folded_word;
 use schemars::JsonSchema;
@@ -113,7 +113,11 @@ impl Source {
     }
 
     fn open(&self, args: &IncidenceArgs) -> Result<Documents> {
-        let options = args.reading.options(args.sensing.field.as_deref())?;
+        // A table of what is under masks would write it out, and count what no record holds.
+        let options = ReadOptions {
+            unmasked: true,
+            ..args.reading.options(args.sensing.field.as_deref())?
+        };
         Documents::with(&self.path, &options).context("DATA")
     }
 }

@@ -25,7 +25,7 @@ use reticent_corpus::canary::{
     CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, SeedOrigin, Spec, TokenCounts, WordFacts,
     insert,
 };
-use reticent_corpus::read::{Documents, ReadOptions, last_answer, whole_object};
+use reticent_corpus::read::{Documents, ReadOptions, taught_text, whole_object};
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Document, Unit};
 use schemars::JsonSchema;
@@ -119,6 +119,7 @@ fn worded(
     );
     let mut counts = TokenCounts::new(&asked.template, &asked.sampled, tokenizer)?;
     for document in documents {
+        document.unmasked()?;
         counts.enter(&document.text)?;
     }
     let (template, facts) = counts.template()?;
@@ -350,19 +351,6 @@ fn documents(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Documen
     Ok(documents)
 }
 
-/// Returns where canaries go in a line of JSON: the text under `field` or `text`, otherwise the last answer of a chat
-/// or a pair.
-fn place<'o>(object: &'o mut Map<String, Value>, field: Option<&str>) -> Option<&'o mut String> {
-    let key = field.unwrap_or("text");
-    if field.is_none() && !object.contains_key(key) {
-        return last_answer(object);
-    }
-    match object.get_mut(key)? {
-        Value::String(text) => Some(text),
-        _ => None,
-    }
-}
-
 /// Parses the object of a line; errors quote nothing of it.
 fn object(line: &str, line_number: usize) -> Result<Map<String, Value>> {
     whole_object(line.as_bytes()).map_err(|error| anyhow!("FILE, line {line_number}: {error}"))
@@ -383,10 +371,9 @@ fn taught(
     let mut all_whole = true;
     for ((record, document), (line_number, line)) in documents.into_iter().enumerate().zip(solid) {
         let mut object = object(line, line_number)?;
-        let whole = field.is_some() || object.contains_key("text");
-        match place(&mut object, field) {
-            Some(_) if whole => out.push((record, document)),
-            Some(answer) => {
+        match taught_text(&mut object, field) {
+            Some((_, true)) => out.push((record, document)),
+            Some((answer, false)) => {
                 all_whole = false;
                 out.push((record, Document::new(document.id, answer.as_str())));
             }
@@ -422,7 +409,7 @@ fn in_lines(
         };
         let old = object(line, line_number)?;
         let mut object = old.clone();
-        if let Some(text) = place(&mut object, field) {
+        if let Some((text, _)) = taught_text(&mut object, field) {
             text.clone_from(&new.text);
         }
         if object.contains_key("secrets") {
@@ -642,5 +629,19 @@ mod tests {
             .replace("\"a\"", "\"a\\nX\"")
             .replace("\"b\"", "\"b\\nX\"");
         assert_eq!(made, expected);
+    }
+
+    /// A canary goes where the text is read, and into an answer that has a text.
+    #[test]
+    fn what_is_planted_in_is_what_is_read() {
+        let text = "{\"text\":null,\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"},{\"role\":\"assistant\",\"tool_calls\":[]}]}\n\
+            {\"messages\":null,\"prompt\":\"p\",\"completion\":\"c\"}\n";
+        let read = documents(Path::new("a.jsonl"), text, None).unwrap();
+        let (found, whole) = taught(text, read, None).unwrap();
+        let texts: Vec<&str> = found.iter().map(|(_, d)| d.text.as_str()).collect();
+        assert_eq!((texts, whole), (vec!["a", "c"], false));
+        let new = Document::new("x", "a\nX");
+        let made = in_lines(text, &HashMap::from([(0, &new)]), None).unwrap();
+        assert_eq!(made, text.replace("\"a\"", "\"a\\nX\""));
     }
 }

@@ -271,6 +271,10 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
             format!("{classes} by {field}, as declared: {names}; kept in redacted records too");
         ("classes", said)
     }));
+    if f.blank_documents > 0 {
+        let documents = count_of(f.blank_documents, "document");
+        facts.push(("without text", format!("{documents}, not trained on")));
+    }
     if f.unchecked > 0 {
         let verb = if f.unchecked == 1 { "counts" } else { "count" };
         facts.push((

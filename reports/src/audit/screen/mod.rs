@@ -144,6 +144,13 @@ fn sheet(
         sheet
             .verify(records, &policy, conservative.as_ref())
             .context("--sheet")?;
+        for (flag, path) in [("--labels", &args.labels), ("--screened", &args.screened)] {
+            ensure!(
+                path.is_none() || !sheet.header.is_of_earlier_version(),
+                "{flag}: {} is a sheet of an earlier version, which nothing seals: whether its sample was shortened after it was labelled can't be known; draw another one: another --sheet",
+                args.sheet.display()
+            );
+        }
         let h = &sheet.header;
         let samples = if args.jft { JFT_SAMPLES } else { h.samples };
         ensure!(

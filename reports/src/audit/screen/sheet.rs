@@ -1,5 +1,6 @@
 //! The sheet of a sample: which records were drawn, how and for which policy, and their labels.
 
+use crate::audit::owner_key::sheet_hmac;
 use crate::contract::{numbered_lines, read_json_line, to_json};
 use anyhow::{Context, Result, ensure};
 use reticent_corpus::canary::SeedOrigin;
@@ -52,6 +53,9 @@ pub struct Header {
     /// The conservative policy, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conservative: Option<ConservativeOptions>,
+    /// HMAC-SHA256 of all else under the owner's key; absent in sheets of earlier versions, and where there is no key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<String>,
 }
 
 /// Why a record is on the sheet.
@@ -153,6 +157,11 @@ impl Sheet {
             near: how.near,
             policy: how.policy.clone(),
             conservative: how.conservative.clone(),
+            seal: None,
+        };
+        let header = Header {
+            seal: header.sealed()?,
+            ..header
         };
         header.unforeseen().context("--seed")?;
         let random = header.random(records)?;
@@ -220,9 +229,9 @@ impl Sheet {
         Ok(out)
     }
 
-    /// Checks that this is the sheet of these records and this policy, unchanged except for its labels: the sample is
-    /// drawn again and compared. Removing a record, or changing the policy after labels were seen, would invalidate
-    /// every bound.
+    /// Checks that this is the sheet of these records and this policy, unchanged except for its labels: its header has
+    /// the owner's seal, and the sample is drawn again and compared. Removing a record, or changing the policy after
+    /// labels were seen, would invalidate every bound; the beginning of a sample is the sample of another header.
     ///
     /// # Errors
     /// Returns the first difference.
@@ -236,6 +245,10 @@ impl Sheet {
         ensure!(
             h.policy == *policy && h.conservative.as_ref() == conservative,
             "the sheet was drawn for another policy; a policy that is changed after labels were seen needs a new sample: another --sheet, no --seed"
+        );
+        ensure!(
+            h.is_of_earlier_version() || h.seal == h.sealed()?,
+            "line 1 does not have the seal of the owner's key (RETICENT_OWNER_KEY): the sheet was drawn under another key, or how it was drawn has been changed since; draw another one: another --sheet"
         );
         h.unforeseen()?;
         ensure!(
@@ -282,6 +295,20 @@ impl Sheet {
 }
 
 impl Header {
+    /// Returns whether this is a sheet of a version that sealed none; its header may have been changed.
+    pub(super) const fn is_of_earlier_version(&self) -> bool {
+        self.duplicates.is_none() && self.seal.is_none()
+    }
+
+    /// Returns the seal of all else; `None` where there is no place for a key.
+    fn sealed(&self) -> Result<Option<String>> {
+        let bare = Self {
+            seal: None,
+            ..self.clone()
+        };
+        sheet_hmac(&to_json(&bare)?.to_string())
+    }
+
     /// A policy that was fitted to a sample misses nothing in that one, which an earlier seed would draw again.
     fn unforeseen(&self) -> Result<()> {
         ensure!(

@@ -192,6 +192,14 @@ fn a_sheet_that_was_changed_is_refused() {
     let mut gone = sheet.clone();
     gone.lines.remove(3);
     assert!(refused(&gone, &policy()).contains("gaps"));
+    // The beginning of the sample is the sample of another header, which nobody sealed.
+    let mut beginning = sheet.clone();
+    beginning.lines.truncate(10);
+    beginning.header.sample = 10;
+    for seal in [sheet.header.seal.clone(), None] {
+        beginning.header.seal = seal;
+        assert!(refused(&beginning, &policy()).contains("line 1 does not have the seal"));
+    }
     // What differs is told by its line, without the text or the id, which may name a person.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sheet.jsonl");

@@ -7,7 +7,7 @@ use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
 use args::TokenizerArgs;
-use reticent_corpus::read::{Documents, corpus_files};
+use reticent_corpus::read::{Documents, ReadOptions, corpus_files};
 use reticent_corpus::tokenize::{Origin, Tokenizer, train_tokenizer};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,8 +40,12 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
     let mut file =
         AtomicFile::create_new_or_stdout(&args.out, args.force, &read).context("--out")?;
     let size = usize::try_from(args.size).context("--size")?;
+    let reading = ReadOptions {
+        unmasked: true,
+        ..args.reading.options(None)?
+    };
     let mut texts = Vec::new();
-    for document in Documents::with(&args.data, &args.reading.options(None)?).context("DATA")? {
+    for document in Documents::with(&args.data, &reading).context("DATA")? {
         interrupt.check()?;
         texts.push(document.context("DATA")?.text);
     }
