@@ -32,7 +32,7 @@ mod template;
 mod words;
 
 pub(crate) use draw::Draw;
-pub(crate) use insert::{CANARY_KIND, gaps, plant};
+pub(crate) use insert::{gaps, plant};
 pub(crate) use places::{Ground, speaks};
 pub(crate) use plan::Occurrences;
 

@@ -66,19 +66,6 @@ pub(super) struct Corpus {
     pub(super) masked: bool,
 }
 
-impl Corpus {
-    /// Counts documents in memory.
-    pub(super) fn of(documents: &[Document], held_out: usize) -> Self {
-        Self {
-            documents: documents.len() as u64,
-            held_out: held_out as u64,
-            joined: 0,
-            marked: documents.iter().any(Document::marked),
-            masked: documents.iter().any(|d| !d.masked.is_empty()),
-        }
-    }
-}
-
 /// A canary plan, with the parts of the corpus that it needs.
 #[derive(Default)]
 pub(super) struct Planted {
@@ -175,6 +162,12 @@ struct Settling<'a> {
 }
 
 impl PreparationContext {
+    /// Returns the copy of a canary whose secret begins at a byte of a training document. This alone tells canaries from
+    /// the corpus's own secrets, which may have any kind.
+    pub(super) fn planted_at(&self, document: usize, byte: usize) -> Option<&CanaryPlace> {
+        self.copies.get(&(document, byte))
+    }
+
     /// Returns whether the policy catches a canary.
     pub(super) fn catches(&self, canary: usize) -> bool {
         let canaries = self.plan.as_ref().map(|plan| &plan.canaries);

@@ -173,7 +173,10 @@ impl Preparer {
         let read = Cell::new(0);
         let pass = Pass {
             settled,
-            corpus: Corpus::of(documents, self.held_out.len()),
+            corpus: Corpus {
+                masked: documents.iter().any(|d| !d.masked.is_empty()),
+                ..settled.corpus
+            },
             threads,
             open: &|| Ok(feed(documents, &self.held_out)),
             read: &read,

@@ -208,8 +208,13 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         false => None,
     };
     let inside = coins.as_ref().map(CoinPlan::planted);
-    let (planted, _) =
+    let (mut planted, places) =
         insert(inside.as_ref().unwrap_or(&plan), &documents).context("--canaries")?;
+    // The file marks what it marked before.
+    for place in places {
+        let marked = &mut planted[place.document].secrets;
+        marked.retain(|secret| secret.start != place.start);
+    }
     let changed: HashMap<usize, &Document> = (0..)
         .zip(&planted)
         .filter(|(number, new): &(usize, _)| new.text != documents[*number].text)
@@ -425,8 +430,7 @@ fn in_lines(
             text.clone_from(&new.text);
         }
         if object.contains_key("secrets") {
-            let marked: Vec<_> = new.secrets.iter().filter(|s| s.kind != "canary").collect();
-            object.insert("secrets".to_owned(), serde_json::to_value(marked)?);
+            object.insert("secrets".to_owned(), serde_json::to_value(&new.secrets)?);
         }
         if object.contains_key("masked") {
             object.insert("masked".to_owned(), serde_json::to_value(&new.masked)?);
