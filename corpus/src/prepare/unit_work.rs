@@ -58,6 +58,8 @@ pub(super) struct InContext(pub(super) bool);
 /// The shared state of workers.
 pub(super) struct Worker<'a, F> {
     pub(super) settled: &'a PreparationContext,
+    /// Whether masking a secret can change records that do not contain it.
+    pub(super) spreads: bool,
     /// Whether the secrets are the marked spans; otherwise they are what the policy finds.
     pub(super) marked: bool,
     /// Computes what units are compared by besides digests.
@@ -133,7 +135,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
                 tokens: &made.tokens,
                 mask,
                 salt: settled.division.seal.as_ref().map_or(&[], |seal| &seal[..]),
-                spreads: settled.options.spreads(),
+                spreads: self.spreads,
                 planted: &planted,
                 checked_text: CHECKED_TEXT,
             },

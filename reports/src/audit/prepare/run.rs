@@ -222,9 +222,9 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
                     grouped(f.secrets.all.missed),
                     count_of(f.secrets.all.distinct, "marked secret"),
                     grouped(f.secrets.all.missed_by_both),
-                    match prepared.options.spreads() {
+                    match f.spreads() {
                         true =>
-                            "; all count as missed: what one record holds decides about others where duplicates are not exact",
+                            "; all count as missed: what one record holds decides about others where duplicates are not exact or DATA has masked spans",
                         false => "",
                     }
                 ),
