@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// The kind of the span of a planted secret. Marks of a corpus may have it too: what was planted is told by its place.
+/// The kind of the span of a planted secret. Marks of a corpus may have it too: its place says what was planted.
 const CANARY_KIND: &str = "canary";
 
 /// Where a copy of a canary was inserted.

@@ -162,8 +162,8 @@ struct Settling<'a> {
 }
 
 impl PreparationContext {
-    /// Returns the copy of a canary whose secret begins at a byte of a training document. This alone tells canaries from
-    /// the corpus's own secrets, which may have any kind.
+    /// Returns the copy of a canary whose secret begins at a byte of a training document. This alone distinguishes
+    /// canaries from the secrets of the corpus, which may have any kind.
     pub(super) fn planted_at(&self, document: usize, byte: usize) -> Option<&CanaryPlace> {
         self.copies.get(&(document, byte))
     }
