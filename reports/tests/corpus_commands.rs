@@ -643,8 +643,13 @@ fn a_preparation_without_redaction_counts_occurrences() {
     let words = format!(
         "none (--no-redaction); {occurrences} occurrences of {secrets} marked secrets are not found in full"
     );
-    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains(&words), "{said}");
+    let flat = |said: &str| said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat(&said).contains(&words), "{said}");
+    // Planted canaries are among the occurrences, and not among the secrets.
+    let said = ok(at, &format!("{line} --canaries 2x3 --out planted"));
+    let words =
+        format!("6 occurrences of {secrets} marked secrets and of planted canaries are not found");
+    assert!(flat(&said).contains(&words), "{said}");
     let train = "train missed --recipe jft --sigma 1 --epochs 1 --sample-rate 0.1 --out c";
     let error = refused(at, &format!("{train} --assume caught"));
     assert!(

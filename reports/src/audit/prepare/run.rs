@@ -212,9 +212,13 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
             "redaction",
             match f.secrets.source {
                 SecretSource::Gold if !prepared.options.redact => format!(
-                    "none (--no-redaction); {} of {} are not found in full",
+                    "none (--no-redaction); {} of {}{} are not found in full",
                     count_of(f.uncaught, "occurrence"),
-                    count_of(f.secrets.all.distinct, "marked secret")
+                    count_of(f.secrets.all.distinct, "marked secret"),
+                    match f.canaries {
+                        Some(_) => " and of planted canaries",
+                        None => "",
+                    }
                 ),
                 SecretSource::Gold => format!(
                     "{} with a mask; {} of {} missed by the policy, {} by both policies{}",
