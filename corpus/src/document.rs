@@ -97,13 +97,6 @@ impl Document {
         self
     }
 
-    /// Returns whether the document has a marked secret other than a canary.
-    pub(crate) fn marked(&self) -> bool {
-        self.secrets
-            .iter()
-            .any(|s| s.kind != crate::canary::CANARY_KIND)
-    }
-
     /// Returns the text of a secret, or an empty string if its span does not fit.
     #[must_use]
     pub fn secret_text(&self, secret: &Secret) -> &str {

@@ -880,6 +880,19 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
         "plant data.jsonl --canaries 3x4 --out planted",
         &["--out", "not empty"],
     );
+    // The same canaries again would be twice as many copies as either plan says.
+    ok(at, "plant data.jsonl --canaries 3x4 --seed 5 --out seeded");
+    for line in ["plant", "prepare"] {
+        let line = format!("{line} seeded/data.jsonl --canaries 3x4 --seed 5 --out again");
+        refused(at, &line, &["3 of 3 canaries already occur"]);
+    }
+    // A mark stays, whatever its kind, and canaries are not marked.
+    let marked =
+        "{\"text\":\"a zork\",\"secrets\":[{\"start\":2,\"end\":6,\"kind\":\"canary\"}]}\n";
+    std::fs::write(at.join("marked.jsonl"), marked).unwrap();
+    ok(at, "plant marked.jsonl --canaries 1x1 --out marks");
+    let made: serde_json::Value = serde_json::from_str(&read(at, "marks/marked.jsonl")).unwrap();
+    assert_eq!(made["secrets"].as_array().unwrap().len(), 1, "{made}");
     // An endless input is refused before it is read; a link to a file is read as that file.
     refused(
         at,

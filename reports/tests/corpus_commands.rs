@@ -504,6 +504,21 @@ fn incidences_come_from_lists_fields_and_words_too() {
         let written = std::fs::read_to_string(at.join("w.csv")).unwrap();
         assert_eq!(written, "example,secret\na,Ada \nb,Ada \nc,Ada \n");
     }
+    // What a policy finds, too; one record with two spellings is one record.
+    let mail = [
+        "to Ada@x.org or ada@x.org now",
+        "to ADA@x.org now",
+        "call 415-555-0123 now",
+        "call (415) 555-0123 please",
+    ];
+    std::fs::write(at.join("mail.txt"), mail.join("\n\n")).unwrap();
+    let line = "incidence mail.txt --unit document --policy detectors --out m.csv";
+    let said = json(at, line);
+    let counts = ["distinct", "pairs", "most_records"].map(|count| said[count].as_u64().unwrap());
+    assert_eq!(counts, [2, 4, 2]);
+    let said = ok(at, &format!("{line} --force"));
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("are one secret"), "{said}");
     assert_eq!(
         pairs("--list list.txt"),
         "example,secret\na,secret-0\na,secret-1\nb,secret-1\nc,\n"
@@ -628,8 +643,13 @@ fn a_preparation_without_redaction_counts_occurrences() {
     let words = format!(
         "none (--no-redaction); {occurrences} occurrences of {secrets} marked secrets are not found in full"
     );
-    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains(&words), "{said}");
+    let flat = |said: &str| said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat(&said).contains(&words), "{said}");
+    // Planted canaries are among the occurrences, and not among the secrets.
+    let said = ok(at, &format!("{line} --canaries 2x3 --out planted"));
+    let words =
+        format!("6 occurrences of {secrets} marked secrets and of planted canaries are not found");
+    assert!(flat(&said).contains(&words), "{said}");
     let train = "train missed --recipe jft --sigma 1 --epochs 1 --sample-rate 0.1 --out c";
     let error = refused(at, &format!("{train} --assume caught"));
     assert!(

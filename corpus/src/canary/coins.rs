@@ -1,6 +1,5 @@
 //! Canaries that are planted or left out by a fair coin.
 
-use super::insert::insert;
 use super::plan::CanaryPlan;
 use crate::document::Document;
 use crate::error::{Error, Result, json_problem};
@@ -90,14 +89,6 @@ impl CoinPlan {
         .with_digest()
     }
 
-    /// Inserts the planted canaries into the documents.
-    ///
-    /// # Errors
-    /// As for [`insert`].
-    pub fn insert(&self, documents: &[Document]) -> Result<Vec<Document>> {
-        Ok(insert(&self.planted(), documents)?.0)
-    }
-
     fn validate(&self) -> Result<()> {
         let wrong = |problem: String| Err(Error::Plan(problem));
         if self.schema != 2 || self.kind != "coin-plan" {
@@ -165,6 +156,7 @@ fn tossed(digest: &[u8; 32], canaries: usize) -> Vec<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::insert::insert;
     use super::super::plan::CanaryOptions;
     use super::super::spec::Spec;
     use super::*;
@@ -196,7 +188,7 @@ mod tests {
         let coins = coins(1_000);
         let heads = coins.inside.iter().filter(|inside| **inside).count();
         assert!((437..=563).contains(&heads), "{heads}");
-        let planted = coins.insert(&documents()).unwrap();
+        let (planted, _) = insert(&coins.planted(), &documents()).unwrap();
         let found = coins
             .plan
             .occurrences(planted.iter().map(|d| d.text.as_str()));

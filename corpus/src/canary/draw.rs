@@ -75,15 +75,11 @@ impl<'a> Draw<'a> {
         gaps.map(|gap| self.ground.at(*gap).0).collect()
     }
 
-    /// Completes the plan, given those documents.
+    /// Returns the plan without the places of its copies, which need the documents.
     ///
     /// # Errors
-    /// Returns an error if a document is missing or has fewer gaps than before; otherwise as for [`CanaryPlan::new`].
-    pub(crate) fn plan<'d>(
-        &self,
-        unit: Unit,
-        document: impl Fn(usize) -> Option<&'d Document>,
-    ) -> Result<CanaryPlan> {
+    /// As for [`CanaryPlan::new`].
+    pub(crate) fn plan(&self, unit: Unit) -> Result<CanaryPlan> {
         let options = self.options;
         let (spec, template) = (options.spec, self.template);
         let contexts = self.contexts();
@@ -101,21 +97,14 @@ impl<'a> Draw<'a> {
         .enumerate()
         .map(|(number, ((secret, context), gaps))| {
             let after = endings(options, template, gaps.len() as u32, &mut carriers)?;
-            let insertion = |(ending, gap): (&String, &u64)| {
-                let (id, line) = self.place(*gap, &document)?;
-                Ok(Insertion {
-                    document: id,
-                    line,
-                    text: format!("{context}{secret}{ending}"),
-                })
-            };
+            let insertions = after.iter().map(|ending| Insertion {
+                document: String::new(),
+                line: 0,
+                text: format!("{context}{secret}{ending}"),
+            });
             Ok(Canary {
                 id: format!("canary-{number}"),
-                insertions: after
-                    .iter()
-                    .zip(gaps)
-                    .map(insertion)
-                    .collect::<Result<_>>()?,
+                insertions: insertions.collect(),
                 context,
                 after: after.into_iter().next().unwrap_or_default(),
                 caught: caught.contains(&(number as u64)),
@@ -137,8 +126,24 @@ impl<'a> Draw<'a> {
             distinct: options.distinct,
             canaries,
             digest: None,
+        })
+    }
+
+    /// Completes such a plan, given the documents that get a line.
+    ///
+    /// # Errors
+    /// Returns an error if a document is missing or has fewer gaps than before.
+    pub(crate) fn placed<'d>(
+        &self,
+        mut plan: CanaryPlan,
+        document: impl Fn(usize) -> Option<&'d Document>,
+    ) -> Result<CanaryPlan> {
+        for (canary, gaps) in plan.canaries.iter_mut().zip(&self.gaps) {
+            for (insertion, gap) in canary.insertions.iter_mut().zip(gaps) {
+                (insertion.document, insertion.line) = self.place(*gap, &document)?;
+            }
         }
-        .with_digest())
+        Ok(plan.with_digest())
     }
 
     /// Returns the text before each canary's secret.

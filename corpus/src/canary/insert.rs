@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// The kind of the span of a planted secret.
-pub(crate) const CANARY_KIND: &str = "canary";
+/// The kind of the span of a planted secret. Marks of a corpus may have it too: its place says what was planted.
+const CANARY_KIND: &str = "canary";
 
 /// Where a copy of a canary was inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

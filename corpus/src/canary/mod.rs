@@ -32,8 +32,9 @@ mod template;
 mod words;
 
 pub(crate) use draw::Draw;
-pub(crate) use insert::{CANARY_KIND, gaps, plant};
+pub(crate) use insert::{gaps, plant};
 pub(crate) use places::{Ground, speaks};
+pub(crate) use plan::Occurrences;
 
 pub use coins::CoinPlan;
 pub use format::{CanaryFormat, SampledPlace};

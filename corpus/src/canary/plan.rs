@@ -217,7 +217,7 @@ impl CanaryPlan {
             ground.enter(speaks(document), gaps(document).len() as u64);
         }
         let draw = Draw::new(options, &ground)?;
-        draw.plan(unit, |number| documents.get(number))
+        draw.placed(draw.plan(unit)?, |number| documents.get(number))
     }
 
     /// Returns the plan with the digest of its current content.
@@ -348,35 +348,16 @@ impl CanaryPlan {
     /// Counts how often each canary's secret occurs in these texts after the template's words. Canaries that share a
     /// secret, as independent draws may, each have all its occurrences.
     pub fn occurrences<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Vec<u64> {
-        let marks = self.marks();
-        let mut numbers: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (number, mark) in marks.iter().enumerate() {
-            numbers.entry(mark).or_default().push(number);
-        }
-        let lengths: BTreeSet<usize> = marks.iter().map(String::len).collect();
-        // The common beginning of all marks: the template's words, or else their first characters.
-        let prefix = self.template.prefix();
-        let starts: BTreeSet<&str> = match prefix {
-            "" => marks
-                .iter()
-                .filter_map(|m| m.get(..first_length(m)))
-                .collect(),
-            words => BTreeSet::from([words]),
-        };
-        let mut found = vec![0; marks.len()];
-        for text in texts {
-            for start in &starts {
-                for (at, _) in text.match_indices(start) {
-                    let here = lengths
-                        .iter()
-                        .filter_map(|length| text.get(at..at + length));
-                    for number in here.filter_map(|span| numbers.get(span)).flatten() {
-                        found[*number] += 1;
-                    }
-                }
-            }
-        }
-        found
+        Occurrences::of(self).all(texts).counts
+    }
+
+    /// Checks that no canary occurs in texts in which the plan is to be planted: they would hold more copies than it says, and
+    /// no coin could leave it out.
+    ///
+    /// # Errors
+    /// Returns an error with the number of canaries that occur.
+    pub fn check_absent<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Result<()> {
+        Occurrences::of(self).all(texts).check_none()
     }
 
     /// Returns how many canaries lack a copy where they occur as often as [`Self::occurrences`] says. Nothing tells the
@@ -432,9 +413,63 @@ impl Canary {
     }
 }
 
-/// Returns the number of bytes of a text's first character.
-fn first_length(text: &str) -> usize {
-    text.chars().next().map_or(0, char::len_utf8)
+/// Counts the secrets of a plan in texts, where they stand after the template's words.
+pub(crate) struct Occurrences<'p> {
+    words: &'p str,
+    /// The canaries of each secret.
+    canaries: HashMap<&'p str, Vec<usize>>,
+    /// The different lengths of secrets, in bytes.
+    lengths: BTreeSet<usize>,
+    /// By canary.
+    counts: Vec<u64>,
+}
+
+impl<'p> Occurrences<'p> {
+    pub(crate) fn of(plan: &'p CanaryPlan) -> Self {
+        let mut canaries: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (number, canary) in plan.canaries.iter().enumerate() {
+            canaries.entry(&canary.secret).or_default().push(number);
+        }
+        Self {
+            words: plan.template.prefix(),
+            lengths: canaries.keys().map(|secret| secret.len()).collect(),
+            canaries,
+            counts: vec![0; plan.canaries.len()],
+        }
+    }
+
+    fn all<'t>(mut self, texts: impl IntoIterator<Item = &'t str>) -> Self {
+        texts.into_iter().for_each(|text| self.enter(text));
+        self
+    }
+
+    pub(crate) fn enter(&mut self, text: &str) {
+        for (at, words) in text.match_indices(self.words) {
+            let behind = &text[at + words.len()..];
+            let here = self
+                .lengths
+                .iter()
+                .filter_map(|length| behind.get(..*length));
+            for number in here
+                .filter_map(|secret| self.canaries.get(secret))
+                .flatten()
+            {
+                self.counts[*number] += 1;
+            }
+        }
+    }
+
+    /// Returns an error if any was found.
+    pub(crate) fn check_none(&self) -> Result<()> {
+        match self.counts.iter().filter(|count| **count > 0).count() {
+            0 => Ok(()),
+            there => Err(Error::Plan(format!(
+                "{there} of {} canaries already occur in the text: it would hold more copies than are planted, and no coin could leave them \
+                 out; take the text without them, another --seed or another --canary-format",
+                self.counts.len()
+            ))),
+        }
+    }
 }
 
 /// Serialises a count that may exceed 2^53: as a number up to 2^53, as a string above.

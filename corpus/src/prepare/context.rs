@@ -6,8 +6,8 @@ use super::record_work::Work;
 use super::source::{Division, Feed, Phase, Role, Source, Watch, again, batches};
 use super::survey::{Seen, Survey};
 use crate::canary::{
-    CanaryOptions, CanaryPlace, CanaryPlan, CandidateSpace, Draw, Ground, TokenCounts, WordFacts,
-    plant,
+    CanaryOptions, CanaryPlace, CanaryPlan, CandidateSpace, Draw, Ground, Occurrences, TokenCounts,
+    WordFacts, plant,
 };
 use crate::document::{Document, Offsets};
 use crate::error::{Error, Result};
@@ -64,19 +64,6 @@ pub(super) struct Corpus {
     pub(super) marked: bool,
     /// Whether spans of some were masked beforehand.
     pub(super) masked: bool,
-}
-
-impl Corpus {
-    /// Counts documents in memory.
-    pub(super) fn of(documents: &[Document], held_out: usize) -> Self {
-        Self {
-            documents: documents.len() as u64,
-            held_out: held_out as u64,
-            joined: 0,
-            marked: documents.iter().any(Document::marked),
-            masked: documents.iter().any(|d| !d.masked.is_empty()),
-        }
-    }
 }
 
 /// A canary plan, with the parts of the corpus that it needs.
@@ -175,6 +162,12 @@ struct Settling<'a> {
 }
 
 impl PreparationContext {
+    /// Returns the copy of a canary whose secret begins at a byte of a training document. This alone distinguishes
+    /// canaries from the secrets of the corpus, which may have any kind.
+    pub(super) fn planted_at(&self, document: usize, byte: usize) -> Option<&CanaryPlace> {
+        self.copies.get(&(document, byte))
+    }
+
     /// Returns whether the policy catches a canary.
     pub(super) fn catches(&self, canary: usize) -> bool {
         let canaries = self.plan.as_ref().map(|plan| &plan.canaries);
@@ -316,43 +309,46 @@ impl Settling<'_> {
         let Some((canaries, words)) = self.worded(given.is_some(), tokenizer)? else {
             return Ok(None);
         };
-        let (ids, draw) = match (&given, &canaries) {
-            (Some(plan), _) => {
-                let insertions = plan.canaries.iter().flat_map(|c| &c.insertions);
-                let ids = insertions.map(|i| i.document.as_str()).collect();
-                (ids, None)
-            }
-            (None, Some(canaries)) => {
+        let draw = match &canaries {
+            Some(canaries) if given.is_none() => {
                 for look in training(survey, &self.division.held_out) {
                     ground.enter(look.speaks, look.gaps);
                 }
-                (HashSet::new(), Some(Draw::new(canaries, &ground)?))
+                Some(Draw::new(canaries, &ground)?)
             }
+            _ => None,
+        };
+        let plan = match (&draw, given) {
+            (Some(draw), _) => draw.plan(self.options.unit)?,
+            (None, Some(plan)) => plan,
             (None, None) => return Ok(Some(Planted::default())),
         };
-        let numbers = draw.as_ref().map(Draw::documents).unwrap_or_default();
-        let wanted = |number, document: &Document| {
-            numbers.contains(&number) || ids.contains(document.id.as_str())
+        let documents = {
+            let numbers = draw.as_ref().map(Draw::documents);
+            let insertions = plan.canaries.iter().flat_map(|c| &c.insertions);
+            let ids: HashSet<&str> = insertions.map(|i| i.document.as_str()).collect();
+            let wanted = |number, document: &Document| match &numbers {
+                Some(numbers) => numbers.contains(&number),
+                None => ids.contains(document.id.as_str()),
+            };
+            let mut there = Occurrences::of(&plan);
+            let Some(documents) = self.chosen(wanted, &mut there)? else {
+                return Ok(None);
+            };
+            there.check_none()?;
+            documents
         };
-        let Some(documents) = self.chosen(wanted)? else {
-            return Ok(None);
-        };
-        let plan = match (draw, given) {
-            (Some(draw), _) => {
-                let plan = draw.plan(self.options.unit, |number| documents.get(&number))?;
-                // Ranks need it; found here, before anybody trains.
-                CandidateSpace::check_choices(&plan, tokenizer)?;
-                if words.is_some() && canaries.is_some_and(|c| !c.own_contexts) {
+        // Ranks need it; found here, before anybody trains.
+        CandidateSpace::check_choices(&plan, tokenizer)?;
+        let plan = match &draw {
+            Some(draw) => {
+                if words.is_some() && canaries.as_ref().is_some_and(|c| !c.own_contexts) {
                     // Exact ranks need the candidate space; errors in it are found here, before training.
                     CandidateSpace::new(&plan, tokenizer)?;
                 }
-                plan
+                draw.placed(plan, |number| documents.get(&number))?
             }
-            (None, Some(plan)) => {
-                CandidateSpace::check_choices(&plan, tokenizer)?;
-                plan
-            }
-            (None, None) => return Ok(Some(Planted::default())),
+            None => plan,
         };
         let mut list: Vec<(usize, &Document)> = documents.iter().map(|(n, d)| (*n, d)).collect();
         list.sort_by_key(|(number, _)| *number);
@@ -404,20 +400,22 @@ impl Settling<'_> {
         Ok(Some((Some(worded), Some(facts))))
     }
 
-    /// Returns the training documents that `wanted` selects, by number.
+    /// Returns the training documents that `wanted` selects, by number. Counts the canaries that any of them holds already.
     fn chosen(
         &self,
         wanted: impl Fn(usize, &Document) -> bool,
+        there: &mut Occurrences<'_>,
     ) -> Result<Option<HashMap<usize, Document>>> {
         let read = Cell::new(0);
         let mut feed = again(self.source, &self.division, None, &read)?;
         let mut out = HashMap::new();
         let mut number = 0u64;
         while let Some((role, document)) = feed()? {
-            if let Role::Training(number) = role
-                && wanted(number, &document)
-            {
-                out.insert(number, document.into_owned());
+            if let Role::Training(number) = role {
+                there.enter(&document.text);
+                if wanted(number, &document) {
+                    out.insert(number, document.into_owned());
+                }
             }
             number += 1;
             if number.is_multiple_of(1024) && !(self.watch)(Phase::Canaries, read.get()) {

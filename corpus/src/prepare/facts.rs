@@ -99,14 +99,14 @@ impl Facts {
     /// Returns the stability of the whole pipeline: the product over its stages.
     #[must_use]
     pub fn stability(&self, copies: Copies) -> Stability {
-        self.stages
-            .iter()
-            .fold(Stability::Bounded(1), |all, stage| {
-                all.then(match copies {
-                    Copies::All => stage.all_copies,
-                    Copies::Single => stage.single_copy,
-                })
-            })
+        StageStability::product(&self.stages, copies)
+    }
+
+    /// Returns whether masking all copies of a secret can change records without it: where duplicates are not exact, and
+    /// where spans were masked beforehand, of which a copy may then be left. No secret counts as caught there.
+    #[must_use]
+    pub fn spreads(&self) -> bool {
+        StageStability::spread(&self.stages)
     }
 
     /// Checks what the facts of a preparation with these options say of each other. The records are not needed for it.
@@ -134,7 +134,7 @@ impl Facts {
             ));
         }
         // The options do not say whether the input had masks.
-        let expected = |masked_input| self.stages_of(options, masked_input);
+        let expected = |masked_input| options.stages(masked_input, self.units);
         if ![false, true].map(expected).contains(&self.stages) {
             return Err("facts.stages: not those of the options".to_owned());
         }
@@ -151,25 +151,14 @@ impl Facts {
                 self.vocabulary
             ));
         }
-        self.secrets.check(options.spreads(), self.units)
+        self.secrets.check(self.spreads(), self.units)
     }
 
     /// Returns the stages as a checkpoint publishes them. Whether the input held masked spans is a function of the
     /// private text, so they have the stability of an input with such spans, which is never smaller.
     #[must_use]
     pub fn published_stages(&self, options: &PrepareOptions) -> Vec<StageStability> {
-        self.stages_of(options, true)
-    }
-
-    /// Returns the stages of a preparation with these options.
-    pub(super) fn stages_of(
-        &self,
-        options: &PrepareOptions,
-        masked_input: bool,
-    ) -> Vec<StageStability> {
-        let units = usize::try_from(self.units).unwrap_or(usize::MAX);
-        let method = options.deduplicate.then_some(&options.duplicates);
-        StageStability::of(method, options.max_tokens.is_some(), masked_input, units)
+        options.stages(true, self.units)
     }
 }
 
@@ -202,8 +191,7 @@ pub struct SecretFacts {
 }
 
 impl SecretFacts {
-    /// `spreads`: whether what one record holds decides about others, so that no secret counts as caught. `units`: of the
-    /// corpus.
+    /// `spreads`: as [`Facts::spreads`] says. `units`: of the corpus.
     fn check(&self, spreads: bool, units: u64) -> Result<(), String> {
         let all = &self.all;
         all.check("all")?;
@@ -232,7 +220,7 @@ impl SecretFacts {
         }
         if spreads && all.masked > 0 {
             return Err(format!(
-                "facts.secrets.all.masked: {}, expected 0: with these options.duplicates no secret counts as caught",
+                "facts.secrets.all.masked: {}, expected 0: with these stages no secret counts as caught",
                 all.masked
             ));
         }

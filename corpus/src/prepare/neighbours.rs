@@ -4,8 +4,8 @@
 use super::diff::{NeighbourDiff, mask_secret, neighbour_diff};
 use super::points::Points;
 use super::preparer::Preparer;
-use crate::canary::CANARY_KIND;
 use crate::dedup::Deduplication;
+use crate::document::Offsets;
 use crate::error::{Result, range};
 use crate::random::{Choices, Purpose};
 use crate::redaction::{default_threads, until};
@@ -153,9 +153,17 @@ impl Preparer {
     fn places_of_secrets(&self) -> BTreeMap<String, SecretDocuments> {
         let mut places: BTreeMap<String, SecretDocuments> = BTreeMap::new();
         for (number, document) in self.documents().iter().enumerate() {
-            for secret in document.secrets.iter().filter(|s| s.kind != CANARY_KIND) {
+            if document.secrets.is_empty() {
+                continue;
+            }
+            let offsets = Offsets::new(&document.text);
+            for secret in &document.secrets {
+                let range = offsets.bytes(secret.start, secret.end).unwrap_or(0..0);
+                if self.settled.planted_at(number, range.start).is_some() {
+                    continue;
+                }
                 let (_, documents) = places
-                    .entry(document.secret_text(secret).to_owned())
+                    .entry(document.text[range].to_owned())
                     .or_insert_with(|| (secret.kind.clone(), BTreeSet::new()));
                 documents.insert(number);
             }

@@ -1,5 +1,6 @@
 //! The options of a preparation.
 
+use super::stability::StageStability;
 use crate::answers::LossOn;
 use crate::canary::CanaryOptions;
 use crate::dedup::Deduplication;
@@ -117,10 +118,12 @@ impl Default for PrepareOptions {
 }
 
 impl PrepareOptions {
-    /// Returns whether one unit can affect the outcome of other units that are not copies of it.
-    #[must_use]
-    pub fn spreads(&self) -> bool {
-        self.deduplicate && self.duplicates != Deduplication::Exact
+    /// Returns the stages of a preparation of so many units with these options. `masked_input`: whether spans of them were
+    /// masked beforehand.
+    pub(super) fn stages(&self, masked_input: bool, units: u64) -> Vec<StageStability> {
+        let units = usize::try_from(units).unwrap_or(usize::MAX);
+        let method = self.deduplicate.then_some(&self.duplicates);
+        StageStability::of(method, self.max_tokens.is_some(), masked_input, units)
     }
 
     /// Whether some choice is drawn over all documents, so that it is another one where one of them is absent: which are

@@ -58,8 +58,8 @@ impl Prepared {
 ///
 /// 1. A share of the documents is held out; canaries are planted in the others.
 /// 2. Documents are split into whole units, and each unit into tokens.
-/// 3. A copy of an earlier unit becomes a single `<MASK>`. Exact copies agree in their text, marks, class and where
-///    loss is; equal tokens are not enough.
+/// 3. A copy of an earlier unit becomes a single `<MASK>`. Exact copies agree in their text, marked spans, class and
+///    where loss is; equal tokens are not enough.
 /// 4. Each span that the policy finds becomes one `<MASK>`; touching ones become one. No token reaches over the end of
 ///    a span, so that the text around it does not depend on its content.
 /// 5. A record is private if it contains a `<MASK>`, or if the conservative policy flags its text **as it was before
@@ -173,7 +173,10 @@ impl Preparer {
         let read = Cell::new(0);
         let pass = Pass {
             settled,
-            corpus: Corpus::of(documents, self.held_out.len()),
+            corpus: Corpus {
+                masked: documents.iter().any(|d| !d.masked.is_empty()),
+                ..settled.corpus
+            },
             threads,
             open: &|| Ok(feed(documents, &self.held_out)),
             read: &read,

@@ -178,9 +178,12 @@ impl<'a> Work<'a> {
     }
 
     /// Returns the key that exact copies share: a SHA-1 over everything that a record is made of, so that dropping a
-    /// copy leaves an identical record. This is the text, with everything that was masked beforehand in one form; the
-    /// spans marked in it, and of which secrets they are parts; its class; and which part of it is learned. Tokens are
-    /// not used, since texts with different secrets may have the same tokens.
+    /// copy leaves an identical record. This is the text, with a mark that no text holds for each span that was masked
+    /// beforehand; the spans marked in it, and of which secrets they are parts; its class; and which part of it is
+    /// learned. Tokens are not used, since texts with different secrets may have the same tokens.
+    ///
+    /// Masking a secret in all of its marks makes copies of copies alone, unless the input has masks already or an answer
+    /// ends inside the secret. The kinds of marks are therefore left out.
     pub(super) fn key(&self) -> [u8; 20] {
         let learned = self.masks.unit.answers.is_some();
         self.masks
@@ -366,7 +369,7 @@ fn around<'r>(ranges: &'r [Range<usize>], piece: &Range<usize>) -> Option<&'r Ra
 }
 
 impl Masks<'_> {
-    /// Returns the key of a unit, as [`Work::key`] describes it. `ignored`: whether its end carries no loss, and which
+    /// Returns the key of a unit as it came, as [`Work::key`] describes it. `ignored`: whether its end carries no loss, and which
     /// of its tokens carry none.
     fn key(&self, ignored: Option<(bool, Vec<Range<usize>>)>) -> [u8; 20] {
         // These bytes do not occur in text.
@@ -374,17 +377,22 @@ impl Masks<'_> {
         const CLASS: u8 = 0xfe;
         const READ: u8 = 0xfd;
         const PART: u8 = 0xfc;
-        let mut hash = Sha1::new_with_prefix(&*self.shown());
+        const MASK: u8 = 0xfb;
+        let mut hash = Sha1::new();
+        let (text, mut from) = (&*self.unit.text, 0);
+        for mask in &self.unit.masked {
+            hash.update(&text[from..mask.start]);
+            hash.update([MASK]);
+            from = mask.end;
+        }
+        hash.update(&text[from..]);
         let marked = self.marked();
-        let marked: BTreeSet<_> = marked
-            .map(|(r, s)| (r.start, r.end, s.kind, s.cut))
-            .collect();
-        for (start, end, kind, cut) in marked {
+        let marked: BTreeSet<_> = marked.map(|(r, s)| (r.start, r.end, s.cut)).collect();
+        for (start, end, cut) in marked {
             hash.update([MARKED]);
-            for number in [start, end, kind.len()] {
+            for number in [start, end] {
                 hash.update((number as u64).to_le_bytes());
             }
-            hash.update(kind);
             if let Some(part) = cut {
                 hash.update([PART]);
                 hash.update(part);

@@ -9,6 +9,7 @@ use super::resume::{Done, DoneNow};
 use super::secrets::SecretBook;
 use super::sink::Sink;
 use super::source::{Feed, Phase, Role, batches};
+use super::stability::StageStability;
 use super::unit_work::{InContext, KeptUnit, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
 use crate::dedup::{Deduplication, DuplicateIndex, Marker, Marks};
@@ -112,6 +113,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         let gate = RwLock::new(gate);
         let worker = Worker {
             settled,
+            spreads: StageStability::spread(&options.stages(self.corpus.masked, 0)),
             marked: self.corpus.marked,
             marker: &marker,
             keyed: before.fates.is_none(),
@@ -426,7 +428,7 @@ impl<'a> Run<'a> {
         self.facts.distinct_units = distinct;
         self.facts.private += self.facts.mask_only;
         self.facts.secrets = self.book.facts();
-        self.facts.stages = self.facts.stages_of(options, self.corpus.masked);
+        self.facts.stages = options.stages(self.corpus.masked, self.facts.units);
         let plan = self.settled.plan.as_ref();
         self.facts.canaries = plan.map(|plan| Preflight {
             words: self.settled.words.clone(),

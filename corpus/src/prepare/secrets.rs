@@ -2,7 +2,6 @@
 
 use super::facts::{KindFacts, SecretFacts, SecretSource};
 use super::record_work::Work;
-use crate::canary::CANARY_KIND;
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Side, TokenId};
@@ -75,6 +74,8 @@ pub(super) struct Outcome<'a> {
     pub(super) salt: &'a [u8],
     /// Whether masking a secret can change records that do not contain it. If so, no secret counts as caught.
     pub(super) spreads: bool,
+    /// The canaries that were planted in the unit, which are no secrets of the corpus.
+    pub(super) planted: &'a [Range<usize>],
     /// The number of bytes of text that may be processed again for the secrets of one unit: [`CHECKED_TEXT`].
     pub(super) checked_text: u64,
 }
@@ -125,16 +126,20 @@ pub(super) fn known_secrets(
         secret.missed = !caught(before, range, policy, outcome)?;
         Ok(())
     };
+    let own = |range: &Range<usize>| {
+        let around = |canary: &Range<usize>| canary.start <= range.start && range.end <= canary.end;
+        !outcome.planted.iter().any(around)
+    };
     match found {
         None => {
-            let marked = unit.secrets.iter().filter(|s| s.kind != CANARY_KIND);
+            let marked = unit.secrets.iter().filter(|s| own(&s.range));
             for secret in marked.filter(|s| !before.hides_all(&s.range)) {
                 let cut = secret.cut.map(|_| secret.at);
                 enter(&secret.range, (secret.text, cut), &|| secret.kind.into())?;
             }
         }
         Some(found) => {
-            for (range, kind) in found.iter().filter(|(_, kind)| **kind != *CANARY_KIND) {
+            for (range, kind) in found.iter().filter(|(range, _)| own(range)) {
                 enter(range, (&unit.text[range.clone()], None), &|| kind.clone())?;
             }
         }
@@ -308,6 +313,7 @@ mod tests {
                 mask: tokenizer.mask(),
                 salt: &[],
                 spreads,
+                planted: &[],
                 checked_text,
             };
             let known = known_secrets(unit, &before, Some(&found), Some(policy.as_ref()), &outcome);

@@ -157,4 +157,19 @@ impl StageStability {
         }
         out
     }
+
+    /// Returns the stability of a pipeline: the product over its stages.
+    pub(super) fn product(stages: &[Self], copies: Copies) -> Stability {
+        stages.iter().fold(Stability::Bounded(1), |all, stage| {
+            all.then(match copies {
+                Copies::All => stage.all_copies,
+                Copies::Single => stage.single_copy,
+            })
+        })
+    }
+
+    /// Returns whether masking all copies of a secret can change records without it.
+    pub(super) fn spread(stages: &[Self]) -> bool {
+        Self::product(stages, Copies::All) != Stability::Bounded(1)
+    }
 }

@@ -17,7 +17,7 @@ const AHEAD: usize = 2;
 /// What the survey keeps of a document: 16 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
-    /// Whether a secret other than a canary is marked in it.
+    /// Whether a secret is marked in it. Canaries are planted later.
     pub(super) marked: bool,
     /// Whether a span was masked beforehand.
     pub(super) masked: bool,
@@ -33,7 +33,7 @@ impl Look {
     /// `places` says whether canaries are to be planted.
     pub(super) fn at(document: &Document, joined: u32, places: bool) -> Self {
         Self {
-            marked: document.marked(),
+            marked: !document.secrets.is_empty(),
             masked: !document.masked.is_empty(),
             speaks: places && speaks(document),
             joined,

@@ -3,7 +3,7 @@
 use super::context::PreparationContext;
 use super::record_work::Work;
 use super::secrets::{CHECKED_TEXT, KnownSecret, Outcome, known_secrets};
-use crate::canary::{CANARY_KIND, CanaryPlace, CopyFate};
+use crate::canary::{CanaryPlace, CopyFate};
 use crate::dedup::{Marker, Marks};
 use crate::error::Result;
 use crate::policy::Policy;
@@ -58,6 +58,8 @@ pub(super) struct InContext(pub(super) bool);
 /// The shared state of workers.
 pub(super) struct Worker<'a, F> {
     pub(super) settled: &'a PreparationContext,
+    /// Whether masking a secret can change records that do not contain it.
+    pub(super) spreads: bool,
     /// Whether the secrets are the marked spans; otherwise they are what the policy finds.
     pub(super) marked: bool,
     /// Computes what units are compared by besides digests.
@@ -114,6 +116,10 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let caught: Vec<Range<usize>> = caught.map(|(_, span)| (*span).clone()).collect();
         work.mask(&caught)?;
         let before = work.clone();
+        // Those of which the unit holds only a part, too.
+        let is_planted = |at| settled.planted_at(unit.document, at).is_some();
+        let planted = unit.secrets.iter().filter(|s| is_planted(s.at));
+        let planted: Vec<Range<usize>> = planted.map(|s| s.range.clone()).collect();
         let made = settled.shape(&mut work)?;
         let policy: &dyn Policy = &settled.policy;
         let secrets = known_secrets(
@@ -126,7 +132,8 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
                 tokens: &made.tokens,
                 mask,
                 salt: settled.division.seal.as_ref().map_or(&[], |seal| &seal[..]),
-                spreads: settled.options.spreads(),
+                spreads: self.spreads,
+                planted: &planted,
                 checked_text: CHECKED_TEXT,
             },
         )?;
@@ -185,14 +192,10 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
 
     /// Returns the canaries that a unit contains whole.
     fn canaries<'u>(&self, unit: &'u UnitText<'_>) -> Vec<(CanaryPlace, &'u Range<usize>)> {
-        if self.settled.copies.is_empty() {
-            return Vec::new();
-        }
-        let secrets = unit.secrets.iter();
-        secrets
-            .filter(|s| s.kind == CANARY_KIND && s.cut.is_none())
+        let whole = unit.secrets.iter().filter(|s| s.cut.is_none());
+        whole
             .filter_map(|s| {
-                let place = self.settled.copies.get(&(unit.document, s.at))?;
+                let place = self.settled.planted_at(unit.document, s.at)?;
                 Some((*place, &s.range))
             })
             .collect()

@@ -168,6 +168,8 @@ pub struct Documents {
     object: Option<Object>,
     /// Columns that the object could not represent.
     left_out: Vec<String>,
+    /// Whether the last document's id was generated.
+    generated_id: bool,
     /// The format that stdin was read as, once it is open.
     stdin: Option<&'static str>,
     /// Whether the objects are written out again, so that their numbers must equal those in the file.
@@ -316,6 +318,7 @@ impl Documents {
             values: Vec::new(),
             object: None,
             left_out: Vec::new(),
+            generated_id: false,
             stdin: None,
             exact: false,
             skipped: Vec::new(),
@@ -367,6 +370,12 @@ impl Documents {
     /// Takes the columns of a table that this object could not represent.
     pub(crate) fn take_left_out(&mut self) -> Vec<String> {
         std::mem::take(&mut self.left_out)
+    }
+
+    /// Returns whether the last document's id says its place in the file and nothing else. In a folder, the file's path
+    /// stands before it.
+    pub(crate) const fn has_generated_id(&self) -> bool {
+        self.generated_id
     }
 
     /// Returns the format that stdin is read as, if the corpus is stdin and its beginning has been read.
@@ -449,7 +458,8 @@ impl Documents {
             let label = labels.of_values(&self.values);
             entry.document.label = Some(label.map_err(wrong)?);
         }
-        if !file.prefix.is_empty() && made_up(&entry) {
+        self.generated_id = generated_id(&entry);
+        if !file.prefix.is_empty() && self.generated_id {
             entry.document.id.insert_str(0, &file.prefix);
         }
         // In a single file of plain text, all ids are generated and therefore distinct.
@@ -476,24 +486,16 @@ impl Documents {
     }
 }
 
-/// Returns whether an id was generated from the document's number.
-fn made_up(entry: &Entry) -> bool {
-    made_up_number(&entry.document.id) == Some(entry.number)
-}
-
-/// Returns the number in a generated id, if the id looks like one. Documents of two files with the same generated id
-/// are different documents.
-///
-/// ```
-/// assert_eq!(reticent_corpus::read::made_up_number("a.jsonl/line-7"), Some(7));
-/// assert_eq!(reticent_corpus::read::made_up_number("customer-7"), None);
-/// ```
-#[must_use]
-pub fn made_up_number(id: &str) -> Option<u64> {
-    let name = id.rsplit_once('/').map_or(id, |(_, name)| name);
-    let (word, number) = name.split_once('-')?;
-    let known = ["line", "block", "row", "dialogue"].contains(&word);
-    known.then(|| number.parse().ok())?
+/// Returns whether an id is one that is generated from the document's place in its file. Documents of two files with the
+/// same generated id are different documents.
+fn generated_id(entry: &Entry) -> bool {
+    let id = &entry.document.id;
+    let name = id.rsplit_once('/').map_or(&**id, |(_, name)| name);
+    let number = name.split_once('-').and_then(|(word, number)| {
+        let known = ["line", "block", "row", "dialogue"].contains(&word);
+        known.then(|| number.parse::<u64>().ok())?
+    });
+    number == Some(entry.number)
 }
 
 /// Returns the user of a document: the only value; `None` if it is blank.
@@ -546,6 +548,7 @@ impl Iterator for Documents {
         }
         self.values.clear();
         self.object = None;
+        self.generated_id = false;
         let next = users.next();
         self.users = Some(users);
         let (document, joined) = next?;

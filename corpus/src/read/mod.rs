@@ -39,7 +39,7 @@ pub use whole::whole_object;
 pub(crate) use whole::{TOO_MANY, TWICE};
 
 pub(crate) use documents::Place;
-pub use documents::{Documents, ReadOptions, made_up_number, read_documents, read_readable};
+pub use documents::{Documents, ReadOptions, read_documents, read_readable};
 
 /// The default limit for a line, row, block or dialogue, in bytes: 64 MiB. A longer one is an error and never exhausts
 /// memory.

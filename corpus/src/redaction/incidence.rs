@@ -124,7 +124,8 @@ impl SecretList {
 /// How secrets are recognised.
 #[derive(Debug, Clone)]
 pub enum Sense {
-    /// By a policy: the secret is the text of the span.
+    /// By a policy: the secret is the text of the span. Texts that [`folded_word`] makes one are one secret, and so are those
+    /// with digits that have the same letters and digits.
     Policy(Arc<dyn Policy>),
     /// A list of them, wherever they stand.
     List(SecretList),
@@ -144,6 +145,8 @@ pub struct Sensed {
     pub kind: Arc<str>,
     /// Whether it is of a list and stands inside longer words or numbers alone.
     pub inside: bool,
+    /// What all spellings of it have in common.
+    pub form: String,
 }
 
 /// A unit and the distinct secrets in it.
@@ -203,40 +206,77 @@ impl Sense {
     /// Returns the distinct secrets of one unit.
     fn secrets(&self, unit: &UnitText<'_>, values: &[String]) -> Vec<Sensed> {
         let text = &*unit.text;
-        let mut out: BTreeMap<String, (Arc<str>, bool)> = BTreeMap::new();
+        let mut out: BTreeMap<String, Sensed> = BTreeMap::new();
+        // Of several spellings in one record the first.
+        let mut enter = |form: String, secret: &str, kind: Arc<str>, inside: bool| {
+            out.entry(form).or_insert_with_key(|form| Sensed {
+                secret: secret.to_owned(),
+                kind,
+                inside,
+                form: form.clone(),
+            });
+        };
         match self {
             Self::Policy(policy) => {
                 for span in found(unit, policy.as_ref()) {
-                    out.insert(text[span.start..span.end].to_owned(), (span.kind, false));
+                    let secret = &text[span.start..span.end];
+                    enter(form(secret), secret, span.kind, false);
                 }
             }
             Self::List(list) => {
                 for (secret, inside) in list.anywhere(text) {
-                    out.insert(secret.to_owned(), ("secret".into(), inside));
+                    enter(secret.to_owned(), secret, "secret".into(), inside);
                 }
             }
             Self::Field => {
-                // Of several spellings in one record the first.
-                let mut known = HashSet::new();
                 for value in values {
                     let folded = folded_word(value, true);
-                    if !folded.is_empty() && known.insert(folded) {
-                        out.insert(value.clone(), ("field".into(), false));
+                    if !folded.is_empty() {
+                        enter(folded, value, "field".into(), false);
                     }
                 }
             }
             Self::Words(known) => {
                 for word in words(text).filter(|word| known.contains(word)) {
-                    out.insert(word, ("word".into(), false));
+                    enter(word.clone(), &word, "word".into(), false);
                 }
             }
         }
-        out.into_iter()
-            .map(|(secret, (kind, inside))| Sensed {
-                secret,
-                kind,
-                inside,
-            })
-            .collect()
+        let mut secrets: Vec<Sensed> = out.into_values().collect();
+        secrets.sort_unstable();
+        secrets
+    }
+}
+
+/// Returns what the spellings of a secret have in common: its folded form, of which only letters and digits count where it
+/// has digits (`415-555-0123`, `(415) 555-0123`). Two secrets counted as one are on the safe side.
+fn form(secret: &str) -> String {
+    let folded = folded_word(secret, true);
+    let form = match folded.contains(char::is_numeric) {
+        true => folded.chars().filter(|c| c.is_alphanumeric()).collect(),
+        false => folded,
+    };
+    match form.is_empty() {
+        true => secret.to_owned(),
+        false => form,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_a_secret_have_one_form() {
+        for (one, other) in [
+            ("Ada.Byron@x.org", "ada.byron@X.org"),
+            ("415-555-0123", "(415) 555.0123"),
+            ("Zoe\u{308}  Zork", "zo\u{eb} zork"),
+        ] {
+            assert_eq!(form(one), form(other));
+        }
+        for (one, other) in [("Ann-Marie", "Annmarie"), ("12", "21"), (" ", "  ")] {
+            assert_ne!(form(one), form(other));
+        }
     }
 }

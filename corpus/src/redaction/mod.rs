@@ -47,6 +47,8 @@ struct Read {
     object: Option<Object>,
     /// Columns of a table that the object could not represent.
     left_out: Vec<String>,
+    /// Whether the id says the document's place in its file and nothing else.
+    generated_id: bool,
 }
 
 /// Makes one pass over a corpus. `emit` receives the result of `work` for each batch, in order, and the number of bytes
@@ -83,11 +85,13 @@ fn batch(documents: &mut Documents, most: u64) -> Result<Vec<Read>> {
         let values = documents.values().to_vec();
         let object = documents.take_object();
         let left_out = documents.take_left_out();
+        let generated_id = documents.has_generated_id();
         out.push(Read {
             document,
             values,
             object,
             left_out,
+            generated_id,
         });
     }
     Ok(out)

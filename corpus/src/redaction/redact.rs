@@ -10,8 +10,7 @@ use crate::policy::{Policy, PolicyChoice, Span, View, resolved};
 use crate::prepare::{Identity, Pace, Phase, RestartCause, Seal, Work};
 use crate::random::digest;
 use crate::read::{
-    Documents, Joined, Object, ReadOptions, any_name, corpus_files, each_text, made_up_number,
-    regular,
+    Documents, Joined, Object, ReadOptions, any_name, corpus_files, each_text, regular,
 };
 use crate::split::{UnitText, escaped, units};
 use crate::tokenize::{MASK_TEXT, Tokenizer};
@@ -624,8 +623,8 @@ fn made(read: &Read, unit: Unit, names: &mut Names<'_>, deduplicate: bool) -> Re
             let units = units(document, 0, unit)?;
             // A generated id names nobody, but the folder in front of it may.
             let id = &document.id;
-            let made_up = made_up_number(id).is_some() && !id.contains('/');
-            let named = !units.is_empty() && !made_up && names.finds(id);
+            let names_nobody = read.generated_id && !id.contains('/');
+            let named = !units.is_empty() && !names_nobody && names.finds(id);
             let each = units.iter().map(|cut| {
                 let id = name(document, unit, cut.index);
                 let made = redacted(cut, &id, policy, deduplicate)?;
@@ -751,6 +750,8 @@ mod tests {
             ("a.jsonl", r#"{"id":"a","text":"ada@x.org"}"#, 0),
             ("a.csv", "id,text\nada@x.org,a\nb,b\neve@x.org,a", 1),
             ("a.txt", "a\n\nb", 0),
+            // Not the id that is generated for a first line, though of its form.
+            ("a.jsonl", r#"{"id":"row-4111111111111111","text":"a"}"#, 1),
             (
                 "a.jsonl",
                 r#"{"messages":[{"role":"ada@x.org","content":"a"}]}"#,

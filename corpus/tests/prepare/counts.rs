@@ -1,8 +1,9 @@
 //! Misses, held-out text, lengths.
 
 use super::{corpus, options};
+use reticent_corpus::canary::CanaryOptions;
 use reticent_corpus::policy::{PatternRule, PolicyChoice, PolicyOptions};
-use reticent_corpus::prepare::{PrepareOptions, Preparer, SecretSource, prepare};
+use reticent_corpus::prepare::{PrepareOptions, Preparer, SecretSource, Selection, prepare};
 use reticent_corpus::simulate::simulate;
 use reticent_corpus::{Document, Masked, Side, Unit};
 
@@ -188,6 +189,42 @@ fn a_secret_that_the_input_masks_in_part_counts() {
         (facts.secrets.all.occurrences, facts.secrets.most_records),
         (1, 2)
     );
+}
+
+/// A corpus may mark secrets of any kind, and a policy find them: only what was planted is a canary.
+#[test]
+fn a_secret_of_the_kind_canary_counts() {
+    let documents = ["zorka", "zorkb"].map(|word| {
+        let text = format!("the word is {word} .");
+        Document::new(word, text).with_secret(12, 17, "canary")
+    });
+    let planted = PrepareOptions {
+        canaries: Some(CanaryOptions::new("1x2".parse().unwrap())),
+        ..options()
+    };
+    for options in [options(), planted] {
+        let preparer = Preparer::new(&documents, &options).unwrap();
+        let all = preparer.run().unwrap().facts.secrets.all;
+        assert_eq!((all.distinct, all.missed), (2, 2));
+        let found = preparer.neighbours(Selection::All, &|_, _| true).unwrap();
+        assert_eq!((found.distinct, found.all.missed), (2, 2));
+    }
+    let rule = PatternRule {
+        kind: "canary".to_owned(),
+        pattern: "zork[a-z]".to_owned(),
+    };
+    let policy = PolicyOptions {
+        policy: PolicyChoice::Patterns { rules: vec![rule] },
+        miss_rate: 0.5,
+        ..PolicyOptions::default()
+    };
+    let unmarked = documents.map(|d| Document::new(d.id, d.text));
+    let found = PrepareOptions {
+        policy,
+        ..options()
+    };
+    let all = prepare(&unmarked, &found).unwrap().facts.secrets.all;
+    assert_eq!((all.distinct, all.missed), (2, 1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use reticent_corpus::canary::{CanaryOptions, Carriers, CopyFate};
 use reticent_corpus::policy::{ConservativeOptions, PatternRule, PolicyChoice};
-use reticent_corpus::prepare::{CanarySight, PrepareOptions, TokenizerChoice, prepare};
+use reticent_corpus::prepare::{CanarySight, PrepareOptions, Preparer, TokenizerChoice, prepare};
 use reticent_corpus::simulate::simulate;
 use reticent_corpus::tokenize::{Origin, train_tokenizer};
 use reticent_corpus::{Side, Unit};
@@ -117,6 +117,18 @@ fn the_pre_flight_names_the_stage_that_removed_a_copy() {
         preflight.to_string(),
         "3 of 3 copies survive, 3 of them behind other text than they are scored behind"
     );
+}
+
+/// A plan speaks of the copies that it plants, so there must be no others in the text.
+#[test]
+fn canaries_that_occur_in_the_text_already_are_refused() {
+    let mut options = canaries("2x3", Carriers::Vary, CanarySight::default());
+    let preparer = Preparer::new(&simulate(20, 0).unwrap(), &options).unwrap();
+    let said = prepare(preparer.documents(), &options).unwrap_err();
+    let said = said.to_string();
+    assert!(said.contains("2 of 2 canaries already occur"), "{said}");
+    options.canaries.as_mut().unwrap().seed = 1;
+    assert!(prepare(preparer.documents(), &options).is_ok());
 }
 
 #[test]

@@ -282,9 +282,13 @@ impl<'a> Builder<'a> {
             && corpus.uncaught > 0
         {
             bail!(
-                "{}: the policy does not find {} of marked secrets in full, so it can't be assumed that it finds all",
+                "{}: the policy does not find {} of marked secrets{} in full, so it can't be assumed that it finds all",
                 self.name(if assumed { "assume" } else { "first_phase" }),
-                count_of(corpus.uncaught, "occurrence")
+                count_of(corpus.uncaught, "occurrence"),
+                match corpus.canaries {
+                    Some(_) => " and of planted canaries",
+                    None => "",
+                }
             );
         }
         Ok(match (self.corpus, assumed, stated) {

@@ -628,6 +628,12 @@ impl Document {
             self.stability.all_copies.get()? == product,
             "stability is not the product of its stages'"
         );
+        // One record decides about others there, so that a mask in its own records does not catch a secret.
+        let masked = self.facts.secrets.all.masked;
+        ensure!(
+            product == Some(1) || masked == 0,
+            "facts.secrets.all.masked: must be 0 with these stages, got {masked}; prepare the corpus again (`audit prepare`)"
+        );
         Ok(())
     }
 }

@@ -880,6 +880,11 @@ fn a_prepared_corpus_that_was_edited_is_refused() {
             "its stability is not that of the options",
         ),
         (
+            "\"all_copies\":1",
+            "\"all_copies\":2",
+            "facts.secrets.all.masked: must be 0 with these stages, got 990",
+        ),
+        (
             "\"stability\":{\"all_copies\":1",
             "\"stability\":{\"all_copies\":2",
             "not the product of its stages'",

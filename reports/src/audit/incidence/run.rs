@@ -13,7 +13,6 @@ use reticent_corpus::Unit;
 use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::read::{Documents, ReadOptions, corpus_files};
 use reticent_corpus::redaction::{DocumentFrequencies, Incidence, SecretList, Sense, Sensed};
-use reticent_disk::folded_word;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -44,8 +43,7 @@ pub(crate) struct Body {
 #[derive(Default)]
 struct Names {
     show: bool,
-    /// Whether they are values of a field, whose spellings are one secret.
-    folds: bool,
+    /// By what their spellings have in common.
     known: HashMap<Box<str>, Known>,
     by_kind: BTreeMap<String, u64>,
 }
@@ -140,7 +138,6 @@ pub(in crate::audit) fn run(
     };
     let mut names = Names {
         show: args.show_secrets,
-        folds: args.sensing.field.is_some(),
         ..Names::default()
     };
     let (mut failed, mut inside) = (None, 0);
@@ -239,11 +236,8 @@ fn sense(
 impl Names {
     /// Returns the secret itself, or its kind with a number.
     fn of(&mut self, sensed: &Sensed) -> String {
-        let key = match self.folds {
-            true => folded_word(&sensed.secret, true).into_boxed_str(),
-            false => sensed.secret.as_str().into(),
-        };
-        let known = self.known.entry(key).or_insert_with(|| {
+        let form = sensed.form.as_str().into();
+        let known = self.known.entry(form).or_insert_with(|| {
             let next = self.by_kind.entry(sensed.kind.to_string()).or_insert(0);
             *next += 1;
             let name = match self.show {
@@ -268,11 +262,12 @@ fn show(
         .given("unit", &source.unit)?;
     output.answer(
         &Envelope::new("incidence", inputs, shown),
-        &page(shown, &source.unit),
+        &page(shown, &source.unit, args.sensing.policy.is_some()),
     )
 }
 
-fn page(shown: &Body, unit: &str) -> Page {
+/// `by_policy`: whether a policy found the secrets, so that nothing but their text says which of them are one.
+fn page(shown: &Body, unit: &str, by_policy: bool) -> Page {
     let said = format!(
         "{}: {} of {} hold a secret; {}.",
         shown.out,
@@ -294,6 +289,11 @@ fn page(shown: &Body, unit: &str) -> Page {
         grouped(shown.most_records)
     );
     let mut facts = vec![("secrets", secrets)];
+    if by_policy && shown.distinct > 0 {
+        let said = "those that differ only in case, spaces, accents or what stands between digits are one secret; a value that is written \
+                    otherwise (a nickname, +44 for 0) counts as another one, which --field avoids";
+        facts.push(("spellings", said.to_owned()));
+    }
     if let Some(inside) = shown.records_with_inside.filter(|inside| *inside > 0) {
         let said = format!(
             "in {}, one stands only inside a longer word or number; counted as well",

@@ -130,20 +130,6 @@ fn worded(
     Ok((options, Some(facts)))
 }
 
-/// Draws a coin for each canary; none may occur in the text already.
-fn drawn(plan: CanaryPlan, added: bool, documents: &[Document]) -> Result<CoinPlan> {
-    let coins = CoinPlan::new(plan, added).context("--coins")?;
-    let before = coins
-        .plan
-        .occurrences(documents.iter().map(|d| d.text.as_str()));
-    let standing = before.iter().filter(|count| **count > 0).count();
-    ensure!(
-        standing == 0,
-        "--coins: {standing} of the canaries already occur in FILE, so a coin could not leave them out; plant in the file without them, or use another --canary-format"
-    );
-    Ok(coins)
-}
-
 /// Returns whether a coin adds records or changes an existing one.
 fn adds_records(unit: Unit, whole: bool) -> Result<bool> {
     match unit {
@@ -159,10 +145,6 @@ fn adds_records(unit: Unit, whole: bool) -> Result<bool> {
         ),
         _ => Ok(false),
     }
-}
-
-fn inside(coins: &CoinPlan) -> u64 {
-    coins.inside.iter().filter(|inside| **inside).count() as u64
 }
 
 /// Plants canaries in a file.
@@ -190,13 +172,17 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     let read = documents(&args.data, &text, field)?;
     let total = read.len();
     // The record of the file from which each document comes.
-    let (numbered, whole) = match is_lines(name) {
+    let taught = match is_lines(name) {
         true => taught(&text, read, field)?,
-        false => (read.into_iter().enumerate().collect(), true),
+        false => Taught {
+            numbered: read.into_iter().enumerate().collect(),
+            rest: Vec::new(),
+            whole: true,
+        },
     };
-    let (records, documents): (Vec<usize>, Vec<Document>) = numbered.into_iter().unzip();
+    let (records, documents): (Vec<usize>, Vec<Document>) = taught.numbered.into_iter().unzip();
     let added = match args.coins {
-        true => adds_records(args.unit, whole)?,
+        true => adds_records(args.unit, taught.whole)?,
         false => false,
     };
     interrupt.check()?;
@@ -215,14 +201,21 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
             CandidateSpace::new(&plan, tokenizer).context("--tokenizer")?;
         }
     }
+    let texts = documents.iter().map(|document| &document.text);
+    plan.check_absent(texts.chain(&taught.rest).map(String::as_str))
+        .context("FILE")?;
     let coins = match args.coins {
-        true => Some(drawn(plan.clone(), added, &documents)?),
+        true => Some(CoinPlan::new(plan.clone(), added).context("--coins")?),
         false => None,
     };
-    let planted = match &coins {
-        Some(coins) => coins.insert(&documents).context("--canaries")?,
-        None => insert(&plan, &documents).context("--canaries")?.0,
-    };
+    let inside = coins.as_ref().map(CoinPlan::planted);
+    let (mut planted, places) =
+        insert(inside.as_ref().unwrap_or(&plan), &documents).context("--canaries")?;
+    // The file marks what it marked before.
+    for place in places {
+        let marked = &mut planted[place.document].secrets;
+        marked.retain(|secret| secret.start != place.start);
+    }
     let changed: HashMap<usize, &Document> = (0..)
         .zip(&planted)
         .filter(|(number, new): &(usize, _)| new.text != documents[*number].text)
@@ -264,7 +257,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
             .filter(|(number, _)| coins.as_ref().is_none_or(|coins| coins.inside[*number]))
             .map(|(_, canary)| canary.insertions.len() as u64)
             .sum(),
-        inside: coins.as_ref().map(inside),
+        inside: inside.map(|plan| plan.canaries.len() as u64),
         seed_origin: plan.seed_origin,
         candidates: if args.coins {
             2.0
@@ -356,35 +349,46 @@ fn object(line: &str, line_number: usize) -> Result<Map<String, Value>> {
     whole_object(line.as_bytes()).map_err(|error| anyhow!("FILE, line {line_number}: {error}"))
 }
 
+/// What canaries are planted in.
+#[derive(Debug, PartialEq, Eq)]
+struct Taught {
+    /// Documents, each with its number among the records of the file.
+    numbered: Vec<(usize, Document)>,
+    /// The texts of all other records, and those of which the documents are only the last answers.
+    rest: Vec<String>,
+    /// Whether no document is such an answer.
+    whole: bool,
+}
+
 /// Returns the text that each line of JSON contributes to training, with its number among the non-blank lines: the
 /// document, or for a chat or a pair only the last answer. A chat without an answer takes no canary and is left out.
-/// Also returns whether all texts are whole.
-fn taught(
-    text: &str,
-    documents: Vec<Document>,
-    field: Option<&str>,
-) -> Result<(Vec<(usize, Document)>, bool)> {
+fn taught(text: &str, documents: Vec<Document>, field: Option<&str>) -> Result<Taught> {
     let solid = (1..)
         .zip(unmarked(text).lines())
         .filter(|(_, line)| !line.trim().is_empty());
-    let mut out = Vec::with_capacity(documents.len());
-    let mut all_whole = true;
+    let mut numbered = Vec::with_capacity(documents.len());
+    let (mut rest, mut all_whole) = (Vec::new(), true);
     for ((record, document), (line_number, line)) in documents.into_iter().enumerate().zip(solid) {
         let mut object = object(line, line_number)?;
         match taught_text(&mut object, field) {
-            Some((_, true)) => out.push((record, document)),
+            Some((_, true)) => numbered.push((record, document)),
             Some((answer, false)) => {
+                numbered.push((record, Document::new(document.id, answer.as_str())));
+                rest.push(document.text);
                 all_whole = false;
-                out.push((record, Document::new(document.id, answer.as_str())));
             }
-            None => {}
+            None => rest.push(document.text),
         }
     }
     ensure!(
-        !out.is_empty(),
+        !numbered.is_empty(),
         "FILE: no text and no answer of an assistant to plant in (--text-field names the key)"
     );
-    Ok((out, all_whole))
+    Ok(Taught {
+        numbered,
+        rest,
+        whole: all_whole,
+    })
 }
 
 /// Replaces the texts of some lines of JSON and nothing else: numbers, escapes and spaces stay as they are written.
@@ -413,8 +417,7 @@ fn in_lines(
             text.clone_from(&new.text);
         }
         if object.contains_key("secrets") {
-            let marked: Vec<_> = new.secrets.iter().filter(|s| s.kind != "canary").collect();
-            object.insert("secrets".to_owned(), serde_json::to_value(marked)?);
+            object.insert("secrets".to_owned(), serde_json::to_value(&new.secrets)?);
         }
         if object.contains_key("masked") {
             object.insert("masked".to_owned(), serde_json::to_value(&new.masked)?);
@@ -589,16 +592,20 @@ mod tests {
             "{\"completion\":\"yes\",\"prompt\":\"no\"}\n",
         );
         let read = documents(Path::new("chats.jsonl"), text, None).unwrap();
+        let rest: Vec<String> = read.iter().map(|d| d.text.clone()).collect();
         let found = taught(text, read, None).unwrap();
+        let numbered = vec![
+            (1, Document::new("c", "Ho")),
+            (2, Document::new("line-3", "yes")),
+        ];
+        let whole = false;
         assert_eq!(
             found,
-            (
-                vec![
-                    (1, Document::new("c", "Ho")),
-                    (2, Document::new("line-3", "yes"))
-                ],
-                false
-            )
+            Taught {
+                numbered,
+                rest,
+                whole
+            }
         );
         let new = Document::new("c", "Ho\nMy ID is: 1");
         let made = in_lines(text, &HashMap::from([(1, &new)]), None).unwrap();
@@ -621,7 +628,7 @@ mod tests {
         );
         let text = "\u{feff}{\"n\": 1.50, \"text\": \"a\", \"m\":0.1234567890123456789012}\r\n{\"text\":\"b\"}";
         let read = documents(Path::new("a.jsonl"), text, None).unwrap();
-        let (found, _) = taught(text, read, None).unwrap();
+        let found = taught(text, read, None).unwrap().numbered;
         let with_line = |(_, old): (usize, Document)| Document::new(old.id, old.text + "\nX");
         let both: Vec<Document> = found.into_iter().map(with_line).collect();
         let made = in_lines(text, &HashMap::from([(0, &both[0]), (1, &both[1])]), None).unwrap();

@@ -208,9 +208,13 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
             "redaction",
             match f.secrets.source {
                 SecretSource::Gold if !prepared.options.redact => format!(
-                    "none (--no-redaction); {} of {} are not found in full",
+                    "none (--no-redaction); {} of {}{} are not found in full",
                     count_of(f.uncaught, "occurrence"),
-                    count_of(f.secrets.all.distinct, "marked secret")
+                    count_of(f.secrets.all.distinct, "marked secret"),
+                    match f.canaries {
+                        Some(_) => " and of planted canaries",
+                        None => "",
+                    }
                 ),
                 SecretSource::Gold => format!(
                     "{} with a mask; {} of {} missed by the policy, {} by both policies{}",
@@ -218,9 +222,9 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
                     grouped(f.secrets.all.missed),
                     count_of(f.secrets.all.distinct, "marked secret"),
                     grouped(f.secrets.all.missed_by_both),
-                    match prepared.options.spreads() {
+                    match f.spreads() {
                         true =>
-                            "; all count as missed: what one record holds decides about others where duplicates are not exact",
+                            "; all count as missed: what one record holds decides about others where duplicates are not exact or DATA has masked spans",
                         false => "",
                     }
                 ),
