@@ -203,7 +203,12 @@ impl Epoch {
                 allocated(selected, steps, rate.get())?;
                 selected
             }
-            _ => 1,
+            Sampling::Poisson
+            | Sampling::TruncatedPoisson { .. }
+            | Sampling::WithoutReplacement
+            | Sampling::WithReplacement
+            | Sampling::Shuffled
+            | Sampling::BallsInBins => 1,
         };
         Ok(Self {
             selected,
