@@ -72,7 +72,8 @@ pub struct Calibrate {
     /// JSON file with a mechanism instead: find how often it may run, or for how large a group; - reads stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "dataset_size", "Schedule"])]
     pub mechanism: Option<PathBuf>,
-    /// Neighbouring relation [default: add-remove].
+    /// Neighbouring relation [default: add-remove; zero-out with --sampler shuffled; replace with --sampler
+    /// without-replacement].
     #[arg(long, value_enum, conflicts_with_all = ["gamma", "posterior", "max_exposure"])]
     pub neighbours: Option<NeighboursArg>,
     /// Group size: records of one secret or person.
