@@ -342,7 +342,7 @@ impl LossDistribution {
     }
 
     /// Returns the disjoint union with another law.
-    pub(crate) fn beside(mut self, other: Self) -> Self {
+    pub(crate) fn joined(mut self, other: Self) -> Self {
         self.pieces.extend(other.pieces);
         self.atoms.listed().extend(other.atoms.iter());
         self.roundings = self.roundings.max(other.roundings);
