@@ -557,3 +557,26 @@ fn a_single_order_close_to_one_gives_a_bound() {
         );
     }
 }
+
+/// A limit at the ε that a mechanism states holds, and who learns nothing guesses no better: no rounding is added.
+#[test]
+fn a_statement_is_no_looser_than_stated() {
+    for (epsilon, delta) in [(1.0, 1e-6), (0.1, 1e-9), (3.3, 0.0)] {
+        let run = Mechanism::ApproxDp {
+            epsilon: Epsilon::new(epsilon).unwrap(),
+            delta: Delta::new(delta).unwrap(),
+            neighbours: Neighbours::Replace,
+        };
+        let unit = UnitName::new("record").unwrap();
+        let plan = Plan {
+            neighbours: Neighbours::Replace,
+            ..Plan::new(run, unit, Delta::new(delta).unwrap())
+        };
+        let upper = plan.epsilon().unwrap().upper.unwrap().get().get();
+        assert!(upper <= epsilon && upper > 0.999 * epsilon, "{upper}");
+    }
+    let nothing = PrivacyLoss::of(&sequence(&[]), ADD_REMOVE, Direction::Remove).unwrap();
+    let prior = Probability::new(1e-6).unwrap();
+    let after = nothing.blow_up(prior, TIGHT).unwrap().bounds;
+    assert_eq!(after.upper.map(|upper| *upper.get()), Some(prior));
+}

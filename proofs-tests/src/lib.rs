@@ -1,4 +1,5 @@
-//! Propositions as property tests, golden vectors, conformance suites and end-to-end tests.
+//! Privacy mistakes that must not compile, and the commands for tests that run them. The tables of propositions and
+//! faults are beside this crate's sources; its tests check their links, the commands end to end, and the book.
 
 pub mod compile_fail;
 

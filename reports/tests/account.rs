@@ -96,7 +96,7 @@ fn json_is_one_document_with_both_certified_ends() {
     assert_eq!(document["type"], "guarantees");
     assert_eq!(
         document["inputs"]["assumed"],
-        serde_json::json!(["sampler", "neighbours", "unit"])
+        serde_json::json!(["sampler", "neighbours", "unit", "prior"])
     );
     let first = &document["guarantees"][0];
     assert_eq!(

@@ -3,6 +3,8 @@
 #![cfg(feature = "audit")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
+use clap::Parser;
+use reticent_reports::audit::args::Audit;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -476,6 +478,13 @@ fn planting_says_what_the_audit_can_prove() {
         ),
         "{text}"
     );
+    // The commands that it names next are whole.
+    for command in text.split('`').filter(|part| part.starts_with("audit ")) {
+        let words = command.replace("RECIPE", "sgd");
+        let parsed = Audit::try_parse_from(words.split_whitespace());
+        assert!(parsed.is_ok(), "{command}");
+    }
+    assert!(text.contains("`audit train "), "{text}");
 }
 
 /// A report looks copies of members up in the records of a prepared folder too, as it does canaries; it read the folder

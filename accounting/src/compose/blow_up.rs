@@ -141,6 +141,9 @@ impl Closed {
 impl Solver {
     /// Returns both ends of B(x), aiming at relative error `tolerance`.
     fn blow_up(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
+        if self.loss.is_empty() {
+            return Ok((x, x, Engine::Closed));
+        }
         let common = self.blow_up_by_overlap(x);
         if let Some((lower, upper)) = common.filter(|(low, high)| high - low <= tolerance * low) {
             let (lower, upper) = in_order(lower, upper)?;
@@ -181,7 +184,7 @@ impl Solver {
             let upper = (ends.upper.exp() * (1.0 + 1e-14)).min(1.0);
             return Ok((certain.clamp(x, upper), upper, engine));
         }
-        if x <= 0.0 || x >= 1.0 || self.loss.is_empty() {
+        if x <= 0.0 || x >= 1.0 {
             return Ok((x, x, Engine::Closed));
         }
         if self.loss.is_stated() {

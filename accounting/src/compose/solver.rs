@@ -397,9 +397,9 @@ impl Solver {
             .map(|(law, times)| (law.infinite + law.missing) * *times as f64)
             .sum();
         // A single law is added to nothing, so its mass is exactly as stated.
-        let room = match self.loss.laws.as_slice() {
-            [(_, 1)] if self.loss.parts.is_empty() => 0.0,
-            laws => f64::EPSILON * (2.0 + laws.len() as f64),
+        let room = match self.single_law() {
+            Some(_) => 0.0,
+            None => f64::EPSILON * (2.0 + self.loss.laws.len() as f64),
         };
         let beyond = (beyond + self.loss.missing()) * (1.0 + room);
         if beyond <= delta {
@@ -412,6 +412,12 @@ impl Solver {
     fn largest_by(&self, largest: fn(&LossDistribution) -> f64) -> f64 {
         if self.loss.gaussian > 0.0 {
             return f64::INFINITY;
+        }
+        // A single statement is added to nothing.
+        if let Some(law) = self.single_law()
+            && law.stated_loss.is_some()
+        {
+            return largest(law);
         }
         let parts = self.loss.parts.iter();
         let sum: f64 = parts

@@ -123,10 +123,14 @@ pub(crate) fn fold(
             Ok(Fold::LossDistribution(law(epsilon), times))
         }
     };
-    // The sum of several steps between neighbours is a bound that no mechanism attains.
-    let only_above = |fold: Fold, steps: f64| match fold {
-        Fold::LossDistribution(mut law, times) if steps > 1.0 => {
-            law.attained = Attained::Never;
+    // The sum of several steps between neighbours is a bound that no mechanism attains; of one step, ε is as stated.
+    let of_steps = |fold: Fold, stated: Epsilon, steps: f64| match fold {
+        Fold::LossDistribution(mut law, times) => {
+            if steps > 1.0 {
+                law.attained = Attained::Never;
+            } else {
+                law.stated_loss = Some(stated.get());
+            }
             Fold::LossDistribution(law, times)
         }
         other => other,
@@ -238,7 +242,8 @@ pub(crate) fn fold(
             neighbours,
         } => {
             let bound = scaled(*epsilon, discrete::pure, *neighbours)?;
-            Ok(only_above(bound, steps_between(*neighbours, query)?))
+            let steps = steps_between(*neighbours, query)?;
+            Ok(of_steps(bound, *epsilon, steps))
         }
         Mechanism::ApproxDp {
             epsilon,
@@ -247,7 +252,7 @@ pub(crate) fn fold(
         } => {
             let steps = steps_between(*neighbours, query)?;
             let bound = approximate(epsilon.get(), delta.get(), steps, times)?;
-            Ok(only_above(bound, steps))
+            Ok(of_steps(bound, *epsilon, steps))
         }
         Mechanism::Zcdp {
             rho,

@@ -121,6 +121,8 @@ pub(crate) struct LossDistribution {
     pub(crate) variance: Option<f64>,
     /// ε, if each mechanism that the law bounds has two outcomes, of loss t and t − ε.
     pub(crate) range: Option<f64>,
+    /// The largest finite loss, if it was stated and is therefore exact.
+    pub(crate) stated_loss: Option<f64>,
     /// P- and Q-mass of the outcomes that were cut off a pair; the first is included in the missing mass.
     pub(crate) cut: Option<(f64, f64)>,
     /// Additional rounding errors in the masses of atoms.
@@ -143,6 +145,7 @@ impl LossDistribution {
             attained: Attained::Always,
             variance: None,
             range: None,
+            stated_loss: None,
             cut: None,
             roundings: 0.0,
             short: false,
@@ -191,6 +194,9 @@ impl LossDistribution {
 
     /// Returns the same without the outcomes that only the first law has, and without what was left out.
     pub(crate) fn largest_finite_loss(&self) -> f64 {
+        if let Some(stated) = self.stated_loss {
+            return stated;
+        }
         let pieces = self.pieces.iter().map(|piece| match piece.to {
             Some(_) => piece.losses(-1.0).1,
             None => f64::INFINITY,
@@ -336,7 +342,7 @@ impl LossDistribution {
     }
 
     /// Returns the disjoint union with another law.
-    pub(crate) fn beside(mut self, other: Self) -> Self {
+    pub(crate) fn joined(mut self, other: Self) -> Self {
         self.pieces.extend(other.pieces);
         self.atoms.listed().extend(other.atoms.iter());
         self.roundings = self.roundings.max(other.roundings);
@@ -344,6 +350,7 @@ impl LossDistribution {
         self.short |= other.short;
         self.variance = None;
         self.range = None;
+        self.stated_loss = None;
         self.cut = None;
         self.missing += other.missing;
         self.comb = None;

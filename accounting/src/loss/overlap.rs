@@ -100,7 +100,11 @@ impl Overlap {
                     Sampling::WithoutReplacement if records <= 1.0 => {
                         Self::new(ln_unseen, ln_unseen)
                     }
-                    _ => None,
+                    Sampling::WithoutReplacement
+                    | Sampling::WithReplacement
+                    | Sampling::Shuffled
+                    | Sampling::BallsInBins
+                    | Sampling::RandomAllocation { .. } => None,
                 }
             }
             Mechanism::PoissonBinomialGaussian { rates, .. } => {

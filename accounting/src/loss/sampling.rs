@@ -83,7 +83,7 @@ fn drawn(
                 return plain(shape, noise, rate.get(), query, direction, times);
             }
             if query.group > GroupSize::ONE && query.neighbours != Neighbours::AddRemove {
-                return told(shape, noise, query, direction, times);
+                return with_known_batches(shape, noise, query, direction, times);
             }
             single(query, "truncated Poisson sampling")?;
             truncated(
@@ -98,7 +98,7 @@ fn drawn(
         }
         Sampling::WithoutReplacement => {
             if query.group > GroupSize::ONE && query.neighbours == Neighbours::Replace {
-                return told(shape, noise, query, direction, times);
+                return with_known_batches(shape, noise, query, direction, times);
             }
             single(query, "sampling without replacement")?;
             if query.neighbours != Neighbours::Replace {
@@ -171,7 +171,13 @@ fn plain(
 /// ≤ E_S H_α(P_S‖Q_S). Of a sum over S, at most all k records of the group have changed, by 2 each under replace and by
 /// 1 under zero-out: P_S and Q_S are the noise moved by at most 2k (k), and H_α grows with that distance. The same holds
 /// step by step given all earlier outputs and batches.
-fn told(shape: Shape, noise: f64, query: Query, direction: Direction, times: u64) -> Result<Fold> {
+fn with_known_batches(
+    shape: Shape,
+    noise: f64,
+    query: Query,
+    direction: Direction,
+    times: u64,
+) -> Result<Fold> {
     let with = Mixture::point(f64::from(query.group.get()) / noise)?;
     Ok(match shape {
         Shape::Gaussian => Fold::Bounding(pair(&with, query, direction)?, times),
@@ -203,7 +209,12 @@ impl Epoch {
                 allocated(selected, steps, rate.get())?;
                 selected
             }
-            _ => 1,
+            Sampling::Poisson
+            | Sampling::TruncatedPoisson { .. }
+            | Sampling::WithoutReplacement
+            | Sampling::WithReplacement
+            | Sampling::Shuffled
+            | Sampling::BallsInBins => 1,
         };
         Ok(Self {
             selected,
@@ -225,7 +236,7 @@ impl Epoch {
         direction: Direction,
         shuffled: bool,
     ) -> Result<Fold> {
-        let informed = told(
+        let informed = with_known_batches(
             shape,
             noise,
             query,
@@ -327,7 +338,7 @@ fn truncated(
     let not_full = crate::numeric::special::ln_one_minus_exp((ln_full - room).min(0.0));
     let mut above = open
         .scaled(not_full)
-        .beside(full.scaled((ln_full + room).min(0.0)));
+        .joined(full.scaled((ln_full + room).min(0.0)));
     above.attained = Attained::Never;
     let share = rate * not_full.exp() + (ln_full + ln_used).exp();
     let share = (share * (1.0 - 1e-9)).min(rate);
@@ -360,7 +371,7 @@ fn without_replacement(shape: Shape, share: f64, shift: f64) -> LossDistribution
         &point(shift),
         &mixed((-shift, share.ln()), (shift, (-share).ln_1p())),
     );
-    let mut law = left.beside(right);
+    let mut law = left.joined(right);
     if share < 1.0 {
         // The atom where the two halves meet: (1 − γ)(P(x > 0) − Q(x > 0)).
         let (with, without) = (shape.ln_tail(-shift), shape.ln_tail(shift));

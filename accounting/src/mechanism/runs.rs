@@ -62,7 +62,11 @@ impl Runs<'_> {
                     _ => return None,
                 },
                 Sampling::RandomAllocation { selected, steps } => (selected, steps),
-                _ => return None,
+                Sampling::Poisson
+                | Sampling::TruncatedPoisson { .. }
+                | Sampling::WithoutReplacement
+                | Sampling::WithReplacement
+                | Sampling::Shuffled => return None,
             };
             let share = SamplingRate::new(selected as f64 / steps as f64).ok()?;
             ((rate.get() / share.get() - 1.0).abs() <= 1e-9).then_some(share)

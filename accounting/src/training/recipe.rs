@@ -679,16 +679,18 @@ impl Run {
             _ => {}
         }
         for steps in noisy {
-            let drawn = matches!(
-                *steps.sampling,
-                Sampling::Poisson | Sampling::TruncatedPoisson { .. } | Sampling::BallsInBins
-            );
-            if !drawn {
-                return unsupported(
-                    "training on batches of this sampler".into(),
-                    "the trainer draws batches by poisson, truncated-poisson and balls-in-bins; account for the \
-                     plan, or leave the sampler out",
-                );
+            match *steps.sampling {
+                Sampling::Poisson | Sampling::TruncatedPoisson { .. } | Sampling::BallsInBins => {}
+                Sampling::WithoutReplacement
+                | Sampling::WithReplacement
+                | Sampling::Shuffled
+                | Sampling::RandomAllocation { .. } => {
+                    return unsupported(
+                        "training on batches of this sampler".into(),
+                        "the trainer draws batches by poisson, truncated-poisson and balls-in-bins; account for the \
+                         plan, or leave the sampler out",
+                    );
+                }
             }
         }
         Ok(())

@@ -462,13 +462,21 @@ fn noisy(options: &TrainOptions, steps: &NoisySteps, records: PrivateRecords) ->
             "the plan has noisy steps, the training set no private record".into(),
         ));
     }
-    if let Sampling::TruncatedPoisson { records: n, .. } = *steps.sampling
-        && n != records.size()
-    {
-        return Err(Error::Unsuitable(format!(
-            "the plan cuts batches of {n} records, the training set has {}",
-            records.size()
-        )));
+    match *steps.sampling {
+        Sampling::TruncatedPoisson { records: n, .. } if n != records.size() => {
+            return Err(Error::Unsuitable(format!(
+                "the plan cuts batches of {n} records, the training set has {}",
+                records.size()
+            )));
+        }
+        // It states this number of records, or none.
+        Sampling::Poisson
+        | Sampling::TruncatedPoisson { .. }
+        | Sampling::WithoutReplacement
+        | Sampling::WithReplacement
+        | Sampling::Shuffled
+        | Sampling::BallsInBins
+        | Sampling::RandomAllocation { .. } => {}
     }
     Ok(Stage::noisy(steps, records, constants(options)?))
 }

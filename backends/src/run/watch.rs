@@ -138,7 +138,7 @@ impl HeldOut {
         masking: Option<&Masking>,
     ) -> Result<(f64, Option<Classified>)> {
         match (trainer.model().head(), masking) {
-            (Head::Classes(classes), _) => self.told(trainer, classes),
+            (Head::Classes(classes), _) => self.classified(trainer, classes),
             (Head::MaskedToken, Some(masking)) => {
                 let masked = TokenMasks::held_out(masking);
                 let (mut total, mut tokens) = (0.0, 0);
@@ -168,7 +168,11 @@ impl HeldOut {
         }
     }
 
-    fn told(&self, trainer: &mut dyn Trainer, classes: usize) -> Result<(f64, Option<Classified>)> {
+    fn classified(
+        &self,
+        trainer: &mut dyn Trainer,
+        classes: usize,
+    ) -> Result<(f64, Option<Classified>)> {
         let (mut total, mut pairs) = (0.0, Vec::new());
         let mut labels = self.labels.iter();
         for part in self.texts.chunks(AT_ONCE) {

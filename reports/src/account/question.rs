@@ -55,7 +55,8 @@ pub struct QuestionArgs {
     /// Compute delta at this epsilon instead of epsilon at --delta.
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "delta")]
     pub at_epsilon: Option<Epsilon>,
-    /// Neighbouring relation of the differential-privacy rows [default: add-remove].
+    /// Neighbouring relation of the differential-privacy rows [default: add-remove; zero-out with --sampler shuffled;
+    /// replace with --sampler without-replacement and for files of crt, sdp, jft and protect].
     #[arg(long, value_enum)]
     pub neighbours: Option<NeighboursArg>,
     /// Group size: records of one secret or person.

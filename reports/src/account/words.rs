@@ -69,14 +69,26 @@ pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
         );
     }
     let said = promised(asked, rows);
-    let finite = |row: &&Guarantee| {
-        let upper = row.epsilon.and_then(|bounds| bounds.upper);
-        upper.is_some_and(|upper| upper.get().get().is_finite())
-    };
-    match row.filter(finite).and_then(|row| guess(asked, row, rows)) {
+    match explained(rows).and_then(|row| guess(asked, row, rows)) {
         Some(guess) => format!("{said} {guess}"),
         None => said,
     }
+}
+
+/// Returns the row that the answer explains by a guess, if it has one: a finite ε of records.
+fn explained(rows: &[Guarantee]) -> Option<&Guarantee> {
+    let row = headline(rows)?;
+    let upper = row.epsilon.and_then(|bounds| bounds.upper)?;
+    // For `protect`, the promises are stated secret by secret.
+    let of_records =
+        matches!(row.notion, Notion::Dp | Notion::GroupDp) && row.unit.as_str() != "secret";
+    (of_records && row.delta_bounds.is_none() && upper.get().get().is_finite()).then_some(row)
+}
+
+/// Returns the prior that the answer assumes for its guess, if it explains one and none was given.
+#[must_use]
+pub(super) fn assumed_prior(asked: &Asked, rows: &[Guarantee]) -> Option<f64> {
+    (asked.plan.prior.is_none() && explained(rows).is_some()).then_some(PRIOR)
 }
 
 /// Returns the first guarantee in a sentence.
@@ -112,12 +124,8 @@ fn because(asked: &Asked, row: &Guarantee) -> String {
 /// The prior for a guess if none is given.
 const PRIOR: f64 = 1e-6;
 
-/// Explains ε by the probability of guessing a secret, if the mechanism bounds it.
+/// Explains ε of records by the probability of guessing a secret, if the mechanism bounds it.
 fn guess(asked: &Asked, row: &Guarantee, rows: &[Guarantee]) -> Option<String> {
-    // For `protect`, the promises are stated secret by secret.
-    if !matches!(row.notion, Notion::Dp | Notion::GroupDp) || row.unit.as_str() == "secret" {
-        return None;
-    }
     let group = row.group.unwrap_or(GroupSize::ONE);
     let before = asked.plan.prior.map_or(PRIOR, Probability::get);
     // Uses the row of the table, if there is one.

@@ -71,7 +71,7 @@ impl Cut {
         let kept: Vec<usize> = (0..texts.len()).filter(|&i| drawn[i].is_some()).collect();
         ensure!(
             !kept.is_empty(),
-            "none of the {} records holds a marked secret whose content can be drawn anew; `secrets` of a JSON line mark them",
+            "none of the {} records holds a marked secret whose content can be redrawn; `secrets` of a JSON line mark them",
             texts.len()
         );
         let members = self.only(&kept);

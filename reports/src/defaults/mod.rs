@@ -1,8 +1,8 @@
 //! `reticent.toml`: a project's defaults, read by `account`, `audit` and Python.
 //!
-//! The file comes with a checkout and is not trusted: it sets the terms of questions and the limits, but
-//! never what runs, what is masked or which files are read. Everything that an answer takes from it is
-//! shown with the answer.
+//! The file comes with a checkout and is not trusted: it sets the terms of questions and the limits, and
+//! names no command, policy or file. By delta and unit it can change what is trained and prepared.
+//! Everything that an answer takes from it is shown with the answer.
 
 mod command;
 mod file;

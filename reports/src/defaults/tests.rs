@@ -279,6 +279,14 @@ fn what_other_flags_exclude_has_no_default() {
     assert_eq!(keys, ["group"]);
 }
 
+/// A limit on answers is not the exposure that a calibration solves for.
+#[test]
+fn a_limit_is_no_goal_of_a_calibration() {
+    let line = "account calibrate --chance 0.01 --sample-rate 0.01 --steps 500";
+    let (whole, keys) = under("max_exposure = 10\n", line).unwrap();
+    assert_eq!((whole.as_str(), keys), (line, Vec::new()));
+}
+
 #[test]
 fn nothing_is_taken_where_none_is_wanted() {
     let line = ["account", "--sigma", "1", "--config=none"].map(Into::into);

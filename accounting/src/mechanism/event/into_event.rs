@@ -192,7 +192,11 @@ fn allocation(step: &Mechanism) -> Option<Epoch> {
             let whole = (1.0 / rate.get() / steps - 1.0).abs() < 1e-12 && steps < MOST_COUNT as f64;
             (1, whole.then_some(steps as u64)?)
         }
-        _ => return None,
+        Sampling::Poisson
+        | Sampling::TruncatedPoisson { .. }
+        | Sampling::WithoutReplacement
+        | Sampling::WithReplacement
+        | Sampling::Shuffled => return None,
     };
     Some(Epoch {
         event,

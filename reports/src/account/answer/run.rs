@@ -2,6 +2,7 @@
 
 use crate::account::plan::{Asked, Run};
 use crate::account::secrets::{SecretPosteriors, by_secret};
+use crate::account::words::assumed_prior;
 use crate::contract::{Envelope, Exit};
 use crate::number::{rounded_up, shortest};
 use crate::page::{Mood, Section};
@@ -142,6 +143,10 @@ fn document(
     what_if: impl FnOnce(&Asked) -> Result<Vec<WhatIf>>,
 ) -> Result<Envelope<Guarantees>> {
     let guarantees = of_the_run(asked, of_the_mechanism(asked)?)?;
+    let inputs = match assumed_prior(asked, &guarantees) {
+        Some(prior) => asked.inputs.clone().assumed("prior", prior)?,
+        None => asked.inputs.clone(),
+    };
     let secrets = match asked.run.of_manifest() {
         Some(plan) => SecretPosteriors::of(plan, &asked.plan.mechanism)?,
         None => None,
@@ -161,7 +166,7 @@ fn document(
             Vec::new()
         },
     };
-    Ok(Envelope::new("guarantees", asked.inputs.clone(), body))
+    Ok(Envelope::new("guarantees", inputs, body))
 }
 
 /// Returns what the mechanism promises. A run that promises less than differential privacy promises something about

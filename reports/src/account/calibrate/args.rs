@@ -72,7 +72,8 @@ pub struct Calibrate {
     /// JSON file with a mechanism instead: find how often it may run, or for how large a group; - reads stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "dataset_size", "Schedule"])]
     pub mechanism: Option<PathBuf>,
-    /// Neighbouring relation [default: add-remove].
+    /// Neighbouring relation [default: add-remove; zero-out with --sampler shuffled; replace with --sampler
+    /// without-replacement].
     #[arg(long, value_enum, conflicts_with_all = ["gamma", "posterior", "max_exposure"])]
     pub neighbours: Option<NeighboursArg>,
     /// Group size: records of one secret or person.
@@ -91,13 +92,14 @@ pub struct Calibrate {
 }
 
 impl Calibrate {
-    /// Returns the defaults that --solve, --by and the target exclude: the group size if it is solved for, neighbours
-    /// if the papers have their own, and prior without --posterior.
+    /// Returns the keys of a project's defaults that are not taken: the exposure, which is the goal here and no limit;
+    /// the group size if it is solved for; neighbours if the papers have their own; and prior without --posterior.
     pub(in crate::account) fn excluded(&self) -> Vec<&'static str> {
         let size = (self.solve == Solve::Group).then_some("group");
         let neighbours = (self.by == By::Papers).then_some("neighbours");
         let prior = self.posterior.is_none().then_some("prior");
-        size.into_iter().chain(neighbours).chain(prior).collect()
+        let others = size.into_iter().chain(neighbours).chain(prior);
+        others.chain(["max_exposure"]).collect()
     }
 
     /// Returns the batches that these arguments describe.

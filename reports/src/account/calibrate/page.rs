@@ -44,19 +44,19 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
             "The most runs of the file for the promise",
             "runs of the file",
             "number of runs",
-            "No more runs can be counted, and nothing is said of more.",
+            "No more runs can be counted; no claim is made about more.",
         ),
         Solve::Steps => (
             "The most steps for the promise",
             "steps",
             "number of steps",
-            "No more steps can be counted, and nothing is said of more.",
+            "No more steps can be counted; no claim is made about more.",
         ),
         Solve::Group => (
             "The largest group for the promise",
             "records",
             "group size",
-            "No larger group can be asked about, and nothing is said of one.",
+            "Larger groups are not supported; no claim is made about them.",
         ),
     };
     let promise = &body.promise;

@@ -41,7 +41,8 @@ pub struct Curve {
     /// Number of points without --at [default: 33; 17 of --over].
     #[arg(long, value_name = "N", value_parser = points, allow_negative_numbers = true, conflicts_with = "at")]
     pub points: Option<usize>,
-    /// Neighbouring relation [default: add-remove; the blow-up is zero-out, redaction replace].
+    /// Neighbouring relation [default: add-remove; zero-out with --sampler shuffled; replace with --sampler
+    /// without-replacement; the blow-up is zero-out, redaction replace].
     #[arg(long, value_enum)]
     pub neighbours: Option<NeighboursArg>,
     /// Group size: records of one secret or person.

@@ -220,7 +220,8 @@ fn title(document: &Envelope<Points>) -> String {
         CurveKind::SampleRate => "epsilon at each sampling rate",
         CurveKind::Steps => "epsilon at each number of steps",
         CurveKind::Gamma => {
-            "epsilon of a redacted secret at each share missed, adversary ignores it"
+            "epsilon of a redacted secret at each share missed, adversary without prior knowledge of it (planning \
+             only)"
         }
     };
     let slack = body.delta.map_or_else(String::new, |delta| {

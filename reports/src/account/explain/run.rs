@@ -184,7 +184,7 @@ fn why(directions: &[OneWay], steps: &[Step], (open, stated): (bool, bool)) -> &
     match certificate.engine {
         _ if steps.is_empty() => "none: nothing is released",
         _ if certificate.cells.is_some() => {
-            "the law of the loss on a grid, moved to its lines once upwards and once downwards, composed by Fourier \
+            "the privacy-loss distribution, rounded to a grid once up and once down, composed by Fourier \
              transform under a tilt: for few steps, atoms, and steps that differ"
         }
         Engine::Grid => "quadrature over the outcomes: a single step needs no composition",

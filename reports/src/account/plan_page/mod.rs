@@ -34,7 +34,7 @@ use tighten::Tightened;
 
 pub(crate) use page::page;
 #[cfg(feature = "audit")]
-pub(crate) use page::sigma_found;
+pub(crate) use page::{guarantees, sigma_found};
 pub(crate) use words::{about_the_labels, labels_for};
 
 /// The relative width of the numbers on the page: they are printed to five digits.

@@ -2,13 +2,13 @@
 
 use super::ceilings::{Bounded, Ceiling};
 use super::figure::{amplification, profile};
-use super::promises::{Adversary, Promised, or_left_out};
+use super::promises::{Adversary, Promised, in_order, or_left_out};
 use super::tighten::Tightened;
 use super::words::about_the_labels;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
-use crate::account::words::{about_delta, assumed, compared, neighbours};
+use crate::account::words::{about_delta, assumed, compared, neighbours, promise};
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded, rounded_up, shortest,
@@ -17,7 +17,7 @@ use crate::page::{Page, Section};
 use crate::plan::{counted_line, granted_line, unauthenticated};
 use anyhow::Result;
 use reticent_accounting::training::{Recipe, Run};
-use reticent_accounting::{Convention, Epsilon, Estimate, Notion};
+use reticent_accounting::{Convention, Epsilon, Estimate, Guarantee, Notion};
 use std::fmt::Write;
 
 /// Returns the page; plots are drawn only where they are shown.
@@ -33,6 +33,15 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
                  lower one. Rows for planning guarantee nothing.",
                 shortest(run.plan.delta.get()),
             )));
+    let signed = |row: &Guarantee| body.promises.iter().any(|p| p.guarantee == *row);
+    let mut further = in_order(run, &body.guarantees);
+    further.retain(|row| !signed(row));
+    if !further.is_empty() {
+        page = page.answer(
+            Section::table("Further guarantees", guarantees(&further))
+                .caption("Of the same run. Rows as in the papers are for comparison with them."),
+        );
+    }
     if let Some(secrets) = &body.secrets {
         page = page
             .answer(
@@ -256,6 +265,17 @@ pub(super) const fn adversary(promised: &Promised) -> &'static str {
         (Adversary::KnowsEverything, ..) => "may know everything",
         (Adversary::IgnoresTheSecret, ..) => "no prior knowledge of the secret (planning only)",
     }
+}
+
+/// Returns the guarantees of a run as rows: who is protected, by which relation, and ε.
+pub(crate) fn guarantees(rows: &[&Guarantee]) -> Table {
+    Table::of(rows.iter().copied())
+        .left("guarantee", promise)
+        .left("neighbouring relation", neighbours)
+        .right("ε upper", |row| {
+            rounded(row.epsilon.and_then(|bounds| bounds.upper), 6)
+        })
+        .into()
 }
 
 pub(super) fn promises(rows: &[Promised]) -> Table {

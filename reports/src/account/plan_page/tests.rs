@@ -365,6 +365,21 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     ] {
         assert!(said.contains(part), "{said}");
     }
+    // What is not promised first is shown all the same, as training does.
+    folder.prepared(0, 0, "{}");
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let document = sheet(&subject).unwrap();
+    assert!(document.body.headline.get().get() <= 0.0);
+    let said = brief(&subject, &document);
+    for row in &document.body.guarantees {
+        let upper = row.epsilon.unwrap().upper;
+        let printed = [5, 6].map(|digits| crate::number::rounded(upper, digits));
+        assert!(printed.iter().any(|text| said.contains(text)), "{said}");
+    }
+    assert!(
+        said.contains("present or absent (as in the papers)"),
+        "{said}"
+    );
     // One missed by both and public: nothing is promised.
     folder.prepared(100, 1, "{}");
     let subject = of_file(&folder.plan(&plan)).unwrap();

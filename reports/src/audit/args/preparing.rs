@@ -39,7 +39,8 @@ pub struct CanaryArgs {
     /// Public model to sample {sampled:n} from: a checkpoint folder, or a Hugging Face folder.
     #[arg(long, value_name = "DIR", requires = "canaries")]
     pub sampling_model: Option<PathBuf>,
-    /// Plant identical copies of a canary, so that deduplication leaves one.
+    /// Plant all copies of a canary in one carrier (the words around its secret): they are identical, and deduplication
+    /// leaves one.
     #[arg(long, requires = "canaries")]
     pub same_carriers: bool,
     /// Give each canary its own words before its secret: canaries that share a context compete for its top ranks, and
@@ -118,8 +119,9 @@ pub struct Preparing {
     /// Keep repeated records.
     #[arg(long)]
     pub no_deduplication: bool,
-    /// Deduplication method: exact, bloom:BITS per record, near:SIMILARITY, or substring:TOKENS. Only exact has a
-    /// stability that a promise can rest on.
+    /// Deduplication method: exact, bloom:BITS per record, near:SIMILARITY, or substring:TOKENS. Only for
+    /// exact is the stability known on which a promise can rest: the number of records kept that can change with one
+    /// record of the text.
     #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = duplicates, conflicts_with = "no_deduplication")]
     pub duplicates: Deduplication,
     /// Mask nothing in the text; the policy still decides what is private.

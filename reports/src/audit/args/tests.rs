@@ -1,6 +1,7 @@
 use super::*;
+use crate::plan::args::Sampler;
 use crate::plan::build;
-use clap::CommandFactory;
+use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use reticent_accounting::training::TrainingPlan;
 use reticent_corpus::policy::{PolicyChoice, PolicyOptions};
@@ -50,7 +51,7 @@ fn collect(command: &clap::Command, into: &mut Vec<clap::Command>) {
     }
 }
 
-/// A sampler that is always refused is offered nowhere, and training speaks of its own defaults.
+/// Samplers that are always refused are not offered, and training speaks of its own defaults.
 #[test]
 fn help_offers_what_can_be_used() {
     let help = |name: &str| {
@@ -59,17 +60,20 @@ fn help_offers_what_can_be_used() {
         command.render_long_help().to_string()
     };
     let train = help("train");
-    assert!(train.contains("without-replacement"), "{train}");
+    for drawn in ["truncated-poisson", "balls-in-bins"] {
+        assert!(train.contains(drawn), "{train}");
+    }
     for other in [
+        "without-replacement",
         "with-replacement",
+        "shuffled",
+        "random-allocation",
+        "--selected",
         "else 0.01",
         "audit train.",
         "default: 1000",
     ] {
-        assert!(
-            !train.replace("without-replacement", "").contains(other),
-            "{other}: {train}"
-        );
+        assert!(!train.contains(other), "{other}: {train}");
     }
     let told = train.split_whitespace().collect::<Vec<_>>().join(" ");
     for own in [
@@ -79,10 +83,35 @@ fn help_offers_what_can_be_used() {
     ] {
         assert!(told.contains(own), "{own}: {told}");
     }
-    // It is still read, and refused with the reason.
-    assert!(
-        parse("audit train p --recipe dpsgd --sigma 1 --sampler with-replacement --out o").is_ok()
-    );
+    // They are still read, and refused with the reason, which names those that are offered.
+    for sampler in Sampler::value_variants() {
+        let shown = sampler.to_possible_value().unwrap();
+        let name = shown.get_name();
+        let line = format!("audit train p --recipe dpsgd --sigma 1 --sampler {name} --out o");
+        assert!(parse(&line).is_ok(), "{line}");
+    }
+}
+
+/// The samplers that the help of training shows are those that its refusal of another one names.
+#[test]
+fn the_samplers_that_are_offered_are_drawn() {
+    use reticent_accounting::Sampling;
+    use reticent_accounting::training::{NoisySteps, Run, Stated};
+    let private = NoisySteps {
+        sampling: Stated::given(Sampling::Shuffled, "sampler"),
+        ..NoisySteps::poisson(1.0, 0.5, 1).unwrap()
+    };
+    let refused = Run::Dpsgd { private }.trainable().unwrap_err().to_string();
+    let (_, named) = refused.split_once("draws batches by ").unwrap();
+    let (named, _) = named.split_once(';').unwrap();
+    let named: Vec<&str> = named.split([',', ' ']).collect();
+    let audit = Audit::command();
+    let train = audit.find_subcommand("train").unwrap();
+    let option = train.get_arguments().find(|arg| arg.get_id() == "sampler");
+    for value in option.unwrap().get_possible_values() {
+        let name = value.get_name();
+        assert_eq!(named.contains(&name), !value.is_hide_set(), "{name}");
+    }
 }
 
 #[test]

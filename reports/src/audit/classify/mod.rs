@@ -133,8 +133,8 @@ impl ClassifyReport {
         let table = Table::of(&self.classes)
             .left("class", |class| &class.name)
             .right("records", |class| grouped(class.records))
-            .right("told it", |class| grouped(class.told))
-            .right("right", |class| grouped(class.right))
+            .right("predicted", |class| grouped(class.told))
+            .right("correct", |class| grouped(class.right))
             .right("F1", |class| {
                 class.f1().map_or_else(dash, |f1| nearest(f1, 4))
             });

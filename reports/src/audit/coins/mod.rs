@@ -353,7 +353,7 @@ impl CoinsReport {
         Table::of([self])
             .right("canaries", |coins| grouped(coins.canaries))
             .right("in", |coins| grouped(coins.inside))
-            .right("told", |coins| grouped(coins.right))
+            .right("correct", |coins| grouped(coins.right))
             .right("share", |coins| {
                 nearest(coins.right as f64 / coins.canaries.max(1) as f64, 3)
             })

@@ -122,7 +122,7 @@ const ARMS: [Spec; 6] = [
 
 /// The number of tests that share the report's false-alarm rate: verdict and ceiling of the three arms that
 /// are compared with a promise.
-const TESTS: usize = 6;
+pub(super) const TESTS: usize = 6;
 
 pub(in crate::audit) fn run(args: &Demo, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let begun = Instant::now();

@@ -213,6 +213,22 @@ fn every_arm_has_a_row_in_both_tables() {
     assert!(text.contains("trigram"));
 }
 
+/// The README shows a run whose verdicts each have their share of the report's false-alarm rate.
+#[cfg(feature = "audit")]
+#[test]
+fn the_run_in_the_readme_has_the_rate_of_a_verdict() {
+    use crate::verdict::{FALSE_ALARM, split};
+    let rate = split(Probability::new(FALSE_ALARM).unwrap(), super::run::TESTS);
+    let rate = crate::number::nearest(rate.get(), 2);
+    let readme = include_str!("../../../../README.md");
+    for said in [
+        format!("A verdict has a false-alarm rate of {rate} instead"),
+        format!("a contradiction requires p below {rate},"),
+    ] {
+        assert!(readme.contains(&said), "{said}");
+    }
+}
+
 #[test]
 fn a_promise_is_rounded_up_and_a_measurement_down() {
     let mut report = report();

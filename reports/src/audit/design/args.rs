@@ -34,7 +34,7 @@ pub struct Design {
     /// Token budget for all copies of all canaries.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub tokens: u64,
-    /// Tokens of a canary's line besides its secret; about 24 in lines from --own-carriers.
+    /// Tokens of a canary's carrier (the words around its secret); about 24 in those from --own-carriers.
     #[arg(long, value_name = "N", default_value_t = 24)]
     pub carrier_tokens: u64,
     /// Secret lengths to try, in digits; each digit takes a token.

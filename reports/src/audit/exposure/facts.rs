@@ -111,7 +111,7 @@ fn other_test(report: &ExposureReport, found: &EValueFinding) -> String {
         _ => (&found.epsilon, "e-values", "ranks"),
     };
     format!(
-        "by {name}, at least {} for comparison only: that {why} count was fixed by the numbers of canaries and candidates; at most {} can be shown by e-values, {} by ranks",
+        "by {name}, at least {}, for comparison only, as it was fixed in advance by the numbers of canaries and candidates that {why} decide; at most {} can be shown by e-values, {} by ranks",
         rounded(other.lower, 4),
         rounded(found.provable, 4),
         rounded(found.provable_by_ranks, 4),

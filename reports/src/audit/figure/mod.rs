@@ -54,6 +54,8 @@ pub struct Repeated {
     pub mean: f64,
 }
 
+/// The number of rows of the table in the short text.
+const BRIEFLY: usize = 12;
 /// The marks of the lines in turn.
 const SHAPES: [Shape; 4] = [Shape::Disc, Shape::Square, Shape::Triangle, Shape::Ring];
 
@@ -316,8 +318,10 @@ impl FigureReport {
                 nearest(null, 3)
             );
         }
+        let table: Table = table.into();
         Ok(Page::new(format!("{} over {}", self.y, self.x), said)
-            .answer(Section::table("Points", table))
+            .brief(Section::table("", table.thinned(BRIEFLY)))
+            .section(Section::table("Point by point", table))
             .section(
                 Section::plot("Plot", self.plot(log_x, log_y).to_inline_svg()?)
                     .caption("A mark for each document, lines through their means."),

@@ -87,6 +87,30 @@ fn repetitions_are_averaged_and_lines_told_apart() {
     );
 }
 
+/// The table of a long run's log is thinned, unless everything is asked for.
+#[test]
+fn a_long_line_is_short_at_first() {
+    let home = tempfile::tempdir().unwrap();
+    let log: String = (1..=54)
+        .map(|step| format!("{{\"step\":{step},\"loss\":{}}}\n", 60 - step))
+        .collect();
+    std::fs::write(home.path().join("sgd.jsonl"), log).unwrap();
+    let args = args(home.path(), "{line}.jsonl", "--y loss --x step");
+    let page = gathered(&args).unwrap().to_page(false, false).unwrap();
+    let rows = |text: &str| text.lines().filter(|row| row.starts_with("sgd ")).count();
+    let brief = View {
+        verbose: false,
+        width: 100,
+    };
+    let brief = page.to_text(brief);
+    assert_eq!(rows(&brief), BRIEFLY, "{brief}");
+    assert!(
+        brief.contains("54 points") && brief.contains("With -v: "),
+        "{brief}"
+    );
+    assert_eq!(rows(&page.to_text(View::full())), 54);
+}
+
 #[test]
 fn x_may_stand_in_the_documents() {
     let home = corpus();

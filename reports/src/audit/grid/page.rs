@@ -74,7 +74,7 @@ impl GridReport {
             .section(Section::notes(
                 "What this does not say",
                 [
-                    "A cell is one run: batches and noise are drawn anew in each, and only what is held out, missed and planted has a seed.",
+                    "A cell is one run: batches and noise are drawn independently in each, and only what is held out, missed and planted has a seed.",
                     "Choosing among cells by what was measured on private text is covered by no promise of a cell.",
                 ],
             ))

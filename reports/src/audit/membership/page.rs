@@ -135,11 +135,29 @@ fn sample(report: &MembershipReport) -> String {
         )
     });
     format!(
-        "{}, {}{groups}; each interval holds with probability {}, those of TPRs for the FPR and the rate at it together. Scores that distinguished them all would show an AUC of at least {}.",
+        "{}, {}{groups}; each interval holds with probability {}, those of TPRs for the FPR and the rate at it together. {}",
         count_of(report.members as u64, "member"),
         count_of(report.non_members as u64, "non-member"),
         shortest(report.confidence.get()),
-        rounded_down(report.provable_area, 3)
+        provable(
+            report.provable_area,
+            report
+                .attacks
+                .as_ref()
+                .map_or(1, |attacks| attacks.rows.len())
+        )
+    )
+}
+
+/// Returns the most that the headline can show of such a sample; its confidence is shared among the attacks.
+pub(super) fn provable(area: f64, attacks: usize) -> String {
+    let of = match attacks {
+        0 | 1 => "Scores".to_owned(),
+        _ => format!("At the headline's confidence, shared by {attacks} attacks, scores"),
+    };
+    format!(
+        "{of} that distinguished them all would show an AUC of at least {}.",
+        rounded_down(area, 3)
     )
 }
 

@@ -123,6 +123,20 @@ fn the_signal_is_said_whichever_way_it_points() {
     }
 }
 
+/// Each of several attacks has a share of the headline's failure probability, so that it can show less.
+#[test]
+fn what_could_be_shown_names_its_confidence() {
+    assert_eq!(
+        page::provable(0.9409, 1),
+        "Scores that distinguished them all would show an AUC of at least 0.940."
+    );
+    let shared = page::provable(0.9159, 7);
+    assert!(
+        shared.starts_with("At the headline's confidence, shared by 7 attacks, scores that"),
+        "{shared}"
+    );
+}
+
 /// So few records that nothing could have been shown, or that no limit could have been passed, conclude nothing.
 #[test]
 fn records_that_could_show_nothing_are_open() {

@@ -497,7 +497,7 @@ fn page(shown: &Planted, spec: Spec, unit: Unit, alarm: Probability) -> Page {
         count_of(shown.changed, "document"),
     );
     let train = format!(
-        "train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --held-out 0 --out ready/` and `audit train ready/`, or any trainer), then:",
+        "train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --held-out 0 --out ready/` and `audit train ready/ --recipe RECIPE --out MODEL`, or any trainer), then:",
         shown.out
     );
     let next = match shown.inside {

@@ -234,17 +234,18 @@ fn page(
     if let Some(extraction) = &document.extraction {
         parts.push(("Extraction", extraction.to_page(&released, None)?));
     }
-    let said: Vec<&str> = parts.iter().map(|(_, part)| part.said()).collect();
-    let mut summary = said.join(" ");
-    if let Some(said) = &document.manifest {
-        summary.push_str(&format!(" Manifest: {said}."));
+    let mut summary: Vec<String> = parts
+        .iter()
+        .map(|(_, part)| part.said().to_owned())
+        .collect();
+    for (what, why) in [
+        ("Manifest", &document.manifest),
+        ("Exposure was not measured", &document.no_exposure),
+        ("Extraction was not measured", &document.no_extraction),
+    ] {
+        summary.extend(why.iter().map(|why| format!("{what}: {why}.")));
     }
-    if let Some(why) = &document.no_exposure {
-        summary.push_str(&format!(" Exposure was not measured: {why}."));
-    }
-    if let Some(why) = &document.no_extraction {
-        summary.push_str(&format!(" Extraction was not measured: {why}."));
-    }
+    let summary = summary.join(" ");
     // Of the parts the one that asks for most; nothing is known of one that could not be measured, nor where there is none.
     let unmeasured = document.no_extraction.as_ref().map(|_| Mood::Open);
     let moods = parts.iter().map(|(_, part)| part.has_mood());
@@ -273,4 +274,29 @@ fn page(
         "Each interval of membership and extraction holds with probability {CONFIDENCE}, so that `audit diff` has some of its level left for other rows{exposure}."
     );
     Ok(page.answer(Section::text("Confidence", [said])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::args::{Audit, Command};
+    use clap::Parser;
+
+    /// Where no part was measured, the reason comes first.
+    #[test]
+    fn a_summary_begins_with_its_first_sentence() {
+        let line = ["audit", "report", "--model", "ckpt"];
+        let Command::Report(args) = Audit::try_parse_from(line).unwrap().command else {
+            panic!("another command");
+        };
+        let document = Document {
+            no_exposure: Some("there is no canary".to_owned()),
+            ..Document::default()
+        };
+        let page = page(&document, None, &args, Exit::Finished, &[]).unwrap();
+        assert_eq!(
+            page.said(),
+            "Exposure was not measured: there is no canary."
+        );
+    }
 }

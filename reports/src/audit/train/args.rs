@@ -3,10 +3,11 @@
 use crate::audit::args::{ModelArg, PrecisionArg};
 use crate::audit::train::uses;
 use crate::contract::{positive, quantity};
-use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, recipe};
+use crate::plan::args::{NoiseArgs, RecipeArgs, Sampler, Schedule, recipe};
 use crate::plan::{Optimization, PlanRequest, TrainingFile};
 use anyhow::{Context, Result, bail};
-use clap::{Arg, Args};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Arg, Args, ValueEnum};
 use reticent_accounting::Delta;
 use reticent_accounting::training::Recipe;
 use reticent_backends::Device;
@@ -107,12 +108,33 @@ fn on_a_corpus(option: Arg) -> Arg {
              last, smaller batch (1/q rounded down if each record is in one batch, as with --sampler balls-in-bins) \
              [default: 8]"
         }
+        "sampler" => return option.value_parser(drawn_samplers()),
+        "epoch_steps" => "Steps per epoch, instead of --sample-rate, for --sampler balls-in-bins",
+        // Of a sampler that is not drawn.
+        "selected" => return option.hide(true),
         "states" => {
             "sdp: maximum states that one record releases per pass [default: counted in the corpus]"
         }
         _ => return option,
     };
     option.help(help)
+}
+
+/// Parses the samplers of `account`, of which those that the trainer draws are shown. The others are refused with the
+/// reason.
+fn drawn_samplers() -> impl TypedValueParser<Value = Sampler> {
+    let shown = |sampler: &Sampler| {
+        let drawn = match sampler {
+            Sampler::Poisson | Sampler::TruncatedPoisson | Sampler::BallsInBins => true,
+            Sampler::WithoutReplacement
+            | Sampler::WithReplacement
+            | Sampler::Shuffled
+            | Sampler::RandomAllocation => false,
+        };
+        Some(sampler.to_possible_value()?.hide(!drawn))
+    };
+    PossibleValuesParser::new(Sampler::value_variants().iter().filter_map(shown))
+        .try_map(|name| <Sampler as ValueEnum>::from_str(&name, false))
 }
 
 /// Workers of one run: the same command on each, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment.

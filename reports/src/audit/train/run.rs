@@ -1,9 +1,9 @@
 //! `audit train`: trains a recipe on a prepared corpus and writes a checkpoint.
 
 use crate::account::plan_page::promises::in_order;
-use crate::account::plan_page::{PlannedRun, first_promise, headline, sigma_found};
+use crate::account::plan_page::{PlannedRun, first_promise, guarantees, headline, sigma_found};
 use crate::account::secrets::SecretPosteriors;
-use crate::account::words::{about_delta, neighbours, of_redacted_secrets, promise};
+use crate::account::words::{about_delta, of_redacted_secrets};
 use crate::audit::args::Train;
 use crate::audit::owner_key::load_prepared;
 use crate::audit::train::log::{Line, Log};
@@ -13,10 +13,8 @@ use crate::audit::train::options::{inputs, options};
 use crate::audit::train::other_run::other_options;
 use crate::audit::train::tensorboard::Events;
 use crate::audit::train::workers::{connect, of_environment};
-use crate::contract::{
-    Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table, note,
-};
-use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
+use crate::contract::{Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, note};
+use crate::number::{count_of, grouped, nearest, shortest};
 use crate::page::{Output, Page, Section};
 use crate::plan::{
     PlanRequest, PreparedFacts, build, counted_line, granted_line, inputs as plan_inputs,
@@ -616,16 +614,9 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     if shown.recipe.is_private() {
         title.push_str(&format!(", delta {}", shortest(run.plan.delta.get())));
     }
-    let upper = |row: &Guarantee| {
-        let upper = row.epsilon.and_then(|bounds| bounds.upper);
-        upper.map_or(f64::INFINITY, |upper| upper.get().get())
-    };
-    let guarantees = Table::of(in_order(run, &shown.guarantees))
-        .left("guarantee", promise)
-        .left("neighbouring relation", neighbours)
-        .right("ε upper", |row| rounded_up(upper(row), 6));
+    let rows = guarantees(&in_order(run, &shown.guarantees));
     let mut page = Page::new(title, first_promise(run, &shown.guarantees)?)
-        .answer(Section::table("Guarantees", guarantees));
+        .answer(Section::table("Guarantees", rows));
     if let Some(secrets) = &shown.secrets {
         page = page
             .answer(Section::text("", secrets.sentences()))
