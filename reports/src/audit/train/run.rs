@@ -7,11 +7,12 @@ use crate::account::words::{about_delta, neighbours, of_redacted_secrets, promis
 use crate::audit::args::Train;
 use crate::audit::owner_key::load_prepared;
 use crate::audit::train::log::{Line, Log};
-use crate::audit::train::material::{Material, TrainedOn};
+use crate::audit::train::material::Material;
 use crate::audit::train::model::{Beginning, FreshAdapter, dropout_in};
 use crate::audit::train::options::{inputs, options};
 use crate::audit::train::other_run::other_options;
 use crate::audit::train::tensorboard::Events;
+use crate::audit::train::trained_on::TrainedOn;
 use crate::audit::train::workers::{connect, of_environment};
 use crate::contract::{
     Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table, note,
