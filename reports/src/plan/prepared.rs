@@ -425,7 +425,7 @@ impl PreparedFacts {
             most_states: 0,
             canaries: facts
                 .canaries
-                .map(|preflight| canaries(&preflight, candidates)),
+                .map(|preflight| canaries(&preflight, candidates, spread)),
         })
     }
 
@@ -636,7 +636,7 @@ impl Document {
 }
 
 /// Returns how the run meets the canaries: in every record with any token of a secret, where copies in one record count once.
-fn canaries(preflight: &Preflight, candidates: Option<f64>) -> Canaries {
+fn canaries(preflight: &Preflight, candidates: Option<f64>, spread: Spread) -> Canaries {
     let mut holding = BTreeMap::<u64, BTreeSet<(Option<u64>, u64)>>::new();
     let mut on_public_side = 0;
     for copy in &preflight.copies {
@@ -649,9 +649,14 @@ fn canaries(preflight: &Preflight, candidates: Option<f64>) -> Canaries {
         on_public_side += u64::from(copy.side == Some(Side::Public));
     }
     let most = holding.values().map(BTreeSet::len).max().unwrap_or(0);
+    let factor = match spread {
+        Spread::AtMost(factor) => factor,
+        // The plan promises nothing, whatever their number.
+        Spread::Unbounded => 1,
+    };
     Canaries {
         count: holding.len() as u64,
-        records: most as u64,
+        records: (most as u64).saturating_mul(factor),
         on_public_side,
         candidates,
     }
@@ -686,7 +691,10 @@ mod tests {
             { "canary": 1, "copy": 0, "fate": "kept", "record": 6, "side": "private" },
         ]});
         let preflight: Preflight = serde_json::from_value(preflight).unwrap();
-        let met = canaries(&preflight, None);
-        assert_eq!((met.count, met.records, met.on_public_side), (2, 3, 1));
+        for (factor, records) in [(1, 3), (2, 6)] {
+            let met = canaries(&preflight, None, Spread::AtMost(factor));
+            let found = (met.count, met.records, met.on_public_side);
+            assert_eq!(found, (2, records, 1));
+        }
     }
 }
