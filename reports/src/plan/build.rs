@@ -5,7 +5,7 @@ use super::optimization::DecayArg;
 use super::prepared::PreparedFacts;
 use super::redaction::redaction;
 use super::request::{Origin, PlanRequest};
-use super::schedule::{self, Defaults, noisy_steps, rate, steps};
+use super::schedule::{self, Defaults, epochs_without_records, noisy_steps, rate, steps};
 use super::screened::screened_records;
 use super::{UNIT, all_used, read_record_rates};
 use crate::account::mechanism::{known_origin, load};
@@ -212,13 +212,11 @@ impl<'a> Builder<'a> {
             Recipe::Crt => {
                 let empty = self.corpus.is_some_and(|corpus| corpus.sizes.private == 0);
                 let private = if empty { None } else { Some(self.noisy()?) };
-                let epochs = self
-                    .request
-                    .schedule
-                    .epochs
-                    .map_or_else(|| self.defaults.epochs().unwrap_or(1), |e| e.ceil() as u64);
                 Run::Crt {
-                    epochs: private.as_ref().map_or(epochs, NoisySteps::epochs),
+                    epochs: match &private {
+                        Some(private) => private.epochs(),
+                        None => epochs_without_records(self.request, self.defaults)?,
+                    },
                     private,
                     public_passes: self.or_assumed(of_recipe.public_passes, "public_passes", 1),
                 }

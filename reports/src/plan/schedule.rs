@@ -198,6 +198,25 @@ pub fn steps(
     )
 }
 
+/// Returns the epochs of a run that has no record to draw: those that its steps would be of a corpus with some, so
+/// that a script can name the same steps for every corpus.
+///
+/// # Errors
+/// Returns an error as [`rate`] and [`steps`] do.
+pub fn epochs_without_records(request: &PlanRequest, defaults: Defaults) -> Result<u64> {
+    let given = &request.schedule;
+    let steps_per_epoch = match (given.batch_size, given.sample_rate) {
+        // Any batch is all of no records.
+        (Some(_), None) => 1,
+        _ => {
+            let rate = rate(request, None, defaults)?;
+            per_epoch(given, given.sampler.unwrap_or_default(), *rate)
+        }
+    };
+    let steps = steps(request, steps_per_epoch, defaults)?;
+    Ok(steps.get().div_ceil(steps_per_epoch))
+}
+
 /// Refuses options that belong to another sampler.
 fn fitting(request: &PlanRequest, sampler: Sampler) -> Result<()> {
     let (given, name) = (&request.schedule, |key: &str| request.name(key));
