@@ -443,9 +443,18 @@ impl<'a> Builder<'a> {
             steps.steps_per_epoch = Steps::per_epoch(rate).get();
         }
         let epochs = of_recipe.first_epochs;
-        steps.steps = match request.first_steps {
-            Some(steps) => self.given(Steps::new(steps), "first_steps"),
-            None => {
+        steps.steps = match (request.first_steps, epochs) {
+            (Some(_), Some(_)) => bail!(
+                "{} and {}: give one of them",
+                self.name("first_steps"),
+                self.name("first_epochs")
+            ),
+            (Some(0), None) => bail!(
+                "{}: must be a positive whole number, got 0",
+                self.name("first_steps")
+            ),
+            (Some(steps), None) => self.given(Steps::new(steps), "first_steps"),
+            (None, _) => {
                 let counted = steps_of_epochs(epochs.unwrap_or(1) as f64, steps.steps_per_epoch)
                     .with_context(|| self.name("first_epochs"))?;
                 self.or_assumed(epochs.map(|_| counted), "first_epochs", counted)
