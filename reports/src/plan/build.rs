@@ -1,6 +1,6 @@
 //! Builds a training plan from a request and the corpus that it names.
 
-use super::args::{Assumption, FirstPhaseKind, Sigma, Whose};
+use super::args::{Assumption, FirstPhaseKind, Schedule, Sigma, Whose};
 use super::optimization::DecayArg;
 use super::prepared::PreparedFacts;
 use super::redaction::redaction;
@@ -439,8 +439,13 @@ impl<'a> Builder<'a> {
             ..second.clone()
         };
         if let Some(rate) = request.first_rate {
-            steps.sampling_rate = self.given(rate, "first_rate");
-            steps.steps_per_epoch = Steps::per_epoch(rate).get();
+            let drawn = Schedule {
+                epoch_steps: None,
+                ..request.schedule.clone()
+            };
+            let (share, steps_per_epoch) = schedule::of_epoch(&drawn, rate, self.defaults)?;
+            steps.sampling_rate = self.given(share, "first_rate");
+            steps.steps_per_epoch = steps_per_epoch;
         }
         let epochs = of_recipe.first_epochs;
         steps.steps = match (request.first_steps, epochs) {
