@@ -12,7 +12,7 @@ use serde::ser::{Serialize, Serializer};
 use serde::{Deserialize, Serialize as SerializeDerived};
 
 /// The format of this state; another number is another version.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// Why a preparation starts over instead of resuming from the state that an earlier one left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
