@@ -694,7 +694,7 @@ fn copies_of_canaries_are_where_they_are_said_to_be() {
         canaries: Some(CanaryOptions::new("2x3".parse().unwrap())),
         ..PrepareOptions::default()
     };
-    let cases: [(Change, &str); 4] = [
+    let cases: [(Change, &str); 6] = [
         (
             |copies| {
                 for copy in copies.as_array_mut().unwrap() {
@@ -721,6 +721,18 @@ fn copies_of_canaries_are_where_they_are_said_to_be() {
                 copies[1].as_object_mut().unwrap().remove("record");
             },
             "copy 1 of canary 0: prepared.json must give a record and its side",
+        ),
+        (
+            |copies| copies[1]["parts"] = serde_json::json!([0]),
+            "copy 1 of canary 0: prepared.json must give a record and its side",
+        ),
+        (
+            |copies| {
+                copies[1]["fate"] = "truncated".into();
+                copies[1].as_object_mut().unwrap().remove("record");
+                copies[1]["parts"] = serde_json::json!([1_000_000]);
+            },
+            "copy 1 of canary 0: no part of it can be in record 1000000",
         ),
         (
             |copies| drop(copies.as_array_mut().unwrap().remove(1)),

@@ -448,6 +448,74 @@ fn canaries_are_bounded_by_their_copies_and_candidates() {
     assert!((bits - 1e6_f64.log2()).abs() < 1e-9, "{bits}");
 }
 
+/// Where text was masked before, deduplication lets one record of the input change two of the training set. A canary's
+/// promise is for as many of them before training, after it and in the manifest, which audits and later runs read.
+#[test]
+fn a_canary_has_as_many_records_wherever_it_is_read() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let mut text = String::new();
+    for i in 0..20 {
+        let masked = "\"masked\":[{\"start\":0,\"end\":3}]";
+        writeln!(
+            text,
+            "{{\"id\":\"d{i}\",\"text\":\"Ada sent letter {i}\",{masked}}}"
+        )
+        .unwrap();
+    }
+    std::fs::write(at.join("masked.jsonl"), text).unwrap();
+    let prepare = "prepare masked.jsonl --unit document --policy nothing --held-out 0";
+    ok(at, &format!("{prepare} --canaries 3x4 --seed 1 --out p"));
+    let line = "p --recipe dpsgd --sigma 2 --sample-rate 0.5 --epochs 1 --format json";
+    let before = document(&account(at, &format!("--prepared {line}")));
+    let group = &about(&before, "canary")["group"];
+    let records = group.as_u64().unwrap();
+    assert!(records >= 4 && records.is_multiple_of(2), "{records}");
+    let after = document(&ok(at, &format!("train {line} --out m")));
+    assert_eq!(&about(&after, "canary")["group"], group);
+    let manifest = std::fs::read_to_string(at.join("m/manifest.json")).unwrap();
+    assert_eq!(&document(&manifest)["canaries"]["records"], group);
+}
+
+/// A run of crt without a private record is as long as its steps say, and no private training is offered for nothing.
+#[test]
+fn crt_without_a_private_record_is_as_long_as_it_says() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let mut text = String::new();
+    for word in ["red", "green", "blue", "white", "black"] {
+        writeln!(text, "{{\"id\":\"{word}\",\"text\":\"the {word} parcel\"}}").unwrap();
+    }
+    std::fs::write(at.join("plain.jsonl"), text).unwrap();
+    let prepare = "prepare plain.jsonl --unit document --policy nothing --conservative digits";
+    ok(at, &format!("{prepare} --held-out 0 --out p"));
+    let plan = |more: &str| {
+        let line = format!("--prepared p --recipe crt --sigma 1 {more} --format json");
+        document(&account(at, &line))
+    };
+    let assumed = plan("");
+    assert_eq!(assumed["inputs"]["private_records"], 0);
+    assert_eq!(assumed["inputs"]["epochs"], 8);
+    let names = assumed["inputs"]["assumed"].as_array().unwrap();
+    assert!(names.contains(&"epochs".into()), "{names:?}");
+    let given = plan("--sample-rate 0.1 --steps 25");
+    assert_eq!(given["inputs"]["steps"], 25);
+    assert!(given["inputs"].get("epochs").is_none());
+    for document in [&assumed, &given] {
+        let says = document["says"].as_str().unwrap();
+        assert!(!says.contains("every record as private"), "{says}");
+    }
+    refused(
+        at,
+        "train p --recipe crt --sigma 1 --steps 2 --epochs 2 --out m",
+        &["--steps", "--epochs"],
+    );
+    let line = "train p --recipe crt --sigma 1 --sample-rate 0.1 --steps 15 --out m";
+    ok(at, line);
+    let manifest = std::fs::read_to_string(at.join("m/manifest.json")).unwrap();
+    assert_eq!(document(&manifest)["plan"]["run"]["epochs"], 2);
+}
+
 /// The matches of a policy do not say how many records hold a secret.
 #[test]
 fn records_of_a_secret_are_counted_or_asked_for() {

@@ -164,6 +164,17 @@ def test_records_are_counted_as_they_are_trained_on(tmp_path) -> None:
     assert document["epsilon"]["copies"] == holding == document["verdict"]["terms"]["group"]
 
 
+def test_records_are_stated_where_nothing_is_looked_at(tmp_path) -> None:
+    plan, rows = planted()
+    more = plan.records + 4
+    callback = AuditCallback(plan, preflight=False, records=more)
+    trainer(tmp_path, rows, callback).train()
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert callback.records == more == document["epsilon"]["copies"]
+    with pytest.raises(ValueError, match="records"):
+        AuditCallback(plan, preflight=False, records=0)
+
+
 def test_evaluation_neither_trains_nor_audits(tmp_path) -> None:
     plan, rows = planted()
     callback = AuditCallback(plan)

@@ -322,9 +322,9 @@ impl SecretClasses {
         !self.classes.is_empty() && dominated && (attained || !all_own)
     }
 
-    /// Returns the most records that hold a secret of a class.
+    /// Returns the most records that hold a secret of a class and are drawn: a weight of 0 leaves a record out.
     #[must_use]
-    pub fn records_of(&self, class: &SecretClass) -> u64 {
+    pub fn records_drawn(&self, class: &SecretClass) -> u64 {
         match &self.profiles[class.profile] {
             Dominating::Own { rates, .. } => records_of(rates),
             Dominating::Cell { records, .. } => u64::from(*records),

@@ -21,7 +21,7 @@ pub struct CompletedRun {
     /// counted in its text is not published with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_records: Option<GroupSize>,
-    /// The most of its records that one planted canary was in; absent where that is not known.
+    /// The most of its records that differ if one planted canary does; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_records: Option<u64>,
     /// Whether none of its records was trained on without noise.
@@ -324,6 +324,11 @@ mod tests {
             none.to_bits() == two.to_bits() && 2.0 * two < six,
             "{two} {six}"
         );
+        // how far this corpus spreads a record says nothing of another one
+        let facts = CorpusFacts::new(5, 0, 0, 0, Spread::AtMost(2), Knowledge::Counted);
+        after.secrets.facts = Some(facts.unwrap());
+        let still = upper(&after, Subject::Canary).unwrap();
+        assert_eq!(still.to_bits(), six.to_bits());
     }
 
     /// Of runs together a class is promised no more than of one of them, in whatever order.

@@ -4,7 +4,7 @@ use super::TrainingPlan;
 use super::completed::{narrower, notion, within_a_class};
 use super::recipe::{Recipe, Run, open};
 use crate::engine::Engine;
-use crate::guarantee::confidentiality::{Knowledge, Reach, Standing};
+use crate::guarantee::confidentiality::{Knowledge, Reach, Spread, Standing};
 use crate::guarantee::{Convention, Guarantee, Method, Notion, Plan, Subject};
 use crate::mechanism::Mechanism;
 use crate::quantity::bound::Bounds;
@@ -252,7 +252,7 @@ impl TrainingPlan {
     }
 
     /// Returns the records that differ if the secret of one canary differs; `None` if no canary was planted, or if it
-    /// is unknown how many records of an earlier run held it.
+    /// is unknown how many records of an earlier run differ.
     #[must_use]
     pub fn canary_reach(&self) -> Option<Reach> {
         let canaries = self.secrets.canaries.as_ref()?;
@@ -261,7 +261,12 @@ impl TrainingPlan {
             None => 0,
         };
         let records = canaries.records.max(before);
-        Some(self.secrets.reach(records))
+        // Both numbers say how far their own stages spread.
+        let spread = match self.unbounded_stability {
+            true => Spread::Unbounded,
+            false => Spread::AtMost(1),
+        };
+        Some(Reach::of(Some(records), spread))
     }
 
     /// Returns the row about all copies of a canary: one content against another.

@@ -1,9 +1,7 @@
 //! What a plan keeps secret, and how well its policies find it.
 
 use super::stated::{Provenance, Stated};
-use crate::guarantee::confidentiality::{
-    CorpusFacts, LabelledSecrets, MeasuredRates, Reach, Spread,
-};
+use crate::guarantee::confidentiality::{CorpusFacts, LabelledSecrets, MeasuredRates};
 use crate::guarantee::redaction::Redaction;
 use crate::quantity::{GroupSize, Probability};
 use schemars::JsonSchema;
@@ -15,7 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Canaries {
     /// How many.
     pub count: u64,
-    /// The most records that hold one of them.
+    /// The most records of the training set that differ if the secret of one does: those that hold it, as the stages
+    /// spread them.
     pub records: u64,
     /// Copies on the public side, which both policies missed.
     pub on_public_side: u64,
@@ -109,11 +108,5 @@ impl Secrets {
             labels: None,
             ..self.clone()
         }
-    }
-
-    /// Returns the training records that differ if `records` records of the input do.
-    pub(super) fn reach(&self, records: u64) -> Reach {
-        let spread = self.facts.map_or(Spread::AtMost(1), |facts| facts.spread());
-        Reach::of(Some(records), spread)
     }
 }

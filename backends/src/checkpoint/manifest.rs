@@ -325,7 +325,7 @@ pub struct CanarySeal {
     pub canaries: u32,
     /// Copies of each.
     pub copies: u32,
-    /// Most records of the training set that hold one canary's secret.
+    /// Most records of the training set that differ if one canary's secret does.
     pub records: u32,
     /// Copies that were trained on the public side, because both policies missed them.
     pub on_public_side: u32,

@@ -5,6 +5,7 @@ use super::words::WordFacts;
 use crate::record::Side;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// What became of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +26,7 @@ pub enum CopyFate {
 }
 
 /// One copy after the pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CopyReport {
     /// Number of the canary.
     pub canary: u64,
@@ -36,7 +37,10 @@ pub struct CopyReport {
     /// Its record in the training set, if kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<u64>,
-    /// The side that record is on.
+    /// The records that hold only a part of its secret, if it isn't kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<u64>,
+    /// The side of these records: the public one if any of them is on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Side>,
     /// Whether the record begins with the very context the canary is scored in. Not so in
@@ -44,6 +48,21 @@ pub struct CopyReport {
     /// inside the canary's line.
     #[serde(default)]
     pub in_context: bool,
+}
+
+impl CopyReport {
+    /// Returns the records that hold the secret or a part of it.
+    pub(crate) fn records(&self) -> impl Iterator<Item = u64> {
+        self.record.into_iter().chain(self.parts.iter().copied())
+    }
+
+    /// Adds what became of the part of the copy that is in another unit.
+    fn join(&mut self, part: &mut Self) {
+        self.parts.append(&mut part.parts);
+        if self.side != Some(Side::Public) {
+            self.side = part.side.or(self.side);
+        }
+    }
 }
 
 /// What became of every copy of every canary.
@@ -57,10 +76,18 @@ pub struct Preflight {
 }
 
 impl Preflight {
-    /// Completes the reports of a run: a copy without a report is lost.
+    /// Completes the reports of a run: a copy without a report is lost, and one that a boundary cuts apart has a report
+    /// of each part.
     pub(crate) fn new(plan: &CanaryPlan, mut reports: Vec<CopyReport>) -> Self {
-        reports.sort_by_key(|r| (r.canary, r.copy));
         let seen = |r: &CopyReport| (r.canary, r.copy);
+        reports.sort_by_key(seen);
+        reports.dedup_by(|part, first| {
+            let is_same = seen(part) == seen(first);
+            if is_same {
+                first.join(part);
+            }
+            is_same
+        });
         for (canary, planned) in (0..).zip(&plan.canaries) {
             for copy in 0..planned.insertions.len() as u64 {
                 if let Err(at) = reports.binary_search_by_key(&(canary, copy), seen) {
@@ -69,6 +96,7 @@ impl Preflight {
                         copy,
                         fate: CopyFate::Lost,
                         record: None,
+                        parts: Vec::new(),
                         side: None,
                         in_context: false,
                     };
@@ -89,18 +117,12 @@ impl Preflight {
         self.copies.iter().all(|c| as_planned.contains(&c.fate))
     }
 
-    /// Returns the number of records that contain a canary's secret: the group size of its
+    /// Returns the number of records that hold any token of a canary's secret: the group size of its
     /// guarantee, before the stability of the stages. Copies in the same record count once.
     #[must_use]
     pub fn survivors(&self, canary: u64) -> u64 {
-        let mut records: Vec<u64> = self
-            .copies
-            .iter()
-            .filter(|c| c.canary == canary)
-            .filter_map(|c| c.record)
-            .collect();
-        records.sort_unstable();
-        records.dedup();
+        let copies = self.copies.iter().filter(|c| c.canary == canary);
+        let records: BTreeSet<u64> = copies.flat_map(CopyReport::records).collect();
         records.len() as u64
     }
 

@@ -6,7 +6,7 @@ use super::{
     TEXTS, TOKENIZER, TextLine,
 };
 use crate::answers::LossOn;
-use crate::canary::{CanaryPlan, CopyFate, Preflight};
+use crate::canary::{CanaryPlan, CopyFate, CopyReport, Preflight};
 use crate::error::json_problem;
 use crate::error::{Error, Result};
 use crate::labels::Labels;
@@ -423,6 +423,44 @@ struct TrainingTexts<'a> {
     longest: usize,
 }
 
+/// Checks that the records of a copy are those of its fate, and on its side.
+fn check_copy(path: &Path, copy: &CopyReport, records: &[Record]) -> Result<()> {
+    let is_kept = copy.fate == CopyFate::Kept;
+    let in_parts = matches!(
+        copy.fate,
+        CopyFate::Masked | CopyFate::Truncated | CopyFate::Lost
+    );
+    if is_kept != copy.record.is_some()
+        || !(in_parts || copy.parts.is_empty())
+        || copy.side.is_some() != copy.records().next().is_some()
+    {
+        return Err(Error::prepared(
+            path,
+            format!(
+                "copy {} of canary {}: {FACTS} must give a record and its side for a copy that is kept, and those of its \
+                 parts only for one that is masked, truncated or lost",
+                copy.copy, copy.canary
+            ),
+        ));
+    }
+    // A copy is on the public side if any of its parts is.
+    let fits = |part: u64| {
+        let at = usize::try_from(part).unwrap_or(usize::MAX);
+        let record = records.get(at);
+        record.is_some_and(|r| r.side == Side::Private || copy.side == Some(Side::Public))
+    };
+    match copy.parts.iter().find(|part| !fits(**part)) {
+        Some(part) => Err(Error::prepared(
+            path,
+            format!(
+                "copy {} of canary {}: no part of it can be in record {part}",
+                copy.copy, copy.canary
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Checks that each copy reported as kept is in its record and, unless the folder is `authenticated`, that no record holds
 /// a canary more often than that. Returns how many of the copies stand outside what the policy found, so that it did not catch them.
 fn check_copies(
@@ -446,16 +484,7 @@ fn check_copies(
     // By record and mark.
     let mut kept: HashMap<(usize, usize), u64> = HashMap::new();
     for copy in &preflight.copies {
-        let is_kept = copy.fate == CopyFate::Kept;
-        if is_kept != copy.record.is_some() || is_kept != copy.side.is_some() {
-            return Err(Error::prepared(
-                path,
-                format!(
-                    "copy {} of canary {}: {FACTS} must give a record and its side for a copy that is kept, and for no other",
-                    copy.copy, copy.canary
-                ),
-            ));
-        }
+        check_copy(path, copy, training.records)?;
         let Some(record) = copy.record else {
             continue;
         };

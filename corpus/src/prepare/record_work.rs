@@ -239,6 +239,11 @@ impl<'a> Work<'a> {
         out
     }
 
+    /// Returns whether a token is masked.
+    pub(super) fn is_masked(&self, token: usize) -> bool {
+        self.masked[token]
+    }
+
     /// Returns whether any token of a span is masked.
     pub(super) fn hides(&self, span: &Range<usize>) -> bool {
         self.masked[self.touched(span)].contains(&true)

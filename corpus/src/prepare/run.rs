@@ -10,8 +10,8 @@ use super::secrets::SecretBook;
 use super::sink::Sink;
 use super::source::{Feed, Phase, Role, batches};
 use super::stability::StageStability;
-use super::unit_work::{InContext, KeptUnit, Recorded, UnitMade, Worker};
-use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
+use super::unit_work::{CopyMade, KeptUnit, Recorded, UnitMade, Worker};
+use crate::canary::{CopyFate, CopyReport, Preflight};
 use crate::dedup::{Deduplication, DuplicateIndex, Marker, Marks};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -323,7 +323,12 @@ impl<'a> Run<'a> {
         let before = self.records;
         self.reports.extend(done.reports.into_iter().map(|report| {
             let record = report.record.map(|number| before + number);
-            CopyReport { record, ..report }
+            let parts = report.parts.iter().map(|number| before + number).collect();
+            CopyReport {
+                record,
+                parts,
+                ..report
+            }
         }));
         self.records += done.records;
         self.book.join(done.secrets);
@@ -355,15 +360,21 @@ impl<'a> Run<'a> {
         let Some(kept) = made.kept.filter(|_| stays) else {
             self.facts.duplicates += 1;
             self.facts.mask_only += 1;
-            for place in &made.canaries {
-                self.report(place, Err(CopyFate::Deduplicated), None);
+            for place in made.whole_canaries {
+                let dropped = CopyMade {
+                    place,
+                    fate: CopyFate::Deduplicated,
+                    in_context: false,
+                    held: false,
+                };
+                self.report(&dropped, None);
             }
             return Ok(());
         };
         self.count(&kept);
         let record = kept.record.is_some().then_some((self.records, kept.side));
-        for (place, fate) in made.canaries.iter().zip(kept.fates) {
-            self.report(place, fate, record);
+        for copy in &kept.canaries {
+            self.report(copy, record);
         }
         let Some(record) = kept.record else {
             self.facts.mask_only += 1;
@@ -401,21 +412,19 @@ impl<'a> Run<'a> {
         sink.put(Put::HeldOut, record.form)
     }
 
-    /// Records the fate of a canary copy, and its record.
-    fn report(
-        &mut self,
-        place: &CanaryPlace,
-        fate: std::result::Result<InContext, CopyFate>,
-        record: Option<(u64, Side)>,
-    ) {
-        let record = record.filter(|_| fate.is_ok());
+    /// Records what became of a canary copy, and the record that holds any of it.
+    fn report(&mut self, copy: &CopyMade, record: Option<(u64, Side)>) {
+        let held = record.filter(|_| copy.held);
+        let number = held.map(|(number, _)| number);
+        let is_kept = copy.fate == CopyFate::Kept;
         self.reports.push(CopyReport {
-            canary: place.canary as u64,
-            copy: place.copy as u64,
-            fate: fate.as_ref().err().copied().unwrap_or(CopyFate::Kept),
-            record: record.map(|(number, _)| number),
-            side: record.map(|(_, side)| side),
-            in_context: fate.is_ok_and(|InContext(there)| there),
+            canary: copy.place.canary as u64,
+            copy: copy.place.copy as u64,
+            fate: copy.fate,
+            record: number.filter(|_| is_kept),
+            parts: number.filter(|_| !is_kept).into_iter().collect(),
+            side: held.map(|(_, side)| side),
+            in_context: copy.in_context,
         });
     }
 

@@ -8,7 +8,7 @@ use crate::dedup::{Marker, Marks};
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Record, Side};
-use crate::split::UnitText;
+use crate::split::{MarkedSecret, UnitText};
 use std::ops::Range;
 
 /// A unit after a worker's stages.
@@ -18,7 +18,7 @@ pub(super) struct UnitMade<O> {
     /// What it is compared by besides its digest.
     pub(super) marks: Marks,
     /// The copies of canaries that it contains whole.
-    pub(super) canaries: Vec<CanaryPlace>,
+    pub(super) whole_canaries: Vec<CanaryPlace>,
     /// `None` for a copy of an earlier unit, of which nothing is kept.
     pub(super) kept: Option<KeptUnit<O>>,
 }
@@ -37,8 +37,18 @@ pub(super) struct KeptUnit<O> {
     pub(super) secrets: Vec<KnownSecret>,
     /// `None` if it is only `<MASK>`.
     pub(super) record: Option<Recorded<O>>,
-    /// The fate of each of its canaries.
-    pub(super) fates: Vec<std::result::Result<InContext, CopyFate>>,
+    /// What became of the canaries that it contains, whole or in part.
+    pub(super) canaries: Vec<CopyMade>,
+}
+
+/// A copy of a canary, or the part of one that a unit contains.
+pub(super) struct CopyMade {
+    pub(super) place: CanaryPlace,
+    pub(super) fate: CopyFate,
+    /// Whether the record begins with the tokens that the canary is scored in, if the copy is kept.
+    pub(super) in_context: bool,
+    /// Whether the record holds any token of the secret.
+    pub(super) held: bool,
 }
 
 /// A record in the form that it is kept in.
@@ -51,9 +61,6 @@ pub(super) struct Recorded<O> {
     /// Whether it was truncated.
     pub(super) truncated: bool,
 }
-
-/// Whether a canary copy that reached its record follows the context that it is scored in.
-pub(super) struct InContext(pub(super) bool);
 
 /// The shared state of workers.
 pub(super) struct Worker<'a, F> {
@@ -92,10 +99,11 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         } else {
             Some(self.kept(unit, work, cut, &canaries)?)
         };
+        let whole = canaries.iter().filter(|(_, secret)| secret.cut.is_none());
         Ok(UnitMade {
             key,
             marks,
-            canaries: canaries.into_iter().map(|(place, _)| place).collect(),
+            whole_canaries: whole.map(|(place, _)| *place).collect(),
             kept,
         })
     }
@@ -105,7 +113,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         unit: &UnitText<'_>,
         mut work: Work<'_>,
         cut: &[Range<usize>],
-        canaries: &[(CanaryPlace, &Range<usize>)],
+        canaries: &[(CanaryPlace, &MarkedSecret<'_>)],
     ) -> Result<KeptUnit<O>> {
         let settled = self.settled;
         let mask = settled.tokenizer.mask();
@@ -113,13 +121,11 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         // Before the policy runs: the plan determines which canaries it catches.
         let caught = canaries.iter();
         let caught = caught.filter(|(place, _)| settled.catches(place.canary));
-        let caught: Vec<Range<usize>> = caught.map(|(_, span)| (*span).clone()).collect();
+        let caught: Vec<Range<usize>> = caught.map(|(_, secret)| secret.range.clone()).collect();
         work.mask(&caught)?;
         let before = work.clone();
-        // Those of which the unit holds only a part, too.
-        let is_planted = |at| settled.planted_at(unit.document, at).is_some();
-        let planted = unit.secrets.iter().filter(|s| is_planted(s.at));
-        let planted: Vec<Range<usize>> = planted.map(|s| s.range.clone()).collect();
+        let planted = canaries.iter().map(|(_, secret)| secret.range.clone());
+        let planted: Vec<Range<usize>> = planted.collect();
         let made = settled.shape(&mut work)?;
         let policy: &dyn Policy = &settled.policy;
         let secrets = known_secrets(
@@ -141,15 +147,8 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let whole = made.tokens.len() + 2;
         let record = settled.record(made, unit.label);
         let length = record.as_ref().map_or(0, |record| record.tokens.len());
-        let fates = canaries.iter().map(|(place, span)| {
-            if settled.catches(place.canary) {
-                return Err(CopyFate::Caught);
-            }
-            if length == 0 {
-                return Err(CopyFate::Masked);
-            }
-            self.arrival(&work, place, span, length)
-        });
+        let canaries = canaries.iter();
+        let canaries = canaries.map(|(place, secret)| self.arrival(&work, place, secret, length));
         Ok(KeptUnit {
             repeated: !cut.is_empty(),
             escaped: unit.escaped(),
@@ -161,44 +160,57 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             uncaught,
             side,
             secrets,
-            fates: fates.collect(),
+            canaries: canaries.collect(),
             record: record
                 .map(|record| self.recorded(record, whole, &work))
                 .transpose()?,
         })
     }
 
-    /// Checks that a secret is whole in a record of the given length, and whether the record begins with the tokens that
-    /// it is scored in.
+    /// Determines how a secret, or a part of one, reached a record of the given length.
     fn arrival(
         &self,
         work: &Work<'_>,
         place: &CanaryPlace,
-        secret: &Range<usize>,
+        secret: &MarkedSecret<'_>,
         length: usize,
-    ) -> std::result::Result<InContext, CopyFate> {
-        if work.hides(secret) {
-            return Err(CopyFate::Masked);
-        }
+    ) -> CopyMade {
         let mask = self.settled.tokenizer.mask();
-        let line = work.tokens_before(work.touched(secret).end, mask);
-        if 1 + line.len() > length {
-            return Err(CopyFate::Truncated);
+        let touched = work.touched(&secret.range);
+        let line = work.tokens_before(touched.end, mask);
+        let fate = if self.settled.catches(place.canary) {
+            CopyFate::Caught
+        } else if secret.cut.is_some() {
+            CopyFate::Lost
+        } else if length == 0 || work.hides(&secret.range) {
+            CopyFate::Masked
+        } else if 1 + line.len() > length {
+            CopyFate::Truncated
+        } else {
+            CopyFate::Kept
+        };
+        // Behind the beginning of text.
+        let first = touched.clone().find(|token| !work.is_masked(*token));
+        let first = first.map(|token| 1 + work.tokens_before(token, mask).len());
+        CopyMade {
+            place: *place,
+            fate,
+            in_context: fate == CopyFate::Kept
+                && self.settled.lines.get(place.canary) == Some(&line),
+            held: first.is_some_and(|first| first < length),
         }
-        Ok(InContext(
-            self.settled.lines.get(place.canary) == Some(&line),
-        ))
     }
 
-    /// Returns the canaries that a unit contains whole.
-    fn canaries<'u>(&self, unit: &'u UnitText<'_>) -> Vec<(CanaryPlace, &'u Range<usize>)> {
-        let whole = unit.secrets.iter().filter(|s| s.cut.is_none());
-        whole
-            .filter_map(|s| {
-                let place = self.settled.planted_at(unit.document, s.at)?;
-                Some((*place, &s.range))
-            })
-            .collect()
+    /// Returns the canaries that a unit contains, whole or in part.
+    fn canaries<'u>(&self, unit: &'u UnitText<'_>) -> Vec<(CanaryPlace, &'u MarkedSecret<'u>)> {
+        if self.settled.copies.is_empty() {
+            return Vec::new();
+        }
+        let placed = unit.secrets.iter().filter_map(|secret| {
+            let place = self.settled.planted_at(unit.document, secret.at)?;
+            Some((*place, secret))
+        });
+        placed.collect()
     }
 
     /// Prepares a held-out unit, without deduplication or counts.

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The text of a mask, in decoded text and in the files for other trainers.
-pub(crate) const MASK_TEXT: &str = "<MASK>";
+pub const MASK_TEXT: &str = "<MASK>";
 
 /// Where a vocabulary comes from, hence whether publishing it says anything about the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

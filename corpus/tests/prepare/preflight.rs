@@ -131,6 +131,51 @@ fn canaries_that_occur_in_the_text_already_are_refused() {
     assert!(prepare(preparer.documents(), &options).is_ok());
 }
 
+/// A record with any token of a secret belongs to the group of its promise, whatever became of the copy.
+#[test]
+fn records_with_a_part_of_a_canary_count() {
+    let documents = simulate(50, 0).unwrap();
+    let of = |change: &dyn Fn(&mut PrepareOptions)| {
+        let mut options = canaries("2x5", Carriers::Vary, CanarySight::Ordinary);
+        options.policy.policy = PolicyChoice::Nothing;
+        change(&mut options);
+        prepare(&documents, &options).unwrap()
+    };
+    // Behind the beginning of text, "USR: My ID is: " and so many digits.
+    for (digits, records) in [(0, 0), (1, 5), (5, 5), (6, 5)] {
+        let prepared = of(&|options| options.max_tokens = Some(16 + digits));
+        let preflight = prepared.facts.canaries.unwrap();
+        assert_eq!(preflight.survivors(0), records, "{digits} digits");
+        let kept = if digits == 6 { 10 } else { 0 };
+        assert_eq!(preflight.count(CopyFate::Kept), kept);
+    }
+    for (pattern, records) in [(r"\d{6}", 0), (r"\d{5}", 5)] {
+        let rule = PatternRule {
+            kind: "id".to_owned(),
+            pattern: pattern.to_owned(),
+        };
+        let policy = PolicyChoice::Patterns { rules: vec![rule] };
+        let prepared = of(&|options| options.policy.policy = policy.clone());
+        let preflight = prepared.facts.canaries.unwrap();
+        assert_eq!(preflight.count(CopyFate::Masked), 10);
+        assert_eq!(preflight.survivors(0), records, "{pattern}");
+    }
+    let split = of(&|options| {
+        options.unit = Unit::Sentence;
+        let planted = options.canaries.as_mut().unwrap();
+        planted.template = "Say {digits:6}. Then {digits:6}".parse().unwrap();
+    });
+    let preflight = split.facts.canaries.as_ref().unwrap();
+    assert_eq!(preflight.count(CopyFate::Lost), 10);
+    for (number, canary) in (0..).zip(&split.plan.as_ref().unwrap().canaries) {
+        let (first, second) = canary.secret.split_once(". Then ").unwrap();
+        let holds = |text: &&String| text.contains(first) || text.contains(second);
+        let records = split.texts.iter().filter(holds).count() as u64;
+        assert!(records >= 2);
+        assert_eq!(preflight.survivors(number), records, "{}", canary.id);
+    }
+}
+
 #[test]
 fn canaries_can_be_missed_by_both_policies() {
     let documents = simulate(50, 0).unwrap();

@@ -94,7 +94,7 @@ def supervised_texts(loader: Any, tokenizer: Any) -> Iterator[list[str]]:
     if not hasattr(loader.dataset, "__len__"):
         raise ValueError(
             "train_dataset: a streamed dataset can't be looked at beforehand; call reticent.audit.preflight on what "
-            "it gives, and AuditCallback(preflight=False)"
+            "it gives, and AuditCallback(preflight=False, records=...)"
         )
     with torch.random.fork_rng(devices=[]):
         rows = len(loader.dataset)
@@ -128,6 +128,9 @@ class AuditCallback(TrainerCallback):
     lower bound, and the verdict, as `audit report` has.
     tokenizer: the Trainer's `processing_class` if None.
     delta, confidence, max_exposure, batch, budget, defaults: as in `reticent.exposure`.
+    preflight: whether what carries a loss is looked at before the training.
+    records: how many training records hold one canary, at most, as in `reticent.exposure`. The look beforehand counts
+    them; without it, give the number where packing, windows or cutting make other records than the plan's texts.
     """
 
     def __init__(
@@ -142,6 +145,7 @@ class AuditCallback(TrainerCallback):
         batch: int = 64,
         budget: int | None = None,
         preflight: bool = True,
+        records: int | None = None,
         defaults: Defaults | None = None,
     ) -> None:
         if not isinstance(plan, CanaryPlan):
@@ -152,7 +156,8 @@ class AuditCallback(TrainerCallback):
         self.promise = promise
         self.tokenizer = tokenizer
         self.preflight = preflight
-        self.records: int | None = None
+        self.records = records
+        self._stated = records or 0
         self.epochs: list[tuple[str, Exposure]] = []
         self._before: list[tuple[str, Mapping[str, Any]]] = []
         self._audited: int | None = None
@@ -162,7 +167,7 @@ class AuditCallback(TrainerCallback):
         }  # fmt: skip
         # What is out of its range is said before anyone trains.
         check = {**self._asked, "budget": 1 if budget is None else min(budget, 1)}
-        exposure(plan, _blind, tokenizer="bytes", **check)
+        exposure(plan, _blind, tokenizer="bytes", records=records, **check)
 
     @property
     def last(self) -> Exposure:
@@ -187,7 +192,7 @@ class AuditCallback(TrainerCallback):
             preflight(self.plan, (text for row in rows for text in row))
             # Packing and cutting make other records than the texts that the plan was drawn for.
             held = (sum(any(secret in text for text in row) for row in rows) for _, secret, _ in self.plan.secrets)
-            self.records = max(self.plan.records, *held)
+            self.records = max(self.plan.records, self._stated, *held)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Audits the model after each epoch."""

@@ -22,7 +22,7 @@ pub struct SecretPosteriors {
     pub secrets: u64,
     /// How many of them have a posterior within their promise.
     pub kept: u64,
-    /// Secrets, the most records of each, prior, promised posterior, and the posterior, at most.
+    /// Secrets, the most records of each that are drawn, prior, promised posterior, and the posterior, at most.
     pub classes: Vec<(u64, u64, Probability, Probability, Upper<Probability>)>,
 }
 
@@ -53,7 +53,7 @@ impl SecretPosteriors {
                 };
                 (
                     class.secrets,
-                    certified.records_of(&class),
+                    certified.records_drawn(&class),
                     prior,
                     promised,
                     found,
@@ -96,7 +96,7 @@ impl SecretPosteriors {
         nearest.sort_by(|a, b| share(b).total_cmp(&share(a)));
         Table::of(nearest.into_iter().take(SHOWN))
             .right("secrets", |(secrets, ..)| grouped(*secrets))
-            .right("records each", |(_, records, ..)| grouped(*records))
+            .right("records drawn", |(_, records, ..)| grouped(*records))
             .right("before", |(.., prior, _, _)| shortest(prior.get()))
             .right("promised", |(.., promised, _)| shortest(promised.get()))
             .right("after, upper", |(.., found)| rounded(*found, 4))
@@ -123,23 +123,24 @@ impl SecretPosteriors {
     pub fn rows(&self) -> Result<Vec<Guarantee>> {
         let unit = UnitName::new("secret")?;
         let of = |(_, records, prior, _, found): &(_, u64, Probability, _, Upper<Probability>)| {
-            let group = GroupSize::new(u32::try_from(*records)?)?;
-            Ok(Guarantee {
+            // A secret may be in no record that is drawn, or in more than the group of a question can have.
+            let group = u32::try_from(*records).ok();
+            Guarantee {
                 prior: Some(*prior),
                 posterior: Some(Bounds {
                     lower: None,
                     upper: Some(*found),
                 }),
-                group: Some(group),
+                group: group.and_then(|records| GroupSize::new(records).ok()),
                 ..Guarantee::new(
                     Notion::SecretProtection,
                     Neighbours::ZeroOut,
                     unit.clone(),
                     Method::BlowUp,
                 )
-            })
+            }
         };
-        self.classes.iter().map(of).collect()
+        Ok(self.classes.iter().map(of).collect())
     }
 }
 
@@ -170,4 +171,24 @@ pub fn by_secret(asked: &Asked, rows: Vec<Guarantee>) -> Result<Vec<Guarantee>> 
         _ => None,
     });
     Ok(kept.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A secret is promised something in however many records it is, none of them included.
+    #[test]
+    fn a_secret_of_any_number_of_records_has_a_row() {
+        let half = Probability::new(0.5).unwrap();
+        let of = |records| (1, records, half, half, Upper::new(half));
+        let secrets = SecretPosteriors {
+            secrets: 3,
+            kept: 3,
+            classes: vec![of(0), of(3), of(20_000)],
+        };
+        let rows = secrets.rows().unwrap().into_iter();
+        let groups: Vec<_> = rows.map(|row| row.group.map(GroupSize::get)).collect();
+        assert_eq!(groups, [None, Some(3), None]);
+    }
 }

@@ -1,11 +1,11 @@
 //! Builds a training plan from a request and the corpus that it names.
 
-use super::args::{Assumption, FirstPhaseKind, Sigma, Whose};
+use super::args::{Assumption, FirstPhaseKind, Schedule, Sigma, Whose};
 use super::optimization::DecayArg;
 use super::prepared::PreparedFacts;
 use super::redaction::redaction;
 use super::request::{Origin, PlanRequest};
-use super::schedule::{self, Defaults, noisy_steps, rate, steps};
+use super::schedule::{self, Defaults, epochs_without_records, noisy_steps, rate, steps};
 use super::screened::screened_records;
 use super::{UNIT, all_used, read_record_rates};
 use crate::account::mechanism::{known_origin, load};
@@ -212,13 +212,11 @@ impl<'a> Builder<'a> {
             Recipe::Crt => {
                 let empty = self.corpus.is_some_and(|corpus| corpus.sizes.private == 0);
                 let private = if empty { None } else { Some(self.noisy()?) };
-                let epochs = self
-                    .request
-                    .schedule
-                    .epochs
-                    .map_or_else(|| self.defaults.epochs().unwrap_or(1), |e| e.ceil() as u64);
                 Run::Crt {
-                    epochs: private.as_ref().map_or(epochs, NoisySteps::epochs),
+                    epochs: match &private {
+                        Some(private) => private.epochs(),
+                        None => epochs_without_records(self.request, self.defaults)?,
+                    },
                     private,
                     public_passes: self.or_assumed(of_recipe.public_passes, "public_passes", 1),
                 }
@@ -445,13 +443,27 @@ impl<'a> Builder<'a> {
             ..second.clone()
         };
         if let Some(rate) = request.first_rate {
-            steps.sampling_rate = self.given(rate, "first_rate");
-            steps.steps_per_epoch = Steps::per_epoch(rate).get();
+            let drawn = Schedule {
+                epoch_steps: None,
+                ..request.schedule.clone()
+            };
+            let (share, steps_per_epoch) = schedule::of_epoch(&drawn, rate, self.defaults)?;
+            steps.sampling_rate = self.given(share, "first_rate");
+            steps.steps_per_epoch = steps_per_epoch;
         }
         let epochs = of_recipe.first_epochs;
-        steps.steps = match request.first_steps {
-            Some(steps) => self.given(Steps::new(steps), "first_steps"),
-            None => {
+        steps.steps = match (request.first_steps, epochs) {
+            (Some(_), Some(_)) => bail!(
+                "{} and {}: give one of them",
+                self.name("first_steps"),
+                self.name("first_epochs")
+            ),
+            (Some(0), None) => bail!(
+                "{}: must be a positive whole number, got 0",
+                self.name("first_steps")
+            ),
+            (Some(steps), None) => self.given(Steps::new(steps), "first_steps"),
+            (None, _) => {
                 let counted = steps_of_epochs(epochs.unwrap_or(1) as f64, steps.steps_per_epoch)
                     .with_context(|| self.name("first_epochs"))?;
                 self.or_assumed(epochs.map(|_| counted), "first_epochs", counted)

@@ -179,6 +179,18 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
         inputs = inputs.given("not_authenticated", unknown)?;
     }
     inputs = of_run(inputs, plan)?;
+    if let Run::Crt {
+        private: None,
+        epochs,
+        ..
+    } = plan.run
+    {
+        // Steps are those of private records, and there are none: what was given says how long the run is.
+        inputs = inputs.given("steps", schedule.steps)?;
+        if schedule.steps.is_none() && schedule.epochs.is_none() {
+            inputs = inputs.assumed("epochs", epochs)?;
+        }
+    }
     if let Some(stopping) = &plan.stopping {
         inputs = inputs
             .stated("patience", &stopping.patience)?

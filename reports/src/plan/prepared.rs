@@ -227,6 +227,9 @@ struct Copied {
     fate: Fate,
     #[serde(default)]
     record: Option<u64>,
+    /// The records that hold only a part of its secret.
+    #[serde(default)]
+    parts: Vec<u64>,
     #[serde(default)]
     side: Option<Side>,
 }
@@ -422,7 +425,7 @@ impl PreparedFacts {
             most_states: 0,
             canaries: facts
                 .canaries
-                .map(|preflight| canaries(&preflight, candidates)),
+                .map(|preflight| canaries(&preflight, candidates, spread)),
         })
     }
 
@@ -638,8 +641,8 @@ impl Document {
     }
 }
 
-/// Returns how the run meets the canaries: copies in one record count once.
-fn canaries(preflight: &Preflight, candidates: Option<f64>) -> Canaries {
+/// Returns how the run meets the canaries: in every record with any token of a secret, where copies in one record count once.
+fn canaries(preflight: &Preflight, candidates: Option<f64>, spread: Spread) -> Canaries {
     let mut holding = BTreeMap::<u64, BTreeSet<(Option<u64>, u64)>>::new();
     let mut on_public_side = 0;
     for copy in &preflight.copies {
@@ -648,12 +651,18 @@ fn canaries(preflight: &Preflight, candidates: Option<f64>) -> Canaries {
             let own = if copy.record.is_some() { 0 } else { copy.copy };
             records.insert((copy.record, own));
         }
+        records.extend(copy.parts.iter().map(|part| (Some(*part), 0)));
         on_public_side += u64::from(copy.side == Some(Side::Public));
     }
     let most = holding.values().map(BTreeSet::len).max().unwrap_or(0);
+    let factor = match spread {
+        Spread::AtMost(factor) => factor,
+        // The plan promises nothing, whatever their number.
+        Spread::Unbounded => 1,
+    };
     Canaries {
         count: holding.len() as u64,
-        records: most as u64,
+        records: (most as u64).saturating_mul(factor),
         on_public_side,
         candidates,
     }
@@ -671,4 +680,27 @@ fn candidates(folder: &Path) -> Result<Option<f64>> {
     let plan: CanaryPlan = serde_json::from_str(&text)
         .map_err(|_| anyhow::anyhow!("{}: is not a plan of canaries", path.display()))?;
     Ok(Some(Canaries::candidates(plan.candidates)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record with any part of a secret is in the group of its promise, and on its side.
+    #[test]
+    fn parts_of_canaries_are_records() {
+        let preflight = serde_json::json!({ "copies": [
+            { "canary": 0, "copy": 0, "fate": "kept", "record": 3, "side": "private" },
+            { "canary": 0, "copy": 1, "fate": "truncated", "parts": [4], "side": "private" },
+            { "canary": 0, "copy": 2, "fate": "lost", "parts": [3, 5], "side": "public" },
+            { "canary": 0, "copy": 3, "fate": "masked" },
+            { "canary": 1, "copy": 0, "fate": "kept", "record": 6, "side": "private" },
+        ]});
+        let preflight: Preflight = serde_json::from_value(preflight).unwrap();
+        for (factor, records) in [(1, 3), (2, 6)] {
+            let met = canaries(&preflight, None, Spread::AtMost(factor));
+            let found = (met.count, met.records, met.on_public_side);
+            assert_eq!(found, (2, records, 1));
+        }
+    }
 }

@@ -79,7 +79,8 @@ pub fn noisy_steps(
     fitting(request, sampler)?;
     let sampling = sampling(request, sampler, records)?;
     let sampling_rate = rate(request, records, defaults)?;
-    let steps_per_epoch = per_epoch(given, sampler, *sampling_rate);
+    let (share, steps_per_epoch) = of_epoch(given, *sampling_rate, defaults)?;
+    let sampling_rate = sampling_rate.with(share);
     let steps = steps(request, steps_per_epoch, defaults)?;
     let noise_decay = noise_decay(request, steps_per_epoch, *steps)?;
     Ok(NoisySteps {
@@ -198,6 +199,22 @@ pub fn steps(
     )
 }
 
+/// Returns the epochs of a run that has no record to draw: those that its steps would be of a corpus with some, so
+/// that a script can name the same steps for every corpus.
+///
+/// # Errors
+/// Returns an error as [`rate`] and [`steps`] do.
+pub fn epochs_without_records(request: &PlanRequest, defaults: Defaults) -> Result<u64> {
+    let given = &request.schedule;
+    let steps_per_epoch = match (given.batch_size, given.sample_rate) {
+        // Any batch is all of no records.
+        (Some(_), None) => 1,
+        _ => of_epoch(given, *rate(request, None, defaults)?, defaults)?.1,
+    };
+    let steps = steps(request, steps_per_epoch, defaults)?;
+    Ok(steps.get().div_ceil(steps_per_epoch))
+}
+
 /// Refuses options that belong to another sampler.
 fn fitting(request: &PlanRequest, sampler: Sampler) -> Result<()> {
     let (given, name) = (&request.schedule, |key: &str| request.name(key));
@@ -286,6 +303,27 @@ pub fn rate(
             ),
         },
     })
+}
+
+/// Returns the share of the records in a batch for q, and the steps of an epoch.
+///
+/// Our trainer draws each record into one of ⌊1/q⌋ batches, so that each is expected to hold their reciprocal share, which
+/// is larger than q where 1/q is no whole number. Of another loader only q is known.
+///
+/// # Errors
+/// Returns no error: an epoch has at least one step.
+pub fn of_epoch(
+    given: &Schedule,
+    rate: SamplingRate,
+    defaults: Defaults,
+) -> Result<(SamplingRate, u64)> {
+    let sampler = given.sampler.unwrap_or_default();
+    let steps = per_epoch(given, sampler, rate);
+    let share = match (sampler, defaults) {
+        (Sampler::BallsInBins, Defaults::Corpus) => SamplingRate::of_share(1, steps)?,
+        _ => rate,
+    };
+    Ok((share, steps))
 }
 
 /// Returns an upper bound on the steps of an epoch, since a loader that keeps the last, smaller batch

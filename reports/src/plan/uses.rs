@@ -132,17 +132,18 @@ pub fn value_name<V: ValueEnum>(value: V) -> String {
         .map_or_else(String::new, |v| v.get_name().to_owned())
 }
 
-/// Checks the options that only some first phases of jft use. With another recipe, none of them was
-/// given.
+/// Checks the options that only some first phases of jft use. With another recipe, those that are flags were not given.
 fn by_first_phase(request: &PlanRequest) -> Result<()> {
     use FirstPhaseKind::{ConservativeLightNoise, LightNoise, Screened};
     let more = &request.of_recipe;
     let phase = more.first_phase.unwrap_or_default();
     let screening = more.assume.contains(&Assumption::Screening);
     let noised: &[FirstPhaseKind] = &[LightNoise, ConservativeLightNoise];
-    let users: [(&str, &str, bool, &[FirstPhaseKind]); 5] = [
+    let users: [(&str, &str, bool, &[FirstPhaseKind]); 7] = [
         ("first_epsilon", "", more.first_epsilon.is_some(), noised),
         ("first_sigma", "", more.first_sigma.is_some(), noised),
+        ("first_rate", "", request.first_rate.is_some(), noised),
+        ("first_steps", "", request.first_steps.is_some(), noised),
         ("token_miss", "", !more.token_miss.is_empty(), &[LightNoise]),
         ("screened", "", more.screened.is_some(), &[Screened]),
         ("assume", " screening", screening, &[Screened]),

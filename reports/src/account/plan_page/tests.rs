@@ -552,6 +552,9 @@ fn a_limit_ends_as_it_must() {
 #[test]
 fn errors_name_key_value_and_range() {
     let plan = |body: &str| format!("schema = 1\nrecipe = \"crt\"\n{body}");
+    let training = "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n";
+    let jft =
+        |first: &str| format!("schema = 1\nrecipe = \"jft\"\n{training}[first_phase]\n{first}");
     for (body, said) in [
         (
             plan("[training]\nsigma = 0\n"),
@@ -648,6 +651,22 @@ fn errors_name_key_value_and_range() {
             "schema = 1\nrecipe = \"jft\"\n[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n"
                 .into(),
             "first_phase",
+        ),
+        (
+            jft("kind = \"direct\"\nsteps = 500\n"),
+            "first_phase.steps: applies only to first_phase light-noise or conservative-light-noise of the recipe jft, got direct",
+        ),
+        (
+            jft("kind = \"direct\"\nsample_rate = 0.5\n"),
+            "first_phase.sample_rate: applies only to first_phase light-noise",
+        ),
+        (
+            jft("sigma = 1.0\nepochs = 7\nsteps = 500\n"),
+            "first_phase.steps and first_phase.epochs: give one of them",
+        ),
+        (
+            jft("sigma = 1.0\nsteps = 0\n"),
+            "first_phase.steps: must be a positive whole number, got 0",
         ),
         (
             "schema = 2\nrecipe = \"crt\"\n".into(),

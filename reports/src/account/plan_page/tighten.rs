@@ -200,10 +200,18 @@ fn labels(run: &PlannedRun) -> Result<Vec<Change>> {
     Ok(all)
 }
 
-/// Removes the conservative policy, so that every record is trained on with noise.
+/// Removes the conservative policy, so that every record is trained on with noise: with the steps of the private
+/// records, of which there must be some, or it would cost nothing.
 fn screening(run: &PlannedRun) -> Result<Option<Change>> {
     let secrets = &run.plan.secrets;
-    if !matches!(run.plan.run, Run::Crt { .. }) || secrets.everything_private {
+    let has_noise = matches!(
+        run.plan.run,
+        Run::Crt {
+            private: Some(_),
+            ..
+        }
+    );
+    if !has_noise || secrets.everything_private {
         return Ok(None);
     }
     let mut changed = run.plan.clone();

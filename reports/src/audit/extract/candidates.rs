@@ -359,7 +359,7 @@ impl Bound {
         for (number, (class, at_most)) in each {
             classes.push((number, at_most));
             promised += class.secrets;
-            records = records.max(certified.records_of(&class));
+            records = records.max(certified.records_drawn(&class));
         }
         ensure!(
             secrets <= promised,

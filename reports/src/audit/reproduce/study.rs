@@ -767,7 +767,7 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
 /// Returns the largest ratio of a secret's posterior after training to its promise.
 fn kept(cell: &CellDocument) -> Option<f64> {
     let classes = cell.training.as_ref()?["secrets"]["classes"].as_array()?;
-    // Columns: secrets, the most records of each, prior, promise, posterior.
+    // Columns: secrets, the most records of each that are drawn, prior, promise, posterior.
     let share = |class: &Value| Some(class[4].as_f64()? / class[3].as_f64()?);
     let shares: Option<Vec<f64>> = classes.iter().map(share).collect();
     shares?.into_iter().max_by(f64::total_cmp)

@@ -2,10 +2,10 @@
 
 use crate::audit::args::Train;
 use crate::audit::owner_key::load_texts;
-use crate::number::grouped;
+use crate::audit::train::trained_on::{TokensAndText, TrainedOn};
 use crate::plan::args::Whose;
 use crate::plan::{PlanRequest, PreparedFacts, record_rates};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
 use reticent_backends::model::{Head, Model};
@@ -14,7 +14,7 @@ use reticent_backends::{Corpus, SecretRates, Sensitive};
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Record, TokenId};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -98,51 +98,6 @@ struct HeldOut {
     trained_on: Option<TrainedOn>,
 }
 
-/// Texts that are said to be public and trained on, copies counted once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::audit) struct TrainedOn {
-    texts: u64,
-    of: u64,
-}
-
-impl TrainedOn {
-    /// Counts held-out texts that are records trained on.
-    ///
-    /// # Errors
-    /// Returns the counts as an error if these are more than half of the held-out tokens. Two corpora may share short
-    /// general texts (a thank-you, redacted answers), but not most of what they say.
-    fn of(
-        held_out: &[Vec<TokenId>],
-        trained: &[Record],
-    ) -> std::result::Result<Option<Self>, Self> {
-        let trained: HashSet<&[TokenId]> = trained.iter().map(|r| r.tokens.as_slice()).collect();
-        let held_out: HashSet<&[TokenId]> = held_out.iter().map(Vec::as_slice).collect();
-        let counts = |texts: usize| Self {
-            texts: texts as u64,
-            of: held_out.len() as u64,
-        };
-        let (shared, other): (Vec<&[TokenId]>, Vec<&[TokenId]>) = held_out
-            .iter()
-            .copied()
-            .partition(|text| trained.contains(text));
-        let tokens = |texts: &[&[TokenId]]| texts.iter().map(|text| text.len()).sum::<usize>();
-        if tokens(&shared) > tokens(&other) {
-            return Err(counts(shared.len()));
-        }
-        Ok((!shared.is_empty()).then(|| counts(shared.len())))
-    }
-
-    /// What an answer says of them.
-    pub(in crate::audit) fn text(self) -> String {
-        format!(
-            "Of the {} held-out texts that were said to be public, {} are records of PREPARED too: the promise holds only if \
-             these are public (their number is of private text, and no guarantee covers it).",
-            grouped(self.of),
-            grouped(self.texts)
-        )
-    }
-}
-
 impl HeldOut {
     /// Returns `None` if no record has a token to predict.
     fn of(records: impl IntoIterator<Item = Record>) -> Option<Self> {
@@ -189,25 +144,36 @@ fn held_out(args: &Train, request: &PlanRequest, prepared: &Prepared) -> Result<
         "--held-out: {} was prepared with another --loss-on than PREPARED",
         folder.display()
     );
+    let trained_on = match request.of_recipe.held_out_is {
+        Some(Whose::Public) => TrainedOn::of(read_texts(&held_out), read_texts(prepared)),
+        _ => Ok(None),
+    };
+    let trained_on = trained_on.map_err(|TrainedOn { texts, of }| {
+        anyhow::anyhow!(
+            "{}: must be private, got public: {texts} of {of} texts of --held-out {}, more than half of its tokens, are \
+             records of PREPARED, which the promise is about (a mask in either stands for any text)",
+            request.name("held_out_is"),
+            folder.display()
+        )
+    })?;
     let records = HeldOut::of(held_out.training.records);
-    let mut records = records.with_context(|| {
+    let records = records.with_context(|| {
         format!(
             "--held-out: {} has no record with a token to predict",
             folder.display()
         )
     })?;
-    if request.of_recipe.held_out_is == Some(Whose::Public) {
-        records.trained_on = match TrainedOn::of(&records.texts, &prepared.training.records) {
-            Ok(shared) => shared,
-            Err(TrainedOn { texts, of }) => bail!(
-                "{}: must be private, got public: {texts} of {of} texts of --held-out {}, more than half of its tokens, are \
-                 records of PREPARED, which the promise is about",
-                request.name("held_out_is"),
-                folder.display()
-            ),
-        };
-    }
-    Ok(Some(records))
+    Ok(Some(HeldOut {
+        trained_on,
+        ..records
+    }))
+}
+
+/// Returns the records with a token to predict, with their texts.
+fn read_texts(of: &Prepared) -> impl Iterator<Item = TokensAndText<'_>> {
+    let each = of.training.records.iter().zip(&of.texts);
+    let each = each.filter(|(record, _)| record.tokens.len() > 1);
+    each.map(|(record, text)| (record.tokens.as_slice(), text.as_str()))
 }
 
 /// Returns which tokens the policy calls sensitive, with what the plan states about it.
@@ -256,37 +222,4 @@ fn rates(
 pub(in crate::audit) fn screened(path: &Path, prepared: &Prepared) -> Result<Vec<u32>> {
     let names = names(prepared);
     crate::plan::screened_records(path, |id| names.get(id).copied())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use reticent_corpus::Side;
-
-    /// Private text with something foreign in it is not public; a few short texts may be in any two corpora.
-    #[test]
-    fn public_text_shares_short_texts_alone() {
-        let record = |tokens: &[TokenId]| Record {
-            side: Side::Private,
-            tokens: tokens.to_vec(),
-            sensitive: Vec::new(),
-            label: None,
-            ignored: Vec::new(),
-        };
-        let trained = [record(&[1, 2, 3, 4, 5, 6]), record(&[7, 8])];
-        let of = |texts: &[&[TokenId]]| {
-            let texts: Vec<Vec<TokenId>> = texts.iter().map(|text| text.to_vec()).collect();
-            TrainedOn::of(&texts, &trained)
-        };
-        assert_eq!(of(&[&[1, 2, 3], &[8, 7]]), Ok(None));
-        let some = |texts, of| TrainedOn { texts, of };
-        assert_eq!(of(&[&[1, 2, 3], &[7, 8], &[7, 8]]), Ok(Some(some(1, 2))));
-        assert_eq!(of(&[&[1, 2, 3, 4, 5, 6], &[9, 9]]), Err(some(1, 2)));
-        assert_eq!(of(&[&[1, 2, 3, 4, 5, 6], &[7, 8]]), Err(some(2, 2)));
-        let said = some(1, 2).text();
-        assert!(
-            said.contains("Of the 2 held-out texts") && said.contains("1 are records"),
-            "{said}"
-        );
-    }
 }

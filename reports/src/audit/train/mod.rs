@@ -15,6 +15,8 @@ mod other_run;
 pub(crate) mod run;
 #[cfg(feature = "audit")]
 mod tensorboard;
+#[cfg(feature = "audit")]
+mod trained_on;
 pub(super) mod uses;
 #[cfg(feature = "audit")]
 pub(super) mod workers;

@@ -38,11 +38,17 @@ const PHASES: [&str; 3] = ["private", "second", "selective"];
 pub(super) fn other_options(request: &PlanRequest, differ: &[Difference]) -> Option<String> {
     let mut named: Vec<&str> = Vec::new();
     let mut said = Vec::new();
+    let of = |path: &str| differ.iter().find(|differ| of_plan(&differ.name) == path);
+    let other_recipe = of("run.recipe").is_some();
     for (path, key, instead) in SET_BY {
-        let found = differ.iter().find(|differ| of_plan(&differ.name) == path);
-        let Some((ours, theirs)) = found.and_then(|found| found.values.as_ref()) else {
+        let Some((ours, theirs)) = of(path).and_then(|found| found.values.as_ref()) else {
             continue;
         };
+        // Another recipe, or another kind of first phase, has the same options in other places of its plan, or not at all.
+        let elsewhere = path.starts_with("run.first.") && (ours.is_null() || theirs.is_null());
+        if elsewhere || other_recipe && path.starts_with("run.") && path != "run.recipe" {
+            continue;
+        }
         let (Some(ours), Some(theirs)) = (shown(ours), shown(theirs)) else {
             continue;
         };
@@ -166,6 +172,17 @@ mod tests {
             other_options(&request, &rate).unwrap(),
             "--sample-rate: 0.1, the stopped run has 0.2"
         );
+        // Of another recipe, what is missing in one plan was not therefore left out.
+        let recipe = [
+            of("plan.run.recipe", json!("crt"), json!("dpsgd")),
+            of("plan.run.epochs", json!(60), json!(null)),
+        ];
+        assert_eq!(
+            other_options(&request, &recipe).unwrap(),
+            "--recipe: crt, the stopped run has dpsgd"
+        );
+        let first = [of("plan.run.first.epochs.value", json!(3), json!(null))];
+        assert_eq!(other_options(&request, &first), None);
         // What no option of the plan sets is named by the error alone.
         let rest = [
             of("plan.sizes.value.private", json!(7), json!(9)),

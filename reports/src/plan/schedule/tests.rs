@@ -3,8 +3,12 @@
 use crate::account::args::{Account, Command};
 use crate::account::{answer, calibrate, plan};
 use crate::page::View;
+use crate::plan::PlanRequest;
+use crate::plan::args::{Sampler, Schedule};
+use crate::plan::schedule::{Defaults, noisy_steps};
 use crate::schema::problems;
 use clap::Parser;
+use reticent_accounting::training::Stated;
 use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Sampling, Steps};
 
 fn asked(line: &str) -> anyhow::Result<plan::Asked> {
@@ -91,6 +95,28 @@ fn shuffled_batches_are_not_amplified() {
         let upper = |asked: &plan::Asked| asked.plan.epsilon().unwrap().upper.unwrap().get().get();
         let (ours, exact) = (upper(&found), upper(&truth));
         assert!((ours / exact - 1.0).abs() < 3e-6, "{line}: {ours} {exact}");
+    }
+}
+
+/// Our trainer draws each record into one of a whole number of bins: what is stated is the share of a bin. Of another
+/// loader nothing but the rate is known.
+#[test]
+fn bins_have_the_share_that_is_drawn() {
+    let request = PlanRequest {
+        schedule: Schedule {
+            sampler: Some(Sampler::BallsInBins),
+            batch_size: Some(30),
+            steps: Some(6),
+            ..Schedule::default()
+        },
+        ..PlanRequest::default()
+    };
+    let sigma = Stated::given(NoiseMultiplier::new(2.0).unwrap(), "sigma");
+    let steps = |defaults| noisy_steps(&request, sigma.clone(), Some(80), defaults).unwrap();
+    for (defaults, rate) in [(Defaults::Corpus, 0.5), (Defaults::Question, 0.375)] {
+        let found = steps(defaults);
+        assert!((found.sampling_rate.get() - rate).abs() < 1e-15);
+        assert_eq!((found.steps_per_epoch, found.steps.get()), (2, 6));
     }
 }
 
