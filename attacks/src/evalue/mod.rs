@@ -49,6 +49,7 @@ mod belief;
 mod coins;
 mod design;
 mod gather;
+mod law;
 mod sequential;
 
 pub use belief::{Beliefs, Guess, Pool, Temper};
@@ -56,6 +57,7 @@ pub use coins::coin_beliefs;
 use coins::largest_beliefs;
 pub use design::{PlannedAudit, Prediction, coin_power};
 pub(crate) use gather::{BeliefTracker, Gathered, LnBeliefs, MOST as MOST_BELIEFS};
+pub use law::ScoreLaw;
 pub use sequential::SequentialTest;
 
 use crate::audit_bound::{AuditBound, AuditTerms};

@@ -12,8 +12,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::evalue::{
-    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, Guess, Pool, SequentialTest, Temper,
-    coin_beliefs, coin_bound, coin_power, coin_provable,
+    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, Guess, Pool, ScoreLaw, SequentialTest,
+    Temper, coin_beliefs, coin_bound, coin_power, coin_provable,
 };
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_attacks::search::{SearchOptions, Target, search_beliefs, search_ranks};
@@ -816,7 +816,8 @@ fn what_proves_too_much_is_refused() {
         assert!(EValueProcess::of_coins(10, &terms, 0).is_err());
         assert!(EValueProcess::of_coins(0, &terms, 1).is_err());
         assert!(coin_provable(0, &terms).is_err());
-        assert!(coin_power(1.0, 10, &terms, level(1.0), 0).is_err());
+        let shifted = ScoreLaw::gaussian(1.0).unwrap();
+        assert!(coin_power(&shifted, 10, &terms, level(1.0), 0).is_err());
         let wide = vec![vec![large_bet(1_000).guess(1.0).unwrap()]; 20];
         let error = coin_bound(&wide, &terms).unwrap_err().to_string();
         assert!(error.contains("candidates of a belief"), "{error}");
