@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
 use reticent_attacks::evalue::{
-    Beliefs, EValueAudit, PlannedAudit, Pool, coin_beliefs, coin_bound,
+    Beliefs, EValueAudit, PlannedAudit, Pool, ScoreLaw, coin_beliefs, coin_bound,
 };
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_attacks::search::RankCount;
@@ -77,7 +77,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("|---|---|---|---|---|---|---|---|");
     for (mu, candidates, canaries) in ROWS {
         let audit = planned(candidates, canaries)?;
-        let predicted = *audit.predict(mu, repetitions)?.mean.get();
+        let predicted = *audit
+            .predict(&ScoreLaw::gaussian(mu)?, repetitions)?
+            .mean
+            .get();
         let bounds: Vec<f64> = (0..repetitions)
             .map(|seed| realised(&audit, mu, 1000 + seed))
             .collect::<Result<_, _>>()?;

@@ -11,7 +11,7 @@ use crate::loss::{LossDistribution, PrivacyLoss, ln_blow_up_of_gaussian};
 use crate::numeric::interval::{LnBounds, in_order};
 use crate::numeric::search::{minimiser, minimiser_to};
 use crate::numeric::special::ln_add_exp;
-use crate::quantity::bound::Bounds;
+use crate::quantity::bound::{Bounds, Upper};
 use crate::quantity::error::Result;
 use crate::quantity::{Probability, Tolerance};
 
@@ -63,6 +63,33 @@ impl PrivacyLoss {
             engine,
             looseness,
         })
+    }
+
+    /// Returns a bound on the blow-up that holds whatever the noise, even without any: a record that no step draws
+    /// can't be seen.
+    ///
+    /// Bound: upper; attained as the noise vanishes. It is 1 where some step is certain to draw the records, and where
+    /// the sampler's chance of drawing none of them is not known.
+    ///
+    /// ```
+    /// use reticent_accounting::{GroupSize, Mechanism, NoiseMultiplier, PrivacyLoss, Probability, SamplingRate, Steps, Tolerance};
+    /// let run = |sigma| Mechanism::dp_sgd(NoiseMultiplier::new(sigma).unwrap(), SamplingRate::new(0.001).unwrap(), Steps::new(10));
+    /// let prior = Probability::new(0.1)?;
+    /// // One record in a hundred is drawn at all; a secret that was not is guessed as before.
+    /// let (loss, _) = PrivacyLoss::of_guesses(&run(1.0), GroupSize::ONE)?;
+    /// let most = loss.blow_up_without_noise(prior).get().get();
+    /// assert!((most - (1.0 - 0.999_f64.powi(10) * 0.9)).abs() < 1e-12);
+    /// let (little, _) = PrivacyLoss::of_guesses(&run(0.05), GroupSize::ONE)?;
+    /// let found = little.blow_up(prior, Tolerance::new(1e-4)?)?.bounds.upper.unwrap();
+    /// assert!(found.get().get() <= most && found.get().get() > most * (1.0 - 1e-3));
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn blow_up_without_noise(&self, prior: Probability) -> Upper<Probability> {
+        let most = self
+            .overlap
+            .map_or(1.0, |overlap| overlap.blow_up(prior.get()));
+        Upper::new(Probability::new(most).unwrap_or(Probability::ONE))
     }
 }
 

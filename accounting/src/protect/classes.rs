@@ -268,6 +268,21 @@ impl Dominating {
             }
         }
     }
+
+    /// Returns the posterior from this prior that holds whatever the noise: 1 − (1 − p) e^(−T Σ −ln(1 − ρ)), since a
+    /// secret of which no record is drawn is guessed as before.
+    fn posterior_without_noise(&self, prior: Probability, steps: Steps) -> Result<f64> {
+        let hazard = match self {
+            Self::Own { rates, .. } => Self::profile(rates)?.hazard(),
+            Self::Cell { hazard, .. } => *hazard,
+        };
+        // The hazard of a record that every step draws is infinite, and no step draws none.
+        let drawn = match steps.get() {
+            0 => 0.0,
+            steps => -(-(steps as f64) * hazard).exp_m1(),
+        };
+        Ok(prior.get() + (1.0 - prior.get()) * drawn)
+    }
 }
 
 /// Returns the rate of each record from rates with the number of records that have each.
@@ -356,14 +371,14 @@ impl SecretClasses {
     }
 
     /// Returns upper bounds on the probability of guessing a secret of each class after training, if it was guessed
-    /// with probability at most `prior` before training.
+    /// with probability at most `prior` before training; without noise, those that hold whatever the noise.
     ///
     /// # Errors
     /// None for profiles that were certified.
     pub fn posteriors_at(
         &self,
         prior: Probability,
-        noise: NoiseMultiplier,
+        noise: Option<NoiseMultiplier>,
         steps: Steps,
     ) -> Result<Vec<Upper<Probability>>> {
         let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
@@ -379,7 +394,10 @@ impl SecretClasses {
             place_of.push(place);
         }
         let found = parallel::map(&distinct, |profile| {
-            let bound = profile.posterior(prior, None, noise, steps)?;
+            let bound = match noise {
+                Some(noise) => profile.posterior(prior, None, noise, steps)?,
+                None => profile.posterior_without_noise(prior, steps)?,
+            };
             Probability::new(bound.clamp(prior.get(), 1.0)).map(Upper::new)
         });
         let found = found.into_iter().collect::<Result<Vec<_>>>()?;
@@ -617,13 +635,37 @@ mod tests {
         assert_eq!(read.first_uncovered(other).unwrap(), Some(0));
         // Any prior's posterior is at least that of each secret from its own prior.
         let all = read
-            .posteriors_at(Probability::new(1e-9).unwrap(), sigma, run.steps)
+            .posteriors_at(Probability::new(1e-9).unwrap(), Some(sigma), run.steps)
             .unwrap();
         for (class, own) in certified.class_of.iter().zip(&certified.posteriors) {
             // Both are upper ends; those of cells are computed to 1e-3.
             let all = all[*class].get().get();
             assert!(all >= own * (1.0 - 2e-3), "{all} {own}");
         }
+    }
+
+    /// A secret in two records that each of ten steps draws with probability 1/100 is drawn at all with probability
+    /// 1 − .99^20, and guessed as before otherwise: no noise is so small that it is guessed more often.
+    #[test]
+    fn without_noise_a_secret_is_seen_if_it_is_drawn() {
+        let incidence = Incidence::new(2, 1, vec![(0, 0), (1, 0)]).unwrap();
+        let secrets = [promise(1e-3, 1e-2)];
+        let run = Protection {
+            incidence: &incidence,
+            secrets: &secrets,
+            rates: &[0.01, 0.01],
+            steps: Steps::new(10),
+        };
+        let classes = run.certified(None).unwrap().classes;
+        let prior = Probability::new(1e-3).unwrap();
+        let at = |noise| {
+            let found = classes.posteriors_at(prior, noise, run.steps).unwrap();
+            found[0].get().get()
+        };
+        let exact = 1.0 - 0.99_f64.powi(20) * 0.999;
+        assert!((at(None) - exact).abs() < 1e-12, "{}", at(None));
+        let little = at(Some(NoiseMultiplier::new(0.02).unwrap()));
+        assert!(little <= exact * (1.0 + 1e-9) && little > 0.99 * exact);
     }
 
     /// Without noise nothing is promised, and few secrets have bounds of their own.

@@ -28,7 +28,7 @@ impl TrainingPlan {
         &self,
         prior: Probability,
     ) -> Result<Vec<(SecretClass, Upper<Probability>)>> {
-        self.by_class(|classes, noise, steps| classes.posteriors_at(prior, noise, steps))
+        self.by_class(|classes, noise, steps| classes.posteriors_at(prior, Some(noise), steps))
     }
 
     fn by_class(

@@ -59,6 +59,60 @@ impl Curve {
     }
 }
 
+/// The curves, each weighted by the probability that it gave the coins revealed so far.
+struct Learned {
+    curves: Vec<Curve>,
+    weights: Vec<f64>,
+    /// The probability of "in" by each curve at the distance asked last.
+    chances: Vec<f64>,
+}
+
+impl Learned {
+    fn nothing() -> Self {
+        let curves = Curve::all();
+        Self {
+            weights: vec![1.0 / curves.len() as f64; curves.len()],
+            chances: vec![0.0; curves.len()],
+            curves,
+        }
+    }
+
+    /// Returns the belief that a canary with a score at this distance is in.
+    fn inside(&mut self, distance: f64) -> f64 {
+        for (chance, curve) in self.chances.iter_mut().zip(&self.curves) {
+            *chance = curve.inside(distance);
+        }
+        let both = self.weights.iter().zip(&self.chances);
+        let inside = both.map(|(weight, chance)| weight * chance).sum::<f64>();
+        inside.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON)
+    }
+
+    /// Learns the coin of that canary. It affects the beliefs about later coins only.
+    fn reveal(&mut self, coin: bool) {
+        for (weight, chance) in self.weights.iter_mut().zip(&self.chances) {
+            *weight *= if coin { *chance } else { 1.0 - *chance };
+        }
+        let all: f64 = self.weights.iter().sum();
+        self.weights.iter_mut().for_each(|weight| *weight /= all);
+    }
+}
+
+/// Returns upper bounds on the belief in what each coin shows, in the order in which coins are revealed, whatever the
+/// scores and coins: the beliefs where every canary is infinitely far from the median and in.
+///
+/// With a lapse λ, a curve gives a coin at most q = 1 − λ, or 1/2 if its slope is 0. Of two curves of one shape, or if
+/// one of them has slope 0, the ratio of what they give is at most that of their q, which infinite distances attain for
+/// every coin. So no coins move more weight to the larger q.
+pub(super) fn largest_beliefs(coins: u64) -> Vec<f64> {
+    let mut learned = Learned::nothing();
+    let mut next = || {
+        let belief = learned.inside(f64::INFINITY);
+        learned.reveal(true);
+        belief
+    };
+    (0..coins).map(|_| next()).collect()
+}
+
 /// Returns guesses about coins, in the order in which the coins are revealed, from the score of
 /// each canary (a higher score means in) and whether the canary was in.
 ///
@@ -87,26 +141,14 @@ pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>
     let mut order: Vec<usize> = (0..scores.len()).collect();
     // Equal distances keep the canaries' order, which does not depend on coins.
     order.sort_by(|a, b| distances[*a].abs().total_cmp(&distances[*b].abs()));
-    let curves = Curve::all();
-    let mut weights = vec![1.0 / curves.len() as f64; curves.len()];
-    let mut chances = vec![0.0; curves.len()];
+    let mut learned = Learned::nothing();
     order
         .into_iter()
         .map(|i| {
-            for (chance, curve) in chances.iter_mut().zip(&curves) {
-                *chance = curve.inside(distances[i]);
-            }
-            let both = weights.iter().zip(&chances);
-            let inside = both.map(|(weight, chance)| weight * chance).sum::<f64>();
-            let inside = inside.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON);
+            let inside = learned.inside(distances[i]);
             let beliefs = Beliefs::full(&[1.0 - inside, inside], Pool::NONE)?;
             let coin = coins[i];
-            // The coin is revealed only now: what follows affects later coins only.
-            for (weight, chance) in weights.iter_mut().zip(&chances) {
-                *weight *= if coin { *chance } else { 1.0 - *chance };
-            }
-            let all: f64 = weights.iter().sum();
-            weights.iter_mut().for_each(|weight| *weight /= all);
+            learned.reveal(coin);
             let own = if coin { inside } else { 1.0 - inside };
             Ok(vec![beliefs.guess(own)?])
         })

@@ -1,10 +1,10 @@
 //! Predicts what an audit by planted canaries will prove, before anything is planted.
 //!
-//! Scores are Gaussian: each of the N candidates has a standard normal score, that of the secret is
-//! shifted by μ, and the model's NLL is −μ times the score, which is the belief of an attacker who
-//! knows the whole model of the scores. The simulated audit is the one that will run: the same
-//! tests, tempers, α and slack. The estimate is optimistic, since a model reveals less than its
-//! gradients did.
+//! Each of the N candidates has a standard normal score, that of the secret has the law of the best
+//! attack on what runs ([`ScoreLaw`]), and the model's NLL is minus the logarithm of the likelihood
+//! ratio, which is the belief of an attacker who knows the whole model of the scores. The simulated
+//! audit is the one that will run: the same tests, tempers, α and slack. The estimate is optimistic,
+//! since a model reveals less than its gradients did.
 //!
 //! Of many candidates only the highest scores are drawn, one by one from the top. Those below are
 //! placed at their expected values, which fixes the sum that a softmax divides by to a few parts in
@@ -12,8 +12,8 @@
 
 use super::belief::{Beliefs, Block};
 use super::{
-    CanaryGuesses, EValueAudit, LARGEST, RESOLUTION, coin_beliefs, coin_bound, coin_provable,
-    ln_mean,
+    CanaryGuesses, EValueAudit, LARGEST, RESOLUTION, ScoreLaw, coin_beliefs, coin_bound,
+    coin_provable, ln_mean,
 };
 use crate::audit_bound::AuditTerms;
 use crate::error::{Error, Result};
@@ -35,8 +35,9 @@ const PLACES: usize = 96;
 /// The step between the levels that the quick estimate examines.
 const STEP: f64 = 0.125;
 
-/// The number of canaries over which the mean evidence of one is taken.
+/// The number of canaries over which the mean evidence of one is taken, and the seed of the scores of other candidates.
 const SAMPLED: u64 = 400;
+const SEED: u64 = 0;
 
 /// Both tests at one false-alarm rate, and which of them counts, fixed before anything is scored.
 #[derive(Debug, Clone)]
@@ -137,32 +138,27 @@ impl PlannedAudit {
         (self.by_evalue.candidates, self.by_evalue.canaries)
     }
 
-    /// Returns the ε that follows from the mean evidence of a canary. This is quicker than
-    /// [`Self::predict`] and meant for comparing many plans.
+    /// Returns the ε that canaries prove whose scores are the quantiles of their law: the expected
+    /// number of hits, or the mean evidence of a canary. This is quicker than [`Self::predict`] and
+    /// meant for comparing many plans, among which a sample would favour the luckiest.
     ///
     /// # Errors
-    /// Returns an error if μ is not finite, and as for [`EValueAudit::bound`] and [`RankAudit::bound`].
-    pub fn expected(&self, mu: f64, seed: u64) -> Result<Estimate<Epsilon>> {
-        let canaries = self.by_evalue.canaries;
-        let times = canaries as f64 / SAMPLED as f64;
-        let scores = Scores::new(mu, self.by_evalue.candidates)?;
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
+    /// As for [`EValueAudit::bound`] and [`RankAudit::bound`].
+    pub fn expected(&self, law: &ScoreLaw) -> Result<Estimate<Epsilon>> {
+        let (candidates, canaries) = self.of();
+        let scores = Scores { law, candidates };
         if self.decides != EpsilonMethod::EValue {
-            // Split the sampled ranks into as many equal parts as there are canaries and take the
-            // middle rank of each.
-            let mut ranks: Vec<RankCount> =
-                (0..SAMPLED).map(|_| scores.rank(&mut random)).collect();
-            ranks.sort_by_key(|rank| rank.below);
-            let middle = |i: u64| (i as f64 + 0.5) / times.max(f64::MIN_POSITIVE);
-            let counts: Vec<RankCount> = (0..canaries)
-                .map(|i| ranks[(middle(i) as usize).min(ranks.len() - 1)])
-                .collect();
+            let own = scores.quantiles(canaries);
+            let counts: Vec<RankCount> = own.map(|own| scores.expected_rank(own)).collect();
             return Ok(Estimate::new(*self.by_rank.bound(&counts)?.lower.get()));
         }
+        let times = canaries as f64 / SAMPLED as f64;
+        let mut random = ChaCha8Rng::seed_from_u64(SEED);
         let test = self.by_evalue.test()?;
         let cap = test.cap.map_or(f64::INFINITY, f64::ln);
-        let guesses = (0..SAMPLED)
-            .map(|_| scores.guesses(&self.by_evalue, &mut random))
+        let guesses = scores
+            .quantiles(SAMPLED)
+            .map(|own| scores.guesses(own, &self.by_evalue, &mut random))
             .collect::<Result<Vec<_>>>()?;
         let wanted = -test.working_alpha.ln();
         let reached = |epsilon: f64| {
@@ -191,14 +187,14 @@ impl PlannedAudit {
     /// Returns the bound of one simulated audit.
     ///
     /// # Errors
-    /// Returns an error if μ is not finite, and as for [`EValueAudit::bound`] and [`RankAudit::bound`].
-    pub fn simulate(&self, mu: f64, seed: u64) -> Result<Epsilon> {
-        let scores = Scores::new(mu, self.by_evalue.candidates)?;
+    /// As for [`EValueAudit::bound`] and [`RankAudit::bound`].
+    pub fn simulate(&self, law: &ScoreLaw, seed: u64) -> Result<Epsilon> {
+        let (candidates, canaries) = self.of();
+        let scores = Scores { law, candidates };
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let canaries = self.by_evalue.canaries;
         Ok(if self.decides == EpsilonMethod::EValue {
             let guesses = (0..canaries)
-                .map(|_| scores.guesses(&self.by_evalue, &mut random))
+                .map(|_| scores.guesses(scores.own(&mut random), &self.by_evalue, &mut random))
                 .collect::<Result<Vec<_>>>()?;
             *self.by_evalue.bound(&guesses)?.lower.get()
         } else {
@@ -211,9 +207,9 @@ impl PlannedAudit {
     ///
     /// # Errors
     /// Returns an error if `runs` is 0, and as for [`Self::simulate`].
-    pub fn predict(&self, mu: f64, runs: u64) -> Result<Prediction> {
+    pub fn predict(&self, law: &ScoreLaw, runs: u64) -> Result<Prediction> {
         check_runs(runs)?;
-        let found = (0..runs).map(|seed| Ok(self.simulate(mu, seed)?.get()));
+        let found = (0..runs).map(|seed| Ok(self.simulate(law, seed)?.get()));
         let mut found = found.collect::<Result<Vec<f64>>>()?;
         found.sort_by(f64::total_cmp);
         let at = |share: f64| found[(share * (found.len() - 1) as f64).round() as usize];
@@ -226,21 +222,6 @@ impl PlannedAudit {
         })
     }
 
-    /// Returns the share of `runs` simulated audits whose bound is above a promise.
-    ///
-    /// # Errors
-    /// As for [`Self::predict`].
-    pub fn power(&self, mu: f64, promised: Epsilon, runs: u64) -> Result<Estimate<Probability>> {
-        check_runs(runs)?;
-        let mut above = 0.0;
-        if *self.provable()?.get() > promised {
-            for seed in 0..runs {
-                above += f64::from(u8::from(self.simulate(mu, seed)? > promised));
-            }
-        }
-        Ok(Estimate::new(Probability::new(above / runs as f64)?))
-    }
-
     /// Returns the distance μ between two unit normals with this total variation distance.
     #[must_use]
     pub fn shift_of(total_variation: f64) -> f64 {
@@ -249,19 +230,18 @@ impl PlannedAudit {
 }
 
 /// Returns the share of `runs` simulated audits by in/out coins whose bound is above a promise,
-/// where the scores of inserted canaries are shifted by μ.
+/// where the scores of inserted canaries have this law, and those of the others are standard normal.
 ///
 /// # Errors
-/// Returns an error if `runs` is 0 or μ is not finite, and as for [`coin_bound`].
+/// Returns an error if `runs` is 0, and as for [`coin_bound`].
 pub fn coin_power(
-    mu: f64,
+    law: &ScoreLaw,
     coins: u64,
     terms: &AuditTerms,
     promised: Epsilon,
     runs: u64,
 ) -> Result<Estimate<Probability>> {
     check_runs(runs)?;
-    check_shift(mu)?;
     let mut above = 0.0;
     if *coin_provable(coins, terms)?.get() > promised {
         for seed in 0..runs {
@@ -269,7 +249,10 @@ pub fn coin_power(
             let drawn: Vec<bool> = (0..coins).map(|_| random.random()).collect();
             let scores: Vec<f64> = drawn
                 .iter()
-                .map(|inside| normal(&mut random) + if *inside { mu } else { 0.0 })
+                .map(|inside| {
+                    let y = normal(&mut random);
+                    if *inside { law.score(y) } else { y }
+                })
                 .collect();
             let bound = coin_bound(&coin_beliefs(&scores, &drawn)?, terms)?;
             above += f64::from(u8::from(*bound.lower.get() > promised));
@@ -286,33 +269,45 @@ fn check_runs(runs: u64) -> Result<()> {
     Ok(())
 }
 
-fn check_shift(mu: f64) -> Result<()> {
-    if mu.is_finite() {
-        return Ok(());
-    }
-    Err(Error::out_of_range("mu", "(-inf, inf)", mu))
-}
-
 fn normal(random: &mut ChaCha8Rng) -> f64 {
     let (u, v): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
-/// Gaussian scores of one canary's candidates.
-struct Scores {
-    mu: f64,
+/// Scores of one canary's candidates.
+struct Scores<'a> {
+    /// The law of the secret's.
+    law: &'a ScoreLaw,
     /// N.
     candidates: u64,
 }
 
-impl Scores {
-    fn new(mu: f64, candidates: u64) -> Result<Self> {
-        check_shift(mu)?;
-        Ok(Self { mu, candidates })
+impl Scores<'_> {
+    fn own(&self, random: &mut ChaCha8Rng) -> f64 {
+        self.law.score(normal(random))
     }
 
-    fn own(&self, random: &mut ChaCha8Rng) -> f64 {
-        normal(random) + self.mu
+    /// Returns the secret's scores at the middles of so many equal parts of the probability.
+    fn quantiles(&self, parts: u64) -> impl Iterator<Item = f64> {
+        let middle = move |i: u64| (i as f64 + 0.5) / parts as f64;
+        (0..parts).map(move |i| self.law.score(-normal_quantile(middle(i))))
+    }
+
+    const fn ranked(&self, own: f64, below: u64) -> RankCount {
+        RankCount {
+            candidates: self.candidates,
+            nll: -own,
+            below,
+            ties: 0,
+            unresolved: 0,
+        }
+    }
+
+    /// Returns the rank of a secret with this score among others at their quantiles: within t where less than a share
+    /// t/N of all scores is higher.
+    fn expected_rank(&self, own: f64) -> RankCount {
+        let below = (self.candidates as f64 * normal_cdf(-own)) as u64;
+        self.ranked(own, below.min(self.candidates - 1))
     }
 
     /// Draws the rank of the secret: how many of the others score higher.
@@ -320,13 +315,7 @@ impl Scores {
         let own = self.own(random);
         let others = self.candidates - 1;
         let each = normal_cdf(-own);
-        RankCount {
-            candidates: self.candidates,
-            nll: -own,
-            below: binomial(others, each, random),
-            ties: 0,
-            unresolved: 0,
-        }
+        self.ranked(own, binomial(others, each, random))
     }
 
     /// Draws the others' scores: values and how many candidates have each.
@@ -355,16 +344,23 @@ impl Scores {
         found
     }
 
-    /// Returns what a model with these scores believes about the secret.
-    fn guesses(&self, audit: &EValueAudit, random: &mut ChaCha8Rng) -> Result<CanaryGuesses> {
-        let own = self.own(random);
-        let others = self.others(random);
+    /// Returns what a model with these scores believes about the secret, whose score is given.
+    fn guesses(
+        &self,
+        own: f64,
+        audit: &EValueAudit,
+        random: &mut ChaCha8Rng,
+    ) -> Result<CanaryGuesses> {
+        let own = self.law.ln_ratio(own);
+        let mut others = self.others(random);
+        for (x, _) in &mut others {
+            *x = self.law.ln_ratio(*x);
+        }
         let n = self.candidates as f64;
         let threshold = audit.pool.threshold(n);
+        let top = others.iter().map(|(x, _)| *x).fold(own, f64::max);
         let guesses = audit.tempers.iter().map(|temper| {
-            let sharpness = self.mu / temper.temperature;
-            let top = others.iter().map(|(x, _)| *x).fold(own, f64::max);
-            let raw = |x: f64| (sharpness * (x - top)).exp();
+            let raw = |x: f64| ((x - top) / temper.temperature).exp();
             let sum = others.iter().map(|(x, count)| count * raw(*x)).sum::<f64>() + raw(own);
             let belief = |x: f64| (1.0 - temper.uniform) * raw(x) / sum + temper.uniform / n;
             let mut blocks = vec![Block::exact(1.0, belief(own), threshold)];

@@ -49,12 +49,15 @@ mod belief;
 mod coins;
 mod design;
 mod gather;
+mod law;
 mod sequential;
 
 pub use belief::{Beliefs, Guess, Pool, Temper};
 pub use coins::coin_beliefs;
+use coins::largest_beliefs;
 pub use design::{PlannedAudit, Prediction, coin_power};
 pub(crate) use gather::{BeliefTracker, Gathered, LnBeliefs, MOST as MOST_BELIEFS};
+pub use law::ScoreLaw;
 pub use sequential::SequentialTest;
 
 use crate::audit_bound::{AuditBound, AuditTerms};
@@ -641,16 +644,20 @@ pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBo
     AuditBound::new(epsilon, terms, EpsilonMethod::EValue, terms.assumption())
 }
 
-/// Returns the largest ε that `coins` coins can prove, if all are guessed correctly and with
-/// certainty.
+/// Returns the largest ε that `coins` coins can prove, if every score tells its coin as clearly as a score can. Even
+/// then the curves keep a distance from certainty, and that they may be trusted is learned coin by coin.
 ///
 /// # Errors
 /// Returns an error if there is no coin, if δ = 1, or if there are zero copies.
 pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
     let test = coin_test(coins, terms, 1)?;
     let cap = test.cap.map_or(f64::INFINITY, f64::ln);
-    // e = 1 + e^−ε at most.
-    let most = |epsilon: f64| coins as f64 * (-epsilon).exp().ln_1p().min(cap);
+    let beliefs: Vec<f64> = largest_beliefs(coins).iter().map(|b| b.ln()).collect();
+    // A belief b in what a coin shows gives e = b (1 + e^−ε) where that is above 1, and 1 at most elsewhere.
+    let most = |epsilon: f64| -> f64 {
+        let room = (-epsilon).exp().ln_1p();
+        beliefs.iter().map(|ln| (ln + room).clamp(0.0, cap)).sum()
+    };
     let wanted = -test.working_alpha.ln();
     if most(0.0) < wanted {
         return Ok(Upper::new(Epsilon::new(0.0)?));

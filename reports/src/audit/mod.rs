@@ -24,6 +24,7 @@ pub(crate) mod owner_key;
 pub mod perplexity;
 pub mod plant;
 pub mod policy;
+mod power;
 pub mod prepare;
 mod published;
 mod reading;

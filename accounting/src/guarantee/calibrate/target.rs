@@ -518,9 +518,7 @@ fn blow_up(
 /// Returns the bound on a guess that holds for any noise.
 fn guessed(mechanism: &Mechanism, group: GroupSize, prior: Probability) -> Result<f64> {
     let loss = PrivacyLoss::of_guesses(mechanism, group)?.0;
-    Ok(loss
-        .overlap
-        .map_or(1.0, |overlap| overlap.blow_up(prior.get())))
+    Ok(loss.blow_up_without_noise(prior).get().get())
 }
 
 /// Returns 2^−bits, rounded up.

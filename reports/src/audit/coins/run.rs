@@ -3,9 +3,10 @@
 use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight};
 use crate::audit::Apart;
-use crate::audit::exposure::promise::{finite_promise, notion, total_variation, with_noise};
+use crate::audit::exposure::promise::{finite_promise, notion};
 use crate::audit::exposure::run::{StatedRun, of_promise, ran};
 use crate::audit::loaded_model::LoadedModel;
+use crate::audit::power::{Attacked, at_each_share};
 use crate::audit::training_text::TrainingText;
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, open_limit, read_text};
 use crate::page::Output;
@@ -17,7 +18,7 @@ use reticent_accounting::{
     Query, Tolerance, UnitName,
 };
 use reticent_attacks::evalue::{
-    CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
+    CanaryGuesses, coin_beliefs, coin_bound, coin_power, coin_provable,
 };
 use reticent_attacks::{AuditTerms, are_alike, check_speaks};
 use reticent_backends::{PrefixScorer, Scorer};
@@ -405,27 +406,20 @@ fn power(
     coins: u64,
     promised: Epsilon,
 ) -> Result<Vec<Power>> {
-    let mut found = Vec::new();
-    for noise in [0.0, 0.25, 0.5, 0.75] {
-        let distance = match noise {
-            0.0 => 1.0,
-            share => match with_noise(mechanism, share)? {
-                Some(weaker) => total_variation(&loss(&weaker, terms)?)?,
-                None => return Ok(Vec::new()),
-            },
-        };
-        found.push(Power {
-            noise,
-            chance: coin_power(
-                PlannedAudit::shift_of(distance),
+    at_each_share(|share| {
+        let attacked =
+            Attacked::with_share(mechanism, share, |weaker| Ok(Some(loss(weaker, terms)?)))?;
+        let chance = attacked.map(|attacked| -> Result<_> {
+            Ok(coin_power(
+                &attacked.scores()?,
                 coins,
                 terms,
                 promised,
                 RUNS,
-            )?,
+            )?)
         });
-    }
-    Ok(found)
+        chance.transpose()
+    })
 }
 
 /// Returns the privacy loss between runs with all copies of a canary and without.

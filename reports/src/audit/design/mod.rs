@@ -6,8 +6,9 @@ use self::args::Design as Args;
 use crate::account::mechanism::load;
 use crate::audit::args::preparing::unit;
 use crate::audit::exposure::promise::{
-    guarantees, of_all_records, reconstruction_loss, total_variation, with_noise,
+    guarantees, of_all_records, reconstruction_loss, total_variation,
 };
+use crate::audit::power::{Attacked, of_ranks};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table, dash};
 use crate::number::{count_of, grouped, nearest, rounded, shortest};
 use crate::page::{Output, Page, Section};
@@ -15,16 +16,18 @@ use crate::verdict::{FALSE_ALARM, Power, split};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
-    Confidence, Delta, Epsilon, Estimate, Mechanism, Neighbours, Probability, Steps, Upper,
+    Confidence, Delta, Epsilon, Estimate, Mechanism, Neighbours, PrivacyLoss, Probability, Steps,
+    Upper,
 };
 use reticent_attacks::Draw;
-use reticent_attacks::evalue::PlannedAudit;
+use reticent_attacks::evalue::{PlannedAudit, ScoreLaw};
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_corpus::Unit;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
-/// The number of simulated audits for each prediction about the chosen plan.
+/// The number of simulated audits of a plan.
 const RUNS: u64 = 20;
 
 /// The number of plans in the short text.
@@ -46,12 +49,13 @@ pub struct DesignRow {
     pub copies: u32,
     /// Tokens of all copies.
     pub tokens: u64,
-    /// The shift, in standard deviations, between the scores of a canary that was trained on and of
-    /// one that was not: by the best attack on the run's noise.
+    /// The distance, in standard deviations, of two normal laws with the total variation of what the best attack sees of
+    /// a canary that was trained on and of one that was not.
     pub shift: Estimate<f64>,
     /// Which test would count.
     pub method: EpsilonMethod,
-    /// The ε that they are expected to prove, if scores have their expected size.
+    /// The ε that they are expected to prove: of the chosen plan the mean of simulated audits, of the others what scores
+    /// of their expected size prove.
     pub expected: Estimate<Epsilon>,
     /// The largest that they can.
     pub provable: Upper<Epsilon>,
@@ -204,12 +208,15 @@ fn at_most(expected: Estimate<Epsilon>, promised: Option<Upper<Epsilon>>) -> Est
 
 impl Designer<'_> {
     fn report(&self) -> Result<DesignReport> {
-        let mut rows = Vec::new();
+        let (mut rows, mut laws) = (Vec::new(), BTreeMap::new());
         for &copies in &self.args.copies_tried {
-            let shift = self.shift(&self.stated.mechanism, copies)?;
+            let loss = self.loss(copies)?;
+            let shift = PlannedAudit::shift_of(total_variation(&loss)?);
+            let law = Attacked::as_stated(loss).scores()?;
+            let law: &ScoreLaw = laws.entry(copies).or_insert(law);
             let promised = self.promised(copies)?;
             for &digits in &self.args.digits {
-                if let Some(row) = self.row(digits, copies, shift, promised)? {
+                if let Some(row) = self.row(digits, copies, (law, shift), promised)? {
                     rows.push(row);
                 }
             }
@@ -220,16 +227,8 @@ impl Designer<'_> {
             "--tokens: {} are not enough for two canaries; one copy of one takes at least {fewest}",
             self.args.tokens
         );
-        // Plans that could contradict their promise come first, then those that are expected to prove more.
-        rows.sort_by(|a, b| {
-            let could = |row: &DesignRow| row.could_contradict.unwrap_or(true);
-            let expected = |row: &DesignRow| row.expected.get().get();
-            could(b)
-                .cmp(&could(a))
-                .then(expected(b).total_cmp(&expected(a)))
-        });
+        let expectation = self.best_first(&mut rows, &laws)?;
         let chosen = rows[0].clone();
-        let expectation = self.expectation(&chosen)?;
         let command = format!(
             "audit plant DATA --canaries {}x{} --canary-format \"My ID is: {{digits:{}}}\" --own-carriers --independent-secrets --unit {} --out planted/",
             chosen.canaries, chosen.copies, chosen.digits, self.unit
@@ -245,12 +244,50 @@ impl Designer<'_> {
         })
     }
 
+    /// Sorts plans: those that could contradict their promise first, then those that are expected to prove more. What the
+    /// first is expected to prove is the mean of simulated audits, of which the result says more.
+    fn best_first(
+        &self,
+        rows: &mut [DesignRow],
+        laws: &BTreeMap<u32, ScoreLaw>,
+    ) -> Result<Expectation> {
+        let mut simulated: Vec<((u32, u32), Expectation)> = Vec::new();
+        loop {
+            rows.sort_by(|a, b| {
+                let could = |row: &DesignRow| row.could_contradict.unwrap_or(true);
+                let expected = |row: &DesignRow| row.expected.get().get();
+                could(b)
+                    .cmp(&could(a))
+                    .then(expected(b).total_cmp(&expected(a)))
+            });
+            let first = rows[0].clone();
+            let plan = (first.digits, first.copies);
+            if let Some(known) = simulated.iter().position(|(of, _)| *of == plan) {
+                let expectation = simulated.swap_remove(known).1;
+                let power = self.power(&first)?;
+                return Ok(Expectation {
+                    power,
+                    ..expectation
+                });
+            }
+            let law = laws
+                .get(&first.copies)
+                .context("a plan without a law of its scores")?;
+            let expectation = self.expectation(&first, law)?;
+            let same = |row: &&mut DesignRow| (row.digits, row.copies) == plan;
+            for row in rows.iter_mut().filter(same) {
+                row.expected = expectation.mean;
+            }
+            simulated.push((plan, expectation));
+        }
+    }
+
     /// Returns a plan with as many canaries as the budget of tokens allows; `None` for fewer than two.
     fn row(
         &self,
         digits: u32,
         copies: u32,
-        shift: f64,
+        (law, shift): (&ScoreLaw, f64),
         promised: Option<Upper<Epsilon>>,
     ) -> Result<Option<DesignRow>> {
         let each = (self.args.carrier_tokens + u64::from(digits)).saturating_mul(u64::from(copies));
@@ -272,7 +309,7 @@ impl Designer<'_> {
             tokens: each * canaries,
             shift: Estimate::new(shift),
             method: audit.decides(),
-            expected: at_most(audit.expected(shift, 0)?, promised),
+            expected: at_most(audit.expected(law)?, promised),
             provable: audit.provable()?,
             promised,
             could_contradict,
@@ -293,12 +330,10 @@ impl Designer<'_> {
         Ok(PlannedAudit::new(rank, candidates, canaries)?)
     }
 
-    /// Returns the distance at which the best attack sees all copies of a canary or none, in standard deviations.
-    fn shift(&self, mechanism: &Mechanism, copies: u32) -> Result<f64> {
-        let loss = reconstruction_loss(mechanism, copies)?.with_context(|| {
-            format!("{copies} copies: this sampler's law of so many is not known")
-        })?;
-        Ok(PlannedAudit::shift_of(total_variation(&loss)?))
+    /// Returns the loss between all copies of a canary and none.
+    fn loss(&self, copies: u32) -> Result<PrivacyLoss> {
+        reconstruction_loss(&self.stated.mechanism, copies)?
+            .with_context(|| format!("{copies} copies: this sampler's law of so many is not known"))
     }
 
     /// Returns the promise for all copies replaced at once, if it is finite.
@@ -308,36 +343,32 @@ impl Designer<'_> {
         Ok(upper.filter(|upper| upper.get().get().is_finite()))
     }
 
-    fn expectation(&self, chosen: &DesignRow) -> Result<Expectation> {
-        let strict = self.strict(chosen.candidates, chosen.canaries, chosen.copies)?;
-        let audit = strict.at(self.confidence);
-        let predicted = audit.predict(*chosen.shift.get(), RUNS)?;
-        let mut power = Vec::new();
-        if let Some(promised) = chosen.promised {
-            for noise in [0.0, 0.25, 0.5, 0.75] {
-                let shift = match noise {
-                    0.0 => PlannedAudit::shift_of(1.0),
-                    share => match with_noise(&self.stated.mechanism, share)? {
-                        Some(weaker) => self.shift(&weaker, chosen.copies)?,
-                        None => break,
-                    },
-                };
-                let chance = strict.power(shift, *promised.get(), RUNS)?;
-                power.push(Power { noise, chance });
-            }
-        }
+    /// Returns what simulated audits of a plan prove, without its power.
+    fn expectation(&self, plan: &DesignRow, law: &ScoreLaw) -> Result<Expectation> {
+        let strict = self.strict(plan.candidates, plan.canaries, plan.copies)?;
+        let predicted = strict.at(self.confidence).predict(law, RUNS)?;
         // A bound above the promise in a simulated audit is a false alarm.
-        let least = |value: Estimate<Epsilon>| match chosen.promised {
-            Some(promised) if promised.get() < value.get() => Estimate::new(*promised.get()),
-            _ => value,
-        };
         Ok(Expectation {
             runs: RUNS,
-            mean: least(predicted.mean),
-            tenth: least(predicted.tenth),
-            ninetieth: least(predicted.ninetieth),
-            power,
+            mean: at_most(predicted.mean, plan.promised),
+            tenth: at_most(predicted.tenth, plan.promised),
+            ninetieth: at_most(predicted.ninetieth, plan.promised),
+            power: Vec::new(),
         })
+    }
+
+    /// Returns the power of a plan against its promise, as the verdict of `audit exposure` will say it.
+    fn power(&self, plan: &DesignRow) -> Result<Vec<Power>> {
+        let Some(promised) = plan.promised else {
+            return Ok(Vec::new());
+        };
+        let strict = self.strict(plan.candidates, plan.canaries, plan.copies)?;
+        of_ranks(
+            &strict,
+            *promised.get(),
+            &self.stated.mechanism,
+            plan.copies,
+        )
     }
 }
 
@@ -440,7 +471,7 @@ impl DesignReport {
             (
                 "scores",
                 format!(
-                    "{} deviations apart at most, of a canary in all its copies and in none",
+                    "as easy to tell apart, with all copies of a canary and with none, as unit normals {} deviations apart",
                     two(*chosen.shift.get())
                 ),
             ),
@@ -457,7 +488,7 @@ impl DesignReport {
             .section(Section::facts("What to expect of it", self.expectations()))
             .section(
                 Section::table("Plans for comparison", self.table()).caption(
-                    "Plans that could contradict their promise come first, then those with the larger estimate, which takes scores of their expected size. ε is for all copies of one secret replaced at once.",
+                    "Plans that could contradict their promise come first, then those with the larger estimate: of the first the mean of simulated audits, of the others what scores of their expected size prove. ε is for all copies of one secret replaced at once.",
                 ),
             )
             .section(Section::notes(
@@ -623,6 +654,47 @@ mod tests {
         assert!(
             brief.contains("next: audit plant") && brief.contains("With -v: "),
             "{brief}"
+        );
+    }
+
+    /// Of canaries that ten steps draw with probability 0.01, no audit shows much: a sample of ranks was luckier than that.
+    /// The headline is the mean of simulated audits.
+    #[test]
+    fn rare_draws_show_little() {
+        let line = [
+            "x",
+            "--sigma",
+            "1",
+            "--sample-rate",
+            "0.001",
+            "--steps",
+            "10",
+            "--tokens",
+            "5000",
+            "--copies-tried",
+            "1",
+            "--digits",
+            "1,2",
+        ];
+        let args = Line::try_parse_from(line).unwrap().args;
+        let stated = mechanism(&args).unwrap();
+        let report = Designer {
+            args: &args,
+            unit: Unit::Document,
+            stated,
+            delta: Delta::new(1e-6).unwrap(),
+            confidence: Confidence::new(0.95).unwrap(),
+        }
+        .report()
+        .unwrap();
+        let expectation = &report.expectation;
+        assert_eq!(report.chosen.expected, expectation.mean);
+        assert_eq!(report.rows[0], report.chosen);
+        let power = |at: usize| expectation.power[at].chance.get().get();
+        assert!(
+            power(0) < 0.5 && power(0) >= power(1),
+            "{:?}",
+            expectation.power
         );
     }
 

@@ -2,19 +2,20 @@
 
 use crate::audit::exposure::pieces::{left_open, secrets};
 use crate::audit::exposure::promise::{
-    alternatives, finite_promise, guarantees, of_all_records, reconstruction_loss, with_noise,
+    alternatives, finite_promise, guarantees, of_all_records, reconstruction_loss,
 };
 use crate::audit::exposure::{
     Ceiling, ExposureReport, Planting, PromisedBy, SequentialReport, Silence,
 };
+use crate::audit::power;
 use crate::contract::{Interrupt, Progress};
 use crate::number::{grouped, rounded, shortest};
-use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge, split};
+use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Promise, Terms, judge, split};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
 use reticent_accounting::{
-    Confidence, Delta, Epsilon, Estimate, Guarantee, Mechanism, PrivacyLoss, Probability,
-    Tolerance, UnitName, Upper,
+    Confidence, Delta, Epsilon, Guarantee, Mechanism, PrivacyLoss, Probability, Tolerance,
+    UnitName, Upper,
 };
 use reticent_attacks::evalue::{CanaryGuesses, EValueAudit, PlannedAudit, SequentialTest};
 use reticent_attacks::exposure::{
@@ -485,7 +486,7 @@ impl<'a> Attack<'a> {
         };
         let false_alarm = Probability::new(1.0 - bound.confidence.get())?;
         let provable = audits.provable()?;
-        let power = self.power(audits, *promise.at_most.get(), seen)?;
+        let power = power::of_ranks(audits, *promise.at_most.get(), seen, self.records())?;
         let measured = Measurement {
             terms,
             at_least: bound.lower,
@@ -501,58 +502,6 @@ impl<'a> Attack<'a> {
             Err(mismatch) => report.no_verdict = Some(mismatch.to_string()),
         }
         Ok(true)
-    }
-
-    /// Returns how likely the audit would contradict ε if less noise had been added: the probability of a hit is at
-    /// most that of the best attack on the weaker run, and canaries are assumed to be independent. Empty if no noise is
-    /// known that could be lower, or there is no law for this many records.
-    fn power(
-        &self,
-        audits: &PlannedAudit,
-        promised: Epsilon,
-        seen: &Mechanism,
-    ) -> Result<Vec<Power>> {
-        let audit = &audits.by_rank;
-        let (candidates, canaries) = audits.of();
-        let mut wanted = Vec::new();
-        for &threshold in &audit.thresholds {
-            if let Some(hits) = audits.hits_beyond(promised, threshold)? {
-                let mass = prior_mass(threshold, candidates, canaries, audit.draw)?;
-                wanted.push((hits, mass));
-            }
-        }
-        let mut found = Vec::new();
-        for noise in [0.0, 0.25, 0.5, 0.75] {
-            let weaker = match noise {
-                0.0 => None,
-                share => match with_noise(seen, share)? {
-                    // If no number of hits contradicts, no divergence is needed.
-                    Some(_) if wanted.is_empty() => None,
-                    Some(weaker) => match reconstruction_loss(&weaker, self.records())? {
-                        Some(loss) => Some(loss),
-                        None => return Ok(Vec::new()),
-                    },
-                    None => return Ok(Vec::new()),
-                },
-            };
-            let mut most = Probability::new(0.0)?;
-            for &(hits, mass) in &wanted {
-                let each = match &weaker {
-                    Some(loss) => {
-                        let found = loss.blow_up(mass, Tolerance::new(1e-3)?)?.bounds.upper;
-                        found.map_or(Probability::ONE, |bound| *bound.get())
-                    }
-                    None => Probability::ONE,
-                };
-                let chance = *RankAudit::chance_of(hits, canaries, each).get();
-                most = if chance > most { chance } else { most };
-            }
-            found.push(Power {
-                noise,
-                chance: Estimate::new(most),
-            });
-        }
-        Ok(found)
     }
 
     /// Returns what the promise would have been after known mistakes. Missing noise, or a secret that was trained on in

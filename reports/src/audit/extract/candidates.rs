@@ -6,6 +6,7 @@ use crate::audit::extract::{Drawn, PromisedSecrets, SecretsReport, Source};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::{framed, watched};
 use crate::audit::perplexity::run::BATCH_TOKENS;
+use crate::audit::power::at_each_share;
 use crate::contract::{Interrupt, json_problem};
 use crate::number::{grouped, nearest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge};
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_accounting::protect::Secret;
 use reticent_accounting::training::{Recipe, Run, TrainingPlan};
 use reticent_accounting::{
-    Delta, Estimate, Neighbours, NoiseMultiplier, Notion, Probability, UnitName, Upper,
+    Delta, Neighbours, NoiseMultiplier, Notion, Probability, UnitName, Upper,
 };
 use reticent_attacks::exposure::RankAudit;
 use reticent_attacks::extract::{PromiseTest, SecretCase, SecretShape, reconstruct};
@@ -505,19 +506,14 @@ fn power(
     let (Some(needed), Some(certified)) = (needed, &weighted.secrets) else {
         return Ok(Vec::new());
     };
-    let mut found = Vec::new();
-    for noise in [0.0, 0.25, 0.5, 0.75] {
-        let each = if noise > 0.0 {
-            let weaker = NoiseMultiplier::new(noise * weighted.noise_multiplier.get())?;
-            let all = certified.posteriors_at(bound.prior, weaker, *weighted.steps)?;
-            bound.mean(classes, &all)?
-        } else {
-            Probability::ONE
-        };
-        let chance: Estimate<Probability> = RankAudit::chance_of(needed, test.secrets, each);
-        found.push(Power { noise, chance });
-    }
-    Ok(found)
+    at_each_share(|share| {
+        let weaker = (share > 0.0)
+            .then(|| NoiseMultiplier::new(share * weighted.noise_multiplier.get()))
+            .transpose()?;
+        let all = certified.posteriors_at(bound.prior, weaker, *weighted.steps)?;
+        let each = bound.mean(classes, &all)?;
+        Ok(Some(RankAudit::chance_of(needed, test.secrets, each)))
+    })
 }
 
 #[cfg(test)]
