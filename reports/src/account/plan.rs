@@ -354,7 +354,8 @@ impl Source {
         let completed = CompletedRun::sequence(runs.collect());
         let mut inputs = Inputs::new()
             .given("files", &names)?
-            .given("dataset_size", records)?;
+            .given("dataset_size", records)?
+            .given("held_out_public", completed.held_out_public.then_some(true))?;
         if !caveats.is_empty() {
             inputs = inputs.given("not_authenticated", &caveats)?;
         }

@@ -10,6 +10,8 @@ pub(crate) use fold::{fold, times};
 
 use anyhow::{Context, Result, bail};
 use reticent_accounting::mechanism::to_event;
+#[cfg(feature = "findings")]
+use reticent_accounting::training::outside_text;
 use reticent_accounting::training::{self, CompletedRun, Document, TrainingPlan};
 use reticent_accounting::{Neighbours, UnitName};
 use std::io::Read;
@@ -37,9 +39,9 @@ impl Loaded {
     /// does not cover.
     #[cfg(feature = "findings")]
     pub(crate) fn caveats(&self) -> Option<String> {
-        let base = self.document.base;
-        let base = base.map(|base| format!("not covered is {}", base.not_covered()));
-        let said: Vec<String> = self.caveat.clone().into_iter().chain(base).collect();
+        let outside = outside_text(self.document.base, self.document.held_out_public);
+        let outside = outside.map(|text| format!("not covered is {text}"));
+        let said: Vec<String> = self.caveat.clone().into_iter().chain(outside).collect();
         (!said.is_empty()).then(|| format!("{}: {}", self.name, said.join("; ")))
     }
 }
@@ -242,6 +244,9 @@ pub(crate) fn export(
             }
             if let Some(base) = run.base {
                 members.insert("base".to_owned(), serde_json::json!(base));
+            }
+            if run.held_out_public {
+                members.insert("held_out_public".to_owned(), true.into());
             }
             if !around.not_authenticated.is_empty() {
                 members.insert(
