@@ -19,6 +19,7 @@ use super::published::published;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt};
 use crate::number::count_of;
 use crate::page::Output;
+use crate::plan::PreparedFacts;
 use anyhow::{Context, Result, bail, ensure};
 use outputs::Outputs;
 use reticent_accounting::confidentiality::MeasuredFor;
@@ -269,10 +270,10 @@ fn measured(args: &Screen, h: &Header) -> Result<MeasuredFor> {
     } else {
         data.parent()
     };
-    let is_prepared = folder.is_some_and(|folder| folder.join("prepared.json").is_file());
-    let unit = match is_prepared {
-        true => None,
-        false => Some(UnitName::new(h.unit.to_string())?),
+    let folder = folder.filter(|folder| folder.join("prepared.json").is_file());
+    let unit = match folder {
+        Some(folder) => PreparedFacts::read(folder).context("DATA")?.unit,
+        None => UnitName::new(h.unit.to_string())?,
     };
     measured_for(&h.policy, h.conservative.as_ref(), unit)
 }
