@@ -1,7 +1,7 @@
 //! Turns arguments into a plan and records everything that was given or assumed.
 
 use super::args::{NeighboursArg, PlanArgs, QuestionArgs, RunArgs};
-use super::mechanism::{Loaded, load};
+use super::mechanism::{Loaded, load, of_text};
 use crate::contract::Inputs;
 use crate::plan::args::Sampler;
 use crate::plan::schedule::assumed_neighbours;
@@ -227,6 +227,15 @@ impl Source {
     /// Returns an error if the file describes no mechanism.
     pub fn of_mechanism(path: &Path, neighbours: Neighbours) -> Result<Self> {
         let loaded = load(path, neighbours).context("--mechanism")?;
+        Self::of_loaded(vec![loaded], neighbours)
+    }
+
+    /// Describes what runs, from the text of a document.
+    ///
+    /// # Errors
+    /// Returns an error if the text describes no mechanism.
+    pub fn of_text(name: &str, text: &str, neighbours: Neighbours) -> Result<Self> {
+        let loaded = of_text(name, text, neighbours)?;
         Self::of_loaded(vec![loaded], neighbours)
     }
 

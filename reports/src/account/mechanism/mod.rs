@@ -109,20 +109,42 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         bail!("{name} is a folder; a checkpoint's {name}/manifest.json says what ran");
     }
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
-    let document = training::read(&text, neighbours).with_context(|| name.clone())?;
+    let in_place = path.file_name().is_some_and(|name| name == "manifest.json");
+    loaded(name, &text, neighbours, |document| {
+        match document.is_manifest() || in_place {
+            true if crate::contract::is_stream(path) => Ok(Some(AWAY)),
+            true => caveat(reticent_disk::parent_of(path), &text, in_place),
+            false => Ok(None),
+        }
+    })
+}
+
+/// As [`load`], from a text that no checkpoint is beside.
+///
+/// # Errors
+/// Returns an error that names the text and the key if it describes no mechanism.
+pub(crate) fn of_text(name: &str, text: &str, neighbours: Neighbours) -> Result<Loaded> {
+    loaded(name.to_owned(), text, neighbours, |document| {
+        Ok(document.is_manifest().then_some(AWAY))
+    })
+}
+
+/// Reads a mechanism from a text, of which `caveat` says whether it is authenticated itself.
+fn loaded(
+    name: String,
+    text: &str,
+    neighbours: Neighbours,
+    caveat: impl FnOnce(&Document) -> Result<Option<&'static str>>,
+) -> Result<Loaded> {
+    let document = training::read(text, neighbours).with_context(|| name.clone())?;
     // The mechanism differs for other neighbours only if it takes them from the question.
     let others = match neighbours {
         Neighbours::AddRemove => Neighbours::Replace,
         _ => Neighbours::AddRemove,
     };
-    let asked_of_others = training::read(&text, others).with_context(|| name.clone())?;
+    let asked_of_others = training::read(text, others).with_context(|| name.clone())?;
     let unnamed = asked_of_others.mechanism != document.mechanism;
-    let in_place = path.file_name().is_some_and(|name| name == "manifest.json");
-    let own = match document.is_manifest() || in_place {
-        true if crate::contract::is_stream(path) => Some(AWAY),
-        true => caveat(reticent_disk::parent_of(path), &text, in_place)?,
-        false => None,
-    };
+    let own = caveat(&document)?;
     let behind = document.plan.iter().flat_map(not_authenticated);
     let of_files = document.not_authenticated.then_some(OF_FILES);
     let said: Vec<&str> = own.into_iter().chain(behind).chain(of_files).collect();

@@ -1,6 +1,5 @@
 //! What a mechanism promises about records and canaries, in terms that an audit can test.
 
-#[cfg(feature = "audit")]
 use crate::contract::Inputs;
 use crate::verdict::{Mistake, Promise};
 use anyhow::Result;
@@ -48,8 +47,7 @@ impl PromisedBy {
     ///
     /// # Errors
     /// Returns no error for values that JSON can represent.
-    #[cfg(feature = "audit")]
-    pub(in crate::audit) fn inputs(&self, inputs: Inputs) -> serde_json::Result<Inputs> {
+    pub fn inputs(&self, inputs: Inputs) -> serde_json::Result<Inputs> {
         let stated = (!self.unit_assumed).then_some(&self.unit);
         let inputs = inputs.or_assumed("unit", stated, &self.unit)?;
         match self.neighbours_assumed {
