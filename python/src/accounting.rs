@@ -8,11 +8,12 @@ use crate::report::{Question, Report, reported};
 use crate::waiting::interruptible;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use reticent_accounting::training::{NoisySteps, Stated, read};
+use reticent_accounting::training::{Base, CompletedRun, Document, NoisySteps, Stated, read};
 use reticent_accounting::{
     Delta, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability,
     Query, Sampling, SamplingRate, Steps, Tolerance, UnitName, pld, trade_off::true_positive_rate,
 };
+use serde::Serialize;
 
 /// A mechanism: DP-SGD by its numbers, or any mechanism from JSON.
 ///
@@ -31,6 +32,81 @@ use reticent_accounting::{
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) mechanism: Mechanism,
+    pub(crate) beside: Beside,
+}
+
+/// What is known of a run besides its mechanism, from the document that it was read from.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Beside {
+    /// What one record is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unit: Option<UnitName>,
+    /// The model of others that it began from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<Base>,
+    /// Whether it rests on held-out text that was declared public.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    held_out_public: bool,
+    /// The documents that no owner's key authenticates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_authenticated: Vec<&'static str>,
+}
+
+impl Beside {
+    /// Returns what a document says. No checkpoint is beside its text, so that nobody vouches for a manifest.
+    fn of(document: &Document) -> Self {
+        let unknown = document.is_manifest() || document.not_authenticated;
+        Self {
+            unit: document.unit.clone(),
+            base: document.base,
+            held_out_public: document.held_out_public,
+            not_authenticated: unknown.then_some("text").into_iter().collect(),
+        }
+    }
+
+    /// Returns what is known of two runs together.
+    fn and(&self, other: &Self) -> PyResult<Self> {
+        if let (Some(one), Some(two)) = (&self.unit, &other.unit)
+            && one != two
+        {
+            return Err(value_error(format!(
+                "other: one record is a {two} in it and a {one} in this plan: these runs cannot be composed"
+            )));
+        }
+        let run = |beside: &Self| CompletedRun {
+            base: beside.base,
+            held_out_public: beside.held_out_public,
+            ..CompletedRun::of(Mechanism::Sequence { parts: Vec::new() })
+        };
+        let both = CompletedRun::sequence(vec![run(self), run(other)]);
+        let unknown = [&self.not_authenticated, &other.not_authenticated];
+        Ok(Self {
+            unit: self.unit.clone().or_else(|| other.unit.clone()),
+            base: both.base,
+            held_out_public: both.held_out_public,
+            not_authenticated: unknown.into_iter().flatten().copied().take(1).collect(),
+        })
+    }
+
+    /// Returns what is to be said of a promise by the run.
+    #[cfg(feature = "audit")]
+    pub(crate) fn caveat(&self) -> Option<String> {
+        let unknown = (!self.not_authenticated.is_empty()).then(|| {
+            "made from files that were not authenticated: a consistent forgery would not have been noticed".to_owned()
+        });
+        let outside = reticent_accounting::training::outside_text(self.base, self.held_out_public);
+        let outside = outside.map(|text| format!("not covered is {text}"));
+        let said: Vec<String> = unknown.into_iter().chain(outside).collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+/// A plan as JSON.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    beside: &'a Beside,
+    mechanism: &'a Mechanism,
 }
 
 pub(crate) fn neighbours_of(word: &str) -> PyResult<Neighbours> {
@@ -155,6 +231,14 @@ pub(crate) fn noisy(
 }
 
 impl Plan {
+    /// Creates a plan of which only the mechanism is known.
+    pub(crate) fn of(mechanism: Mechanism) -> Self {
+        Self {
+            mechanism,
+            beside: Beside::default(),
+        }
+    }
+
     fn question(
         &self,
         delta: Delta,
@@ -223,9 +307,7 @@ impl Plan {
         let sigma = of("sigma", NoiseMultiplier::new(sigma.0))?;
         let rate = of("sample_rate", SamplingRate::new(sample_rate.0))?;
         let steps = noisy(sigma, rate, steps_of(steps)?, sampling_of(sampler)?);
-        Ok(Self {
-            mechanism: steps.mechanism(),
-        })
+        Ok(Self::of(steps.mechanism()))
     }
 
     /// Reads a mechanism from JSON: a mechanism.json, a checkpoint's manifest.json, a document of the
@@ -241,6 +323,7 @@ impl Plan {
     #[pyo3(signature = (text, *, neighbours = "add-remove"))]
     fn from_json(text: &str, neighbours: &str) -> PyResult<Self> {
         let document = of("text", read(text, neighbours_of(neighbours)?))?;
+        let beside = Beside::of(&document);
         let run = document.completed();
         if let Some(recipe) = run.narrower() {
             return Err(value_error(format!(
@@ -249,16 +332,30 @@ impl Plan {
         }
         Ok(Self {
             mechanism: run.mechanism,
+            beside,
         })
     }
 
     /// Returns the mechanism as JSON: the content of a mechanism.json, which `account --mechanism` and
-    /// `from_json` read.
+    /// `from_json` read, with what its document said beside it (unit, base, what was not authenticated).
     fn to_json(&self) -> PyResult<String> {
-        serde_json::to_string(&self.mechanism).map_err(value_error)
+        let beside = &self.beside;
+        let bare = beside.unit.is_none()
+            && beside.base.is_none()
+            && !beside.held_out_public
+            && beside.not_authenticated.is_empty();
+        let text = match bare {
+            true => serde_json::to_string(&self.mechanism),
+            false => serde_json::to_string(&Written {
+                beside,
+                mechanism: &self.mechanism,
+            }),
+        };
+        text.map_err(value_error)
     }
 
-    /// Returns this plan followed by another one on the same data, composed adaptively.
+    /// Returns this plan followed by another one on the same data, composed adaptively. One record is what either of them
+    /// says; raises ValueError if they differ.
     ///
     /// >>> import reticent
     /// >>> half = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=500)
@@ -266,7 +363,8 @@ impl Plan {
     /// >>> both = half.then(half).epsilon(delta=1e-5)
     /// >>> abs(both.upper - whole.epsilon(delta=1e-5).upper) < 1e-5
     /// True
-    fn then(&self, other: PyRef<'_, Self>) -> Self {
+    fn then(&self, other: PyRef<'_, Self>) -> PyResult<Self> {
+        let beside = self.beside.and(&other.beside)?;
         let mut parts = parts_of(&self.mechanism).to_vec();
         for part in parts_of(&other.mechanism) {
             let more = parts.last().and_then(|last| repeated(last, part));
@@ -278,9 +376,10 @@ impl Plan {
                 None => parts.push(part.clone()),
             }
         }
-        Self {
+        Ok(Self {
             mechanism: Mechanism::Sequence { parts },
-        }
+            beside,
+        })
     }
 
     /// Returns ε at `delta`, with both certified ends, for neighbours that differ in `group` records.
@@ -427,7 +526,8 @@ impl Plan {
     /// Returns the report of `account` on this plan: the promise in words for a model card, a page, and a
     /// document that `account compose`, `audit` and other programs read.
     ///
-    /// unit: what one record is: sentence, turn, document, user, …; "record" by default.
+    /// unit: what one record is: sentence, turn, document, user, …; by default as the plan's document says, else
+    /// "record". Raises ValueError if that document says another one.
     ///
     /// >>> import reticent
     /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
@@ -458,7 +558,7 @@ impl Plan {
             unit,
             tolerance: terms.tolerance,
         };
-        reported(py, &self.mechanism, question, terms.taking.configured()?)
+        reported(py, self.to_json()?, question, terms.taking.configured()?)
     }
 
     /// Raises ValueError if nothing can be said about single records with these neighbours.

@@ -54,9 +54,7 @@ impl Calibration {
     /// The plan at the answer.
     #[getter]
     fn plan(&self) -> Plan {
-        Plan {
-            mechanism: self.mechanism.clone(),
-        }
+        Plan::of(self.mechanism.clone())
     }
 
     /// What was taken from a project's `reticent.toml`, by key; empty if nothing was.

@@ -5,12 +5,10 @@ use crate::error::{value_error, words};
 use crate::waiting::interruptible;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use reticent_accounting::training::read;
-use reticent_accounting::{Delta, Epsilon, GroupSize, Mechanism, Neighbours, Tolerance, UnitName};
+use reticent_accounting::{Delta, Epsilon, GroupSize, Neighbours, Tolerance, UnitName};
 use reticent_reports::account::answer::{answer, guarantees, headline};
-use reticent_reports::account::plan::{Asked, Run, Source};
+use reticent_reports::account::plan::{Asked, Source};
 use reticent_reports::account::question::QuestionArgs;
-use reticent_reports::contract::Inputs;
 use reticent_reports::defaults::Configured;
 use reticent_reports::page::Section;
 use serde::Serialize;
@@ -93,29 +91,13 @@ pub(crate) struct Question {
     pub(crate) tolerance: Tolerance,
 }
 
-/// Returns the answer of `account`.
+/// Returns the answer of `account` about a plan, from its JSON.
 pub(crate) fn report(
-    mechanism: &Mechanism,
+    plan: &str,
     question: &Question,
     configured: Configured,
 ) -> anyhow::Result<Report> {
-    let text = serde_json::to_string(mechanism)?;
-    let completed = read(&text, question.neighbours)?.completed();
-    let source = Source {
-        mechanism: mechanism.clone(),
-        run: Run::Files {
-            names: vec!["plan".to_owned()],
-            completed,
-            plan: None,
-        },
-        unit: None,
-        unit_open: true,
-        neighbours: question.neighbours,
-        caveats: Vec::new(),
-        records: None,
-        delta: None,
-        inputs: Inputs::new().given("files", ["plan"])?,
-    };
+    let source = Source::of_text("plan", plan, question.neighbours)?;
     let arguments = QuestionArgs {
         delta: Some(question.delta),
         neighbours: Some(question.neighbours.into()),
@@ -150,10 +132,9 @@ pub(crate) fn report(
 /// Returns the answer of `account`, with errors as Python exceptions.
 pub(crate) fn reported(
     py: Python<'_>,
-    mechanism: &Mechanism,
+    plan: String,
     question: Question,
     configured: Configured,
 ) -> PyResult<Report> {
-    let mechanism = mechanism.clone();
-    interruptible(py, move |_| report(&mechanism, &question, configured))?.map_err(words)
+    interruptible(py, move |_| report(&plan, &question, configured))?.map_err(words)
 }

@@ -1,6 +1,7 @@
 """What Python shows of the accounting crate: directions, arguments, errors, threads."""
 
 import copy
+import json
 import math
 import pickle
 import signal
@@ -121,6 +122,29 @@ def test_composition_and_pickling() -> None:
     assert half.then(half).epsilon(1e-5).upper == pytest.approx(PLAN.epsilon(1e-5).upper, rel=1e-6)
     assert pickle.loads(pickle.dumps(PLAN)) == PLAN != half
     assert reticent.Plan.from_json(PLAN.to_json()) == PLAN
+
+
+def test_a_plan_keeps_what_its_document_says() -> None:
+    gaussian = {"type": "gaussian", "noise_multiplier": 5}
+    beside = {"unit": "turn", "base": "unstated", "held_out_public": True, "not_authenticated": ["manifest.json"]}
+    plan = reticent.Plan.from_json(json.dumps({**beside, "mechanism": gaussian}))
+    for kept in (plan, reticent.Plan.from_json(plan.to_json()), pickle.loads(pickle.dumps(plan)), plan.then(PLAN), PLAN.then(plan)):
+        with pytest.raises(ValueError, match="unit: must be turn"):
+            kept.report(1e-5, unit="user")
+        report = kept.report(1e-5)
+        assert "one turn" in report.card
+        for said in ("the base model", "held-out text", "would not have been noticed"):
+            assert said in report.to_html()
+        document = json.loads(report.to_json())
+        assert (document["base"], document["inputs"]["held_out_public"]) == ("unstated", True)
+        assert document["inputs"]["unit"] == "turn" and document["inputs"]["not_authenticated"]
+    other = reticent.Plan.from_json(json.dumps({"unit": "user", "mechanism": gaussian}))
+    with pytest.raises(ValueError, match="other: one record is a user in it and a turn in this plan"):
+        plan.then(other)
+    # Nobody vouches for a manifest without its checkpoint.
+    manifest = {"schema": 1, "type": "checkpoint", "unit": "turn", "seeded": False, "vocabulary": "bytes", "mechanism": gaussian}
+    assert "not_authenticated" in reticent.Plan.from_json(json.dumps(manifest)).to_json()
+    assert reticent.Plan.from_json(PLAN.to_json()).to_json() == PLAN.to_json()
 
 
 def test_plans_of_many_parts_stay_flat() -> None:

@@ -111,6 +111,22 @@ def test_a_search_that_is_cut_off_is_not_called_quiet() -> None:
     assert "above the limit of 5.00 bits is not known" in found.says
 
 
+def test_whose_word_a_promise_is_is_said() -> None:
+    plan = reticent.canaries(TEXTS, n=4, copies=1)
+    of_unit = lambda unit: reticent.Plan.from_json(  # noqa: E731
+        json.dumps({"unit": unit, "base": "unstated", "mechanism": {"type": "gaussian", "noise_multiplier": 5}})
+    )
+    measure = lambda promise: reticent.exposure(plan, uniform, tokenizer="characters", budget=10, promise=promise)  # noqa: E731
+    unit = json.loads(plan.to_json())["unit"]
+    with pytest.raises(ValueError, match=f"promise: one record is a user in it and a {unit} in the canary plan"):
+        measure(of_unit("user"))
+    for promise, assumed in ((of_unit(unit), False), (reticent.Plan(sigma=5.0, sample_rate=1.0, steps=1), True)):
+        document = json.loads(measure(promise).to_json())
+        assert document["promised_by"]["unit_assumed"] is assumed
+        assert ("unit" in document["inputs"]["assumed"]) is assumed and document["inputs"]["unit"] == unit
+        assert ("not covered is the base model" in document.get("manifest", "")) is not assumed
+
+
 CHATS = [
     [{"role": "system", "content": "be brief"}, {"role": "user", "content": f"hi {i}"}, {"role": "assistant", "content": f"answer {i}"}]
     for i in range(6)

@@ -13,16 +13,23 @@ GATE = Path(__file__).parent.parent.parent / "scripts" / "gate"
 SAYS = json.dumps({"says": "Exposure is at most 4 bits."})
 
 
-def gate(folder: Path, report: int, diff: int, *, says: str = SAYS, version: str = "audit 0 (Reticent)", **environment: str):
+PASSES = json.dumps({"outcome": "pass"})
+
+
+def gate(
+    folder: Path, report: int, diff: int, *, says: str = SAYS, compared: str = PASSES, version: str = "audit 0 (Reticent)", **environment: str
+):  # fmt: skip
     (folder / "bin").mkdir()
     (folder / "says").write_text(says)
+    (folder / "compared").write_text(compared)
     audit = folder / "bin" / "audit"
     audit.write_text(
         "#!/bin/sh\n"
         f'if [ "$1" = --version ]; then echo "{version}"; exit; fi\n'
         'echo "$@" >> asked\n'
-        f"case $1 in report) cat says; exit {report};; "
-        f"diff) echo compared; exit {diff};; esac\n"
+        f"case $1:$4 in report:*) cat says; exit {report};; "
+        f"diff:--format) cat compared; exit {diff};; "
+        f"diff:*) echo compared; exit {diff};; esac\n"
     )
     audit.chmod(0o755)
     path = f"{audit.parent}{os.pathsep}{os.environ['PATH']}"
@@ -41,6 +48,7 @@ def test_within_the_limits(tmp_path) -> None:
     assert asked.splitlines() == [
         "report --model my model --max-exposure 10 --format json",
         "diff old.json reticent-report.json",
+        "diff old.json reticent-report.json --format json",
     ]
 
 
@@ -49,6 +57,20 @@ def test_the_worst_exit_code_fails_the_job(tmp_path, report, diff, ends) -> None
     code, summary, _ = gate(tmp_path, report, diff, MODEL="m", OLD="old.json")
     assert code == ends
     assert ("nothing is known" in summary) == (2 in (report, diff))
+
+
+@pytest.mark.parametrize("compared", ['{"outcome": "open"}', "{}", ""])
+def test_what_is_not_compared_passes_nothing(tmp_path, compared) -> None:
+    code, summary, _ = gate(tmp_path, 0, 0, MODEL="m", OLD="old.json", compared=compared)
+    assert code == 2 and summary.count("within the limits") == 1 and "before: **nothing is known**" in summary
+
+
+@pytest.mark.parametrize("model", [{}, {"MODEL": "m"}])
+def test_the_report_does_not_replace_the_old_one(tmp_path, model) -> None:
+    old = tmp_path / "reticent-report.json"
+    old.write_text("old")
+    assert gate(tmp_path, 0, 0, OLD=str(old), **model) == (2, "", "")
+    assert old.read_text() == "old"
 
 
 def test_nothing_to_do_is_an_error(tmp_path) -> None:

@@ -107,7 +107,7 @@ fn exposure_takes_every_file_that_account_takes() {
 }
 
 /// A7: a run that a fixed seed made, or a model that publishes a private vocabulary, promises nothing
-/// to any command.
+/// to any command. Beside the checkpoint of another run it withdraws nothing.
 #[test]
 fn a_document_that_promises_nothing_promises_nothing_anywhere() {
     let at = trained();
@@ -115,10 +115,11 @@ fn a_document_that_promises_nothing_promises_nothing_anywhere() {
     let mut manifest: Value = serde_json::from_str(&text).unwrap();
     manifest["vocabulary"] = json!("leaks");
     std::fs::write(at.join("leaking.json"), manifest.to_string()).unwrap();
+    let nothing = r#"{"type": "non-private", "why": "the file says so"}"#;
+    std::fs::write(at.join("nothing.json"), nothing).unwrap();
     for line in [
         "--model seeded",
-        "--model ckpt --mechanism seeded/manifest.json",
-        "--model ckpt --mechanism leaking.json",
+        "--model seeded --mechanism seeded/manifest.json",
     ] {
         let report = exposure(at, line);
         let why = report["no_verdict"].as_str().unwrap_or_default();
@@ -127,6 +128,12 @@ fn a_document_that_promises_nothing_promises_nothing_anywhere() {
             "{line}: {report}"
         );
         assert!(report["ceiling"].is_null() && report["verdict"].is_null());
+    }
+    for file in ["seeded/manifest.json", "leaking.json", "nothing.json"] {
+        let output = audit(at, &format!("exposure --model ckpt --mechanism {file}"));
+        assert_eq!(output.status.code(), Some(2), "{file}");
+        let words = format!("--mechanism: {file} says another run than ckpt/manifest.json");
+        assert!(said(&output).contains(&words), "{}", said(&output));
     }
     for file in ["seeded/manifest.json", "leaking.json"] {
         let output = account(at, &format!("compose {file} --format json"));

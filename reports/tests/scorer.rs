@@ -437,6 +437,72 @@ fn a_promise_of_a_file_is_said_to_be_the_users() {
     assert!(own["promised_by"].is_null() && own["inputs"]["unit"].is_null());
 }
 
+/// Whom an event's (ε, δ) compares is assumed, and said to be, where a measurement is held against it.
+#[test]
+fn neighbours_of_an_event_are_said_to_be_assumed() {
+    let at = trained();
+    let event = r#"{"class_name": "EpsilonDeltaDpEvent", "epsilon": 0.05, "delta": 1e-9}"#;
+    std::fs::write(at.join("event.json"), event).unwrap();
+    let own = r#"{"type":"approx-dp","epsilon":0.05,"delta":1e-9,"neighbours":"add-remove"}"#;
+    std::fs::write(at.join("named.json"), own).unwrap();
+    let serving = serving("base");
+    for (file, assumed) in [("event.json", true), ("named.json", false)] {
+        let line =
+            format!("exposure {SCORER} --canary-file planted/canaries.json --mechanism {file}");
+        let found = json(at, &line, &serving);
+        let by = &found["promised_by"]["neighbours_assumed"];
+        assert_eq!(*by == Value::Bool(true), assumed, "{found}");
+        let inputs = &found["inputs"];
+        assert_eq!(inputs["promise_neighbours"] == "add-remove", assumed);
+        let named = inputs["assumed"].as_array().unwrap();
+        let is_assumed = named.iter().any(|name| name == "promise_neighbours");
+        assert_eq!(is_assumed, assumed, "{inputs}");
+        let page = String::from_utf8(audit(at, &line, &serving).stdout).unwrap();
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words =
+            "does not name the neighbours of its promise, which are assumed to be add-remove";
+        assert_eq!(page.contains(words), assumed, "{page}");
+    }
+}
+
+/// A canary on the public side of a run of crt has no promise, whether the checkpoint or its manifest alone says so: a
+/// correct run was contradicted.
+#[test]
+fn a_manifest_says_how_its_run_met_the_canaries() {
+    let at = trained();
+    for line in [
+        "prepare in.jsonl --policy customers --conservative digits,capitals,policy --canaries 3x4 --canary-format Code:{digits:4} --canary-sight missed-by-both --seed 0 --out seen",
+        "train seen --recipe crt --sigma 2 --epochs 1 --out open",
+    ] {
+        let output = audit(at, line, "");
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+    }
+    let text = std::fs::read(at.join("open/manifest.json")).unwrap();
+    let mut manifest: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(manifest["canaries"]["on_public_side"], 12);
+    let own = json(at, "exposure --model open", "");
+    let promised = |file: &str| {
+        let line = format!(
+            "exposure --scorer {{}} --tokenizer open/tokenizer.json --canary-file seen/canaries.json --training seen --mechanism {file}"
+        );
+        json(at, &line, &serving("open"))
+    };
+    let through = promised("open/manifest.json");
+    for found in [&own, &through] {
+        assert_eq!(
+            found["no_verdict"], "nothing was promised: ε is infinite",
+            "{found}"
+        );
+        assert!(found["verdict"].is_null() && found["ceiling"].is_null());
+    }
+    // Without a word of canaries, they may have been anywhere.
+    manifest.as_object_mut().unwrap().remove("canaries");
+    std::fs::write(at.join("unsealed.json"), manifest.to_string()).unwrap();
+    let unsealed = promised("unsealed.json");
+    let why = unsealed["no_verdict"].as_str().unwrap();
+    assert!(why.contains("how the run treated the canaries"), "{why}");
+}
+
 /// What planting says of the reach of its canaries is what the audit can prove: the thresholds were those of canaries
 /// that share no context.
 #[test]

@@ -416,6 +416,28 @@ fn labels_fit_the_policy_that_they_were_measured_for() {
         "",
     );
     assert!(refused(&output).contains("labels with different measured_for"));
+    // The records of a prepared corpus are what they were prepared as: labels of its turns are none of documents.
+    let turns = "prepare data.jsonl --unit turn --policy general --tokenizer characters --no-redaction --out turns";
+    assert_eq!(audit(here, turns, "").status.code(), Some(0));
+    let screen =
+        "screen turns/train.jsonl --unit document --policy general --sheet turns.s --format json";
+    json_of(&audit(here, &format!("{screen} --sample 40"), ""));
+    let sheet = std::fs::read_to_string(here.join("turns.s")).unwrap();
+    let labelled = sheet.lines().enumerate().map(|(number, line)| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        if number > 0 {
+            line["secrets"] = json!([{"start": 5, "end": 13, "kind": "phone"}]);
+        }
+        format!("{line}\n")
+    });
+    std::fs::write(here.join("turns.s"), labelled.collect::<String>()).unwrap();
+    json_of(&audit(here, &format!("{screen} --labels turns.l"), ""));
+    let labels = std::fs::read_to_string(here.join("turns.l")).unwrap();
+    let label: Value = serde_json::from_str(labels.lines().next().unwrap()).unwrap();
+    assert_eq!(label["measured_for"]["unit"], "turn");
+    let why = refused(&account("good", "turns.l"));
+    let words = "measured for the unit turn, the corpus was prepared with document";
+    assert!(why.contains(words), "{why}");
 }
 
 /// A corpus without marks says nothing of what is missed: no sheet, no labels.

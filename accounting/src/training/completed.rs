@@ -36,6 +36,9 @@ pub struct CompletedRun {
     /// The model of others that it began from, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Base>,
+    /// Whether its promise rests on held-out text that was declared public.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub held_out_public: bool,
 }
 
 /// See [`CompletedRun::narrower`].
@@ -77,6 +80,7 @@ impl CompletedRun {
             labelled: false,
             authenticated: false,
             base: None,
+            held_out_public: false,
         }
     }
 
@@ -177,6 +181,7 @@ impl CompletedRun {
         let base = unstated.or_else(|| runs.iter().find(|run| run.base.is_some()));
         let base = base.and_then(|run| run.base);
         let labelled = runs.iter().any(|run| run.labelled);
+        let held_out_public = runs.iter().any(|run| run.held_out_public);
         let mut parts: Vec<Mechanism> = runs.into_iter().map(|run| run.mechanism).collect();
         if !composes {
             parts.push(open(
@@ -187,6 +192,7 @@ impl CompletedRun {
             recipe,
             labelled,
             base,
+            held_out_public,
             ..Self::of(Mechanism::Sequence { parts })
         }
     }
@@ -198,7 +204,7 @@ mod tests {
     use crate::guarantee::confidentiality::{CorpusFacts, Knowledge, Spread};
     use crate::quantity::{Delta, NoiseMultiplier, Tolerance, UnitName};
     use crate::training::{
-        Canaries, NoisySteps, Run, Secrets, Sizes, Stated, Subject, TrainingPlan,
+        Canaries, NoisySteps, Run, Secrets, Sizes, Stated, Stopping, Subject, TrainingPlan,
     };
 
     fn noise() -> Mechanism {
@@ -373,6 +379,30 @@ mod tests {
         assert_eq!(chain(&[public, None]), public);
         assert_eq!(chain(&[None, public]), public);
         assert_eq!(chain(&[None, None]), None);
+    }
+
+    /// Held-out text that was declared public is behind the runs together if it is behind one of them.
+    #[test]
+    fn a_chain_remembers_public_held_out_text() {
+        let public = |public| Stopping {
+            patience: Stated::given(3, "test"),
+            public: Stated::given(public, "test"),
+        };
+        let stopping = |public: Option<Stopping>| TrainingPlan {
+            stopping: public,
+            ..plan(None)
+        };
+        let completed = |plan: TrainingPlan| plan.completed(plan.mechanism(), None);
+        let by_public = completed(stopping(Some(public(true))));
+        assert!(by_public.held_out_public);
+        assert!(!completed(stopping(Some(public(false)))).held_out_public);
+        assert!(!completed(stopping(None)).held_out_public);
+        let next = completed(TrainingPlan {
+            continues: Some(Stated::given(by_public.clone(), "test")),
+            ..stopping(None)
+        });
+        assert!(next.held_out_public);
+        assert!(CompletedRun::sequence(vec![run(Recipe::Crt), by_public]).held_out_public);
     }
 
     /// What is known of a run of runs is known of each of them.

@@ -41,8 +41,8 @@ pub struct Document {
     pub recipe: Option<Recipe>,
     /// In a manifest, the plan that ran.
     pub plan: Option<TrainingPlan>,
-    /// In a manifest, the most records that hold one planted canary.
-    pub canary_records: Option<u64>,
+    /// In a manifest, how the run met the canaries that its preparation planted, if it planted any.
+    pub canaries: Option<Planted>,
     /// Whether its records have classes.
     pub labelled: bool,
     /// The model of others that the run began from, if the document names one.
@@ -51,8 +51,20 @@ pub struct Document {
     pub delta: Option<Delta>,
     /// The number of records, if the document has it.
     pub records: Option<u64>,
+    /// Whether its promise rests on held-out text that was declared public.
+    pub held_out_public: bool,
     /// Whether it says that files it was made from were not authenticated by their owners' keys.
     pub not_authenticated: bool,
+    is_manifest: bool,
+}
+
+/// How a run met its planted canaries, according to its manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Planted {
+    /// The most records that hold one of them.
+    pub records: u64,
+    /// Copies on the public side, which is trained on without noise.
+    pub on_public_side: u64,
 }
 
 impl Document {
@@ -63,12 +75,14 @@ impl Document {
             unit: None,
             recipe: None,
             plan: None,
-            canary_records: None,
+            canaries: None,
             labelled: false,
             base: None,
             delta: None,
             records: None,
+            held_out_public: false,
             not_authenticated: false,
+            is_manifest: false,
         }
     }
 
@@ -82,19 +96,24 @@ impl Document {
     /// Whether it is the manifest of a checkpoint.
     #[must_use]
     pub const fn is_manifest(&self) -> bool {
-        self.canary_records.is_some()
+        self.is_manifest
     }
 
     /// Returns the run that the document is about, as a completed run.
     #[must_use]
     pub fn completed(self) -> CompletedRun {
+        // A manifest without canaries is of a run that met none.
+        let canary_records = self
+            .is_manifest
+            .then(|| self.canaries.map_or(0, |canaries| canaries.records));
         match self.plan {
-            Some(plan) => plan.completed(self.mechanism, self.canary_records),
+            Some(plan) => plan.completed(self.mechanism, canary_records),
             None => CompletedRun {
                 recipe: self.recipe,
-                canary_records: self.canary_records,
+                canary_records,
                 labelled: self.labelled,
                 base: self.base,
+                held_out_public: self.held_out_public,
                 ..CompletedRun::of(self.mechanism)
             },
         }
@@ -150,6 +169,7 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
                 "recipe",
                 "labelled",
                 "base",
+                "held_out_public",
                 "dataset_size",
                 "not_authenticated",
                 INNER,
@@ -193,6 +213,8 @@ struct Around {
     #[serde(default, deserialize_with = "present")]
     base: Option<Base>,
     #[serde(default, deserialize_with = "present")]
+    held_out_public: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
     dataset_size: Option<u64>,
     #[serde(default)]
     not_authenticated: Vec<String>,
@@ -209,12 +231,6 @@ struct Manifest {
     neighbours: Option<Neighbours>,
     #[serde(default, deserialize_with = "present")]
     canaries: Option<Planted>,
-}
-
-/// A manifest's statement about its canaries.
-#[derive(Deserialize)]
-struct Planted {
-    records: u64,
 }
 
 /// The inputs of a document about a run.
@@ -235,6 +251,8 @@ struct Inputs {
     private_records: Option<u64>,
     #[serde(default, deserialize_with = "present")]
     public_records: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
+    held_out_public: Option<bool>,
     #[serde(default)]
     not_authenticated: Vec<String>,
     #[serde(default)]
@@ -278,8 +296,9 @@ fn around(
     if let Some(other) = own_words.schema.filter(|schema| *schema != 1) {
         return Err(refused("schema", &format!("must be 1, got {other}")));
     }
-    let canary_records = match members.get("type") == Some(&MANIFEST.into()) {
-        true => Some(manifest(document, members)?),
+    let is_manifest = members.get("type") == Some(&MANIFEST.into());
+    let canaries = match is_manifest {
+        true => manifest(document, members)?,
         false => None,
     };
     let inputs: Inputs = match members.get("inputs") {
@@ -348,7 +367,7 @@ fn around(
         mechanism,
         unit,
         recipe,
-        canary_records,
+        canaries,
         labelled: own_words.labelled == Some(true),
         base,
         delta: plan.as_ref().map(|plan| *plan.delta).or(inputs.delta),
@@ -357,9 +376,13 @@ fn around(
             .and_then(TrainingPlan::records)
             .or(own_words.dataset_size)
             .or(known_records),
+        held_out_public: own_words.held_out_public == Some(true)
+            || inputs.held_out_public == Some(true)
+            || plan.as_ref().is_some_and(TrainingPlan::held_out_public),
         plan,
         not_authenticated: !own_words.not_authenticated.is_empty()
             || !inputs.not_authenticated.is_empty(),
+        is_manifest,
     })
 }
 
@@ -378,8 +401,8 @@ fn narrower_alone(members: &Map<String, Value>) -> bool {
 }
 
 /// Checks that a manifest states for what it promises nothing, and states what ran only in its
-/// mechanism; other keys may be added to it. Returns the most records that hold one of its canaries.
-fn manifest(document: &Value, members: &Map<String, Value>) -> Result<u64> {
+/// mechanism; other keys may be added to it. Returns what it says of its canaries, if it has any.
+fn manifest(document: &Value, members: &Map<String, Value>) -> Result<Option<Planted>> {
     if let Some(odd) = members.keys().find(|k| REPETITIONS.contains(&k.as_str())) {
         let why = "unknown key; how often something ran is part of \"mechanism\"";
         return Err(refused(odd, why));
@@ -394,7 +417,7 @@ fn manifest(document: &Value, members: &Map<String, Value>) -> Result<u64> {
         let why = "must be add-remove or zero-out, for which the noise is given, got replace";
         return Err(refused("neighbours", why));
     }
-    Ok(manifest.canaries.map_or(0, |planted| planted.records))
+    Ok(manifest.canaries)
 }
 
 /// An unknown type may have been meant as the type of a document.

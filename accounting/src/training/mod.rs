@@ -15,7 +15,7 @@ mod stated;
 
 pub use crate::guarantee::Subject;
 pub use completed::CompletedRun;
-pub use document::{Document, read};
+pub use document::{Document, Planted, read};
 pub use recipe::{
     FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, StepDecay, WeightedSteps,
     dominating_rates, released_states,
@@ -88,8 +88,7 @@ pub enum Base {
 
 impl Base {
     /// Returns what a promise leaves out.
-    #[must_use]
-    pub const fn not_covered(self) -> &'static str {
+    const fn not_covered(self) -> &'static str {
         match self {
             Self::Unstated => {
                 "the base model: the promise is of this training, not of the base's own"
@@ -103,6 +102,21 @@ impl Base {
             }
         }
     }
+}
+
+/// What a promise leaves out that rests on held-out text.
+const HELD_OUT_TEXT: &str = "the held-out text by whose loss training stops or its learning rates fall: it was declared public, \
+     without which nothing is promised; nothing is promised to a record in that text";
+
+/// Returns what a promise leaves out of the text around a run: that behind its base model, and held-out text that was
+/// declared public.
+pub fn outside_text(
+    base: Option<Base>,
+    held_out_public: bool,
+) -> impl Iterator<Item = &'static str> {
+    let base = base.map(Base::not_covered);
+    let held_out = held_out_public.then_some(HELD_OUT_TEXT);
+    base.into_iter().chain(held_out)
 }
 
 /// A training run.
@@ -278,6 +292,7 @@ impl TrainingPlan {
             labelled: self.has_classes(),
             authenticated: false,
             base: self.base(),
+            held_out_public: self.held_out_public(),
         }
     }
 
@@ -292,6 +307,16 @@ impl TrainingPlan {
     pub fn base(&self) -> Option<Base> {
         self.base
             .or_else(|| self.continues.as_ref().and_then(|run| run.base))
+    }
+
+    /// Whether this run, or one of the runs that it continues, stopped or lowered its learning rates by the loss of held-out
+    /// text that was declared public. If that text was private, nothing is promised.
+    #[must_use]
+    pub fn held_out_public(&self) -> bool {
+        let stopping = self.stopping.as_ref().is_some_and(|rule| *rule.public);
+        let rates = (self.rates_by_public_text.as_ref()).is_some_and(|public| **public);
+        let before = self.continues.as_ref();
+        stopping || rates || before.is_some_and(|run| run.held_out_public)
     }
 
     /// Returns why nothing is promised, if a part of the run protects nothing.

@@ -9,7 +9,7 @@ use crate::trainer::learning_rate::{Decay, LearningRates};
 use crate::trainer::optimizer::OptimizerSpec;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{
-    Base, CompletedRun, Recipe, Stated, StepDecay, Stopping, TrainingPlan,
+    Base, CompletedRun, Planted, Recipe, Stated, StepDecay, Stopping, TrainingPlan,
 };
 use reticent_accounting::{Mechanism, MissRate, Neighbours, Sampling, SamplingRate, UnitName};
 use reticent_corpus::prepare::StageStability;
@@ -331,6 +331,17 @@ pub struct CanarySeal {
     pub on_public_side: u32,
     /// HMAC-SHA256 of the plan under the owner's key, hexadecimal.
     pub digest: String,
+}
+
+impl CanarySeal {
+    /// Returns how the run met the canaries.
+    #[must_use]
+    pub fn planted(&self) -> Planted {
+        Planted {
+            records: self.records.into(),
+            on_public_side: self.on_public_side.into(),
+        }
+    }
 }
 
 /// SHA-256 of the files beside the weights, hexadecimal.

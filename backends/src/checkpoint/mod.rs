@@ -24,7 +24,7 @@ use crate::run::Ran;
 use crate::trainer::dropout::Dropout;
 use crate::trainer::{Parameter, check_shapes};
 use reticent_accounting::training::{
-    Base, CHOICE_OF_RECORDS, NUMBER_OF_RECORDS, Recipe, TrainingPlan,
+    Base, CHOICE_OF_RECORDS, NUMBER_OF_RECORDS, Recipe, TrainingPlan, outside_text,
 };
 use reticent_accounting::{Mechanism, Neighbours};
 use reticent_corpus::prepare::Prepared;
@@ -228,9 +228,8 @@ fn not_covered(plan: &TrainingPlan, base: Option<Base>, prepared: &Prepared) -> 
                 .to_owned(),
         );
     }
-    if let Some(base) = base {
-        list.insert(0, base.not_covered().to_owned());
-    }
+    let outside = outside_text(base, plan.held_out_public());
+    list.splice(0..0, outside.map(str::to_owned));
     if plan.noiseless {
         list.insert(
             0,

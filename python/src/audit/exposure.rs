@@ -9,10 +9,10 @@ use crate::number::{Number, Whole};
 use crate::report::{not_pickled, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use reticent_accounting::training::Canaries;
+use reticent_accounting::training::{Canaries, Stated};
 use reticent_accounting::{Confidence, Delta};
 use reticent_corpus::tokenize::{Origin, Tokenizer};
-use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport};
+use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport, PromisedBy};
 use reticent_reports::contract::{Exit, Inputs, Interrupt};
 use reticent_reports::defaults::Configured;
 use reticent_reports::page::Section;
@@ -188,7 +188,16 @@ pub(crate) fn exposure(
         candidates: Some(Canaries::candidates(plan.plan.candidates)),
     };
     let plan = plan.plan.clone();
-    let mechanism = promise.map(|promise| promise.mechanism.clone());
+    let promise = promise.map(|promise| (*promise).clone());
+    let stated = promise
+        .as_ref()
+        .and_then(|promise| promise.beside.unit.as_ref());
+    if let Some(other) = stated.filter(|other| other.as_str() != plan.unit.to_string()) {
+        return Err(PyValueError::new_err(format!(
+            "promise: one record is a {other} in it and a {} in the canary plan: no promise about one bounds the other",
+            plan.unit
+        )));
+    }
     let earlier: Vec<Checkpoint> = earlier
         .into_iter()
         .map(|(model, found)| {
@@ -206,9 +215,20 @@ pub(crate) fn exposure(
     let mut scorer = CallableScorer::new(scorer, vocabulary, batch);
     let found = py.detach(|| -> anyhow::Result<ExposureReport> {
         let mut attack = Attack::new(&plan, &tokenizer, &name, canaries)?;
-        let unknown = mechanism.is_none();
-        if let Some(mechanism) = mechanism {
-            attack.against(Attack::run_of(&plan, mechanism)?);
+        let unknown = promise.is_none();
+        if let Some(promise) = promise {
+            let mut run = Attack::run_of(&plan, promise.mechanism)?;
+            if promise.beside.unit.is_some() {
+                run.unit = Stated::given(run.unit.value, "promise");
+            }
+            attack.manifest = promise.beside.caveat();
+            attack.promised_by = Some(PromisedBy {
+                file: "the given plan".to_owned(),
+                unit: run.unit.value.clone(),
+                unit_assumed: run.unit.is_assumed(),
+                neighbours_assumed: false,
+            });
+            attack.against(run);
         }
         if let Some(delta) = delta {
             attack.delta = delta;
@@ -235,6 +255,10 @@ pub(crate) fn exposure(
     let inputs = Inputs::new()
         .given("model", &name)
         .and_then(|inputs| inputs.given("max_exposure", limit))
+        .and_then(|inputs| match &report.promised_by {
+            Some(by) => by.inputs(inputs),
+            None => Ok(inputs),
+        })
         .map_err(value_error)?;
     Ok(Exposure {
         report,

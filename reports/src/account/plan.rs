@@ -1,7 +1,7 @@
 //! Turns arguments into a plan and records everything that was given or assumed.
 
 use super::args::{NeighboursArg, PlanArgs, QuestionArgs, RunArgs};
-use super::mechanism::{Loaded, load};
+use super::mechanism::{Loaded, load, of_text};
 use crate::contract::Inputs;
 use crate::plan::args::Sampler;
 use crate::plan::schedule::assumed_neighbours;
@@ -230,6 +230,15 @@ impl Source {
         Self::of_loaded(vec![loaded], neighbours)
     }
 
+    /// Describes what runs, from the text of a document.
+    ///
+    /// # Errors
+    /// Returns an error if the text describes no mechanism.
+    pub fn of_text(name: &str, text: &str, neighbours: Neighbours) -> Result<Self> {
+        let loaded = of_text(name, text, neighbours)?;
+        Self::of_loaded(vec![loaded], neighbours)
+    }
+
     /// Returns what runs as a completed run.
     #[must_use]
     pub fn completed(self) -> CompletedRun {
@@ -354,7 +363,8 @@ impl Source {
         let completed = CompletedRun::sequence(runs.collect());
         let mut inputs = Inputs::new()
             .given("files", &names)?
-            .given("dataset_size", records)?;
+            .given("dataset_size", records)?
+            .given("held_out_public", completed.held_out_public.then_some(true))?;
         if !caveats.is_empty() {
             inputs = inputs.given("not_authenticated", &caveats)?;
         }

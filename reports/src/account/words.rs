@@ -207,10 +207,12 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
     }
 }
 
-/// Returns what is not covered of the model of others that a run began from.
-#[must_use]
-pub(super) fn about_the_base(base: Option<training::Base>) -> Option<String> {
-    Some(format!("Not covered: {}.", base?.not_covered()))
+/// Returns what is not covered of the text around a run.
+pub(crate) fn about_outside_text(
+    base: Option<training::Base>,
+    held_out_public: bool,
+) -> impl Iterator<Item = String> {
+    training::outside_text(base, held_out_public).map(|text| format!("Not covered: {text}."))
 }
 
 /// Returns who is compared with whom.

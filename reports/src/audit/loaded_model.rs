@@ -6,6 +6,7 @@ use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
 use anyhow::{Context, Result, bail, ensure};
 use half::{bf16, f16};
+use reticent_accounting::training::outside_text;
 use reticent_backends::checkpoint::{Authentication, Manifest, Pretrained};
 use reticent_backends::engine::open as engine;
 use reticent_backends::model::{Head, Model};
@@ -272,9 +273,10 @@ impl LoadedModel {
         }
         let behind = manifest.plan.iter().flat_map(not_authenticated);
         said.extend(behind.map(str::to_owned));
-        if let Some(base) = manifest.base() {
-            said.push(format!("not covered is {}", base.not_covered()));
-        }
+        let plan = manifest.planned().ok();
+        let held_out_public = plan.is_some_and(|plan| plan.held_out_public());
+        let outside = outside_text(manifest.base(), held_out_public);
+        said.extend(outside.map(|text| format!("not covered is {text}")));
         (!said.is_empty()).then(|| said.join("; "))
     }
 

@@ -26,11 +26,11 @@ pub(super) fn with_policy(inputs: Inputs, policy: &PolicyChoice) -> Result<Input
     Ok(inputs.given("policy_sha256", policy.sha256())?)
 }
 
-/// What labels were measured for, or a corpus was prepared with. `unit`: of the records, where they were cut for it.
+/// What labels were measured for, or a corpus was prepared with.
 pub(crate) fn measured_for(
     policy: &PolicyChoice,
     conservative: Option<&ConservativeOptions>,
-    unit: Option<UnitName>,
+    unit: UnitName,
 ) -> Result<MeasuredFor> {
     let told = |is_private: bool, purpose: &str, sha256: String| -> Result<Option<String>> {
         match is_private {
@@ -49,7 +49,7 @@ pub(crate) fn measured_for(
         policy: kind["type"].as_str().unwrap_or("policy").to_owned(),
         digest: told(is_private(policy), "policy", policy.sha256())?,
         conservative: conservative.flatten(),
-        unit,
+        unit: Some(unit),
     })
 }
 

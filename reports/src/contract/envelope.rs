@@ -187,6 +187,12 @@ impl Inputs {
         let (_, value) = self.iter().find(|(known, _)| *known == name)?;
         value.as_f64()
     }
+    /// Whether the input under a name is true.
+    #[must_use]
+    pub fn holds(&self, name: &str) -> bool {
+        self.iter()
+            .any(|(known, value)| known == name && *value == Value::Bool(true))
+    }
     /// Returns the files that were not authenticated, or what is to be said of each.
     #[must_use]
     pub fn not_authenticated(&self) -> Vec<String> {

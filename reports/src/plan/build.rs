@@ -628,7 +628,9 @@ impl<'a> Builder<'a> {
             (Some(Recipe::Sgd), Some(plan)) if plan.vocabulary_leaks => {
                 "its vocabulary was built from private text".to_owned()
             }
-            (Some(Recipe::Sgd), Some(_)) if before.canary_records.is_some_and(|n| n > 0) => {
+            (Some(Recipe::Sgd), Some(_))
+                if before.canaries.is_some_and(|found| found.records > 0) =>
+            {
                 "canaries were planted in its text".to_owned()
             }
             (Some(Recipe::Sgd), Some(_)) => return Ok(()),

@@ -192,15 +192,16 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
         }
     }
     if let Some(stopping) = &plan.stopping {
-        inputs = inputs
-            .stated("patience", &stopping.patience)?
-            .stated("held_out_public", &stopping.public)?;
+        inputs = inputs.stated("patience", &stopping.patience)?;
     }
-    if let Some(public) = &plan.rates_by_public_text {
-        inputs = inputs
-            .given("decay", "plateau")?
-            .stated("held_out_public", public)?;
-    }
+    let by_text = plan.rates_by_public_text.as_ref();
+    inputs = inputs.given("decay", by_text.map(|_| "plateau"))?;
+    let stopping = plan.stopping.as_ref();
+    inputs = match stopping.map(|rule| &rule.public).or(by_text) {
+        Some(public) => inputs.stated("held_out_public", public)?,
+        // An earlier run may rest on such text.
+        None => inputs.given("held_out_public", plan.held_out_public().then_some(true))?,
+    };
     inputs.given("seeded", plan.seeded.then_some(true))
 }
 

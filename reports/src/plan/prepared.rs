@@ -126,7 +126,7 @@ impl PolicyOptions {
         let conservative = Option::<ConservativeOptions>::deserialize(conservative);
         match (policy, conservative) {
             (Ok(policy), Ok(conservative)) => {
-                crate::audit::measured_for(&policy, conservative.as_ref(), Some(unit.clone()))
+                crate::audit::measured_for(&policy, conservative.as_ref(), unit.clone())
             }
             // A policy of another version.
             _ => Ok(self.by_type(unit)),
@@ -470,8 +470,16 @@ impl PreparedFacts {
         // Without a conservative policy no record is public, whatever one misses.
         let both = sample.conservative_labelled() && !self.everything_private;
         let missing = labels.conservative.is_none() || corpus.conservative.is_none();
-        Ok((both && missing).then(|| {
-            format!("The labels were not compared with the corpus' conservative policy: {DIGESTS}.")
+        if both && missing {
+            return Ok(Some(format!(
+                "The labels were not compared with the corpus' conservative policy: {DIGESTS}."
+            )));
+        }
+        Ok(labels.unit.is_none().then(|| {
+            format!(
+                "The labels were not compared with the corpus' unit, {}: they do not say what one record is.",
+                self.unit
+            )
         }))
     }
 

@@ -348,6 +348,46 @@ fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
     }
 }
 
+/// A promise that rests on held-out text that was declared public says so, in every file that keeps it: a run that stopped by
+/// private text promises nothing.
+#[test]
+fn held_out_text_that_was_declared_public_is_said() {
+    const PLAN: &str = "--recipe dpsgd --unit turn --sigma 1.1 --sample-rate 0.01 --patience 3 --held-out-is public";
+    let folder = folder();
+    let at = folder.path();
+    for (file, line) in [
+        ("exported.json", format!("{PLAN} --export mechanism")),
+        (
+            "both.json",
+            "compose exported.json plain.json --unit turn --export mechanism".to_owned(),
+        ),
+        ("said.json", "compose both.json --format json".to_owned()),
+        (
+            "curve.json",
+            "curve --mechanism exported.json --at 1 --format json".to_owned(),
+        ),
+    ] {
+        let text = match line.contains("--export") {
+            true => exported(at, &line),
+            false => fine(at, &line),
+        };
+        std::fs::write(at.join(file), text).unwrap();
+    }
+    for (line, said) in [
+        (PLAN, true),
+        ("--mechanism exported.json", true),
+        ("compose said.json curve.json", true),
+        ("explain --mechanism said.json", true),
+        ("curve --mechanism both.json --at 1", true),
+        ("compose plain.json", false),
+    ] {
+        let page = fine(at, &format!("{line} -v")).to_lowercase();
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = "the held-out text by whose loss training stops";
+        assert_eq!(page.contains(words), said, "{line}: {page}");
+    }
+}
+
 /// "Present or absent" holds among runs with the same divisor, which every answer about it says; the content of a record
 /// changes no number of records.
 #[test]

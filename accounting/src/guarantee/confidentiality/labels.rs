@@ -54,7 +54,7 @@ pub struct MeasuredFor {
     /// The same of the conservative policy, where that was measured too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conservative: Option<String>,
-    /// What one record is; absent where the records are those of a prepared corpus.
+    /// What one record is; absent in labels of earlier versions where the records were those of a prepared corpus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<UnitName>,
 }

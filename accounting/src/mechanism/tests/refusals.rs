@@ -288,7 +288,7 @@ fn no_key_beside_a_mechanism_is_passed_over() {
         ),
         (
             json!({"count": 237, "mechanism": inner}),
-            "count: unknown key; allowed are schema, unit, recipe, labelled, base, dataset_size, not_authenticated, mechanism",
+            "count: unknown key; allowed are schema, unit, recipe, labelled, base, held_out_public, dataset_size, not_authenticated, mechanism",
         ),
         (
             json!({"mechanism": inner, "mechanisms": [inner]}),

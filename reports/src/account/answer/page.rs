@@ -6,7 +6,7 @@ use crate::account::mechanism::words::{batches, line, noisy_steps};
 use crate::account::plan::{Asked, Run};
 use crate::account::plan_page::{about_the_labels, labels_for};
 use crate::account::tables::{tables, tightest};
-use crate::account::words::{about_delta, about_the_base, assumed, notes, says, wide};
+use crate::account::words::{about_delta, about_outside_text, assumed, notes, says, wide};
 use crate::contract::{Envelope, Inputs, Table, dash};
 use crate::number::{nearest, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -103,7 +103,10 @@ pub(in crate::account) fn about_the_batches(noisy: &NoisySteps) -> Option<String
 fn about_the_run(asked: &Asked) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(asked.run.noisy().and_then(about_the_batches));
-    notes.extend(about_the_base(asked.run.base()));
+    notes.extend(about_outside_text(
+        asked.run.base(),
+        asked.inputs.holds("held_out_public"),
+    ));
     if asked.run.counts_no_secrets() && asked.plan.group == GroupSize::ONE {
         notes.push(format!(
             "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and is not in any manifest: each row is about one {unit} (ask with --group, or account --prepared).",

@@ -4,7 +4,7 @@ use super::args::Solve;
 use super::run::Calibrated;
 use crate::account::csv::Columns;
 use crate::account::tables::{tables, tightest};
-use crate::account::words::{about_delta, about_the_base, assumed, compared, notes};
+use crate::account::words::{about_delta, about_outside_text, assumed, compared, notes};
 use crate::contract::dash;
 use crate::contract::{Envelope, Inputs};
 use crate::number::{capital, nearest, rounded, rounded_down, rounded_up, shortest};
@@ -115,7 +115,10 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
         about_delta(&document.inputs)
             .into_iter()
             .chain(document.inputs.not_authenticated())
-            .chain(about_the_base(body.base)),
+            .chain(about_outside_text(
+                body.base,
+                document.inputs.holds("held_out_public"),
+            )),
     ))
     .section(Section::notes(
         "What the numbers mean and do not cover",

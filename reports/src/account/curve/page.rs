@@ -3,7 +3,7 @@
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::Columns;
 use crate::account::mechanism::words::line;
-use crate::account::words::{about_delta, about_the_base, assumed, compared};
+use crate::account::words::{about_delta, about_outside_text, assumed, compared};
 use crate::contract::{Envelope, Number, Table};
 use crate::number::{capital, count_of, described, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -63,7 +63,10 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
             about_delta(&document.inputs)
                 .into_iter()
                 .chain(document.inputs.not_authenticated())
-                .chain(about_the_base(body.base)),
+                .chain(about_outside_text(
+                    body.base,
+                    document.inputs.holds("held_out_public"),
+                )),
         ))
         .section(Section::notes("What a point says", notes))
 }

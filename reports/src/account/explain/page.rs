@@ -3,7 +3,7 @@
 use super::{Explanation, OneWay, Step};
 use crate::account::answer::{what_is_asked, what_runs};
 use crate::account::plan::Asked;
-use crate::account::words::{about_delta, about_the_base, assumed, promise};
+use crate::account::words::{about_delta, about_outside_text, assumed, promise};
 use crate::contract::dash;
 use crate::contract::{Envelope, Table};
 use crate::number::{capital, grouped, nearest, rounded, rounded_down, rounded_up};
@@ -31,7 +31,10 @@ pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
             about_delta(&document.inputs)
                 .into_iter()
                 .chain(asked.caveats.iter().cloned())
-                .chain(about_the_base(body.base)),
+                .chain(about_outside_text(
+                    body.base,
+                    document.inputs.holds("held_out_public"),
+                )),
         ))
         .section(Section::notes("What runs", what_ran(body)))
         .section(Section::notes("How", how))

@@ -10,6 +10,8 @@ pub(crate) use fold::{fold, times};
 
 use anyhow::{Context, Result, bail};
 use reticent_accounting::mechanism::to_event;
+#[cfg(feature = "findings")]
+use reticent_accounting::training::outside_text;
 use reticent_accounting::training::{self, CompletedRun, Document, TrainingPlan};
 use reticent_accounting::{Neighbours, UnitName};
 use std::io::Read;
@@ -37,9 +39,9 @@ impl Loaded {
     /// does not cover.
     #[cfg(feature = "findings")]
     pub(crate) fn caveats(&self) -> Option<String> {
-        let base = self.document.base;
-        let base = base.map(|base| format!("not covered is {}", base.not_covered()));
-        let said: Vec<String> = self.caveat.clone().into_iter().chain(base).collect();
+        let outside = outside_text(self.document.base, self.document.held_out_public);
+        let outside = outside.map(|text| format!("not covered is {text}"));
+        let said: Vec<String> = self.caveat.clone().into_iter().chain(outside).collect();
         (!said.is_empty()).then(|| format!("{}: {}", self.name, said.join("; ")))
     }
 }
@@ -107,20 +109,42 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
         bail!("{name} is a folder; a checkpoint's {name}/manifest.json says what ran");
     }
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
-    let document = training::read(&text, neighbours).with_context(|| name.clone())?;
+    let in_place = path.file_name().is_some_and(|name| name == "manifest.json");
+    loaded(name, &text, neighbours, |document| {
+        match document.is_manifest() || in_place {
+            true if crate::contract::is_stream(path) => Ok(Some(AWAY)),
+            true => caveat(reticent_disk::parent_of(path), &text, in_place),
+            false => Ok(None),
+        }
+    })
+}
+
+/// As [`load`], from a text that no checkpoint is beside.
+///
+/// # Errors
+/// Returns an error that names the text and the key if it describes no mechanism.
+pub(crate) fn of_text(name: &str, text: &str, neighbours: Neighbours) -> Result<Loaded> {
+    loaded(name.to_owned(), text, neighbours, |document| {
+        Ok(document.is_manifest().then_some(AWAY))
+    })
+}
+
+/// Reads a mechanism from a text, of which `caveat` says whether it is authenticated itself.
+fn loaded(
+    name: String,
+    text: &str,
+    neighbours: Neighbours,
+    caveat: impl FnOnce(&Document) -> Result<Option<&'static str>>,
+) -> Result<Loaded> {
+    let document = training::read(text, neighbours).with_context(|| name.clone())?;
     // The mechanism differs for other neighbours only if it takes them from the question.
     let others = match neighbours {
         Neighbours::AddRemove => Neighbours::Replace,
         _ => Neighbours::AddRemove,
     };
-    let asked_of_others = training::read(&text, others).with_context(|| name.clone())?;
+    let asked_of_others = training::read(text, others).with_context(|| name.clone())?;
     let unnamed = asked_of_others.mechanism != document.mechanism;
-    let in_place = path.file_name().is_some_and(|name| name == "manifest.json");
-    let own = match document.is_manifest() || in_place {
-        true if crate::contract::is_stream(path) => Some(AWAY),
-        true => caveat(reticent_disk::parent_of(path), &text, in_place)?,
-        false => None,
-    };
+    let own = caveat(&document)?;
     let behind = document.plan.iter().flat_map(not_authenticated);
     let of_files = document.not_authenticated.then_some(OF_FILES);
     let said: Vec<&str> = own.into_iter().chain(behind).chain(of_files).collect();
@@ -242,6 +266,9 @@ pub(crate) fn export(
             }
             if let Some(base) = run.base {
                 members.insert("base".to_owned(), serde_json::json!(base));
+            }
+            if run.held_out_public {
+                members.insert("held_out_public".to_owned(), true.into());
             }
             if !around.not_authenticated.is_empty() {
                 members.insert(

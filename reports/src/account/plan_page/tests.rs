@@ -824,7 +824,8 @@ fn labels_that_were_compared_by_type_alone_say_so() {
     assert!(text.contains(by_type), "{text}");
 }
 
-/// Labels that were measured for the policy of the corpus, by its digest, are compared with nothing left to say.
+/// Labels that were measured for the policy of the corpus, by its digest, are compared with nothing left to say, unless they
+/// do not say what one record is.
 #[cfg(feature = "findings")]
 #[test]
 fn labels_of_the_policy_of_the_corpus_are_compared() {
@@ -832,23 +833,28 @@ fn labels_of_the_policy_of_the_corpus_are_compared() {
     folder.prepared(3, 0, "null");
     let corpus = PreparedFacts::read(&folder.0.path().join("prepared")).unwrap();
     let same = serde_json::to_string(&corpus.measured_for().unwrap().unwrap()).unwrap();
-    let line = |i: u32| {
-        let missed = i < 20;
-        format!(
-            "{{\"kind\":\"phone\",\"missed\":{missed},\"secret\":\"{i}\",\"measured_for\":{same}}}\n"
-        )
-    };
-    folder.write("labels.jsonl", &(0..200).map(line).collect::<String>());
+    let unit = format!(r#","unit":"{}""#, corpus.unit);
+    let unitless = same.replace(&unit, "");
+    assert_ne!(unitless, same);
     let plan = folder.plan(&format!(
         "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprepared = \"prepared\"\n{TRAINING}[secrets]\nlabels = \"labels.jsonl\"\n"
     ));
-    let run = of_file(&plan).unwrap();
-    let text = read(&run, &sheet(&run).unwrap());
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        !text.contains("by its type alone") && !text.contains("not compared"),
-        "{text}"
-    );
+    for (measured_for, compared) in [(same, true), (unitless, false)] {
+        let line = |i: u32| {
+            let missed = i < 20;
+            format!(
+                "{{\"kind\":\"phone\",\"missed\":{missed},\"secret\":\"{i}\",\"measured_for\":{measured_for}}}\n"
+            )
+        };
+        folder.write("labels.jsonl", &(0..200).map(line).collect::<String>());
+        let run = of_file(&plan).unwrap();
+        let text = read(&run, &sheet(&run).unwrap());
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(!text.contains("by its type alone"), "{text}");
+        let said = "The labels were not compared with the corpus' unit";
+        assert_eq!(text.contains(said), !compared, "{text}");
+        assert_eq!(text.contains("not compared"), !compared, "{text}");
+    }
 }
 
 #[cfg(not(feature = "findings"))]

@@ -9,7 +9,7 @@ use reticent_accounting::confidentiality::{
 };
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{
-    CHOICE_OF_RECORDS, FirstPhase, LabelledRates, NUMBER_OF_RECORDS, Recipe, Run,
+    CHOICE_OF_RECORDS, FirstPhase, LabelledRates, NUMBER_OF_RECORDS, Recipe, Run, outside_text,
 };
 use reticent_accounting::{Delta, MissRate, Sampling, UnitName};
 
@@ -235,9 +235,8 @@ pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
     ]
     .map(str::to_owned)
     .to_vec();
-    if let Some(base) = run.plan.base() {
-        said.insert(0, capital(base.not_covered()) + ".");
-    }
+    let outside = outside_text(run.plan.base(), run.plan.held_out_public());
+    said.splice(0..0, outside.map(|text| capital(text) + "."));
     if run.plan.run.recipe().is_some_and(Recipe::is_private) {
         said.push(capital(NUMBER_OF_RECORDS) + ".");
         if run.corpus.as_ref().is_some_and(|corpus| corpus.draws) {

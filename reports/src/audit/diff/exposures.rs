@@ -306,8 +306,8 @@ enum Proof {
 }
 
 impl Against {
-    /// Compares the promise of `one` with what `other` proves; returns the reason if `one` promises nothing or the
-    /// terms differ. A verdict's bound may use at most a tenth of the level.
+    /// Compares the promise of `one` with what `other` proves; returns the reason if `one` promises nothing, or something
+    /// that its own audit contradicts, or the terms differ. A verdict's bound may use at most a tenth of the level.
     pub(super) fn of(
         (one, promises): (&Value, &str),
         (other, proves): (&Value, &str),
@@ -322,6 +322,9 @@ impl Against {
             };
             format!("{promises} has {why}, and so no promise")
         })?;
+        if contradicts_itself(one) {
+            return Err(format!("{promises} contradicts its own promise"));
+        }
         let terms = &one["verdict"]["terms"];
         if !terms.is_object() {
             return Err(format!("{promises} lacks verdict.terms"));
@@ -461,6 +464,15 @@ impl Against {
             nearest(error, 2)
         ))
     }
+}
+
+/// Returns whether an audit contradicted the promise that it was held against.
+pub(super) fn contradicts_itself(document: &Value) -> bool {
+    let [proved, promised] = ["at_least", "at_most"].map(|end| document["verdict"][end].as_f64());
+    let above = proved
+        .zip(promised)
+        .is_some_and(|(proved, promised)| proved > promised);
+    above || document["ceiling"]["test"]["outcome"] == "contradicted"
 }
 
 fn by_id(document: &Value) -> BTreeMap<String, Canary> {

@@ -19,7 +19,7 @@ use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output};
 use anyhow::{Context, Result, bail, ensure};
-use exposures::{Against, AgainstChance, Exposures};
+use exposures::{Against, AgainstChance, Exposures, contradicts_itself};
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::Rate;
 use schemars::JsonSchema;
@@ -573,6 +573,13 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
     match Against::of(first, second, level) {
         Ok(more) => {
             let less = Against::of(second, first, level).ok();
+            // Such a promise does not show that the new model leaks less.
+            if contradicts_itself(new) {
+                notes.push(
+                    "not compared: the new promise and the old proof (NEW contradicts its own promise)"
+                        .to_owned(),
+                );
+            }
             notes.extend(about_the_promise(old, "OLD"));
             notes.extend(less.as_ref().and_then(|_| about_the_promise(new, "NEW")));
             both.push(Waiting::Promised(more, less));

@@ -275,6 +275,27 @@ fn a_promise_meets_what_the_other_proves() {
             row.how
         );
     }
+    // A promise that its own audit contradicts shows neither more nor less.
+    let broken = document(11.0, 5.0, 20);
+    let loose = document(11.0, 900.0, 20);
+    for (first, second, rows, said) in [
+        (&broken, &broken, 1, "(OLD contradicts its own promise)"),
+        (&broken, &loose, 1, "(OLD contradicts its own promise)"),
+        (&loose, &broken, 2, "(NEW contradicts its own promise)"),
+    ] {
+        let report = DiffReport::of(first, second, 0.05).unwrap();
+        assert_eq!(report.rows.len(), rows, "{said}");
+        assert!(report.rows.iter().all(|row| row.says == Change::Unseen));
+        assert!(
+            report.notes.iter().any(|note| note.ends_with(said)),
+            "{:?}",
+            report.notes
+        );
+    }
+    let mut by_ranks = document(0.0, 5.0, 20);
+    by_ranks["ceiling"] = json!({"test": {"outcome": "contradicted"}});
+    let report = DiffReport::of(&by_ranks, &loose, 0.05).unwrap();
+    assert_eq!(report.rows.len(), 1, "{:?}", report.notes);
     // Whose word the promise is.
     let mut stated = old.clone();
     stated["promised_by"] = json!({"file": "x.json", "unit": "turn", "unit_assumed": false});

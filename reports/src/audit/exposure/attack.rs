@@ -70,8 +70,10 @@ pub struct Attack<'a> {
     pub released: String,
     /// The plan that ran, with these canaries; without it there is no promise.
     run: Option<TrainingPlan>,
-    /// How the run met the canaries.
+    /// How the run met the canaries, as far as it is known.
     pub canaries: Canaries,
+    /// Whether the run itself says so.
+    met: bool,
     /// The δ of the bound on ε.
     pub delta: Delta,
     /// The confidence of the displayed bound.
@@ -109,6 +111,7 @@ impl<'a> Attack<'a> {
             released: released.to_owned(),
             run: None,
             canaries,
+            met: false,
             delta: TrainingPlan::default_delta(None),
             confidence: None,
             tests: TESTS,
@@ -123,6 +126,12 @@ impl<'a> Attack<'a> {
 
     /// Compares the measurement with this run, at its δ.
     pub fn against(&mut self, mut run: TrainingPlan) {
+        let stated = run.secrets.canaries.as_ref().map(|stated| stated.value);
+        self.met = stated.is_some();
+        if let Some(stated) = stated {
+            self.canaries.records = self.canaries.records.max(stated.records);
+            self.canaries.on_public_side = stated.on_public_side;
+        }
         // A canary may have been in more records of an earlier run.
         let before = run.continues.as_ref().and_then(|run| run.canary_records);
         self.canaries.records = self.canaries.records.max(before.unwrap_or(0));
@@ -249,6 +258,12 @@ impl<'a> Attack<'a> {
         }
         if let Some(why) = run.unprotected() {
             return Err(format!("nothing was promised: {why}"));
+        }
+        let narrower = run.completed(run.mechanism(), None).narrower();
+        if let (Some(recipe), false) = (narrower, self.met) {
+            return Err(format!(
+                "{recipe} promises less than differential privacy, and how the run treated the canaries is not known"
+            ));
         }
         if run.canary_reach().is_none() {
             return Err("in how many records of the earlier run a canary was is not known".into());

@@ -1,6 +1,5 @@
 //! What a mechanism promises about records and canaries, in terms that an audit can test.
 
-#[cfg(feature = "audit")]
 use crate::contract::Inputs;
 use crate::verdict::{Mistake, Promise};
 use anyhow::Result;
@@ -14,6 +13,9 @@ use reticent_corpus::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The neighbours that are assumed of a promise that does not name its own.
+pub(in crate::audit) const NEIGHBOURS: Neighbours = Neighbours::AddRemove;
+
 /// The file that a promise is taken from, where no checkpoint of ours states it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PromisedBy {
@@ -23,27 +25,35 @@ pub struct PromisedBy {
     pub unit: UnitName,
     /// Whether the file does not state the unit: it is then assumed to be that of the canaries.
     pub unit_assumed: bool,
+    /// Whether it holds a promise that does not name its neighbours, such as (ε, δ) of an event: they are then assumed to be
+    /// add-remove.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub neighbours_assumed: bool,
 }
 
 impl PromisedBy {
-    /// Describes a run that a file states.
+    /// Describes a run that a file states, read for [`NEIGHBOURS`] where it does not name its own.
     #[cfg(feature = "audit")]
-    pub(in crate::audit) fn file(name: &str, run: &TrainingPlan) -> Self {
+    pub(in crate::audit) fn file(name: &str, run: &TrainingPlan, unnamed: bool) -> Self {
         Self {
             file: name.to_owned(),
             unit: run.unit.value.clone(),
             unit_assumed: run.unit.is_assumed(),
+            neighbours_assumed: unnamed,
         }
     }
 
-    /// Adds the unit, as stated or assumed.
+    /// Adds the unit, as stated or assumed, and the neighbours that were assumed.
     ///
     /// # Errors
     /// Returns no error for values that JSON can represent.
-    #[cfg(feature = "audit")]
-    pub(in crate::audit) fn inputs(&self, inputs: Inputs) -> serde_json::Result<Inputs> {
+    pub fn inputs(&self, inputs: Inputs) -> serde_json::Result<Inputs> {
         let stated = (!self.unit_assumed).then_some(&self.unit);
-        inputs.or_assumed("unit", stated, &self.unit)
+        let inputs = inputs.or_assumed("unit", stated, &self.unit)?;
+        match self.neighbours_assumed {
+            true => inputs.assumed("promise_neighbours", NEIGHBOURS),
+            false => Ok(inputs),
+        }
     }
 }
 
@@ -55,6 +65,12 @@ impl std::fmt::Display for PromisedBy {
                 f,
                 "; it does not say what one record is, which is assumed to be a {}, as in the canary plan",
                 self.unit
+            )?;
+        }
+        if self.neighbours_assumed {
+            write!(
+                f,
+                "; it does not name the neighbours of its promise, which are assumed to be {NEIGHBOURS}"
             )?;
         }
         Ok(())

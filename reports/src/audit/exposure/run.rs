@@ -2,6 +2,7 @@
 
 use crate::account::mechanism::load;
 use crate::audit::args::{Exposure as Args, Source};
+use crate::audit::exposure::promise::NEIGHBOURS;
 use crate::audit::exposure::{
     Attack, Checkpoint, ExposureReport, Planting, PromisedBy, SampledReport,
 };
@@ -10,8 +11,8 @@ use crate::audit::training_text::TrainingText;
 use crate::contract::{Csv, Exit, Inputs, Interrupt, open_limit, read_regular_text, read_text};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_accounting::training::{Canaries, Stated, TrainingPlan};
-use reticent_accounting::{Neighbours, UnitName};
+use reticent_accounting::UnitName;
+use reticent_accounting::training::{Canaries, Planted, Stated, TrainingPlan};
 use reticent_backends::checkpoint::{CanarySeal, Manifest, Owner, owner_folder};
 use reticent_corpus::canary::{CanaryPlan, CoinPlan};
 use std::path::Path;
@@ -421,6 +422,8 @@ pub(in crate::audit) fn ran(
     plan: &CanaryPlan,
 ) -> Result<StatedRun> {
     let own = model.manifest.as_ref().map(Manifest::planned).transpose()?;
+    // A plan as it is published holds nothing of the canaries.
+    let own = own.map(|run| with_canaries(run, plan, seal(model).map(CanarySeal::planted)));
     let Some(path) = file else {
         return Ok(StatedRun {
             run: own,
@@ -428,14 +431,12 @@ pub(in crate::audit) fn ran(
             promised_by: None,
         });
     };
-    let (name, given, caveat) = of_mechanism(path, plan).context("--mechanism")?;
+    let (given, by, caveat) = of_mechanism(path, plan).context("--mechanism")?;
     let caveats: Vec<String> = model.caveat().into_iter().chain(caveat).collect();
     let manifest = (!caveats.is_empty()).then(|| caveats.join("; "));
-    let mut promised_by = Some(PromisedBy::file(&name, &given));
-    let run = match own {
-        None => given,
-        // A file can withdraw what the checkpoint promises, but can't restore a lost promise.
-        Some(_) if given.unprotected().is_some() => given,
+    let (run, promised_by) = match own {
+        None => (given, Some(by)),
+        // A file neither restores a promise that the checkpoint lost nor withdraws one that it makes.
         Some(own) => {
             ensure!(
                 own.mechanism().is_same_run(&given.mechanism()),
@@ -443,8 +444,7 @@ pub(in crate::audit) fn ran(
                 path.display(),
                 model.name
             );
-            promised_by = None;
-            own
+            (own, None)
         }
     };
     Ok(StatedRun {
@@ -454,11 +454,34 @@ pub(in crate::audit) fn ran(
     })
 }
 
-/// A run that is known by a mechanism from a file, with the name of the file and what is to be said of it: the files
+/// Returns a run with what its manifest says of how it met the canaries of a plan, if it says anything.
+fn with_canaries(
+    mut run: TrainingPlan,
+    plan: &CanaryPlan,
+    planted: Option<Planted>,
+) -> TrainingPlan {
+    let canaries = planted.map(|planted| Canaries {
+        count: plan.canaries.len() as u64,
+        records: planted.records,
+        on_public_side: planted.on_public_side,
+        candidates: Some(Canaries::candidates(plan.candidates)),
+    });
+    run.secrets.canaries = canaries.map(|canaries| Stated::given(canaries, "manifest.json"));
+    run
+}
+
+/// A run that is known by a mechanism from a file, the file as what states it, and what is to be said of it: the files
 /// that `account --mechanism` takes.
-fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(String, TrainingPlan, Option<String>)> {
-    let loaded = load(path, Neighbours::AddRemove)?;
+fn of_mechanism(
+    path: &Path,
+    plan: &CanaryPlan,
+) -> Result<(TrainingPlan, PromisedBy, Option<String>)> {
+    let loaded = load(path, NEIGHBOURS)?;
     let caveat = loaded.caveats();
+    let stated = |run: TrainingPlan| {
+        let by = PromisedBy::file(&loaded.name, &run, loaded.unnamed);
+        (run, by, caveat.clone())
+    };
     let unit = UnitName::new(plan.unit.to_string())?;
     let document = loaded.document;
     let completed = document.clone().completed();
@@ -477,15 +500,15 @@ fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(String, TrainingPlan,
     }
     let delta = document.delta_or_default();
     // The plan contains more, unless the document around it withdraws something.
-    if let Some(plan) = document.plan
-        && plan.mechanism() == document.mechanism
+    if let Some(run) = document.plan
+        && run.mechanism() == document.mechanism
     {
-        return Ok((loaded.name, plan, caveat));
+        return Ok(stated(with_canaries(run, plan, document.canaries)));
     }
     let mut run = Attack::run_of(plan, document.mechanism)?;
     run.delta.value = delta;
     if document.unit.is_some() {
         run.unit = Stated::given(unit, "--mechanism");
     }
-    Ok((loaded.name, run, caveat))
+    Ok(stated(run))
 }

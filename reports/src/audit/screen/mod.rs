@@ -19,6 +19,7 @@ use super::published::published;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt};
 use crate::number::count_of;
 use crate::page::Output;
+use crate::plan::PreparedFacts;
 use anyhow::{Context, Result, bail, ensure};
 use outputs::Outputs;
 use reticent_accounting::confidentiality::MeasuredFor;
@@ -271,15 +272,13 @@ fn wait(args: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<
 /// What the labels are of. The records of a prepared corpus are what they were prepared as, whatever `--unit` says.
 fn measured(args: &Screen, h: &Header) -> Result<MeasuredFor> {
     let data = &args.measured.data;
-    let folder = if data.is_dir() {
-        Some(&**data)
-    } else {
-        data.parent()
+    let folder = match data.is_dir() {
+        true => data.as_path(),
+        false => reticent_disk::parent_of(data),
     };
-    let is_prepared = folder.is_some_and(|folder| folder.join("prepared.json").is_file());
-    let unit = match is_prepared {
-        true => None,
-        false => Some(UnitName::new(h.unit.to_string())?),
+    let unit = match folder.join("prepared.json").is_file() {
+        true => PreparedFacts::read(folder).context("DATA")?.unit,
+        false => UnitName::new(h.unit.to_string())?,
     };
     measured_for(&h.policy, h.conservative.as_ref(), unit)
 }

@@ -3,7 +3,7 @@
 use crate::account::plan_page::promises::in_order;
 use crate::account::plan_page::{PlannedRun, first_promise, guarantees, headline, sigma_found};
 use crate::account::secrets::SecretPosteriors;
-use crate::account::words::{about_delta, of_redacted_secrets};
+use crate::account::words::{about_delta, about_outside_text, of_redacted_secrets};
 use crate::audit::args::Train;
 use crate::audit::owner_key::load_prepared;
 use crate::audit::train::log::{Line, Log};
@@ -634,11 +634,10 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
                 .into(),
         );
     }
-    notes.extend(
-        run.plan
-            .base()
-            .map(|base| format!("Not covered: {}.", base.not_covered())),
-    );
+    notes.extend(about_outside_text(
+        run.plan.base(),
+        run.plan.held_out_public(),
+    ));
     notes.extend(shown.caveats.iter().map(|&said| said.to_owned()));
     notes.extend(shown.trained_on.map(TrainedOn::text));
     notes.extend(run.not_compared.clone());
