@@ -311,6 +311,7 @@ mod tests {
     use super::super::shadows::AttackSpread;
     use super::*;
     use crate::audit::args::OnModel;
+    use crate::page::Mood;
     use reticent_accounting::Estimate;
     use reticent_attacks::membership::Instability;
     use reticent_backends::Recipe;
@@ -415,6 +416,62 @@ mod tests {
             .unwrap();
         let problems = crate::schema::problems("membership.schema.json", &text);
         assert_eq!(problems, Vec::<String>::new());
+    }
+
+    /// The report of attacks by noise, beside a reference that is the same model.
+    fn beside_copy(names: &[&'static str], shift: f64) -> MembershipReport {
+        let mut noise = Noise(42);
+        let attacked: Vec<Attacked> = names
+            .iter()
+            .map(|&name| Attacked {
+                name,
+                scores: [
+                    noise.scores(60).iter().map(|score| score + shift).collect(),
+                    noise.scores(60),
+                ],
+                mean_nll: false,
+            })
+            .collect();
+        let records = Records {
+            groups: None,
+            texts: texts(),
+            repeats: None,
+            copies: vec![1; 60],
+            digest: None,
+        };
+        let attacks = Attacks {
+            decides: String::new(),
+            rows: Vec::new(),
+            left_out: Vec::new(),
+            shadows: None,
+            group_size: None,
+            protocol: None,
+            tokens: 1000,
+            reference: Some(Apart::of([(-1.0, -1.0)])),
+        };
+        let args = MembershipArgs::default();
+        let confidence = Confidence::new(0.95).unwrap();
+        MembershipReport::of_attacks(&attacked, &records, attacks, &args, confidence).unwrap()
+    }
+
+    /// What every attack compares with a near copy keeps no limit, whether or not the scores differ by chance alone.
+    #[test]
+    fn a_limit_is_not_kept_against_a_copy() {
+        let cases: [(&[&'static str], f64, bool, Mood); 5] = [
+            (&["reference"], 0.0, true, Mood::Open),
+            (&["reference", "ez", "wbc"], 0.0, true, Mood::Open),
+            (&["reference"], 1.0, true, Mood::Review),
+            (&["reference", "loss"], 0.0, false, Mood::Open),
+            (&["reference", "lira"], 0.0, false, Mood::Open),
+        ];
+        for (names, shift, open, mood) in cases {
+            let report = beside_copy(names, shift);
+            let why = report.undecided(Some(0.9));
+            assert_eq!(why.is_some(), open, "{names:?} {why:?}");
+            assert!(!open || why.unwrap().contains("nearly the same model"));
+            assert_eq!(report.otherwise(Some(0.9)), mood, "{names:?} {shift}");
+            assert_eq!(report.undecided(None), None);
+        }
     }
 
     /// 1000 models that never saw the members, six independent attacks on 60 + 60 records each: a
