@@ -147,7 +147,7 @@ impl ScoreSet {
         others.shuffle(&mut rng);
         let won = members.iter().zip(&others).filter(|(m, n)| m > n).count() as u64;
         let lost = members.iter().zip(&others).filter(|(m, n)| m < n).count() as u64;
-        let each = Confidence::new(f64::midpoint(1.0, confidence.get()))?;
+        let each = confidence.shared_by(2)?;
         let lower = clopper_pearson_lower(won, pairs, each)?.get().get();
         let upper = 1.0 - clopper_pearson_lower(lost, pairs, each)?.get().get();
         // All pairs together contain more information than the disjoint ones, so the estimate may fall outside.

@@ -404,7 +404,7 @@ impl LabelledSecrets {
     /// one.
     pub fn rates(&self, confidence: Confidence) -> Result<MeasuredRates> {
         check_sample_confidence(confidence)?;
-        let each = Confidence::new(1.0 - (1.0 - confidence.get()) / self.bounds() as f64)?;
+        let each = confidence.shared_by(self.bounds())?;
         let stratified = self.stratified();
         let groups = if stratified {
             self.strata.clone()

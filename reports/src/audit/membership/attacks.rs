@@ -7,10 +7,7 @@
     )
 )]
 
-use super::{
-    MembershipReport, ShadowTraining, Signal, by_copies, grouped_by, provable, rates,
-    shared_confidence,
-};
+use super::{MembershipReport, ShadowTraining, Signal, by_copies, grouped_by, provable, rates};
 use crate::audit::args::MembershipArgs;
 use crate::audit::{Apart, RecordsDigest};
 use anyhow::{Context, Result};
@@ -176,7 +173,7 @@ impl MembershipReport {
             .meet_limit(&named, &records.copies, args)
             .context(grouped_by(args))?;
         let sets: Vec<ScoreSet> = judged.into_iter().map(|j| j.set).collect();
-        let each = shared_confidence(confidence, sets.len())?;
+        let each = confidence.shared_by(sets.len() as u64)?;
         report.signal = match says(&sets, args, confidence, report.blind.as_ref())? {
             Signal::Unseen if flat => Signal::Alike,
             signal => signal,
@@ -290,7 +287,7 @@ fn says(
     confidence: Confidence,
     blind: Option<&BlindBaseline>,
 ) -> Result<Signal> {
-    let each = shared_confidence(confidence, sets.len())?;
+    let each = confidence.shared_by(sets.len() as u64)?;
     let signals = sets
         .iter()
         .map(|set| Ok(Signal::of(set, &set.area(each, args.seed)?, blind)))
@@ -477,7 +474,7 @@ mod tests {
     /// 1000 models that never saw the members, six independent attacks on 60 + 60 records each: a
     /// leak is said of at most one in twenty of them (two-sided intervals: at most 2.5 %; widened for skewness, of 3).
     /// 45 and more would come by chance once in 1e4; a sentence that took each attack at the full level
-    /// would say it of about 140.
+    /// would say it of about 60.
     #[test]
     fn many_attacks_share_their_false_alarms() {
         let args = MembershipArgs {
