@@ -277,7 +277,7 @@ impl RateCounts {
 
     /// Returns upper bounds on FPR and FNR, at α/2 each.
     fn error_rates(&self, terms: &AuditTerms) -> Result<(f64, f64)> {
-        let each = Confidence::new(1.0 - terms.alpha() / 2.0)?;
+        let each = terms.confidence.shared_by(2)?;
         let fpr = clopper_pearson_upper(self.fp, self.non_members, each)?;
         let fnr = clopper_pearson_upper(self.members - self.tp, self.members, each)?;
         Ok((fpr.get().get(), fnr.get().get()))

@@ -592,6 +592,20 @@ fn labels_measure_both_rates() {
         text.contains("37446") && text.contains("20 of 200"),
         "{text}"
     );
+    // They are of one place of each secret.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("Each secret was labelled in one place"),
+        "{text}"
+    );
+    for (group, ends) in [("1", 0), ("20", 2)] {
+        let output = account(&[
+            "--sigma", "1.1", "--steps", "50", "--labels", labels, "--group", group,
+        ]);
+        assert_eq!(code(&output), ends, "{}", stderr(&output));
+        let said = "--group: must be 1 with --labels";
+        assert_eq!(stderr(&output).contains(said), ends == 2);
+    }
     for more in [
         ["--gamma", "0.1"],
         ["--joint-miss", "0.1"],

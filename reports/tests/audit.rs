@@ -196,6 +196,18 @@ fn ctrl_c_ends_with_130_and_leaves_nothing() {
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
+/// What two rates share of a confidence may round to one: the confidence that was given is named.
+#[test]
+fn a_confidence_that_cannot_be_shared_is_named_as_given() {
+    let rates = ["epsilon", "--rates", "30,30,0,30", "--confidence"];
+    let asked = |confidence| audit(&[&rates[..], &[confidence]].concat());
+    let output = asked("0.9999999999999999");
+    assert_eq!(code(&output), 2);
+    let said = "must lie in (0, 1 - k/2^53], got 0.9999999999999999";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    assert_eq!(code(&asked("0.999999999999")), 0);
+}
+
 /// A limit is passed (1), kept (0), or left open (2): the answer is printed whichever it is. An interval that holds the limit
 /// keeps it.
 #[test]

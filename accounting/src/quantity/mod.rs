@@ -269,6 +269,35 @@ impl Probability {
     pub const ONE: Self = Self(1.0);
 }
 
+impl Confidence {
+    /// Returns the confidence of each of `bounds` bounds that together hold with this one: 1 − (1 − c)/k.
+    ///
+    /// Source: Bonferroni's inequality.
+    ///
+    /// ```
+    /// use reticent_accounting::Confidence;
+    /// let each = Confidence::new(0.95)?.shared_by(5)?;
+    /// assert!((each.get() - 0.99).abs() < 1e-15);
+    /// // The double next to one is a confidence, but no double stands for half of what it leaves.
+    /// assert!(Confidence::new(1.0f64.next_down())?.shared_by(2).is_err());
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns [`Error::OutOfRange`] for no bound, and for a confidence so close to one that its share would round to one.
+    pub fn shared_by(self, bounds: u64) -> Result<Self> {
+        let (failure, least) = (1.0 - self.get(), 0.5 * f64::EPSILON);
+        if bounds == 0 || failure < least * bounds as f64 {
+            return Err(Error::OutOfRange {
+                what: "confidence of k bounds together",
+                range: "(0, 1 - k/2^53]",
+                value: self.get(),
+            });
+        }
+        Self::new(1.0 - failure / bounds as f64)
+    }
+}
+
 impl MissRate {
     /// Nothing is missed.
     pub const ZERO: Self = Self(0.0);

@@ -67,15 +67,14 @@ impl ScoreSet {
         let (tp, fp) = judged.above(threshold);
         let (m, n) = (judged.members.len() as u64, judged.non_members.len() as u64);
         let tn = n - fp;
-        let alpha = 1.0 - confidence.get();
         let (lower, upper) = if m == n {
-            let each = Confidence::new(1.0 - alpha / 2.0)?;
+            let each = confidence.shared_by(2)?;
             (
                 clopper_pearson_lower(tp + tn, m + n, each)?.get().get(),
                 clopper_pearson_upper(tp + tn, m + n, each)?.get().get(),
             )
         } else {
-            let each = Confidence::new(1.0 - alpha / 4.0)?;
+            let each = confidence.shared_by(4)?;
             let low = |hits, of| clopper_pearson_lower(hits, of, each).map(|b| b.get().get());
             let high = |hits, of| clopper_pearson_upper(hits, of, each).map(|b| b.get().get());
             (

@@ -64,7 +64,7 @@ pub fn blind_baseline<T: AsRef<str>>(
         return Err(Error::out_of_range(what, "[4, inf)", fewest));
     }
     let fitted = first_half(&inside, &outside, seed);
-    let each = Confidence::new(1.0 - (1.0 - confidence.get()) / 3.0)?;
+    let each = confidence.shared_by(3)?;
     let sides = [members, non_members];
     let content = judged(sides, &fitted, BlindFeatures::Content, each, seed)?;
     let form = judged(sides, &fitted, BlindFeatures::Form, each, seed)?;

@@ -49,7 +49,7 @@ pub(super) fn bootstrap_area(
 ///
 /// Percentiles of G groups are too narrow by √((G − 1)/G) and because they use the normal
 /// distribution in place of Student's; both are compensated by going further out (Hesterberg 2015).
-/// `groups` is their effective number.
+/// `groups` is their effective number. An end beyond the last of the values follows their standard deviation.
 pub(super) fn percentiles(
     mut values: Vec<f64>,
     groups: f64,
@@ -68,9 +68,18 @@ pub(super) fn percentiles(
     let t = z
         + (z.powi(3) + z) / (4.0 * freedom)
         + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * freedom * freedom);
-    let out = normal_cdf(-t * (groups / freedom).sqrt());
-    let cut = ((out * values.len() as f64).floor() as usize).min(values.len() / 2);
-    let (low, high) = (values[cut], values[values.len() - 1 - cut]);
+    let reach = t * (groups / freedom).sqrt();
+    let beyond = normal_cdf(-reach) * values.len() as f64;
+    let cut = (beyond.floor() as usize).min(values.len() / 2);
+    let (mut low, mut high) = (values[cut], values[values.len() - 1 - cut]);
+    if beyond < 1.0 {
+        let count = values.len() as f64;
+        let centre = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|v| (v - centre) * (v - centre)).sum();
+        let reach = reach * (squares / (count - 1.0)).sqrt();
+        low = low.min(centre - reach).max(0.0);
+        high = high.max(centre + reach).min(1.0);
+    }
     Ok(Some(Bounds::between(
         Probability::new(low)?,
         Probability::new(high)?,
@@ -113,5 +122,26 @@ impl Ladder {
             below += there;
         }
         won / (members * below)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More confidence moves an end further, also beyond the last of the values.
+    #[test]
+    fn ends_move_on_beyond_the_samples() {
+        let value = |i: usize| 0.5 + 0.01 * normal_quantile(i as f64 / (SAMPLES + 1) as f64);
+        let values: Vec<f64> = (1..=SAMPLES).map(value).collect();
+        let mut before = 0.0;
+        for confidence in [0.99, 0.999, 0.9999, 0.999_999] {
+            let confidence = Confidence::new(confidence).unwrap();
+            let bounds = percentiles(values.clone(), 50.0, confidence).unwrap();
+            let end = bounds.unwrap().upper.unwrap().get().get();
+            assert!(end > before, "{confidence:?}: {end} {before}");
+            before = end;
+        }
+        assert!(before < 0.57, "{before}");
     }
 }

@@ -117,7 +117,7 @@ impl ScoreSet {
         confidence: Confidence,
         seed: u64,
     ) -> Result<OperatingPoint> {
-        let each = quarter(confidence)?;
+        let each = confidence.shared_by(4)?;
         let set = self.thinned(seed);
         let outside = falling(&set.non_members);
         let mut point = OperatingPoint {
@@ -224,7 +224,7 @@ impl ScoreSet {
         check_open_unit("false-positive rate", fpr)?;
         let set = self.thinned(seed);
         let outside = falling(&set.non_members);
-        let each = quarter(confidence)?;
+        let each = confidence.shared_by(4)?;
         let lower = match set.certified(&outside, fpr, each) {
             Some((_, _, tp)) => clopper_pearson_lower(tp, set.members.len() as u64, each)?
                 .get()
@@ -234,9 +234,4 @@ impl ScoreSet {
         let upper = set.surely_beyond(&outside, fpr, each)?;
         Ok((lower, upper.map_or(1.0, |upper| upper.get().get())))
     }
-}
-
-/// Returns the confidence of each of four bounds that hold together with `confidence`.
-fn quarter(confidence: Confidence) -> Result<Confidence> {
-    Ok(Confidence::new(1.0 - (1.0 - confidence.get()) / 4.0)?)
 }

@@ -108,7 +108,7 @@ impl Rate {
     /// # Errors
     /// Returns an error if there is no trial, or if there are more hits than trials.
     pub fn of(hits: u64, trials: u64, confidence: Confidence) -> Result<Self> {
-        let each = Confidence::new(f64::midpoint(1.0, confidence.get()))?;
+        let each = confidence.shared_by(2)?;
         let lower = clopper_pearson_lower(hits, trials, each)?;
         let upper = clopper_pearson_upper(hits, trials, each)?;
         Ok(Self {

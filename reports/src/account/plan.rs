@@ -465,6 +465,9 @@ impl Asked {
             Some(found) => found.unit(said, &request.name("labels"))?,
             None => said,
         };
+        if let (Some(found), Some(group)) = (&redacted, question.group) {
+            found.covers(group, &request.name("labels"), &request.name("records"))?;
+        }
         let unit = said.clone().unwrap_or(unit);
         let neighbours = match question.neighbours {
             Some(_) => source.neighbours,

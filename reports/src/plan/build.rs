@@ -690,6 +690,12 @@ impl<'a> Builder<'a> {
         if let (Some(found), Some(facts)) = (&redacted, &facts) {
             self.no_less_than_counted(&found.redaction, everything_private, facts)?;
         }
+        let records = self.secret_records(facts.as_ref())?;
+        // Where the secrets are counted, the rates were compared with all that was missed.
+        let counted = facts.is_some_and(|facts| facts.knowledge() == Knowledge::Counted);
+        if let (Some(found), Some(records), false) = (&redacted, &records, counted) {
+            found.covers(**records, &self.name("labels"), &self.name("records"))?;
+        }
         if let (Some(prior), Some(candidates)) = (wish.prior, wish.candidates) {
             // The likeliest of N contents has a chance of 1/N at least.
             ensure!(
@@ -701,7 +707,7 @@ impl<'a> Builder<'a> {
             );
         }
         Ok(Secrets {
-            records: self.secret_records(facts.as_ref())?,
+            records,
             records_before: wish.records_before,
             redaction: redacted.as_ref().map(|found| found.redaction.clone()),
             everything_private,

@@ -4,10 +4,11 @@ use super::args::RedactionArgs;
 use super::request::PlanRequest;
 use super::{CONFIDENCE, labels};
 use anyhow::{Context, Result, bail};
+use reticent_accounting::confidentiality::LabelledSecrets;
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::statistics::LabelledSample;
 use reticent_accounting::training::{LabelledRates, Provenance, Stated};
-use reticent_accounting::{Confidence, MissRate, UnitName};
+use reticent_accounting::{Confidence, GroupSize, MissRate, UnitName};
 
 /// Both miss rates and their sources.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +46,24 @@ impl Redacted {
             ),
             (stated, measured) => Ok(stated.or_else(|| measured.cloned())),
         }
+    }
+
+    /// Checks that the rates are those of secrets in so many records. Labels of one place of each secret bound how often a
+    /// secret in one record is missed; one in several records is missed where any of them shows it.
+    ///
+    /// # Errors
+    /// Returns an error, which names `labels` and `records`, if each secret was labelled in one place and is in several
+    /// records.
+    pub fn covers(&self, group: GroupSize, labels: &str, records: &str) -> Result<()> {
+        let sample = self.labels.as_ref().map(|labels| &labels.sample);
+        if group > GroupSize::ONE && sample.is_some_and(LabelledSecrets::in_single_places) {
+            bail!(
+                "{records}: must be 1 with {labels}, in which each secret was labelled in one place, got {}: a secret in several records \
+                 is missed where any of them shows it; label each secret in all its records, or state the miss rate of such secrets",
+                group.get()
+            );
+        }
+        Ok(())
     }
 }
 

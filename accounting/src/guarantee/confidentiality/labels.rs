@@ -344,6 +344,22 @@ impl LabelledSecrets {
         self.conservative_labelled
     }
 
+    /// Returns whether each secret was labelled in one place: the rates are then those of a secret in one record. One in
+    /// several records is missed where any of them shows it, which is at least as often.
+    ///
+    /// ```
+    /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
+    /// let line = r#"{"kind":"phone","missed":false,"secret":"s-17"}"#;
+    /// let label: Label = serde_json::from_str(line).unwrap();
+    /// assert!(LabelledSecrets::gather([label.clone()])?.in_single_places());
+    /// assert!(!LabelledSecrets::gather([label.clone(), label])?.in_single_places());
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_single_places(&self) -> bool {
+        self.strata.values().all(|s| s.places == s.labelled)
+    }
+
     /// Returns whether kinds have sizes, so that each kind is bounded separately.
     #[must_use]
     pub fn stratified(&self) -> bool {
@@ -388,7 +404,7 @@ impl LabelledSecrets {
     /// one.
     pub fn rates(&self, confidence: Confidence) -> Result<MeasuredRates> {
         check_sample_confidence(confidence)?;
-        let each = Confidence::new(1.0 - (1.0 - confidence.get()) / self.bounds() as f64)?;
+        let each = confidence.shared_by(self.bounds())?;
         let stratified = self.stratified();
         let groups = if stratified {
             self.strata.clone()

@@ -60,7 +60,8 @@ fn a_difficulty_that_two_attacks_share_is_subtracted() {
 }
 
 /// 1000 models without a signal, twelve attacks on 40 + 40 records: the interval of the area lies
-/// above one half for 2.5 % of them. 45 and more would come by chance once in 1e4. Judged on the
+/// above one half for at most 2.5 % of them (0.6 % at 20 + 20 judged records; none of 1000 would come by chance
+/// once in 300). 45 and more would come by chance once in 1e4. Judged on the
 /// records that it was fitted to, the discriminant would alarm for almost all.
 #[test]
 fn what_was_fitted_is_not_judged() {
@@ -72,7 +73,7 @@ fn what_was_fitted_is_not_judged() {
         let area = judged.area(level(0.95), 0).unwrap();
         alarms += u32::from(ends(&area.bounds).0 > 0.5);
     }
-    assert!((5..45).contains(&alarms), "{alarms}");
+    assert!((1..45).contains(&alarms), "{alarms}");
 }
 
 /// Records of one group have the same scores. Were a group in both halves, twenty attacks on

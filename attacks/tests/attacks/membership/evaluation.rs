@@ -64,11 +64,12 @@ fn delong_by_its_definition() {
     let back = |x: f64| 1.0 / (1.0 + (-x).exp());
     let z = 1.959_963_984_540_054;
     let (low, high) = (back(logit - z * se), back(logit + z * se));
-    // z²/2 more records of each side, as far off as its third moment over its second.
+    // z²/2 more records of each side, as far off as its third moment towards the end over its second.
     let skewed = |sign: f64| {
         let sides = [&v10, &v01].map(|v| {
             let n = v.len() as f64;
-            let rare = (sign * power(v, 3) / power(v, 2)).max(0.0);
+            let towards = v.iter().map(|p| sign * (p - a)).filter(|d| *d > 0.0);
+            let rare = towards.map(|d| d.powi(3)).sum::<f64>() / power(v, 2);
             let added = 0.5 * z * z;
             (
                 added * rare / n,
@@ -108,6 +109,26 @@ fn an_end_covers_what_is_rare() {
         let beyond = (exact - low) / (area.estimate - exact);
         assert!((0.0..0.12).contains(&beyond), "{k} of {n}: {low} {exact}");
     }
+}
+
+/// As many that lie higher make up for none of the few that lie lower: neither end comes closer to the area.
+#[test]
+fn what_is_rare_on_one_side_hides_nothing_on_the_other() {
+    let reach = |higher: u32| {
+        let members = (0..1000_u32).map(|i| match i {
+            0..5 => -1.0,
+            _ if i < 5 + higher => 1.0,
+            _ => 0.0,
+        });
+        let set = ScoreSet::new(members.collect(), vec![0.0; 5000]).unwrap();
+        let area = set.area(level(0.95), 0).unwrap();
+        assert_eq!(area.method, AreaMethod::Delong);
+        let (low, high) = ends(&area.bounds);
+        (area.estimate - low, high - area.estimate)
+    };
+    let (alone, both) = (reach(0), reach(5));
+    assert!(both.0 >= alone.0, "{both:?} {alone:?}");
+    close(both.0, both.1, 1e-6);
 }
 
 /// Perfect separation is no certainty: the interval does not close.

@@ -36,10 +36,11 @@ impl Folder {
         std::fs::write(&path, text).unwrap();
         path
     }
-    /// `labelled` secrets, the first `missed` of them missed by the redaction policy, the first
+    /// `labelled` secrets, each in two places, the first `missed` of them missed by the redaction policy, the first
     /// `both` by both.
     fn labels(&self, labelled: u32, missed: u32, both: u32) {
         let lines: String = (0..labelled)
+            .chain(0..labelled)
             .map(|i| {
                 format!(
                     "{{\"kind\":\"phone\",\"missed\":{},\"missed_by_conservative\":{},\"secret\":\"{i}\"}}\n",
@@ -689,6 +690,46 @@ fn errors_name_key_value_and_range() {
         "schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}[secrets]\nrecords = 1\n"
     );
     assert!(refused(&few).contains("secrets.records: must lie in [2, 10000]"));
+}
+
+/// A rate of single places is none of secrets in several records.
+#[test]
+fn labels_of_one_place_say_nothing_of_secrets_in_several_records() {
+    let folder = Folder::new();
+    let plan = |records: u32| {
+        let plan = format!(
+            "schema = 1\nrecipe = \"crt\"\n[data]\nprivate = 20000\n{TRAINING}[secrets]\nrecords = {records}\n\
+             labels = \"labels.jsonl\"\neverything_private = true\n"
+        );
+        of_file(&folder.plan(&plan))
+    };
+    let labels = |places: usize| {
+        let label =
+            |i: u32| format!("{{\"kind\":\"phone\",\"missed\":false,\"secret\":\"{i}\"}}\n");
+        let lines: String = (0..200).map(|i| label(i).repeat(places)).collect();
+        folder.write("labels.jsonl", &lines);
+    };
+    let supposed = "Each secret was labelled in one place";
+    labels(1);
+    let why = format!("{:#}", plan(3).unwrap_err());
+    let said = "secrets.records: must be 1 with secrets.labels";
+    assert!(why.contains(said) && why.contains("got 3"), "{why}");
+    let one = sheet(&plan(1).unwrap()).unwrap();
+    assert!(
+        one.body
+            .assumptions
+            .iter()
+            .any(|said| said.starts_with(supposed))
+    );
+    labels(2);
+    let several = sheet(&plan(3).unwrap()).unwrap();
+    assert!(
+        !several
+            .body
+            .assumptions
+            .iter()
+            .any(|said| said.starts_with(supposed))
+    );
 }
 
 #[test]

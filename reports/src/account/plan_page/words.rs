@@ -153,6 +153,14 @@ pub(crate) fn about_the_labels(labels: Option<&LabelledRates>, compared: bool) -
     }
 }
 
+/// Returns what the rates of labels suppose of a secret where each was labelled in one place.
+#[must_use]
+pub(crate) fn of_single_places(sample: &LabelledSecrets) -> Option<String> {
+    sample.in_single_places().then(|| {
+        "Each secret was labelled in one place: the rates are those of secrets in one record, and one in several is missed where any of them shows it.".to_owned()
+    })
+}
+
 /// Returns what is assumed of a corpus whose miss rates labels state, if it was not compared with them.
 fn same_policy(measured: &MeasuredFor, compared: bool) -> String {
     let said = format!(
@@ -191,6 +199,7 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates, compared: bool) -> 
             .measured_for()
             .map(|measured| same_policy(measured, compared)),
     );
+    said.extend(of_single_places(sample));
     if found.stratified {
         said.push(format!(
             "{} kinds are bounded apart and weighted by their sizes; each single bound has confidence {}.",

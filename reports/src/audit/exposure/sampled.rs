@@ -79,7 +79,7 @@ impl SampledReport {
         confidence: Confidence,
         canaries: usize,
     ) -> reticent_accounting::Result<Confidence> {
-        Confidence::new(1.0 - (1.0 - confidence.get()) / (2.0 * canaries.max(1) as f64))
+        confidence.shared_by(2 * canaries.max(1) as u64)
     }
 
     /// Creates the report of a sample for a plan's canaries; its ends hold with [`Self::each`]. `unpromised`: why

@@ -231,9 +231,9 @@ impl ExtractReport {
 
     /// Returns a rate at this length's share of the failure probability, so that all lengths hold together.
     fn shared(&self, rate: Rate) -> Option<Rate> {
-        let failure = (1.0 - self.confidence.get()) / self.prompts.len().max(1) as f64;
-        let confidence = Confidence::new(1.0 - failure).ok()?;
-        Rate::of(rate.hits, rate.trials, confidence).ok()
+        let lengths = self.prompts.len().max(1) as u64;
+        let each = self.confidence.shared_by(lengths).ok()?;
+        Rate::of(rate.hits, rate.trials, each).ok()
     }
 
     /// Returns CSV: a row for each length of prompt, or only the secrets if there are no prompts.

@@ -6,6 +6,9 @@ use crate::contract::{Exit, Number, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up};
 use crate::page::{Mood, Page, Section};
 
+/// What an alarm of a grid says, and what the number of its cells takes from it.
+const EACH_ALONE: &str = "Each cell is judged at its own false-alarm rate: among n cells, a false alarm is up to n times as likely.";
+
 impl GridReport {
     /// Returns the page, for every format.
     #[must_use]
@@ -25,7 +28,9 @@ impl GridReport {
         let exceeded = self.rows.iter().filter(|row| row.exceeded).count();
         if exceeded > 0 {
             let cells = count_of(exceeded as u64, "cell");
-            said = format!("A promise is contradicted, or a limit passed, in {cells}. {said}");
+            said = format!(
+                "A promise is contradicted, or a limit passed, in {cells}. {EACH_ALONE} {said}"
+            );
         }
         let shown = |value: &Option<Number>| value.map_or(String::new(), |n| nearest(n.0, 4));
         let up = |value: Option<Number>| value.map_or_else(String::new, |n| rounded_up(n.0, 4));
@@ -74,6 +79,7 @@ impl GridReport {
             .section(Section::notes(
                 "What this does not say",
                 [
+                    EACH_ALONE,
                     "A cell is one run: batches and noise are drawn independently in each, and only what is held out, missed and planted has a seed.",
                     "Choosing among cells by what was measured on private text is covered by no promise of a cell.",
                 ],

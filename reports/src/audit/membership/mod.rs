@@ -224,12 +224,6 @@ fn by_copies(
     Ok(set.by_copies(copies, &rates(args), confidence, args.seed)?)
 }
 
-/// Returns the confidence of each of `intervals` intervals that together hold with `confidence`.
-fn shared_confidence(confidence: Confidence, intervals: usize) -> Result<Confidence> {
-    let failure = (1.0 - confidence.get()) / intervals as f64;
-    Ok(Confidence::new(1.0 - failure)?)
-}
-
 /// Returns the lower end of the area if the scores separated all members from all non-members.
 fn provable(set: &ScoreSet, confidence: Confidence, seed: u64) -> Result<f64> {
     let area = set.separated().area(confidence, seed)?;
@@ -368,7 +362,8 @@ impl MembershipReport {
         let Some((_, first)) = attacks.first() else {
             return Ok(());
         };
-        let each = shared_confidence(self.confidence, attacks.len() + self.copies.len())?;
+        let intervals = attacks.len() + self.copies.len();
+        let each = self.confidence.shared_by(intervals as u64)?;
         let mut found = Vec::new();
         for (number, (name, set)) in attacks.iter().enumerate() {
             let of = match number {

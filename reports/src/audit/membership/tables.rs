@@ -7,7 +7,8 @@ use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Reach};
 use reticent_accounting::{Bounds, Confidence, Probability};
 use reticent_attacks::membership::{
-    AccuracyRule, Area, AreaMethod, BlindBaseline, BlindFeatures, GroupRule, OperatingPoint,
+    AccuracyRule, Area, AreaMethod, Attack, BlindBaseline, BlindFeatures, GroupRule, Need,
+    OperatingPoint,
 };
 
 /// Returns a table with one row for each attack.
@@ -241,6 +242,20 @@ impl MembershipReport {
         self.signal != Signal::Alike && upper.max(1.0 - lower) <= limit
     }
 
+    /// Returns whether every attack compares the model with a reference that is nearly the same model. Their scores say
+    /// nothing of what the model remembers, wherever their areas lie.
+    fn compares_with_copy(&self) -> bool {
+        let compares = |row: &AttackRow| {
+            let attack = Attack::named(&row.attack);
+            attack.is_some_and(|attack| attack.needs() == Need::Reference)
+        };
+        self.attacks.as_ref().is_some_and(|attacks| {
+            // What is fitted to the other attacks reads no more than they do.
+            let mut rows = attacks.rows.iter().filter(|row| row.fitted.is_none());
+            attacks.reference.is_some_and(|apart| apart.near_copy) && rows.all(compares)
+        })
+    }
+
     /// Returns why these scores don't decide whether the AUC exceeds the limit. An interval that contains the limit is
     /// decided, since the question is whether the AUC certainly exceeds it. So is one below the limit in both
     /// orientations of the scores.
@@ -249,6 +264,10 @@ impl MembershipReport {
         let limit = limit.filter(|limit| *limit < 1.0)?;
         let why = match self.signal {
             Signal::Alike => "all scores are equal, and distinguish no record from another".to_owned(),
+            _ if self.compares_with_copy() => {
+                "every attack compares the model with a reference that is nearly the same model"
+                    .to_owned()
+            }
             _ if self.surely_below(limit) => return None,
             Signal::Reversed if self.attacks.is_some() => {
                 "the model likes members less than non-members".to_owned()
@@ -283,7 +302,7 @@ impl MembershipReport {
                 Reach {
                     leak: self.could_show(None),
                     promise: None,
-                    limit: limit.map(|_| self.could_show(limit)),
+                    limit: limit.map(|_| self.could_show(limit) && !self.compares_with_copy()),
                 },
                 reference.is_some_and(|apart| apart.near_copy),
             ),

@@ -82,7 +82,8 @@ impl Screening {
                     "Together with {percent} % confidence, by Clopper and Pearson. Each secret counts once, in the first \
                      record of the corpus that marks it or, if none does, contains it: that record introduces it. In the \
                      sample, {} a secret; in {}, the policy misses one, there or elsewhere in the sample. Occurrences \
-                     outside the sample are not examined. A record that introduces several secrets counts as missed where one of them \
+                     outside the sample are not examined: of secrets in several records more are missed, and account refuses \
+                     these labels for them. A record that introduces several secrets counts as missed where one of them \
                      is, so that the bound is on records, not on the share of all secrets.",
                     match self.bringing {
                         1 => "1 record introduces".to_owned(),
