@@ -36,7 +36,7 @@ pub(crate) struct Plan {
 }
 
 /// What is known of a run besides its mechanism, from the document that it was read from.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Beside {
     /// What one record is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,6 +50,9 @@ pub(crate) struct Beside {
     /// The documents that no owner's key authenticates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_authenticated: Vec<&'static str>,
+    /// The most records that differ if one of its canaries does. No JSON of a plan holds them.
+    #[serde(skip)]
+    pub(crate) canary_records: u64,
 }
 
 impl Beside {
@@ -61,6 +64,7 @@ impl Beside {
             base: document.base,
             held_out_public: document.held_out_public,
             not_authenticated: unknown.then_some("text").into_iter().collect(),
+            canary_records: document.canaries.map_or(0, |canaries| canaries.records),
         }
     }
 
@@ -85,6 +89,7 @@ impl Beside {
             base: both.base,
             held_out_public: both.held_out_public,
             not_authenticated: unknown.into_iter().flatten().copied().take(1).collect(),
+            canary_records: self.canary_records.max(other.canary_records),
         })
     }
 
@@ -574,7 +579,7 @@ impl Plan {
     }
 
     fn __eq__(&self, other: PyRef<'_, Self>) -> bool {
-        self.mechanism == other.mechanism
+        self.mechanism == other.mechanism && self.beside == other.beside
     }
 
     fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, (String,))> {

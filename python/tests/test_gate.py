@@ -22,6 +22,7 @@ def gate(
     (folder / "bin").mkdir()
     (folder / "says").write_text(says)
     (folder / "compared").write_text(compared)
+    (folder / "old.json").write_text("{}")
     audit = folder / "bin" / "audit"
     audit.write_text(
         "#!/bin/sh\n"
@@ -71,6 +72,11 @@ def test_the_report_does_not_replace_the_old_one(tmp_path, model) -> None:
     old.write_text("old")
     assert gate(tmp_path, 0, 0, OLD=str(old), **model) == (2, "", "")
     assert old.read_text() == "old"
+
+
+@pytest.mark.parametrize("old", ["missing.json", "reticent-report.json"])
+def test_an_old_report_that_is_missing_is_an_error(tmp_path, old) -> None:
+    assert gate(tmp_path, 0, 0, MODEL="m", OLD=old) == (2, "", "")
 
 
 def test_nothing_to_do_is_an_error(tmp_path) -> None:

@@ -61,6 +61,10 @@ pub struct Document {
 /// How a run met its planted canaries, according to its manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Planted {
+    /// How many they are.
+    pub canaries: u64,
+    /// How many copies each has.
+    pub copies: u64,
     /// The most records that hold one of them.
     pub records: u64,
     /// Copies on the public side, which is trained on without noise.

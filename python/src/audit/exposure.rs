@@ -221,6 +221,8 @@ pub(crate) fn exposure(
             if promise.beside.unit.is_some() {
                 run.unit = Stated::given(run.unit.value, "promise");
             }
+            let records = &mut attack.canaries.records;
+            *records = promise.beside.canary_records.max(*records);
             attack.manifest = promise.beside.caveat();
             attack.promised_by = Some(PromisedBy {
                 file: "the given plan".to_owned(),

@@ -498,6 +498,21 @@ fn of_mechanism(
             loaded.name
         );
     }
+    if let Some(planted) = document.canaries {
+        let (own, given) = (
+            (planted.canaries, planted.copies),
+            (plan.canaries.len() as u64, u64::from(plan.copies)),
+        );
+        ensure!(
+            own == given,
+            "{}: its run met {} canaries of {} copies, the canary plan has {} of {}: what a manifest says of its own canaries holds of no others",
+            loaded.name,
+            own.0,
+            own.1,
+            given.0,
+            given.1
+        );
+    }
     let delta = document.delta_or_default();
     // The plan contains more, unless the document around it withdraws something.
     if let Some(run) = document.plan

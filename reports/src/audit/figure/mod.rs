@@ -290,21 +290,26 @@ impl FigureReport {
     /// # Errors
     /// Returns an error if the plot has nothing to show.
     pub fn to_page(&self, log_x: bool, log_y: bool) -> Result<Page> {
-        let points = self
-            .lines
-            .iter()
-            .flat_map(|line| line.points.iter().map(move |point| (line, point)));
         let end = |point: &Repeated, of: fn(f64, f64) -> f64| {
             let end = point.values.iter().copied().reduce(of);
             end.map_or_else(String::new, |end| nearest(end, 4))
         };
-        let table = Table::of(points)
-            .left("line", |(line, _)| &line.line)
-            .right(&self.x, |(_, point)| shortest(point.x))
-            .right("documents", |(_, point)| point.values.len().to_string())
-            .right("mean", |(_, point)| nearest(point.mean, 4))
-            .right("least", |(_, point)| end(point, f64::min))
-            .right("largest", |(_, point)| end(point, f64::max));
+        // At most so many points of each line, at even distances.
+        let table = |most: usize| -> Table {
+            let points = self.lines.iter().flat_map(|line| {
+                let (all, kept) = (line.points.len(), line.points.len().min(most));
+                let each = (0..kept).map(move |i| i * (all - 1) / (kept - 1).max(1));
+                each.map(move |i| (line, &line.points[i]))
+            });
+            Table::of(points)
+                .left("line", |(line, _)| &line.line)
+                .right(&self.x, |(_, point)| shortest(point.x))
+                .right("documents", |(_, point)| point.values.len().to_string())
+                .right("mean", |(_, point)| nearest(point.mean, 4))
+                .right("least", |(_, point)| end(point, f64::min))
+                .right("largest", |(_, point)| end(point, f64::max))
+                .into()
+        };
         let all = self.lines.iter().flat_map(|line| &line.points);
         let documents: usize = all.map(|point| point.values.len()).sum();
         let mut said = format!(
@@ -318,10 +323,10 @@ impl FigureReport {
                 nearest(null, 3)
             );
         }
-        let table: Table = table.into();
+        let brief = (BRIEFLY / self.lines.len().max(1)).max(2);
         Ok(Page::new(format!("{} over {}", self.y, self.x), said)
-            .brief(Section::table("", table.thinned(BRIEFLY)))
-            .section(Section::table("Point by point", table))
+            .brief(Section::table("", table(brief)))
+            .section(Section::table("Point by point", table(usize::MAX)))
             .section(
                 Section::plot("Plot", self.plot(log_x, log_y).to_inline_svg()?)
                     .caption("A mark for each document, lines through their means."),

@@ -644,9 +644,13 @@ mod tests {
         let text = "{\"text\":null,\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"},{\"role\":\"assistant\",\"tool_calls\":[]}]}\n\
             {\"messages\":null,\"prompt\":\"p\",\"completion\":\"c\"}\n";
         let read = documents(Path::new("a.jsonl"), text, None).unwrap();
-        let (found, whole) = taught(text, read, None).unwrap();
-        let texts: Vec<&str> = found.iter().map(|(_, d)| d.text.as_str()).collect();
-        assert_eq!((texts, whole), (vec!["a", "c"], false));
+        let found = taught(text, read, None).unwrap();
+        let texts: Vec<&str> = found
+            .numbered
+            .iter()
+            .map(|(_, d)| d.text.as_str())
+            .collect();
+        assert_eq!((texts, found.whole), (vec!["a", "c"], false));
         let new = Document::new("x", "a\nX");
         let made = in_lines(text, &HashMap::from([(0, &new)]), None).unwrap();
         assert_eq!(made, text.replace("\"a\"", "\"a\\nX\""));

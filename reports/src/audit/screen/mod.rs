@@ -71,15 +71,7 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     let kept = (args.sheet.exists().then(|| Sheet::read(&args.sheet)))
         .transpose()
         .context("--sheet")?;
-    // Sheets of an earlier version were drawn with duplicates; even there, no bound counts their
-    // secrets twice.
-    let (records, duplicates) = match &kept {
-        Some(sheet) if sheet.header.duplicates.is_none() => (records, None),
-        _ => {
-            let (records, dropped) = distinct_records(records);
-            (records, Some(dropped))
-        }
-    };
+    let (records, duplicates) = distinct_records(records);
     let records: Vec<Document> = records.into_iter().map(|r| r.document).collect();
     let mut sheet = sheet(args, kept, &records, duplicates)?;
     if args.marked {
@@ -137,7 +129,7 @@ fn sheet(
     args: &Screen,
     kept: Option<Sheet>,
     records: &[Document],
-    duplicates: Option<u64>,
+    duplicates: u64,
 ) -> Result<Sheet> {
     let policy = args.measured.choice()?;
     let conservative = args.measured.conservative()?;
@@ -145,13 +137,6 @@ fn sheet(
         sheet
             .verify(records, &policy, conservative.as_ref())
             .context("--sheet")?;
-        for (flag, path) in [("--labels", &args.labels), ("--screened", &args.screened)] {
-            ensure!(
-                path.is_none() || !sheet.header.is_of_earlier_version(),
-                "{flag}: {} is a sheet of an earlier version, which nothing seals: whether its sample was shortened after it was labelled can't be known; draw another one: another --sheet",
-                args.sheet.display()
-            );
-        }
         let h = &sheet.header;
         let samples = if args.jft { JFT_SAMPLES } else { h.samples };
         ensure!(

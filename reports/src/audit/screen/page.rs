@@ -36,8 +36,8 @@ pub(super) fn waiting(sheet: &Sheet, name: &str) -> Page {
 
 /// Describes how the sample was drawn.
 fn how_drawn(h: &Header) -> Vec<String> {
-    let duplicates = h.duplicates.filter(|dropped| *dropped > 0).map(|dropped| {
-        let them = count_of(dropped, "exact duplicate");
+    let duplicates = (h.duplicates > 0).then(|| {
+        let them = count_of(h.duplicates, "exact duplicate");
         format!("Left out before: {them}, as preparation does.")
     });
     let given = (h.seed_origin == SeedOrigin::Given).then(|| {

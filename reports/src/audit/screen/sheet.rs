@@ -34,9 +34,8 @@ pub struct Header {
     pub unit: Unit,
     /// Records there were.
     pub records: u64,
-    /// Exact duplicates of them, which were excluded; absent in sheets of earlier versions, which drew from them too.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duplicates: Option<u64>,
+    /// Exact duplicates of them, which were excluded.
+    pub duplicates: u64,
     /// Records drawn at random.
     pub sample: u64,
     /// Samples that they make up, equal in size and in order: 10 for JFT's missing rate, or 1.
@@ -53,7 +52,7 @@ pub struct Header {
     /// The conservative policy, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conservative: Option<ConservativeOptions>,
-    /// HMAC-SHA256 of all else under the owner's key; absent in sheets of earlier versions, and where there is no key.
+    /// HMAC-SHA256 of all else under the owner's key; absent where there is no key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal: Option<String>,
 }
@@ -119,7 +118,7 @@ pub struct Draw {
     /// The number of records to draw at random; `None` for JFT's ten samples of 0.01 %.
     pub sample: Option<u64>,
     /// The number of exact duplicates that were left out of the records.
-    pub duplicates: Option<u64>,
+    pub duplicates: u64,
     /// The seed.
     pub seed: u64,
     /// The origin of the seed.
@@ -247,19 +246,15 @@ impl Sheet {
             "the sheet was drawn for another policy; a policy that is changed after labels were seen needs a new sample: another --sheet, no --seed"
         );
         ensure!(
-            h.is_of_earlier_version() || h.seal == h.sealed()?,
+            h.seal == h.sealed()?,
             "line 1 does not have the seal of the owner's key (RETICENT_OWNER_KEY): the sheet was drawn under another key, or how it was drawn has been changed since; draw another one: another --sheet"
         );
         h.unforeseen()?;
         ensure!(
             h.records == records.len() as u64,
-            "the sheet was drawn from {} records, DATA has {}{}",
+            "the sheet was drawn from {} records, DATA has {}, exact duplicates left out",
             h.records,
-            records.len(),
-            match h.duplicates {
-                Some(_) => ", exact duplicates left out",
-                None => "",
-            }
+            records.len()
         );
         let drawn = h.random(records)?;
         let random: Vec<&Line> = self
@@ -295,11 +290,6 @@ impl Sheet {
 }
 
 impl Header {
-    /// Returns whether this is a sheet of a version that sealed none; its header may have been changed.
-    pub(super) const fn is_of_earlier_version(&self) -> bool {
-        self.duplicates.is_none() && self.seal.is_none()
-    }
-
     /// Returns the seal of all else; `None` where there is no place for a key.
     fn sealed(&self) -> Result<Option<String>> {
         let bare = Self {

@@ -42,7 +42,7 @@ fn draw(sample: Option<u64>, near: u64, conservative: Option<ConservativeOptions
     Draw {
         unit: Unit::Document,
         sample,
-        duplicates: Some(0),
+        duplicates: 0,
         seed: 4,
         seed_origin: SeedOrigin::Given,
         near,
