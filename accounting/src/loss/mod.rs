@@ -328,6 +328,7 @@ impl LossDistribution {
             atom.ln_second += ln_weight;
         }
         self.infinite *= ln_weight.exp();
+        self.stated_loss = None;
         self.variance = None;
         self.range = None;
         self.cut = None;

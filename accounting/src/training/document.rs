@@ -65,7 +65,7 @@ pub struct Planted {
     pub canaries: u64,
     /// How many copies each has.
     pub copies: u64,
-    /// The most records that hold one of them.
+    /// The most records that differ if one of them does.
     pub records: u64,
     /// Copies on the public side, which is trained on without noise.
     pub on_public_side: u64,

@@ -272,8 +272,8 @@ impl TrainingPlan {
         }
     }
 
-    /// Returns this run as a completed one that released `mechanism` and planted each canary in `canary_records`
-    /// records, where that number is known.
+    /// Returns this run as a completed one that released `mechanism` and in which `canary_records` records differ if a
+    /// canary does, where that number is known.
     #[must_use]
     pub fn completed(&self, mechanism: Mechanism, canary_records: Option<u64>) -> CompletedRun {
         let before = self.continues.as_ref();

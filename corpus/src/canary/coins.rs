@@ -1,7 +1,6 @@
 //! Canaries that are planted or left out by a fair coin.
 
 use super::plan::CanaryPlan;
-use crate::document::Document;
 use crate::error::{Error, Result, json_problem};
 use crate::random::{Choices, Purpose, sha256_bytes};
 use crate::unit::Unit;
@@ -160,6 +159,7 @@ mod tests {
     use super::super::plan::CanaryOptions;
     use super::super::spec::Spec;
     use super::*;
+    use crate::document::Document;
 
     fn documents() -> Vec<Document> {
         (0..50)

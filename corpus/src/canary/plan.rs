@@ -464,8 +464,8 @@ impl<'p> Occurrences<'p> {
         match self.counts.iter().filter(|count| **count > 0).count() {
             0 => Ok(()),
             there => Err(Error::Plan(format!(
-                "{there} of {} canaries already occur in the text: it would hold more copies than are planted, and no coin could leave them \
-                 out; take the text without them, another --seed or another --canary-format",
+                "{there} of {} canaries already occur in the text, which would hold more copies than are planted; take the text without them, \
+                 another --seed, or another --canary-format (a longer field, other words)",
                 self.counts.len()
             ))),
         }

@@ -69,7 +69,7 @@ impl Prepared {
                 tokenizer: &tokenizer,
                 longest: frame.longest,
             };
-            let in_sight = check_copies(&path, plan, preflight, &training, owner.is_some())?;
+            let in_sight = check_copies(&path, plan, preflight, &training)?;
             if !sheet.options.redact && facts.uncaught < in_sight {
                 return Err(Error::prepared(
                     &folder.join(FACTS),
@@ -461,14 +461,13 @@ fn check_copy(path: &Path, copy: &CopyReport, records: &[Record]) -> Result<()> 
     }
 }
 
-/// Checks that each copy reported as kept is in its record and, unless the folder is `authenticated`, that no record holds
-/// a canary more often than that. Returns how many of the copies stand outside what the policy found, so that it did not catch them.
+/// Checks that each copy reported as kept is in its record, and that no record holds a canary more often than that.
+/// Returns how many of the copies stand outside what the policy found, so that it did not catch them.
 fn check_copies(
     path: &Path,
     plan: &CanaryPlan,
     preflight: &Preflight,
     training: &TrainingTexts<'_>,
-    authenticated: bool,
 ) -> Result<u64> {
     let planned = (0u64..).zip(&plan.canaries).flat_map(|(number, canary)| {
         (0..canary.insertions.len() as u64).map(move |copy| (number, copy))
@@ -518,13 +517,12 @@ fn check_copies(
         }
         for (mark, count) in &found {
             let accounted = accounted(mark);
-            // A corpus may have a canary in its own text.
-            if *count > accounted && !authenticated {
+            if *count > accounted {
                 return Err(Error::prepared(
                     path,
                     format!(
                         "record {at} holds {} {count} times; {FACTS} accounts for {accounted}. The folder was edited, or the corpus has \
-                         this canary in its own text: prepare it again, with another --seed, or read it where the owner's key is",
+                         this canary in its own text: prepare it again, with another --seed",
                         plan.canaries[marks.canary[*mark]].id
                     ),
                 ));

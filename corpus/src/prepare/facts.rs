@@ -220,7 +220,7 @@ impl SecretFacts {
         }
         if spreads && all.masked > 0 {
             return Err(format!(
-                "facts.secrets.all.masked: {}, expected 0: with these stages no secret counts as caught",
+                "facts.secrets.all.masked: {}, expected 0: with these stages no secret counts as caught; prepare the corpus again",
                 all.masked
             ));
         }

@@ -58,12 +58,17 @@ impl CanaryPlan {
 
     /// Returns the texts with the canaries inserted, each on a line of its own. They must be the texts for which
     /// the plan was drawn, in the same order; others raise ValueError. A plan from JSON doesn't know its texts, so
-    /// only the numbers of texts and lines are checked.
+    /// only the numbers of texts and lines are checked. Texts in which a canary occurs already raise ValueError.
     fn insert_texts(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<String>> {
         if self.drawn_for.is_some_and(|known| known != digest(&texts)) {
             return Err(value_error("data: not the texts the plan was drawn for"));
         }
-        let found = py.detach(|| insert(&self.plan, &documents(texts)));
+        let documents = documents(texts);
+        let found = py.detach(|| {
+            let each = documents.iter().map(|document| document.text.as_str());
+            self.plan.check_absent(each)?;
+            insert(&self.plan, &documents)
+        });
         let (planted, _) = of("texts", found)?;
         Ok(planted.into_iter().map(|d| d.text).collect())
     }

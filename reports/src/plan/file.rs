@@ -28,7 +28,7 @@
 //! prior = 1e-6                 # chance of guessing a secret beforehand
 //! candidates = 1000000         # contents a secret can have
 //! canaries = 10                # planted secrets
-//! canary_copies = 20           # records that hold one of them; default: records
+//! canary_copies = 20           # records that differ if one of them does; default: records
 //! everything_private = false   # no conservative policy: every record is trained on with noise
 //!
 //! [first_phase]                # of jft
@@ -149,7 +149,7 @@ pub struct Secrets {
     pub candidates: Option<u64>,
     /// Planted secrets.
     pub canaries: Option<u64>,
-    /// Records that hold one of them.
+    /// Records that differ if one of them does.
     pub canary_copies: Option<u64>,
     /// Whether every record is trained on with noise.
     pub everything_private: Option<bool>,

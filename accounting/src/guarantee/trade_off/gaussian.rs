@@ -5,6 +5,7 @@ use super::samples::Samples;
 use crate::engine::Engine;
 use crate::loss::{PrivacyLoss, Query, losses};
 use crate::mechanism::Mechanism;
+use crate::numeric::special::ln_normal_tail;
 use crate::quantity::bound::{Bounds, Estimate, Lower, Upper};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, NoiseMultiplier, SamplingRate, Steps, Tolerance};
@@ -68,11 +69,12 @@ impl GaussianFit {
         if let Some(distances) = plain
             && (slack.get() <= 0.0 || !only_above)
         {
-            let mut fit = Self::exactly(query, distances.into_iter().fold(0.0, f64::max));
+            let mu = distances.into_iter().fold(0.0, f64::max);
+            let mut fit = Self::exactly(query, mu);
             if only_above {
                 fit.mu.lower = None;
-                // sup (δ_μ(ε) − δ(ε))/(1 + e^ε) ≤ δ_μ(0)/2.
-                fit.regret = Bounds::at_most(0.5);
+                // sup (δ_μ(ε) − δ(ε))/(1 + e^ε) ≤ δ_μ(0)/2 = 1/2 − Φ(−μ/2).
+                fit.regret = Bounds::at_most(0.5 - (1.0 - 1e-12) * ln_normal_tail(0.5 * mu).exp());
             }
             return Ok(fit);
         }

@@ -149,7 +149,7 @@ impl<'a> Attack<'a> {
         }
     }
 
-    /// Returns the most records that contain one canary.
+    /// Returns the most records that differ if one canary does.
     fn records(&self) -> u32 {
         u32::try_from(self.canaries.records).unwrap_or(u32::MAX)
     }
