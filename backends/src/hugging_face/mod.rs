@@ -180,6 +180,11 @@ pub(crate) fn read_config(path: &Path) -> Result<TransformerConfig> {
     config::read(path)
 }
 
+/// Returns whether a folder holds the weights of a whole model, in a format that is read or not.
+pub(crate) fn has_weights(folder: &Path) -> bool {
+    files::are_in(folder)
+}
+
 /// Reads the dropout rates of a `config.json`, or the reason why training can't follow them.
 pub(crate) fn read_dropout(path: &Path) -> Result<std::result::Result<Dropout, String>> {
     config::dropout(path)
