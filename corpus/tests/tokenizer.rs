@@ -100,6 +100,40 @@ fn special_tokens_in_text_are_the_files_own_but_for_the_mask() {
     }
 }
 
+/// The unknown token of a file with this model.
+fn unknown(model: &str) -> Option<u32> {
+    let json = format!(
+        r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+"pre_tokenizer":{{"type":"Whitespace"}},"post_processor":null,"decoder":null,"model":{{{model}}}}}"#
+    );
+    let tokenizer = Tokenizer::from_json(&json, Origin::Pretrained).unwrap();
+    tokenizer.unknown()
+}
+
+/// Whatever the names: a text of unknown words counted as one that is reproduced verbatim, where theirs was no usual one.
+#[test]
+fn the_unknown_token_is_the_one_that_the_model_puts() {
+    let words = |name: &str| {
+        let vocabulary = r#""vocab":{"<unk>":0,"UNK":1,"a":2}"#;
+        unknown(&format!(
+            r#""type":"WordLevel",{vocabulary},"unk_token":"{name}""#
+        ))
+    };
+    assert_eq!((words("<unk>"), words("UNK")), (Some(0), Some(1)));
+    assert_eq!(words("absent"), None);
+    let pieces = |id: &str| {
+        let vocabulary = r#""vocab":[["<unk>",0.0],["?",-1.0],["a",-2.0]]"#;
+        unknown(&format!(
+            r#""type":"Unigram","unk_id":{id},{vocabulary},"byte_fallback":false"#
+        ))
+    };
+    assert_eq!((pieces("1"), pieces("null")), (Some(1), None));
+    // bytes have no unknown characters
+    let bytes = SMALL_BPE.replace("<|endoftext|>", "<unk>");
+    let bytes = Tokenizer::from_json(&bytes, Origin::Pretrained).unwrap();
+    assert_eq!(bytes.unknown(), None);
+}
+
 /// A folder of transformers with these files beside a vocabulary of `<|startoftext|>` (10), `<|stop|>`
 /// (11) and `<|endoftext|>` (9).
 fn named(files: &[(&str, &str)]) -> Result<[u32; 2], String> {
