@@ -52,7 +52,12 @@ pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<(TransformerConfig,
 }
 
 /// The files of a folder's vocabulary, which a change of the weights does not affect.
-const VOCABULARY: [&str; 3] = ["tokenizer.json", "vocab.json", "merges.txt"];
+const VOCABULARY: [&str; 4] = [
+    "tokenizer.json",
+    "vocab.json",
+    "merges.txt",
+    "added_tokens.json",
+];
 
 /// Writes a copy of a model's folder with these weights, whole or not at all. The weights are stored in single
 /// precision and in one file; the rest is unchanged.
