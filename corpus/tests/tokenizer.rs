@@ -100,6 +100,106 @@ fn special_tokens_in_text_are_the_files_own_but_for_the_mask() {
     }
 }
 
+/// A folder of a vocabulary and merges without `tokenizer.json`, with these files beside them.
+fn two_files(files: &[(&str, &str)]) -> Result<Tokenizer, String> {
+    let home = tempfile::tempdir().unwrap();
+    let vocabulary = r#"{"a":0,"b":1,"<":2,"|":3,">":4,"x":5,"Ġ":6,"Ġa":7}"#;
+    let own = [
+        ("vocab.json", vocabulary),
+        ("merges.txt", "#version: 0.2\nĠ a\n"),
+    ];
+    for (name, text) in own.iter().chain(files) {
+        std::fs::write(home.path().join(name), text).unwrap();
+    }
+    Tokenizer::load_folder(home.path(), Origin::Pretrained).map_err(|e| e.to_string())
+}
+
+/// A model was trained on its added tokens, not on the pieces of their names.
+#[test]
+fn tokens_that_are_added_to_two_files_are_read_as_one() {
+    let of = |name: &str, text: &str| {
+        let tokenizer = two_files(&[(name, text)])?;
+        Ok::<_, String>(tokenizer.encode("a<|x|>b").unwrap())
+    };
+    let (older, newer) = ("added_tokens.json", "tokenizer_config.json");
+    let pieces = vec![0, 2, 3, 5, 3, 4, 1];
+    assert_eq!(of(older, "{}").unwrap(), pieces);
+    assert_eq!(of(older, r#"{"<|x|>":8}"#).unwrap(), [0, 8, 1]);
+    let listed = |tokens: &str| {
+        let text =
+            format!(r#"{{"tokenizer_class":"GPT2Tokenizer","added_tokens_decoder":{{{tokens}}}}}"#);
+        of(newer, &text)
+    };
+    let token = r#"{"content":"<|x|>","special":true}"#;
+    let two = format!(r#""9":{token},"8":{{"content":"<|y|>"}}"#);
+    assert_eq!(listed(&two).unwrap(), [0, 9, 1]);
+    assert_eq!(listed("").unwrap(), pieces);
+    // ids that would become others
+    for id in ["7", "9"] {
+        let error = listed(&format!(r#""{id}":{token}"#)).unwrap_err();
+        assert!(error.contains("<|x|>") && error.contains(id), "{error}");
+    }
+    assert!(of(older, r#"{"a":1}"#).unwrap_err().contains("the id 1"));
+    assert!(of(older, r#"{"<|x|>":"8"}"#).unwrap_err().contains(older));
+    let spaced = two_files(&[(newer, r#"{"add_prefix_space":true}"#)]).unwrap();
+    assert_eq!(spaced.encode("a").unwrap(), [7]);
+}
+
+/// Qwen 2 comes in the same two files and splits numbers into digits.
+#[test]
+fn two_files_of_another_class_are_refused_with_the_command_that_writes_one() {
+    let settings = "tokenizer_config.json";
+    let class = r#"{"tokenizer_class":"Qwen2Tokenizer"}"#;
+    for files in [
+        vec![(settings, class)],
+        vec![("config.json", class)],
+        vec![("config.json", r#"{"model_type":"qwen2"}"#)],
+    ] {
+        let error = two_files(&files).unwrap_err();
+        assert!(error.to_lowercase().contains("qwen2"), "{error}");
+        assert!(error.contains("python -c"), "{error}");
+    }
+    let roberta = (settings, r#"{"tokenizer_class":"RobertaTokenizerFast"}"#);
+    let model = ("config.json", r#"{"model_type":"qwen2"}"#);
+    assert!(two_files(&[roberta, model]).is_ok(), "the class is named");
+    assert!(two_files(&[("config.json", r#"{"model_type":"opt"}"#)]).is_ok());
+    assert!(two_files(&[]).is_ok());
+}
+
+/// The unknown token of a file with this model.
+fn unknown(model: &str) -> Option<u32> {
+    let json = format!(
+        r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+"pre_tokenizer":{{"type":"Whitespace"}},"post_processor":null,"decoder":null,"model":{{{model}}}}}"#
+    );
+    let tokenizer = Tokenizer::from_json(&json, Origin::Pretrained).unwrap();
+    tokenizer.unknown()
+}
+
+/// Whatever the names: a text of unknown words counted as one that is reproduced verbatim, where theirs was no usual one.
+#[test]
+fn the_unknown_token_is_the_one_that_the_model_puts() {
+    let words = |name: &str| {
+        let vocabulary = r#""vocab":{"<unk>":0,"UNK":1,"a":2}"#;
+        unknown(&format!(
+            r#""type":"WordLevel",{vocabulary},"unk_token":"{name}""#
+        ))
+    };
+    assert_eq!((words("<unk>"), words("UNK")), (Some(0), Some(1)));
+    assert_eq!(words("absent"), None);
+    let pieces = |id: &str| {
+        let vocabulary = r#""vocab":[["<unk>",0.0],["?",-1.0],["a",-2.0]]"#;
+        unknown(&format!(
+            r#""type":"Unigram","unk_id":{id},{vocabulary},"byte_fallback":false"#
+        ))
+    };
+    assert_eq!((pieces("1"), pieces("null")), (Some(1), None));
+    // bytes have no unknown characters
+    let bytes = SMALL_BPE.replace("<|endoftext|>", "<unk>");
+    let bytes = Tokenizer::from_json(&bytes, Origin::Pretrained).unwrap();
+    assert_eq!(bytes.unknown(), None);
+}
+
 /// A folder of transformers with these files beside a vocabulary of `<|startoftext|>` (10), `<|stop|>`
 /// (11) and `<|endoftext|>` (9).
 fn named(files: &[(&str, &str)]) -> Result<[u32; 2], String> {

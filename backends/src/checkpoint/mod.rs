@@ -124,7 +124,7 @@ impl Mark {
     /// Returns [`Error::Checkpoint`] for a manifest that contradicts itself, or with which these weights were not
     /// written.
     pub fn compare(folder: &Path, said: &str) -> Result<()> {
-        if folder.join(Kind::of(folder).weights()).exists() {
+        if folder.join(Kind::of(folder)?.weights()).exists() {
             let manifest = Manifest::from_json(said)
                 .map_err(|why| Error::checkpoint(folder.join("manifest.json"), why))?;
             Self::marks(folder, &manifest, said)?;
@@ -134,7 +134,7 @@ impl Mark {
 
     /// Returns whether the weights have a mark, which must match their manifest. Weights of earlier versions have none.
     fn marks(folder: &Path, manifest: &Manifest, said: &str) -> Result<bool> {
-        let weights = folder.join(Kind::of(folder).weights());
+        let weights = folder.join(Kind::of(folder)?.weights());
         match (&manifest.digests, Self::in_file(&weights)?) {
             (Some(_), Some(mark)) if mark.fits(manifest, said) => Ok(true),
             (None, None) => Ok(false),
@@ -162,10 +162,24 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) fn of(folder: &Path) -> Self {
-        match !folder.join(CONFIG).exists() && folder.join(adapter::CONFIG).exists() {
-            true => Self::Adapter,
-            false => Self::Model,
+    /// Returns what a folder holds. Trainers write a `config.json` beside an adapter too, so the weights decide.
+    ///
+    /// # Errors
+    /// Returns [`Error::Checkpoint`] for the weights of a model beside an adapter: transformers puts the adapter on the
+    /// base that it names and leaves these weights out, or, without peft, leaves the adapter out.
+    pub(crate) fn of(folder: &Path) -> Result<Self> {
+        let whole = folder.join(CONFIG).exists() && hugging_face::has_weights(folder);
+        match (whole, folder.join(adapter::CONFIG).exists()) {
+            (_, false) => Ok(Self::Model),
+            (false, true) => Ok(Self::Adapter),
+            (true, true) => Err(Error::checkpoint(
+                folder,
+                format!(
+                    "holds the weights of a model and the {} of an adapter, and which is meant can't be known; move \
+                     the adapter's files to a folder of their own, and name the one that is meant",
+                    adapter::CONFIG
+                ),
+            )),
         }
     }
 
@@ -381,7 +395,7 @@ impl Checkpoint {
     /// # Errors
     /// As [`Self::load`].
     pub fn trained(folder: &Path) -> Result<(Vec<Parameter>, Vec<Vec<f32>>)> {
-        if Kind::of(folder) == Kind::Model {
+        if Kind::of(folder)? == Kind::Model {
             let checkpoint = Self::load(folder)?;
             return Ok((checkpoint.model.parameters(), checkpoint.weights));
         }
@@ -404,7 +418,7 @@ impl Checkpoint {
     /// Returns [`Error::Io`] for a missing file; [`Error::Checkpoint`] for a file that is truncated, was tampered with,
     /// does not fit the others, or is not the one that its owner authenticated.
     pub fn load(folder: &Path) -> Result<Self> {
-        if Kind::of(folder) == Kind::Adapter {
+        if Kind::of(folder)? == Kind::Adapter {
             return Self::adapted(Pretrained::load(&adapter::named_base(folder)?)?, folder);
         }
         let bad = |name: &str, why: String| Error::checkpoint(folder.join(name), why);
@@ -571,7 +585,7 @@ impl Authenticated {
         let authentication = Authentication::of(folder, said.as_bytes())?;
         if let Some(digests) = &manifest.digests {
             for (name, digest) in [
-                (Kind::of(folder).config(), &digests.config),
+                (Kind::of(folder)?.config(), &digests.config),
                 ("tokenizer.json", &digests.tokenizer),
             ] {
                 compare_digest(folder, name, &read(&folder.join(name))?, digest)?;
@@ -635,7 +649,7 @@ impl Pretrained {
     /// # Errors
     /// As [`Checkpoint::load`] and [`crate::hugging_face::load_hugging_face`].
     pub fn load(folder: &Path) -> Result<Self> {
-        if Kind::of(folder) == Kind::Adapter {
+        if Kind::of(folder)? == Kind::Adapter {
             return Self::load_adapted(&adapter::named_base(folder)?, folder);
         }
         if !folder.join(CONFIG).exists() {

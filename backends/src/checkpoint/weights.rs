@@ -80,7 +80,7 @@ pub(crate) fn notes(path: &Path) -> Result<HashMap<String, String>> {
     // the longest header that the format's own library reads
     const LONGEST: u64 = 100_000_000;
     let bad = |why: String| Error::checkpoint(path, format!("not a whole safetensors file: {why}"));
-    let mut file = at(path, std::fs::File::open(path))?;
+    let mut file = at(path, reticent_disk::open_regular(path))?;
     let mut length = [0; 8];
     file.read_exact(&mut length)
         .map_err(|e| bad(e.to_string()))?;
@@ -210,5 +210,13 @@ mod tests {
         assert!(from_f16(0x7c00).is_infinite() && from_f16(0x7e00).is_nan());
         assert_eq!(from_bf16(0x3f80).to_bits(), 1f32.to_bits());
         assert_eq!(from_bf16(0xc2f7).to_bits(), (-123.5f32).to_bits());
+    }
+
+    /// To open a pipe could block forever.
+    #[cfg(unix)]
+    #[test]
+    fn a_header_is_read_from_a_regular_file_alone() {
+        let error = notes(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(error.contains("a pipe or a device"), "{error}");
     }
 }

@@ -5,6 +5,7 @@
 
 use super::fields::Fields;
 use super::names::{Names, TensorPart};
+use crate::checkpoint::Kind;
 use crate::checkpoint::weights::{Named, from_bytes, read, to_bytes};
 use crate::error::{Error, Result};
 use crate::model::{Head, HeadLayout, Lora, LoraModule, LoraSpec, Model, TransformerConfig};
@@ -281,22 +282,28 @@ pub(crate) fn weights(
     Ok(weights)
 }
 
-/// Returns the base that an adapter names: the folder as named, or relative to the parent of the adapter's folder.
+/// Returns the base that an adapter names: the folder as named, or relative to the parent of the adapter's folder. A base
+/// is a whole model, so that adapters that name each other are not followed for ever.
 pub(crate) fn named_base(folder: &Path) -> Result<PathBuf> {
     let fields = Fields::read(&folder.join(CONFIG))?;
     let name = fields.text("base_model_name_or_path")?;
     let beside = folder.parent().map(|parent| parent.join(name));
     let found = [Some(PathBuf::from(name)), beside].into_iter().flatten();
-    found
+    let base = found
         .filter(|path| !name.is_empty() && path != folder)
-        .find(|path| path.join("config.json").is_file())
-        .ok_or_else(|| {
-            let shown: String = name.chars().take(200).collect();
-            fields.bad(format!(
-                "base_model_name_or_path is {shown:?}, and no folder with a config.json is there; give the \
-                 base's folder as --model and this one as --adapter"
-            ))
-        })
+        .find(|path| path.join("config.json").is_file());
+    let wrong = |why: &str| {
+        let shown: String = name.chars().take(200).collect();
+        fields.bad(format!(
+            "base_model_name_or_path is {shown:?}, and {why}; give the base's folder as --model and this one as \
+             --adapter"
+        ))
+    };
+    let base = base.ok_or_else(|| wrong("no folder with a config.json is there"))?;
+    match Kind::of(&base)? {
+        Kind::Model => Ok(base),
+        Kind::Adapter => Err(wrong("an adapter is there, no model")),
+    }
 }
 
 /// Adds an adapter to the weights of its base:

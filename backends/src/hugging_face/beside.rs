@@ -35,9 +35,10 @@ impl Beside {
     /// out.
     ///
     /// # Errors
-    /// Returns an error if a file can't be read or is not a regular file, or if an adapter's base does not exist.
+    /// Returns an error if a file can't be read or is not a regular file, if an adapter's base does not exist, or for a
+    /// folder with both a model and an adapter.
     pub fn of(folder: &Path) -> Result<Self> {
-        let folder = match Kind::of(folder) {
+        let folder = match Kind::of(folder)? {
             Kind::Model => Cow::Borrowed(folder),
             Kind::Adapter => Cow::Owned(named_base(folder)?),
         };

@@ -10,6 +10,7 @@ use std::path::{Component, Path};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
+const PICKLES: [&str; 2] = ["pytorch_model.bin", "pytorch_model.bin.index.json"];
 /// Maximum number of shards of a model.
 const MOST_SHARDS: usize = 1024;
 
@@ -25,9 +26,15 @@ pub(super) fn read(folder: &Path, config: &TransformerConfig) -> Result<Vec<Vec<
     Err(absent(folder))
 }
 
+/// Returns whether a folder holds the weights of a whole model, in a format that is read or not.
+pub(super) fn are_in(folder: &Path) -> bool {
+    let mut names = [SINGLE, INDEX].into_iter().chain(PICKLES);
+    names.any(|name| folder.join(name).exists())
+}
+
 /// Returns the error for a folder without safetensors, with advice.
 fn absent(folder: &Path) -> Error {
-    for pickle in ["pytorch_model.bin", "pytorch_model.bin.index.json"] {
+    for pickle in PICKLES {
         let path = folder.join(pickle);
         if path.exists() {
             let from = folder.display();

@@ -52,7 +52,12 @@ pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<(TransformerConfig,
 }
 
 /// The files of a folder's vocabulary, which a change of the weights does not affect.
-const VOCABULARY: [&str; 3] = ["tokenizer.json", "vocab.json", "merges.txt"];
+const VOCABULARY: [&str; 4] = [
+    "tokenizer.json",
+    "vocab.json",
+    "merges.txt",
+    "added_tokens.json",
+];
 
 /// Writes a copy of a model's folder with these weights, whole or not at all. The weights are stored in single
 /// precision and in one file; the rest is unchanged.
@@ -178,6 +183,11 @@ pub(crate) fn expressible(config: &TransformerConfig) -> Result<()> {
 /// Reads the architecture from a folder's `config.json`.
 pub(crate) fn read_config(path: &Path) -> Result<TransformerConfig> {
     config::read(path)
+}
+
+/// Returns whether a folder holds the weights of a whole model, in a format that is read or not.
+pub(crate) fn has_weights(folder: &Path) -> bool {
+    files::are_in(folder)
 }
 
 /// Reads the dropout rates of a `config.json`, or the reason why training can't follow them.

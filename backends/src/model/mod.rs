@@ -17,6 +17,7 @@ pub use lstm::LstmConfig;
 pub use rotary::{Rotary, RotaryScaling};
 pub use switches::{Biases, HeadNorms, Multipliers, NormKind, NormPlace, Residual, Switches};
 pub use transformer::{Activation, Family, Head, TransformerConfig};
+pub(crate) use validate::checked_layers;
 
 #[cfg(test)]
 mod tests;

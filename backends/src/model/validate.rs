@@ -38,7 +38,7 @@ impl TransformerConfig {
         let vocabulary = self.vocabulary;
         in_range("vocabulary size", vocabulary, 2, 1 << 20, "[2, 1048576]")?;
         in_range("width", self.width, 1, 1 << 14, "[1, 16384]")?;
-        in_range("number of layers", self.layers, 1, 256, "[1, 256]")?;
+        checked_layers(self.layers)?;
         in_range("number of heads", self.heads, 1, 1024, "[1, 1024]")?;
         in_range(
             "number of key-value heads",
@@ -238,6 +238,12 @@ impl TransformerConfig {
         let tables = d * (2 * v + (self.positions + self.token_types) as u128);
         self.layers as u128 * layer + tables + d * (d + 8) + 2 * v
     }
+}
+
+/// Checks a number of layers. Of an untrusted one this comes before anything else: lists by layer are as long.
+pub(crate) fn checked_layers(layers: usize) -> Result<usize> {
+    in_range("number of layers", layers, 1, 256, "[1, 256]")?;
+    Ok(layers)
 }
 
 fn rotary(rotary: &Rotary) -> Result<()> {

@@ -479,3 +479,44 @@ fn checkpoints_of_ours_take_no_adapter() {
         .to_string();
     assert!(error.contains("a checkpoint of ours"), "{error}");
 }
+
+/// Trainers write a `config.json` beside an adapter too. Its base alone would be a model that never saw the adapter's text.
+#[test]
+fn a_config_beside_an_adapter_makes_no_model_of_it() {
+    let mut adapted = Adapted::new();
+    let (model, adapter) = (adapted.base.home.path().join("model"), adapted.folder());
+    adapted.settings["base_model_name_or_path"] = json!("model");
+    adapted.write();
+    let json = Tokenizer::characters().to_json().unwrap();
+    std::fs::write(model.join("tokenizer.json"), json).unwrap();
+    let copy = |name: &str| std::fs::copy(model.join(name), adapter.join(name)).unwrap();
+    copy("config.json");
+    let loaded = Pretrained::load(&adapter).unwrap();
+    assert_eq!(loaded.weights, adapted.load().unwrap());
+    assert_ne!(loaded.weights, adapted.base.weights);
+    // either may be meant
+    copy("model.safetensors");
+    let refused = |folder: &PathBuf| Pretrained::load(folder).unwrap_err().to_string();
+    let error = refused(&adapter);
+    assert!(
+        error.contains("a model and the adapter_config.json"),
+        "{error}"
+    );
+    assert!(load_adapted(&model, &adapter).is_ok(), "named one by one");
+    // an adapter on itself, and a base that is none
+    std::fs::remove_file(adapter.join("model.safetensors")).unwrap();
+    for base in ["model/../adapter", "other"] {
+        adapted.settings["base_model_name_or_path"] = json!(base);
+        adapted.write();
+        let other = adapted.base.home.path().join("other");
+        std::fs::create_dir_all(&other).unwrap();
+        for name in ["adapter_config.json", "config.json"] {
+            std::fs::copy(adapter.join(name), other.join(name)).unwrap();
+        }
+        let error = refused(&adapter);
+        assert!(
+            error.contains(base) && error.contains("no model"),
+            "{error}"
+        );
+    }
+}

@@ -76,6 +76,46 @@ fn broken_files_are_refused() {
     });
 }
 
+/// Lists by layer would be as long as a folder says: its number of layers is refused first, not the lists beside it.
+#[test]
+fn a_number_of_layers_is_checked_before_lists_by_layer() {
+    let kinds = json!(["full_attention", "sliding_attention"]);
+    for (family, number, list, entries) in [
+        (
+            Family::Gemma2,
+            "num_hidden_layers",
+            "layer_types",
+            kinds.clone(),
+        ),
+        (
+            Family::Gemma3,
+            "num_hidden_layers",
+            "layer_types",
+            kinds.clone(),
+        ),
+        (Family::Qwen2, "num_hidden_layers", "layer_types", kinds),
+        (
+            Family::Smollm3,
+            "num_hidden_layers",
+            "no_rope_layers",
+            json!([1, 0]),
+        ),
+        (
+            Family::GptNeo,
+            "num_layers",
+            "attention_layers",
+            json!(["global", "local"]),
+        ),
+    ] {
+        let folder = Folder::of(TransformerConfig::new(family, 11, 64, 2, 32, 16));
+        folder.change_config(|c| {
+            c[number] = json!(300);
+            c[list] = entries;
+        });
+        folder.refused(&["config.json", "number of layers", "[1, 256]", "300"]);
+    }
+}
+
 /// A window is followed where it hides something, and what is not there is what transformers takes.
 #[test]
 fn relatives_of_llama_are_read_as_transformers_reads_them() {

@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::path::Path;
 use tokenizers::Tokenizer as Engine;
 
-type Object = serde_json::Map<String, Value>;
+pub(super) type Object = serde_json::Map<String, Value>;
 
 /// The file with the names of the tokenizer's own tokens.
-const SETTINGS: &str = "tokenizer_config.json";
+pub(super) const SETTINGS: &str = "tokenizer_config.json";
 
 /// A token, identified by name or by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ fn first_id(value: &Value) -> Option<u64> {
 }
 
 /// Reads an object from a file; empty if the file does not exist.
-fn object(path: &Path) -> Result<Object> {
+pub(super) fn object(path: &Path) -> Result<Object> {
     if !path.exists() {
         return Ok(Object::new());
     }

@@ -5,6 +5,7 @@ mod ends;
 mod own;
 mod pretrained;
 mod train;
+mod two_files;
 
 pub use train::train_tokenizer;
 
@@ -166,27 +167,17 @@ impl Tokenizer {
     }
 
     /// Loads the tokenizer of a Hugging Face folder: `tokenizer.json`, or the `vocab.json` and `merges.txt` of a
-    /// byte-level vocabulary (GPT-2, RoBERTa).
+    /// byte-level vocabulary (GPT-2, RoBERTa) with its added tokens.
     ///
     /// # Errors
-    /// Returns an error if the folder contains neither, a file cannot be read, or the `tokenizers` crate rejects it.
+    /// Returns an error if the folder contains neither, a file cannot be read, or the `tokenizers` crate rejects it; and
+    /// for two files of another tokenizer, which splits text in another way than GPT-2's.
     pub fn load_folder(folder: &Path, origin: Origin) -> Result<Self> {
         let whole = folder.join("tokenizer.json");
         if whole.exists() {
             return Self::load(&whole, origin);
         }
-        let files = [folder.join("vocab.json"), folder.join("merges.txt")];
-        if !files.iter().all(|f| f.exists()) {
-            return Err(Error::Tokenizer(format!(
-                "{} has neither tokenizer.json nor vocab.json with merges.txt; write the first \
-                 with: python -c \"import transformers as t; \
-                 t.AutoTokenizer.from_pretrained('{0}').save_pretrained('{0}')\"",
-                folder.display()
-            )));
-        }
-        let [vocabulary, merges] = files.map(|path| read_text(&path));
-        let json = pretrained::byte_level(&vocabulary?, &merges?)?;
-        Self::with(&json, origin, &Ends::beside(folder)?)
+        Self::with(&two_files::joined(folder)?, origin, &Ends::beside(folder)?)
     }
 
     /// Creates a tokenizer from the text of a `tokenizer.json` alone.

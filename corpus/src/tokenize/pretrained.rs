@@ -63,11 +63,10 @@ const PADDING: [&str; 5] = [
     "<|pad|>",
     "<|finetune_right_pad_id|>",
 ];
-const UNKNOWN: [&str; 4] = ["<UNK>", "<unk>", "[UNK]", "<|unknown|>"];
 
 impl Pretrained {
     pub(super) fn from_json(json: &str, ends: &Ends) -> Result<Self> {
-        checked_ids(json)?;
+        let outline = Outline::checked(json)?;
         let mut engine: Engine = quietly(|| json.parse())
             .unwrap_or_else(|| Err("it contradicts itself".into()))
             .map_err(problem)?;
@@ -80,7 +79,9 @@ impl Pretrained {
             ends.eos(&engine).unwrap_or_else(|| usual(&engine, &EOS)),
             MASK_TEXT.to_owned(),
         ];
-        let unknown = UNKNOWN.iter().find_map(|name| engine.token_to_id(name));
+        // What can't be outlined, the library has refused, but for keys that are there twice.
+        let outline = outline.ok_or_else(|| problem("it contradicts itself"))?;
+        let unknown = outline.model.unknown(&engine);
         let named = |names: &[&str]| names.iter().find_map(|name| engine.token_to_id(name));
         let (masked, padding) = (named(&MASKED_TOKEN), named(&PADDING));
         let mut whole = engine.clone();
@@ -185,6 +186,21 @@ struct Outline {
 struct ModelOutline {
     #[serde(default)]
     vocab: Largest,
+    #[serde(default)]
+    unk_token: Value,
+    #[serde(default)]
+    unk_id: Value,
+}
+
+impl ModelOutline {
+    /// Returns the token that the model puts for what is outside its vocabulary, by its own name or id for it. Other
+    /// tokens stand for nothing unknown, whatever their names.
+    fn unknown(&self, engine: &Engine) -> Option<TokenId> {
+        match self.unk_token.as_str() {
+            Some(name) => engine.token_to_id(name),
+            None => TokenId::try_from(self.unk_id.as_u64()?).ok(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -242,20 +258,31 @@ fn value(id: &serde_json::Number) -> f64 {
 ///
 /// # Errors
 /// Returns an error for an id of 2^20 or more.
+#[cfg(feature = "onnx")]
 pub(crate) fn checked_ids(json: &str) -> Result<()> {
-    // The library rejects other documents with its own messages.
-    let Ok(outline) = serde_json::from_str::<Outline>(json) else {
-        return Ok(());
-    };
-    let added = outline.added_tokens.into_iter().map(|token| token.id);
-    for id in outline.model.vocab.0.into_iter().chain(added) {
-        if value(&id) >= IDS as f64 {
-            return Err(Error::Tokenizer(format!(
-                "ids of tokens must be below {IDS}, got {id}"
-            )));
+    Outline::checked(json).map(drop)
+}
+
+impl Outline {
+    /// Reads the outline, and rejects implausible ids before anything is built from them. `None` for what is no
+    /// document of this kind, which the library rejects with its own messages.
+    ///
+    /// # Errors
+    /// Returns an error for an id of 2^20 or more.
+    fn checked(json: &str) -> Result<Option<Self>> {
+        let Ok(outline) = serde_json::from_str::<Self>(json) else {
+            return Ok(None);
+        };
+        let added = outline.added_tokens.iter().map(|token| &token.id);
+        for id in outline.model.vocab.0.iter().chain(added) {
+            if value(id) >= IDS as f64 {
+                return Err(Error::Tokenizer(format!(
+                    "ids of tokens must be below {IDS}, got {id}"
+                )));
+            }
         }
+        Ok(Some(outline))
     }
-    Ok(())
 }
 
 /// Returns the first name that exists, or the last one.
@@ -281,49 +308,4 @@ fn add(engine: &mut Engine, names: &[String; 3]) -> Result<[TokenId; 3]> {
 
 fn problem(error: impl std::fmt::Display) -> Error {
     Error::Tokenizer(error.to_string())
-}
-
-/// Special tokens of the byte-level vocabularies that consist of two files.
-const SPECIAL: [&str; 6] = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"];
-
-/// Builds the `tokenizer.json` of a byte-level vocabulary and its merges. The merges are in order of precedence, two
-/// symbols per line, after an optional `#version` line.
-pub(super) fn byte_level(vocabulary: &str, merges: &str) -> Result<String> {
-    let vocabulary: serde_json::Map<String, Value> = serde_json::from_str(vocabulary)
-        .map_err(|error| Error::Tokenizer(format!("vocab.json: {error}")))?;
-    let mut pairs = Vec::new();
-    for (number, line) in merges.lines().enumerate() {
-        if line.is_empty() || (number == 0 && line.starts_with("#version")) {
-            continue;
-        }
-        let pair: Vec<&str> = line.split(' ').collect();
-        if pair.len() != 2 {
-            let line_number = number + 1;
-            return Err(Error::Tokenizer(format!(
-                "merges.txt, line {line_number}: two symbols expected"
-            )));
-        }
-        pairs.push(json!(pair));
-    }
-    let added: Vec<Value> = SPECIAL
-        .iter()
-        .filter_map(|name| {
-            let id = vocabulary.get(*name)?;
-            Some(
-                json!({"id": id, "content": name, "single_word": false, "lstrip": false,
-                "rstrip": false, "normalized": false, "special": true}),
-            )
-        })
-        .collect();
-    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false,
-        "trim_offsets": true, "use_regex": true});
-    let whole = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
-        "normalizer": null, "pre_tokenizer": byte_level, "post_processor": byte_level,
-        "decoder": byte_level,
-        "model": {"type": "BPE", "dropout": null, "unk_token": null,
-            "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
-            "byte_fallback": false, "ignore_merges": false, "vocab": vocabulary, "merges": pairs}
-    });
-    Ok(whole.to_string())
 }

@@ -113,10 +113,14 @@ pub(super) fn take_processor(wall: Duration) {
     )
 ))]
 mod filter {
-    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter_all_threads};
+    use seccompiler::{
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+        SeccompRule, apply_filter_all_threads,
+    };
+    use std::collections::BTreeMap;
 
-    /// System calls that a worker does not need: the network, files, other programs and processes, and ways around this
-    /// filter. They fail with "operation not permitted".
+    /// System calls that a worker does not need: the network, opening and changing files, other programs and processes,
+    /// and ways around this filter. They fail with "operation not permitted".
     const DENIED: &[i64] = &[
         libc::SYS_socket,
         libc::SYS_socketpair,
@@ -140,6 +144,11 @@ mod filter {
         libc::SYS_fchmodat,
         libc::SYS_fchownat,
         libc::SYS_truncate,
+        libc::SYS_utimensat,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
         libc::SYS_execve,
         libc::SYS_execveat,
         libc::SYS_ptrace,
@@ -148,7 +157,16 @@ mod filter {
         libc::SYS_pidfd_open,
         libc::SYS_kill,
         libc::SYS_tkill,
+        libc::SYS_rt_sigqueueinfo,
+        libc::SYS_rt_tgsigqueueinfo,
+        libc::SYS_pidfd_send_signal,
         libc::SYS_mount,
+        libc::SYS_mount_setattr,
+        libc::SYS_move_mount,
+        libc::SYS_open_tree,
+        libc::SYS_fsopen,
+        libc::SYS_fspick,
+        libc::SYS_fsmount,
         libc::SYS_umount2,
         libc::SYS_pivot_root,
         libc::SYS_chroot,
@@ -161,7 +179,16 @@ mod filter {
         libc::SYS_add_key,
         libc::SYS_request_key,
         libc::SYS_memfd_create,
+        FCHMODAT2,
+        SETXATTRAT,
+        REMOVEXATTRAT,
+        FILE_SETATTR,
     ];
+    /// Later calls, which have one number on all architectures; `libc` does not name them on each.
+    const FCHMODAT2: i64 = 452;
+    const SETXATTRAT: i64 = 463;
+    const REMOVEXATTRAT: i64 = 466;
+    const FILE_SETATTR: i64 = 469;
 
     #[cfg(target_arch = "x86_64")]
     const DENIED_TOO: &[i64] = &[
@@ -178,15 +205,47 @@ mod filter {
         libc::SYS_mknod,
         libc::SYS_chmod,
         libc::SYS_chown,
+        libc::SYS_lchown,
+        libc::SYS_utime,
+        libc::SYS_utimes,
+        libc::SYS_futimesat,
         libc::SYS_fork,
         libc::SYS_vfork,
     ];
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    const DENIED_TOO: &[i64] = &[libc::SYS_accept, libc::SYS_renameat];
+    #[cfg(target_arch = "riscv64")]
     const DENIED_TOO: &[i64] = &[libc::SYS_accept];
 
+    /// Calls with another number for programs with short pointers on x86-64 (x32), such as `execve`.
+    const SHORT_ALONE: std::ops::Range<i64> = 512..548;
+
+    /// Returns the numbers of a call: on x86-64, kernels with x32 take each call by a second one, from any program.
+    pub(super) fn numbers(call: i64) -> impl Iterator<Item = i64> {
+        let short = cfg!(target_arch = "x86_64").then_some(call | 0x4000_0000);
+        std::iter::once(call).chain(short)
+    }
+
+    /// Returns the rules of what is denied, by number.
+    pub(super) fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+        let alone = cfg!(target_arch = "x86_64").then_some(SHORT_ALONE);
+        let denied = DENIED.iter().chain(DENIED_TOO).copied();
+        let denied = denied.chain(alone.into_iter().flatten());
+        let mut rules: BTreeMap<_, _> = denied
+            .flat_map(numbers)
+            .map(|number| (number, Vec::new()))
+            .collect();
+        // A process that aborts signals itself.
+        let me = u64::from(std::process::id());
+        for number in numbers(libc::SYS_tgkill) {
+            let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, me)?;
+            rules.insert(number, vec![SeccompRule::new(vec![other])?]);
+        }
+        Ok(rules)
+    }
+
     pub(super) fn install() -> Result<(), String> {
-        let denied = DENIED.iter().chain(DENIED_TOO);
-        let rules = denied.map(|call| (*call, Vec::new())).collect();
+        let rules = rules().map_err(|error| error.to_string())?;
         let architecture = std::env::consts::ARCH
             .try_into()
             .map_err(|_| "another architecture".to_owned())?;
@@ -229,5 +288,54 @@ mod tests {
         assert_eq!((large.memory >> 20, large.loading), (768 + 4096, 42));
         assert_eq!(Limits::from_bytes(&large.to_bytes()), Some(large));
         assert_eq!(Limits::from_bytes(&[1; 15]), None);
+    }
+
+    /// The path that the process to be confined tries to change.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    const CHANGED: &str = "RETICENT_CONFINED_CHANGES";
+
+    /// This test, started again, confines itself. Where it may not change the file it aborts, by a signal to itself.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    #[test]
+    fn a_confined_process_changes_no_file_and_can_abort() {
+        use std::os::unix::process::ExitStatusExt;
+        const ABORTED: i32 = 6;
+        if let Some(path) = std::env::var_os(CHANGED) {
+            // Where the system has no filter, a worker says so.
+            if confine(Limits::of(0)).is_some() {
+                return;
+            }
+            let changed = std::os::unix::fs::lchown(path, None, None);
+            let refused = changed.map_err(|error| error.kind());
+            assert_eq!(refused, Err(std::io::ErrorKind::PermissionDenied));
+            std::process::abort();
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "worker::limits::tests::a_confined_process_changes_no_file_and_can_abort",
+            ])
+            .env(CHANGED, file.path())
+            .output()
+            .unwrap();
+        let status = output.status;
+        assert!(
+            status.signal() == Some(ABORTED) || status.success(),
+            "{status}: {}",
+            String::from_utf8_lossy(&output.stdout)
+        );
+    }
+
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[test]
+    fn calls_are_denied_by_their_second_numbers_too() {
+        let rules = filter::rules().unwrap();
+        for call in [libc::SYS_openat, libc::SYS_socket, libc::SYS_tgkill, 520] {
+            let denied = |number| rules.contains_key(&number);
+            assert!(filter::numbers(call).all(denied), "{call}");
+            assert_eq!(filter::numbers(call).count(), 2);
+        }
+        assert!(!rules.contains_key(&libc::SYS_read));
     }
 }

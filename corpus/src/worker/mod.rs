@@ -2,7 +2,8 @@
 //! limits.
 //!
 //! Such a process is this program, started again with one argument. If the kernel has a system call filter, it can
-//! access neither files nor the network. Exceeding a limit ends the process, and is reported as an error of the file.
+//! neither open nor change a file, and can't reach the network or other processes. Exceeding a limit ends the process,
+//! and is reported as an error of the file.
 
 mod frame;
 mod limits;

@@ -1,6 +1,6 @@
 //! Decoders: the keys of each family, and the switches that they set.
 
-use super::{activation, common, refuse, rotary, uncovered};
+use super::{activation, common, layer_count, refuse, rotary, uncovered};
 use crate::error::Result;
 use crate::hugging_face::fields::Fields;
 use crate::model::{
@@ -50,7 +50,7 @@ fn gpt2(f: &Fields, family: Family) -> Result<TransformerConfig> {
         family,
         f.size("vocab_size")?,
         width,
-        f.size("n_layer")?,
+        layer_count(f, "n_layer")?,
         heads,
         f.size("n_positions")?,
     );
@@ -67,7 +67,7 @@ fn gpt2(f: &Fields, family: Family) -> Result<TransformerConfig> {
 }
 
 fn gpt_neo(f: &Fields) -> Result<TransformerConfig> {
-    let (width, layers) = (f.size("hidden_size")?, f.size("num_layers")?);
+    let (width, layers) = (f.size("hidden_size")?, layer_count(f, "num_layers")?);
     let base = TransformerConfig::new(
         Family::GptNeo,
         f.size("vocab_size")?,
@@ -118,7 +118,7 @@ fn opt(f: &Fields) -> Result<TransformerConfig> {
         Family::Opt,
         f.size("vocab_size")?,
         width,
-        f.size("num_hidden_layers")?,
+        layer_count(f, "num_hidden_layers")?,
         f.size("num_attention_heads")?,
         f.size("max_position_embeddings")?,
     );

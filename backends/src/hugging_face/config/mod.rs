@@ -13,7 +13,7 @@ pub(super) use write::{Specials, write};
 
 use super::fields::Fields;
 use crate::error::{Error, Result};
-use crate::model::{Activation, Family, TransformerConfig};
+use crate::model::{Activation, Family, TransformerConfig, checked_layers};
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::Path;
@@ -205,13 +205,18 @@ fn activation(fields: &Fields, key: &str, default: Activation) -> Result<Activat
     }
 }
 
+/// Reads the number of layers, and checks it before a list by layer is as long.
+fn layer_count(f: &Fields, key: &str) -> Result<usize> {
+    checked_layers(f.size(key)?).map_err(|e| f.bad(e))
+}
+
 /// Reads the keys that most families share, on top of the family's usual numbers.
 fn common(f: &Fields, family: Family) -> Result<TransformerConfig> {
     let base = TransformerConfig::new(
         family,
         f.size("vocab_size")?,
         f.size("hidden_size")?,
-        f.size("num_hidden_layers")?,
+        layer_count(f, "num_hidden_layers")?,
         f.size("num_attention_heads")?,
         f.size("max_position_embeddings")?,
     );
