@@ -294,6 +294,42 @@ fn scores_that_tell_nothing_conclude_nothing() {
     }
 }
 
+/// A model that was trained on its canaries' lines in windows can't rank them: training says so, and the audit which
+/// argument and what to do.
+#[test]
+fn canaries_longer_than_the_context_are_told_before_and_refused_after() {
+    let at = trained();
+    let small = "--model gpt2 --layers 1 --width 8 --heads 2 --context 12";
+    let line = format!("train planted --recipe sgd --epochs 1 {small} --out windowed");
+    let output = audit(at, &line, "");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let warned = said(&output);
+    assert!(
+        warned.contains("the model reads at most 12 at once: `audit exposure` can't rank"),
+        "{warned}"
+    );
+    let scorer = "--scorer {} --tokenizer windowed/tokenizer.json";
+    let plan = "--canary-file planted/canaries.json";
+    for (line, flag) in [
+        ("exposure --model windowed".to_owned(), "--model: "),
+        (
+            "exposure --model windowed --sample 10".to_owned(),
+            "--model: ",
+        ),
+        (format!("exposure {scorer} {plan}"), "--scorer: "),
+    ] {
+        let refused = audit(at, &line, &serving("windowed"));
+        let message = said(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{line}: {message}");
+        assert!(
+            message.starts_with(&format!("error: {flag}"))
+                && message.contains("reads at most 12 tokens at once")
+                && message.contains("--context"),
+            "{line}: {message}"
+        );
+    }
+}
+
 /// The model is another one each time (its shuffles come from the system), so the level is the
 /// false-alarm rate: all intervals of a run hold together but for one run in a million.
 #[test]

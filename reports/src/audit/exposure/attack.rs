@@ -50,6 +50,21 @@ const UNKNOWN_RUN: &str = "what ran is not known";
 /// The number of verdicts in a report: that on ε and that on the ceiling.
 const TESTS: usize = 2;
 
+/// Returns how many tokens a model must read at once to rank these canaries: the longest of their lines up to the end of
+/// the secret, after the beginning of text.
+///
+/// # Errors
+/// Returns an error if the tokenizer fails.
+#[cfg(feature = "audit")]
+pub(in crate::audit) fn tokens_to_rank(plan: &CanaryPlan, tokenizer: &Tokenizer) -> Result<usize> {
+    let mut longest = 0;
+    for canary in &plan.canaries {
+        let line = format!("{}{}", canary.context, canary.secret);
+        longest = longest.max(tokenizer.encode(&line)?.len() + 1);
+    }
+    Ok(longest)
+}
+
 /// Returns the false-alarm rate of each verdict of a report.
 pub(in crate::audit) fn false_alarm_of_each() -> Result<Probability> {
     Ok(split(Probability::new(FALSE_ALARM)?, TESTS))
