@@ -50,7 +50,7 @@ pub mod trainer;
 
 // Scorers, and the devices they run on.
 pub use device::Device;
-pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
+pub use scorer::{AGREEMENT, Logits, PrefixScorer, Scorer, StateId, TokenScore};
 
 // The inputs of a recipe.
 pub use material::{Corpus, SecretRates, Sensitive};

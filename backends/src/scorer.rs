@@ -3,6 +3,10 @@
 use crate::error::Result;
 use reticent_corpus::TokenId;
 
+/// The most by which two answers of a model outside this program about one token may differ, in nats: kernels round
+/// differently in another batch or on another device, and other models differ by more.
+pub const AGREEMENT: f64 = 1e-2;
+
 /// A model's score of one token in its context.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenScore {
@@ -25,10 +29,15 @@ pub trait Scorer: Send {
     /// Scores every token but the first of each sequence, given the tokens before it.
     ///
     /// Row i has `sequences[i].len() - 1` entries. A sequence's scores do not depend on the
-    /// other sequences of the call.
+    /// other sequences of the call, up to [`Self::batch_rounding`].
     ///
     /// Returns an error if a token lies outside the vocabulary, or if the engine fails.
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Result<Vec<Vec<TokenScore>>>;
+    /// The most by which a token's log-probability may differ between batches, in nats. Attacks count candidates as ties
+    /// whose scores differ by no more. A model whose batches are not under control returns [`AGREEMENT`].
+    fn batch_rounding(&self) -> f64 {
+        0.0
+    }
 }
 
 /// The identifier of a cached state of a [`PrefixScorer`]: the model after it has read a prefix.
@@ -48,7 +57,7 @@ pub trait PrefixScorer: Scorer {
     /// Returns an error if a state is unknown, if a token lies outside the vocabulary, or if the engine fails.
     fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Result<Vec<StateId>>;
     /// Returns log p(token | state) in nats for every state × wanted token, row-major (`states.len() × wanted.len()`).
-    /// A row does not depend on the other rows of the call.
+    /// A row does not depend on the other rows of the call, up to [`Scorer::batch_rounding`].
     ///
     /// # Errors
     /// Returns an error if a state is unknown, if a token lies outside the vocabulary, or if the engine fails.

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::exposure::skew_normal::SkewNormal;
-use crate::search::{CandidateTree, Target, score_secrets};
+use crate::search::{CandidateTree, Target, check_tie_tolerance, score_secrets, tie_tolerance};
 use crate::statistics::check_open_unit;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 pub struct SampledExposure {
     /// The number of candidates drawn, uniform and independent.
     pub sample: u64,
-    /// The number of drawn candidates that cost no more than the canary.
+    /// The number of drawn candidates that cost no more than the canary, ties included.
     pub at_or_below: u64,
     /// The canary's NLL, nats.
     pub nll: f64,
@@ -78,20 +78,21 @@ pub fn sampled_exposures<S: Scorer + ?Sized>(
     let mut found = vec![None; targets.len()];
     for (context, members) in crate::search::by_context(targets) {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
-        let drawn: Vec<Vec<TokenId>> = (0..sample)
-            .map(|_| tree.candidate(rng.random_range(0..tree.candidates())))
-            .collect();
-        let mut costs = Vec::with_capacity(drawn.len());
-        for chunk in drawn.chunks(batch) {
+        let own = members.iter().map(|&m| targets[m].secret.clone());
+        let drawn = (0..sample).map(|_| tree.candidate(rng.random_range(0..tree.candidates())));
+        // The canaries share the candidates' batches: in one of their own they might round differently.
+        let secrets: Vec<Vec<TokenId>> = own.chain(drawn).collect();
+        let mut costs = Vec::with_capacity(secrets.len());
+        for chunk in secrets.chunks(batch) {
             costs.extend(score_secrets(scorer, context, chunk)?);
-            if progress(costs.len() as u64).is_break() {
+            if progress(costs.len().saturating_sub(members.len()) as u64).is_break() {
                 return Err(Error::Interrupted);
             }
         }
-        let own: Vec<Vec<TokenId>> = members.iter().map(|&m| targets[m].secret.clone()).collect();
-        let own = score_secrets(scorer, context, &own)?;
-        for (member, nll) in members.into_iter().zip(own) {
-            found[member] = Some(SampledExposure::of(&costs, nll, confidence)?);
+        let drawn = costs.split_off(members.len());
+        for (member, nll) in members.into_iter().zip(costs) {
+            let tolerance = tie_tolerance(scorer, targets[member].secret.len());
+            found[member] = Some(SampledExposure::of(&drawn, nll, tolerance, confidence)?);
         }
     }
     Ok(found.into_iter().flatten().collect())
@@ -99,12 +100,12 @@ pub fn sampled_exposures<S: Scorer + ?Sized>(
 
 impl SampledExposure {
     /// Estimates the exposure of a canary with cost `nll`, in nats, from the costs of sampled
-    /// candidates.
+    /// candidates. Those that differ from it by at most `tolerance` are ties.
     ///
     /// # Errors
-    /// Returns an error if `costs` is empty, or if a cost or `nll` is NaN: it would count as neither below nor
-    /// above.
-    pub fn of(costs: &[f64], nll: f64, confidence: Confidence) -> Result<Self> {
+    /// Returns an error if `costs` is empty, if a cost or `nll` is NaN, which would count as neither below nor
+    /// above, or if the tolerance is negative or not finite.
+    pub fn of(costs: &[f64], nll: f64, tolerance: f64, confidence: Confidence) -> Result<Self> {
         if costs.is_empty() {
             return Err(Error::Empty("no candidate was drawn"));
         }
@@ -116,10 +117,11 @@ impl SampledExposure {
                 return Err(Error::out_of_range(what, "(-inf, inf]", bad));
             }
         }
+        check_tie_tolerance(tolerance)?;
         let n = costs.len() as u64;
-        let k = costs.iter().filter(|c| **c <= nll).count() as u64;
+        let k = costs.iter().filter(|c| **c <= nll + tolerance).count() as u64;
         // Each bound counts ties on its conservative side.
-        let below = costs.iter().filter(|c| **c < nll).count() as u64;
+        let below = costs.iter().filter(|c| **c < nll - tolerance).count() as u64;
         let bits = |share: f64| -share.log2();
         let high = clopper_pearson_upper(k, n, confidence)?.get().get();
         let low = clopper_pearson_lower(below, n, confidence)?.get().get();

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::exposure::CeilingOutcome;
 use crate::perplexity::Heard;
 use crate::scoring::{each_row, nll};
+use crate::search::tie_tolerance;
 use crate::statistics::{check_closed_unit, check_open_unit};
 use reticent_accounting::{Lower, Probability, Upper};
 use reticent_backends::Scorer;
@@ -130,10 +131,6 @@ pub struct Reconstruction {
     pub promises: Vec<PromiseTest>,
 }
 
-/// Candidates whose summed log-likelihoods differ by less than this many nats count as ties. It is larger than the
-/// rounding differences of f32 products between batches of different composition.
-const TIE_TOLERANCE: f64 = 1e-5;
-
 /// Ranks every secret among its candidates by summed NLL and tests the promises.
 ///
 /// # Errors
@@ -184,7 +181,8 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         )?;
         let own = case.candidates.iter().position(|c| *c == case.secret);
         let own = own.map_or(f64::INFINITY, |at| costs[at]);
-        let rank = costs.iter().filter(|c| **c <= own + TIE_TOLERANCE).count() as u64;
+        let most = own + tie_tolerance(scorer, case.secret.len());
+        let rank = costs.iter().filter(|cost| **cost <= most).count() as u64;
         ranks.push((case.id.clone(), rank));
         for (cost, candidate) in costs.iter().zip(&case.candidates) {
             heard.add(*cost, candidate.len());

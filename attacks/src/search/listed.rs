@@ -16,7 +16,7 @@ use std::num::NonZero;
 /// The largest number of candidates that can be listed one by one.
 const MOST: u128 = 4_000_000;
 
-/// The number of candidates on which the shortcut for encoding is checked, evenly spread.
+/// The number of candidates on which the shortcut for encoding is checked, spread over all choices.
 const CHECKED: u64 = 997;
 
 /// Returns the tree and the targets of a plan whose candidates have to be listed.
@@ -78,8 +78,8 @@ struct Lines<'a> {
     tokenizer: &'a Tokenizer,
     /// The line up to the secret.
     before: &'a str,
-    /// The text that follows every secret, at least.
-    after: String,
+    /// What follows the first canary in its first copy; other copies differ behind the first word.
+    after: &'a str,
     /// The choices at each position.
     positions: Vec<Vec<String>>,
     count: u64,
@@ -114,7 +114,7 @@ impl<'a> Lines<'a> {
         Ok(Self {
             tokenizer,
             before: &first.context,
-            after: format!("{}.", plan.template.suffix()),
+            after: &first.after,
             positions: plan.template.positions(),
             count: plan.candidates as u64,
         })
@@ -142,8 +142,7 @@ impl<'a> Lines<'a> {
                 head: self.tokenizer.encode(&self.before[..from])?,
                 from,
             };
-            let step = (self.count / CHECKED).max(1) as usize;
-            for number in (0..self.count).step_by(step) {
+            for number in (0..self.count).step_by(self.step()) {
                 let secret = self.secret(number);
                 let whole = format!("{}{secret}{}", self.before, self.after);
                 let real = self.tokenizer.encode(&whole)?;
@@ -159,14 +158,37 @@ impl<'a> Lines<'a> {
         }
         Err(cut_apart(
             "a candidate",
-            "what stands behind the secret changes its tokens",
+            "what stands around the secret changes its tokens",
         ))
     }
 
-    /// Returns the tokens of the line from the cut to the end of the secret.
+    /// Returns a step between checked candidates that has no divisor in common with their number: the last positions
+    /// take all their choices too.
+    fn step(&self) -> usize {
+        let least = (self.count / CHECKED).max(1);
+        let coprime = (least..=self.count).find(|step| gcd(*step, self.count) == 1);
+        coprime.unwrap_or(1) as usize
+    }
+
+    /// Returns the tokens of the line from the cut to the end of the secret, as they are with what follows it.
+    ///
+    /// # Errors
+    /// Returns an error if a token reaches across the end of the secret.
     fn tail(&self, way: &Way, secret: &str) -> Result<Vec<TokenId>> {
-        let text = format!("{}{secret}", &self.before[way.from..]);
-        Ok(self.tokenizer.encode(&text)?)
+        // Farther words do not change the secret's tokens; that they don't is checked on whole lines.
+        let next = self.after.match_indices(' ').nth(1);
+        let after = &self.after[..next.map_or(self.after.len(), |(at, _)| at)];
+        let mut text = format!("{}{secret}", &self.before[way.from..]);
+        let end = text.len();
+        text.push_str(after);
+        let mut encoded = self.tokenizer.encode_with_offsets(&text)?;
+        let places = encoded.offsets.iter();
+        let own = places.take_while(|place| place.start < end).count();
+        if encoded.offsets[..own].iter().any(|place| place.end > end) {
+            return Err(cut_apart("a candidate", "a token reaches across its end"));
+        }
+        encoded.tokens.truncate(own);
+        Ok(encoded.tokens)
     }
 
     /// Encodes all candidates, using all cores.
@@ -192,4 +214,11 @@ impl<'a> Lines<'a> {
             Ok(all)
         })
     }
+}
+
+const fn gcd(mut one: u64, mut other: u64) -> u64 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
 }

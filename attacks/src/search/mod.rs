@@ -26,7 +26,7 @@ pub(crate) use tree::Edge;
 use crate::error::{Error, Result};
 use crate::evalue::{BeliefTracker, CanaryGuesses, EValueAudit};
 use frontier::Frontier;
-use reticent_backends::PrefixScorer;
+use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,11 +48,22 @@ pub struct SearchOptions {
     /// The number of states that the engine extends at once.
     pub batch: usize,
     /// Candidates whose NLL differs from the canary's by at most this count as ties, nats. Zero
-    /// for an engine whose f64 sums are exact; otherwise the engine's noise, say 1e-5.
+    /// for an engine whose f64 sums are exact; otherwise that of [`tie_tolerance`].
     pub tie_tolerance: f64,
     /// The largest number of positions to score; `None` searches to the end. The canaries' own
     /// paths are always scored, so that there is a result.
     pub budget: Option<u64>,
+}
+
+/// Returns the difference up to which the NLLs of a secret of so many tokens and of another candidate count as equal, in
+/// nats.
+///
+/// A canary and its candidates are scored in different batches: what batches alone can make of equal scores is no rank.
+#[must_use]
+pub fn tie_tolerance<S: Scorer + ?Sized>(scorer: &S, tokens: usize) -> f64 {
+    /// Above the rounding of f32 products summed over a secret, far below any leak.
+    const SUMS: f64 = 1e-5;
+    SUMS.max(scorer.batch_rounding() * tokens as f64)
 }
 
 impl Default for SearchOptions {
@@ -70,14 +81,7 @@ impl SearchOptions {
         if self.batch == 0 {
             return Err(Error::out_of_range("batch", "[1, inf)", self.batch));
         }
-        if !(self.tie_tolerance >= 0.0 && self.tie_tolerance.is_finite()) {
-            let range = "[0, inf) nats";
-            return Err(Error::out_of_range(
-                "tie tolerance",
-                range,
-                self.tie_tolerance,
-            ));
-        }
+        check_tie_tolerance(self.tie_tolerance)?;
         if self.budget == Some(0) {
             return Err(Error::out_of_range("budget", "[1, inf) positions", 0));
         }
@@ -286,6 +290,14 @@ fn search<S: PrefixScorer + ?Sized>(
         },
     };
     Ok((ranking, guesses))
+}
+
+pub(crate) fn check_tie_tolerance(nats: f64) -> Result<()> {
+    if nats >= 0.0 && nats.is_finite() {
+        Ok(())
+    } else {
+        Err(Error::out_of_range("tie tolerance", "[0, inf) nats", nats))
+    }
 }
 
 pub(crate) fn check_targets(tree: &CandidateTree, targets: &[Target]) -> Result<()> {

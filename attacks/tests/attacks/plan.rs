@@ -9,7 +9,7 @@ use reticent_attacks::search::{
 };
 use reticent_attacks::{Draw, Error};
 use reticent_corpus::Unit;
-use reticent_corpus::canary::{CanaryOptions, CanaryPlan, CandidateSpace};
+use reticent_corpus::canary::{CanaryOptions, CanaryPlan, CandidateSpace, Carriers};
 use reticent_corpus::simulate::simulate;
 use reticent_corpus::tokenize::{Origin, Tokenizer};
 
@@ -116,6 +116,11 @@ fn merging() -> Tokenizer {
         ["Ġ7", "7"],
         ["i", "s"],
     ];
+    byte_pairs(&merges, true)
+}
+
+/// A byte-pair encoding, within words only or across them.
+fn byte_pairs(merges: &[[&str; 2]], within_words: bool) -> Tokenizer {
     let mut names: Vec<String> = (33..127_u8).map(|b| char::from(b).to_string()).collect();
     names.push("Ġ".to_owned());
     names.extend(merges.iter().map(|m| m.concat()));
@@ -128,7 +133,7 @@ fn merging() -> Tokenizer {
     let json = serde_json::json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
         "normalizer": null, "post_processor": null,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": within_words},
         "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
         "model": {"type": "BPE", "dropout": null, "unk_token": null,
             "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
@@ -179,6 +184,35 @@ fn candidates_of_a_merging_tokenizer_keep_their_canonical_tokens() {
     let (tree, same) = plan_search(&plan, &Tokenizer::characters()).unwrap();
     assert_eq!(tree.tokens(), 3_000);
     assert_eq!(same[0].secret.len(), 3);
+}
+
+/// A token across the end of a secret is found by all candidates that have one, here a tenth, behind what the copies
+/// have there: every tenth candidate was looked at, with a full stop behind it.
+#[test]
+fn tokens_across_the_end_of_a_secret_are_refused() {
+    let plan = |carriers| {
+        let documents = simulate(5, 0).unwrap();
+        let mut plans = (0..100).map(|seed| {
+            let options = CanaryOptions {
+                template: "My ID is: {digits:4}".parse().unwrap(),
+                carriers,
+                seed,
+                ..CanaryOptions::new("4x3".parse().unwrap())
+            };
+            CanaryPlan::new(&options, Unit::Turn, &documents).unwrap()
+        });
+        // No canary shows it.
+        let sevens = |plan: &CanaryPlan| plan.canaries.iter().any(|c| c.secret.ends_with('7'));
+        plans.find(|plan| !sevens(plan)).unwrap()
+    };
+    for (carriers, refused, fine) in [(Carriers::Vary, ",", "."), (Carriers::Same, ".", ",")] {
+        let plan = plan(carriers);
+        let tokenizer = |behind| byte_pairs(&[["7", behind], ["0", "0"]], false);
+        let error = plan_search(&plan, &tokenizer(refused)).unwrap_err();
+        assert!(matches!(error, Error::Unsuitable { .. }), "{error}");
+        let (tree, _) = plan_search(&plan, &tokenizer(fine)).unwrap();
+        assert_eq!(tree.candidates(), 10_000);
+    }
 }
 
 #[test]

@@ -24,19 +24,27 @@ fn skewed(rng: &mut ChaCha8Rng, count: usize, law: &SkewNormal) -> Vec<f64> {
 #[test]
 fn a_sample_certifies_what_it_can() {
     let costs: Vec<f64> = (0..10_000).map(|i| 20.0 + f64::from(i)).collect();
-    let found = SampledExposure::of(&costs, 10.0, level(0.95)).unwrap();
+    let found = SampledExposure::of(&costs, 10.0, 0.0, level(0.95)).unwrap();
     assert_eq!((found.sample, found.at_or_below), (10_000, 0));
     assert!((found.at_least.get() - 11.705_020).abs() < 1e-5);
     assert!(found.at_most.get().is_infinite());
     assert!((found.point.into_inner() - 10_001_f64.log2()).abs() < 1e-12);
-    assert!(SampledExposure::of(&[], 1.0, level(0.95)).is_err());
+    assert!(SampledExposure::of(&[], 1.0, 0.0, level(0.95)).is_err());
+    for tolerance in [-1e-5, f64::NAN, f64::INFINITY] {
+        assert!(SampledExposure::of(&costs, 10.0, tolerance, level(0.95)).is_err());
+    }
     // What is not a number is neither below nor above: 1000 of them would certify 8.39 bits.
     for (costs, nll) in [([f64::NAN; 1000], 5.0), ([7.0; 1000], f64::NAN)] {
-        assert!(SampledExposure::of(&costs, nll, level(0.95)).is_err());
+        assert!(SampledExposure::of(&costs, nll, 0.0, level(0.95)).is_err());
     }
     // A model that prefers nothing: its canary may be the last of those alike, or the first.
-    let alike = SampledExposure::of(&[1.0; 100], 1.0, level(0.95)).unwrap();
+    let alike = SampledExposure::of(&[1.0; 100], 1.0, 0.0, level(0.95)).unwrap();
     assert!(*alike.at_least.get() <= 0.0 && alike.at_most.get().is_infinite());
+    // And so are those whose difference is rounding, in either direction.
+    for nll in [0.99, 1.01] {
+        let close = SampledExposure::of(&[1.0; 100], nll, 0.02, level(0.95)).unwrap();
+        assert!(*close.at_least.get() <= 0.0 && close.at_most.get().is_infinite());
+    }
 }
 
 /// Both ends against the exact rank, on 1000 random models of 1000 candidates with a sample of 200:
@@ -118,7 +126,7 @@ fn what_follows_no_law_is_refused() {
     ] {
         let why = SkewNormal::fit(&costs).unwrap_err();
         assert!(why.contains(says), "{why}");
-        let found = SampledExposure::of(&costs, 0.5, level(0.95)).unwrap();
+        let found = SampledExposure::of(&costs, 0.5, 0.0, level(0.95)).unwrap();
         assert_eq!(found.fitted.unwrap_err(), why);
     }
 }

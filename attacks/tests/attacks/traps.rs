@@ -1,8 +1,15 @@
 //! Validity traps seen in other tools, those that no other test of this folder names.
 
-use crate::models::{Bigram, Levels, Toy, Uniform};
+use crate::membership::level;
+use crate::models::{Bigram, ByBatch, Levels, Toy, Uniform};
+use crate::search::{digits, quiet};
+use reticent_attacks::exposure::{Sampling, sampled_exposures};
+use reticent_attacks::extract::{SecretCase, reconstruct};
 use reticent_attacks::membership::digit_mutations;
-use reticent_attacks::search::{CandidateTree, SearchOptions, Target, flat_ranks, search_ranks};
+use reticent_attacks::search::{
+    CandidateTree, SearchOptions, Target, flat_ranks, search_ranks, tie_tolerance,
+};
+use reticent_backends::AGREEMENT;
 use reticent_corpus::Unit;
 use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Carriers, CopyFate, Spec};
 use reticent_corpus::policy::{PatternRule, PolicyChoice};
@@ -187,5 +194,57 @@ fn ranks_do_not_depend_on_the_batch() {
     for count in ranking.counts {
         assert_eq!((count.below, count.ties), (0, 999));
         assert_eq!(count.rank_max(), 1000);
+    }
+}
+
+/// T13 where the batch decides: a canary's own path is scored in smaller batches than its candidates, and a model that
+/// prefers nothing, but says a little more in small batches, ranked every canary first.
+#[test]
+fn what_batches_alone_make_is_no_leak() {
+    let tree = digits(3);
+    let targets: Vec<Target> = (0..4)
+        .map(|i| Target {
+            context: vec![1, 2],
+            secret: vec![i, 9 - i, 3],
+        })
+        .collect();
+    // What sums round to, and what a model behind a command may differ by.
+    for (more, rounding) in [(1e-6, 0.0), (0.009, AGREEMENT)] {
+        let mut model = ByBatch { more, rounding };
+        let options = SearchOptions {
+            tie_tolerance: tie_tolerance(&model, 3),
+            ..SearchOptions::default()
+        };
+        let found = search_ranks(&mut model, &tree, &targets, &options, &mut quiet()).unwrap();
+        for count in found.counts {
+            assert_eq!((count.below, count.ties), (0, 999), "{more}");
+        }
+        // The last batch of the sample is a small one.
+        let sampling = Sampling {
+            sample: 510,
+            batch: 64,
+            seed: 1,
+        };
+        let mut go = |_: u64| ControlFlow::Continue(());
+        let found =
+            sampled_exposures(&mut model, &tree, &targets, sampling, level(0.95), &mut go).unwrap();
+        for found in found {
+            assert_eq!((found.sample, found.at_or_below), (510, 510), "{more}");
+            assert!(found.at_most.get().is_infinite(), "{more}");
+        }
+        // 16 candidates, and 4 in a batch of their own.
+        let candidates: Vec<Vec<u32>> = (0..20).map(|number| tree.candidate(number)).collect();
+        let case = SecretCase {
+            id: "s".to_owned(),
+            context: vec![1, 2],
+            secret: candidates[19].clone(),
+            candidates,
+            prior: 0.05,
+            posterior: 0.5,
+            group: 0,
+        };
+        let mut go = |_: usize| ControlFlow::Continue(());
+        let found = reconstruct(&mut model, &[case], 0.05, 80, &mut go).unwrap();
+        assert_eq!(found.ranks, [("s".to_owned(), 20)], "{more}");
     }
 }

@@ -56,11 +56,10 @@ impl CandidateSpace {
                 other.id, first.id
             )));
         }
-        let after = format!("{}.", plan.template.suffix());
         let probe = Probe {
             tokenizer,
             context: &first.context,
-            after: &after,
+            after: &first.after,
             texts: plan.template.positions(),
         };
         let space = probe.space()?;
@@ -87,7 +86,7 @@ impl CandidateSpace {
         let probe = Probe {
             tokenizer,
             context: &first.context,
-            after: &format!("{}.", plan.template.suffix()),
+            after: &first.after,
             texts: plan.template.positions(),
         };
         for (at, choices) in probe.texts.iter().enumerate() {

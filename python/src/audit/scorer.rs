@@ -1,7 +1,7 @@
 //! A Python callable as a scorer, whose answers are not trusted.
 
 use pyo3::prelude::*;
-use reticent_backends::{Error, PrefixScorer, Result, Scorer, StateId, TokenScore};
+use reticent_backends::{AGREEMENT, Error, PrefixScorer, Result, Scorer, StateId, TokenScore};
 use reticent_corpus::TokenId;
 use std::collections::HashMap;
 
@@ -110,6 +110,10 @@ impl Scorer for CallableScorer {
         Err(Error::Outside(
             "a scorer from Python answers for next tokens only".to_owned(),
         ))
+    }
+
+    fn batch_rounding(&self) -> f64 {
+        AGREEMENT
     }
 }
 

@@ -24,16 +24,12 @@ use reticent_attacks::exposure::{
 };
 use reticent_attacks::search::{
     CandidateTree, FlatSample, RankCount, Ranking, SearchOptions, Target, plan_search, sample_flat,
-    search_beliefs, search_ranks,
+    search_beliefs, search_ranks, tie_tolerance,
 };
 use reticent_attacks::{Draw, is_silent};
 use reticent_backends::PrefixScorer;
 use reticent_corpus::canary::{Canary, CanaryPlan};
 use reticent_corpus::tokenize::Tokenizer;
-
-/// Candidates whose summed log-likelihoods differ by less than this many nats count as ties:
-/// above the rounding of f32 products summed over a secret, far below any leak.
-const TIE_TOLERANCE: f64 = 1e-5;
 
 /// The probability with which the exposure ceiling holds.
 const CEILING_LEVEL: f64 = 0.95;
@@ -53,6 +49,21 @@ const UNKNOWN_RUN: &str = "what ran is not known";
 
 /// The number of verdicts in a report: that on ε and that on the ceiling.
 const TESTS: usize = 2;
+
+/// Returns how many tokens a model must read at once to rank these canaries: the longest of their lines up to the end of
+/// the secret, after the beginning of text.
+///
+/// # Errors
+/// Returns an error if the tokenizer fails.
+#[cfg(feature = "audit")]
+pub(in crate::audit) fn tokens_to_rank(plan: &CanaryPlan, tokenizer: &Tokenizer) -> Result<usize> {
+    let mut longest = 0;
+    for canary in &plan.canaries {
+        let line = format!("{}{}", canary.context, canary.secret);
+        longest = longest.max(tokenizer.encode(&line)?.len() + 1);
+    }
+    Ok(longest)
+}
 
 /// Returns the false-alarm rate of each verdict of a report.
 pub(in crate::audit) fn false_alarm_of_each() -> Result<Probability> {
@@ -184,6 +195,7 @@ impl<'a> Attack<'a> {
             by_evalue: beside,
             ..
         } = strict.at(shown);
+        let tie_tolerance = self.options(scorer).tie_tolerance;
         let (ranking, guesses, flat_sample) = self.rank(scorer, &beside, interrupt)?;
         let names: Vec<(String, u64)> = self
             .plan
@@ -193,7 +205,7 @@ impl<'a> Attack<'a> {
             .collect();
         let finding = ExposureFinding {
             flat_sample,
-            ..ExposureFinding::new(&ranking, &names, &audit, TIE_TOLERANCE)?.beside_evalues(
+            ..ExposureFinding::new(&ranking, &names, &audit, tie_tolerance)?.beside_evalues(
                 (&audit, &beside),
                 strict.decides(),
                 &guesses,
@@ -340,7 +352,7 @@ impl<'a> Attack<'a> {
         let mut counts = Vec::new();
         for (number, (canary, target)) in self.plan.canaries.iter().zip(targets).enumerate() {
             let target = std::slice::from_ref(target);
-            let options = self.options();
+            let options = self.options(scorer);
             let found = search_beliefs(scorer, tree, target, &options, &audit, &mut |_| {
                 interrupt.flow()
             });
@@ -435,16 +447,18 @@ impl<'a> Attack<'a> {
     fn search(&self, scorer: &mut dyn PrefixScorer, interrupt: &Interrupt) -> Result<Ranking> {
         let (tree, targets) = &self.search;
         let progress = ranking_progress();
-        let ranking = search_ranks(scorer, tree, targets, &self.options(), &mut |at| {
+        let options = self.options(scorer);
+        let ranking = search_ranks(scorer, tree, targets, &options, &mut |at| {
             progress.at((at.resolved * 1000.0) as u64);
             interrupt.flow()
         });
         interrupt.unless_raised(ranking)
     }
 
-    fn options(&self) -> SearchOptions {
+    fn options(&self, scorer: &dyn PrefixScorer) -> SearchOptions {
+        let lengths = self.search.1.iter().map(|target| target.secret.len());
         SearchOptions {
-            tie_tolerance: TIE_TOLERANCE,
+            tie_tolerance: tie_tolerance(scorer, lengths.max().unwrap_or(0)),
             budget: self.budget,
             ..SearchOptions::default()
         }
@@ -458,15 +472,15 @@ impl<'a> Attack<'a> {
     ) -> Result<(Ranking, Vec<CanaryGuesses>, Option<FlatSample>)> {
         let (tree, targets) = &self.search;
         let progress = ranking_progress();
-        let found = search_beliefs(scorer, tree, targets, &self.options(), audit, &mut |at| {
+        let options = self.options(scorer);
+        let found = search_beliefs(scorer, tree, targets, &options, audit, &mut |at| {
             progress.at((at.resolved * 1000.0) as u64);
             interrupt.flow()
         });
         let (ranking, guesses) = interrupt.unless_raised(found)?;
         let flat = match (self.flat_sample, targets.first()) {
             (Some(sample), Some(target)) => {
-                let batch = self.options().batch;
-                let timed = sample_flat(scorer, tree, &target.context, sample, batch);
+                let timed = sample_flat(scorer, tree, &target.context, sample, options.batch);
                 Some(interrupt.unless_raised(timed)?)
             }
             _ => None,

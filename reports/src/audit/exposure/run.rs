@@ -4,7 +4,7 @@ use crate::account::mechanism::load;
 use crate::audit::args::{Exposure as Args, Source};
 use crate::audit::exposure::promise::NEIGHBOURS;
 use crate::audit::exposure::{
-    Attack, Checkpoint, ExposureReport, Planting, PromisedBy, SampledReport,
+    Attack, Checkpoint, ExposureReport, Planting, PromisedBy, SampledReport, tokens_to_rank,
 };
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::training_text::TrainingText;
@@ -122,6 +122,14 @@ fn attack<'a>(
 ) -> Result<Attack<'a>> {
     if let (Some(why), true) = (&model.unknown_origin, args.mechanism.is_some()) {
         bail!("--mechanism: {why}");
+    }
+    let needed = tokens_to_rank(plan, &model.tokenizer)?;
+    if let Some(most) = model.context.filter(|most| *most < needed) {
+        bail!(
+            "{}: {} reads at most {most} tokens at once, and a canary's line has {needed} up to the end of its secret, so its candidates can't be scored: audit a model of a longer context (`audit train --context {needed}`), or plant canaries with shorter lines (--canary-format)",
+            audited_flag(args),
+            model.name
+        );
     }
     let told = seal(model).is_some();
     let StatedRun {
@@ -328,13 +336,17 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
             "{}: {} names no canaries; plant them before training: \
              `audit plant DATA --canaries 10x20 --out planted/` writes the same file with canaries for any trainer \
              and a canaries.json, which --canary-file takes afterwards",
-            if args.of.model.is_some() {
-                "--model"
-            } else {
-                "--scorer"
-            },
+            audited_flag(args),
             model.name
         ),
+    }
+}
+
+/// The flag that names the audited model.
+const fn audited_flag(args: &Args) -> &'static str {
+    match args.of.model {
+        Some(_) => "--model",
+        None => "--scorer",
     }
 }
 

@@ -644,7 +644,7 @@ fn sampled_of(
     let confidence = Confidence::new(0.95).unwrap();
     let each = SampledReport::each(confidence, 10).unwrap();
     let found = own
-        .map(|nll| reticent_attacks::exposure::SampledExposure::of(costs, nll, each).unwrap())
+        .map(|nll| reticent_attacks::exposure::SampledExposure::of(costs, nll, 0.0, each).unwrap())
         .to_vec();
     let unpromised = unpromised.map(str::to_owned);
     SampledReport::new(&plan, found, planting, confidence, unpromised, false).unwrap()

@@ -134,7 +134,7 @@ impl PerplexityReport {
     /// Returns the page.
     ///
     /// # Errors
-    /// Returns an error if a plot can't be drawn.
+    /// Returns an error if the plot can't be drawn.
     pub fn to_page(&self, released: &str, context: Option<usize>) -> Result<Page> {
         let summary = self.says(context);
         let table = Table::of(&self.spread)
@@ -142,10 +142,6 @@ impl PerplexityReport {
                 format!("{} %", (point.share * 100.0).round())
             })
             .right("perplexity at most", |point| nearest(point.perplexity, 4));
-        let plot = Section::plot("Record by record", self.plot().to_inline_svg()?).caption(
-            "The share of records with at most this perplexity. Records far to the left of all \
-            others are known by heart, or say little.",
-        );
         let table = Section::table("Record by record, in numbers", table)
             .caption("A record that was cut counts by its windows.");
         let per_token = match self.masked {
@@ -160,13 +156,19 @@ impl PerplexityReport {
             "A low perplexity on the training text is no proof of a leak; audit membership \
             compares it with text that was not trained on.",
         ];
-        Ok(
-            Page::new(format!("Perplexity: {released}"), summary.clone())
-                .section(plot)
-                .section(table)
-                .section(Section::text("For the model card", [summary]))
-                .section(Section::notes("What this number does not say", not_said)),
-        )
+        let mut page = Page::new(format!("Perplexity: {released}"), summary.clone());
+        // An axis shows finite values alone.
+        if self.each.iter().any(|perplexity| perplexity.is_finite()) {
+            let plot = Section::plot("Record by record", self.plot().to_inline_svg()?);
+            page = page.section(plot.caption(
+                "The share of records with at most this perplexity. Records far to the left of all \
+                others are known by heart, or say little.",
+            ));
+        }
+        Ok(page
+            .section(table)
+            .section(Section::text("For the model card", [summary]))
+            .section(Section::notes("What this number does not say", not_said)))
     }
 
     fn plot(&self) -> Plot {
@@ -279,5 +281,29 @@ mod tests {
             problems("perplexity.schema.json", &text),
             Vec::<String>::new()
         );
+    }
+    /// A model that rules a token out makes its record infinitely perplexing: an answer, also where no record has
+    /// another.
+    #[test]
+    fn infinite_perplexities_are_reported() {
+        for (finite, plotted) in [(0, false), (1, true)] {
+            let cost = |nll: f64| RecordCost { nll, tokens: 2 };
+            let records = vec![cost(1.0); finite];
+            let measured = Perplexity {
+                perplexity: f64::INFINITY,
+                mean_nll: f64::INFINITY,
+                tokens: 2 + 2 * finite as u64,
+                records: records.into_iter().chain([cost(f64::INFINITY)]).collect(),
+            };
+            let report = PerplexityReport::new(&measured, 1 + finite as u64, 0, Unit::Turn);
+            let html = report.to_page("m", None).unwrap().to_html().unwrap();
+            assert!(html.contains("Perplexity ∞ per token"), "{html}");
+            assert_eq!(html.contains("<svg"), plotted, "{finite}");
+            let text = Envelope::new("perplexity", Inputs::new(), &report)
+                .to_text()
+                .unwrap();
+            let problems = problems("perplexity.schema.json", &text);
+            assert_eq!(problems, Vec::<String>::new(), "{text}");
+        }
     }
 }

@@ -91,7 +91,11 @@ impl Asked {
     pub(super) fn check(&self, pool: &mut Pool) -> Result<()> {
         let (texts, first): (Vec<_>, Vec<_>) = self.scored.kept.iter().cloned().unzip();
         if !texts.is_empty() {
-            let again = pool.score(&texts)?;
+            // One by one: what depends on the batch differs most in the smallest.
+            let mut again = Vec::with_capacity(texts.len());
+            for text in &texts {
+                again.extend(pool.score(std::slice::from_ref(text))?);
+            }
             for (what, statistic) in STATISTICS {
                 let numbers = |rows: &[Vec<TokenScore>]| -> Vec<f64> {
                     rows.iter().flatten().map(statistic).collect()
@@ -141,8 +145,8 @@ fn refuse(pool: &Pool, what: &str, first: &[f64], again: &[f64]) -> Result<()> {
     )
 }
 
-const ADVICE: &str =
-    "it must be one model that answers without chance, so switch dropout and sampling off";
+const ADVICE: &str = "it must be one model that answers without chance and alike in any batch, so switch dropout and \
+                      sampling off, or compute in single precision";
 
 fn begin(pool: &Pool) -> String {
     let lines = pool.lines().join("`, `");

@@ -19,7 +19,7 @@ use again::Asked;
 use anyhow::Result;
 use pool::Pool;
 use protocol::Hello;
-use reticent_backends::{Error, PrefixScorer, Scorer, StateId, TokenScore};
+use reticent_backends::{AGREEMENT, Error, PrefixScorer, Scorer, StateId, TokenScore};
 use reticent_corpus::TokenId;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -146,6 +146,10 @@ impl Scorer for CommandScorer {
         let rows = self.pool.score(sequences)?;
         self.asked.scored(sequences, &rows);
         Ok(rows)
+    }
+
+    fn batch_rounding(&self) -> f64 {
+        AGREEMENT
     }
 }
 

@@ -6,7 +6,7 @@ use super::protocol::Hello;
 use super::worker::{Failure, Worker};
 use crate::contract::{Interrupt, note};
 use anyhow::{Result, bail, ensure};
-use reticent_backends::{Error, TokenScore};
+use reticent_backends::{AGREEMENT, Error, TokenScore};
 use reticent_corpus::TokenId;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -20,10 +20,6 @@ const ANSWERS: usize = 1 << 20;
 
 /// The number of tokens of the sequence on which several scorers must agree.
 const PROBE: TokenId = 8;
-
-/// The largest difference between two answers about the same token, in nats: devices round differently, models
-/// differ by more.
-pub(super) const AGREEMENT: f64 = 1e-2;
 
 /// Returns the first pair in which two answers to one question differ by more than rounding; both have the same
 /// length.

@@ -1,12 +1,11 @@
 //! One process of a scorer: asks its questions and checks every answer.
 
-use super::pool::AGREEMENT;
 use super::process::Process;
 use super::protocol::{Answer, Hello, Nats, Question, VERSION, read, write};
 use crate::contract::Interrupt;
 use crate::number::nearest;
 use anyhow::{Context, Result, bail};
-use reticent_backends::TokenScore;
+use reticent_backends::{AGREEMENT, TokenScore};
 use reticent_corpus::TokenId;
 use std::time::Duration;
 

@@ -5,6 +5,7 @@ use crate::account::plan_page::{PlannedRun, first_promise, guarantees, headline,
 use crate::account::secrets::SecretPosteriors;
 use crate::account::words::{about_delta, about_outside_text, of_redacted_secrets};
 use crate::audit::args::Train;
+use crate::audit::exposure::tokens_to_rank;
 use crate::audit::owner_key::load_prepared;
 use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::Material;
@@ -96,6 +97,23 @@ impl Job<'_> {
     fn planted(&self) -> Option<&CanaryPlan> {
         let stated = self.options.plan.secrets.canaries.as_ref();
         self.prepared.plan.as_ref().filter(|_| stated.is_some())
+    }
+
+    /// Returns why `audit exposure` can't rank the canaries that the run meets, if it can't.
+    fn unranked(&self) -> Result<Option<String>> {
+        let (Some(plan), Some(most), true) = (
+            self.planted(),
+            self.model.context(),
+            self.model.predicts_next_token().is_ok(),
+        ) else {
+            return Ok(None);
+        };
+        let needed = tokens_to_rank(plan, &self.prepared.tokenizer)?;
+        Ok((most < needed).then(|| {
+            format!(
+                "a canary's line has {needed} tokens up to the end of its secret, and the model reads at most {most} at once: `audit exposure` can't rank these canaries; with --context {needed} it could"
+            )
+        }))
     }
 
     /// Writes what the owner keeps of a checkpoint, then the checkpoint itself, so that after a kill at any time an
@@ -368,6 +386,9 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         beside: &beside,
         adapter: adapter.as_ref(),
     };
+    if let Some(why) = job.unranked()?.filter(|_| leads) {
+        note(&why);
+    }
     let state = state_folder(&train.out);
     let keep = Keep {
         out: &train.out,
