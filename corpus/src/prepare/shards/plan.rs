@@ -55,6 +55,8 @@ struct PlanDocument {
     data: PathBuf,
     /// The folder that the last stage writes.
     out: PathBuf,
+    /// The folder where relative paths in the options begin: stages may run in any other.
+    base: PathBuf,
     reading: ReadOptions,
     options: PrepareOptions,
     files: Vec<PlannedFile>,
@@ -193,6 +195,7 @@ impl ShardPlan {
         refuse(files.reading, source)?;
         let absolute = |path: &Path| std::path::absolute(path).map_err(Error::reading(path));
         let (data, place) = (absolute(files.data)?, absolute(out)?);
+        let base = std::env::current_dir().map_err(Error::reading(Path::new(".")))?;
         let mut file =
             disk::WholeFile::create(path, false).map_err(|error| Error::of_place(path, error))?;
         let stages = NewStages::take(path)?;
@@ -202,9 +205,9 @@ impl ShardPlan {
         let bytes = sizes.iter().map(|file| file.bytes).sum();
         let mut cuts = Cuts::new(shards, bytes);
         let mut seen = |document: &Document, stands: &Stands| cuts.enter(document, stands);
-        let options = files.options;
+        let options = files.options.placed_in(&base)?;
         let settled =
-            PreparationContext::new(source, options, None, threads, watch, Some(&mut seen))?;
+            PreparationContext::new(source, &options, None, threads, watch, Some(&mut seen))?;
         let Some((mut settled, _)) = settled.filter(|_| watch(Phase::Survey, bytes)) else {
             return Ok(None);
         };
@@ -219,8 +222,9 @@ impl ShardPlan {
             hmac: NO_CODE.to_owned(),
             data,
             out: place,
+            base,
             reading: files.reading.clone(),
-            options: settled.options.clone(),
+            options: files.options.clone(),
             files: sizes,
             corpus: settled.corpus,
             identity: Identity::of_parts(&salt(&owner), &asked(&settled)?, &[]),
@@ -428,7 +432,8 @@ impl ShardPlan {
             missed,
             planted,
         };
-        let settled = PreparationContext::restored(&document.options, choices)?;
+        let options = document.options.placed_in(&document.base)?;
+        let settled = PreparationContext::restored(&options, choices)?;
         let now = Identity::of_parts(&salt(&self.owner), &asked(&settled)?, &[]);
         if now.against(&document.identity).is_some() {
             return Err(Error::Sharding(

@@ -497,7 +497,8 @@ impl ShardPlan {
         let facts: Facts = run.finish(distinct)?;
         let made = Preparation {
             facts,
-            options: settled.options.clone(),
+            // Their paths as they were given, as in a single run.
+            options: self.options().clone(),
             plan: settled.plan.clone(),
             tokenizer: settled.tokenizer.clone(),
             taken_up: None,
