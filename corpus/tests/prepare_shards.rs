@@ -504,7 +504,7 @@ fn a_finished_plan_stays_finished() {
     let other = Case::new(
         &data,
         &PrepareOptions {
-            max_tokens: Some(50),
+            max_tokens: Some(61),
             ..case.options.clone()
         },
     );
