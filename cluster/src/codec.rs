@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn only_the_same_build_reads_an_operator() {
-        let json = r#"{"kind":"Write","plan":"/p","folder":"f","shards":[3],"code":""}"#;
+        let json = r#"{"kind":"Write","plan":"/p","plan_code":"ab","shards":[3],"code":""}"#;
         let request: Request = serde_json::from_str(json).unwrap();
         assert_eq!(request.kind, Kind::Write);
         let mut bytes = Vec::new();

@@ -69,7 +69,7 @@ impl FromStr for Run {
 }
 
 /// Runs all unfinished stages of a plan and returns what was prepared: the folder of a single run, byte for byte.
-/// After an interruption, the same call resumes.
+/// After an interruption, the same call resumes; of a finished plan, it returns what was prepared.
 ///
 /// ```no_run
 /// # async fn example() -> anyhow::Result<()> {
@@ -108,6 +108,9 @@ pub async fn prepare_until(
         Run::Standalone(_) => None,
         Run::Ballista(host) => Some(trust.address("--run", host)?),
     };
+    if let Some(made) = plan.finished().context("--plan")? {
+        return Ok(Some(made));
+    }
     let asked = Asked {
         path,
         plan: &plan,
@@ -258,8 +261,8 @@ impl Asked<'_> {
         )
     }
 
-    /// Checks that the folder of the stages still exists: another client's last stage removes its files, and then
-    /// the folder.
+    /// Checks that the folder of the stages still exists: another client's last stage renames and removes it, which is not
+    /// seen at once in every file system.
     async fn stays(&self) -> Result<()> {
         let folder = self.plan.folder();
         for _ in 0..GONE {

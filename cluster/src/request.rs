@@ -17,7 +17,7 @@ const LONGEST: usize = 400;
 const OURS: &str = "audit-cluster: ";
 const END: char = '¶';
 /// The domain prefix of a request's code, since the key has other uses.
-const CODE: &[u8] = b"reticent audit-cluster request 1\0";
+const CODE: &[u8] = b"reticent audit-cluster request 2\0";
 
 /// The stage that an operator runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,11 +36,11 @@ pub(crate) struct Request {
     pub(crate) kind: Kind,
     /// The file of the plan, under the same name on every machine.
     plan: PathBuf,
-    /// The name of the folder of its stages, which contains a code of the plan.
-    folder: PathBuf,
+    /// The code of the plan itself: at that name another one may be seen, or written meanwhile.
+    plan_code: String,
     /// The shards to process.
     pub(crate) shards: Vec<u64>,
-    /// HMAC-SHA256 of plan and folder under the owner's key, in hexadecimal. Kind and shards are not included: the
+    /// HMAC-SHA256 of the plan's name and code under the owner's key, in hexadecimal. Kind and shards are not included: the
     /// scheduler, which has no key, derives scan from group, and shards come as rows.
     code: String,
 }
@@ -62,7 +62,7 @@ impl Request {
         );
         let mut request = Self {
             kind,
-            folder: named(plan),
+            plan_code: plan.code().to_owned(),
             plan: absolute,
             shards,
             code: String::new(),
@@ -75,8 +75,11 @@ impl Request {
     fn mac(&self, owner: OwnerKey) -> Result<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&owner.0).context("the owner's key")?;
         mac.update(CODE);
-        for path in [&self.plan, &self.folder] {
-            mac.update(path.as_os_str().as_encoded_bytes());
+        for part in [
+            self.plan.as_os_str().as_encoded_bytes(),
+            self.plan_code.as_bytes(),
+        ] {
+            mac.update(part);
             mac.update(&[0]);
         }
         Ok(mac)
@@ -112,18 +115,14 @@ impl Request {
         };
         let plan =
             ShardPlan::load(&self.plan, owner.0).map_err(|error| of_corpus("--plan", error))?;
-        if named(&plan) != self.folder {
+        if plan.code() != self.plan_code {
             return Err(failed(&format!(
-                "{}: it is not the plan that the client read",
+                "{}: it is not the plan that the client read: both must see the same file",
                 self.plan.display()
             )));
         }
         Ok(plan)
     }
-}
-
-fn named(plan: &ShardPlan) -> PathBuf {
-    plan.folder().file_name().unwrap_or_default().into()
 }
 
 /// Returns an error, on one line, for which a retry doesn't help.
@@ -256,6 +255,9 @@ fn short(said: &dyn std::fmt::Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reticent_corpus::prepare::{PrepareFiles, PrepareOptions};
+    use reticent_corpus::read::ReadOptions;
+    use std::time::Duration;
 
     #[test]
     fn errors_are_one_short_line() {
@@ -312,9 +314,39 @@ mod tests {
         }
     }
 
+    /// Another plan under the name that a request states is not the one that it is for.
+    #[test]
+    fn a_request_is_for_one_plan() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("a.txt"), "one\n\ntwo\n").unwrap();
+        let owner = OwnerKey([7; 32]);
+        let plan = |shards| {
+            let files = PrepareFiles {
+                data: &at("a.txt"),
+                reading: &ReadOptions::default(),
+                options: &PrepareOptions::default(),
+                threads: 1,
+                pause: Duration::from_secs(10),
+                owner: Some(owner.0),
+            };
+            let (out, path) = (at("out"), at("plan.json"));
+            let plan = ShardPlan::write(&files, &out, shards, &path, owner.0, &|_, _| true);
+            plan.unwrap().unwrap()
+        };
+        let first = plan(1);
+        let request = Request::new(Kind::Write, &at("plan.json"), &first, vec![0], owner).unwrap();
+        request.authentic(owner).unwrap();
+        request.plan(Some(owner)).unwrap();
+        std::fs::remove_file(at("plan.json")).unwrap();
+        plan(2);
+        let said = request.plan(Some(owner)).unwrap_err().to_string();
+        assert!(said.contains("not the plan that the client read"), "{said}");
+    }
+
     #[test]
     fn a_request_is_its_owners() {
-        let json = r#"{"kind":"Write","plan":"/p","folder":"f","shards":[],"code":""}"#;
+        let json = r#"{"kind":"Write","plan":"/p","plan_code":"ab","shards":[],"code":""}"#;
         let mut request: Request = serde_json::from_str(json).unwrap();
         let (own, other) = (OwnerKey([1; 32]), OwnerKey([2; 32]));
         assert!(request.authentic(own).is_err());
@@ -324,8 +356,13 @@ mod tests {
         request.of_kind(Kind::Scan).authentic(own).unwrap();
         let said = request.authentic(other).unwrap_err().to_string();
         assert!(said.contains("another owner's key"), "{said}");
-        request.plan = "/etc/shadow".into();
+        let name = std::mem::replace(&mut request.plan, "/etc/shadow".into());
         assert!(request.authentic(own).is_err());
+        request.plan = name;
+        request.authentic(own).unwrap();
+        let code = std::mem::replace(&mut request.plan_code, "cd".to_owned());
+        assert!(request.authentic(own).is_err());
+        request.plan_code = code;
         request.code.push('0');
         assert!(request.authentic(own).is_err());
     }

@@ -469,6 +469,73 @@ fn a_folder_that_is_there_already_is_compared() {
     );
 }
 
+/// A last stage that was killed while it removed what the others left; and whatever runs again after it.
+#[test]
+fn a_finished_plan_stays_finished() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let case = Case::new(&data, &full("3x4", [2, 4]));
+    let plan = case.plan(2).unwrap();
+    assert!(plan.finished().unwrap().is_none());
+    let choices = std::fs::read(plan.folder().join("choices")).unwrap();
+    for stage in plan.stages() {
+        run(&case, stage).unwrap();
+    }
+    let out = case.at("out");
+    let made = files(&out);
+    let left = case.at("plan.json.stages.removed");
+    for stage in plan.stages() {
+        std::fs::create_dir(&left).unwrap();
+        std::fs::write(left.join("choices"), &choices).unwrap();
+        let again = plan.run(stage, 1, &|_, _| true).unwrap().unwrap();
+        assert_eq!(again.is_some(), stage == ShardStage::Join, "{stage}");
+        assert!(!left.exists() && !plan.folder().exists(), "{stage}");
+        assert!(files(&out) == made, "{stage}");
+    }
+    let finished = plan.finished().unwrap().unwrap();
+    assert_eq!(&finished.options, plan.options());
+    let said = error(&case, ShardStage::Scan(2));
+    assert!(
+        said.contains("the shard must be from 0 to 1, got 2"),
+        "{said}"
+    );
+    // A folder of another preparation, one that was edited, and none.
+    let other = Case::new(
+        &data,
+        &PrepareOptions {
+            max_tokens: Some(61),
+            ..case.options.clone()
+        },
+    );
+    other.single();
+    let fewer = Case::new(&case.at("fewer.jsonl"), &case.options);
+    std::fs::write(&fewer.data, jsonl(&corpus(true)[1..])).unwrap();
+    fewer.single();
+    std::fs::rename(&out, case.at("kept")).unwrap();
+    std::fs::create_dir(&left).unwrap();
+    let lost = |why: &str| {
+        let said = error(&case, ShardStage::Join);
+        assert!(
+            said.contains("is not the folder of this plan") && said.contains(why),
+            "{said}"
+        );
+        assert!(!plan.folder().exists() && left.exists());
+    };
+    lost("prepared.json");
+    for (folder, why) in [
+        (other.at("single"), "it has other options"),
+        (fewer.at("single"), "it has other documents"),
+    ] {
+        std::fs::rename(&folder, &out).unwrap();
+        lost(why);
+        std::fs::rename(&out, &folder).unwrap();
+    }
+    std::fs::rename(case.at("kept"), &out).unwrap();
+    std::fs::write(out.join("train.jsonl"), &made["train.jsonl"][1..]).unwrap();
+    lost("edited after it was prepared");
+}
+
 /// A corpus without text to train on is refused before any stage runs.
 #[test]
 fn a_plan_has_something_to_train_on() {

@@ -113,6 +113,41 @@ fn a_plan_its_stages_and_what_they_say() {
     );
 }
 
+/// Stages run in any folder, and a finished plan may be run again; what is named relative to the planner's folder is found.
+#[test]
+fn stages_run_in_any_folder_and_again() {
+    let home = simulated(12);
+    let at = home.path();
+    ok(
+        at,
+        "prepare data.jsonl --policy customers --seed 3 --out first",
+    );
+    let tokenizer = std::fs::read_to_string(at.join("first/tokenizer.json")).unwrap();
+    std::fs::write(at.join("tok.json"), tokenizer.replace("<UNK>", "<unk>")).unwrap();
+    let how =
+        "data.jsonl --policy customers --seed 3 --tokenizer tok.json --vocabulary declared-public";
+    ok(at, &format!("prepare {how} --out single"));
+    ok(
+        at,
+        &format!("prepare {how} --out sharded --plan plan.json --shards 2"),
+    );
+    let elsewhere = tempfile::tempdir().unwrap();
+    let plan = format!("prepare --plan {}", at.join("plan.json").display());
+    let single = files(&at.join("single"));
+    for run in [
+        "--run local:2",
+        "--run local:2",
+        "--stage join",
+        "--stage scan --shard 1",
+    ] {
+        ok(elsewhere.path(), &format!("{plan} {run}"));
+        assert!(single == files(&at.join("sharded")), "{run}");
+    }
+    std::fs::remove_file(at.join("sharded/prepared.json")).unwrap();
+    let said = refused(elsewhere.path(), &format!("{plan} --run local:2"));
+    assert!(said.contains("is not the folder of this plan"), "{said}");
+}
+
 /// Pipes, users and files that are left out have no place where a shard can begin.
 #[test]
 fn what_no_shard_can_begin_in_is_refused() {

@@ -45,11 +45,17 @@ fn prepared() -> tempfile::TempDir {
 
 /// Starts the workers of a run.
 fn start(at: &Path, line: &str, world: usize) -> Vec<Child> {
+    start_each(at, &vec![line; world])
+}
+
+/// The same with a line for each worker.
+fn start_each(at: &Path, lines: &[impl AsRef<str>]) -> Vec<Child> {
+    let world = lines.len();
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
     let one = |rank: usize| {
-        command(at, line)
+        command(at, lines[rank].as_ref())
             .env("RANK", rank.to_string())
             .env("WORLD_SIZE", world.to_string())
             .env("MASTER_ADDR", "127.0.0.1")
@@ -130,6 +136,46 @@ fn a_killed_worker_ends_the_run_which_goes_on() {
             .clone()
     };
     assert_eq!(phases("killed"), phases("whole"));
+}
+
+/// A worker that is refused what it would read or write ends the others: they do not wait for it.
+#[test]
+fn a_worker_that_cannot_begin_ends_the_others() {
+    let folder = prepared();
+    let at = folder.path();
+    std::fs::create_dir(at.join("taken")).unwrap();
+    std::fs::write(at.join("taken/a"), "a").unwrap();
+    std::fs::create_dir(at.join("damaged")).unwrap();
+    for entry in std::fs::read_dir(at.join("prepared")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), at.join("damaged").join(entry.file_name())).unwrap();
+    }
+    std::fs::write(at.join("damaged/records.jsonl"), "").unwrap();
+    let damaged = TRAIN.replace("prepared", "damaged");
+    let taken = format!("{TRAIN} --out taken");
+    let (whole, damaged) = (format!("{TRAIN} --out x"), format!("{damaged} --out x"));
+    for (lines, refused, says) in [
+        ([&taken, &taken], 0, "--out"),
+        ([&whole, &damaged], 1, "PREPARED"),
+    ] {
+        let mut workers = start_each(at, &lines);
+        let since = Instant::now();
+        let done = |worker: &mut Child| matches!(worker.try_wait(), Ok(Some(_)));
+        while !workers.iter_mut().all(done) {
+            assert!(
+                since.elapsed() < Duration::from_secs(60),
+                "a worker waits for another that has ended"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        for (rank, worker) in workers.into_iter().enumerate() {
+            let output = worker.wait_with_output().unwrap();
+            let said = said(&output);
+            assert!(!output.status.success(), "worker {rank}: {said}");
+            assert!(rank != refused || said.contains(says), "{said}");
+        }
+    }
+    assert!(!at.join("x").exists());
 }
 
 #[test]

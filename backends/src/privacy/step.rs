@@ -277,7 +277,9 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Returns the counts of all workers together, after checking that all have the same weights.
+/// Returns the counts of all workers together, after checking that all have the same weights. Processors that round
+/// differently are seen by this after a step that each worker computes; after a private step the weights follow from what
+/// rank 0 sent.
 pub(crate) fn added_by_all(
     mine: Added,
     trainer: &dyn Trainer,

@@ -206,7 +206,8 @@ pub trait Trainer: PrefixScorer {
     /// Returns the margin η that this engine's norms need.
     fn norm_margin(&self) -> f64;
     /// Returns the kind of device that computes. Two kinds round the same sums differently, so a run doesn't resume on
-    /// another one: the same noise on both sums would tell their difference.
+    /// another one: the same noise on both sums would tell their difference. Processors of one kind that round differently are
+    /// not told apart.
     fn device_kind(&self) -> &'static str;
     /// Returns the length of the longest sequence in tokens, if there is a limit.
     fn context(&self) -> Option<usize> {

@@ -20,7 +20,9 @@ fn main() -> ExitCode {
         let workers = started.workers();
         let (rank, world) = (workers.rank(), workers.world());
         let made = shared(&audit, world).and_then(|()| {
-            reticent_reports::audit::train::join(Box::new(workers));
+            if world > 1 {
+                reticent_reports::audit::train::join(Box::new(workers));
+            }
             reticent_reports::audit::run(&audit, &Interrupt::listen()?)
         });
         if let (Err(error), true) = (&made, world > 1) {

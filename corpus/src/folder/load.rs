@@ -10,7 +10,7 @@ use crate::canary::{CanaryPlan, CopyFate, CopyReport, Preflight};
 use crate::error::json_problem;
 use crate::error::{Error, Result};
 use crate::labels::Labels;
-use crate::prepare::{Copies, Facts, PrepareOptions, Prepared};
+use crate::prepare::{Copies, Facts, Key, Preparation, PrepareOptions, Prepared};
 use crate::random::sha256;
 use crate::record::{Record, Side, TokenId, TrainingSet, misplaced, record_id};
 use crate::tokenize::Tokenizer;
@@ -32,19 +32,8 @@ impl Prepared {
     /// Returns an error if the folder is not authenticated by the key, a file is missing or no preparation writes one of
     /// its name, the schema is another one, or the files contradict each other. The error names the file and the numbers.
     pub fn load(folder: &Path, owner: Option<[u8; 32]>) -> Result<Self> {
-        let mut files = FolderFiles::read(folder, owner)?;
-        let path = folder.join(FACTS);
-        let text = files.take(FACTS)?;
-        let stated = serde_json::from_str(&text).map(|Stated { .. }| ());
-        let sheet = stated.and_then(|()| serde_json::from_str(&text));
-        let sheet: PreparedDocument = sheet.map_err(|error| {
-            let problem = json_problem(&error);
-            Error::prepared(
-                &path,
-                format!("{problem}; if an earlier version wrote the folder, prepare it again (`audit prepare`)"),
-            )
-        })?;
-        check_sheet(&path, &sheet)?;
+        let mut files = FolderFiles::read(folder, owner.map(Key::new).as_ref(), true)?;
+        let sheet = load_sheet(folder, &mut files)?;
         let facts = &sheet.facts;
         let tokenizer = load_tokenizer(folder, &mut files, &sheet)?;
         let path = folder.join(RECORDS);
@@ -97,6 +86,35 @@ impl Prepared {
             facts: sheet.facts,
         })
     }
+}
+
+/// Returns what a folder under the owner's key says of its preparation. Its records are not parsed.
+pub(crate) fn preparation_of(folder: &Path, owner: &Key) -> Result<Preparation> {
+    let mut files = FolderFiles::read(folder, Some(owner), false)?;
+    let sheet = load_sheet(folder, &mut files)?;
+    Ok(Preparation {
+        tokenizer: load_tokenizer(folder, &mut files, &sheet)?,
+        plan: load_plan(&folder.join(CANARIES), &mut files, &sheet.facts)?,
+        facts: sheet.facts,
+        options: sheet.options,
+        taken_up: None,
+    })
+}
+
+fn load_sheet(folder: &Path, files: &mut FolderFiles) -> Result<PreparedDocument> {
+    let path = folder.join(FACTS);
+    let text = files.take(FACTS)?;
+    let stated = serde_json::from_str(&text).map(|Stated { .. }| ());
+    let sheet = stated.and_then(|()| serde_json::from_str(&text));
+    let sheet: PreparedDocument = sheet.map_err(|error| {
+        let problem = json_problem(&error);
+        Error::prepared(
+            &path,
+            format!("{problem}; if an earlier version wrote the folder, prepare it again (`audit prepare`)"),
+        )
+    })?;
+    check_sheet(&path, &sheet)?;
+    Ok(sheet)
 }
 
 /// What a folder must say: where a key is absent, the options' defaults would speak for it.

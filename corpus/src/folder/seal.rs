@@ -116,26 +116,30 @@ pub(super) struct FolderFiles {
 }
 
 impl FolderFiles {
-    /// Reads a folder. With the owner's key, its code is checked before anything in it is parsed.
+    /// Reads a folder. With the owner's key, its code is checked before anything in it is parsed. Without `records`, those
+    /// and their texts are read for the code alone.
     ///
     /// # Errors
     /// Returns an error if it is no prepared folder, has a file that no preparation writes, or lacks the code of these
     /// files.
-    pub(super) fn read(folder: &Path, owner: Option<[u8; 32]>) -> Result<Self> {
+    pub(super) fn read(folder: &Path, owner: Option<&Key>, records: bool) -> Result<Self> {
         refuse_others(folder)?;
         let read = on_two_threads(|name| {
             let path = folder.join(name);
+            if !records && [RECORDS, TEXTS, HELD_OUT, TEST].contains(&name) {
+                return Ok(listed(&path)?.map(|listed| (Vec::new(), Some(listed))));
+            }
             let bytes = if_there(&path, disk::read_regular(&path, u64::MAX))?;
             Ok(bytes.map(|bytes| {
-                let digest = owner.map(|_| Sha256::digest(&bytes).into());
-                (bytes, digest)
+                let listed: Option<Listed> =
+                    owner.map(|_| (bytes.len() as u64, Sha256::digest(&bytes).into()));
+                (bytes, listed)
             }))
         })?;
         if let Some(owner) = owner {
-            let listed = read.iter().filter_map(|(name, (bytes, digest))| {
-                digest.map(|digest| (*name, (bytes.len() as u64, digest)))
-            });
-            check_code(folder, &code(&Key::new(owner), listed))?;
+            let listed = read.iter();
+            let listed = listed.filter_map(|(name, (_, listed))| Some((*name, (*listed)?)));
+            check_code(folder, &code(owner, listed))?;
         }
         let files = read.into_iter().map(|(name, (bytes, _))| (name, bytes));
         Ok(Self {

@@ -207,9 +207,26 @@ impl PolicyChoice {
     /// # Errors
     /// Returns an error if a folder does not load.
     pub fn pinned(self) -> Result<Self> {
-        let each = |of: Vec<Self>| of.into_iter().map(Self::pinned).collect::<Result<_>>();
+        self.with_classifiers(&|options: OnnxOptions| {
+            if options.sha256.is_some() {
+                Ok(options)
+            } else {
+                options.pinned()
+            }
+        })
+    }
+
+    /// Returns the policy with the options of every token classifier replaced.
+    pub(crate) fn with_classifiers(
+        self,
+        of_one: &dyn Fn(OnnxOptions) -> Result<OnnxOptions>,
+    ) -> Result<Self> {
+        let each = |of: Vec<Self>| {
+            let each = of.into_iter().map(|one| one.with_classifiers(of_one));
+            each.collect::<Result<_>>()
+        };
         Ok(match self {
-            Self::Onnx(options) if options.sha256.is_none() => Self::Onnx(options.pinned()?),
+            Self::Onnx(options) => Self::Onnx(of_one(options)?),
             Self::Any { of } => Self::Any { of: each(of)? },
             Self::All { of } => Self::All { of: each(of)? },
             Self::AtLeast { count, of } => Self::AtLeast {
@@ -218,7 +235,7 @@ impl PolicyChoice {
             },
             Self::Threshold { least, of } => Self::Threshold {
                 least,
-                of: Box::new(of.pinned()?),
+                of: Box::new(of.with_classifiers(of_one)?),
             },
             other => other,
         })

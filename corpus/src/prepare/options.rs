@@ -6,12 +6,12 @@ use crate::canary::CanaryOptions;
 use crate::dedup::Deduplication;
 use crate::error::{Error, Result, range, within};
 use crate::labels::Labels;
-use crate::policy::{ConservativeOptions, PolicyOptions};
+use crate::policy::{ConservativeOptions, OnnxOptions, PolicyOptions};
 use crate::tokenize::{Origin, Tokenizer};
 use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which tokenizer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -118,6 +118,25 @@ impl Default for PrepareOptions {
 }
 
 impl PrepareOptions {
+    /// Returns the options with their relative paths continued from a folder, for a process that may run elsewhere.
+    pub(super) fn placed_in(&self, folder: &Path) -> Result<Self> {
+        let classifier = |options: OnnxOptions| -> Result<OnnxOptions> {
+            Ok(OnnxOptions {
+                folder: folder.join(&options.folder),
+                ..options
+            })
+        };
+        let mut out = self.clone();
+        if let TokenizerChoice::File { path, .. } = &mut out.tokenizer {
+            *path = folder.join(&*path);
+        }
+        out.policy.policy = out.policy.policy.with_classifiers(&classifier)?;
+        if let Some(conservative) = &mut out.conservative {
+            conservative.onnx = conservative.onnx.take().map(classifier).transpose()?;
+        }
+        Ok(out)
+    }
+
     /// Returns the stages of a preparation of so many units with these options. `masked_input`: whether spans of them were
     /// masked beforehand.
     pub(super) fn stages(&self, masked_input: bool, units: u64) -> Vec<StageStability> {
@@ -180,5 +199,45 @@ impl PrepareOptions {
             }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::PolicyChoice;
+
+    #[test]
+    fn relative_paths_begin_in_a_folder() {
+        let onnx = |folder: &str| OnnxOptions {
+            folder: folder.into(),
+            least: 0.5,
+            sha256: None,
+        };
+        let options = |tokenizer: &str, inner: &str, outer: &str| PrepareOptions {
+            tokenizer: TokenizerChoice::File {
+                path: tokenizer.into(),
+                origin: Origin::DeclaredPublic,
+            },
+            policy: PolicyOptions {
+                policy: PolicyChoice::Any {
+                    of: vec![
+                        PolicyChoice::Gold,
+                        PolicyChoice::Threshold {
+                            least: 0.1,
+                            of: Box::new(PolicyChoice::Onnx(onnx(inner))),
+                        },
+                    ],
+                },
+                ..PolicyOptions::default()
+            },
+            conservative: Some(ConservativeOptions {
+                onnx: Some(onnx(outer)),
+                ..ConservativeOptions::default()
+            }),
+            ..PrepareOptions::default()
+        };
+        let placed = options("t.json", "models/m", "/n").placed_in(Path::new("/a"));
+        assert_eq!(placed.unwrap(), options("/a/t.json", "/a/models/m", "/n"));
     }
 }

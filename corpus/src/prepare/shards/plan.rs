@@ -5,13 +5,13 @@ use super::super::options::PrepareOptions;
 use super::super::resume::{Identity, asked};
 use super::super::run::nothing_to_train_on;
 use super::super::source::{Division, Feed, Phase, Role, Seal, Source, Stands};
-use super::super::stream::PrepareFiles;
+use super::super::stream::{Preparation, PrepareFiles};
 use super::sealed::{Key, SealedFolder, SealedReader};
 use crate::canary::{CanaryPlace, CanaryPlan, WordFacts};
 use crate::dedup::Deduplication;
 use crate::document::Document;
 use crate::error::{Error, Result, json_problem, within};
-use crate::folder::{OutputFolder, cleared, locked, unlock};
+use crate::folder::{OutputFolder, cleared, locked, preparation_of, unlock};
 use crate::read::{Documents, Place, PlannedFile, ReadOptions, planned_files};
 use crate::redaction::checked_threads;
 use reticent_disk::{self as disk, hexadecimal};
@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +55,8 @@ struct PlanDocument {
     data: PathBuf,
     /// The folder that the last stage writes.
     out: PathBuf,
+    /// The folder where relative paths in the options begin: stages may run in any other.
+    base: PathBuf,
     reading: ReadOptions,
     options: PrepareOptions,
     files: Vec<PlannedFile>,
@@ -193,6 +195,7 @@ impl ShardPlan {
         refuse(files.reading, source)?;
         let absolute = |path: &Path| std::path::absolute(path).map_err(Error::reading(path));
         let (data, place) = (absolute(files.data)?, absolute(out)?);
+        let base = std::env::current_dir().map_err(Error::reading(Path::new(".")))?;
         let mut file =
             disk::WholeFile::create(path, false).map_err(|error| Error::of_place(path, error))?;
         let stages = NewStages::take(path)?;
@@ -202,9 +205,9 @@ impl ShardPlan {
         let bytes = sizes.iter().map(|file| file.bytes).sum();
         let mut cuts = Cuts::new(shards, bytes);
         let mut seen = |document: &Document, stands: &Stands| cuts.enter(document, stands);
-        let options = files.options;
+        let options = files.options.placed_in(&base)?;
         let settled =
-            PreparationContext::new(source, options, None, threads, watch, Some(&mut seen))?;
+            PreparationContext::new(source, &options, None, threads, watch, Some(&mut seen))?;
         let Some((mut settled, _)) = settled.filter(|_| watch(Phase::Survey, bytes)) else {
             return Ok(None);
         };
@@ -219,8 +222,9 @@ impl ShardPlan {
             hmac: NO_CODE.to_owned(),
             data,
             out: place,
+            base,
             reading: files.reading.clone(),
-            options: settled.options.clone(),
+            options: files.options.clone(),
             files: sizes,
             corpus: settled.corpus,
             identity: Identity::of_parts(&salt(&owner), &asked(&settled)?, &[]),
@@ -291,6 +295,12 @@ impl ShardPlan {
     #[must_use]
     pub const fn parts(&self) -> u64 {
         self.document.parts
+    }
+
+    /// Returns the code of the plan, in hexadecimal: HMAC-SHA256 of its file under the owner's key.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        &self.document.hmac
     }
 
     /// Returns the folder that the last stage writes.
@@ -428,7 +438,8 @@ impl ShardPlan {
             missed,
             planted,
         };
-        let settled = PreparationContext::restored(&document.options, choices)?;
+        let options = document.options.placed_in(&document.base)?;
+        let settled = PreparationContext::restored(&options, choices)?;
         let now = Identity::of_parts(&salt(&self.owner), &asked(&settled)?, &[]);
         if now.against(&document.identity).is_some() {
             return Err(Error::Sharding(
@@ -442,9 +453,51 @@ impl ShardPlan {
         Ok(settled)
     }
 
+    /// Returns what was prepared, if the last stage is done, and removes what a last stage left that was killed meanwhile.
+    /// The folder of the stages is gone then, and the output is authenticated by the owner's key and has the options and
+    /// the numbers of documents of this plan.
+    ///
+    /// # Errors
+    /// Returns an error if the folder of the stages is gone, and the output is another folder, damaged or absent.
+    pub fn finished(&self) -> Result<Option<Preparation>> {
+        let stages = &self.folder.path;
+        if stages.try_exists().map_err(Error::reading(stages))? {
+            return Ok(None);
+        }
+        let lost = |why: &str| {
+            let problem = format!(
+                "it is gone, and no stage can run; {} is not the folder of this plan ({why}): remove the plan, and write it again",
+                self.out().display()
+            );
+            Error::prepared(stages, problem)
+        };
+        let made = preparation_of(self.out(), &self.owner);
+        let made = made.map_err(|error| lost(&error.to_string()))?;
+        let documents = (made.facts.documents, made.facts.held_out_documents);
+        let planned = &self.document.corpus;
+        if documents != (planned.documents, planned.held_out) {
+            return Err(lost("it has other documents"));
+        }
+        if made.options != self.document.options {
+            return Err(lost("it has other options"));
+        }
+        remove_dropped(stages)?;
+        Ok(Some(made))
+    }
+
+    /// Removes the folder of the stages. It is dropped at once, by a new name; what a killed process leaves under that, the
+    /// next one removes that finds the plan finished, or writes a plan of the name.
+    pub(super) fn drop_stages(&self) -> Result<()> {
+        let stages = &self.folder.path;
+        remove_dropped(stages)?;
+        let renamed = disk::rename(stages, &dropped(stages));
+        renamed.map_err(Error::writing(stages))?;
+        remove_dropped(stages)
+    }
+
     /// Returns an error if the last stage is already done.
     pub(super) fn open_still(&self) -> Result<()> {
-        if !self.folder.path.exists() && self.out().is_dir() {
+        if self.finished()?.is_some() {
             let problem = "it is there: all stages of the plan are done";
             return Err(Error::prepared(self.out(), problem));
         }
@@ -514,6 +567,20 @@ fn stages_of(plan: &Path) -> PathBuf {
     disk::sibling(plan, "stages")
 }
 
+/// Returns the name that the folder of the stages has while it is removed.
+fn dropped(stages: &Path) -> PathBuf {
+    disk::sibling(stages, "removed")
+}
+
+/// Removes the folder of the stages under that name, if it exists.
+fn remove_dropped(stages: &Path) -> Result<()> {
+    let path = dropped(stages);
+    match disk::remove_folder(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::writing(&path)),
+    }
+}
+
 /// The stages folder while its plan is being written, by one process at a time. The folder is useless without its plan,
 /// so it is removed when this value is dropped. What a killed process left in it is removed by the next process that
 /// writes the plan.
@@ -536,6 +603,7 @@ impl NewStages {
             });
         }
         cleared(&path, &[]).map_err(Error::writing(&path))?;
+        remove_dropped(&path)?;
         Ok(Self {
             path,
             _lock: lock,

@@ -63,10 +63,10 @@ struct Counts {
 }
 
 impl ShardPlan {
-    /// Runs a stage; the last one gives what was prepared, and removes what the others left. It may run twice, on any
-    /// machine: it writes the same bytes. The last one that is run again after it was killed at its end finds the
-    /// folder that it wrote. Nothing when `watch`, who is told the bytes read, says no; then it leaves
-    /// nothing.
+    /// Runs a stage; the last one returns what was prepared, and removes what the others left. It may run twice, on any
+    /// machine: it writes the same bytes, and nothing once the plan is [finished](Self::finished). The last one that is run
+    /// again after it was killed at its end finds the folder that it wrote. Returns `None`, and leaves nothing, if `watch`,
+    /// which gets the bytes read, returned false.
     ///
     /// # Errors
     /// A shard or part that the plan does not have; what an earlier stage has not left yet, or what is not as that
@@ -79,25 +79,27 @@ impl ShardPlan {
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<Option<Preparation>>> {
         let threads = checked_threads(threads)?;
-        let go_on = match stage {
-            ShardStage::Scan(shard) => {
-                self.scan(index("the shard", shard, self.shards())?, threads, watch)?
+        let number = match stage {
+            ShardStage::Scan(shard) | ShardStage::Write(shard) => {
+                index("the shard", shard, self.shards())?
             }
-            ShardStage::Group(part) if self.by_digest() => {
-                let part = index("the part", part, self.parts())?;
+            ShardStage::Group(part) => index("the part", part, self.parts())?,
+            ShardStage::Join => 0,
+        };
+        if let Some(made) = self.finished()? {
+            return Ok(Some((stage == ShardStage::Join).then_some(made)));
+        }
+        let go_on = match stage {
+            ShardStage::Scan(_) => self.scan(number, threads, watch)?,
+            ShardStage::Group(_) if self.by_digest() => {
                 let mut rows = self.all().map(|shard| {
                     self.left_by(ShardStage::Scan(shard as u64))?
-                        .bytes(PARTS + part)
+                        .bytes(PARTS + number)
                 });
-                self.group(part, &mut rows, watch)?
+                self.group(number, &mut rows, watch)?
             }
-            ShardStage::Group(part) => {
-                index("the part", part, self.parts())?;
-                self.group_all(threads, watch)?
-            }
-            ShardStage::Write(shard) => {
-                self.write_shard(index("the shard", shard, self.shards())?, threads, watch)?
-            }
+            ShardStage::Group(_) => self.group_all(threads, watch)?,
+            ShardStage::Write(_) => self.write_shard(number, threads, watch)?,
             ShardStage::Join => return Ok(self.join(threads, watch)?.map(Some)),
         };
         Ok(go_on.then_some(None))
@@ -497,14 +499,14 @@ impl ShardPlan {
         let facts: Facts = run.finish(distinct)?;
         let made = Preparation {
             facts,
-            options: settled.options.clone(),
+            // Their paths as they were given, as in a single run.
+            options: self.options().clone(),
             plan: settled.plan.clone(),
             tokenizer: settled.tokenizer.clone(),
             taken_up: None,
         };
         out.finish(&made, Some(&self.owner))?;
-        let removed = reticent_disk::remove_folder(&self.folder.path);
-        removed.map_err(Error::writing(&self.folder.path))?;
+        self.drop_stages()?;
         Ok(Some(made))
     }
 

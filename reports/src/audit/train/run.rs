@@ -338,6 +338,8 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let workers = of_environment(&train.workers)?;
     // Only worker 0 writes files.
     let leads = workers.as_ref().is_none_or(|workers| workers.rank == 0);
+    // Connect before anything else can fail: the others end with this worker, and not after the time for which they wait.
+    let collective = workers.as_ref().map(connect).transpose()?;
     // Lock before anything is read.
     let _lock = if leads { claim(train)? } else { None };
     let folder = request.prepared.as_deref();
@@ -405,7 +407,6 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         keep.has_room(&train.out).context("--out")?;
         keep.free(&state).context("--keep-every")?;
     }
-    let collective = workers.as_ref().map(connect).transpose()?;
     let failed = RefCell::new(None);
     let at_epoch = |epoch: Epoch<'_>| {
         keep.at_epoch(&epoch).map_err(|error| {

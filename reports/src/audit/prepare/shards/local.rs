@@ -23,7 +23,7 @@ struct Running {
     stderr: File,
 }
 
-/// Runs all stages but the last, up to `processes` at once; finished stages are skipped.
+/// Runs all stages but the last, up to `processes` at once; finished stages, and those of a finished plan, are skipped.
 pub(super) fn run(
     plan: &ShardPlan,
     path: &Path,
@@ -31,6 +31,9 @@ pub(super) fn run(
     threads: u64,
     interrupt: &Interrupt,
 ) -> Result<()> {
+    if plan.finished().context("--run")?.is_some() {
+        return Ok(());
+    }
     let all: Vec<ShardStage> = plan.stages().collect();
     let line = Progress::of(all.len() as u64, "scanning", "stages");
     let kinds = all.chunk_by(|a, b| std::mem::discriminant(a) == std::mem::discriminant(b));
@@ -69,7 +72,11 @@ pub(super) fn run(
                 };
                 let mut process = running.swap_remove(at);
                 let stage = process.stage;
-                if status.success() && plan.has(stage) {
+                // Another process may have run the last stage meanwhile.
+                let is_done = || -> Result<bool> {
+                    Ok(plan.has(stage) || plan.finished().context("--run")?.is_some())
+                };
+                if status.success() && is_done()? {
                     line.advance(1);
                 } else if status.code().is_some() {
                     let said = last_error(&mut process.stderr)

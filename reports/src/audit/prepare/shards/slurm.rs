@@ -23,7 +23,7 @@ fn text(shards: u64, parts: u64, plan: &Path, program: &Path) -> Result<String> 
     Ok(format!(
         r#"#!/bin/sh
 # Prepares a corpus in {shards} shards, as four jobs of Slurm: sh THIS [options of sbatch, for all of them]
-# Every machine needs the plan, the corpus, this program and the owner's key under the same names.
+# Every machine needs the plan, the corpus, the files that its options name, this program and the owner's key under the same names.
 set -eu
 plan={plan}
 audit={program}
