@@ -161,7 +161,7 @@ def test_events_that_are_none_are_refused() -> None:
     none = Google().compose(GaussianDpEvent(0.0))
     assert none.get_epsilon(1e-5) == math.inf
     for count in (-1, 1.5, math.nan):
-        with pytest.raises((ValueError, TypeError)):
+        with pytest.raises((ValueError, TypeError, UnsupportedEventError)):
             Google().compose(GaussianDpEvent(1.0), count).get_epsilon(1e-5)
 
 
