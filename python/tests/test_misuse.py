@@ -439,6 +439,22 @@ def test_states_without_their_generators_are_refused(generators) -> None:
     assert accountant.history == []
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_gradient_that_is_no_number_is_refused(value) -> None:
+    """It is neither clipped nor noised: one record decides whether the weights become NaN."""
+    engine, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    x, y = next(batches)
+    x[0] = value
+    before = model._module.weight.detach().clone()
+    with pytest.raises(ValueError, match="optimizer: the gradient of a record is NaN or infinite"):
+        step(model, optimizer, (x, y))
+    assert torch.equal(model._module.weight, before) and engine.accountant.history == []
+    # Whether a batch is left out depends on the record too.
+    step(model, optimizer, next(batches))
+    assert engine.get_epsilon(1e-5) == math.inf
+
+
 def test_a_parameter_that_is_frozen_too_late_is_refused() -> None:
     """Opacus leaves it out of clipping and noise, and the wrapped optimizer moves it by what backward left."""
     _, _, model, optimizer, loader = made()

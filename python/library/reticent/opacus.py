@@ -6,8 +6,8 @@
 
 The engine's ε is then a certified upper bound for what ran, and what can't be accounted is
 refused: loaders that are shuffled instead of Poisson-sampled, batches from another loader than
-the one that Opacus returned, several gradients of one record, optimizers whose noise is not the
-Gaussian's on one clipped sum.
+the one that Opacus returned, several gradients of one record, gradients that no clipping bounds, optimizers
+whose noise is not the Gaussian's on one clipped sum.
 """
 
 from __future__ import annotations
@@ -322,6 +322,13 @@ class _Clipping:
     def __call__(self) -> None:
         self.steps.norm = max(self.steps.norm, _norm(self.optimizer))
         type(self.optimizer).clip_and_accumulate(self.optimizer)
+        if self.steps.norm < math.inf and not all(bool(p.summed_grad.isfinite().all()) for p in self.optimizer.params):
+            # Whether the batch is left out depends on its records: a training that goes on promises nothing.
+            self.steps.norm = math.inf
+            raise ValueError(
+                "optimizer: the gradient of a record is NaN or infinite, which neither clipping nor noise hides, so that "
+                "this training promises nothing: look for such values in the data and in the loss, then train again"
+            )
         self.steps.gradients += max(
             sum(map(len, p.grad_sample)) if isinstance(p.grad_sample, list) else len(p.grad_sample)
             for p in self.optimizer.params
