@@ -8,6 +8,10 @@ The engine's ε is then a certified upper bound for what ran, and what can't be 
 refused: loaders that are shuffled instead of Poisson-sampled, batches from another loader than
 the one that Opacus returned, several gradients of one record, gradients that no clipping bounds, optimizers
 whose noise is not the Gaussian's on one clipped sum.
+
+What nobody can see from here is a loss in which the gradient of a record depends on the others of its batch. The loss
+that `transformers` computes of `labels` is one: a mean over all tokens of the batch. Average over the tokens of each
+record first, then over the records.
 """
 
 from __future__ import annotations
@@ -239,7 +243,8 @@ class _Steps:
         if self.used > self.drawn:
             raise ValueError(
                 f"data_loader: {self.used} batches were trained on, but {self.drawn} were drawn by the Poisson "
-                "loader that make_private returned: train on that loader, or account for yours with reticent.Plan"
+                "loader that make_private returned: train on that loader, and take the step before its next pass begins "
+                "(no gradient is accumulated from one pass into the next), or account for yours with reticent.Plan"
             )
         drawn = self._take(batches)
         # The noise is scaled with the norm of now, whatever the gradients were clipped to.
