@@ -60,17 +60,43 @@ def _scoring(model: torch.nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def scorer(model: Any) -> Scorer:
-    """The scorer of a causal language model, for `reticent.exposure`.
+def _unwrapped(model: Any) -> Any:
+    """The model that Opacus wraps, if it does."""
+    return getattr(model, "_module", model)
 
-    Raises ValueError for a prefix longer than the model's context.
+
+def _text_config(model: Any) -> Any:
+    """The configuration of what writes text; that of a model of text and images has it as a part."""
+    config: Any = getattr(_unwrapped(model), "config", None)
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def _vocabulary(model: Any) -> int:
+    """How many tokens a model knows."""
+    size = getattr(_text_config(model), "vocab_size", None)
+    if size is None:
+        raise ValueError(
+            f"model: the configuration of a {type(model).__name__} has no vocab_size; call reticent.exposure with "
+            "vocabulary=... and reticent.hf.scorer"
+        )
+    return int(size)
+
+
+def scorer(model: Any) -> Scorer:
+    """The scorer of a causal language model, for `reticent.exposure`; of a model that Opacus wraps too.
+
+    Raises ValueError for a prefix longer than the model's context, and for a model whose logits are not one row for
+    each token, after those of PEFT's virtual tokens.
     """
-    most = getattr(model.config, "max_position_embeddings", None)
+    model = _unwrapped(model)
+    most = getattr(_text_config(model), "max_position_embeddings", None)
 
     def score(prefixes: list[list[int]], wanted: list[int]) -> torch.Tensor:
         longest = max(map(len, prefixes))
-        if most is not None and longest > most:
-            raise ValueError(f"prefixes: at most {most} tokens fit the model's context, got {longest}")
+        # Of prompt learning: they come first, and take positions of the context. Prefix tuning has no logits for them.
+        virtual = getattr(getattr(model, "active_peft_config", None), "num_virtual_tokens", None) or 0
+        if most is not None and longest + virtual > most:
+            raise ValueError(f"prefixes: at most {most - virtual} tokens fit the model's context, got {longest}")
         device = next(model.parameters()).device
         ids = torch.zeros(len(prefixes), longest, dtype=torch.long, device=device)
         mask = torch.zeros_like(ids)
@@ -80,7 +106,12 @@ def scorer(model: Any) -> Scorer:
         ends = torch.tensor([len(prefix) - 1 for prefix in prefixes], device=device)
         with _scoring(model):
             logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
-            last = logits[torch.arange(len(prefixes), device=device), ends].double()
+            if logits.shape[1] not in (longest, virtual + longest):
+                raise ValueError(
+                    f"model: must give logits for {longest} tokens, got them for {logits.shape[1]}, so that nothing says "
+                    "which belong to which token"
+                )
+            last = logits[torch.arange(len(prefixes), device=device), ends - longest].double()
             return last.log_softmax(-1)[:, torch.tensor(wanted, device=device)]
 
     return score
@@ -222,7 +253,7 @@ class AuditCallback(TrainerCallback):
             self.plan,
             scorer(model),
             tokenizer=self._tokenizer(kwargs),
-            vocabulary=model.config.vocab_size,
+            vocabulary=_vocabulary(model),
             records=self.records,
             promise=self._promised(),
             name=best or _NAME + epoch,
