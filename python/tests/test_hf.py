@@ -3,9 +3,11 @@
 import html
 import json
 import math
+import random
 from types import SimpleNamespace
 
 import documents
+import numpy
 import pytest
 import reticent
 import tiny
@@ -13,9 +15,11 @@ import torch
 from datasets import Dataset
 from opacus.grad_sample import GradSampleModule
 from peft import LoraConfig, PrefixTuningConfig, PromptEncoderConfig, PromptTuningConfig, get_peft_model
-from reticent.hf import AuditCallback, _resumed, _vocabulary, plant, scorer
+from reticent.hf import AuditCallback, _resumed, _vocabulary, plant, scorer, supervised_texts
+from torch.utils.data import DataLoader
 from transformers import (
     DataCollatorForLanguageModeling,
+    DataCollatorWithFlattening,
     Gemma3Config,
     Gemma3ForConditionalGeneration,
     Trainer,
@@ -259,6 +263,45 @@ def test_models_of_text_and_images_say_their_vocabulary_and_context() -> None:
     assert _vocabulary(model) == 50 and len(scorer(model)([[5, 6, 7]], [1, 2])[0]) == 2
     with pytest.raises(ValueError, match="at most 8 tokens"):
         scorer(model)([[5] * 9], [1])
+
+
+def test_models_that_cannot_be_scored_stop_the_training(tmp_path) -> None:
+    """Before it begins, and not after the first epoch."""
+    callback = AuditCallback(planted()[0])
+
+    def begin(model, processes) -> None:
+        arguments = SimpleNamespace(world_size=processes, output_dir=str(tmp_path))
+        callback.on_train_begin(arguments, SimpleNamespace(global_step=0), None, model=model)
+
+    with pytest.raises(ValueError, match="the configuration of a Linear has no vocab_size"):
+        begin(torch.nn.Linear(2, 2), 1)
+    for model, processes in ((tiny.model(), 1),):
+        with pytest.raises(ValueError, match="tokenizer: give AuditCallback one"):  # which is looked at next
+            begin(model, processes)
+
+
+def test_a_record_is_an_item_of_the_dataset_however_it_is_collated() -> None:
+    """Collators without padding make one row of a batch."""
+    tokenizer = tiny.tokenizer()
+    rows = [{"input_ids": tokenizer(text).input_ids} for text in ("x ID 123", "", "y ID 123", "z")]
+    for collator in (DataCollatorWithFlattening(), DataCollatorForLanguageModeling(tokenizer, mlm=False)):
+        loader = DataLoader(rows, batch_size=4, collate_fn=collator)
+        assert list(supervised_texts(loader, tokenizer)) == [[" ID 123"], [], [" ID 123"], []]
+
+
+def test_looking_at_what_is_trained_draws_no_random_numbers() -> None:
+    draws = lambda: (random.random(), numpy.random.rand(), torch.rand(1).item())  # noqa: E731
+    seeds = lambda: (random.seed(0), numpy.random.seed(0), torch.manual_seed(0))  # noqa: E731
+    seeds()
+    expected = draws()
+
+    def collate(batch):
+        draws()
+        return {"labels": torch.zeros(len(batch), 3, dtype=torch.long)}
+
+    seeds()
+    list(supervised_texts(DataLoader([1, 2], collate_fn=collate), tiny.tokenizer()))
+    assert draws() == expected
 
 
 def test_ranks_equal_flat_scoring() -> None:
