@@ -275,7 +275,11 @@ def test_models_that_cannot_be_scored_stop_the_training(tmp_path) -> None:
 
     with pytest.raises(ValueError, match="the configuration of a Linear has no vocab_size"):
         begin(torch.nn.Linear(2, 2), 1)
-    for model, processes in ((tiny.model(), 1),):
+    spread = tiny.model()
+    spread.transformer.wte.weight.ds_id = 0  # as ZeRO-3 marks what it spreads
+    with pytest.raises(ValueError, match="model: its weights are spread over 2 processes"):
+        begin(spread, 2)
+    for model, processes in ((spread, 1), (tiny.model(), 2)):
         with pytest.raises(ValueError, match="tokenizer: give AuditCallback one"):  # which is looked at next
             begin(model, processes)
 

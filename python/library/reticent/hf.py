@@ -167,13 +167,21 @@ def _supervised(labels: list[int], tokenizer: Any) -> Iterator[str]:
             run = []
 
 
+def _whole(model: Any) -> bool:
+    """Whether this process holds every weight, so that it can score without the others."""
+    sharding = any("FullyShardedDataParallel" in type(module).__name__ for module in model.modules())
+    # DTensor: FSDP 2 and tensor parallelism; ds_id: ZeRO-3.
+    return not sharding and not any(type(p.data).__name__ == "DTensor" or hasattr(p, "ds_id") for p in model.parameters())
+
+
 class AuditCallback(TrainerCallback):
     """Ranks the planted canaries after each epoch and at the end of a training.
 
     With `load_best_model_at_end` the last audit is of the best checkpoint, which the Trainer leaves. Writes report.json
     (schemas/exposure.schema.json, with the epochs before as `earlier`; `audit diff` reads it) and report.html into the
     Trainer's output folder, readable by their owner only, without any secret. At the start it makes sure that every copy of
-    every canary carries a loss. A training that is resumed from a checkpoint takes up the epochs
+    every canary carries a loss. Where several processes train, the first one scores alone: each must hold the whole model
+    (not FSDP, DeepSpeed ZeRO-3 or tensor parallelism). A training that is resumed from a checkpoint takes up the epochs
     before from the report.json that lies there, if it is of as many canaries with as many copies and candidates.
 
     promise: a `Plan` of what runs, or a function that gives one, such as
@@ -238,6 +246,12 @@ class AuditCallback(TrainerCallback):
             )
         state._reticent_audit = self
         _vocabulary(kwargs["model"])
+        if args.world_size > 1 and not _whole(kwargs["model"]):
+            raise ValueError(
+                f"model: its weights are spread over {args.world_size} processes (FSDP, DeepSpeed ZeRO-3 or tensor "
+                "parallelism), and the first would wait for the others while it scores: audit the saved model with "
+                "reticent.exposure and reticent.hf.scorer"
+            )
         self.epochs, self._audited = [], None
         self._before = _resumed(self.plan, Path(args.output_dir), state) if state.global_step > 0 else []
         tokenizer = self._tokenizer(kwargs)
