@@ -3,6 +3,7 @@
 import math
 
 import dp_accounting
+import numpy
 import pytest
 from dp_accounting import (
     ComposedDpEvent,
@@ -57,6 +58,24 @@ def test_what_is_not_covered_is_not_composed() -> None:
     assert accountant.get_epsilon(1e-5) == 0
     with pytest.raises(UnsupportedEventError, match="noise multiplier must lie in"):
         accountant.compose(GaussianDpEvent(-1.0))
+
+
+def test_counts_that_cannot_be_answered_are_not_composed() -> None:
+    """In the ledger they would spoil every later answer."""
+    accountant, gaussian = Accountant(), GaussianDpEvent(1.0)
+    for count in (-3, 2.5, 2**60, math.nan):
+        often = SelfComposedDpEvent(gaussian, count)
+        for event in (often, ComposedDpEvent([EVENT, often])):
+            assert not accountant.supports(event)
+            with pytest.raises(UnsupportedEventError, match="caused by subevent"):
+                accountant.compose(event)
+    for event, count in ((EVENT, 2**60), (SelfComposedDpEvent(gaussian, 2**30), 2**30)):
+        with pytest.raises(UnsupportedEventError, match=r"count: must be a whole number in \[0, 9007199254740992\]"):
+            accountant.compose(event, count)
+    assert accountant.compose(EVENT).get_epsilon(1e-5) == Accountant().compose(EVENT).get_epsilon(1e-5)
+    arrays = ComposedDpEvent([EVENT, SelfComposedDpEvent(gaussian, numpy.int64(2))])
+    assert accountant.supports(arrays)
+    accountant.compose(arrays)
 
 
 def test_no_noise_promises_nothing() -> None:

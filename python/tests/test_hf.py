@@ -3,17 +3,28 @@
 import html
 import json
 import math
+import random
 from types import SimpleNamespace
 
 import documents
+import numpy
 import pytest
 import reticent
 import tiny
 import torch
 from datasets import Dataset
-from peft import LoraConfig, get_peft_model
-from reticent.hf import AuditCallback, _resumed, plant, scorer
-from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
+from opacus.grad_sample import GradSampleModule
+from peft import LoraConfig, PrefixTuningConfig, PromptEncoderConfig, PromptTuningConfig, get_peft_model
+from reticent.hf import AuditCallback, _resumed, _vocabulary, plant, scorer, supervised_texts
+from torch.utils.data import DataLoader
+from transformers import (
+    DataCollatorForLanguageModeling,
+    DataCollatorWithFlattening,
+    Gemma3Config,
+    Gemma3ForConditionalGeneration,
+    Trainer,
+    TrainingArguments,
+)
 
 
 def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=None, save="no", **settings):
@@ -214,6 +225,87 @@ def test_the_scorer_is_the_model_and_leaves_it_as_it_was() -> None:
         assert torch.allclose(row, alone, atol=1e-5)
     with pytest.raises(ValueError, match="at most 128 tokens"):
         score([[0] * 129], [0])
+
+
+@pytest.mark.parametrize("kind", [PromptTuningConfig, PromptEncoderConfig, PrefixTuningConfig])
+def test_virtual_tokens_are_not_taken_for_the_prefix(kind) -> None:
+    """Prompt tuning and P-tuning have logits for them too, which say nothing of the prefix."""
+    model = get_peft_model(tiny.model(), kind(task_type="CAUSAL_LM", num_virtual_tokens=8)).eval()
+    score, prefixes = scorer(model), [[1, 2, 3], [4, 5]]
+    for prefix, row in zip(prefixes, score(prefixes, list(range(257)))):
+        ids = torch.tensor([prefix])
+        alone = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0, -1].double().log_softmax(-1)
+        assert torch.allclose(row, alone, atol=1e-5)
+    with pytest.raises(ValueError, match="at most 120 tokens"):
+        score([[0] * 121], [0])
+
+
+def test_logits_of_nobody_knows_which_tokens_are_refused() -> None:
+    for cut in (lambda logits: logits[:, 1:], lambda logits: torch.cat([logits, logits], 1)):
+        model = tiny.model()
+        model.register_forward_hook(lambda model, args, out, cut=cut: SimpleNamespace(logits=cut(out.logits)))
+        with pytest.raises(ValueError, match="model: must give logits for 3 tokens, got them for"):
+            scorer(model)([[1, 2, 3]], [0])
+
+
+def test_a_model_that_opacus_wraps_is_scored() -> None:
+    plain, wrapped = tiny.model(), GradSampleModule(tiny.model())
+    assert torch.equal(scorer(plain)([[1, 2]], [3, 4]), scorer(wrapped)([[1, 2]], [3, 4]))
+    assert wrapped._module.training and _vocabulary(wrapped) == 257
+
+
+def test_models_of_text_and_images_say_their_vocabulary_and_context() -> None:
+    text = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+            "head_dim": 8, "intermediate_size": 16, "max_position_embeddings": 8}  # fmt: skip
+    images = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "image_size": 28,
+              "patch_size": 14}  # fmt: skip
+    model = Gemma3ForConditionalGeneration(Gemma3Config(text_config=text, vision_config=images, mm_tokens_per_image=4))
+    assert _vocabulary(model) == 50 and len(scorer(model)([[5, 6, 7]], [1, 2])[0]) == 2
+    with pytest.raises(ValueError, match="at most 8 tokens"):
+        scorer(model)([[5] * 9], [1])
+
+
+def test_models_that_cannot_be_scored_stop_the_training(tmp_path) -> None:
+    """Before it begins, and not after the first epoch."""
+    callback = AuditCallback(planted()[0])
+
+    def begin(model, processes) -> None:
+        arguments = SimpleNamespace(world_size=processes, output_dir=str(tmp_path))
+        callback.on_train_begin(arguments, SimpleNamespace(global_step=0), None, model=model)
+
+    with pytest.raises(ValueError, match="the configuration of a Linear has no vocab_size"):
+        begin(torch.nn.Linear(2, 2), 1)
+    spread = tiny.model()
+    spread.transformer.wte.weight.ds_id = 0  # as ZeRO-3 marks what it spreads
+    with pytest.raises(ValueError, match="model: its weights are spread over 2 processes"):
+        begin(spread, 2)
+    for model, processes in ((spread, 1), (tiny.model(), 2)):
+        with pytest.raises(ValueError, match="tokenizer: give AuditCallback one"):  # which is looked at next
+            begin(model, processes)
+
+
+def test_a_record_is_an_item_of_the_dataset_however_it_is_collated() -> None:
+    """Collators without padding make one row of a batch."""
+    tokenizer = tiny.tokenizer()
+    rows = [{"input_ids": tokenizer(text).input_ids} for text in ("x ID 123", "", "y ID 123", "z")]
+    for collator in (DataCollatorWithFlattening(), DataCollatorForLanguageModeling(tokenizer, mlm=False)):
+        loader = DataLoader(rows, batch_size=4, collate_fn=collator)
+        assert list(supervised_texts(loader, tokenizer)) == [[" ID 123"], [], [" ID 123"], []]
+
+
+def test_looking_at_what_is_trained_draws_no_random_numbers() -> None:
+    draws = lambda: (random.random(), numpy.random.rand(), torch.rand(1).item())  # noqa: E731
+    seeds = lambda: (random.seed(0), numpy.random.seed(0), torch.manual_seed(0))  # noqa: E731
+    seeds()
+    expected = draws()
+
+    def collate(batch):
+        draws()
+        return {"labels": torch.zeros(len(batch), 3, dtype=torch.long)}
+
+    seeds()
+    list(supervised_texts(DataLoader([1, 2], collate_fn=collate), tiny.tokenizer()))
+    assert draws() == expected
 
 
 def test_ranks_equal_flat_scoring() -> None:

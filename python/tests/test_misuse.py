@@ -161,7 +161,7 @@ def test_events_that_are_none_are_refused() -> None:
     none = Google().compose(GaussianDpEvent(0.0))
     assert none.get_epsilon(1e-5) == math.inf
     for count in (-1, 1.5, math.nan):
-        with pytest.raises((ValueError, TypeError)):
+        with pytest.raises((ValueError, TypeError, UnsupportedEventError)):
             Google().compose(GaussianDpEvent(1.0), count).get_epsilon(1e-5)
 
 
@@ -354,7 +354,7 @@ def test_a_changed_history_is_refused(change) -> None:
     with pytest.raises(ValueError, match="history: it is not what was counted"):
         step(model, optimizer, next(batches))
     other = Accountant()
-    other.load_state_dict({"history": [(1.0, 0.1, 5)], "mechanism": "reticent"})
+    other.load_state_dict({"history": [(1.0, 0.1, 5)], "mechanism": "reticent", "generators": []})
     other.history.clear()
     with pytest.raises(ValueError, match="history: it is not what was counted"):
         other.get_epsilon(1e-5)
@@ -370,8 +370,8 @@ def test_what_was_counted_is_not_overwritten(history) -> None:
         step(model, optimizer, next(batches))
     accountant, before = engine.accountant, engine.get_epsilon(1e-5)
     for forget in (
-        lambda: accountant.load_state_dict({"history": history, "mechanism": "reticent"}),
-        lambda: accountant.__setstate__({"history": history}),
+        lambda: accountant.load_state_dict({"history": history, "mechanism": "reticent", "generators": []}),
+        lambda: accountant.__setstate__({"history": history, "mechanism": "reticent", "generators": []}),
         accountant.__init__,
     ):
         with pytest.raises(ValueError, match="history: it is not what was counted"):
@@ -410,6 +410,49 @@ def test_batches_that_come_twice_are_refused() -> None:
     with pytest.raises(ValueError, match="generator: it was set back"):
         step(model, optimizer, next(iter(loader)))
     assert len(engine.accountant) == 1
+
+
+def test_a_resumed_training_that_repeats_itself_is_refused(tmp_path) -> None:
+    """A script that seeds at its top draws the noise and the batches of its first steps again when it resumes."""
+    engine, _, model, optimizer, loader = made()
+    for batch in loader:
+        step(model, optimizer, batch)
+    saved = {"path": tmp_path / "checkpoint.pt"}
+    engine.save_checkpoint(module=model, optimizer=optimizer, **saved)
+    reached = torch.get_rng_state()
+    engine, _, model, optimizer, loader = made()
+    engine.load_checkpoint(module=model, optimizer=optimizer, **saved)
+    with pytest.raises(ValueError, match="generator: it was set back .* where a resumed training begins"):
+        step(model, optimizer, next(iter(loader)))
+    torch.set_rng_state(reached)
+    step(model, optimizer, next(iter(loader)))
+    torch.manual_seed(7)
+    step(model, optimizer, next(iter(loader)))
+    assert engine.accountant.history == [(1.0, BATCH / RECORDS, RECORDS // BATCH + 2)]
+
+
+@pytest.mark.parametrize("generators", [{}, {"generators": None}, {"generators": "00"}, {"generators": [7]}])
+def test_states_without_their_generators_are_refused(generators) -> None:
+    accountant = Accountant()
+    with pytest.raises(ValueError, match="state_dict: its `generators` must be the list"):
+        accountant.load_state_dict({"history": [(1.0, 0.1, 5)], "mechanism": "reticent", **generators})
+    assert accountant.history == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_gradient_that_is_no_number_is_refused(value) -> None:
+    """It is neither clipped nor noised: one record decides whether the weights become NaN."""
+    engine, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    x, y = next(batches)
+    x[0] = value
+    before = model._module.weight.detach().clone()
+    with pytest.raises(ValueError, match="optimizer: the gradient of a record is NaN or infinite"):
+        step(model, optimizer, (x, y))
+    assert torch.equal(model._module.weight, before) and engine.accountant.history == []
+    # Whether a batch is left out depends on the record too.
+    step(model, optimizer, next(batches))
+    assert engine.get_epsilon(1e-5) == math.inf
 
 
 def test_a_parameter_that_is_frozen_too_late_is_refused() -> None:
@@ -472,7 +515,7 @@ def test_pickled_accountants_keep_what_was_counted_and_count_nothing() -> None:
     engine, _, model, optimizer, loader = made()
     step(model, optimizer, next(iter(loader)))
     for other in (pickle.loads(pickle.dumps(engine.accountant)), copy.deepcopy(engine.accountant)):
-        assert other.history == engine.accountant.history
+        assert other.state_dict() == engine.accountant.state_dict()
         assert other.get_epsilon(1e-5) == engine.get_epsilon(1e-5)
         optimizer.attach_step_hook(other.get_optimizer_hook_fn(sample_rate=1e-9))
         with pytest.raises(ValueError, match="nothing says how its batches are drawn"):
@@ -487,7 +530,7 @@ def test_pickled_accountants_keep_what_was_counted_and_count_nothing() -> None:
 def test_forged_histories_are_refused(entry) -> None:
     accountant = Accountant()
     accountant.step(noise_multiplier=1.0, sample_rate=0.1)
-    state = {"history": [entry], "mechanism": "reticent"}
+    state = {"history": [entry], "mechanism": "reticent", "generators": []}
     with pytest.raises((ValueError, TypeError)):
         accountant.load_state_dict(state)
     assert accountant.history == [(1.0, 0.1, 1)]

@@ -115,6 +115,18 @@ def test_accumulated_batches_are_one_step_of_several_coins() -> None:
     assert engine.accountant.bounds(1e-5).upper >= one.lower
 
 
+def test_gradients_accumulated_over_the_end_of_a_pass_are_refused() -> None:
+    engine, _, model, optimizer, loader = made()
+    model.allow_grad_accumulation()
+    optimizer.zero_grad()
+    for _ in range(2):
+        for batch in islice(loader, 1):
+            torch.nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
+    with pytest.raises(ValueError, match="2 batches were trained on, but 1 were drawn .* step before its next pass begins"):
+        optimizer.step()
+    assert engine.accountant.history == []
+
+
 def test_noise_switched_off_is_known() -> None:
     engine, _, model, optimizer, loader = made()
     for number, batch in enumerate(loader):

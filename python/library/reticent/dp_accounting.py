@@ -15,6 +15,7 @@ import math
 from typing import Any
 
 from dp_accounting import dp_event
+from dp_accounting.dp_event_builder import DpEventBuilder
 from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 
 from reticent._reticent import Bounds, Plan
@@ -53,13 +54,23 @@ class Accountant(PrivacyAccountant):
         # The ledger of the base class is all the state there is.
         if do_compose:
             return None
+        parts: Any = ()
         if isinstance(event, dp_event.ComposedDpEvent):
-            found = (self._maybe_compose(part, count, False) for part in event.events)
-            return next((error for error in found if error is not None), None)
-        if isinstance(event, dp_event.SelfComposedDpEvent):
-            return self._maybe_compose(event.event, count, False)
+            parts = event.events
+        elif isinstance(event, dp_event.SelfComposedDpEvent):
+            parts = (event.event,)
+        found = (self._maybe_compose(part, 0, False) for part in parts)
+        wrong = next((error for error in found if error is not None), None)
+        if wrong is not None:
+            return wrong  # which names the part
         try:
+            # All of it, since parts know nothing of counts.
             self._plan_of(event).require_covered(self._neighbours)
+            if count != 0:
+                # As the ledger will hold it: an entry that can't be read would spoil every later answer.
+                entry = DpEventBuilder()
+                entry.compose(event, count)
+                self._plan_of(entry.build())
         except (TypeError, ValueError, AttributeError) as error:
             return self.CompositionErrorDetails(invalid_event=event, error_message=str(error))
         return None

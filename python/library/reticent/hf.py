@@ -4,7 +4,7 @@
     trainer.add_callback(AuditCallback(plan))             # report.json and report.html beside the checkpoints
     trainer.train()
 
-Auditing scores; it neither trains nor changes the model, its mode or the random state.
+Auditing scores; it neither trains nor changes the model, its mode or the random state of Python, NumPy and torch.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 from transformers import TrainerCallback
 
@@ -47,30 +49,68 @@ def plant(
 
 
 @contextlib.contextmanager
+def _random_state_kept(devices: Sequence[int] = ()) -> Iterator[None]:
+    """The random states of Python, NumPy and torch, on the CPU and on CUDA's `devices`, are as before afterwards."""
+    python, arrays = random.getstate(), numpy.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        random.setstate(python)
+        numpy.random.set_state(arrays)
+
+
+@contextlib.contextmanager
 def _scoring(model: torch.nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; modes of all modules are as before afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     try:
         model.eval()
-        with torch.random.fork_rng(devices=devices), torch.no_grad():
+        with _random_state_kept(devices), torch.no_grad():
             yield
     finally:
         for module, training in modes:
             module.training = training
 
 
-def scorer(model: Any) -> Scorer:
-    """The scorer of a causal language model, for `reticent.exposure`.
+def _unwrapped(model: Any) -> Any:
+    """The model that Opacus wraps, if it does."""
+    return getattr(model, "_module", model)
 
-    Raises ValueError for a prefix longer than the model's context.
+
+def _text_config(model: Any) -> Any:
+    """The configuration of what writes text; that of a model of text and images has it as a part."""
+    config: Any = getattr(_unwrapped(model), "config", None)
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def _vocabulary(model: Any) -> int:
+    """How many tokens a model knows."""
+    size = getattr(_text_config(model), "vocab_size", None)
+    if size is None:
+        raise ValueError(
+            f"model: the configuration of a {type(model).__name__} has no vocab_size; call reticent.exposure with "
+            "vocabulary=... and reticent.hf.scorer"
+        )
+    return int(size)
+
+
+def scorer(model: Any) -> Scorer:
+    """The scorer of a causal language model, for `reticent.exposure`; of a model that Opacus wraps too.
+
+    Raises ValueError for a prefix longer than the model's context, and for a model whose logits are not one row for
+    each token, after those of PEFT's virtual tokens.
     """
-    most = getattr(model.config, "max_position_embeddings", None)
+    model = _unwrapped(model)
+    most = getattr(_text_config(model), "max_position_embeddings", None)
 
     def score(prefixes: list[list[int]], wanted: list[int]) -> torch.Tensor:
         longest = max(map(len, prefixes))
-        if most is not None and longest > most:
-            raise ValueError(f"prefixes: at most {most} tokens fit the model's context, got {longest}")
+        # Of prompt learning: they come first, and take positions of the context. Prefix tuning has no logits for them.
+        virtual = getattr(getattr(model, "active_peft_config", None), "num_virtual_tokens", None) or 0
+        if most is not None and longest + virtual > most:
+            raise ValueError(f"prefixes: at most {most - virtual} tokens fit the model's context, got {longest}")
         device = next(model.parameters()).device
         ids = torch.zeros(len(prefixes), longest, dtype=torch.long, device=device)
         mask = torch.zeros_like(ids)
@@ -80,7 +120,12 @@ def scorer(model: Any) -> Scorer:
         ends = torch.tensor([len(prefix) - 1 for prefix in prefixes], device=device)
         with _scoring(model):
             logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
-            last = logits[torch.arange(len(prefixes), device=device), ends].double()
+            if logits.shape[1] not in (longest, virtual + longest):
+                raise ValueError(
+                    f"model: must give logits for {longest} tokens, got them for {logits.shape[1]}, so that nothing says "
+                    "which belong to which token"
+                )
+            last = logits[torch.arange(len(prefixes), device=device), ends - longest].double()
             return last.log_softmax(-1)[:, torch.tensor(wanted, device=device)]
 
     return score
@@ -89,6 +134,7 @@ def scorer(model: Any) -> Scorer:
 def supervised_texts(loader: Any, tokenizer: Any) -> Iterator[list[str]]:
     """What a training loader teaches, record by record: each run of tokens that have a loss, decoded.
 
+    A record is an item of the loader's dataset. It is collated alone, as some collators make one row of several.
     Labels are those the collator makes; -100 has no loss, and neither has the first token of a row.
     """
     if not hasattr(loader.dataset, "__len__"):
@@ -96,32 +142,47 @@ def supervised_texts(loader: Any, tokenizer: Any) -> Iterator[list[str]]:
             "train_dataset: a streamed dataset can't be looked at beforehand; call reticent.audit.preflight on what "
             "it gives, and AuditCallback(preflight=False, records=...)"
         )
-    with torch.random.fork_rng(devices=[]):
-        rows = len(loader.dataset)
-        for start in range(0, rows, 64):
-            batch = loader.collate_fn([loader.dataset[i] for i in range(start, min(start + 64, rows))])
-            if "labels" not in batch:
-                raise ValueError("train_dataset: its batches have no labels, so that nothing says what has a loss")
-            for labels in batch["labels"].tolist():
-                texts: list[str] = []
-                run: list[int] = []
-                for label in [*labels[1:], -100]:
-                    if label != -100:
-                        run.append(label)
-                    elif run:
-                        texts.append(tokenizer.decode(run))
-                        run = []
-                yield texts
+    with _random_state_kept():
+        for record in range(len(loader.dataset)):
+            item = loader.dataset[record]
+            texts: list[str] = []
+            # Of an empty record nothing can be collated.
+            if not (isinstance(item, Mapping) and "input_ids" in item and len(item["input_ids"]) == 0):
+                batch = loader.collate_fn([item])
+                if "labels" not in batch:
+                    raise ValueError("train_dataset: its batches have no labels, so that nothing says what has a loss")
+                for labels in batch["labels"].tolist():
+                    texts += _supervised(labels, tokenizer)
+            yield texts
+
+
+def _supervised(labels: list[int], tokenizer: Any) -> Iterator[str]:
+    """The runs of tokens that have a loss in one row of labels, decoded."""
+    run: list[int] = []
+    for label in [*labels[1:], -100]:
+        if label != -100:
+            run.append(label)
+        elif run:
+            yield tokenizer.decode(run)
+            run = []
+
+
+def _whole(model: Any) -> bool:
+    """Whether this process holds every weight, so that it can score without the others."""
+    sharding = any("FullyShardedDataParallel" in type(module).__name__ for module in model.modules())
+    # DTensor: FSDP 2 and tensor parallelism; ds_id: ZeRO-3.
+    return not sharding and not any(type(p.data).__name__ == "DTensor" or hasattr(p, "ds_id") for p in model.parameters())
 
 
 class AuditCallback(TrainerCallback):
     """Ranks the planted canaries after each epoch and at the end of a training.
 
-    With `load_best_model_at_end` the last audit is of the best checkpoint, which the Trainer leaves.
-    Writes report.json (schemas/exposure.schema.json, with the epochs before as `earlier`; `audit diff` reads it) and
-    report.html into the Trainer's output folder, readable by their owner only, without any secret. At the start it
-    makes sure that every copy of every canary carries a loss. A training that is resumed from a checkpoint takes up the
-    epochs before from the report.json that lies there, if it is of as many canaries with as many copies and candidates.
+    With `load_best_model_at_end` the last audit is of the best checkpoint, which the Trainer leaves. Writes report.json
+    (schemas/exposure.schema.json, with the epochs before as `earlier`; `audit diff` reads it) and report.html into the
+    Trainer's output folder, readable by their owner only, without any secret. At the start it makes sure that every copy of
+    every canary carries a loss. Where several processes train, the first one scores alone: each must hold the whole model
+    (not FSDP, DeepSpeed ZeRO-3 or tensor parallelism). A training that is resumed from a checkpoint takes up the epochs
+    before from the report.json that lies there, if it is of as many canaries with as many copies and candidates.
 
     promise: a `Plan` of what runs, or a function that gives one, such as
     `lambda: engine.accountant.plan`. The report has its upper bound for all records of a canary beside the measured
@@ -177,13 +238,20 @@ class AuditCallback(TrainerCallback):
         return self.epochs[-1][1]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Looks for every copy of every canary among what carries a loss."""
+        """Looks for every copy of every canary among what carries a loss, and whether the model can be scored."""
         other = getattr(state, "_reticent_audit", self)
         if other is not self:
             raise ValueError(
                 "callbacks: another AuditCallback of this Trainer writes the report.json of its output folder: leave one"
             )
         state._reticent_audit = self
+        _vocabulary(kwargs["model"])
+        if args.world_size > 1 and not _whole(kwargs["model"]):
+            raise ValueError(
+                f"model: its weights are spread over {args.world_size} processes (FSDP, DeepSpeed ZeRO-3 or tensor "
+                "parallelism), and the first would wait for the others while it scores: audit the saved model with "
+                "reticent.exposure and reticent.hf.scorer"
+            )
         self.epochs, self._audited = [], None
         self._before = _resumed(self.plan, Path(args.output_dir), state) if state.global_step > 0 else []
         tokenizer = self._tokenizer(kwargs)
@@ -222,7 +290,7 @@ class AuditCallback(TrainerCallback):
             self.plan,
             scorer(model),
             tokenizer=self._tokenizer(kwargs),
-            vocabulary=model.config.vocab_size,
+            vocabulary=_vocabulary(model),
             records=self.records,
             promise=self._promised(),
             name=best or _NAME + epoch,

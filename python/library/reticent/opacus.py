@@ -6,8 +6,12 @@
 
 The engine's ε is then a certified upper bound for what ran, and what can't be accounted is
 refused: loaders that are shuffled instead of Poisson-sampled, batches from another loader than
-the one that Opacus returned, several gradients of one record, optimizers whose noise is not the
-Gaussian's on one clipped sum.
+the one that Opacus returned, several gradients of one record, gradients that no clipping bounds, optimizers
+whose noise is not the Gaussian's on one clipped sum.
+
+What nobody can see from here is a loss in which the gradient of a record depends on the others of its batch. The loss
+that `transformers` computes of `labels` is one: a mean over all tokens of the batch. Average over the tokens of each
+record first, then over the records.
 """
 
 from __future__ import annotations
@@ -47,6 +51,9 @@ class Accountant(IAccountant):
     Poisson batches (noise multiplier, sample rate, steps, k): a record may be in each of the k.
     A noise multiplier of 0 stands for steps without noise or clipping, which promise nothing.
     What was counted stays: a history that is cleared or changed afterwards is refused.
+    A saved state also has digests of the random generators behind each step (`generators`), so that a training that is
+    resumed from it can't draw the same noise or the same batches again. Who has them can find a seed by trying all
+    (PyTorch's on the CPU has 32 bits): keep such states as private as the seed.
     """
 
     def __init__(self) -> None:
@@ -61,26 +68,35 @@ class Accountant(IAccountant):
 
     def __getstate__(self) -> dict[str, Any]:
         """What was counted; loaders and optimizers stay where they are, so that a copy counts nothing by itself."""
-        return {"history": list(self.history)}
+        return dict(self.state_dict())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Accountant.__init__(self)
-        self.history = _checked(state["history"])
-        self._counted = list(self.history)
+        self.load_state_dict(state)
+
+    def state_dict(self, destination: Any = None) -> Any:
+        """What was counted, and digests of the generators behind it."""
+        with self._lock:
+            destination = super().state_dict(destination)
+            destination["generators"] = sorted(state.hex() for state in self._seen)
+        return destination
 
     def load_state_dict(self, state_dict: Any) -> None:
         """Takes up what `state_dict` of another accountant holds.
 
-        Raises ValueError where that does not begin with what was counted here, which would be forgotten.
+        Raises ValueError where that does not begin with what was counted here, which would be forgotten, or where it
+        does not have the generators behind its steps.
         """
         before = self.history
         super().load_state_dict(state_dict)
         taken, self.history = self.history, before
         taken = _checked(taken)
+        seen = _digests(state_dict)
         with self._lock:
             if not self._goes_on(taken):
                 raise ValueError(_CHANGED)
             self.history, self._counted = taken, list(taken)
+            self._seen |= seen
 
     def _goes_on(self, history: list[tuple[float, ...]]) -> bool:
         """Whether a history begins with what was counted; its steps of the last kind may be more."""
@@ -119,8 +135,9 @@ class Accountant(IAccountant):
             for state in states:
                 if state in self._seen:
                     raise ValueError(
-                        "generator: it was set back to where it was before (as by torch.manual_seed in each epoch), so "
-                        "that the same noise or the same batch comes twice: seed once, before the training"
+                        "generator: it was set back to where it was before (as by torch.manual_seed in each epoch, or "
+                        "where a resumed training begins), so that the same noise or the same batch comes twice: seed "
+                        "once, before the training, and not again to resume it"
                     )
                 self._seen.add(state)
 
@@ -226,7 +243,8 @@ class _Steps:
         if self.used > self.drawn:
             raise ValueError(
                 f"data_loader: {self.used} batches were trained on, but {self.drawn} were drawn by the Poisson "
-                "loader that make_private returned: train on that loader, or account for yours with reticent.Plan"
+                "loader that make_private returned: train on that loader, and take the step before its next pass begins "
+                "(no gradient is accumulated from one pass into the next), or account for yours with reticent.Plan"
             )
         drawn = self._take(batches)
         # The noise is scaled with the norm of now, whatever the gradients were clipped to.
@@ -309,6 +327,13 @@ class _Clipping:
     def __call__(self) -> None:
         self.steps.norm = max(self.steps.norm, _norm(self.optimizer))
         type(self.optimizer).clip_and_accumulate(self.optimizer)
+        if self.steps.norm < math.inf and not all(bool(p.summed_grad.isfinite().all()) for p in self.optimizer.params):
+            # Whether the batch is left out depends on its records: a training that goes on promises nothing.
+            self.steps.norm = math.inf
+            raise ValueError(
+                "optimizer: the gradient of a record is NaN or infinite, which neither clipping nor noise hides, so that "
+                "this training promises nothing: look for such values in the data and in the loss, then train again"
+            )
         self.steps.gradients += max(
             sum(map(len, p.grad_sample)) if isinstance(p.grad_sample, list) else len(p.grad_sample)
             for p in self.optimizer.params
@@ -350,6 +375,17 @@ def _checked(history: Any) -> list[tuple[float, ...]]:
         if batches:
             _ranged("accumulated batches", batches[0], 2 <= batches[0] <= 10_000, "[2, 10000]")
     return [tuple(entry) for entry in history]
+
+
+def _digests(state: Any) -> set[bytes]:
+    """The generators behind the steps of a saved state."""
+    try:
+        return {bytes.fromhex(digest) for digest in state["generators"]}
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(
+            "state_dict: its `generators` must be the list of hexadecimal digests that state_dict() gives: without it "
+            "nothing says whether noise comes twice"
+        ) from None
 
 
 def _ranged(name: str, value: float, holds: bool, allowed: str) -> None:
