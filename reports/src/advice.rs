@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// precedes it on the line, it must be an option of that command.
 #[test]
 fn sources_and_book_name_options_that_exist() {
-    // Options of cargo, pip, torchrun, sbatch and the scripts.
-    const OTHERS: &str = "advertise array bin cpus-per-task dependency example executor-timeout export features help job-name lib listen \
+    // Options of cargo, tests, pip, torchrun, sbatch and the scripts.
+    const OTHERS: &str = "advertise array bin cpus-per-task dependency exact example executor-timeout export features help job-name lib listen \
                           locked no-default-features no-python nproc-per-node only parsable path release root scheduler tasks \
                           time trust-network version workspace write";
     let mut programs = [Account::command(), Audit::command()];
