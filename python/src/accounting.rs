@@ -36,7 +36,7 @@ pub(crate) struct Plan {
 }
 
 /// What is known of a run besides its mechanism, from the document that it was read from.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Beside {
     /// What one record is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -578,8 +578,8 @@ impl Plan {
         Ok(format!("Plan.from_json({:?})", self.to_json()?))
     }
 
-    fn __eq__(&self, other: PyRef<'_, Self>) -> bool {
-        self.mechanism == other.mechanism && self.beside == other.beside
+    fn __eq__(&self, other: PyRef<'_, Self>) -> PyResult<bool> {
+        Ok(self.to_json()? == other.to_json()?)
     }
 
     fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, (String,))> {

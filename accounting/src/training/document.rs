@@ -63,8 +63,6 @@ pub struct Document {
 pub struct Planted {
     /// How many they are.
     pub canaries: u64,
-    /// How many copies each has.
-    pub copies: u64,
     /// The most records that differ if one of them does.
     pub records: u64,
     /// Copies on the public side, which is trained on without noise.

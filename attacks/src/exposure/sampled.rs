@@ -90,8 +90,8 @@ pub fn sampled_exposures<S: Scorer + ?Sized>(
             }
         }
         let drawn = costs.split_off(members.len());
+        let tolerance = tie_tolerance(scorer, tree.longest());
         for (member, nll) in members.into_iter().zip(costs) {
-            let tolerance = tie_tolerance(scorer, targets[member].secret.len());
             found[member] = Some(SampledExposure::of(&drawn, nll, tolerance, confidence)?);
         }
     }

@@ -181,7 +181,8 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         )?;
         let own = case.candidates.iter().position(|c| *c == case.secret);
         let own = own.map_or(f64::INFINITY, |at| costs[at]);
-        let most = own + tie_tolerance(scorer, case.secret.len());
+        let longest = case.candidates.iter().map(Vec::len).max();
+        let most = own + tie_tolerance(scorer, longest.unwrap_or(0));
         let rank = costs.iter().filter(|cost| **cost <= most).count() as u64;
         ranks.push((case.id.clone(), rank));
         for (cost, candidate) in costs.iter().zip(&case.candidates) {

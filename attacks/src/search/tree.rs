@@ -72,6 +72,12 @@ impl CandidateTree {
     pub const fn tokens(&self) -> u64 {
         self.tokens
     }
+    /// Returns the number of tokens of the longest candidate.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        let longest = |choices: &Vec<Vec<TokenId>>| choices.iter().map(Vec::len).max();
+        self.positions.iter().filter_map(longest).sum()
+    }
 
     /// Returns the tokens of candidate `index`, with the last position varying fastest.
     ///

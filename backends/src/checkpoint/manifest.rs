@@ -339,7 +339,6 @@ impl CanarySeal {
     pub fn planted(&self) -> Planted {
         Planted {
             canaries: self.canaries.into(),
-            copies: self.copies.into(),
             records: self.records.into(),
             on_public_side: self.on_public_side.into(),
         }

@@ -254,7 +254,10 @@ impl ShardPlan {
     pub fn load(path: &Path, owner: [u8; 32]) -> Result<Self> {
         let text = disk::read_regular_text(path, LONGEST).map_err(Error::reading(path))?;
         let document: PlanDocument = serde_json::from_str(&text).map_err(|error| {
-            let problem = format!("it is no plan of shards: {}", json_problem(&error));
+            let problem = format!(
+                "it is no plan of shards of this version: {}; write it again",
+                json_problem(&error)
+            );
             Error::prepared(path, problem)
         })?;
         let owner = Key::new(owner);

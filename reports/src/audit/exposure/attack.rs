@@ -50,8 +50,8 @@ const UNKNOWN_RUN: &str = "what ran is not known";
 /// The number of verdicts in a report: that on ε and that on the ceiling.
 const TESTS: usize = 2;
 
-/// Returns how many tokens a model must read at once to rank these canaries: the longest of their lines up to the end of
-/// the secret, after the beginning of text.
+/// Returns how many tokens a model must read at once to rank these canaries: the longest of their lines up to the last
+/// token of the secret, after the beginning of text.
 ///
 /// # Errors
 /// Returns an error if the tokenizer fails.
@@ -60,7 +60,7 @@ pub(in crate::audit) fn tokens_to_rank(plan: &CanaryPlan, tokenizer: &Tokenizer)
     let mut longest = 0;
     for canary in &plan.canaries {
         let line = format!("{}{}", canary.context, canary.secret);
-        longest = longest.max(tokenizer.encode(&line)?.len() + 1);
+        longest = longest.max(tokenizer.encode(&line)?.len());
     }
     Ok(longest)
 }
@@ -456,9 +456,8 @@ impl<'a> Attack<'a> {
     }
 
     fn options(&self, scorer: &dyn PrefixScorer) -> SearchOptions {
-        let lengths = self.search.1.iter().map(|target| target.secret.len());
         SearchOptions {
-            tie_tolerance: tie_tolerance(scorer, lengths.max().unwrap_or(0)),
+            tie_tolerance: tie_tolerance(scorer, self.search.0.longest()),
             budget: self.budget,
             ..SearchOptions::default()
         }

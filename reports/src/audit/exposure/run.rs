@@ -9,6 +9,7 @@ use crate::audit::exposure::{
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::training_text::TrainingText;
 use crate::contract::{Csv, Exit, Inputs, Interrupt, open_limit, read_regular_text, read_text};
+use crate::number::count_of;
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::UnitName;
@@ -123,10 +124,11 @@ fn attack<'a>(
     if let (Some(why), true) = (&model.unknown_origin, args.mechanism.is_some()) {
         bail!("--mechanism: {why}");
     }
-    let needed = tokens_to_rank(plan, &model.tokenizer)?;
+    // A sample is scored to its last token, a search needs what is before it.
+    let needed = tokens_to_rank(plan, &model.tokenizer)? + usize::from(args.sample.is_some());
     if let Some(most) = model.context.filter(|most| *most < needed) {
         bail!(
-            "{}: {} reads at most {most} tokens at once, and a canary's line has {needed} up to the end of its secret, so its candidates can't be scored: audit a model of a longer context (`audit train --context {needed}`), or plant canaries with shorter lines (--canary-format)",
+            "{}: {} reads at most {most} tokens at once, and needs {needed} for a canary's line up to its secret, so its candidates can't be scored: audit a model of a longer context (`audit train --context {needed}`), or plant canaries with shorter lines (--canary-format)",
             audited_flag(args),
             model.name
         );
@@ -137,6 +139,14 @@ fn attack<'a>(
         manifest,
         promised_by,
     } = ran(model, args.mechanism.as_deref(), plan)?;
+    let own = run.as_ref().and_then(|run| run.secrets.canaries.as_ref());
+    if let Some(own) = own.filter(|own| own.value.count != plan.canaries.len() as u64) {
+        bail!(
+            "--canary-file: it has {}, the run met {}: what a manifest says of its own canaries holds of no others",
+            count_of(plan.canaries.len() as u64, "canary"),
+            own.value.count
+        );
+    }
     let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
     attack.manifest = manifest;
     attack.promised_by = promised_by;
@@ -473,7 +483,7 @@ fn with_canaries(
     planted: Option<Planted>,
 ) -> TrainingPlan {
     let canaries = planted.map(|planted| Canaries {
-        count: plan.canaries.len() as u64,
+        count: planted.canaries,
         records: planted.records,
         on_public_side: planted.on_public_side,
         candidates: Some(Canaries::candidates(plan.candidates)),
@@ -508,21 +518,6 @@ fn of_mechanism(
             "one record is a {other} in {} and a {unit} in the canary plan: no promise about one \
              bounds the other",
             loaded.name
-        );
-    }
-    if let Some(planted) = document.canaries {
-        let (own, given) = (
-            (planted.canaries, planted.copies),
-            (plan.canaries.len() as u64, u64::from(plan.copies)),
-        );
-        ensure!(
-            own == given,
-            "{}: its run met {} canaries of {} copies, the canary plan has {} of {}: what a manifest says of its own canaries holds of no others",
-            loaded.name,
-            own.0,
-            own.1,
-            given.0,
-            given.1
         );
     }
     let delta = document.delta_or_default();

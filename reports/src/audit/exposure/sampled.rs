@@ -25,7 +25,7 @@ pub struct SampledCanary {
     pub copies: u64,
     /// Summed NLL of the secret span, nats.
     pub nll: f64,
-    /// Drawn candidates with no higher cost.
+    /// Drawn candidates with no higher cost, ties included.
     pub at_or_below: u64,
     /// Its rank among all candidates.
     pub rank: Bounds<u64>,
@@ -374,7 +374,7 @@ impl SampledReport {
             )
         });
         let certified = format!(
-            "A sample of {} certifies at most {} bits, even of a canary that is the model's favourite; without --sample ranks are exact.",
+            "A sample of {} certifies at most {} bits, even of a canary that is the model's favourite; without --sample all candidates are searched.",
             grouped(self.sample),
             rounded_down(sure, 3)
         );

@@ -176,7 +176,7 @@ impl Beginning {
     /// Creates an adapter for this model, which must be in the folder.
     fn fresh(&self, spec: LoraSpec, folder: &Path, seed: u64) -> Result<FreshAdapter> {
         ensure!(
-            folder.join("config.json").exists(),
+            !folder.join("adapter_config.json").exists(),
             "{} holds an adapter itself; `audit convert --merge` turns it into a model",
             folder.display()
         );

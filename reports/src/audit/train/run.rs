@@ -111,7 +111,7 @@ impl Job<'_> {
         let needed = tokens_to_rank(plan, &self.prepared.tokenizer)?;
         Ok((most < needed).then(|| {
             format!(
-                "a canary's line has {needed} tokens up to the end of its secret, and the model reads at most {most} at once: `audit exposure` can't rank these canaries; with --context {needed} it could"
+                "a canary's line has {needed} tokens before the last one of its secret, and the model reads at most {most} at once: `audit exposure` can't rank these canaries; it could with a --context of {needed}"
             )
         }))
     }
