@@ -61,10 +61,12 @@ fn audits_are_compared_and_drawn() {
         "figure exposure.json --x exposure --y exposure-mean --format json",
         "membership --scores scores.csv",
         "policy data.jsonl --policy policy.json",
-        "screen data.jsonl --policy customers --sheet sheet.jsonl",
     ] {
         fine(&audit(line), line);
     }
+    // Nothing sealed it.
+    let sheet = "screen data.jsonl --policy customers --sheet sheet.jsonl";
+    refused(&audit(sheet), "line 1 does not have the seal");
 }
 
 #[test]

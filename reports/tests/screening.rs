@@ -493,7 +493,7 @@ fn masked_spans_are_refused_with_their_place() {
     for line in [
         "policy d.jsonl",
         "screen d.jsonl --sample 1",
-        "tokenizer d.jsonl --declared-public --out t.json",
+        "tokenizer d.jsonl --declared-public --size 300 --out t.json",
         "incidence d.jsonl --policy detectors --show-secrets --out i.csv",
         "incidence d.jsonl --words 1-1 --out i.csv",
     ] {

@@ -69,7 +69,7 @@ const NO_DUPLICATE: &str =
     "No content of a secret makes its record a duplicate, which deduplication would leave out.";
 
 /// The assumption for secrets that were counted where they are marked.
-const ONLY_MARKED: &str = "A secret occurs only where it is marked, in one spelling: unmarked occurrences of it are outside the promise, and so are other spellings.";
+const ONLY_MARKED: &str = "A secret occurs only where it is marked, in one spelling: other occurrences of it are outside the promise.";
 
 /// The assumption for a manifest that doesn't say how many records a secret was in.
 const NO_MORE_BEFORE: &str =

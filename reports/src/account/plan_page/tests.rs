@@ -342,7 +342,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let card = card.to_model_card("plan");
     assert!(card.contains("2 turns") && card.contains(counted), "{card}");
     // What is counted, and so promised, is what is marked.
-    let unmarked = "unmarked occurrences of it are outside the promise";
+    let unmarked = "other occurrences of it are outside the promise";
     let brief = |subject: &PlannedRun, document: &Envelope<PlanPage>| {
         let page = page(subject, document, false).unwrap();
         let text = page.to_text(View::of_terminal(false));

@@ -35,6 +35,7 @@ pub struct Header {
     /// Records there were.
     pub records: u64,
     /// Exact duplicates of them, which were excluded.
+    #[serde(default)]
     pub duplicates: u64,
     /// Records drawn at random.
     pub sample: u64,
