@@ -415,13 +415,18 @@ fn sealed(args: &Args, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, C
         "--canary-file: {} is not the plan this model was trained with (its seal differs)",
         path.display()
     );
-    let canaries = Canaries {
-        count: u64::from(seal.canaries),
-        records: u64::from(seal.records),
-        on_public_side: u64::from(seal.on_public_side),
-        candidates: Some(Canaries::candidates(plan.candidates)),
-    };
+    let canaries = as_planted(&plan, seal.planted());
     Ok((plan, canaries))
+}
+
+/// Returns the canaries of a plan as a run met them that its manifest describes.
+fn as_planted(plan: &CanaryPlan, planted: Planted) -> Canaries {
+    Canaries {
+        count: planted.canaries,
+        records: planted.records,
+        on_public_side: planted.on_public_side,
+        candidates: Some(Canaries::candidates(plan.candidates)),
+    }
 }
 
 /// What ran, and on whose word.
@@ -482,12 +487,7 @@ fn with_canaries(
     plan: &CanaryPlan,
     planted: Option<Planted>,
 ) -> TrainingPlan {
-    let canaries = planted.map(|planted| Canaries {
-        count: planted.canaries,
-        records: planted.records,
-        on_public_side: planted.on_public_side,
-        candidates: Some(Canaries::candidates(plan.candidates)),
-    });
+    let canaries = planted.map(|planted| as_planted(plan, planted));
     run.secrets.canaries = canaries.map(|canaries| Stated::given(canaries, "manifest.json"));
     run
 }
