@@ -223,7 +223,7 @@ fn the_run_in_the_readme_has_the_rate_of_a_verdict() {
     let readme = include_str!("../../../../README.md");
     for said in [
         format!("A verdict has a false-alarm rate of {rate} instead"),
-        format!("a contradiction requires p below {rate},"),
+        format!("a contradiction requires p below {rate}."),
     ] {
         assert!(readme.contains(&said), "{said}");
     }
