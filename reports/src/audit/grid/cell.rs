@@ -1,7 +1,7 @@
 //! The answers of a grid: a document for each cell, and its row in the table.
 
 use super::plan::{Cell, Place, Plan, Work};
-use super::pool::{Outcome, answers};
+use super::pool::Outcome;
 use crate::audit::figure::{Known, Quantity};
 use crate::contract::Number;
 use crate::page::Mood;
@@ -64,26 +64,25 @@ pub struct CellDocument {
 impl CellDocument {
     /// Returns the result of a cell; `None` while one of its stages is pending.
     pub(super) fn of(plan: &Plan, cell: &Cell, outcomes: &[Option<Outcome>]) -> Option<Self> {
-        if cell.stages.iter().any(|at| outcomes[*at].is_none()) {
-            return None;
-        }
-        let (mut stages, mut answer) = (Vec::new(), HashMap::new());
+        let (mut stages, mut answer, mut failed) = (Vec::new(), HashMap::new(), None);
         for at in &cell.stages {
-            let Some(Ok(finished)) = &outcomes[*at] else {
-                continue;
-            };
             let stage = &plan.stages[*at];
-            stages.push(StageOf {
-                work: stage.work,
-                name: stage.name.clone(),
-                seconds: finished.seconds,
-                exceeded: finished.exceeded,
-            });
-            answer.insert(stage.work, finished.answer.clone());
+            match outcomes[*at].as_ref()? {
+                Ok(finished) => {
+                    stages.push(StageOf {
+                        work: stage.work,
+                        name: stage.name.clone(),
+                        seconds: finished.seconds,
+                        exceeded: finished.exceeded,
+                    });
+                    answer.insert(stage.work, finished.answer.clone());
+                }
+                Err(why) => failed = failed.or_else(|| Some(why.clone())),
+            }
         }
         Some(Self {
             place: cell.place.clone(),
-            failed: answers(&cell.stages, outcomes).err().map(|e| e.to_string()),
+            failed,
             stages,
             preparation: answer.remove(&Work::Prepare),
             training: answer.remove(&Work::Train),

@@ -7,7 +7,7 @@ use crate::contract::{
     Envelope, Exit, Inputs, Interrupt, Interrupted, Progress, describe, in_one_line,
     without_content, write_file,
 };
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -389,25 +389,6 @@ pub fn end_with_parent() {
         reticent_disk::drop_unfinished();
         std::process::exit(Exit::INTERRUPTED.into());
     });
-}
-
-/// Returns the answers of all these stages.
-///
-/// # Errors
-/// Returns the reason of the first one that failed.
-pub(super) fn answers<'a>(
-    stages: &[usize],
-    outcomes: &'a [Option<Outcome>],
-) -> Result<Vec<&'a Finished>> {
-    let mut all = Vec::new();
-    for at in stages {
-        match &outcomes[*at] {
-            Some(Ok(finished)) => all.push(finished),
-            Some(Err(why)) => bail!("{why}"),
-            None => bail!("it was never run"),
-        }
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 
 /// The folder of a grid, locked against other processes.
 #[derive(Debug)]
-pub(in crate::audit) struct Place {
+pub(in crate::audit) struct GridFolder {
     folder: PathBuf,
     limits: Limits,
     _lock: FolderLock,
 }
 
-impl Place {
+impl GridFolder {
     /// Creates the folder, or resumes in it.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Place {
 /// Returns an error on an interruption or if the folder can't be written.
 pub(in crate::audit) fn cells(
     plan: &Plan,
-    place: &Place,
+    place: &GridFolder,
     interrupt: &Interrupt,
 ) -> Result<(Vec<CellDocument>, GridReport, Vec<Outcome>)> {
     let mut documents: Vec<Option<CellDocument>> = vec![None; plan.cells.len()];
@@ -118,7 +118,7 @@ fn write(folder: &Path, cell: &CellDocument) -> Result<()> {
 pub fn run(args: &Grid, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
     let file = GridFile::read(&args.file).context("FILE")?;
-    let place = Place::open(&args.running)?;
+    let place = GridFolder::open(&args.running)?;
     let plan = Plan::of(&file, &place.stages())
         .with_context(|| format!("FILE: {}", args.file.display()))?;
     let (_, report, _) = cells(&plan, &place, interrupt)?;
