@@ -233,7 +233,7 @@ impl<'a> Attack<'a> {
             let ceiling = loss.map(|loss| self.ceiling(&loss, &ranking, &audit, each));
             report.ceiling = ceiling.transpose()?;
             if let Some(ceiling) = &mut report.ceiling
-                && ceiling.test.outcome == CeilingOutcome::Contradicted
+                && ceiling.is_contradicted()
             {
                 ceiling.suspects = self.suspects(&seen, &ranking, &audit, each)?;
             }

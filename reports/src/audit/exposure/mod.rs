@@ -121,6 +121,12 @@ pub struct Ceiling {
     pub suspects: Vec<Mistake>,
 }
 
+impl Ceiling {
+    fn is_contradicted(&self) -> bool {
+        self.test.outcome == CeilingOutcome::Contradicted
+    }
+}
+
 /// The result of `audit exposure`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExposureReport {
@@ -233,11 +239,10 @@ impl ExposureReport {
     /// been planted; a contradiction stays. A silence leaves nothing to conclude where nothing is contradicted and no leak
     /// is seen.
     pub(super) fn without_praise(&mut self, silence: Option<Silence>) {
-        let contradicted = |c: &Ceiling| c.test.outcome == CeilingOutcome::Contradicted;
         let unplanted = self.planting.unplanted();
         if silence.is_some() || unplanted.is_some() {
             self.verdict = self.verdict.take().filter(Verdict::is_contradicted);
-            self.ceiling = self.ceiling.take().filter(contradicted);
+            self.ceiling = self.ceiling.take().filter(Ceiling::is_contradicted);
         }
         let silent = self.verdict.is_none() && self.ceiling.is_none() && !self.has_seen();
         self.silence = silence;
@@ -302,8 +307,7 @@ impl ExposureReport {
     #[must_use]
     pub fn exit(&self) -> Exit {
         let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
-        let contradicted = |c: &Ceiling| c.test.outcome == CeilingOutcome::Contradicted;
-        let ceiling = self.ceiling.as_ref().is_some_and(contradicted);
+        let ceiling = self.ceiling.as_ref().is_some_and(Ceiling::is_contradicted);
         verdict
             .or(Exit::of(ceiling))
             .or(Exit::of(self.passed_limit().is_some()))

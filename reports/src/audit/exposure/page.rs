@@ -10,7 +10,7 @@ use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use crate::verdict::Verdict;
 use anyhow::Result;
-use reticent_attacks::exposure::{CeilingOutcome, ExposureFinding, ExposureSummary};
+use reticent_attacks::exposure::{ExposureFinding, ExposureSummary};
 
 impl ExposureReport {
     /// Returns the page, for every format.
@@ -269,7 +269,7 @@ fn contradiction(report: &ExposureReport) -> String {
         return format!(" {said}");
     }
     match &report.ceiling {
-        Some(ceiling) if ceiling.test.outcome == CeilingOutcome::Contradicted => format!(
+        Some(ceiling) if ceiling.is_contradicted() => format!(
             " This contradicts the promise: under it, ranks like these have p = {} (false-alarm rate {}).",
             nearest(ceiling.test.p_value, 2),
             shortest(ceiling.test.alpha)

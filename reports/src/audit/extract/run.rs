@@ -42,10 +42,8 @@ const STATES: usize = 64;
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
-    let mut baseline = match &args.baseline {
-        Some(source) => Some(model.against(source, &args.of, "--baseline", interrupt)?),
-        None => None,
-    };
+    let baseline = args.baseline.as_ref();
+    let mut baseline = model.against(baseline, &args.of, "--baseline", interrupt)?;
     let report = measured(args, &mut model, baseline.as_mut(), interrupt);
     let report = report.map_err(|error| match error.downcast_ref().map(NoPassage::flag) {
         Some(flag) => error.context(flag),
