@@ -217,13 +217,13 @@ fn shown(value: f64) -> String {
 }
 
 /// Formats an interval with three decimals, the lower end rounded down and the upper end rounded up.
-fn interval(bounds: &Bounds<Probability>) -> String {
+pub(super) fn interval(bounds: &Bounds<Probability>) -> String {
     let (lower, upper) = crate::audit::ends(bounds);
     let (low, high) = ((lower * 1e3).floor() / 1e3, (upper * 1e3).ceil() / 1e3);
     format!("{low:.3} to {high:.3}")
 }
 
-fn percent(rate: f64) -> String {
+pub(super) fn percent(rate: f64) -> String {
     format!("{} %", shortest((rate * 1e14).round() / 1e12))
 }
 
