@@ -152,8 +152,6 @@ enum Word {
     Of(&'static str, usize, String),
     /// A flag with a path, identified by the digest of its contents.
     At(&'static str, PathBuf, String),
-    /// A flag with the output of this stage.
-    Out(&'static str),
     /// The digest of content that is read but is not a word of the command line.
     Read(String),
 }
@@ -253,16 +251,15 @@ impl Plan {
 
     /// Returns the source of a corpus: a stage that simulates it or takes a part of it, or a path with the digest of
     /// its contents.
-    fn corpus(&mut self, data: &Data) -> Result<Vec<Word>> {
+    fn corpus(&mut self, data: &Data) -> Result<Word> {
         if let Some(dialogues) = data.dialogues {
             let mut words = vec![
                 Word::Plain(format!("--dialogues={dialogues}")),
                 Word::Plain(format!("--seed={}", data.seed)),
             ];
             words.extend(data.turns.then(|| Word::Plain("--turns".to_owned())));
-            words.push(Word::Out("--out="));
             let made = self.stage(Work::Simulate, words)?;
-            return Ok(vec![whole("", made)]);
+            return Ok(whole("", made));
         }
         let path = data.path.clone().context("must hold a path")?;
         let path = match data.documents {
@@ -270,7 +267,7 @@ impl Plan {
             Some(documents) => taken(&path, data, documents, &self.folder)?,
         };
         let digest = content(&path)?;
-        Ok(vec![Word::At("", path, digest)])
+        Ok(Word::At("", path, digest))
     }
 
     fn cell(
@@ -282,29 +279,27 @@ impl Plan {
         (prepare, train): (&Flags, &Flags),
     ) -> Result<Vec<usize>> {
         let mut stages = Vec::new();
-        let made = |words: &[Word]| match words {
-            [Word::Of(_, stage, _)] => Some(*stage),
+        let made = |word: &Word| match word {
+            Word::Of(_, stage, _) => Some(*stage),
             _ => None,
         };
         let sources = texts.test.iter().chain([&texts.corpus]);
-        stages.extend(sources.filter_map(|words| made(words)));
-        let mut of_prepare = texts.corpus.clone();
+        stages.extend(sources.filter_map(made));
+        let mut of_prepare = vec![texts.corpus.clone()];
         if !arm.redact.is_empty() {
             let given = merged(&of_unit("document"), &arm.redact);
             of_prepare.extend(flags(&given).context("redact")?);
-            of_prepare.push(Word::Out("--out="));
             let redacted = self.stage(Work::Redact, of_prepare).context("redact")?;
             stages.push(redacted);
             of_prepare = vec![whole("", redacted)];
         }
         let mut planted = None;
         if !arm.plant.is_empty() {
-            let name = self.file_name(&of_prepare)?;
+            let name = self.file_name(&of_prepare[0])?;
             let unit = prepare.get("unit").and_then(Value::as_str);
             let given = merged(&of_unit(unit.unwrap_or(DEFAULT_UNIT)), &arm.plant);
             of_prepare.extend(flags(&given).context("plant")?);
             of_prepare.push(Word::Plain(format!("--seed={}", place.seed)));
-            of_prepare.push(Word::Out("--out="));
             let folder = self.stage(Work::Plant, of_prepare).context("plant")?;
             stages.push(folder);
             of_prepare = vec![Word::Of("", folder, name)];
@@ -312,7 +307,6 @@ impl Plan {
         }
         of_prepare.extend(flags(prepare).context("prepare")?);
         of_prepare.extend(axes.prepare.iter().cloned().map(Word::Plain));
-        of_prepare.push(Word::Out("--out="));
         let prepared = self.stage(Work::Prepare, of_prepare).context("prepare")?;
         stages.push(prepared);
         let mut of_train = vec![
@@ -322,11 +316,9 @@ impl Plan {
         if place.recipe == Recipe::Protect {
             let mut words = vec![whole("", prepared)];
             words.extend(flags(&merged(&arm.incidence, &Flags::new())).context("incidence")?);
-            words.push(Word::Out("--out="));
             let incidence = self.stage(Work::Incidence, words).context("incidence")?;
             let mut words = vec![whole("--incidence=", incidence)];
             words.extend(flags(&merged(&arm.protect, &Flags::new())).context("protect")?);
-            words.push(Word::Out("--weights="));
             let weights = self.stage(Work::Protect, words).context("protect")?;
             stages.extend([incidence, weights]);
             of_train.extend([
@@ -339,7 +331,6 @@ impl Plan {
         if let Some(digest) = axes.model.as_deref().map(content).transpose()? {
             of_train.push(Word::Read(digest));
         }
-        of_train.push(Word::Out("--out="));
         let trained = self.stage(Work::Train, of_train).context("train")?;
         stages.push(trained);
         let label = prepare.get("label").and_then(Value::as_str);
@@ -354,7 +345,7 @@ impl Plan {
                 Work::Perplexity | Work::Classify => {
                     let own = match &texts.test {
                         Some(test) => {
-                            of_attack.extend(as_flag("--data=", test));
+                            of_attack.push(as_flag("--data=", test));
                             label
                         }
                         None => {
@@ -365,7 +356,7 @@ impl Plan {
                     of_attack.extend(own.map(|key| Word::Plain(format!("--label={key}"))));
                 }
                 Work::Membership if given.get("lookalikes") == Some(&Value::Bool(true)) => {
-                    of_attack.extend(as_flag("--members=", &texts.corpus));
+                    of_attack.push(as_flag("--members=", &texts.corpus));
                 }
                 Work::Membership => of_attack.extend([
                     inside("--members=", prepared, "train.jsonl"),
@@ -407,17 +398,16 @@ impl Plan {
     /// # Errors
     /// Returns an error if `audit` refuses the words or data can't be read.
     pub fn on_corpus(&mut self, work: Work, data: &Data, line: &str) -> Result<usize> {
-        let mut words = self.corpus(data).context("data")?;
+        let mut words = vec![self.corpus(data).context("data")?];
         words.extend(plain(line));
-        words.extend(work.writes().map(|_| Word::Out("--out=")));
         self.stage(work, words)
     }
 
     /// Returns the name of a corpus that is a file.
-    fn file_name(&self, corpus: &[Word]) -> Result<String> {
+    fn file_name(&self, corpus: &Word) -> Result<String> {
         let path = match corpus {
-            [Word::Of(_, stage, _)] => self.stages[*stage].output.as_deref(),
-            [Word::At(_, path, _)] => Some(path.as_path()),
+            Word::Of(_, stage, _) => self.stages[*stage].output.as_deref(),
+            Word::At(_, path, _) => Some(path.as_path()),
             _ => None,
         };
         let name = path
@@ -426,7 +416,7 @@ impl Plan {
         Ok(name.context("plant: the corpus must be a file")?.to_owned())
     }
 
-    /// Returns the stage with these words, which is added only once.
+    /// Returns the stage with these words and its output, which is added only once.
     fn stage(&mut self, work: Work, words: Vec<Word>) -> Result<usize> {
         let mut digest = Sha256::new();
         let mut note = |text: &str| {
@@ -447,8 +437,14 @@ impl Plan {
                     note(&self.stages[*stage].name);
                     note(inside);
                 }
-                Word::Out(flag) => note(flag),
             }
+        }
+        let flag = match work {
+            Work::Protect => "--weights=",
+            _ => "--out=",
+        };
+        if work.writes().is_some() {
+            note(flag);
         }
         let short = reticent_disk::hexadecimal(&digest.finalize()[..8]);
         let name = format!("{}-{short}", work.part());
@@ -474,11 +470,10 @@ impl Plan {
                     };
                     format!("{flag}{}", place.display())
                 }
-                Word::Out(flag) => {
-                    format!("{flag}{}", output.clone().unwrap_or_default().display())
-                }
             });
         }
+        let out = output.as_ref();
+        line.extend(out.map(|out| format!("{flag}{}", out.display())));
         line.extend(["--format=json", "--config=none"].map(str::to_owned));
         parses(work, &line)?;
         needs.sort_unstable();
@@ -508,18 +503,17 @@ fn inside(flag: &'static str, stage: usize, file: &str) -> Word {
 
 /// The corpus, and the text on which perplexity is measured, if it is not part of the corpus.
 struct Texts {
-    corpus: Vec<Word>,
-    test: Option<Vec<Word>>,
+    corpus: Word,
+    test: Option<Word>,
 }
 
 /// Returns a corpus as the value of a flag.
-fn as_flag(flag: &'static str, corpus: &[Word]) -> Vec<Word> {
-    let words = corpus.iter().map(|word| match word {
+fn as_flag(flag: &'static str, corpus: &Word) -> Word {
+    match corpus {
         Word::At(_, path, digest) => Word::At(flag, path.clone(), digest.clone()),
         Word::Of(_, stage, inside) => Word::Of(flag, *stage, inside.clone()),
         other => other.clone(),
-    });
-    words.collect()
+    }
 }
 
 /// Writes some documents of a corpus to a file of their own in the folder of the stages.
