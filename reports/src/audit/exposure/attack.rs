@@ -341,13 +341,22 @@ impl<'a> Attack<'a> {
             rounded(promise.at_most, 4),
         );
         let mut test = SequentialTest::new(&audit, *promise.at_most.get())?;
-        let mut report = SequentialReport::new(
-            (stop_at, test.wanted()),
-            (tree.candidates(), targets.len() as u64),
-            &promise,
+        let mut report = SequentialReport {
+            stop_at,
+            level,
+            needed: test.wanted().exp(),
+            candidates: tree.candidates(),
+            planned: targets.len() as u64,
+            promised: promise.at_most,
+            terms: promise.terms,
             provable,
-            self.planting(),
-        );
+            planting: self.planting(),
+            manifest: self.manifest.clone(),
+            promised_by: self.promised_by.clone(),
+            contradicted: false,
+            positions: 0,
+            canaries: Vec::new(),
+        };
         let progress = Progress::of(targets.len() as u64, "ranking canaries", "canaries");
         let mut counts = Vec::new();
         for (number, (canary, target)) in self.plan.canaries.iter().zip(targets).enumerate() {
@@ -370,7 +379,7 @@ impl<'a> Attack<'a> {
             report.saw(canary, &count, (ln, ranking.work.positions_scored), secret);
             progress.at(number as u64 + 1);
             if test.rejected_after().is_some() {
-                report.stop();
+                report.contradicted = true;
                 return Ok(report);
             }
         }

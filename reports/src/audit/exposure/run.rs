@@ -99,9 +99,7 @@ fn sequential(
         bail!("--stop-at: there is no promise to test: {why}");
     }
     let attack = attack(args, &plan, canaries, model)?;
-    let mut report = attack.sequential(model.scorer(), stop_at, interrupt)?;
-    report.manifest.clone_from(&attack.manifest);
-    report.promised_by.clone_from(&attack.promised_by);
+    let report = attack.sequential(model.scorer(), stop_at, interrupt)?;
     model.check_steady("--scorer")?;
     let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs(args)?)?
         .or_assumed("delta", args.delta, attack.delta)?
