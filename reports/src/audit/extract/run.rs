@@ -20,8 +20,8 @@ use reticent_attacks::extract::{
 };
 use reticent_attacks::membership::{DistinctTexts, Rate};
 use reticent_backends::PrefixScorer;
+use reticent_corpus::TokenId;
 use reticent_corpus::tokenize::Tokenizer;
-use reticent_corpus::{TokenId, Unit};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -223,10 +223,6 @@ fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
         .or_assumed("confidence", args.confidence, report.confidence)?)
 }
 
-fn texts(path: &Path, unit: Unit) -> Result<Vec<String>> {
-    Ok(cut(path, unit, false)?.texts)
-}
-
 fn records(texts: &[String], tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
     texts
         .iter()
@@ -252,7 +248,7 @@ fn study(
         );
     }
     let unit = args.unit.unwrap_or_else(|| model.unit());
-    let of_data = texts(data, unit).context("--data")?;
+    let of_data = cut(data, unit, false).context("--data")?.texts;
     let digest = RecordsDigest::of(&[&of_data])?;
     let records = records(&of_data, &model.tokenizer).context("--data")?;
     let Lengths {
@@ -396,20 +392,6 @@ fn distinct(
     Ok((kept, merged))
 }
 
-fn forced(
-    passages: &[Passage],
-    model: &mut dyn PrefixScorer,
-    interrupt: &Interrupt,
-) -> Result<Vec<Continuation>> {
-    let found = continuations(
-        model,
-        passages,
-        BATCH_TOKENS,
-        &mut watched("scoring", interrupt),
-    );
-    interrupt.unless_raised(found)
-}
-
 /// Returns how the model continues the passages, and how likely each suffix is to the model itself, whatever the
 /// sampler.
 fn one_length(
@@ -419,7 +401,13 @@ fn one_length(
     model: &mut dyn PrefixScorer,
     interrupt: &Interrupt,
 ) -> Result<(Vec<Continuation>, Vec<f64>)> {
-    let mut found = forced(passages, model, interrupt)?;
+    let found = continuations(
+        model,
+        passages,
+        BATCH_TOKENS,
+        &mut watched("scoring", interrupt),
+    );
+    let mut found = interrupt.unless_raised(found)?;
     let own = found.iter().map(|found| found.ln_once).collect();
     if near.is_some() {
         let mut watch = watched("generating", interrupt);

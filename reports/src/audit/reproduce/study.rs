@@ -584,34 +584,26 @@ fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
         from: vec![row.from.clone()],
     };
     let mut all: Vec<Series> = Vec::new();
-    for (what, detector) in [
-        ("masked at low entity", "low-entity"),
-        ("masked at high entity", "high-entity"),
-        ("masked at low contextual", "low-contextual"),
-        ("masked at high contextual", "high-contextual"),
-    ] {
+    for detector in DETECTORS {
         let text = masked.first().map(|row| row.text.as_str());
         let mut rows = masked.iter();
         let own = rows.find(|row| row.detector == detector && Some(row.text.as_str()) == text);
         all.push(Series {
-            what: what.to_owned(),
+            what: format!("masked at {}", detector.replace('-', " ")),
             points: own
                 .into_iter()
                 .map(|row| point(0.0, row.words, row))
                 .collect(),
         });
     }
-    for (what, text) in [
-        ("share masked of WikiText-2 over the paper's", "WikiText-2"),
-        ("share masked of ABCD over the paper's", "ABCD"),
-    ] {
+    for (text, _) in MASKED {
         let points = (1..).zip(masked.iter().filter(|row| row.text == text));
         let over = |(level, row): (u32, &Detector)| {
             let printed = row.printed.iter().find(|printed| printed.text == text)?;
             Some(point(f64::from(level), row.words / printed.share, row))
         };
         all.push(Series {
-            what: what.to_owned(),
+            what: format!("share masked of {text} over the paper's"),
             points: points.filter_map(over).collect(),
         });
     }
