@@ -14,7 +14,7 @@ mod exposures;
 mod page;
 
 use super::args::Diff as Args;
-use super::exposure::PromisedBy;
+use super::exposure::{Leak, PromisedBy};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output};
@@ -489,9 +489,6 @@ const NOT_TOLD: &str = "the plan of its training did not include its canaries";
 const NOT_CHECKED: &str =
     "that training met its canaries was not checked; give audit exposure --training";
 
-/// The p of maximum or mean below which exposures show a leak, as in `audit exposure`.
-const LEAKS: f64 = 0.025;
-
 /// Returns why canaries that don't stand out say nothing: training is not known to have met them. A leak shows that it
 /// did.
 fn unmet(document: &Value) -> Option<&'static str> {
@@ -502,7 +499,7 @@ fn unmet(document: &Value) -> Option<&'static str> {
     };
     let p = |key: &str| document["summary"][key].as_f64().unwrap_or(1.0);
     let proved = document["epsilon"]["lower"].as_f64().unwrap_or(0.0);
-    let leaks = p("p_max") < LEAKS || p("p_mean") < LEAKS || proved > 0.0;
+    let leaks = p("p_max") < Leak::EACH || p("p_mean") < Leak::EACH || proved > 0.0;
     (!leaks).then_some(why)
 }
 

@@ -413,13 +413,15 @@ pub enum Leak {
 }
 
 impl Leak {
+    /// The p of maximum or mean below which there is a leak.
+    pub(in crate::audit) const EACH: f64 = 0.025;
+
     /// Tests the maximum and the mean at 2.5 % each.
     #[must_use]
     pub fn of(summary: &ExposureSummary) -> Self {
-        const EACH: f64 = 0.025;
-        if summary.max().p_value() < EACH {
+        if summary.max().p_value() < Self::EACH {
             Self::Single
-        } else if summary.mean().p_value() < EACH {
+        } else if summary.mean().p_value() < Self::EACH {
             Self::Together
         } else if [summary.max(), summary.mean()]
             .iter()

@@ -160,7 +160,7 @@ pub(super) fn run(
     loop {
         if interrupt.raised() {
             leave(running);
-            let resume = Some("the same arguments".to_owned());
+            let resume = Some("the same arguments");
             return Err(Interrupted { resume }.into());
         }
         let mut still = Vec::new();

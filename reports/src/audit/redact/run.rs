@@ -63,7 +63,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
     let (made, _) = watched(size, "redacting", interrupt, |watch| files.write(to, watch));
     drop(stdout);
     let Some(made) = made.map_err(|error| of_argument(error, &options))? else {
-        let resume = RedactFiles::stopped(&args.out).then(|| "the same --out".to_owned());
+        let resume = RedactFiles::stopped(&args.out).then_some("the same --out");
         return Err(Interrupted { resume }.into());
     };
     made.skipped.iter().for_each(warn);

@@ -448,7 +448,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let mut trained = match trained {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => {
-            let resume = Some("the same arguments".to_owned());
+            let resume = Some("the same arguments");
             return Err(Interrupted { resume }.into());
         }
         Err(error @ Error::Device { .. }) => return Err(error).context("--device"),

@@ -262,7 +262,7 @@ fn stage_of(
         _ => of_argument(error, plan.data(), plan.out()),
     })?;
     made.ok_or_else(|| {
-        let resume = Some("the same --plan".to_owned());
+        let resume = Some("the same --plan");
         Interrupted { resume }.into()
     })
 }
