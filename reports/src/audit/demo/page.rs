@@ -86,7 +86,7 @@ impl DemoReport {
             arms.map(|arm| (arm.name.clone(), sentence(arm))),
         ))
         .section(Section::facts("What was prepared", facts(self)))
-        .section(Section::notes("What these numbers do not say", caveats()));
+        .caveats(caveats());
         Ok(page)
     }
 }

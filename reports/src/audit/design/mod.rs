@@ -488,13 +488,10 @@ impl DesignReport {
                     "Plans that could contradict their promise come first, then those with the larger estimate: of the first the mean of simulated audits, of the others what scores of their expected size prove. ε is for all copies of one secret replaced at once.",
                 ),
             )
-            .section(Section::notes(
-                "What these numbers do not say",
-                [
-                    "They are estimates, and optimistic ones: the scores are those of the best attack on the run's own noise, and a model shows less than its gradients did.",
-                    "More copies are bounded together, and promised less: compare each ε with the promise in its row.",
-                ],
-            ))
+            .caveats([
+                "They are estimates, and optimistic ones: the scores are those of the best attack on the run's own noise, and a model shows less than its gradients did.",
+                "More copies are bounded together, and promised less: compare each ε with the promise in its row.",
+            ])
     }
 
     fn table(&self) -> Table {

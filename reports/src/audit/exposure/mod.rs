@@ -17,7 +17,7 @@ pub(in crate::audit) use attack::false_alarm_of_each;
 #[cfg(feature = "audit")]
 pub(in crate::audit) use attack::tokens_to_rank;
 pub use dose::Dose;
-pub(in crate::audit) use facts::{of_promise, of_verdict};
+pub(in crate::audit) use facts::{of_delta, of_promise, of_verdict};
 pub(in crate::audit) use pieces::or_masked;
 #[cfg(feature = "audit")]
 pub(in crate::audit) use pieces::secrets;

@@ -67,7 +67,7 @@ impl ExposureReport {
                 .into_iter()
                 .flatten(),
             ))
-            .section(Section::text("For the model card", [self.card()]));
+            .card(self.card());
         if !self.doses.is_empty() {
             page = page
                 .section(
@@ -94,7 +94,7 @@ impl ExposureReport {
                 ),
             );
         }
-        Ok(page.section(Section::notes("What these numbers do not say", caveats())))
+        Ok(page.caveats(caveats()))
     }
 }
 

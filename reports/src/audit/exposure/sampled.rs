@@ -188,10 +188,7 @@ impl SampledReport {
                     "Rank 1 of {} is the model's favourite.",
                     grouped(self.candidates)
                 )))
-                .section(Section::notes(
-                    "What these numbers do not say",
-                    self.caveats(),
-                )),
+                .caveats(self.caveats()),
         )
     }
 

@@ -124,13 +124,10 @@ impl SequentialReport {
                         grouped(self.candidates)
                     )),
                 )
-                .section(Section::notes(
-                    "What these numbers do not say",
-                    [
-                        "Only the promise was tested. Ranks of canaries that came before a stop are no sample: no mean, no maximum and no lower bound on ε of them is given.",
-                        "A promise that is not contradicted is not confirmed.",
-                    ],
-                )),
+                .caveats([
+                    "Only the promise was tested. Ranks of canaries that came before a stop are no sample: no mean, no maximum and no lower bound on ε of them is given.",
+                    "A promise that is not contradicted is not confirmed.",
+                ]),
         )
     }
 

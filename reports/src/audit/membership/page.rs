@@ -123,8 +123,8 @@ pub(super) fn page(
                 where less.",
             ),
         )
-        .section(Section::text("For the model card", [card(report, args)]))
-        .section(Section::notes("What these numbers do not say", caveats()));
+        .card(card(report, args))
+        .caveats(caveats());
     Ok(page)
 }
 
