@@ -415,7 +415,14 @@ impl<'a> Attack<'a> {
         scorer: &mut dyn PrefixScorer,
         interrupt: &Interrupt,
     ) -> Result<ExposureSummary> {
-        let ranking = self.search(scorer, interrupt)?;
+        let (tree, targets) = &self.search;
+        let progress = ranking_progress();
+        let options = self.options(scorer);
+        let ranking = search_ranks(scorer, tree, targets, &options, &mut |at| {
+            progress.at((at.resolved * 1000.0) as u64);
+            interrupt.flow()
+        });
+        let ranking = interrupt.unless_raised(ranking)?;
         Ok(ExposureSummary::of(
             &ranking.counts,
             Draw::of_plan(self.plan),
@@ -451,17 +458,6 @@ impl<'a> Attack<'a> {
             .any(|(canary, found)| is_silent(found.nll, canary.secret.chars().count()))
             .then_some(Silence::NoPerplexity);
         Ok((found, silent))
-    }
-
-    fn search(&self, scorer: &mut dyn PrefixScorer, interrupt: &Interrupt) -> Result<Ranking> {
-        let (tree, targets) = &self.search;
-        let progress = ranking_progress();
-        let options = self.options(scorer);
-        let ranking = search_ranks(scorer, tree, targets, &options, &mut |at| {
-            progress.at((at.resolved * 1000.0) as u64);
-            interrupt.flow()
-        });
-        interrupt.unless_raised(ranking)
     }
 
     fn options(&self, scorer: &dyn PrefixScorer) -> SearchOptions {

@@ -343,15 +343,10 @@ impl ExposureReport {
     /// Returns whether ranks of this many canaries among this many candidates could have shown a leak.
     pub(super) fn could_show(&self) -> bool {
         let finding = &self.finding;
-        let ranks = 0..finding.canaries.len() as u64;
+        let candidates = finding.candidates;
+        let ranks = (1..=finding.canaries.len() as u64).map(|rank| rank.min(candidates));
         let best: Vec<RankCount> = ranks
-            .map(|below| RankCount {
-                candidates: finding.candidates,
-                nll: 0.0,
-                below: below.min(finding.candidates - 1),
-                ties: 0,
-                unresolved: 0,
-            })
+            .map(|rank| RankCount::of_ranks(candidates, rank, rank))
             .collect();
         let provable = finding.e_value.as_ref().map_or(0.0, |found| {
             let deciding = match found.decides {
