@@ -4,7 +4,8 @@ use super::{Page, Section, View};
 #[cfg(feature = "findings")]
 use crate::contract::is_stream;
 use crate::contract::{
-    AtomicFile, Csv, Envelope, Format, Inputs, note, print, print_json, printable, printable_json,
+    AtomicFile, Csv, Envelope, Exit, Format, Inputs, note, print, print_json, printable,
+    printable_json,
 };
 use crate::defaults::Configured;
 use anyhow::{Context, Result};
@@ -108,12 +109,12 @@ impl Output {
         self.format == Format::Html || beside.any(|format| format == Format::Html)
     }
 
-    /// Prints the answer and writes the files. The document contains the page's headline; CSV is the document as
-    /// names and values.
+    /// Prints the answer, writes the files, and returns the ending of a command that judges nothing. The document contains
+    /// the page's headline; CSV is the document as names and values.
     ///
     /// # Errors
     /// Returns an error if the document or page can't be serialised or an output can't be written.
-    pub fn answer<B: Serialize>(self, document: &Envelope<B>, page: &Page) -> Result<()> {
+    pub fn answer<B: Serialize>(self, document: &Envelope<B>, page: &Page) -> Result<Exit> {
         self.answer_with_rows(document, page, || Ok(Csv::of_facts(&document.body, &[])?))
     }
 
@@ -126,7 +127,7 @@ impl Output {
         document: &Envelope<B>,
         page: &Page,
         rows: impl FnOnce() -> Result<String>,
-    ) -> Result<()> {
+    ) -> Result<Exit> {
         let mut page = page.clone();
         if let Some(line) = self.configured.line() {
             page = page.answer(Section::text("", [line]));
@@ -142,13 +143,13 @@ impl Output {
         if self.aside {
             // A closed stderr is not a failure: the data were written.
             note(text.trim_end());
-            return Ok(());
+            return Ok(Exit::Finished);
         }
         match self.format {
             Format::Json | Format::Sarif => print_json(&text)?,
             _ => print(&text)?,
         }
-        Ok(())
+        Ok(Exit::Finished)
     }
 
     /// Returns the answer in a format.

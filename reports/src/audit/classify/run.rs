@@ -82,8 +82,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     output.answer(
         &Envelope::new("classification", inputs, &report),
         &report.to_page(&args.model.display().to_string()),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// Returns the tokens that the model reads of a text, and whether the text is longer. A model of ours reads what it was

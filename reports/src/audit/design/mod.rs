@@ -140,8 +140,7 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
         &Envelope::new("design", inputs, &report),
         &report.to_page(),
         || Ok(Csv::of_rows(&report.rows)?),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// What will run, with what its file states beside it.

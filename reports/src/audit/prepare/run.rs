@@ -148,8 +148,7 @@ impl Made<'_> {
         output.answer(
             &Envelope::new("preparation", inputs, &shown),
             &page(prepared, &shown),
-        )?;
-        Ok(Exit::Finished)
+        )
     }
 }
 

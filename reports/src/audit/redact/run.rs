@@ -88,8 +88,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
     output.aside_for(&args.out).answer(
         &Envelope::new("redaction", inputs, &shown),
         &page(&shown, &made, args.unit, &options.policy),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// Whatever is read, JSON Lines are written: under the name of another format nothing would read them.

@@ -73,8 +73,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         printable(&page.to_html()?).as_bytes(),
     )
     .context("--out")?;
-    output.answer_with_rows(&document, &page, || Ok(Csv::of_rows(&report.claims)?))?;
-    Ok(Exit::Finished)
+    output.answer_with_rows(&document, &page, || Ok(Csv::of_rows(&report.claims)?))
 }
 
 /// Draws the figures of a paper from the documents of the cells, with the code of `audit figure`; figures whose

@@ -2,7 +2,7 @@
 
 pub mod args;
 
-use crate::contract::{AtomicFile, Envelope, Inputs, Interrupt};
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
@@ -30,7 +30,7 @@ pub(crate) struct Vocabulary {
 /// # Errors
 /// Returns an error if the text is not declared public or can't be read, if the output can't be
 /// written, or on an interruption.
-pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Result<()> {
+pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     ensure!(
         args.declared_public,
         "--declared-public: is needed: a vocabulary publishes the words it was built from, rare ones too"

@@ -526,8 +526,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     output.answer(
         &Envelope::new("training", run.inputs.clone(), &shown),
         &page(&shown, &run)?,
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// What is written during a run: its log, and the checkpoints of epochs.

@@ -165,8 +165,7 @@ fn said_of(
         page.answer(Section::facts("", facts))
     };
     let inputs = inputs.given("plan", &body.plan)?;
-    output.answer(&Envelope::new("preparation-shards", inputs, body), &page)?;
-    Ok(Exit::Finished)
+    output.answer(&Envelope::new("preparation-shards", inputs, body), &page)
 }
 
 fn answer(
