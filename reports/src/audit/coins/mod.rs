@@ -148,10 +148,9 @@ impl CoinsReport {
             }
             None => return None,
         };
-        Some(format!(
-            "--max-epsilon: whether ε is above {} is not known, since {why}",
-            shortest(limit.get())
-        ))
+        let limit = shortest(limit.get());
+        let not_known = crate::contract::not_known;
+        Some(not_known("--max-epsilon", "ε", &limit, &why))
     }
 
     /// Returns 1 if a promise is contradicted or the bound exceeds the limit.

@@ -299,9 +299,7 @@ impl ExposureReport {
             None if cut_off => "; give a larger --budget",
             None => "",
         };
-        Some(format!(
-            "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{remedy}"
-        ))
+        Some(not_known(limit, why, remedy))
     }
     /// Returns the exit code: 1 if a promise is contradicted or the largest exposure exceeds the limit.
     #[must_use]
@@ -378,6 +376,13 @@ impl ExposureReport {
     pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
         Envelope::new("exposure", inputs, self)
     }
+}
+
+/// Says that a limit, in bits, is left open, and what would decide it.
+#[cfg(feature = "audit")]
+fn not_known(limit: f64, why: &str, remedy: &str) -> String {
+    let (what, why) = ("the largest exposure", format!("{why}{remedy}"));
+    crate::contract::not_known("--max-exposure", what, &limit.to_string(), &why)
 }
 
 /// Describes why a limit, in bits, has no effect.

@@ -2,7 +2,7 @@
 
 use super::{AttackRow, Attacks, GroupedArea, MembershipReport, Signal};
 use crate::audit::ends;
-use crate::contract::{Align, Rows, Table, dash};
+use crate::contract::{Align, Rows, Table, dash, not_known};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Reach};
 use reticent_accounting::{Bounds, Confidence, Probability};
@@ -284,10 +284,7 @@ impl MembershipReport {
             ),
             _ => return None,
         };
-        Some(format!(
-            "--max-auc: whether the AUC is above {} is not known, since {why}",
-            shortest(limit)
-        ))
+        Some(not_known("--max-auc", "the AUC", &shortest(limit), &why))
     }
 
     /// Returns the mood if no limit is exceeded. Nothing is concluded if the sets differ in themselves, if all scores
