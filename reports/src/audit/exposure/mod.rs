@@ -440,18 +440,13 @@ impl Leak {
     }
 }
 
-/// Returns what exposure does not say, printed under every table of exposures.
-#[must_use]
-pub fn caveats() -> Vec<String> {
-    [
-        "Exposure near its null means that these canaries did not leak in this training run. It does not mean that nothing leaks.",
-        "The maximum of several exposures is high by chance alone: read it against its own null, never alone.",
-        "A canary stands for secrets inserted the same way and as often. A secret repeated more often, or in easier surroundings, can leak more.",
-        "The lower bound on ε concerns all copies of one secret replaced at once; it is divided by the number of copies only under pure ε.",
-    ]
-    .map(str::to_owned)
-    .to_vec()
-}
+/// What exposure does not say, printed under every table of exposures.
+pub const CAVEATS: [&str; 4] = [
+    "Exposure near its null means that these canaries did not leak in this training run. It does not mean that nothing leaks.",
+    "The maximum of several exposures is high by chance alone: read it against its own null, never alone.",
+    "A canary stands for secrets inserted the same way and as often. A secret repeated more often, or in easier surroundings, can leak more.",
+    "The lower bound on ε concerns all copies of one secret replaced at once; it is divided by the number of copies only under pure ε.",
+];
 
 #[cfg(test)]
 mod tests;

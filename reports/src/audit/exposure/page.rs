@@ -3,7 +3,7 @@
 use super::dose::{dose_plot, dose_table};
 use super::facts::{extraction, facts, work};
 use super::pieces::{canary_table, exposure_plot, left_open, measured, summary_table};
-use super::{ExposureReport, Leak, caveats};
+use super::{CAVEATS, ExposureReport, Leak};
 use crate::contract::Table;
 use crate::number::{grouped, nearest, rounded, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -94,7 +94,7 @@ impl ExposureReport {
                 ),
             );
         }
-        Ok(page.caveats(caveats()))
+        Ok(page.caveats(CAVEATS))
     }
 }
 

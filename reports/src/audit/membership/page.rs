@@ -15,6 +15,14 @@ use reticent_attacks::membership::{BlindFeatures, Repeats};
 /// The gain, in nats, that has the full shade.
 const FULL: f64 = 4.0;
 
+/// What these numbers do not say.
+const CAVEATS: [&str; 4] = [
+    "No sign of membership means that these attacks saw none on these records. Stronger attacks, shadow models, or records that stand out more may see one.",
+    "Members and non-members must come from one source and time. If the texts alone distinguish them, so may any attack, without any leak.",
+    "An AUC says how an attack does on average over records. What it says of the most exposed record is the true-positive rate at few false alarms.",
+    "Membership of a record is not the extraction of its content: audit exposure and audit extract ask for that.",
+];
+
 pub(super) fn page(
     report: &MembershipReport,
     args: &MembershipArgs,
@@ -124,7 +132,7 @@ pub(super) fn page(
             ),
         )
         .card(card(report, args))
-        .caveats(caveats());
+        .caveats(CAVEATS);
     Ok(page)
 }
 
@@ -293,15 +301,4 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
         Signal::Alike => " All scores are equal: nothing can be concluded.",
     });
     said
-}
-
-fn caveats() -> Vec<String> {
-    [
-        "No sign of membership means that these attacks saw none on these records. Stronger attacks, shadow models, or records that stand out more may see one.",
-        "Members and non-members must come from one source and time. If the texts alone distinguish them, so may any attack, without any leak.",
-        "An AUC says how an attack does on average over records. What it says of the most exposed record is the true-positive rate at few false alarms.",
-        "Membership of a record is not the extraction of its content: audit exposure and audit extract ask for that.",
-    ]
-    .map(str::to_owned)
-    .to_vec()
 }
