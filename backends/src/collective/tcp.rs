@@ -306,7 +306,7 @@ struct Link {
     stream: TcpStream,
     /// How long a message of at most [`MESSAGE`] bytes may take in all, however it is split.
     patience: Duration,
-    /// `None` on one machine.
+    /// `None` on one machine. It stays in its place whatever fails: a link with a key never goes on in the clear.
     cipher: Option<Box<TransportState>>,
     /// Decrypted bytes that have not been read yet, last first.
     heard: Vec<u8>,
@@ -410,28 +410,29 @@ impl Link {
     }
 
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        let Some(mut cipher) = self.cipher.take() else {
+        if self.cipher.is_none() {
             return bytes.chunks(MESSAGE).try_for_each(|part| self.push(part));
-        };
+        }
         let mut message = vec![0; MESSAGE];
         for part in bytes.chunks(MESSAGE - CODE) {
+            let cipher = self.cipher.as_deref_mut().ok_or_else(broken)?;
             let length = cipher.write_message(part, &mut message).map_err(noise)?;
             self.send(&message[..length])?;
         }
-        self.cipher = Some(cipher);
         Ok(())
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<()> {
-        let Some(mut cipher) = self.cipher.take() else {
+        if self.cipher.is_none() {
             let mut parts = bytes.chunks_mut(MESSAGE);
             return parts.try_for_each(|part| self.pull(part));
-        };
+        }
         let mut filled = 0;
         let mut clear = vec![0; MESSAGE];
         while filled < bytes.len() {
             if self.heard.is_empty() {
                 let message = self.receive()?;
+                let cipher = self.cipher.as_deref_mut().ok_or_else(broken)?;
                 let length = cipher.read_message(&message, &mut clear).map_err(noise)?;
                 self.heard.extend(clear[..length].iter().rev());
             }
@@ -443,7 +444,6 @@ impl Link {
             self.heard.truncate(from);
             filled += take;
         }
-        self.cipher = Some(cipher);
         Ok(())
     }
 
@@ -584,6 +584,27 @@ mod tests {
         let abroad = options(1, 2, "192.0.2.1:9", None);
         let error = Tcp::connect(&abroad).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("--worker-key"), "{error}");
+    }
+
+    /// Neither a read nor a write that fails leaves a link with a key in the clear.
+    #[test]
+    fn a_link_stays_encrypted_after_an_error() {
+        let (address, key) = (free_address(), Some([7; 32]));
+        let caller = options(1, 2, &address, key);
+        let other = std::thread::spawn(move || call(&caller).unwrap());
+        let mut tcp = Tcp::connect(&options(0, 2, &address, key)).unwrap();
+        let mut other = other.join().unwrap();
+        let patience = tcp.links[0].patience;
+        tcp.links[0].patience = Duration::ZERO;
+        assert!(tcp.sum_to_zero(&mut [1.0; 8]).is_err());
+        tcp.links[0].patience = patience;
+        tcp.broadcast(&mut [2.0; 8]).unwrap();
+        let mut heard = vec![0.0; 8];
+        other.values(&mut heard).unwrap();
+        assert_eq!(heard, vec![2.0; 8]);
+        tcp.links[0].patience = Duration::ZERO;
+        assert!(tcp.broadcast(&mut [3.0; 8]).is_err());
+        assert!(tcp.links[0].cipher.is_some());
     }
 
     /// Sixteen that say nothing, and four that flood, keep nobody waiting.
