@@ -144,13 +144,13 @@ pub(super) fn run(
     mut done: impl FnMut(bool, usize, &[Option<Outcome>]) -> Result<()>,
 ) -> Result<Vec<Outcome>> {
     let mut outcomes: Vec<Option<Outcome>> = vec![None; plan.stages.len()];
+    let mut digests: Vec<Option<String>> = vec![None; plan.stages.len()];
     let mut peaks: HashMap<Work, f64> = HashMap::new();
     for (at, stage) in plan.stages.iter().enumerate() {
-        // A stage that runs again has another output, because of noise without a seed.
-        let stands = stage.needs.iter().all(|need| outcomes[*need].is_some());
-        if let Some(finished) = stands.then(|| earlier(folder, stage)).flatten() {
-            learn(&mut peaks, &finished);
-            outcomes[at] = Some(Ok(finished));
+        if let Some(kept) = earlier(folder, stage, &digests) {
+            learn(&mut peaks, &kept.finished);
+            digests[at] = Some(kept.sha256);
+            outcomes[at] = Some(Ok(kept.finished));
             done(true, at, &outcomes)?;
         }
     }
@@ -179,8 +179,9 @@ pub(super) fn run(
             let mut outcome = ended(process, status, &plan.stages[at]);
             if let Ok(finished) = &outcome {
                 learn(&mut peaks, finished);
-                if let Err(error) = keep(folder, &plan.stages[at], finished) {
-                    outcome = Err(describe(&error));
+                match keep(folder, &plan.stages[at], finished, &digests) {
+                    Ok(digest) => digests[at] = Some(digest),
+                    Err(error) => outcome = Err(describe(&error)),
                 }
             }
             outcomes[at] = Some(outcome);
@@ -250,32 +251,36 @@ fn answer_of(folder: &Path, stage: &Stage) -> PathBuf {
     folder.join(format!("{}.json", stage.name))
 }
 
-/// Returns what an earlier run finished, if all its outputs are still there and unchanged.
-fn earlier(folder: &Path, stage: &Stage) -> Option<Finished> {
+/// Returns what an earlier run finished, if all its outputs, and what they were made from, are still there and unchanged.
+fn earlier(folder: &Path, stage: &Stage, digests: &[Option<String>]) -> Option<Kept> {
     let path = answer_of(folder, stage);
     if !path.exists() {
         return None;
     }
     let found = document(&path).ok()?;
     let read: Envelope<Kept> = serde_json::from_value(found).ok()?;
-    let again = Kept::of(stage, read.body.finished).ok()?;
-    (again.sha256 == read.body.sha256).then_some(again.finished)
+    let again = Kept::of(stage, read.body.finished, digests).ok()?;
+    (again.sha256 == read.body.sha256).then_some(again)
 }
 
-/// The contents of a stage's document: a changed number or output no longer matches the digest.
+/// The contents of a stage's document: a changed number, output or need no longer matches the digest.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     #[serde(flatten)]
     finished: Finished,
-    /// The SHA-256, in hexadecimal, of the stage's name, the stored result and the stage's output.
+    /// The SHA-256, in hexadecimal, of the stage's name, the stored result, the stage's output and the digests of the
+    /// stages that it needs: one that runs again has another output, because of noise without a seed.
     sha256: String,
 }
 
 impl Kept {
-    fn of(stage: &Stage, finished: Finished) -> Result<Self> {
+    fn of(stage: &Stage, finished: Finished, digests: &[Option<String>]) -> Result<Self> {
+        let needs = stage.needs.iter().map(|need| digests[*need].as_ref());
+        let needs: Option<Vec<&String>> = needs.collect();
+        let needs = needs.context("a stage that it needs is not finished")?;
         let written = stage.written().map(|path| content(&path));
         let written = written.collect::<Result<Vec<_>>>()?;
-        let kept = serde_json::to_vec(&(&stage.name, &finished, written))?;
+        let kept = serde_json::to_vec(&(&stage.name, &finished, written, needs))?;
         Ok(Self {
             finished,
             sha256: reticent_disk::hexadecimal(&Sha256::digest(kept)),
@@ -283,10 +288,18 @@ impl Kept {
     }
 }
 
-fn keep(folder: &Path, stage: &Stage, finished: &Finished) -> Result<()> {
-    let kept = Kept::of(stage, finished.clone())?;
+/// Stores what a stage finished and returns its digest.
+fn keep(
+    folder: &Path,
+    stage: &Stage,
+    finished: &Finished,
+    digests: &[Option<String>],
+) -> Result<String> {
+    let kept = Kept::of(stage, finished.clone(), digests)?;
+    let digest = kept.sha256.clone();
     let text = Envelope::new("grid-stage", Inputs::new(), kept).to_text()?;
-    write_file(&answer_of(folder, stage), text.as_bytes())
+    write_file(&answer_of(folder, stage), text.as_bytes())?;
+    Ok(digest)
 }
 
 fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
@@ -416,8 +429,8 @@ mod tests {
             std::fs::create_dir_all(&output).unwrap();
             std::fs::write(output.join("weights"), text).unwrap();
         };
-        write("one");
-        for stage in &plan.stages {
+        let kept = |at: usize, digests: &[Option<String>]| {
+            let stage = &plan.stages[at];
             let finished = Finished {
                 work: stage.work,
                 seconds: 0.0,
@@ -425,8 +438,11 @@ mod tests {
                 exceeded: false,
                 answer: Value::Null,
             };
-            keep(home.path(), stage, &finished).unwrap();
-        }
+            keep(home.path(), stage, &finished, digests).unwrap()
+        };
+        write("one");
+        let trained = kept(0, &[None, None]);
+        kept(1, &[Some(trained), None]);
         // Stops before anything is started, and gives how many were finished before.
         let before = || {
             let mut count = 0;
@@ -449,6 +465,10 @@ mod tests {
         assert_eq!(before(), 0);
         write("one");
         assert_eq!(before(), 2);
+        // Trained again and stopped before the attack: its answer is about the model before.
+        write("another");
+        kept(0, &[None, None]);
+        assert_eq!(before(), 1);
     }
 
     #[test]
