@@ -85,6 +85,9 @@ pub struct Finished {
     pub memory: Option<f64>,
     /// Whether it exited with 1: a promise is contradicted.
     pub exceeded: bool,
+    /// Why it exited with 2 after its answer: a limit is left undecided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<String>,
     /// The document that it answered.
     pub answer: Value,
 }
@@ -353,24 +356,34 @@ fn program(work: Work) -> Result<PathBuf> {
 fn ended(mut process: Running, status: ExitStatus, stage: &Stage) -> Outcome {
     let seconds = process.since.elapsed().as_secs_f64();
     let work = stage.work.part();
+    let answer = written(&mut process.stdout).map_err(|error| format!("{work}: {error}"))?;
+    let answer: serde_json::Result<Value> = serde_json::from_str(&answer);
+    let mut undecided = None;
     let exceeded = match status.code() {
         Some(0) => false,
         Some(1) => true,
-        Some(_) => {
+        Some(code) => {
             let last = last_error(&mut process.stderr);
             let last = last.unwrap_or_else(|| "it did not say why".to_owned());
-            return Err(format!("{work}: {last}"));
+            let why = format!("{work}: {last}");
+            // A limit that a run leaves open is an error after the answer.
+            let answered = stage.output.is_none() && answer.is_ok();
+            if code != i32::from(Exit::NOT_FINISHED) || !answered {
+                return Err(why);
+            }
+            undecided = Some(why);
+            false
         }
         None => return Err(format!("{work}: a signal ended the process")),
     };
-    let answer = written(&mut process.stdout).map_err(|error| format!("{work}: {error}"))?;
-    let answer = serde_json::from_str(&answer)
-        .map_err(|error| format!("{work}: {}", without_content(&error.to_string())))?;
+    let answer =
+        answer.map_err(|error| format!("{work}: {}", without_content(&error.to_string())))?;
     Ok(Finished {
         work: stage.work,
         seconds,
         memory: process.peak,
         exceeded,
+        undecided,
         answer,
     })
 }
@@ -436,6 +449,7 @@ mod tests {
                 seconds: 0.0,
                 memory: None,
                 exceeded: false,
+                undecided: None,
                 answer: Value::Null,
             };
             keep(home.path(), stage, &finished, digests).unwrap()
@@ -469,6 +483,55 @@ mod tests {
         write("another");
         kept(0, &[None, None]);
         assert_eq!(before(), 1);
+    }
+
+    /// Its numbers stand, while whether they pass the limit does not.
+    #[cfg(unix)]
+    #[test]
+    fn an_answer_that_leaves_a_limit_undecided_is_kept() {
+        let stage = |output| Stage {
+            work: Work::Exposure,
+            name: "exposure".to_owned(),
+            words: Vec::new(),
+            output,
+            needs: Vec::new(),
+        };
+        let outcome = |script: &str, output| {
+            let files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
+            let mut child = Command::new("sh")
+                .args(["-c", script])
+                .stdout(files[0].try_clone().unwrap())
+                .stderr(files[1].try_clone().unwrap())
+                .spawn()
+                .unwrap();
+            let status = child.wait().unwrap();
+            let [stdout, stderr] = files;
+            let process = Running {
+                stage: 0,
+                child: Ended(child),
+                since: Instant::now(),
+                peak: None,
+                stdout,
+                stderr,
+            };
+            ended(process, status, &stage(output))
+        };
+        let open = "echo '{\"outcome\": \"open\"}'; echo 'error: not known' >&2; exit";
+        let (two, three) = (format!("{open} 2"), format!("{open} 3"));
+        let finished = outcome(&two, None).unwrap();
+        assert_eq!(finished.answer["outcome"], "open");
+        assert_eq!(finished.undecided.unwrap(), "exposure: not known");
+        assert!(!finished.exceeded);
+        // Without an answer, with an output that may be half of one, or with another code it failed.
+        let folder = Some(PathBuf::from("model"));
+        for (script, output) in [
+            ("echo 'error: not known' >&2; exit 2", None),
+            (two.as_str(), folder),
+            (three.as_str(), None),
+        ] {
+            let why = outcome(script, output).unwrap_err();
+            assert_eq!(why, "exposure: not known", "{script}");
+        }
     }
 
     #[test]
