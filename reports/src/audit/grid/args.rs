@@ -50,8 +50,8 @@ pub struct Grid {
 /// How the cells of a grid are run.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Running {
-    /// Folder to write, or to resume in: cells/ has a document for each cell, stages/ what they share. It holds
-    /// models and text: protect it like the text.
+    /// Folder to write, or to resume in: cells/ has a document for each cell of this run alone, stages/ what they share.
+    /// It holds models and text: protect it like the text.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// Number of concurrent processes [default: one for every two cores].
