@@ -49,13 +49,24 @@ impl Place {
             (None, Some(epsilon)) => format!("epsilon{epsilon}"),
             (None, None) => "plain".to_owned(),
         };
-        let last = Path::new(&self.model).file_name();
-        let model = last.map_or_else(|| "model".into(), |name| name.to_string_lossy());
         format!(
-            "{}-{}-{}-{noise}-{model}-seed{}",
-            self.arm, self.miss_rate, self.canary_recall, self.seed
+            "{}-{}-{}-{noise}-{}-seed{}",
+            self.arm,
+            self.miss_rate,
+            self.canary_recall,
+            model_name(&self.model),
+            self.seed
         )
     }
+}
+
+/// Returns the part of a cell's name that names its model: a folder's last part.
+pub(super) fn model_name(model: &str) -> String {
+    let last = Path::new(model).file_name();
+    last.map_or_else(
+        || "model".into(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// What a stage does.
