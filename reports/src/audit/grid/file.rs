@@ -26,7 +26,8 @@ pub struct GridFile {
     pub schema: u32,
     /// The corpus of all cells.
     pub data: Data,
-    /// What perplexity, or the accuracy of a classifier, is measured on, and never trained on; the held-out text if absent.
+    /// What perplexity, or the accuracy of a classifier, is measured on, and never trained on: of dialogues another seed,
+    /// of a file other documents. If absent, each preparation's own held-out text.
     pub test: Option<Data>,
     /// Number of seeds, from 0: of what is held out, missed and planted. Batches and noise are never seeded.
     #[serde(default = "one")]

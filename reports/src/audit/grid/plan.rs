@@ -243,6 +243,9 @@ impl Plan {
         let corpus = self.corpus(&file.data).context("data")?;
         let test = file.test.as_ref().map(|test| self.corpus(test));
         let test = test.transpose().context("test")?;
+        if let Some(tested) = &file.test {
+            apart(&file.data, tested).context("test")?;
+        }
         let texts = Texts { corpus, test };
         for arm in &file.arms {
             let prepare = merged(&file.prepare, &arm.prepare);
@@ -525,6 +528,40 @@ fn as_flag(flag: &'static str, corpus: &Word) -> Word {
         Word::Of(_, stage, inside) => Word::Of(flag, *stage, inside.clone()),
         other => other.clone(),
     }
+}
+
+/// Refuses a test text of which documents are in the corpus, and may be trained on.
+fn apart(data: &Data, test: &Data) -> Result<()> {
+    if data.dialogues.is_some() && test.dialogues.is_some() {
+        ensure!(
+            data.seed != test.seed,
+            "seed: must differ from that of data, got {}: dialogues of one seed begin alike",
+            test.seed
+        );
+    }
+    let (Some(corpus), Some(tested)) = (&data.path, &test.path) else {
+        return Ok(());
+    };
+    let taken = |data: &Data| match data.documents {
+        Some(documents) => data.skip..data.skip.saturating_add(documents),
+        None => 0..u64::MAX,
+    };
+    let (of_data, of_test) = (taken(data), taken(test));
+    if content(corpus)? == content(tested)? {
+        ensure!(
+            of_data.end <= of_test.start || of_test.end <= of_data.start,
+            "skip: {} has the text of data; give both documents, and one of them a skip of at least the other's",
+            tested.display()
+        );
+        return Ok(());
+    }
+    let (corpus, whole) = (corpus.canonicalize()?, tested.canonicalize()?);
+    ensure!(
+        !corpus.starts_with(&whole) && !whole.starts_with(&corpus),
+        "path: {} lies in the folder of data, or holds it; give text that is not trained on",
+        tested.display()
+    );
+    Ok(())
 }
 
 /// Writes some documents of a corpus to a file of their own in the folder of the stages.
@@ -850,7 +887,7 @@ train = { sigma = 3 }
             assert_eq!(stage.work, Work::Classify);
             assert!(stage.words.contains(&"--label=label".to_owned()));
         }
-        let tested = format!("test = {{ dialogues = 3 }}\n{labelled}");
+        let tested = format!("test = {{ dialogues = 3, seed = 9 }}\n{labelled}");
         let stages = plan(&tested).unwrap().stages;
         let told = stages.iter().find(|s| s.work == Work::Classify).unwrap();
         assert!(told.words.contains(&"--label=mood".to_owned()));
@@ -921,6 +958,60 @@ plant = { canaries = \"20x2\", coins = true }
         assert_eq!((text(0).unwrap(), text(8).unwrap()), (2, 1));
         let said = text(9).unwrap_err().to_string();
         assert!(said.contains("no document after the first 9"), "{said}");
+    }
+
+    /// The first dialogues of a seed are the same however many follow, and a file is the same under another name.
+    #[test]
+    fn what_is_trained_on_is_no_test() {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = home.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let dialogues = |seed, turns| Data {
+            dialogues: Some(5),
+            seed,
+            turns,
+            ..Data::default()
+        };
+        let whole = |path: &Path| Data {
+            path: Some(path.to_path_buf()),
+            ..Data::default()
+        };
+        let part = |path: &Path, documents, skip| Data {
+            documents: Some(documents),
+            skip,
+            ..whole(path)
+        };
+        let (file, copy) = (write("all/a.jsonl", "{}\n"), write("copy.jsonl", "{}\n"));
+        let (other, folder) = (write("b.jsonl", "{ }\n"), home.path().join("all"));
+        for (data, test, says) in [
+            (dialogues(0, false), dialogues(0, true), "seed: must differ"),
+            (whole(&file), whole(&copy), "skip: "),
+            (whole(&file), part(&file, 5, 100), "skip: "),
+            (part(&file, 10, 0), part(&copy, 5, 9), "skip: "),
+            (part(&file, 10, 4), part(&file, 5, 0), "skip: "),
+            (whole(&folder), part(&file, 5, 0), "path: "),
+            (whole(&file), whole(&folder), "path: "),
+        ] {
+            let error = apart(&data, &test).unwrap_err().to_string();
+            assert!(error.starts_with(says), "{data:?} {test:?}: {error}");
+        }
+        for (data, test) in [
+            (dialogues(0, false), dialogues(1, false)),
+            (dialogues(0, false), whole(&file)),
+            (whole(&file), whole(&other)),
+            (whole(&folder), whole(&other)),
+            (part(&file, 10, 0), part(&copy, 5, 10)),
+            (part(&file, 10, 5), part(&file, 5, 0)),
+        ] {
+            assert!(apart(&data, &test).is_ok(), "{data:?} {test:?}");
+        }
+        let text = format!("test = {{ dialogues = 3 }}\n{GRID}");
+        let error = format!("{:#}", plan(&text).unwrap_err());
+        assert!(error.contains("test: seed: must differ"), "{error}");
     }
 
     #[test]
