@@ -2,8 +2,8 @@
 
 use super::file::{Arm, AsPolicy, Attacks, CanaryRecalls, Data, Flags, GridFile, merged, words};
 use crate::account::args::Account;
-use crate::audit::args::Audit;
 use crate::audit::args::preparing::DEFAULT_UNIT;
+use crate::audit::args::{Audit, PolicyArg};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use reticent_accounting::training::Recipe;
@@ -212,6 +212,8 @@ pub struct Plan {
     /// Every cell once.
     pub cells: Vec<Cell>,
     by_name: HashMap<String, usize>,
+    /// The digests of what values of flags name, by flag and value.
+    read: HashMap<(String, String), Vec<String>>,
     folder: PathBuf,
 }
 
@@ -302,7 +304,7 @@ impl Plan {
         let mut of_prepare = vec![texts.corpus.clone()];
         if !arm.redact.is_empty() {
             let given = merged(&of_unit("document"), &arm.redact);
-            of_prepare.extend(flags(&given).context("redact")?);
+            of_prepare.extend(self.flags(&given).context("redact")?);
             let redacted = self.stage(Work::Redact, of_prepare).context("redact")?;
             stages.push(redacted);
             of_prepare = vec![whole("", redacted)];
@@ -312,14 +314,14 @@ impl Plan {
             let name = self.file_name(&of_prepare[0])?;
             let unit = prepare.get("unit").and_then(Value::as_str);
             let given = merged(&of_unit(unit.unwrap_or(DEFAULT_UNIT)), &arm.plant);
-            of_prepare.extend(flags(&given).context("plant")?);
+            of_prepare.extend(self.flags(&given).context("plant")?);
             of_prepare.push(Word::Plain(format!("--seed={}", place.seed)));
             let folder = self.stage(Work::Plant, of_prepare).context("plant")?;
             stages.push(folder);
             of_prepare = vec![Word::Of("", folder, name)];
             planted = Some((folder, given.get("coins") == Some(&Value::Bool(true))));
         }
-        of_prepare.extend(flags(prepare).context("prepare")?);
+        of_prepare.extend(self.flags(prepare).context("prepare")?);
         of_prepare.extend(axes.prepare.iter().cloned().map(Word::Plain));
         let prepared = self.stage(Work::Prepare, of_prepare).context("prepare")?;
         stages.push(prepared);
@@ -329,10 +331,16 @@ impl Plan {
         ];
         if place.recipe == Recipe::Protect {
             let mut words = vec![whole("", prepared)];
-            words.extend(flags(&merged(&arm.incidence, &Flags::new())).context("incidence")?);
+            words.extend(
+                self.flags(&merged(&arm.incidence, &Flags::new()))
+                    .context("incidence")?,
+            );
             let incidence = self.stage(Work::Incidence, words).context("incidence")?;
             let mut words = vec![whole("--incidence=", incidence)];
-            words.extend(flags(&merged(&arm.protect, &Flags::new())).context("protect")?);
+            words.extend(
+                self.flags(&merged(&arm.protect, &Flags::new()))
+                    .context("protect")?,
+            );
             let weights = self.stage(Work::Protect, words).context("protect")?;
             stages.extend([incidence, weights]);
             of_train.extend([
@@ -340,7 +348,7 @@ impl Plan {
                 whole("--weights=", weights),
             ]);
         }
-        of_train.extend(flags(train).context("train")?);
+        of_train.extend(self.flags(train).context("train")?);
         of_train.extend(axes.train.iter().cloned().map(Word::Plain));
         if let Some(digest) = axes.model.as_deref().map(content).transpose()? {
             of_train.push(Word::Read(digest));
@@ -390,7 +398,7 @@ impl Plan {
                 _ => {}
             }
             let named = |error: anyhow::Error| error.context(format!("attacks.{}", work.part()));
-            of_attack.extend(flags(&merged(given, &Flags::new())).map_err(named)?);
+            of_attack.extend(self.flags(&merged(given, &Flags::new())).map_err(named)?);
             stages.push(self.stage(work, of_attack).map_err(named)?);
         }
         Ok(stages)
@@ -415,6 +423,25 @@ impl Plan {
         let mut words = vec![self.corpus(data).context("data")?];
         words.extend(plain(line));
         self.stage(work, words)
+    }
+
+    /// Returns flags as words, with the digests of what they name.
+    fn flags(&mut self, given: &Flags) -> Result<Vec<Word>> {
+        let mut all: Vec<Word> = words(given)?.into_iter().map(Word::Plain).collect();
+        for (key, value) in given {
+            let one = std::slice::from_ref(value);
+            let values = value.as_array().map_or(one, Vec::as_slice);
+            for text in values.iter().filter_map(Value::as_str) {
+                let place = (key.clone(), text.to_owned());
+                let digests = match self.read.get(&place) {
+                    Some(known) => known.clone(),
+                    None => named(key, text, &self.folder).with_context(|| key.clone())?,
+                };
+                all.extend(digests.iter().cloned().map(Word::Read));
+                self.read.insert(place, digests);
+            }
+        }
+        Ok(all)
     }
 
     /// Returns the name of a corpus that is a file.
@@ -725,20 +752,46 @@ fn plain(line: &str) -> Vec<Word> {
     words.map(|word| Word::Plain(word.to_owned())).collect()
 }
 
-/// Returns flags as words, with the digests of files that they name.
-fn flags(given: &Flags) -> Result<Vec<Word>> {
-    let mut all: Vec<Word> = words(given)?.into_iter().map(Word::Plain).collect();
-    for (key, value) in given {
-        if let Value::String(text) = value
-            && text.contains(['/', '\\', '.'])
-            && Path::new(text).exists()
+/// Returns the digests of what the value of a flag names: files and folders, alone, between commas or in a command line,
+/// and policies with the token classifiers in them. What holds the folder of the stages changes while a grid runs, and
+/// is taken for a name.
+fn named(key: &str, text: &str, stages: &Path) -> Result<Vec<String>> {
+    let parts: Vec<&str> = match text.strip_prefix("command:") {
+        Some(line) => line.split_whitespace().map(in_line).collect(),
+        None if Path::new(text).exists() => vec![text],
+        None => text.split(',').collect(),
+    };
+    let stages = stages.canonicalize().ok();
+    let mut digests = Vec::new();
+    for part in parts {
+        let path = match part.parse::<PolicyArg>() {
+            Ok(PolicyArg::Onnx(onnx)) => onnx.folder,
+            Ok(policy) if key == "policy" => {
+                digests.push(policy.choice()?.sha256());
+                continue;
+            }
+            _ => PathBuf::from(part),
+        };
+        let Ok(place) = path.canonicalize() else {
+            continue;
+        };
+        if !stages
+            .as_ref()
+            .is_some_and(|stages| stages.starts_with(&place))
         {
-            all.push(Word::Read(
-                content(Path::new(text)).with_context(|| key.clone())?,
-            ));
+            digests.push(content(&path)?);
         }
     }
-    Ok(all)
+    Ok(digests)
+}
+
+/// Returns a word of a command line without quotes, and of a flag its value.
+fn in_line(word: &str) -> &str {
+    let value = match word.split_once('=') {
+        Some((flag, value)) if flag.starts_with('-') => value,
+        _ => word,
+    };
+    value.trim_matches(['"', '\''])
 }
 
 /// Checks that the command accepts these words, without running it.
@@ -958,6 +1011,71 @@ plant = { canaries = \"20x2\", coins = true }
         assert_eq!((text(0).unwrap(), text(8).unwrap()), (2, 1));
         let said = text(9).unwrap_err().to_string();
         assert!(said.contains("no document after the first 9"), "{said}");
+    }
+
+    /// Another base model, classifier or script under the same name is another stage.
+    #[test]
+    fn whatever_a_flag_names_is_known_by_its_content() {
+        let home = tempfile::tempdir().unwrap();
+        let stages = home.path().join("runs/stages");
+        let (base, runs) = (home.path().join("base"), home.path().join("runs"));
+        for folder in [&stages, &base] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let file = |name: &str, text: &str| {
+            let path = home.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let [base, runs] = [base, runs].map(|path| path.display().to_string());
+        let script = file("score.sh", "one");
+        let policy = file("own.toml", "type = \"names\"\nleast = 0.5\n");
+        let read = |key: &str, value: Value| -> Vec<String> {
+            let given = Flags::from([(key.to_owned(), value)]);
+            let words = Plan::new(&stages).flags(&given).unwrap().into_iter();
+            let read = words.filter_map(|word| match word {
+                Word::Read(digest) => Some(digest),
+                _ => None,
+            });
+            read.collect()
+        };
+        let asked: [(&str, Value, usize); 10] = [
+            // A name without a separator: this crate's own folder.
+            ("reference", Value::from("src"), 1),
+            (
+                "reference",
+                format!("command:sh '{script}' --model={base}").into(),
+                2,
+            ),
+            (
+                "conservative",
+                vec!["digits".to_owned(), format!("onnx:{base}@0.2")].into(),
+                1,
+            ),
+            ("conservative", format!("digits,onnx:{base}").into(), 1),
+            ("earlier", vec![script.clone(), policy.clone()].into(), 2),
+            ("policy", policy.clone().into(), 1),
+            ("reference", base.clone().into(), 1),
+            // What the grid itself writes, and what is no path.
+            ("reference", runs.clone().into(), 0),
+            ("canary-format", "My ID is: {digits:6}".into(), 0),
+            ("epochs", 2.into(), 0),
+        ];
+        let all = || -> Vec<Vec<String>> {
+            let each = asked.iter().map(|(key, value, _)| read(key, value.clone()));
+            each.collect()
+        };
+        let before = all();
+        for ((key, value, count), digests) in asked.iter().zip(&before) {
+            assert_eq!(digests.len(), *count, "{key} = {value}");
+        }
+        file("base/weights", "two");
+        file("score.sh", "two");
+        file("own.toml", "type = \"names\"\nleast = 0.6\n");
+        for (at, (before, after)) in before.iter().zip(&all()).enumerate() {
+            let changes = (1..7).contains(&at);
+            assert_eq!(before != after, changes, "{}", asked[at].1);
+        }
     }
 
     /// The first dialogues of a seed are the same however many follow, and a file is the same under another name.
