@@ -246,6 +246,8 @@ pub struct GridReport {
     pub stages: usize,
     /// Those that an earlier run had finished.
     pub stages_before: usize,
+    /// Texts on which perplexity or accuracy was measured; of several, they compare the texts too.
+    pub texts: usize,
     /// Seconds of all stages together, whenever they ran.
     pub seconds: f64,
     /// A row for each cell, in the order of the file.
@@ -271,6 +273,7 @@ mod tests {
             failed: usize::from(failed.is_some()),
             stages: stages.len(),
             stages_before: 0,
+            texts: 1,
             seconds: 0.0,
             rows: vec![cell.row()],
         }
@@ -300,6 +303,11 @@ mod tests {
         assert_eq!(end(&[open.clone(), above], Some("why")), Ok(Exit::Exceeded));
         let page = report(from_ref(&open), None).to_page();
         assert!(
+            !page
+                .to_text(crate::page::View::full())
+                .contains("compare the texts")
+        );
+        assert!(
             page.said().contains("a limit undecided in 1"),
             "{}",
             page.said()
@@ -308,5 +316,11 @@ mod tests {
             page.to_text(crate::page::View::full())
                 .contains("--max-exposure: not known")
         );
+        let several = GridReport {
+            texts: 4,
+            ..report(&[], None)
+        };
+        let text = several.to_page().to_text(crate::page::View::full());
+        assert!(text.contains("of 4 texts"), "{text}");
     }
 }

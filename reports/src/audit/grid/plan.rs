@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -402,6 +402,14 @@ impl Plan {
             stages.push(self.stage(work, of_attack).map_err(named)?);
         }
         Ok(stages)
+    }
+
+    /// Returns the number of texts on which perplexity or the accuracy of classifiers is measured.
+    pub(super) fn test_texts(&self) -> usize {
+        let measured = |stage: &&Stage| matches!(stage.work, Work::Perplexity | Work::Classify);
+        let words = self.stages.iter().filter(measured).flat_map(|s| &s.words);
+        let texts: BTreeSet<&String> = words.filter(|word| word.starts_with("--data=")).collect();
+        texts.len()
     }
 
     /// Adds a question to `account`, optionally about the output of another stage, and returns its index among the
@@ -885,6 +893,10 @@ train = { sigma = 3 }
         // One of sgd, two of dpsgd, one of the arm with its own noise.
         assert_eq!((of(Work::Train), plan.cells.len()), (16, 16));
         assert_eq!(of(Work::Exposure), 16);
+        // Held-out text is that of its preparation, with that policy's masks; a test is one text.
+        assert_eq!(plan.test_texts(), 4);
+        let tested = format!("test = {{ dialogues = 3, seed = 9 }}\n{GRID}");
+        assert_eq!(self::plan(&tested).unwrap().test_texts(), 1);
         for (at, stage) in plan.stages.iter().enumerate() {
             assert!(stage.needs.iter().all(|need| *need < at));
         }

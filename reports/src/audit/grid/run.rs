@@ -114,6 +114,7 @@ pub(in crate::audit) fn cells(
         failed,
         stages: plan.stages.len(),
         stages_before: before,
+        texts: plan.test_texts(),
         seconds: seconds.sum(),
         rows: documents.iter().map(CellDocument::row).collect(),
     };
