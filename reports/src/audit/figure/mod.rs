@@ -129,6 +129,7 @@ fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<Figure
         if !taken(&document) {
             continue;
         }
+        let name = of_cell(args, &path, &document).unwrap_or(name);
         let y = args.y.of(&document).context("--y").with_context(place)?;
         let x = match (&args.x, name.x) {
             (Some(x), _) => x.of(&document).context("--x").with_context(place)?,
@@ -154,6 +155,14 @@ fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<Figure
         lines: lines(points),
         without_a_leak: agreed(&nulls),
     })
+}
+
+/// Returns the values of the file name of a grid's cell, whose line is its arm where the pattern allows: an arm's name may
+/// have numbers in it, which would pass for x.
+fn of_cell(args: &FigureArgs, path: &Path, document: &Value) -> Option<Name> {
+    let arm = document["arm"].as_str();
+    let arm = arm.filter(|_| document["type"] == "grid-cell")?;
+    args.documents.read_line(path.file_name()?.to_str()?, arm)
 }
 
 /// Returns the lines of a log (`training.jsonl` of a run) that hold both quantities, each as a
