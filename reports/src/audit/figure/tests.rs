@@ -162,6 +162,24 @@ fn x_may_stand_in_the_documents() {
     assert_eq!(report.lines[1].points[0].values, [4.0, 19.0, 18.0]);
 }
 
+/// A proved ε is not printed above what was proved, nor its mean.
+#[test]
+fn bounds_are_printed_on_their_side() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, lower) in [("sgd-0-0.json", 1.2347), ("sgd-0-1.json", 1.2349)] {
+        let text = format!(
+            r#"{{"schema": 1, "type": "exposure", "inputs": {{}}, "epsilon": {{"lower": {lower}}}}}"#
+        );
+        std::fs::write(home.path().join(name), text).unwrap();
+    }
+    let report = gathered(&args(home.path(), "{line}-{x}-{}.json", "--y epsilon")).unwrap();
+    let text = report.to_page(false, false).unwrap().to_text(View::full());
+    // Mean, least and largest.
+    assert_eq!(text.matches("1.234").count(), 3, "{text}");
+    let svg = report.plot(false, false).to_svg().unwrap();
+    assert!(svg.contains("sgd: from 1.23 to 1.23"), "{svg}");
+}
+
 #[test]
 fn a_null_that_documents_disagree_on_is_not_drawn() {
     let home = corpus();
