@@ -170,7 +170,7 @@ impl Judgement {
 
 /// Returns the series with a name, if every measurement of it is a number.
 fn found<'a>(measured: &'a [Series], name: &str) -> Result<&'a Series, Judgement> {
-    let missing = || Judgement::open(format!("nothing was measured of {name}"));
+    let missing = || Judgement::open(format!("{name} was not measured, or not in every run"));
     let series = measured.iter().find(|series| series.what == name);
     let series = series.ok_or_else(missing)?;
     let whole = |point: &Point| !point.values.is_empty() && !point.mean().is_nan();
@@ -180,24 +180,19 @@ fn found<'a>(measured: &'a [Series], name: &str) -> Result<&'a Series, Judgement
     }
 }
 
-/// Returns the points of two series at the same x.
+/// Returns the points of two series, which must lie at the same x: nothing is concluded from some of them alone.
 fn pairs<'a>(a: &'a Series, b: &'a Series) -> Result<Vec<(&'a Point, &'a Point)>, Judgement> {
     let at = |point: &Point| {
         let same = |other: &&Point| (other.x - point.x).abs() < 1e-12;
         b.points.iter().find(same)
     };
-    let all: Vec<_> = a
-        .points
-        .iter()
-        .filter_map(|point| Some((point, at(point)?)))
-        .collect();
-    match all.is_empty() {
-        true => Err(Judgement::open(format!(
-            "{} and {} were never measured together",
-            a.what, b.what
-        ))),
-        false => Ok(all),
-    }
+    let own = a.points.iter().map(|point| Some((point, at(point)?)));
+    let all: Option<Vec<_>> = own.collect();
+    all.filter(|all| all.len() == b.points.len())
+        .ok_or_else(|| {
+            let (a, b) = (&a.what, &b.what);
+            Judgement::open(format!("{a} and {b} were not measured at the same places"))
+        })
 }
 
 /// Returns ` at 0.1` if the series has several points.
@@ -579,6 +574,18 @@ pub(super) mod tests {
         }
         let apart = [series("a", &[(0.0, &[1.0])]), series("b", &[(1.0, &[1.0])])];
         assert!(is_open(&rule(AT_MOST).judge(&[], &apart)));
+    }
+
+    /// What was measured at both places was compared, whatever was missing elsewhere.
+    #[test]
+    fn series_are_compared_at_every_place_or_not_at_all() {
+        let long = series("a", &[(0.0, &[1.0]), (1.0, &[9.0])]);
+        let short = series("b", &[(0.0, &[2.0])]);
+        let judged = |a: &str, b: &str| {
+            let rule = rule(&format!("ordered = ['{a}', '{b}']"));
+            rule.judge(&[], &[long.clone(), short.clone()])
+        };
+        assert!(is_open(&judged("a", "b")) && is_open(&judged("b", "a")));
     }
 
     #[test]

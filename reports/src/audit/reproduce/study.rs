@@ -2,7 +2,7 @@
 
 use super::args::{Paper, Reproduce, Scale, Text};
 use super::claims::{Claim, DETECTORS, PRINTED_SHARES};
-use super::evidence::{Read, at, exposure, merged, number, of_arms, over, upper};
+use super::evidence::{Read, at, exposure, known, merged, number, of_arms, over, upper};
 use super::rules::{Point, Series};
 use super::{Detector, Printed};
 use crate::audit::figure::Known;
@@ -495,17 +495,22 @@ impl Study {
         answer: impl Fn(usize) -> Option<Value>,
     ) -> Vec<Series> {
         let mut all = of_arms(cells, called);
+        let mut unanswered = Vec::new();
         for question in &self.questions {
-            let Some(found) = answer(question.stage) else {
-                continue;
-            };
+            let found = answer(question.stage).map(|found| (question.read)(&found));
+            let found = found.unwrap_or_default();
+            if found.is_empty() {
+                unanswered.push(question.what);
+            }
             let from = format!("stages/{}.json", self.plan.stages[question.stage].name);
-            for (x, value) in (question.read)(&found) {
+            for (x, value) in found {
                 let x = question.x.unwrap_or(x);
                 all.push(number(question.what, x, value, from.clone()));
             }
         }
         let mut all = merged(all);
+        // Nothing is concluded from the other answers alone.
+        all.retain(|series| !unanswered.contains(&series.what.as_str()));
         match self.paper {
             Paper::Crt => all.extend(of_crt(cells)),
             Paper::Jft => all.extend(of_jft(cells, &self.masked(answer))),
@@ -597,7 +602,9 @@ fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
         });
     }
     for (text, _) in MASKED {
-        let points = (1..).zip(masked.iter().filter(|row| row.text == text));
+        let rows: Vec<&Detector> = masked.iter().filter(|row| row.text == text).collect();
+        let whole = rows.len() == DETECTORS.len();
+        let points = (1..).zip(rows).filter(|_| whole);
         let over = |(level, row): (u32, &Detector)| {
             let printed = row.printed.iter().find(|printed| printed.text == text)?;
             Some(point(f64::from(level), row.words / printed.share, row))
@@ -639,7 +646,7 @@ fn paired(
     of_arm(cells, what, left, |cell| {
         let same =
             |other: &&CellDocument| other.place.arm == right && other.place.seed == cell.place.seed;
-        Some(of(cell)? - of(cells.iter().find(same)?)?)
+        Some(known(cell, of)? - known(cells.iter().find(same)?, of)?)
     })
 }
 
@@ -691,7 +698,7 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
         let same = |other: &&CellDocument| {
             near(NO_NOISE)(&other.place) && other.place.seed == cell.place.seed
         };
-        Some(loss(cell)? - loss(cells.iter().find(same)?)?)
+        Some(known(cell, loss)? - known(cells.iter().find(same)?, loss)?)
     });
     vec![
         paired(
@@ -944,6 +951,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The γ whose question failed was left out, and the claim judged on the others.
+    #[test]
+    fn a_question_without_an_answer_leaves_its_series_unknown() {
+        let study = study(Paper::Crt, &["amplified-over-miss"]);
+        let answered = |stage: usize| {
+            let row = serde_json::json!({"notion": "bayesian-confidentiality", "convention": "paper",
+                "method": "pld", "epsilon": {"upper": stage as f64}});
+            Some(serde_json::json!({"guarantees": [row]}))
+        };
+        let known = |measured: &[Series]| measured.iter().any(|s| s.what == "ε′ over γ");
+        assert!(known(&study.measured(&[], answered)));
+        let last = study.questions.last().unwrap().stage;
+        let but_one = |stage: usize| answered(stage).filter(|_| stage != last);
+        assert!(!known(&study.measured(&[], but_one)));
     }
 
     #[test]
