@@ -84,17 +84,18 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
 fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
     let drawn: &[(&str, &str, &str, Option<&str>)] = match paper {
         Paper::Crt => &[
-            (
-                "Figure 2: perplexity",
-                "{line}-{x}-{}.json",
-                "perplexity",
-                None,
-            ),
             ("Figure 3: exposure", "{line}-{x}-{}.json", "exposure", None),
             (
                 "Figure 4: membership",
                 "{line}-{x}-{}.json",
                 "accuracy",
+                None,
+            ),
+            // Figure 2 has ε on its horizontal axis, and a point for each epoch.
+            (
+                "Perplexity over the miss rate",
+                "{line}-{x}-{}.json",
+                "perplexity",
                 None,
             ),
         ],

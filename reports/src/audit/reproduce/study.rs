@@ -271,7 +271,7 @@ const MADE_UP: &str = "made-up dialogues";
 const GRIDS: &[(Paper, &[&str], &str)] = &[
     (
         Paper::Crt,
-        &["fig2", "fig3", "fig4", "fig5"],
+        &["fig3", "fig4", "fig5"],
         include_str!("grids/crt.toml"),
     ),
     (
@@ -291,6 +291,11 @@ const GRIDS: &[(Paper, &[&str], &str)] = &[
         Paper::Jft,
         &["table2-classes"],
         include_str!("grids/jft-classes.toml"),
+    ),
+    (
+        Paper::Hush,
+        &["fig1b", "fig1d", "fig2", "fig3"],
+        include_str!("grids/hush-ordinary.toml"),
     ),
     (
         Paper::Hush,
@@ -536,8 +541,8 @@ fn called(arm: &str) -> String {
     match arm {
         "No-DP-once" => "No-DP, one copy".to_owned(),
         "JFT-light-noise" => "JFT with light noise".to_owned(),
-        "redacted-recall-4" => "redacted at recall 0.4".to_owned(),
-        "redacted-recall-6" => "redacted at recall 0.6".to_owned(),
+        "redacted-recall-four" => "redacted at recall 0.4".to_owned(),
+        "redacted-recall-six" => "redacted at recall 0.6".to_owned(),
         _ => {
             if let Some(recipe) = arm.strip_prefix("classes-") {
                 return format!("a classifier by {recipe}");
@@ -684,16 +689,6 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
             place.arm == "noise" && (sigma / value - 1.0).abs() < 1e-9
         }
     };
-    let least = over(
-        cells,
-        "perplexity without noise",
-        near(NO_NOISE),
-        perplexity,
-    );
-    let without = match least.points.is_empty() {
-        true => arm("perplexity without noise", "without-noise", perplexity),
-        false => least,
-    };
     let little = over(cells, "loss by little noise", near(LITTLE_NOISE), |cell| {
         let same = |other: &&CellDocument| {
             near(NO_NOISE)(&other.place) && other.place.seed == cell.place.seed
@@ -707,6 +702,12 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
             ("weights-0", "all-0"),
             loss,
         ),
+        arm(
+            "perplexity with weights, without noise",
+            "weights-0",
+            perplexity,
+        ),
+        arm("perplexity without weights or noise", "all-0", perplexity),
         arm("loss with weights and noise", "weights-noise", loss),
         arm("loss with noise alone", "all-noise", loss),
         arm(
@@ -714,6 +715,7 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
             "weights-noise",
             perplexity,
         ),
+        arm("perplexity with noise alone", "all-noise", perplexity),
         arm(
             "perplexity of ordinary training",
             "without-noise",
@@ -735,11 +737,21 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
             perplexity,
         ),
         arm(
+            "pseudo-perplexity with noise alone",
+            "masked-all-noise",
+            perplexity,
+        ),
+        arm(
             "pseudo-perplexity of ordinary training",
             "masked-without-noise",
             perplexity,
         ),
-        without,
+        over(
+            cells,
+            "perplexity without noise",
+            near(NO_NOISE),
+            perplexity,
+        ),
         little,
         over(
             cells,
@@ -926,6 +938,29 @@ mod tests {
         {
             assert!(stage.words.iter().any(|own| own == "--device=cuda:0"));
         }
+    }
+
+    /// JFT inserts each of Figure 4's canaries once (A.5), and Algorithm 1 has one public pass beside a private one: CRT
+    /// had two, ordinary training one.
+    #[test]
+    fn grids_train_as_the_papers_do() {
+        let words = |study: &Study, arm: &str, work: Work| -> Vec<String> {
+            let of_arm = study.plan.cells.iter().filter(|c| c.place.arm == arm);
+            let stages = of_arm.flat_map(|cell| &cell.stages);
+            let stages = stages.map(|at| &study.plan.stages[*at]);
+            let wanted = stages.filter(|stage| stage.work == work);
+            wanted.flat_map(|stage| stage.words.clone()).collect()
+        };
+        let jft = study(Paper::Jft, &["fig4"]);
+        for arm in ["redacted-recall-four", "redacted-recall-six"] {
+            let words = words(&jft, arm, Work::Prepare);
+            let has = |word: &str| words.iter().any(|own| own == word);
+            assert!(has("--canaries=10x1"), "{words:?}");
+            assert!(has("--policy=nothing"), "{words:?}");
+        }
+        let crt = words(&study(Paper::Crt, &["fig3"]), "CRT", Work::Train);
+        let passes = crt.iter().any(|word| word.starts_with("--public-passes"));
+        assert!(!crt.is_empty() && !passes, "{crt:?}");
     }
 
     /// A claim about something that is never measured would be open for ever.
