@@ -5,9 +5,11 @@ use super::claims::{Claim, DETECTORS, PRINTED_SHARES};
 use super::evidence::{Read, at, exposure, known, merged, number, of_arms, over, upper};
 use super::rules::{Point, Series};
 use super::{Detector, Printed};
+use crate::audit::args::ModelArg;
 use crate::audit::figure::Known;
 use crate::audit::grid::{CellDocument, Data, GridFile, Place, Plan, Work};
 use anyhow::{Result, ensure};
+use reticent_accounting::training::Recipe;
 use reticent_backends::Device;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -368,6 +370,7 @@ impl Study {
             }
             on_device(&mut file, how);
             if wants(items) {
+                trainable(&mut file, how, &mut study.notes);
                 study.plan.add(&file)?;
             }
             if !file.data.turns {
@@ -861,6 +864,19 @@ fn sources(
     Ok(())
 }
 
+/// Leaves out S-DP where another model is asked for than the recurrent one: its cells would fail.
+fn trainable(file: &mut GridFile, how: &Reproduce, notes: &mut Vec<String>) {
+    let other = how.model.as_ref().filter(|own| **own != ModelArg::Lstm);
+    let Some(model) = other else { return };
+    let before = file.arms.len();
+    file.arms.retain(|arm| arm.recipe != Recipe::Sdp);
+    if file.arms.len() < before {
+        notes.push(format!(
+            "S-DP releases the states of a recurrent model: it is not trained with --model {model}."
+        ));
+    }
+}
+
 /// Sets the model and the device.
 fn on_device(file: &mut GridFile, how: &Reproduce) {
     // An encoder is kept, since other models don't predict masked tokens. Its pseudo-perplexity is measured on the CPU.
@@ -937,6 +953,20 @@ mod tests {
             .filter(|s| attacks.contains(&s.work))
         {
             assert!(stage.words.iter().any(|own| own == "--device=cuda:0"));
+        }
+    }
+
+    /// A model that isn't recurrent has no states to release: every cell of S-DP failed.
+    #[test]
+    fn s_dp_is_left_out_where_no_recurrent_model_is_trained() {
+        let chosen = Paper::Crt.chosen(&["fig3".to_owned()]).unwrap();
+        for (more, trained) in [("", true), ("--model lstm", true), ("--model gpt2", false)] {
+            let how = how(Paper::Crt, more);
+            let study = Study::of(&chosen, &how, Path::new("out/stages")).unwrap();
+            let arms = study.plan.cells.iter().map(|cell| cell.place.recipe);
+            assert_eq!(arms.filter(|r| *r == Recipe::Sdp).count() > 0, trained);
+            let said = study.notes.iter().any(|note| note.starts_with("S-DP"));
+            assert_eq!(said, !trained, "{:?}", study.notes);
         }
     }
 
