@@ -5,7 +5,7 @@ use super::study::Study;
 use super::{Judged, Judgement, Reproduction};
 use crate::audit::args::Figure;
 use crate::audit::figure::gathered_of_whole;
-use crate::audit::grid::{CellDocument, GridFolder, cells};
+use crate::audit::grid::{GridFolder, cells};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Interrupt, printable, write_file};
 use crate::page::{Output, Section};
 use anyhow::{Context, Result};
@@ -65,7 +65,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         .given_shown("model", args.model.as_ref())?
         .given("only", only)?
         .given_path("out", Some(&args.running.out))?;
-    let page = report.to_page(figures(paper, &cells, &folder.cells())?);
+    let page = report.to_page(figures(paper, &folder.cells())?);
     let document = Envelope::new("reproduction", inputs, &report);
     let out = &args.running.out;
     let text = document.saying(page.said(), page.outcome()).to_text()?;
@@ -79,9 +79,9 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
     report.ending()
 }
 
-/// Draws the figures of a paper from the documents of these cells, with the code of `audit figure`; figures whose
+/// Draws the figures of a paper from the documents of the cells, with the code of `audit figure`; figures whose
 /// documents are missing are left out.
-fn figures(paper: Paper, cells: &[CellDocument], folder: &Path) -> Result<Vec<Section>> {
+fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
     let drawn: &[(&str, &str, &str, Option<&str>)] = match paper {
         Paper::Crt => &[
             ("Figure 3: exposure", "{line}-{x}-{}.json", "exposure", None),
@@ -107,19 +107,9 @@ fn figures(paper: Paper, cells: &[CellDocument], folder: &Path) -> Result<Vec<Se
         )],
         Paper::Hush | Paper::Ours => &[],
     };
-    if drawn.is_empty() {
-        return Ok(Vec::new());
-    }
-    // The folder also keeps the documents of other runs: of another paper, or of other text.
-    let within = || format!("--out: cannot copy documents in {}", folder.display());
-    let own = tempfile::tempdir_in(folder).with_context(within)?;
-    for cell in cells {
-        let name = format!("{}.json", cell.place.name());
-        std::fs::copy(folder.join(&name), own.path().join(&name)).with_context(within)?;
-    }
     let mut all = Vec::new();
     for (heading, pattern, y, x) in drawn {
-        let pattern = own.path().join(pattern).display().to_string();
+        let pattern = cells.join(pattern).display().to_string();
         let asked = Figure {
             documents: pattern.parse().map_err(anyhow::Error::msg)?,
             y: y.parse()?,
@@ -138,40 +128,4 @@ fn figures(paper: Paper, cells: &[CellDocument], folder: &Path) -> Result<Vec<Se
         }
     }
     Ok(all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::page::Page;
-    use serde_json::json;
-
-    /// A folder keeps the cells of an earlier command, such as another paper's: its missed canaries stood at γ = 0 of
-    /// this one's figure.
-    #[test]
-    fn figures_show_the_cells_of_the_plan_alone() {
-        let home = tempfile::tempdir().unwrap();
-        let cell = |arm: &str, miss_rate: f64| -> CellDocument {
-            let perplexity = json!({"type": "perplexity", "perplexity": 4.0 + miss_rate});
-            let cell: CellDocument = serde_json::from_value(
-                json!({"arm": arm, "recipe": "crt", "model": "lstm", "seed": 0, "miss_rate": miss_rate,
-                "canary_recall": 0.9, "stages": [], "perplexity": perplexity}),
-            )
-            .unwrap();
-            let document = Envelope::new("grid-cell", Inputs::new(), &cell);
-            let path = home.path().join(format!("{}.json", cell.place.name()));
-            std::fs::write(path, document.to_text().unwrap()).unwrap();
-            cell
-        };
-        cell("stranger", 0.1);
-        let own = [cell("planned", 0.1), cell("planned", 0.5)];
-        let drawn = figures(Paper::Crt, &own, home.path()).unwrap();
-        let page = drawn
-            .into_iter()
-            .fold(Page::new("Figures", "Drawn."), Page::section);
-        let html = page.to_html().unwrap();
-        assert!(html.contains("planned") && !html.contains("stranger"));
-        let left = std::fs::read_dir(home.path()).unwrap().count();
-        assert_eq!(left, 3, "copies stay behind");
-    }
 }
