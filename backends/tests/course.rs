@@ -171,6 +171,28 @@ fn a_run_stops_early_and_counts_what_it_had_planned() {
     }
 }
 
+/// The last step of a run that stops early has its own number, and not that of the last planned step.
+#[test]
+fn a_run_that_stops_early_counts_the_steps_that_it_took() {
+    let (set, text) = (set(4, 8, 1), held_out());
+    let corpus = Corpus {
+        held_out: Some(&text),
+        ..Corpus::plain(&set)
+    };
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings::in_memory(&stop);
+    let (mut steps, mut total) = (Vec::new(), 0);
+    let asked = stopping(Recipe::Dpsgd, true);
+    train_on(model(), &asked, &corpus, &surroundings, &mut |at| {
+        steps.push(at.step);
+        total = at.total;
+    })
+    .unwrap();
+    let last = steps.len() as u64;
+    assert!(last < total, "{last} of {total}");
+    assert_eq!(steps, (1..=last).collect::<Vec<u64>>());
+}
+
 #[test]
 fn stopping_by_text_that_is_not_public_promises_nothing() {
     let stop = AtomicBool::new(false);

@@ -1,11 +1,11 @@
 //! A run is its plan: as many steps as it says, on the corpus it was made for, or none at all.
 
 use crate::common::{
-    MASK, direct, given, jft, light, model, options, options_on, run_until, secret_rates, seeded,
-    sensitive, set, spans, unseeded, weights,
+    MASK, direct, for_epochs, given, jft, light, model, options, options_on, run_until,
+    secret_rates, seeded, sensitive, set, spans, unseeded, weights,
 };
 use reticent_accounting::confidentiality::RedactedAlike;
-use reticent_accounting::training::{FirstPhase, Run, Sizes};
+use reticent_accounting::training::{FirstPhase, Run, Sizes, StepDecay};
 use reticent_accounting::{Mechanism, SamplingRate, Steps};
 use reticent_backends::checkpoint::{Initial, Manifest, Phase};
 use reticent_backends::run::{Surroundings, Trained, train_on};
@@ -136,6 +136,34 @@ fn refused(asked: &TrainOptions, corpus: &Corpus<'_>) -> String {
     match end {
         Ok(_) => panic!("accepted"),
         Err(error) => error.to_string(),
+    }
+}
+
+/// A clipping norm that would fall out of its range is refused before the first step, and not at the step where it does.
+#[test]
+fn a_clipping_norm_that_vanishes_is_refused_at_once() {
+    let set = set(4, 8, 1);
+    let (spans, rates) = (sensitive(&set), secret_rates(12));
+    let corpus = Corpus {
+        sensitive: Some(&spans),
+        rates: Some(&rates),
+        ..Corpus::plain(&set)
+    };
+    for recipe in [Recipe::Dpsgd, Recipe::Crt, Recipe::Sdp, Recipe::Protect] {
+        // C is 0.9 at first: 8e-12 in the third epoch, and 2e-17 in the fourth.
+        let decayed = |epochs| {
+            let mut asked = for_epochs(options(recipe), epochs);
+            let every = asked.plan.run.steps_per_epoch().unwrap();
+            if let Some(private) = &mut asked.private {
+                private.clip_decay = Some(StepDecay::new(3e-6, every).unwrap());
+            }
+            asked
+        };
+        assert!(Schedule::of(&decayed(3), &corpus).is_ok(), "{recipe}");
+        let error = refused(&decayed(4), &corpus);
+        for word in ["--clip-decay", "[1e-12, inf)"] {
+            assert!(error.contains(word), "{recipe}: {error}");
+        }
     }
 }
 

@@ -215,6 +215,14 @@ fn numbers_out_of_range_are_refused_before_any_work() {
             "(0, inf), got \"0\"",
         ),
         (
+            "train planted --recipe crt --sigma 1 --clip 1e-13 --out o",
+            "--clip: must be a number in [1e-12, inf), got 0.0000000000001",
+        ),
+        (
+            "train planted --recipe dpsgd --sigma 1 --epochs 200 --clip-decay 0.01 --out o",
+            "(--clip-decay) must lie in [1e-12, inf), got 0",
+        ),
+        (
             "train planted --recipe crt --sigma 1 --sample-rate 1.5 --out o",
             "(0, 1], got 1.5",
         ),

@@ -78,3 +78,27 @@ fn what_is_not_there_is_refused_by_name() {
     }
     assert!(!home.path().join("r/report.json").exists());
 }
+
+/// Every cell failed, and the command ended with 0 and a sentence that did not say so.
+#[test]
+fn cells_that_fail_end_a_reproduction_with_2() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("nomodel")).unwrap();
+    let line = "reproduce ours --only null --model ./nomodel --out ours --format json";
+    let (code, stdout, stderr) = run(home.path(), line);
+    assert_eq!(code, 2, "{stderr}");
+    assert!(
+        stderr.contains("4 of the cells and questions failed"),
+        "{stderr}"
+    );
+    assert_eq!(
+        check::problems("reproduction.schema.json", &stdout),
+        Vec::<String>::new()
+    );
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(report["failed"].as_array().unwrap().len(), 4);
+    assert_eq!(report["outcome"], "open");
+    let says = report["says"].as_str().unwrap();
+    assert!(says.contains("4 failed"), "{says}");
+    assert_eq!(report["claims"][0]["judgement"], "not-testable");
+}

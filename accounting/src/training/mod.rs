@@ -33,6 +33,39 @@ use recipe::open;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What no promise covers, whatever runs.
+pub const UNCOVERED: &[&str] = &[
+    "settings, steps, checkpoints or seeds chosen by looking at results on the same data (tuning): compose all runs, or \
+     account for the choice",
+    "metrics, loss curves and early stopping computed on private text, if they are published",
+    "a tokenizer, vocabulary, policy, detector or normalisation fitted on private text",
+    "reports that say who was missed, and other functions of the private text, if they are published",
+    "other models trained on the same text, unless their runs are composed with this one, and what is known from elsewhere",
+    "batches that are drawn otherwise than stated, or divided by what was drawn; norms in half precision",
+    "floating-point noise: the analysis is of real numbers; and keys or seeds that get known",
+];
+
+/// What a promise to a secret leaves out, where records have weights.
+const PREPARATION: &str = "preparation: the promise is about the records that are trained on; where duplicates are removed, \
+     another secret may leave other records";
+
+/// Returns what no promise of a run of this recipe covers; `draws`: where its preparation holds documents out or plants
+/// canaries.
+#[must_use]
+pub fn uncovered(recipe: Option<Recipe>, draws: bool) -> Vec<&'static str> {
+    let mut list = UNCOVERED.to_vec();
+    if recipe.is_some_and(Recipe::is_private) {
+        list.push(NUMBER_OF_RECORDS);
+        if draws {
+            list.push(CHOICE_OF_RECORDS);
+        }
+    }
+    if recipe == Some(Recipe::Protect) {
+        list.push(PREPARATION);
+    }
+    list
+}
+
 /// What a promise of a record's presence leaves out, wherever steps are divided by their expected batch.
 pub const NUMBER_OF_RECORDS: &str = "the number of records: the divisor of a step, and with it the scale of the noise, \
      follows from it, so it counts as public; present or absent holds among runs with the same divisor, contribution \

@@ -119,6 +119,17 @@ pub struct RankCount {
 }
 
 impl RankCount {
+    /// Returns a count with these ranks, for summaries and tests, which read nothing but ranks.
+    #[must_use]
+    pub const fn of_ranks(candidates: u64, min: u64, max: u64) -> Self {
+        Self {
+            candidates,
+            nll: 0.0,
+            below: min.saturating_sub(1),
+            ties: max.saturating_sub(min),
+            unresolved: 0,
+        }
+    }
     /// Returns the best rank the canary can have: a lower bound on its rank.
     #[must_use]
     pub const fn rank_min(&self) -> u64 {

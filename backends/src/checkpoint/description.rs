@@ -9,14 +9,18 @@ use reticent_disk::hexadecimal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The version of this program. Another one may round sums otherwise, which the same noise must not meet.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Something in which two runs differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// An option by its path, or the kind of data.
+    /// An option by its path, the kind of data, or both versions of the program.
     pub name: String,
-    /// The values of an option, here and there; `None` of data. A value is never part of a message by itself: some are
-    /// counted in private text.
+    /// The values of an option, here and there; `None` of others. A value is never part of a message by itself: some
+    /// are counted in private text.
     pub values: Option<(Value, Value)>,
 }
 
@@ -26,6 +30,10 @@ impl Difference {
             name: name.to_owned(),
             values: None,
         }
+    }
+
+    fn of_versions(ours: &str, theirs: &str) -> Self {
+        Self::of(&format!("version, {ours} here and {theirs} there"))
     }
 }
 
@@ -39,6 +47,8 @@ pub(crate) fn names(differ: &[Difference]) -> String {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
+    /// The version of the program that computes the run.
+    version: String,
     options: Value,
     data: BTreeMap<String, String>,
     planned: Vec<Planned>,
@@ -97,9 +107,25 @@ impl Description {
             plan.shift_remove("unauthenticated_corpus");
         }
         Ok(Self {
+            version: VERSION.to_owned(),
             options,
             data,
             planned: planned(run.schedule),
+        })
+    }
+
+    /// Reads the description in the first line of a ledger. That of another version may have another form.
+    pub(crate) fn read(ledger: &Path, run: Value) -> Result<Self> {
+        let theirs = run.get("version").and_then(Value::as_str);
+        let theirs = theirs.unwrap_or("an earlier one").to_owned();
+        serde_json::from_value(run).map_err(|e| {
+            if theirs == VERSION {
+                return Error::state(ledger, format!("its first line describes no run: {e}"));
+            }
+            Error::OtherRun {
+                path: ledger.to_path_buf(),
+                differ: vec![Difference::of_versions(VERSION, &theirs)],
+            }
         })
     }
 
@@ -107,8 +133,11 @@ impl Description {
         &self.planned
     }
 
-    /// What differs, by name: options by their path, data by kind.
+    /// What differs, by name: options by their path, data by kind; of runs of two versions, the version alone.
     pub(crate) fn differences(&self, other: &Self) -> Vec<Difference> {
+        if self.version != other.version {
+            return vec![Difference::of_versions(&self.version, &other.version)];
+        }
         let mut found = BTreeMap::new();
         options_differ("", &self.options, &other.options, &mut found);
         for part in self.data.keys().chain(other.data.keys()) {

@@ -23,9 +23,7 @@ use crate::model::{Head, Lora, LstmConfig, Model, TransformerConfig};
 use crate::run::Ran;
 use crate::trainer::dropout::Dropout;
 use crate::trainer::{Parameter, check_shapes};
-use reticent_accounting::training::{
-    Base, CHOICE_OF_RECORDS, NUMBER_OF_RECORDS, Recipe, TrainingPlan, outside_text,
-};
+use reticent_accounting::training::{Base, TrainingPlan, outside_text, uncovered};
 use reticent_accounting::{Mechanism, Neighbours};
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::tokenize::{Origin, Tokenizer};
@@ -215,26 +213,9 @@ struct Config {
 
 /// Returns what the guarantee of a run never covers.
 fn not_covered(plan: &TrainingPlan, base: Option<Base>, prepared: &Prepared) -> Vec<String> {
-    let mut list: Vec<String> = [
-        "tuning and choice among runs: compose all runs, or account for the selection",
-        "metrics, loss curves and reports computed on the training text",
-        "floating-point arithmetic: the analysis is of real-valued Gaussian noise",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    if plan.run.recipe().is_some_and(Recipe::is_private) {
-        list.push(NUMBER_OF_RECORDS.to_owned());
-        if prepared.options.draws() {
-            list.push(CHOICE_OF_RECORDS.to_owned());
-        }
-    }
-    if plan.run.recipe() == Some(Recipe::Protect) {
-        list.push(
-            "preparation: the promise is about the records that were trained on; where duplicates were \
-             removed, another secret may have left other records"
-                .to_owned(),
-        );
-    }
+    let outside = outside_text(base, plan.held_out_public());
+    let said = outside.chain(uncovered(plan.run.recipe(), prepared.options.draws()));
+    let mut list: Vec<String> = said.map(str::to_owned).collect();
     if plan.within_a_class() {
         list.push(
             "classes: no policy redacts the class of a record; what is promised of redacted content is promised between \
@@ -242,8 +223,6 @@ fn not_covered(plan: &TrainingPlan, base: Option<Base>, prepared: &Prepared) -> 
                 .to_owned(),
         );
     }
-    let outside = outside_text(base, plan.held_out_public());
-    list.splice(0..0, outside.map(str::to_owned));
     if plan.noiseless {
         list.insert(
             0,

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// The schema of the metadata.
+pub(crate) const SCHEMA: u32 = 1;
 /// Length of the authentication code in bytes.
 const CODE: usize = 32;
 /// The purpose of the key that makes the code.
@@ -122,8 +124,8 @@ impl Snapshot {
     /// Reads the snapshot, if there is one.
     ///
     /// # Errors
-    /// Returns [`Error::State`] unless this key wrote exactly these bytes; the message includes `counted`, the ledger's
-    /// counts.
+    /// Returns [`Error::State`] unless this key wrote exactly these bytes, in the schema of this version; the message
+    /// includes `counted`, the ledger's counts.
     pub(crate) fn open(path: &Path, key: &RunKey, counted: &str) -> Result<Option<Self>> {
         if !path.exists() {
             return Ok(None);
@@ -141,6 +143,15 @@ impl Snapshot {
             ));
         }
         let moment = moment(&bytes).map_err(|why| Error::state(path, why))?;
+        if moment.schema != SCHEMA {
+            let found = moment.schema;
+            return Err(Error::state(
+                path,
+                format!(
+                    "a snapshot of schema {found}, and this version reads schema {SCHEMA} ({counted}); {BEGIN_AGAIN}"
+                ),
+            ));
+        }
         Ok(Some(Self {
             path: path.to_path_buf(),
             bytes,

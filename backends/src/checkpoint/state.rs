@@ -9,7 +9,9 @@ use crate::checkpoint::Checkpoint;
 use crate::checkpoint::description::Description;
 use crate::checkpoint::lock::FolderLock;
 use crate::checkpoint::owner::state_folder;
-use crate::checkpoint::snapshot::{Moment, Snapshot, Stored, save, unauthenticated_position};
+use crate::checkpoint::snapshot::{
+    Moment, SCHEMA, Snapshot, Stored, save, unauthenticated_position,
+};
 use crate::checkpoint::weights::weights_digest;
 use crate::error::{Error, Result, at};
 use crate::files::{parent_of, private_folder, sibling, sync_beside, write_whole};
@@ -131,7 +133,7 @@ impl State {
             }
         }
         let moment = Moment {
-            schema: 1,
+            schema: SCHEMA,
             key: self.key.name(),
             run: self.run.clone(),
             position,
@@ -237,8 +239,7 @@ fn authenticated(folder: &Path, seed: Option<u64>) -> Result<(RunKey, Ledger, De
         ));
     }
     let (ledger, run) = Ledger::open(&path, &key)?;
-    let run = serde_json::from_value(run)
-        .map_err(|e| Error::state(path, format!("its first line describes no run: {e}")))?;
+    let run = Description::read(&path, run)?;
     Ok((key, ledger, run))
 }
 

@@ -7,7 +7,9 @@ use super::{Collective, gone, sum_of_pairs};
 use crate::error::{Error, Result};
 use snow::{Builder, TransportState};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs,
+};
 use std::time::{Duration, Instant};
 
 /// The first message between workers, with the version of the protocol.
@@ -33,7 +35,7 @@ pub struct TcpOptions {
     pub rank: usize,
     /// Number of workers.
     pub world: usize,
-    /// The address on which rank 0 listens, host:port.
+    /// The address at which rank 0 is reached, host:port.
     pub address: String,
     /// The secret that all workers share; without it all of them must be on this machine.
     pub key: Option<[u8; 32]>,
@@ -96,6 +98,24 @@ fn address(options: &TcpOptions) -> Result<SocketAddr> {
     Ok(found)
 }
 
+/// Returns the address on which rank 0 listens.
+///
+/// A machine may resolve its own name to a loopback address, as with Debian's `/etc/hosts`, while others resolve it to
+/// one that they can reach. With a key, rank 0 then listens on all its addresses. An address in numbers and `localhost`
+/// are the same everywhere and are taken as they are.
+fn listening(options: &TcpOptions, found: SocketAddr) -> SocketAddr {
+    let everywhere =
+        options.address.parse::<SocketAddr>().is_ok() || options.address.starts_with("localhost:");
+    if everywhere || options.key.is_none() || !found.ip().is_loopback() {
+        return found;
+    }
+    let all = match found.ip() {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(all, found.port())
+}
+
 /// The number of a caller, and the result of its handshake.
 type Answered = (usize, std::io::Result<(usize, Link)>);
 
@@ -103,7 +123,7 @@ type Answered = (usize, std::io::Result<(usize, Link)>);
 ///
 /// Every caller is answered by its own thread and disconnected after [`HANDSHAKE`], so that a stranger delays nobody.
 fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
-    let address = address(options)?;
+    let address = listening(options, address(options)?);
     let refused = |e: std::io::Error| Error::Worker(format!("can't listen on {address}: {e}"));
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
@@ -134,7 +154,7 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
         });
         if began.elapsed() > options.patience {
             return Err(Error::Worker(format!(
-                "worker {} did not come within {} s (with the same key and WORLD_SIZE){}",
+                "worker {} did not come to {address} within {} s (with the same key and WORLD_SIZE){}",
                 missing + 1,
                 options.patience.as_secs(),
                 refused_callers(refusals + callers.len())
@@ -306,7 +326,7 @@ struct Link {
     stream: TcpStream,
     /// How long a message of at most [`MESSAGE`] bytes may take in all, however it is split.
     patience: Duration,
-    /// `None` on one machine.
+    /// `None` on one machine. It stays in its place whatever fails: a link with a key never goes on in the clear.
     cipher: Option<Box<TransportState>>,
     /// Decrypted bytes that have not been read yet, last first.
     heard: Vec<u8>,
@@ -410,28 +430,29 @@ impl Link {
     }
 
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        let Some(mut cipher) = self.cipher.take() else {
+        if self.cipher.is_none() {
             return bytes.chunks(MESSAGE).try_for_each(|part| self.push(part));
-        };
+        }
         let mut message = vec![0; MESSAGE];
         for part in bytes.chunks(MESSAGE - CODE) {
+            let cipher = self.cipher.as_deref_mut().ok_or_else(broken)?;
             let length = cipher.write_message(part, &mut message).map_err(noise)?;
             self.send(&message[..length])?;
         }
-        self.cipher = Some(cipher);
         Ok(())
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<()> {
-        let Some(mut cipher) = self.cipher.take() else {
+        if self.cipher.is_none() {
             let mut parts = bytes.chunks_mut(MESSAGE);
             return parts.try_for_each(|part| self.pull(part));
-        };
+        }
         let mut filled = 0;
         let mut clear = vec![0; MESSAGE];
         while filled < bytes.len() {
             if self.heard.is_empty() {
                 let message = self.receive()?;
+                let cipher = self.cipher.as_deref_mut().ok_or_else(broken)?;
                 let length = cipher.read_message(&message, &mut clear).map_err(noise)?;
                 self.heard.extend(clear[..length].iter().rev());
             }
@@ -443,7 +464,6 @@ impl Link {
             self.heard.truncate(from);
             filled += take;
         }
-        self.cipher = Some(cipher);
         Ok(())
     }
 
@@ -584,6 +604,46 @@ mod tests {
         let abroad = options(1, 2, "192.0.2.1:9", None);
         let error = Tcp::connect(&abroad).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("--worker-key"), "{error}");
+    }
+
+    /// Neither a read nor a write that fails leaves a link with a key in the clear.
+    #[test]
+    fn a_link_stays_encrypted_after_an_error() {
+        let (address, key) = (free_address(), Some([7; 32]));
+        let caller = options(1, 2, &address, key);
+        let other = std::thread::spawn(move || call(&caller).unwrap());
+        let mut tcp = Tcp::connect(&options(0, 2, &address, key)).unwrap();
+        let mut other = other.join().unwrap();
+        let patience = tcp.links[0].patience;
+        tcp.links[0].patience = Duration::ZERO;
+        assert!(tcp.sum_to_zero(&mut [1.0; 8]).is_err());
+        tcp.links[0].patience = patience;
+        tcp.broadcast(&mut [2.0; 8]).unwrap();
+        let mut heard = vec![0.0; 8];
+        other.values(&mut heard).unwrap();
+        assert_eq!(heard, vec![2.0; 8]);
+        tcp.links[0].patience = Duration::ZERO;
+        assert!(tcp.broadcast(&mut [3.0; 8]).is_err());
+        assert!(tcp.links[0].cipher.is_some());
+    }
+
+    /// A name that is a loopback address here may be another one on the machines of the other workers.
+    #[test]
+    fn a_name_of_this_machine_is_listened_for_on_all_its_addresses() {
+        let key = Some([7; 32]);
+        for (address, key, found, expected) in [
+            ("node1:29500", key, "127.0.1.1:29500", "0.0.0.0:29500"),
+            ("node1:29500", key, "[::1]:29500", "[::]:29500"),
+            ("node1:29500", key, "10.0.0.1:29500", "10.0.0.1:29500"),
+            ("node1:29500", None, "127.0.1.1:29500", "127.0.1.1:29500"),
+            ("127.0.0.1:29500", key, "127.0.0.1:29500", "127.0.0.1:29500"),
+            ("[::1]:29500", key, "[::1]:29500", "[::1]:29500"),
+            ("localhost:29500", key, "127.0.0.1:29500", "127.0.0.1:29500"),
+        ] {
+            let options = options(0, 2, address, key);
+            let found = listening(&options, found.parse().unwrap());
+            assert_eq!(found, expected.parse::<SocketAddr>().unwrap(), "{address}");
+        }
     }
 
     /// Sixteen that say nothing, and four that flood, keep nobody waiting.

@@ -1,6 +1,6 @@
 //! Clipping: the bound on one example's gradient, and the factors that enforce it.
 
-use crate::error::{Error, Result, below_one, positive};
+use crate::error::{Error, Result, below_one, positive, ranged};
 use crate::trainer::Added;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,16 @@ impl Clipping {
     }
 }
 
+/// The least clipping norm. The squares of a gradient of this norm are still far above the smallest f32, so that η
+/// covers the norms that engines compute; the squares of one of norm 1e-23 vanish, and it would be added as it is.
+const LEAST_NORM: f64 = 1e-12;
+
+/// Checks a clipping norm.
+pub(crate) fn clipping_norm(what: &'static str, norm: f64) -> Result<()> {
+    let inside = norm >= LEAST_NORM && norm.is_finite();
+    ranged(what, "[1e-12, inf)", norm, inside)
+}
+
 /// The bound on one example's contribution to the sum.
 ///
 /// Norms are multiplied by (1 + η) before they are compared, where η covers their arithmetic error, and factors are
@@ -72,9 +82,9 @@ impl Clip {
     /// Flat clipping to `norm`, with a relative `margin` η for the arithmetic error of norms.
     ///
     /// # Errors
-    /// Returns [`Error::OutOfRange`] unless norm is positive and finite and margin lies in [0, 1).
+    /// Returns [`Error::OutOfRange`] unless norm is finite and at least 1e-12 and margin lies in [0, 1).
     pub fn new(norm: f64, margin: f64) -> Result<Self> {
-        positive("clipping norm", norm)?;
+        clipping_norm("clipping norm", norm)?;
         below_one("clipping margin", margin)?;
         Ok(Self {
             norm,
@@ -372,6 +382,15 @@ mod tests {
                 assert!(f64::from(factor) * 3.0 <= 1.0, "{kind:?}, {eta}: {factor}");
             }
         }
+    }
+
+    #[test]
+    fn a_norm_whose_squares_vanish_is_refused() {
+        for norm in [1e-44, 1e-13, 0.0, -1.0, f64::INFINITY, f64::NAN] {
+            let error = Clip::new(norm, 0.0).unwrap_err().to_string();
+            assert!(error.contains("[1e-12, inf)"), "{norm}: {error}");
+        }
+        assert!(Clip::new(1e-12, 0.0).is_ok());
     }
 
     #[test]

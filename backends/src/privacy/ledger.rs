@@ -42,6 +42,11 @@ struct Line<T> {
     digest: String,
 }
 
+/// The schema of the file.
+const SCHEMA: u32 = 1;
+/// Its type.
+const KIND: &str = "ledger";
+
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -150,8 +155,8 @@ impl Ledger {
     ) -> Result<()> {
         let run = serde_json::to_value(run).map_err(|e| Error::Engine(e.to_string()))?;
         let head = Head {
-            schema: 1,
-            kind: "ledger".into(),
+            schema: SCHEMA,
+            kind: KIND.into(),
             key: key.name(),
             run,
             planned: planned.to_vec(),
@@ -208,6 +213,9 @@ impl Ledger {
                 None => {
                     let (first, digest) =
                         checked::<Head>(&chain, &before, &text).map_err(|why| damaged(&why))?;
+                    if first.schema != SCHEMA || first.kind != KIND {
+                        return Err(damaged("is not that of a ledger of schema 1"));
+                    }
                     head = Some(first);
                     digest
                 }
@@ -483,6 +491,24 @@ mod tests {
         std::fs::write(&path, &whole).unwrap();
         assert!(Ledger::open(&path, &RunKey::from_seed(2)).is_err());
         assert_eq!(unauthenticated_counts(&path), Some((6, 9)));
+    }
+
+    #[test]
+    fn a_ledger_of_another_schema_is_refused() {
+        let (_home, path, key) = home();
+        for (schema, kind) in [(2, "ledger"), (1, "snapshot")] {
+            let head = Head {
+                schema,
+                kind: kind.into(),
+                key: key.name(),
+                run: serde_json::json!("a run"),
+                planned: plan(),
+            };
+            let (text, _) = line(&chain_key(&key), &[0; 32], &head).unwrap();
+            std::fs::write(&path, text).unwrap();
+            let error = Ledger::open(&path, &key).unwrap_err().to_string();
+            assert!(error.contains("schema 1"), "{schema}, {kind}: {error}");
+        }
     }
 
     /// What is missing at the end is missed by whoever saw the ledger longer.

@@ -3,7 +3,7 @@
 use super::{PrivateOptions, TrainOptions};
 use crate::error::{Error, Result};
 use crate::material::Corpus;
-use crate::privacy::clip::{Clip, Clipping};
+use crate::privacy::clip::{Clip, Clipping, clipping_norm};
 use crate::privacy::random::Rates;
 use crate::privacy::segments::{SelectiveRecords, selective};
 use crate::privacy::step::PrivateStep;
@@ -71,6 +71,15 @@ impl Constants {
             expected_batch,
             augmentations: options.augmentations,
         }
+    }
+
+    /// Checks that clipping norms stay in their range over so many steps of the stage.
+    fn last_for(&self, steps: u64) -> Result<()> {
+        let Some(decay) = self.clip_decay else {
+            return Ok(());
+        };
+        let norm = self.clipping_norm * decay.scale(steps.saturating_sub(1));
+        clipping_norm("clipping norm at the last step (--clip-decay)", norm)
     }
 
     /// Returns the constants of one step of the stage, for an engine with this norm margin.
@@ -215,7 +224,7 @@ impl Schedule {
     ///
     /// # Errors
     /// Returns an error if a side that the recipe needs is empty, if a private batch is larger than the private side,
-    /// or if spans or rates are missing or do not fit the records.
+    /// if spans or rates are missing or do not fit the records, or if clipping norms fall out of their range.
     pub fn of(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<Self> {
         let plan = &options.plan;
         plan.run.trainable()?;
@@ -278,6 +287,15 @@ impl Schedule {
             return Err(Error::Unsuitable(
                 "the training set has no record with loss".into(),
             ));
+        }
+        // A run that could not take its last step takes none.
+        for (number, stage) in schedule.stages.iter().enumerate() {
+            match &stage.work {
+                Work::Public { .. } => {}
+                Work::Private { constants, .. } | Work::Selective { constants, .. } => {
+                    constants.last_for(schedule.steps_of(number))?;
+                }
+            }
         }
         Ok(schedule)
     }

@@ -423,7 +423,7 @@ impl Run {
                 self.position = total;
             }
             progress(TrainProgress {
-                step: self.position,
+                step,
                 total,
                 epoch: place.epoch + 1,
                 private: self.schedule.stages[place.stage].is_private(),

@@ -70,16 +70,12 @@ impl Workers {
         }
         let rank = self.collective.rank();
         let key = self.key(None, None)?;
-        let run = (
-            env!("CARGO_PKG_VERSION").to_owned(),
-            asked.description(&key)?,
-        );
+        let run = asked.description(&key)?;
         let words = serde_json::to_vec(&run).map_err(|e| Error::Engine(e.to_string()))?;
         for (other, words) in self.collective.exchange(&words)?.iter().enumerate() {
-            let theirs = serde_json::from_slice::<(String, Description)>(words);
-            let differ = match theirs {
-                Ok((version, theirs)) if version == run.0 => names(&run.1.differences(&theirs)),
-                Ok(_) | Err(_) => "version".to_owned(),
+            let differ = match serde_json::from_slice::<Description>(words) {
+                Ok(theirs) => names(&run.differences(&theirs)),
+                Err(_) => "version".to_owned(),
             };
             if !differ.is_empty() {
                 return Err(Error::Worker(format!(

@@ -257,10 +257,7 @@ pub(crate) fn exposure(
     let inputs = Inputs::new()
         .given("model", &name)
         .and_then(|inputs| inputs.given("max_exposure", limit))
-        .and_then(|inputs| match &report.promised_by {
-            Some(by) => by.inputs(inputs),
-            None => Ok(inputs),
-        })
+        .and_then(|inputs| PromisedBy::inputs(report.promised_by.as_ref(), inputs))
         .map_err(value_error)?;
     Ok(Exposure {
         report,

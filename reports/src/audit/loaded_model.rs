@@ -83,17 +83,20 @@ impl LoadedModel {
         Ok(other)
     }
 
-    /// Like `Self::beside`, for a model that scores are compared with, which must be another model.
+    /// Like `Self::beside`, for a model that scores are compared with, if one is named, which must be another model.
     pub(in crate::audit) fn against(
         &self,
-        source: &Source,
+        source: Option<&Source>,
         args: &Audited,
         flag: &'static str,
         interrupt: &Interrupt,
-    ) -> Result<Self> {
+    ) -> Result<Option<Self>> {
+        let Some(source) = source else {
+            return Ok(None);
+        };
         let other = self.beside(source, args, flag, interrupt)?;
         self.differs_from(&other, flag)?;
-        Ok(other)
+        Ok(Some(other))
     }
 
     /// Refuses a model with the same weights: comparing a model with itself shows no difference, which reads as "no

@@ -65,6 +65,16 @@ fn ends(bounds: &Bounds<Probability>) -> (f64, f64) {
     )
 }
 
+/// Formats an interval in percent with one decimal, the lower end rounded down and the upper end rounded up.
+fn percents(bounds: &Bounds<Probability>) -> String {
+    let (low, high) = ends(bounds);
+    format!(
+        "{:.1} to {:.1} %",
+        (low * 1e3).floor() / 10.0,
+        (high * 1e3).ceil() / 10.0
+    )
+}
+
 /// Describes numbers of copies: 1, 2 to 9, 100 and more.
 fn copies(from: u64, to: Option<u64>) -> String {
     match to {

@@ -25,14 +25,8 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
     let output =
         Output::new(audit.format, View::of_terminal(audit.verbose)).configured(&audit.configured);
     match &audit.command {
-        Command::Simulate(simulation) => {
-            simulate::run(&simulation.what, output, interrupt)?;
-            Ok(Exit::Finished)
-        }
-        Command::Tokenizer(args) => {
-            tokenizer::run(args, output, interrupt)?;
-            Ok(Exit::Finished)
-        }
+        Command::Simulate(simulation) => simulate::run(&simulation.what, output, interrupt),
+        Command::Tokenizer(args) => tokenizer::run(args, output, interrupt),
         Command::Completions(completions) => {
             completions.run::<Audit>()?;
             Ok(Exit::Finished)

@@ -64,6 +64,12 @@ pub(crate) fn open_limit(exit: Exit, why: Option<String>) -> anyhow::Result<Exit
     }
 }
 
+/// Says that a run leaves a limit open, for [`open_limit`].
+#[cfg(feature = "findings")]
+pub(crate) fn not_known(flag: &str, what: &str, limit: &str, why: &str) -> String {
+    format!("{flag}: whether {what} is above {limit} is not known, since {why}")
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())

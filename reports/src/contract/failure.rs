@@ -7,7 +7,7 @@ use std::process::ExitCode;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interrupted {
     /// What to add to the same command to resume (`the same --out`), if it can be resumed.
-    pub resume: Option<String>,
+    pub resume: Option<&'static str>,
 }
 
 impl std::fmt::Display for Interrupted {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn an_interruption_is_found_under_its_context() {
         let stop = Interrupted {
-            resume: Some("the same --out".into()),
+            resume: Some("the same --out"),
         };
         let error = Err::<(), _>(stop).context("training").unwrap_err();
         assert_eq!(fail(&error), ExitCode::from(130));

@@ -112,6 +112,15 @@ impl AtomicFile {
         })
     }
 
+    /// Writes the whole content and makes the file appear under its name.
+    ///
+    /// # Errors
+    /// Returns an error as [`AtomicFile::finish`] does.
+    pub fn finish_with(mut self, content: impl AsRef<[u8]>) -> Result<()> {
+        self.write_all(content.as_ref())?;
+        self.finish()
+    }
+
     /// Makes the file appear under its name.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use crate::contract::{Align, Inputs, Table};
 use serde_json::{Value, json};
 
 /// Heading of the section for model cards.
-const CARD: &str = "For the model card";
+pub(super) const CARD: &str = "For the model card";
 
 /// Inputs that name the subject of a result, the most specific first.
 const SUBJECTS: [&str; 6] = ["model", "new", "members", "scores", "data", "file"];
@@ -241,7 +241,7 @@ mod tests {
                 vec![("ε", "at least 2".to_owned())],
             ))
             .answer(Section::table("In numbers", table))
-            .section(Section::text(CARD, ["Words: \"quoted\""]))
+            .card("Words: \"quoted\"")
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod text;
 pub use output::Output;
 pub use text::{View, fill};
 
+use elsewhere::CARD;
+
 use crate::contract::{Align, Exit, Table};
 use askama::Template;
 use schemars::JsonSchema;
@@ -303,6 +305,16 @@ impl Page {
     pub fn answer(mut self, section: Section) -> Self {
         self.sections.push((Shown::Always, section));
         self
+    }
+    /// Appends a paragraph for a model card, which that format shows.
+    #[must_use]
+    pub fn card(self, paragraph: impl Into<String>) -> Self {
+        self.section(Section::text(CARD, [paragraph]))
+    }
+    /// Appends what the numbers of the page do not say.
+    #[must_use]
+    pub fn caveats<S: Into<String>>(self, items: impl IntoIterator<Item = S>) -> Self {
+        self.section(Section::notes("What these numbers do not say", items))
     }
     /// Appends a section that replaces longer ones in the short text.
     #[must_use]

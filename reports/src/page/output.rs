@@ -4,12 +4,12 @@ use super::{Page, Section, View};
 #[cfg(feature = "findings")]
 use crate::contract::is_stream;
 use crate::contract::{
-    AtomicFile, Csv, Envelope, Format, Inputs, note, print, print_json, printable, printable_json,
+    AtomicFile, Csv, Envelope, Exit, Format, Inputs, note, print, print_json, printable,
+    printable_json,
 };
 use crate::defaults::Configured;
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::io::Write;
 use std::path::Path;
 
 /// How a command answers: in which format, how fully, and to which files besides stdout.
@@ -19,7 +19,6 @@ use std::path::Path;
 pub struct Output {
     format: Format,
     view: View,
-    html: Option<AtomicFile>,
     /// The answer in other formats: the flag that named each file, and the file.
     beside: Vec<(Format, &'static str, AtomicFile)>,
     configured: Configured,
@@ -34,7 +33,6 @@ impl Output {
         Self {
             format,
             view,
-            html: None,
             beside: Vec::new(),
             configured: Configured::default(),
             aside: false,
@@ -77,11 +75,8 @@ impl Output {
     ///
     /// # Errors
     /// Returns an error if the path can't be written.
-    pub fn and_page(mut self, path: Option<&Path>) -> Result<Self> {
-        if let Some(path) = path {
-            self.html = Some(AtomicFile::create(path).context("--html")?);
-        }
-        Ok(self)
+    pub fn and_page(self, path: Option<&Path>) -> Result<Self> {
+        self.and_file(Format::Html, "--html", path)
     }
 
     /// Also writes the answer in another format to a file, if a flag names one. The file is opened at once.
@@ -104,24 +99,22 @@ impl Output {
     /// Returns whether the whole answer is shown somewhere, not only its first part.
     #[must_use]
     pub fn in_full(&self) -> bool {
-        self.format != Format::Text
-            || self.view.verbose
-            || self.html.is_some()
-            || !self.beside.is_empty()
+        self.format != Format::Text || self.view.verbose || !self.beside.is_empty()
     }
 
     /// Returns whether plots are shown.
     #[must_use]
     pub fn draws(&self) -> bool {
-        self.format == Format::Html || self.html.is_some()
+        let mut beside = self.beside.iter().map(|(format, ..)| *format);
+        self.format == Format::Html || beside.any(|format| format == Format::Html)
     }
 
-    /// Prints the answer and writes the files. The document contains the page's headline; CSV is the document as
-    /// names and values.
+    /// Prints the answer, writes the files, and returns the ending of a command that judges nothing. The document contains
+    /// the page's headline; CSV is the document as names and values.
     ///
     /// # Errors
     /// Returns an error if the document or page can't be serialised or an output can't be written.
-    pub fn answer<B: Serialize>(self, document: &Envelope<B>, page: &Page) -> Result<()> {
+    pub fn answer<B: Serialize>(self, document: &Envelope<B>, page: &Page) -> Result<Exit> {
         self.answer_with_rows(document, page, || Ok(Csv::of_facts(&document.body, &[])?))
     }
 
@@ -134,20 +127,14 @@ impl Output {
         document: &Envelope<B>,
         page: &Page,
         rows: impl FnOnce() -> Result<String>,
-    ) -> Result<()> {
+    ) -> Result<Exit> {
         let mut page = page.clone();
         if let Some(line) = self.configured.line() {
             page = page.answer(Section::text("", [line]));
         }
-        if let Some(mut file) = self.html.take() {
-            let html = printable(&page.to_html()?);
-            file.write_all(html.as_bytes()).context("--html")?;
-            file.finish().context("--html")?;
-        }
-        for (format, flag, mut file) in std::mem::take(&mut self.beside) {
+        for (format, flag, file) in std::mem::take(&mut self.beside) {
             let text = self.written(format, document, &page, || Ok(String::new()))?;
-            file.write_all(text.as_bytes()).context(flag)?;
-            file.finish().context(flag)?;
+            file.finish_with(text).context(flag)?;
         }
         if self.format == Format::Csv {
             self.says_aside(&document.inputs);
@@ -156,13 +143,13 @@ impl Output {
         if self.aside {
             // A closed stderr is not a failure: the data were written.
             note(text.trim_end());
-            return Ok(());
+            return Ok(Exit::Finished);
         }
         match self.format {
             Format::Json | Format::Sarif => print_json(&text)?,
             _ => print(&text)?,
         }
-        Ok(())
+        Ok(Exit::Finished)
     }
 
     /// Returns the answer in a format.

@@ -262,7 +262,6 @@ impl Optimization {
         };
         for (key, value) in [
             ("learning_rate", self.learning_rate),
-            ("clip", self.clip),
             ("private_learning_rate", self.private_learning_rate),
             ("second_moment_floor", self.second_moment_floor),
         ] {
@@ -276,6 +275,9 @@ impl Optimization {
             "be a number in (0, 1e6]",
             |alpha| alpha > 0.0 && alpha <= 1e6,
         )?;
+        check("clip", self.clip, "be a number in [1e-12, inf)", |norm| {
+            norm >= 1e-12 && norm.is_finite()
+        })?;
         for (key, value) in [
             ("momentum", self.momentum),
             ("private_momentum", self.private_momentum),

@@ -108,10 +108,10 @@ impl Canvas<'_> {
                 tone,
                 shape,
                 ..
-            } => points
-                .iter()
-                .filter_map(|p| self.pixel(*p))
-                .try_for_each(|at| self.mark(at, *shape, *tone)),
+            } => points.iter().try_for_each(|p| match self.pixel(*p) {
+                Some(at) => self.mark(at, *shape, *tone),
+                None => self.beyond(*p, *tone),
+            }),
             Layer::Band { from, to, tone, .. } => match (self.down(*from), self.down(*to)) {
                 (Some(low), Some(high)) => {
                     self.rectangle((self.left, high), (self.right, low), veil(*tone))
@@ -129,6 +129,26 @@ impl Canvas<'_> {
                 .iter()
                 .try_for_each(|row| self.interval(row, *lower, *upper)),
         }
+    }
+    /// Draws an open arrow at the upper or right edge for a point that is infinite there; nothing for any other that an
+    /// axis can't show.
+    fn beyond(&self, (x, y): Point, tone: Tone) -> Result<()> {
+        let infinite = |value: f64| value.is_infinite() && value > 0.0;
+        let (across, down) = match (infinite(x), infinite(y)) {
+            (true, true) => (Some(self.right), Some(self.top)),
+            (true, false) => (Some(self.right), self.down(y)),
+            (false, true) => (self.across(x), Some(self.top)),
+            (false, false) => return Ok(()),
+        };
+        let (Some(across), Some(down)) = (across, down) else {
+            return Ok(());
+        };
+        let (wide, long) = (5 * FINE, 8 * FINE);
+        let ends = match infinite(y) {
+            true => [(across - wide, down + long), (across + wide, down + long)],
+            false => [(across - long, down - wide), (across - long, down + wide)],
+        };
+        self.path(vec![ends[0], (across, down), ends[1]], stroke(tone, 2))
     }
     fn line(&self, points: &[Point], tone: Tone, dashes: bool) -> Result<()> {
         for run in visible_runs(points, |p| self.open_share(p)) {
@@ -239,6 +259,7 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Shape;
     use super::*;
 
     fn sample() -> Plot {
@@ -297,6 +318,39 @@ mod tests {
             .filter(|l| l.starts_with("<polyline") && l.contains("#0072B2"))
             .count();
         assert_eq!(curve, 2, "the legend's swatch and one segment");
+    }
+
+    #[test]
+    fn an_infinite_point_is_an_open_arrow_at_the_edge() {
+        let arrows = |more: &[Point]| {
+            let mut points = vec![(0.0, 1.0), (1.0, 2.0)];
+            points.extend(more);
+            let marks = Layer::Points {
+                name: String::new(),
+                points,
+                tone: Tone::First,
+                shape: Shape::Disc,
+            };
+            let plot = Plot::new("p", Axis::linear("x"), Axis::log("y")).layer(marks);
+            let svg = plot.to_svg().unwrap();
+            let drawn = |line: &&str| line.starts_with("<polyline") && line.contains("#0072B2");
+            (
+                svg.lines().filter(drawn).count(),
+                svg.matches("<circle").count(),
+            )
+        };
+        let infinity = f64::INFINITY;
+        assert_eq!(arrows(&[]), (0, 2));
+        assert_eq!(arrows(&[(0.5, infinity), (infinity, 1.5)]), (2, 2));
+        assert_eq!(arrows(&[(infinity, infinity)]), (1, 2));
+        // What is not known, and what no axis reaches, is nowhere.
+        let nowhere = [
+            (0.5, f64::NAN),
+            (0.5, 0.0),
+            (infinity, f64::NAN),
+            (0.5, -infinity),
+        ];
+        assert_eq!(arrows(&nowhere), (0, 2));
     }
 
     #[test]

@@ -182,3 +182,64 @@ fn a_finished_state_that_was_not_erased_is_recognised() {
     assert!(!erase_finished(&out).unwrap());
     assert!(state.join(KEY).exists());
 }
+
+/// What another version began has sums with other roundings. Its description may have another form too.
+#[test]
+fn a_state_of_another_version_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("out.state");
+    let asked = options(Recipe::Dpsgd);
+    drop(run(&asked, &state).unwrap());
+    let (key, ledger, described) = authenticated(&state, asked.seed).unwrap();
+    drop(ledger);
+    let own = serde_json::to_value(&described).unwrap();
+    let of = |version: &str| {
+        let mut other = own.clone();
+        other["version"] = version.into();
+        other
+    };
+    let mut silent = own.clone();
+    silent.as_object_mut().unwrap().shift_remove("version");
+    let mut further = of("9.9.9");
+    further["engine"] = "another".into();
+    let refused = || run(&asked, &state).err().unwrap().to_string();
+    let versions = |theirs: &str| {
+        let ours = env!("CARGO_PKG_VERSION");
+        format!("version, {ours} here and {theirs} there")
+    };
+    let begin = |described_as: &serde_json::Value| {
+        let path = state.join(LEDGER);
+        std::fs::remove_file(&path).unwrap();
+        Ledger::create(&path, &key, described_as, described.planned()).unwrap();
+    };
+    for (other, theirs) in [
+        (of("0.0.0"), "0.0.0"),
+        (silent, "an earlier one"),
+        (further, "9.9.9"),
+    ] {
+        begin(&other);
+        let error = refused();
+        assert!(error.contains(&versions(theirs)), "{theirs}: {error}");
+        assert!(error.contains("belongs to another run"), "{error}");
+    }
+    // A ledger of this version, and a snapshot of another version or schema beside it.
+    begin(&own);
+    let path = state.join(SNAPSHOT);
+    let moment = Snapshot::open(&path, &key, "").unwrap().unwrap().moment;
+    let beside = |moment: &Moment| {
+        let tensor = Stored {
+            name: "a".into(),
+            shape: vec![1],
+            values: &[0.0],
+        };
+        save(&path, &key, moment, &[tensor]).unwrap();
+        refused()
+    };
+    let mut other = serde_json::to_value(&moment).unwrap();
+    other["run"] = of("0.0.0");
+    let error = beside(&serde_json::from_value(other).unwrap());
+    assert!(error.contains(&versions("0.0.0")), "{error}");
+    let schema = 2;
+    let error = beside(&Moment { schema, ..moment });
+    assert!(error.contains("schema 2"), "{error}");
+}

@@ -6,7 +6,7 @@ use crate::account::mechanism::{fold, times, words};
 use crate::account::plan::Asked;
 use crate::contract::Envelope;
 use anyhow::Result;
-use reticent_accounting::training::NUMBER_OF_RECORDS;
+use reticent_accounting::training::{NUMBER_OF_RECORDS, UNCOVERED};
 use reticent_accounting::{
     Bounds, Delta, Direction, Epsilon, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion,
     Plan, PrivacyLoss, Query,
@@ -259,18 +259,11 @@ fn derived(rows: &[Guarantee], by_lemma: bool) -> Vec<Derived> {
 
 /// What no number of this kind covers.
 fn not_covered(neighbours: Neighbours) -> Vec<String> {
-    let mut said = [
-        "settings, checkpoints or seeds chosen by looking at results on the same data: compose all runs",
-        "metrics, early stopping and loss curves computed on private text",
-        "a tokenizer, vocabulary, redaction policy or normalisation fitted on private text",
-        "reports that name who was missed, or per-secret numbers",
-        "batches that are drawn otherwise than stated, and division by the size a batch happened to have",
-        "floating-point noise: the analysis is of real numbers; and seeds that become known",
-        "other runs on the same data, unless they are composed here",
-        "a delta that is not well below one over the number of records, or above the prior of a guess",
-    ]
-    .map(str::to_owned)
-    .to_vec();
+    let mut said: Vec<String> = UNCOVERED.iter().map(|text| (*text).to_owned()).collect();
+    said.push(
+        "a delta that is not well below one over the number of records, or above the prior of a guess"
+            .to_owned(),
+    );
     if neighbours == Neighbours::AddRemove {
         said.push(NUMBER_OF_RECORDS.to_owned());
     }

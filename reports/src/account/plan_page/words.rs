@@ -9,7 +9,7 @@ use reticent_accounting::confidentiality::{
 };
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{
-    CHOICE_OF_RECORDS, FirstPhase, LabelledRates, NUMBER_OF_RECORDS, Recipe, Run, outside_text,
+    FirstPhase, LabelledRates, Recipe, Run, outside_text, uncovered,
 };
 use reticent_accounting::{Delta, MissRate, Sampling, UnitName};
 
@@ -233,32 +233,10 @@ pub(crate) fn labels_for(delta: Delta, found: &MeasuredRates) -> Option<String> 
 /// Returns what no number on the page covers.
 #[must_use]
 pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
-    let mut said: Vec<String> = [
-        "Choosing settings, steps or a checkpoint by looking at runs on the same data: compose all runs, or account for the choice.",
-        "Metrics, loss curves and early stopping computed on private text, if they are published.",
-        "A tokenizer, vocabulary, detector or normalisation fitted on private text.",
-        "Reports that say who was missed, and any number on this page that is a function of the private text, if they are published.",
-        "Other models trained on the same text, and what is known from elsewhere.",
-        "Batches that are drawn otherwise than stated, or divided by what was drawn; norms in half precision.",
-        "The floating-point representation of the noise, and keys that get known.",
-    ]
-    .map(str::to_owned)
-    .to_vec();
     let outside = outside_text(run.plan.base(), run.plan.held_out_public());
-    said.splice(0..0, outside.map(|text| capital(text) + "."));
-    if run.plan.run.recipe().is_some_and(Recipe::is_private) {
-        said.push(capital(NUMBER_OF_RECORDS) + ".");
-        if run.corpus.as_ref().is_some_and(|corpus| corpus.draws) {
-            said.push(capital(CHOICE_OF_RECORDS) + ".");
-        }
-    }
-    if run.plan.run.recipe() == Some(Recipe::Protect) {
-        said.push(
-            "Preparation: the promise is about the records that are trained on; where duplicates are removed, \
-             another secret may leave other records."
-                .to_owned(),
-        );
-    }
+    let draws = run.corpus.as_ref().is_some_and(|corpus| corpus.draws);
+    let list = outside.chain(uncovered(run.plan.run.recipe(), draws));
+    let mut said: Vec<String> = list.map(|text| capital(text) + ".").collect();
     said.extend(about_delta(&run.inputs));
     said
 }

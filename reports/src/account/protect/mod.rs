@@ -37,6 +37,5 @@ pub(crate) fn run(wish: &Protect, output: Output) -> Result<Exit> {
     }
     output.answer_with_rows(&found.document, &page::page(&found.document), || {
         page::csv(&found.document.body)
-    })?;
-    Ok(Exit::Finished)
+    })
 }

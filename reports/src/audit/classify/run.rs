@@ -14,7 +14,6 @@ use reticent_backends::trainer::shorten;
 use reticent_corpus::read::ReadOptions;
 use reticent_corpus::screening::screening_records;
 use reticent_corpus::{Labels, TokenId, Unit};
-use std::io::Write;
 
 /// The number of records classified at once.
 const AT_ONCE: usize = 32;
@@ -70,10 +69,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         progress.at(pairs.len() as u64);
     }
     let report = ClassifyReport::new(&pairs, losses.iter().sum(), cut, unit, &names)?;
-    if let Some(mut file) = scores {
-        let rows = by_record(args, &losses, &sources).context("--scores-out")?;
-        file.write_all(&rows).context("--scores-out")?;
-        file.finish().context("--scores-out")?;
+    if let Some(file) = scores {
+        by_record(args, &losses, &sources)
+            .and_then(|rows| file.finish_with(rows))
+            .context("--scores-out")?;
     }
     let inputs = Inputs::new()
         .given("model", args.model.display().to_string())?
@@ -83,8 +82,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     output.answer(
         &Envelope::new("classification", inputs, &report),
         &report.to_page(&args.model.display().to_string()),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// Returns the tokens that the model reads of a text, and whether the text is longer. A model of ours reads what it was

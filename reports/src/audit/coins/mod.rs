@@ -5,14 +5,13 @@ pub mod args;
 pub(super) mod run;
 
 use super::Apart;
-use super::exposure::{PromisedBy, of_promise, of_verdict};
+use super::exposure::{PromisedBy, of_delta, of_promise, of_verdict};
 use crate::contract::{Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
 use crate::page::{Mood, Page, Reach, Section};
 use crate::verdict::Verdict;
 use reticent_accounting::{Epsilon, Neighbours, Upper};
 use reticent_attacks::AuditBound;
-use reticent_attacks::exposure::Assumption;
 use reticent_corpus::canary::CoinPlan;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -149,10 +148,9 @@ impl CoinsReport {
             }
             None => return None,
         };
-        Some(format!(
-            "--max-epsilon: whether ε is above {} is not known, since {why}",
-            shortest(limit.get())
-        ))
+        let limit = shortest(limit.get());
+        let not_known = crate::contract::not_known;
+        Some(not_known("--max-epsilon", "ε", &limit, &why))
     }
 
     /// Returns 1 if a promise is contradicted or the bound exceeds the limit.
@@ -274,31 +272,22 @@ impl CoinsReport {
     /// Returns the page.
     #[must_use]
     pub fn to_page(&self, released: &str) -> Page {
-        let mut page = Page::new(format!("Coins of one run: {released}"), self.says())
+        Page::new(format!("Coins of one run: {released}"), self.says())
             .mood(self.mood())
             .answer(Section::facts("What follows", self.facts()))
             .section(Section::table("Canaries and coins", self.table()).caption(
                 "Inclusion is guessed by which half of the scores a canary is in; by chance half of the guesses are right.",
-            ));
-        page = page.section(Section::text(
-            "For the model card",
-            [format!("{} {}", self.says(), self.terms())],
-        ));
-        page.section(Section::notes(
-            "What these numbers do not say",
-            [
+            ))
+            .card(format!("{} {}", self.says(), self.terms()))
+            .caveats([
                 "A lower bound of 0 means that this attack refuted nothing, not that nothing leaks.",
                 "The coins must have been unknown to whoever trained, and each canary in or out by its own coin alone.",
-            ],
-        ))
+            ])
     }
 
     fn terms(&self) -> String {
         let terms = &self.epsilon.terms;
-        let delta = match self.epsilon.assumes {
-            Assumption::PureDp => "δ = 0, and it meets no ε of a positive δ".to_owned(),
-            _ => format!("δ = {}", shortest(terms.delta.get())),
-        };
+        let delta = of_delta(self.epsilon.assumes, terms.delta);
         format!(
             "It holds with confidence {} ({delta}; {}, unit {}, {} at once).",
             shortest(terms.confidence.get()),

@@ -3,8 +3,9 @@
 use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight};
 use crate::audit::Apart;
+use crate::audit::exposure::PromisedBy;
 use crate::audit::exposure::promise::{finite_promise, notion};
-use crate::audit::exposure::run::{StatedRun, of_promise, ran};
+use crate::audit::exposure::run::{StatedRun, ran};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::power::{Attacked, at_each_share};
 use crate::audit::training_text::TrainingText;
@@ -112,7 +113,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         heard?;
     }
     let inputs = args.of.given(Inputs::new())?;
-    let inputs = of_promise(inputs, report.promised_by.as_ref())?
+    let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs)?
         .given_path("coins", Some(&args.coins_file))?
         .given_path("training", args.training.as_deref())?
         .given_shown("reference", args.reference.as_ref())?
@@ -223,14 +224,14 @@ fn scores(
     };
     let heard = check_speaks("canary", losses(&own));
     model.check_steady("--scorer")?;
-    let Some(source) = &args.reference else {
+    let reference = args.reference.as_ref();
+    let Some(mut reference) = model.against(reference, &args.of, "--reference", interrupt)? else {
         return Ok(Scored {
             scores: own,
             reference: None,
             heard,
         });
     };
-    let mut reference = model.against(source, &args.of, "--reference", interrupt)?;
     let other = likelihoods(reference.scorer(), &sequences, interrupt)?;
     ensure!(
         other.iter().all(|score| score.is_finite()),

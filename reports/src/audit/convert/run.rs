@@ -73,8 +73,7 @@ pub(in crate::audit) fn run(args: &Convert, output: Output) -> Result<Exit> {
     output.answer(
         &Envelope::new("conversion", inputs, &shown),
         &Page::new("Conversion", said).answer(Section::facts("", facts)),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// Writes a base merged with an adapter; returns whether the adapter had one of our manifests.

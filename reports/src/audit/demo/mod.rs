@@ -197,28 +197,15 @@ impl DemoReport {
     }
 }
 
-/// Returns the two most common misreadings of such tables.
-fn short_caveats() -> [&'static str; 2] {
-    [
-        "\"Not contradicted\" is not \"safe\": the attack found nothing that exceeds the promise.",
-        "An infinite ε means that nothing is promised. Whether something leaks is what the attack shows, for these canaries only.",
-    ]
-}
-
-/// Returns what each number does not say.
-#[must_use]
-pub fn caveats() -> Vec<String> {
-    let own = [
-        "ε bounds what the released weights say about one record (or about all copies of one canary), whatever the adversary knows. It does not cover the choice of recipe, size and noise, nor the metrics on this page.",
-        "ε in the papers' convention is computed for a record added or removed, as the papers do. Two contents of one record are compared by the definition's, and only that one enters a verdict.",
-        "Perplexity is measured on redacted text; lower is better, and a trigram model marks what is easy.",
-        "The numbers of the preparation are functions of the private text: publish them only if you account for them.",
-    ];
-    let mut all: Vec<String> = short_caveats().map(str::to_owned).to_vec();
-    all.extend(own.map(str::to_owned));
-    all.extend(super::exposure::caveats());
-    all
-}
+/// What each number does not say, the most common misreadings first.
+const CAVEATS: [&str; 6] = [
+    "\"Not contradicted\" is not \"safe\": the attack found nothing that exceeds the promise.",
+    "An infinite ε means that nothing is promised. Whether something leaks is what the attack shows, for these canaries only.",
+    "ε bounds what the released weights say about one record (or about all copies of one canary), whatever the adversary knows. It does not cover the choice of recipe, size and noise, nor the metrics on this page.",
+    "ε in the papers' convention is computed for a record added or removed, as the papers do. Two contents of one record are compared by the definition's, and only that one enters a verdict.",
+    "Perplexity is measured on redacted text; lower is better, and a trigram model marks what is easy.",
+    "The numbers of the preparation are functions of the private text: publish them only if you account for them.",
+];
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,8 +1,8 @@
 //! The demo as a page.
 
 use super::tables::{facts, in_top_ten, leaks, promises, ranks};
-use super::{Arm, DemoReport, caveats};
-use crate::audit::exposure::{Column, Leak, exposure_plot};
+use super::{Arm, CAVEATS, DemoReport};
+use crate::audit::exposure::{self, Column, Leak, exposure_plot};
 use crate::audit::unknown;
 use crate::contract::Exit;
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
@@ -86,7 +86,7 @@ impl DemoReport {
             arms.map(|arm| (arm.name.clone(), sentence(arm))),
         ))
         .section(Section::facts("What was prepared", facts(self)))
-        .section(Section::notes("What these numbers do not say", caveats()));
+        .caveats(CAVEATS.into_iter().chain(exposure::CAVEATS));
         Ok(page)
     }
 }

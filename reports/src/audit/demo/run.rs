@@ -347,21 +347,13 @@ fn arm(
     let begun = Instant::now();
     let surroundings = Surroundings::in_memory(interrupt.flag());
     let what = format!("training {}", spec.name);
-    let Beginning {
-        model,
-        weights,
-        initial,
-        beside,
-        ..
-    } = Beginning::paper(&own, options.initial_seed);
+    let mut from = Beginning::paper(&own, options.initial_seed);
+    let weights = std::mem::take(&mut from.weights);
     let job = Job {
         prepared: &own,
         corpus: Corpus::plain(&own.training),
         options: &options,
-        model: &model,
-        initial: &initial,
-        beside: &beside,
-        adapter: None,
+        from: &from,
     };
     let mut trained = match job.train(
         weights,

@@ -5,6 +5,7 @@ pub mod args;
 use self::args::Design as Args;
 use crate::account::mechanism::load;
 use crate::audit::args::preparing::unit;
+use crate::audit::exposure::false_alarm_of_each;
 use crate::audit::exposure::promise::{
     guarantees, of_all_records, reconstruction_loss, total_variation,
 };
@@ -12,12 +13,11 @@ use crate::audit::power::{Attacked, of_ranks};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table, dash};
 use crate::number::{count_of, grouped, nearest, rounded, shortest};
 use crate::page::{Output, Page, Section};
-use crate::verdict::{FALSE_ALARM, Power, split};
+use crate::verdict::Power;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
-    Confidence, Delta, Epsilon, Estimate, Mechanism, Neighbours, PrivacyLoss, Probability, Steps,
-    Upper,
+    Confidence, Delta, Epsilon, Estimate, Mechanism, Neighbours, PrivacyLoss, Steps, Upper,
 };
 use reticent_attacks::Draw;
 use reticent_attacks::evalue::{PlannedAudit, ScoreLaw};
@@ -32,9 +32,6 @@ const RUNS: u64 = 20;
 
 /// The number of plans in the short text.
 const BRIEFLY: usize = 5;
-
-/// The number of tests that share the false-alarm rate in `audit exposure`.
-const TESTS: usize = 2;
 
 /// One plan of canaries.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -143,8 +140,7 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
         &Envelope::new("design", inputs, &report),
         &report.to_page(),
         || Ok(Csv::of_rows(&report.rows)?),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// What will run, with what its file states beside it.
@@ -318,7 +314,7 @@ impl Designer<'_> {
 
     /// Returns the audit of the verdict, as `audit exposure` will run it; the displayed bound uses another confidence.
     fn strict(&self, candidates: u64, canaries: u64, copies: u32) -> Result<PlannedAudit> {
-        let each = split(Probability::new(FALSE_ALARM)?, TESTS);
+        let each = false_alarm_of_each()?;
         let rank = RankAudit {
             thresholds: RankAudit::planned_thresholds(candidates, 1),
             confidence: Confidence::new(1.0 - each.get())?,
@@ -491,13 +487,10 @@ impl DesignReport {
                     "Plans that could contradict their promise come first, then those with the larger estimate: of the first the mean of simulated audits, of the others what scores of their expected size prove. ε is for all copies of one secret replaced at once.",
                 ),
             )
-            .section(Section::notes(
-                "What these numbers do not say",
-                [
-                    "They are estimates, and optimistic ones: the scores are those of the best attack on the run's own noise, and a model shows less than its gradients did.",
-                    "More copies are bounded together, and promised less: compare each ε with the promise in its row.",
-                ],
-            ))
+            .caveats([
+                "They are estimates, and optimistic ones: the scores are those of the best attack on the run's own noise, and a model shows less than its gradients did.",
+                "More copies are bounded together, and promised less: compare each ε with the promise in its row.",
+            ])
     }
 
     fn table(&self) -> Table {

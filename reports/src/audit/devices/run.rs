@@ -128,8 +128,7 @@ pub(in crate::audit) fn run(output: Output) -> Result<Exit> {
     output.answer(
         &Envelope::new("devices", Inputs::new(), &shown),
         &shown.page(),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 #[cfg(test)]

@@ -155,14 +155,7 @@ fn against_chance(value: &Value, candidates: u64, place: &str) -> Result<()> {
     let canaries = value["canaries"].as_array();
     let counts = canaries.into_iter().flatten().map(|canary| {
         let rank = |key: &str| canary["rank"][key].as_u64();
-        let (min, max) = (rank("min")?, rank("max")?);
-        Some(RankCount {
-            candidates,
-            nll: 0.0,
-            below: min - 1,
-            ties: max - min,
-            unresolved: 0,
-        })
+        Some(RankCount::of_ranks(candidates, rank("min")?, rank("max")?))
     });
     let Some(counts) = counts.collect::<Option<Vec<_>>>() else {
         return Ok(());

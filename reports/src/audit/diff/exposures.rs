@@ -377,13 +377,7 @@ impl Against {
         let canaries = other["canaries"].as_array();
         let counts = canaries.into_iter().flatten().map(|canary| {
             let rank: Rank = serde_json::from_value(canary["rank"].clone()).ok()?;
-            Some(RankCount {
-                candidates,
-                nll: 0.0,
-                below: rank.min.checked_sub(1)?,
-                ties: rank.max.checked_sub(rank.min)?,
-                unresolved: 0,
-            })
+            Some(RankCount::of_ranks(candidates, rank.min, rank.max))
         });
         let counts: Option<Vec<RankCount>> = counts.collect();
         let counts = counts.ok_or_else(|| lacks("the rank of a canary"))?;

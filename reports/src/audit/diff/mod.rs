@@ -14,7 +14,7 @@ mod exposures;
 mod page;
 
 use super::args::Diff as Args;
-use super::exposure::PromisedBy;
+use super::exposure::{Leak, PromisedBy};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output};
@@ -201,10 +201,11 @@ enum Waiting {
         row: Row,
         costs: f64,
     },
+    /// Hits in both documents.
     Rate {
         quantity: String,
-        old: Value,
-        new: Value,
+        hits: [u64; 2],
+        trials: u64,
     },
 }
 
@@ -465,9 +466,14 @@ impl Waiting {
                 }
             }
             Self::Area { row, .. } => row,
-            Self::Rate { quantity, old, new } => {
-                let (before, after) = (rate(&old, level)?, rate(&new, level)?);
-                let all = Rate::of(after.trials, after.trials, Confidence::new(1.0 - level)?)?;
+            Self::Rate {
+                quantity,
+                hits,
+                trials,
+            } => {
+                let confidence = Confidence::new(1.0 - level)?;
+                let rate = |hits| Rate::of(hits, trials, confidence);
+                let (before, after, all) = (rate(hits[0])?, rate(hits[1])?, rate(trials)?);
                 let (line, highest) = (super::ends(&before.bounds).1, super::ends(&all.bounds).0);
                 Row {
                     quantity,
@@ -489,9 +495,6 @@ const NOT_TOLD: &str = "the plan of its training did not include its canaries";
 const NOT_CHECKED: &str =
     "that training met its canaries was not checked; give audit exposure --training";
 
-/// The p of maximum or mean below which exposures show a leak, as in `audit exposure`.
-const LEAKS: f64 = 0.025;
-
 /// Returns why canaries that don't stand out say nothing: training is not known to have met them. A leak shows that it
 /// did.
 fn unmet(document: &Value) -> Option<&'static str> {
@@ -502,7 +505,7 @@ fn unmet(document: &Value) -> Option<&'static str> {
     };
     let p = |key: &str| document["summary"][key].as_f64().unwrap_or(1.0);
     let proved = document["epsilon"]["lower"].as_f64().unwrap_or(0.0);
-    let leaks = p("p_max") < LEAKS || p("p_mean") < LEAKS || proved > 0.0;
+    let leaks = p("p_max") < Leak::EACH || p("p_mean") < Leak::EACH || proved > 0.0;
     (!leaks).then_some(why)
 }
 
@@ -627,17 +630,6 @@ fn apart(old: (f64, f64), new: (f64, f64)) -> Change {
     }
 }
 
-/// Returns a rate at this row's share of the level.
-fn rate(value: &Value, level: f64) -> Result<Rate> {
-    let count = |key: &str| {
-        value[key]
-            .as_u64()
-            .with_context(|| format!("verbatim.{key} must be a whole number, got {}", value[key]))
-    };
-    let confidence = Confidence::new(1.0 - level)?;
-    Ok(Rate::of(count("hits")?, count("trials")?, confidence)?)
-}
-
 /// Compares the area of the deciding attack, if both documents name the same attack on the same records.
 fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
     let (old, new) = (pair.old, pair.new);
@@ -730,11 +722,14 @@ fn highest_area(document: &Value) -> f64 {
 
 /// Compares rates of extraction with the prompts that both documents have, for the same suffixes of the same records.
 fn rates(pair: &Pair, notes: &mut Vec<String>) -> Vec<Waiting> {
-    let by_prompt = |document: &Value| -> BTreeMap<u64, Value> {
+    let by_prompt = |document: &Value| -> BTreeMap<u64, (u64, u64)> {
         let prompts = document["prompts"].as_array();
         let rows = prompts.into_iter().flatten();
-        rows.filter_map(|row| Some((row["prompt"].as_u64()?, row["verbatim"].clone())))
-            .collect()
+        rows.filter_map(|row| {
+            let count = |key: &str| row["verbatim"][key].as_u64();
+            Some((row["prompt"].as_u64()?, (count("hits")?, count("trials")?)))
+        })
+        .collect()
     };
     let (before, mut after) = (by_prompt(pair.old), by_prompt(pair.new));
     // A report names its records as members.
@@ -750,18 +745,17 @@ fn rates(pair: &Pair, notes: &mut Vec<String>) -> Vec<Waiting> {
         return Vec::new();
     }
     let mut both = Vec::new();
-    for (prompt, old) in before {
+    for (prompt, (hits, trials)) in before {
         let behind = format!("behind {prompt} tokens");
         match after.remove(&prompt) {
             None => notes.push(lacks(&format!("verbatim {behind}"), "NEW")),
-            Some(new) if new["trials"] != old["trials"] => notes.push(format!(
-                "not compared: verbatim {behind} (passages: {} in OLD, {} in NEW)",
-                old["trials"], new["trials"]
+            Some((_, other)) if other != trials => notes.push(format!(
+                "not compared: verbatim {behind} (passages: {trials} in OLD, {other} in NEW)"
             )),
-            Some(new) => both.push(Waiting::Rate {
+            Some((new, _)) => both.push(Waiting::Rate {
                 quantity: format!("verbatim {behind}"),
-                old,
-                new,
+                hits: [hits, new],
+                trials,
             }),
         }
     }

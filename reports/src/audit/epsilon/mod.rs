@@ -4,7 +4,7 @@ pub mod args;
 mod page;
 
 use super::args::EpsilonArgs;
-use crate::contract::{Csv, Envelope, Exit, Inputs, Table, open_limit};
+use crate::contract::{Csv, Envelope, Exit, Inputs, Table, not_known, open_limit};
 use crate::number::{count_of, grouped, rounded, rounded_down, shortest};
 use crate::page::{Mood, Output, Reach};
 use anyhow::Result;
@@ -192,10 +192,8 @@ impl EpsilonReport {
         } else {
             return None;
         };
-        Some(format!(
-            "--max-epsilon: whether ε is above {} is not known, since {why}",
-            shortest(limit.get())
-        ))
+        let limit = shortest(limit.get());
+        Some(not_known("--max-epsilon", "ε", &limit, &why))
     }
 
     /// Returns 1 if the first bound, which assumes no family of mechanisms, exceeds the limit.

@@ -39,17 +39,10 @@ pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) 
                 .into_iter()
                 .chain(inputs.assumed_line()),
         ))
-        .section(Section::text(
-            "For the model card",
-            [format!("{summary} {}", holds(report))],
-        ))
-        .section(Section::notes(
-            "What these numbers do not say",
-            [
-                "A lower bound of 0 means that this attack refuted nothing, not that nothing \
-                    leaks.",
-            ],
-        )))
+        .card(format!("{summary} {}", holds(report)))
+        .caveats([
+            "A lower bound of 0 means that this attack refuted nothing, not that nothing leaks.",
+        ]))
 }
 
 /// Describes the bound that assumes no family of mechanisms.

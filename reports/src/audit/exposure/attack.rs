@@ -233,7 +233,7 @@ impl<'a> Attack<'a> {
             let ceiling = loss.map(|loss| self.ceiling(&loss, &ranking, &audit, each));
             report.ceiling = ceiling.transpose()?;
             if let Some(ceiling) = &mut report.ceiling
-                && ceiling.test.outcome == CeilingOutcome::Contradicted
+                && ceiling.is_contradicted()
             {
                 ceiling.suspects = self.suspects(&seen, &ranking, &audit, each)?;
             }
@@ -341,13 +341,22 @@ impl<'a> Attack<'a> {
             rounded(promise.at_most, 4),
         );
         let mut test = SequentialTest::new(&audit, *promise.at_most.get())?;
-        let mut report = SequentialReport::new(
-            (stop_at, test.wanted()),
-            (tree.candidates(), targets.len() as u64),
-            &promise,
+        let mut report = SequentialReport {
+            stop_at,
+            level,
+            needed: test.wanted().exp(),
+            candidates: tree.candidates(),
+            planned: targets.len() as u64,
+            promised: promise.at_most,
+            terms: promise.terms,
             provable,
-            self.planting(),
-        );
+            planting: self.planting(),
+            manifest: self.manifest.clone(),
+            promised_by: self.promised_by.clone(),
+            contradicted: false,
+            positions: 0,
+            canaries: Vec::new(),
+        };
         let progress = Progress::of(targets.len() as u64, "ranking canaries", "canaries");
         let mut counts = Vec::new();
         for (number, (canary, target)) in self.plan.canaries.iter().zip(targets).enumerate() {
@@ -370,7 +379,7 @@ impl<'a> Attack<'a> {
             report.saw(canary, &count, (ln, ranking.work.positions_scored), secret);
             progress.at(number as u64 + 1);
             if test.rejected_after().is_some() {
-                report.stop();
+                report.contradicted = true;
                 return Ok(report);
             }
         }
@@ -406,7 +415,14 @@ impl<'a> Attack<'a> {
         scorer: &mut dyn PrefixScorer,
         interrupt: &Interrupt,
     ) -> Result<ExposureSummary> {
-        let ranking = self.search(scorer, interrupt)?;
+        let (tree, targets) = &self.search;
+        let progress = ranking_progress();
+        let options = self.options(scorer);
+        let ranking = search_ranks(scorer, tree, targets, &options, &mut |at| {
+            progress.at((at.resolved * 1000.0) as u64);
+            interrupt.flow()
+        });
+        let ranking = interrupt.unless_raised(ranking)?;
         Ok(ExposureSummary::of(
             &ranking.counts,
             Draw::of_plan(self.plan),
@@ -442,17 +458,6 @@ impl<'a> Attack<'a> {
             .any(|(canary, found)| is_silent(found.nll, canary.secret.chars().count()))
             .then_some(Silence::NoPerplexity);
         Ok((found, silent))
-    }
-
-    fn search(&self, scorer: &mut dyn PrefixScorer, interrupt: &Interrupt) -> Result<Ranking> {
-        let (tree, targets) = &self.search;
-        let progress = ranking_progress();
-        let options = self.options(scorer);
-        let ranking = search_ranks(scorer, tree, targets, &options, &mut |at| {
-            progress.at((at.resolved * 1000.0) as u64);
-            interrupt.flow()
-        });
-        interrupt.unless_raised(ranking)
     }
 
     fn options(&self, scorer: &dyn PrefixScorer) -> SearchOptions {

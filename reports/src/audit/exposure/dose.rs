@@ -4,7 +4,7 @@ use super::pieces::with_canaries;
 use crate::contract::Table;
 use crate::number::nearest;
 use crate::plot::{Axis, Layer, Plot, Tone};
-use reticent_attacks::exposure::{CanaryFinding, ExposureFinding, ExposureSummary};
+use reticent_attacks::exposure::{ExposureFinding, ExposureSummary};
 use reticent_attacks::search::RankCount;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -27,7 +27,8 @@ pub(super) fn doses(finding: &ExposureFinding) -> Vec<Dose> {
     let mut by_copies: BTreeMap<u64, Vec<RankCount>> = BTreeMap::new();
     for canary in &finding.canaries {
         let own = by_copies.entry(canary.copies).or_default();
-        own.push(count(canary, finding.candidates));
+        let rank = canary.rank;
+        own.push(RankCount::of_ranks(finding.candidates, rank.min, rank.max));
     }
     if by_copies.len() < 2 {
         return Vec::new();
@@ -42,16 +43,6 @@ pub(super) fn doses(finding: &ExposureFinding) -> Vec<Dose> {
         })
     });
     each.collect()
-}
-
-fn count(canary: &CanaryFinding, candidates: u64) -> RankCount {
-    RankCount {
-        candidates,
-        nll: canary.nll,
-        below: canary.rank.min - 1,
-        ties: canary.rank.max - canary.rank.min,
-        unresolved: 0,
-    }
 }
 
 /// Returns a table with one row for each number of copies.

@@ -4,6 +4,7 @@ use super::pieces::range;
 use super::{ExposureReport, PromisedBy};
 use crate::number::{count_of, exposure_at_most, grouped, nearest, rounded, shortest};
 use crate::verdict::Verdict;
+use reticent_accounting::Delta;
 use reticent_attacks::exposure::{
     Assumption, CeilingOutcome, EValueFinding, EpsilonBound, EpsilonMethod,
 };
@@ -118,13 +119,18 @@ fn other_test(report: &ExposureReport, found: &EValueFinding) -> String {
     )
 }
 
-fn epsilon(bound: &EpsilonBound) -> String {
-    let delta = match bound.assumes {
+/// Names the δ of a lower bound on ε.
+pub(in crate::audit) fn of_delta(assumes: Assumption, delta: Delta) -> String {
+    match assumes {
         Assumption::PureDp => "δ = 0, and it meets no ε of a positive δ".to_owned(),
         Assumption::ApproximateDp | Assumption::GaussianTradeOff => {
-            format!("δ = {}", shortest(bound.delta.get()))
+            format!("δ = {}", shortest(delta.get()))
         }
-    };
+    }
+}
+
+fn epsilon(bound: &EpsilonBound) -> String {
+    let delta = of_delta(bound.assumes, bound.delta);
     let how = match (bound.hits, bound.threshold) {
         (Some(hits), Some(threshold)) => format!(
             "{hits} of {} canaries within rank {}",

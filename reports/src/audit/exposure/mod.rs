@@ -17,7 +17,7 @@ pub(in crate::audit) use attack::false_alarm_of_each;
 #[cfg(feature = "audit")]
 pub(in crate::audit) use attack::tokens_to_rank;
 pub use dose::Dose;
-pub(in crate::audit) use facts::{of_promise, of_verdict};
+pub(in crate::audit) use facts::{of_delta, of_promise, of_verdict};
 pub(in crate::audit) use pieces::or_masked;
 #[cfg(feature = "audit")]
 pub(in crate::audit) use pieces::secrets;
@@ -119,6 +119,12 @@ pub struct Ceiling {
     /// Mistakes that would explain a contradiction, the likeliest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<Mistake>,
+}
+
+impl Ceiling {
+    fn is_contradicted(&self) -> bool {
+        self.test.outcome == CeilingOutcome::Contradicted
+    }
 }
 
 /// The result of `audit exposure`.
@@ -233,11 +239,10 @@ impl ExposureReport {
     /// been planted; a contradiction stays. A silence leaves nothing to conclude where nothing is contradicted and no leak
     /// is seen.
     pub(super) fn without_praise(&mut self, silence: Option<Silence>) {
-        let contradicted = |c: &Ceiling| c.test.outcome == CeilingOutcome::Contradicted;
         let unplanted = self.planting.unplanted();
         if silence.is_some() || unplanted.is_some() {
             self.verdict = self.verdict.take().filter(Verdict::is_contradicted);
-            self.ceiling = self.ceiling.take().filter(contradicted);
+            self.ceiling = self.ceiling.take().filter(Ceiling::is_contradicted);
         }
         let silent = self.verdict.is_none() && self.ceiling.is_none() && !self.has_seen();
         self.silence = silence;
@@ -294,16 +299,13 @@ impl ExposureReport {
             None if cut_off => "; give a larger --budget",
             None => "",
         };
-        Some(format!(
-            "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{remedy}"
-        ))
+        Some(not_known(limit, why, remedy))
     }
     /// Returns the exit code: 1 if a promise is contradicted or the largest exposure exceeds the limit.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
-        let contradicted = |c: &Ceiling| c.test.outcome == CeilingOutcome::Contradicted;
-        let ceiling = self.ceiling.as_ref().is_some_and(contradicted);
+        let ceiling = self.ceiling.as_ref().is_some_and(Ceiling::is_contradicted);
         verdict
             .or(Exit::of(ceiling))
             .or(Exit::of(self.passed_limit().is_some()))
@@ -339,15 +341,10 @@ impl ExposureReport {
     /// Returns whether ranks of this many canaries among this many candidates could have shown a leak.
     pub(super) fn could_show(&self) -> bool {
         let finding = &self.finding;
-        let ranks = 0..finding.canaries.len() as u64;
+        let candidates = finding.candidates;
+        let ranks = (1..=finding.canaries.len() as u64).map(|rank| rank.min(candidates));
         let best: Vec<RankCount> = ranks
-            .map(|below| RankCount {
-                candidates: finding.candidates,
-                nll: 0.0,
-                below: below.min(finding.candidates - 1),
-                ties: 0,
-                unresolved: 0,
-            })
+            .map(|rank| RankCount::of_ranks(candidates, rank, rank))
             .collect();
         let provable = finding.e_value.as_ref().map_or(0.0, |found| {
             let deciding = match found.decides {
@@ -381,6 +378,13 @@ impl ExposureReport {
     }
 }
 
+/// Says that a limit, in bits, is left open, and what would decide it.
+#[cfg(feature = "audit")]
+fn not_known(limit: f64, why: &str, remedy: &str) -> String {
+    let (what, why) = ("the largest exposure", format!("{why}{remedy}"));
+    crate::contract::not_known("--max-exposure", what, &limit.to_string(), &why)
+}
+
 /// Describes why a limit, in bits, has no effect.
 fn never_above(limit: f64) -> String {
     format!(
@@ -409,13 +413,15 @@ pub enum Leak {
 }
 
 impl Leak {
+    /// The p of maximum or mean below which there is a leak.
+    pub(in crate::audit) const EACH: f64 = 0.025;
+
     /// Tests the maximum and the mean at 2.5 % each.
     #[must_use]
     pub fn of(summary: &ExposureSummary) -> Self {
-        const EACH: f64 = 0.025;
-        if summary.max().p_value() < EACH {
+        if summary.max().p_value() < Self::EACH {
             Self::Single
-        } else if summary.mean().p_value() < EACH {
+        } else if summary.mean().p_value() < Self::EACH {
             Self::Together
         } else if [summary.max(), summary.mean()]
             .iter()
@@ -434,18 +440,13 @@ impl Leak {
     }
 }
 
-/// Returns what exposure does not say, printed under every table of exposures.
-#[must_use]
-pub fn caveats() -> Vec<String> {
-    [
-        "Exposure near its null means that these canaries did not leak in this training run. It does not mean that nothing leaks.",
-        "The maximum of several exposures is high by chance alone: read it against its own null, never alone.",
-        "A canary stands for secrets inserted the same way and as often. A secret repeated more often, or in easier surroundings, can leak more.",
-        "The lower bound on ε concerns all copies of one secret replaced at once; it is divided by the number of copies only under pure ε.",
-    ]
-    .map(str::to_owned)
-    .to_vec()
-}
+/// What exposure does not say, printed under every table of exposures.
+pub const CAVEATS: [&str; 4] = [
+    "Exposure near its null means that these canaries did not leak in this training run. It does not mean that nothing leaks.",
+    "The maximum of several exposures is high by chance alone: read it against its own null, never alone.",
+    "A canary stands for secrets inserted the same way and as often. A secret repeated more often, or in easier surroundings, can leak more.",
+    "The lower bound on ε concerns all copies of one secret replaced at once; it is divided by the number of copies only under pure ε.",
+];
 
 #[cfg(test)]
 mod tests;

@@ -3,14 +3,14 @@
 use super::dose::{dose_plot, dose_table};
 use super::facts::{extraction, facts, work};
 use super::pieces::{canary_table, exposure_plot, left_open, measured, summary_table};
-use super::{ExposureReport, Leak, caveats};
+use super::{CAVEATS, ExposureReport, Leak};
 use crate::contract::Table;
 use crate::number::{grouped, nearest, rounded, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use crate::verdict::Verdict;
 use anyhow::Result;
-use reticent_attacks::exposure::{CeilingOutcome, ExposureFinding, ExposureSummary};
+use reticent_attacks::exposure::{ExposureFinding, ExposureSummary};
 
 impl ExposureReport {
     /// Returns the page, for every format.
@@ -67,7 +67,7 @@ impl ExposureReport {
                 .into_iter()
                 .flatten(),
             ))
-            .section(Section::text("For the model card", [self.card()]));
+            .card(self.card());
         if !self.doses.is_empty() {
             page = page
                 .section(
@@ -94,7 +94,7 @@ impl ExposureReport {
                 ),
             );
         }
-        Ok(page.section(Section::notes("What these numbers do not say", caveats())))
+        Ok(page.caveats(CAVEATS))
     }
 }
 
@@ -269,7 +269,7 @@ fn contradiction(report: &ExposureReport) -> String {
         return format!(" {said}");
     }
     match &report.ceiling {
-        Some(ceiling) if ceiling.test.outcome == CeilingOutcome::Contradicted => format!(
+        Some(ceiling) if ceiling.is_contradicted() => format!(
             " This contradicts the promise: under it, ranks like these have p = {} (false-alarm rate {}).",
             nearest(ceiling.test.p_value, 2),
             shortest(ceiling.test.alpha)

@@ -43,14 +43,17 @@ impl PromisedBy {
         }
     }
 
-    /// Adds the unit, as stated or assumed, and the neighbours that were assumed.
+    /// Adds the unit, as stated or assumed, and the neighbours that were assumed, if a file states the promise.
     ///
     /// # Errors
     /// Returns no error for values that JSON can represent.
-    pub fn inputs(&self, inputs: Inputs) -> serde_json::Result<Inputs> {
-        let stated = (!self.unit_assumed).then_some(&self.unit);
-        let inputs = inputs.or_assumed("unit", stated, &self.unit)?;
-        match self.neighbours_assumed {
+    pub fn inputs(by: Option<&Self>, inputs: Inputs) -> serde_json::Result<Inputs> {
+        let Some(by) = by else {
+            return Ok(inputs);
+        };
+        let stated = (!by.unit_assumed).then_some(&by.unit);
+        let inputs = inputs.or_assumed("unit", stated, &by.unit)?;
+        match by.neighbours_assumed {
             true => inputs.assumed("promise_neighbours", NEIGHBOURS),
             false => Ok(inputs),
         }

@@ -32,7 +32,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     }
     let report = measured(args, &mut model, interrupt)?;
     let bound = report.finding.bound();
-    let inputs = of_promise(inputs(args)?, report.promised_by.as_ref())?
+    let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs(args)?)?
         .or_assumed("delta", args.delta, bound.delta)?
         .or_assumed("confidence", args.confidence, bound.confidence)?;
     output.answer_with_rows(
@@ -99,11 +99,9 @@ fn sequential(
         bail!("--stop-at: there is no promise to test: {why}");
     }
     let attack = attack(args, &plan, canaries, model)?;
-    let mut report = attack.sequential(model.scorer(), stop_at, interrupt)?;
-    report.manifest.clone_from(&attack.manifest);
-    report.promised_by.clone_from(&attack.promised_by);
+    let report = attack.sequential(model.scorer(), stop_at, interrupt)?;
     model.check_steady("--scorer")?;
-    let inputs = of_promise(inputs(args)?, report.promised_by.as_ref())?
+    let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs(args)?)?
         .or_assumed("delta", args.delta, attack.delta)?
         .given("stop_at", stop_at)?;
     output.answer_with_rows(
@@ -276,17 +274,6 @@ fn inputs(args: &Args) -> Result<Inputs> {
         .given_path("mechanism", args.mechanism.as_deref())?
         .given_path("training", args.training.as_deref())?
         .given("max_exposure", args.max_exposure)?)
-}
-
-/// Adds what was stated or assumed of a promise that is taken from a file.
-///
-/// # Errors
-/// Returns no error for values that JSON can represent.
-pub(in crate::audit) fn of_promise(inputs: Inputs, by: Option<&PromisedBy>) -> Result<Inputs> {
-    Ok(match by {
-        Some(by) => by.inputs(inputs)?,
-        None => inputs,
-    })
 }
 
 /// Returns the plan of canaries and how the run met it: as sealed by the manifest of a checkpoint of ours, or from

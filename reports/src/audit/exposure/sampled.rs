@@ -188,10 +188,7 @@ impl SampledReport {
                     "Rank 1 of {} is the model's favourite.",
                     grouped(self.candidates)
                 )))
-                .section(Section::notes(
-                    "What these numbers do not say",
-                    self.caveats(),
-                )),
+                .caveats(self.caveats()),
         )
     }
 
@@ -291,13 +288,8 @@ impl SampledReport {
     pub(super) fn undecided(&self, limit: Option<f64>) -> Option<String> {
         let limit = self.open_limit(limit)?;
         Some(match (self.unmet(), self.silent()) {
-            (Some(why), _) => format!(
-                "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{}",
-                self.planting.remedy()
-            ),
-            (None, Some(why)) => format!(
-                "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}"
-            ),
+            (Some(why), _) => super::not_known(limit, why, self.planting.remedy()),
+            (None, Some(why)) => super::not_known(limit, why, ""),
             (None, None) => format!(
                 "--max-exposure {limit}: a sample of {} leaves open whether the largest exposure is above it; give a larger --sample, or none",
                 self.sample

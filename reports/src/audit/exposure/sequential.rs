@@ -5,7 +5,7 @@ use crate::contract::{Envelope, Exit, Inputs, Number, Table};
 use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
 use crate::page::{Mood, Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
-use crate::verdict::{Promise, Terms};
+use crate::verdict::Terms;
 use reticent_accounting::{Epsilon, Upper};
 use reticent_attacks::exposure::{Exposure, Rank};
 use reticent_attacks::search::RankCount;
@@ -67,33 +67,6 @@ pub struct SequentialReport {
 }
 
 impl SequentialReport {
-    /// Creates a test that has not begun, with E and the ln that the e-value has to reach.
-    #[must_use]
-    pub fn new(
-        (stop_at, wanted): (f64, f64),
-        (candidates, planned): (u64, u64),
-        promise: &Promise<Epsilon>,
-        provable: Upper<Epsilon>,
-        planting: Planting,
-    ) -> Self {
-        Self {
-            stop_at,
-            level: 1.0 / stop_at,
-            needed: wanted.exp(),
-            candidates,
-            planned,
-            promised: promise.at_most,
-            terms: promise.terms.clone(),
-            provable,
-            planting,
-            manifest: None,
-            promised_by: None,
-            contradicted: false,
-            positions: 0,
-            canaries: Vec::new(),
-        }
-    }
-
     /// Adds a canary, with ln of the e-value including it and its cost.
     pub fn saw(
         &mut self,
@@ -111,11 +84,6 @@ impl SequentialReport {
             e_value: Number(ln.exp()),
             secret,
         });
-    }
-
-    /// Records that the promise is contradicted.
-    pub fn stop(&mut self) {
-        self.contradicted = true;
     }
 
     /// Returns 1 if the promise is contradicted.
@@ -156,13 +124,10 @@ impl SequentialReport {
                         grouped(self.candidates)
                     )),
                 )
-                .section(Section::notes(
-                    "What these numbers do not say",
-                    [
-                        "Only the promise was tested. Ranks of canaries that came before a stop are no sample: no mean, no maximum and no lower bound on ε of them is given.",
-                        "A promise that is not contradicted is not confirmed.",
-                    ],
-                )),
+                .caveats([
+                    "Only the promise was tested. Ranks of canaries that came before a stop are no sample: no mean, no maximum and no lower bound on ε of them is given.",
+                    "A promise that is not contradicted is not confirmed.",
+                ]),
         )
     }
 

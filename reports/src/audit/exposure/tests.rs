@@ -857,7 +857,15 @@ fn sequential(ln: [f64; 3]) -> SequentialReport {
     let documents = reticent_corpus::simulate::simulate(4, 0).unwrap();
     let options = reticent_corpus::canary::CanaryOptions::new("10x2".parse().unwrap());
     let plan = reticent_corpus::canary::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
-    let promise = Promise {
+    let at_most = |epsilon| Upper::new(Epsilon::new(epsilon).unwrap());
+    let needed = 101_f64.ln();
+    let mut report = SequentialReport {
+        stop_at: 100.0,
+        level: 0.01,
+        needed: needed.exp(),
+        candidates: 1_000_000,
+        planned: 10,
+        promised: at_most(2.0),
         terms: Terms {
             released: "m".into(),
             notion: Notion::GroupDp,
@@ -867,18 +875,14 @@ fn sequential(ln: [f64; 3]) -> SequentialReport {
             group: 2,
             prior: None,
         },
-        at_most: Upper::new(Epsilon::new(2.0).unwrap()),
-        mistakes: Vec::new(),
+        provable: at_most(11.0),
+        planting: Planting::NotChecked,
+        manifest: None,
+        promised_by: None,
+        contradicted: false,
+        positions: 0,
+        canaries: Vec::new(),
     };
-    let provable = Upper::new(Epsilon::new(11.0).unwrap());
-    let needed = 101_f64.ln();
-    let mut report = SequentialReport::new(
-        (100.0, needed),
-        (1_000_000, 10),
-        &promise,
-        provable,
-        Planting::NotChecked,
-    );
     let count = RankCount {
         candidates: 1_000_000,
         nll: 1.0,
@@ -888,9 +892,7 @@ fn sequential(ln: [f64; 3]) -> SequentialReport {
     };
     for (canary, ln) in plan.canaries.iter().zip(ln) {
         report.saw(canary, &count, (ln, 700), None);
-        if ln >= needed {
-            report.stop();
-        }
+        report.contradicted |= ln >= needed;
     }
     report
 }

@@ -205,12 +205,9 @@ fn promised(line: &Line, weights: Option<&HashMap<String, Promised>>) -> Result<
         (None, None) => None,
         _ => bail!("prior and posterior must both be given, or neither"),
     };
-    let certified = match weights {
-        Some(weights) => Some(*weights.get(&line.id).with_context(|| {
-            "its id is no secret of --weights: nothing was promised of it".to_owned()
-        })?),
-        None => None,
-    };
+    let none = "its id is no secret of --weights: nothing was promised of it";
+    let certified = weights.map(|weights| weights.get(&line.id).copied().context(none));
+    let certified = certified.transpose()?;
     match (certified, stated) {
         (Some(certified), Some(stated)) if certified.promise != stated => {
             bail!("prior and posterior are not those of --weights; leave them out")

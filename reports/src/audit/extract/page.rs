@@ -87,15 +87,14 @@ impl ExtractReport {
             page = page.answer(Section::text("Candidates of the secrets", secrets.origin()));
         }
         page = page
-            .section(Section::text("For the model card", [summary]))
-            .section(Section::notes("What these numbers do not say", [
-                    "They speak of the prompts that were tried. Other prompts, or other \
-                        continuations of the same text, may bring out more.",
-                    "A passage that is not reproduced verbatim may still be paraphrased.",
-                    "Without a baseline that never saw the text, predictable continuations count as memorised.",
-                    "A model fine-tuned on similar text continues better than the baseline even where it memorised nothing: measure held-out text of the same kind to see by how much.",
-                ],
-            ));
+            .card(summary)
+            .caveats([
+                "They speak of the prompts that were tried. Other prompts, or other \
+                    continuations of the same text, may bring out more.",
+                "A passage that is not reproduced verbatim may still be paraphrased.",
+                "Without a baseline that never saw the text, predictable continuations count as memorised.",
+                "A model fine-tuned on similar text continues better than the baseline even where it memorised nothing: measure held-out text of the same kind to see by how much.",
+            ]);
         Ok(page)
     }
 }

@@ -20,8 +20,8 @@ use reticent_attacks::extract::{
 };
 use reticent_attacks::membership::{DistinctTexts, Rate};
 use reticent_backends::PrefixScorer;
+use reticent_corpus::TokenId;
 use reticent_corpus::tokenize::Tokenizer;
-use reticent_corpus::{TokenId, Unit};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -42,10 +42,8 @@ const STATES: usize = 64;
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
-    let mut baseline = match &args.baseline {
-        Some(source) => Some(model.against(source, &args.of, "--baseline", interrupt)?),
-        None => None,
-    };
+    let baseline = args.baseline.as_ref();
+    let mut baseline = model.against(baseline, &args.of, "--baseline", interrupt)?;
     let report = measured(args, &mut model, baseline.as_mut(), interrupt);
     let report = report.map_err(|error| match error.downcast_ref().map(NoPassage::flag) {
         Some(flag) => error.context(flag),
@@ -225,10 +223,6 @@ fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
         .or_assumed("confidence", args.confidence, report.confidence)?)
 }
 
-fn texts(path: &Path, unit: Unit) -> Result<Vec<String>> {
-    Ok(cut(path, unit, false)?.texts)
-}
-
 fn records(texts: &[String], tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
     texts
         .iter()
@@ -254,7 +248,7 @@ fn study(
         );
     }
     let unit = args.unit.unwrap_or_else(|| model.unit());
-    let of_data = texts(data, unit).context("--data")?;
+    let of_data = cut(data, unit, false).context("--data")?.texts;
     let digest = RecordsDigest::of(&[&of_data])?;
     let records = records(&of_data, &model.tokenizer).context("--data")?;
     let Lengths {
@@ -398,20 +392,6 @@ fn distinct(
     Ok((kept, merged))
 }
 
-fn forced(
-    passages: &[Passage],
-    model: &mut dyn PrefixScorer,
-    interrupt: &Interrupt,
-) -> Result<Vec<Continuation>> {
-    let found = continuations(
-        model,
-        passages,
-        BATCH_TOKENS,
-        &mut watched("scoring", interrupt),
-    );
-    interrupt.unless_raised(found)
-}
-
 /// Returns how the model continues the passages, and how likely each suffix is to the model itself, whatever the
 /// sampler.
 fn one_length(
@@ -421,7 +401,13 @@ fn one_length(
     model: &mut dyn PrefixScorer,
     interrupt: &Interrupt,
 ) -> Result<(Vec<Continuation>, Vec<f64>)> {
-    let mut found = forced(passages, model, interrupt)?;
+    let found = continuations(
+        model,
+        passages,
+        BATCH_TOKENS,
+        &mut watched("scoring", interrupt),
+    );
+    let mut found = interrupt.unless_raised(found)?;
     let own = found.iter().map(|found| found.ln_once).collect();
     if near.is_some() {
         let mut watch = watched("generating", interrupt);

@@ -102,12 +102,7 @@ fn percent(rate: &Rate) -> String {
 }
 
 fn interval(rate: &Rate) -> String {
-    let (low, high) = crate::audit::ends(&rate.bounds);
-    format!(
-        "{:.1} to {:.1} %",
-        (low * 1e3).floor() / 10.0,
-        (high * 1e3).ceil() / 10.0
-    )
+    crate::audit::percents(&rate.bounds)
 }
 
 /// Returns the result as a sentence.

@@ -13,7 +13,8 @@ Examples:
   audit figure owner/{line}.jsonl --x step --y loss --plot loss.svg")]
 pub struct Figure {
     /// File-name pattern of the documents, or run logs (training.jsonl, each line a point): {line} names a line of
-    /// the figure, {x} is a number, {} anything that distinguishes repetitions. Quote it to protect it from the shell.
+    /// the figure, {x} is a number, {} anything that distinguishes repetitions; in the cells of a grid, {line} is the arm
+    /// where it can be. Quote it to protect it from the shell.
     #[arg(value_name = "PATTERN")]
     pub documents: Pattern,
     /// Vertical quantity: exposure (the largest, in bits), exposure-mean, epsilon (at least), auc, accuracy,

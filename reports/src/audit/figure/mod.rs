@@ -32,6 +32,9 @@ pub struct FigureReport {
     /// What y would be on average if nothing leaked, if all documents agree on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_a_leak: Option<f64>,
+    /// The vertical quantity, which says how its numbers are rounded.
+    #[serde(skip)]
+    quantity: Quantity,
 }
 
 /// A line of the figure.
@@ -84,8 +87,7 @@ pub fn run(args: &FigureArgs, output: Output) -> Result<Exit> {
         &Envelope::new("figure", inputs, &report),
         &report.to_page(args.log_x, args.log_y)?,
         || Ok(report.rows()),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// Returns the data of a figure.
@@ -130,6 +132,7 @@ fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<Figure
         if !taken(&document) {
             continue;
         }
+        let name = of_cell(args, &path, &document).unwrap_or(name);
         let y = args.y.of(&document).context("--y").with_context(place)?;
         let x = match (&args.x, name.x) {
             (Some(x), _) => x.of(&document).context("--x").with_context(place)?,
@@ -154,7 +157,16 @@ fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<Figure
         y: args.y.label().to_owned(),
         lines: lines(points),
         without_a_leak: agreed(&nulls),
+        quantity: args.y.clone(),
     })
+}
+
+/// Returns the values of the file name of a grid's cell, whose line is its arm where the pattern allows: an arm's name may
+/// have numbers in it, which would pass for x.
+fn of_cell(args: &FigureArgs, path: &Path, document: &Value) -> Option<Name> {
+    let arm = document["arm"].as_str();
+    let arm = arm.filter(|_| document["type"] == "grid-cell")?;
+    args.documents.read_line(path.file_name()?.to_str()?, arm)
 }
 
 /// Returns the lines of a log (`training.jsonl` of a run) that hold both quantities, each as a
@@ -278,8 +290,8 @@ impl FigureReport {
             format!(
                 "{}: from {} to {}",
                 line.line,
-                nearest(ends[0], 3),
-                nearest(ends[1], 3)
+                self.quantity.shown(ends[0], 3),
+                self.quantity.shown(ends[1], 3)
             )
         });
         plot.described(said.collect::<Vec<_>>().join("; "))
@@ -290,9 +302,10 @@ impl FigureReport {
     /// # Errors
     /// Returns an error if the plot has nothing to show.
     pub fn to_page(&self, log_x: bool, log_y: bool) -> Result<Page> {
+        let shown = |value| self.quantity.shown(value, 4);
         let end = |point: &Repeated, of: fn(f64, f64) -> f64| {
             let end = point.values.iter().copied().reduce(of);
-            end.map_or_else(String::new, |end| nearest(end, 4))
+            end.map_or_else(String::new, shown)
         };
         // At most so many points of each line, at even distances.
         let table = |most: usize| -> Table {
@@ -305,7 +318,7 @@ impl FigureReport {
                 .left("line", |(line, _)| &line.line)
                 .right(&self.x, |(_, point)| shortest(point.x))
                 .right("documents", |(_, point)| point.values.len().to_string())
-                .right("mean", |(_, point)| nearest(point.mean, 4))
+                .right("mean", |(_, point)| shown(point.mean))
                 .right("least", |(_, point)| end(point, f64::min))
                 .right("largest", |(_, point)| end(point, f64::max))
                 .into()
@@ -329,7 +342,7 @@ impl FigureReport {
             .section(Section::table("Point by point", table(usize::MAX)))
             .section(
                 Section::plot("Plot", self.plot(log_x, log_y).to_inline_svg()?)
-                    .caption("A mark for each document, lines through their means."),
+                    .caption("A mark for each document, an open arrow for an infinite value, lines through their means. A logarithmic axis cannot show what is not above 0."),
             ))
     }
 }

@@ -91,7 +91,21 @@ impl Pattern {
     /// Returns the values of a file name; `None` if it doesn't match.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<Name> {
-        fit(&self.parts, name)
+        fit(&self.parts, name, None)
+    }
+
+    /// Returns the values of a file name in which `{line}` is a known text; `None` if it doesn't match so.
+    ///
+    /// ```
+    /// use reticent_reports::audit::figure::Pattern;
+    /// let pattern: Pattern = "runs/{line}-{x}-{}.json".parse()?;
+    /// let name = pattern.read_line("crt-2-0.1-seed3.json", "crt-2").ok_or("no match")?;
+    /// assert_eq!((name.line.as_str(), name.x), ("crt-2", Some(0.1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn read_line(&self, name: &str, line: &str) -> Option<Name> {
+        fit(&self.parts, name, Some(line))
     }
 
     /// Returns the files that match, in the order of their names.
@@ -136,25 +150,31 @@ impl Pattern {
 /// The most documents in a figure.
 const LARGEST: usize = 100_000;
 
-/// Matches the rest of a name with the rest of the pattern.
-fn fit(parts: &[Part], name: &str) -> Option<Name> {
+/// Matches the rest of a name with the rest of the pattern, with `{line}` as this text if given.
+fn fit(parts: &[Part], name: &str, known: Option<&str>) -> Option<Name> {
     let Some((part, rest)) = parts.split_first() else {
         return name.is_empty().then(Name::default);
     };
     let ends = || name.char_indices().map(|(at, c)| at + c.len_utf8());
     match part {
-        Part::Text(text) => fit(rest, name.strip_prefix(text.as_str())?),
-        Part::Any => ends().find_map(|end| fit(rest, &name[end..])),
+        Part::Text(text) => fit(rest, name.strip_prefix(text.as_str())?, known),
+        Part::Any => ends().find_map(|end| fit(rest, &name[end..], known)),
         Part::Line => ends().find_map(|end| {
-            let line = name[..end].to_owned();
-            fit(rest, &name[end..]).map(|found| Name { line, ..found })
+            let line = &name[..end];
+            if known.is_some_and(|known| known != line) {
+                return None;
+            }
+            fit(rest, &name[end..], known).map(|found| Name {
+                line: line.to_owned(),
+                ..found
+            })
         }),
         Part::X => {
             let longest = name.find(|c: char| !"+-.0123456789eE".contains(c));
             let longest = longest.unwrap_or(name.len());
             (1..=longest).rev().find_map(|end| {
                 let x: f64 = name[..end].parse().ok().filter(|x: &f64| x.is_finite())?;
-                fit(rest, &name[end..]).map(|found| Name {
+                fit(rest, &name[end..], known).map(|found| Name {
                     x: Some(x),
                     ..found
                 })

@@ -1,6 +1,7 @@
 //! The quantities that a figure reads from documents.
 
 use crate::audit::diff::{CUT_OFF, is_cut_off};
+use crate::number::{nearest, rounded_down, rounded_up};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use serde_json::Value;
@@ -77,6 +78,21 @@ impl Quantity {
         match self {
             Self::Known(known) => known.label(),
             Self::At(place) => place,
+        }
+    }
+
+    /// Formats a value with so many significant digits: a bound is rounded to its side, anything else to nearest.
+    #[must_use]
+    pub fn shown(&self, value: f64, digits: usize) -> String {
+        let last = match self {
+            Self::Known(known) => known.place().1,
+            Self::At(place) => place,
+        };
+        match last.rsplit('.').next() {
+            Some("lower") => rounded_down(value, digits),
+            // `headline` and the promises of runs and logs are upper bounds.
+            Some("upper" | "headline" | "epsilon") => rounded_up(value, digits),
+            _ => nearest(value, digits),
         }
     }
 
@@ -176,6 +192,23 @@ mod tests {
         assert!((null.without_a_leak(&report).unwrap() - 4.2).abs() < 1e-12);
         let listed = json!({"type": "train", "promises": [{"epsilon": "inf"}]});
         assert!(of("promises.0.epsilon", &listed).unwrap().is_infinite());
+    }
+
+    #[test]
+    fn a_bound_is_rounded_to_its_side() {
+        for (quantity, value, shown) in [
+            ("epsilon", 1.2349, "1.234"),
+            ("coins.epsilon.lower", 1.2349, "1.234"),
+            ("answer.upper", 1.2341, "1.235"),
+            ("headline", 1.2341, "1.235"),
+            ("promises.0.epsilon", 1.2341, "1.235"),
+            ("exposure", 1.2349, "1.235"),
+            ("auc", 1.2341, "1.234"),
+            ("headline", f64::INFINITY, "∞"),
+        ] {
+            let found = quantity.parse::<Quantity>().unwrap().shown(value, 4);
+            assert_eq!(found, shown, "{quantity}");
+        }
     }
 
     #[test]

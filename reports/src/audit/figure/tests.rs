@@ -111,6 +111,43 @@ fn a_long_line_is_short_at_first() {
     assert_eq!(rows(&page.to_text(View::full())), 54);
 }
 
+/// The pattern that `audit grid --help` prints, on an arm that it names: its 2 is no miss rate.
+#[test]
+fn numbers_in_the_name_of_an_arm_are_no_x() {
+    let home = tempfile::tempdir().unwrap();
+    let cell = |name: &str, kind: &str, arm: &str, max: f64| {
+        let text = format!(
+            r#"{{"schema": 1, "type": "{kind}", "inputs": {{}}, "arm": "{arm}", "exposure": {{"summary": {{"max": {max}}}}}, "summary": {{"max": {max}}}}}"#
+        );
+        std::fs::write(home.path().join(name), text).unwrap();
+    };
+    for (arm, rate, max) in [
+        ("crt", "0", 1.0),
+        ("crt-2", "0", 2.0),
+        ("crt-2", "0.5", 3.0),
+    ] {
+        let name = format!("{arm}-{rate}-1-plain-lstm-seed0.json");
+        cell(&name, "grid-cell", arm, max);
+    }
+    let drawn = |pattern: &str| -> Vec<String> {
+        let found = gathered(&args(home.path(), pattern, "--y exposure")).unwrap();
+        let lines = found.lines.iter().flat_map(|line| {
+            let points = line.points.iter();
+            points.map(move |point| format!("{} {} {}", line.line, point.x, point.mean))
+        });
+        lines.collect()
+    };
+    assert_eq!(
+        drawn("{line}-{x}-{}.json"),
+        ["crt 0 1", "crt-2 0 2", "crt-2 0.5 3"]
+    );
+    // A pattern that asks for another line gets it.
+    assert_eq!(drawn("crt-2-{line}-{x}-{}.json"), ["0 1 2", "0.5 1 3"]);
+    // Other documents have no arm that would tell.
+    cell("sgd-2-0.5-a.json", "exposure", "sgd-2", 4.0);
+    assert_eq!(drawn("s{line}-{x}-{}.json"), ["gd 2 4"]);
+}
+
 #[test]
 fn x_may_stand_in_the_documents() {
     let home = corpus();
@@ -123,6 +160,24 @@ fn x_may_stand_in_the_documents() {
     assert_eq!(report.x, "ε at least");
     assert_eq!(report.lines[1].points.len(), 1, "{report:?}");
     assert_eq!(report.lines[1].points[0].values, [4.0, 19.0, 18.0]);
+}
+
+/// A proved ε is not printed above what was proved, nor its mean.
+#[test]
+fn bounds_are_printed_on_their_side() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, lower) in [("sgd-0-0.json", 1.2347), ("sgd-0-1.json", 1.2349)] {
+        let text = format!(
+            r#"{{"schema": 1, "type": "exposure", "inputs": {{}}, "epsilon": {{"lower": {lower}}}}}"#
+        );
+        std::fs::write(home.path().join(name), text).unwrap();
+    }
+    let report = gathered(&args(home.path(), "{line}-{x}-{}.json", "--y epsilon")).unwrap();
+    let text = report.to_page(false, false).unwrap().to_text(View::full());
+    // Mean, least and largest.
+    assert_eq!(text.matches("1.234").count(), 3, "{text}");
+    let svg = report.plot(false, false).to_svg().unwrap();
+    assert!(svg.contains("sgd: from 1.23 to 1.23"), "{svg}");
 }
 
 #[test]

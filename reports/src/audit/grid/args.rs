@@ -9,8 +9,10 @@ use std::path::PathBuf;
 #[command(after_help = "\
 A cell is a preparation, a training run and attacks, each in its own process. Cells share common work: identical \
 preparations run once. The folder keeps what is finished, so the same command resumes after an interruption or a kill; \
-a failed cell is a row with its reason and is retried by the next run. The command exits with 1 if an attack of some \
-cell contradicts a promise or exceeds a limit, whether or not other cells failed; else with 2 if a cell failed.
+a failed cell is a row with its reason and is retried by the next run. A stage runs again once a file or folder that \
+its flags name has changed, of a command: line those in the line. The command exits with 1 if an attack of some cell \
+contradicts a promise or exceeds a limit, whether or not other cells failed; else with 2 if a cell failed or leaves a \
+limit undecided.
 
   schema = 1
   seeds = 3                              # 0, 1, 2: what is held out, missed and planted
@@ -49,8 +51,8 @@ pub struct Grid {
 /// How the cells of a grid are run.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Running {
-    /// Folder to write, or to resume in: cells/ has a document for each cell, stages/ what they share. It holds
-    /// models and text: protect it like the text.
+    /// Folder to write, or to resume in: cells/ has a document for each cell of this run alone, stages/ what they share.
+    /// It holds models and text: protect it like the text.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// Number of concurrent processes [default: one for every two cores].

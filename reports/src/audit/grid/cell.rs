@@ -1,7 +1,7 @@
 //! The answers of a grid: a document for each cell, and its row in the table.
 
 use super::plan::{Cell, Place, Plan, Work};
-use super::pool::{Outcome, answers};
+use super::pool::Outcome;
 use crate::audit::figure::{Known, Quantity};
 use crate::contract::Number;
 use crate::page::Mood;
@@ -22,6 +22,9 @@ pub struct StageOf {
     /// Whether its command exited with 1: a promise is contradicted, or a limit exceeded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exceeded: bool,
+    /// Why its command exited with 2 after its answer: a limit is left undecided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<String>,
 }
 
 /// The document of a cell.
@@ -64,26 +67,26 @@ pub struct CellDocument {
 impl CellDocument {
     /// Returns the result of a cell; `None` while one of its stages is pending.
     pub(super) fn of(plan: &Plan, cell: &Cell, outcomes: &[Option<Outcome>]) -> Option<Self> {
-        if cell.stages.iter().any(|at| outcomes[*at].is_none()) {
-            return None;
-        }
-        let (mut stages, mut answer) = (Vec::new(), HashMap::new());
+        let (mut stages, mut answer, mut failed) = (Vec::new(), HashMap::new(), None);
         for at in &cell.stages {
-            let Some(Ok(finished)) = &outcomes[*at] else {
-                continue;
-            };
             let stage = &plan.stages[*at];
-            stages.push(StageOf {
-                work: stage.work,
-                name: stage.name.clone(),
-                seconds: finished.seconds,
-                exceeded: finished.exceeded,
-            });
-            answer.insert(stage.work, finished.answer.clone());
+            match outcomes[*at].as_ref()? {
+                Ok(finished) => {
+                    stages.push(StageOf {
+                        work: stage.work,
+                        name: stage.name.clone(),
+                        seconds: finished.seconds,
+                        exceeded: finished.exceeded,
+                        undecided: finished.undecided.clone(),
+                    });
+                    answer.insert(stage.work, finished.answer.clone());
+                }
+                Err(why) => failed = failed.or_else(|| Some(why.clone())),
+            }
         }
         Some(Self {
             place: cell.place.clone(),
-            failed: answers(&cell.stages, outcomes).err().map(|e| e.to_string()),
+            failed,
             stages,
             preparation: answer.remove(&Work::Prepare),
             training: answer.remove(&Work::Train),
@@ -166,10 +169,13 @@ impl CellDocument {
     /// Returns its row.
     pub(in crate::audit) fn row(&self) -> Row {
         let number = |value: Option<f64>| value.map(Number);
+        let undecided = self.stages.iter().filter_map(|s| s.undecided.as_deref());
+        let undecided: Vec<&str> = undecided.collect();
         Row {
             cell: self.place.name(),
             place: self.place.clone(),
             failed: self.failed.clone(),
+            undecided: (!undecided.is_empty()).then(|| undecided.join("; ")),
             perplexity: number(self.measured(Known::Perplexity)),
             accuracy: number(self.number(Work::Classify, "accuracy")),
             exposure: number(self.measured(Known::Exposure)),
@@ -195,6 +201,9 @@ pub struct Row {
     /// Why it failed; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// Why limits are left undecided; absent if none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<String>,
     /// Of the held-out text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub perplexity: Option<Number>,
@@ -237,8 +246,81 @@ pub struct GridReport {
     pub stages: usize,
     /// Those that an earlier run had finished.
     pub stages_before: usize,
+    /// Texts on which perplexity or accuracy was measured; of several, they compare the texts too.
+    pub texts: usize,
     /// Seconds of all stages together, whenever they ran.
     pub seconds: f64,
     /// A row for each cell, in the order of the file.
     pub rows: Vec<Row>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Exit;
+    use serde_json::json;
+    use std::slice::from_ref;
+
+    fn report(stages: &[Value], failed: Option<&str>) -> GridReport {
+        let mut cell = json!({"arm": "sgd", "recipe": "sgd", "model": "lstm", "seed": 0, "miss_rate": 0.0,
+            "canary_recall": 0.0, "stages": stages});
+        if let Some(why) = failed {
+            cell["failed"] = why.into();
+        }
+        let cell: CellDocument = serde_json::from_value(cell).unwrap();
+        GridReport {
+            finished: usize::from(failed.is_none()),
+            failed: usize::from(failed.is_some()),
+            stages: stages.len(),
+            stages_before: 0,
+            texts: 1,
+            seconds: 0.0,
+            rows: vec![cell.row()],
+        }
+    }
+
+    /// Neither 0 nor 1 is true of a grid with a cell of which nothing is known, unless another says 1.
+    #[test]
+    fn what_is_not_known_of_a_cell_ends_a_grid_with_an_error() {
+        let stage = |more: Value| {
+            let mut stage = json!({"work": "exposure", "name": "exposure-0", "seconds": 1.0});
+            stage
+                .as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            stage
+        };
+        let whole = stage(json!({}));
+        let open = stage(json!({"undecided": "exposure: --max-exposure: not known"}));
+        let above = stage(json!({"exceeded": true}));
+        let end =
+            |stages: &[Value], failed| report(stages, failed).end().map_err(|e| e.to_string());
+        assert_eq!(end(from_ref(&whole), None), Ok(Exit::Finished));
+        let said = end(from_ref(&open), None).unwrap_err();
+        assert!(said.contains("undecided in 1 of 1 cells"), "{said}");
+        let said = end(from_ref(&whole), Some("training: no memory")).unwrap_err();
+        assert!(said.contains("1 of 1 cells failed"), "{said}");
+        assert_eq!(end(&[open.clone(), above], Some("why")), Ok(Exit::Exceeded));
+        let page = report(from_ref(&open), None).to_page();
+        assert!(
+            !page
+                .to_text(crate::page::View::full())
+                .contains("compare the texts")
+        );
+        assert!(
+            page.said().contains("a limit undecided in 1"),
+            "{}",
+            page.said()
+        );
+        assert!(
+            page.to_text(crate::page::View::full())
+                .contains("--max-exposure: not known")
+        );
+        let several = GridReport {
+            texts: 4,
+            ..report(&[], None)
+        };
+        let text = several.to_page().to_text(crate::page::View::full());
+        assert!(text.contains("of 4 texts"), "{text}");
+    }
 }

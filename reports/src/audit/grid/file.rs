@@ -1,5 +1,6 @@
 //! The file `grid.toml`.
 
+use super::plan::model_name;
 use crate::contract::read_toml;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::Recipe;
@@ -25,7 +26,8 @@ pub struct GridFile {
     pub schema: u32,
     /// The corpus of all cells.
     pub data: Data,
-    /// What perplexity, or the accuracy of a classifier, is measured on, and never trained on; the held-out text if absent.
+    /// What perplexity, or the accuracy of a classifier, is measured on, and never trained on: of dialogues another seed,
+    /// of a file other documents. If absent, each preparation's own held-out text.
     pub test: Option<Data>,
     /// Number of seeds, from 0: of what is held out, missed and planted. Batches and noise are never seeded.
     #[serde(default = "one")]
@@ -236,6 +238,19 @@ impl GridFile {
             "epsilons: one of sigmas and epsilons must give the noise"
         );
         ensure!(!self.models.is_empty(), "models: must name at least one");
+        let mut models: Vec<(String, &str)> = self
+            .models
+            .iter()
+            .map(|m| (model_name(m), &m[..]))
+            .collect();
+        models.sort_unstable();
+        models.dedup();
+        if let Some(alike) = models.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let ((name, one), (_, other)) = (&alike[0], &alike[1]);
+            bail!(
+                "models: {one} and {other} would both be {name} in the names of cells; rename one folder"
+            );
+        }
         ensure!(!self.arms.is_empty(), "arms: must contain at least one");
         let mut names: Vec<&str> = self.arms.iter().map(Arm::name).collect();
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -353,6 +368,10 @@ mod tests {
                 "two are named sgd",
             ),
             (format!("{SMALL}name = \"a/b\"\n"), "got \"a/b\""),
+            (
+                format!("models = [\"m1/base\", \"lstm\", \"m2/base\"]\n{SMALL}"),
+                "models: m1/base and m2/base would both be base",
+            ),
             (
                 format!("sigmas = [1]\nepsilons = [1]\n{SMALL}"),
                 "epsilons: one of",

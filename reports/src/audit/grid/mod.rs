@@ -15,4 +15,4 @@ pub use plan::{Place, Plan, Work};
 pub(super) use pool::{Ended, ending_with_this, last_error};
 pub use pool::{Finished, Limits, end_with_parent};
 pub use run::run;
-pub(super) use run::{Place as GridFolder, cells};
+pub(super) use run::{GridFolder, cells};

@@ -2,9 +2,10 @@
 
 use super::cell::{GridReport, Row};
 use super::plan::Place;
-use crate::contract::{Exit, Number, Table};
+use crate::contract::{Exit, Number, Table, open_limit};
 use crate::number::{count_of, nearest, rounded_down, rounded_up};
 use crate::page::{Mood, Page, Section};
+use anyhow::Result;
 
 /// What an alarm of a grid says, and what the number of its cells takes from it.
 const EACH_ALONE: &str = "Each cell is judged at its own false-alarm rate: among n cells, a false alarm is up to n times as likely.";
@@ -16,6 +17,9 @@ impl GridReport {
         let mut said = format!("{} finished", count_of(self.finished as u64, "cell"));
         if self.failed > 0 {
             said = format!("{said}, {} failed", self.failed);
+        }
+        if self.undecided() > 0 {
+            said = format!("{said}, a limit undecided in {}", self.undecided());
         }
         said = format!(
             "{said}: {} in {} s",
@@ -57,24 +61,37 @@ impl GridReport {
             .right("ε ≥ by coins", |row| down(row.coins_epsilon))
             .left("outcome", outcome)
             .without_empty(8);
-        // The mood is that of the most severe cell; nothing is known about a failed one.
+        // The mood is that of the most severe cell; nothing is known about a failed or undecided one.
         let worst = self.rows.iter().filter_map(|row| row.outcome).max();
         let worst = worst.unwrap_or_default();
-        let failed = match self.failed {
+        let unknown = match self.failed + self.undecided() {
             0 => Mood::Plain,
             _ => Mood::Open,
         };
-        let mood = Mood::of(self.exit(), worst.max(failed));
+        let mood = Mood::of(self.exit(), worst.max(unknown));
         Page::new("Grid", format!("{said}."))
             .mood(mood)
             .answer(Section::table("Cells", table).caption(
                 "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε ≤ is that of the first promise as the cell's document words it (of the most records that are known to hold one secret), ε ≥ that of all copies of a canary with a coin. The outcome is that of the attack that asks for most: fail, review, open, pass; the documents in cells/ have every verdict.",
             ))
             .answer(Section::notes(
+                "Texts",
+                (self.texts > 1).then(|| format!(
+                    "Perplexity and accuracy are of {} texts: without `test`, each preparation's own held-out text, with the masks of its policy. Between policies, miss rates and seeds they compare the texts too; `test` is one text for all.",
+                    self.texts
+                )),
+            ))
+            .answer(Section::notes(
                 "Failed",
                 self.rows
                     .iter()
                     .filter_map(|row| Some(format!("{}: {}", row.cell, row.failed.as_ref()?))),
+            ))
+            .answer(Section::notes(
+                "Undecided",
+                self.rows
+                    .iter()
+                    .filter_map(|row| Some(format!("{}: {}", row.cell, row.undecided.as_ref()?))),
             ))
             .section(Section::notes(
                 "What this does not say",
@@ -90,6 +107,32 @@ impl GridReport {
     #[must_use]
     pub fn exit(&self) -> Exit {
         Exit::of(self.rows.iter().any(|row| row.exceeded))
+    }
+
+    /// Returns how the grid ends: a contradiction stands, whatever happened to other cells.
+    ///
+    /// # Errors
+    /// Returns an error if nothing is exceeded and cells failed or leave a limit undecided.
+    pub(in crate::audit) fn end(&self) -> Result<Exit> {
+        let (cells, undecided) = (self.rows.len(), self.undecided());
+        let failed = (self.failed > 0).then(|| {
+            format!(
+                "{} of {cells} cells failed: `failed` says why, and the same command retries them",
+                self.failed
+            )
+        });
+        let open = (undecided > 0).then(|| {
+            format!(
+                "a limit is left undecided in {undecided} of {cells} cells: `undecided` says why"
+            )
+        });
+        let why: Vec<String> = failed.into_iter().chain(open).collect();
+        open_limit(self.exit(), (!why.is_empty()).then(|| why.join("; ")))
+    }
+
+    fn undecided(&self) -> usize {
+        let open = self.rows.iter().filter(|row| row.undecided.is_some());
+        open.count()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::file::{Arm, AsPolicy, Attacks, CanaryRecalls, Data, Flags, GridFile, merged, words};
 use crate::account::args::Account;
-use crate::audit::args::Audit;
 use crate::audit::args::preparing::DEFAULT_UNIT;
+use crate::audit::args::{Audit, PolicyArg};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use reticent_accounting::training::Recipe;
@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -49,13 +49,24 @@ impl Place {
             (None, Some(epsilon)) => format!("epsilon{epsilon}"),
             (None, None) => "plain".to_owned(),
         };
-        let last = Path::new(&self.model).file_name();
-        let model = last.map_or_else(|| "model".into(), |name| name.to_string_lossy());
         format!(
-            "{}-{}-{}-{noise}-{model}-seed{}",
-            self.arm, self.miss_rate, self.canary_recall, self.seed
+            "{}-{}-{}-{noise}-{}-seed{}",
+            self.arm,
+            self.miss_rate,
+            self.canary_recall,
+            model_name(&self.model),
+            self.seed
         )
     }
+}
+
+/// Returns the part of a cell's name that names its model: a folder's last part.
+pub(super) fn model_name(model: &str) -> String {
+    let last = Path::new(model).file_name();
+    last.map_or_else(
+        || "model".into(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// What a stage does.
@@ -152,8 +163,6 @@ enum Word {
     Of(&'static str, usize, String),
     /// A flag with a path, identified by the digest of its contents.
     At(&'static str, PathBuf, String),
-    /// A flag with the output of this stage.
-    Out(&'static str),
     /// The digest of content that is read but is not a word of the command line.
     Read(String),
 }
@@ -203,6 +212,8 @@ pub struct Plan {
     /// Every cell once.
     pub cells: Vec<Cell>,
     by_name: HashMap<String, usize>,
+    /// The digests of what values of flags name, by flag and value.
+    read: HashMap<(String, String), Vec<String>>,
     folder: PathBuf,
 }
 
@@ -234,6 +245,9 @@ impl Plan {
         let corpus = self.corpus(&file.data).context("data")?;
         let test = file.test.as_ref().map(|test| self.corpus(test));
         let test = test.transpose().context("test")?;
+        if let Some(tested) = &file.test {
+            apart(&file.data, tested).context("test")?;
+        }
         let texts = Texts { corpus, test };
         for arm in &file.arms {
             let prepare = merged(&file.prepare, &arm.prepare);
@@ -253,16 +267,15 @@ impl Plan {
 
     /// Returns the source of a corpus: a stage that simulates it or takes a part of it, or a path with the digest of
     /// its contents.
-    fn corpus(&mut self, data: &Data) -> Result<Vec<Word>> {
+    fn corpus(&mut self, data: &Data) -> Result<Word> {
         if let Some(dialogues) = data.dialogues {
             let mut words = vec![
                 Word::Plain(format!("--dialogues={dialogues}")),
                 Word::Plain(format!("--seed={}", data.seed)),
             ];
             words.extend(data.turns.then(|| Word::Plain("--turns".to_owned())));
-            words.push(Word::Out("--out="));
             let made = self.stage(Work::Simulate, words)?;
-            return Ok(vec![whole("", made)]);
+            return Ok(whole("", made));
         }
         let path = data.path.clone().context("must hold a path")?;
         let path = match data.documents {
@@ -270,7 +283,7 @@ impl Plan {
             Some(documents) => taken(&path, data, documents, &self.folder)?,
         };
         let digest = content(&path)?;
-        Ok(vec![Word::At("", path, digest)])
+        Ok(Word::At("", path, digest))
     }
 
     fn cell(
@@ -282,37 +295,34 @@ impl Plan {
         (prepare, train): (&Flags, &Flags),
     ) -> Result<Vec<usize>> {
         let mut stages = Vec::new();
-        let made = |words: &[Word]| match words {
-            [Word::Of(_, stage, _)] => Some(*stage),
+        let made = |word: &Word| match word {
+            Word::Of(_, stage, _) => Some(*stage),
             _ => None,
         };
         let sources = texts.test.iter().chain([&texts.corpus]);
-        stages.extend(sources.filter_map(|words| made(words)));
-        let mut of_prepare = texts.corpus.clone();
+        stages.extend(sources.filter_map(made));
+        let mut of_prepare = vec![texts.corpus.clone()];
         if !arm.redact.is_empty() {
             let given = merged(&of_unit("document"), &arm.redact);
-            of_prepare.extend(flags(&given).context("redact")?);
-            of_prepare.push(Word::Out("--out="));
+            of_prepare.extend(self.flags(&given).context("redact")?);
             let redacted = self.stage(Work::Redact, of_prepare).context("redact")?;
             stages.push(redacted);
             of_prepare = vec![whole("", redacted)];
         }
         let mut planted = None;
         if !arm.plant.is_empty() {
-            let name = self.file_name(&of_prepare)?;
+            let name = self.file_name(&of_prepare[0])?;
             let unit = prepare.get("unit").and_then(Value::as_str);
             let given = merged(&of_unit(unit.unwrap_or(DEFAULT_UNIT)), &arm.plant);
-            of_prepare.extend(flags(&given).context("plant")?);
+            of_prepare.extend(self.flags(&given).context("plant")?);
             of_prepare.push(Word::Plain(format!("--seed={}", place.seed)));
-            of_prepare.push(Word::Out("--out="));
             let folder = self.stage(Work::Plant, of_prepare).context("plant")?;
             stages.push(folder);
             of_prepare = vec![Word::Of("", folder, name)];
             planted = Some((folder, given.get("coins") == Some(&Value::Bool(true))));
         }
-        of_prepare.extend(flags(prepare).context("prepare")?);
+        of_prepare.extend(self.flags(prepare).context("prepare")?);
         of_prepare.extend(axes.prepare.iter().cloned().map(Word::Plain));
-        of_prepare.push(Word::Out("--out="));
         let prepared = self.stage(Work::Prepare, of_prepare).context("prepare")?;
         stages.push(prepared);
         let mut of_train = vec![
@@ -321,12 +331,16 @@ impl Plan {
         ];
         if place.recipe == Recipe::Protect {
             let mut words = vec![whole("", prepared)];
-            words.extend(flags(&merged(&arm.incidence, &Flags::new())).context("incidence")?);
-            words.push(Word::Out("--out="));
+            words.extend(
+                self.flags(&merged(&arm.incidence, &Flags::new()))
+                    .context("incidence")?,
+            );
             let incidence = self.stage(Work::Incidence, words).context("incidence")?;
             let mut words = vec![whole("--incidence=", incidence)];
-            words.extend(flags(&merged(&arm.protect, &Flags::new())).context("protect")?);
-            words.push(Word::Out("--weights="));
+            words.extend(
+                self.flags(&merged(&arm.protect, &Flags::new()))
+                    .context("protect")?,
+            );
             let weights = self.stage(Work::Protect, words).context("protect")?;
             stages.extend([incidence, weights]);
             of_train.extend([
@@ -334,12 +348,11 @@ impl Plan {
                 whole("--weights=", weights),
             ]);
         }
-        of_train.extend(flags(train).context("train")?);
+        of_train.extend(self.flags(train).context("train")?);
         of_train.extend(axes.train.iter().cloned().map(Word::Plain));
         if let Some(digest) = axes.model.as_deref().map(content).transpose()? {
             of_train.push(Word::Read(digest));
         }
-        of_train.push(Word::Out("--out="));
         let trained = self.stage(Work::Train, of_train).context("train")?;
         stages.push(trained);
         let label = prepare.get("label").and_then(Value::as_str);
@@ -354,7 +367,7 @@ impl Plan {
                 Work::Perplexity | Work::Classify => {
                     let own = match &texts.test {
                         Some(test) => {
-                            of_attack.extend(as_flag("--data=", test));
+                            of_attack.push(as_flag("--data=", test));
                             label
                         }
                         None => {
@@ -365,7 +378,7 @@ impl Plan {
                     of_attack.extend(own.map(|key| Word::Plain(format!("--label={key}"))));
                 }
                 Work::Membership if given.get("lookalikes") == Some(&Value::Bool(true)) => {
-                    of_attack.extend(as_flag("--members=", &texts.corpus));
+                    of_attack.push(as_flag("--members=", &texts.corpus));
                 }
                 Work::Membership => of_attack.extend([
                     inside("--members=", prepared, "train.jsonl"),
@@ -385,10 +398,18 @@ impl Plan {
                 _ => {}
             }
             let named = |error: anyhow::Error| error.context(format!("attacks.{}", work.part()));
-            of_attack.extend(flags(&merged(given, &Flags::new())).map_err(named)?);
+            of_attack.extend(self.flags(&merged(given, &Flags::new())).map_err(named)?);
             stages.push(self.stage(work, of_attack).map_err(named)?);
         }
         Ok(stages)
+    }
+
+    /// Returns the number of texts on which perplexity or the accuracy of classifiers is measured.
+    pub(super) fn test_texts(&self) -> usize {
+        let measured = |stage: &&Stage| matches!(stage.work, Work::Perplexity | Work::Classify);
+        let words = self.stages.iter().filter(measured).flat_map(|s| &s.words);
+        let texts: BTreeSet<&String> = words.filter(|word| word.starts_with("--data=")).collect();
+        texts.len()
     }
 
     /// Adds a question to `account`, optionally about the output of another stage, and returns its index among the
@@ -407,17 +428,35 @@ impl Plan {
     /// # Errors
     /// Returns an error if `audit` refuses the words or data can't be read.
     pub fn on_corpus(&mut self, work: Work, data: &Data, line: &str) -> Result<usize> {
-        let mut words = self.corpus(data).context("data")?;
+        let mut words = vec![self.corpus(data).context("data")?];
         words.extend(plain(line));
-        words.extend(work.writes().map(|_| Word::Out("--out=")));
         self.stage(work, words)
     }
 
+    /// Returns flags as words, with the digests of what they name.
+    fn flags(&mut self, given: &Flags) -> Result<Vec<Word>> {
+        let mut all: Vec<Word> = words(given)?.into_iter().map(Word::Plain).collect();
+        for (key, value) in given {
+            let one = std::slice::from_ref(value);
+            let values = value.as_array().map_or(one, Vec::as_slice);
+            for text in values.iter().filter_map(Value::as_str) {
+                let place = (key.clone(), text.to_owned());
+                let digests = match self.read.get(&place) {
+                    Some(known) => known.clone(),
+                    None => named(key, text, &self.folder).with_context(|| key.clone())?,
+                };
+                all.extend(digests.iter().cloned().map(Word::Read));
+                self.read.insert(place, digests);
+            }
+        }
+        Ok(all)
+    }
+
     /// Returns the name of a corpus that is a file.
-    fn file_name(&self, corpus: &[Word]) -> Result<String> {
+    fn file_name(&self, corpus: &Word) -> Result<String> {
         let path = match corpus {
-            [Word::Of(_, stage, _)] => self.stages[*stage].output.as_deref(),
-            [Word::At(_, path, _)] => Some(path.as_path()),
+            Word::Of(_, stage, _) => self.stages[*stage].output.as_deref(),
+            Word::At(_, path, _) => Some(path.as_path()),
             _ => None,
         };
         let name = path
@@ -426,7 +465,7 @@ impl Plan {
         Ok(name.context("plant: the corpus must be a file")?.to_owned())
     }
 
-    /// Returns the stage with these words, which is added only once.
+    /// Returns the stage with these words and its output, which is added only once.
     fn stage(&mut self, work: Work, words: Vec<Word>) -> Result<usize> {
         let mut digest = Sha256::new();
         let mut note = |text: &str| {
@@ -447,8 +486,14 @@ impl Plan {
                     note(&self.stages[*stage].name);
                     note(inside);
                 }
-                Word::Out(flag) => note(flag),
             }
+        }
+        let flag = match work {
+            Work::Protect => "--weights=",
+            _ => "--out=",
+        };
+        if work.writes().is_some() {
+            note(flag);
         }
         let short = reticent_disk::hexadecimal(&digest.finalize()[..8]);
         let name = format!("{}-{short}", work.part());
@@ -474,11 +519,10 @@ impl Plan {
                     };
                     format!("{flag}{}", place.display())
                 }
-                Word::Out(flag) => {
-                    format!("{flag}{}", output.clone().unwrap_or_default().display())
-                }
             });
         }
+        let out = output.as_ref();
+        line.extend(out.map(|out| format!("{flag}{}", out.display())));
         line.extend(["--format=json", "--config=none"].map(str::to_owned));
         parses(work, &line)?;
         needs.sort_unstable();
@@ -508,18 +552,51 @@ fn inside(flag: &'static str, stage: usize, file: &str) -> Word {
 
 /// The corpus, and the text on which perplexity is measured, if it is not part of the corpus.
 struct Texts {
-    corpus: Vec<Word>,
-    test: Option<Vec<Word>>,
+    corpus: Word,
+    test: Option<Word>,
 }
 
 /// Returns a corpus as the value of a flag.
-fn as_flag(flag: &'static str, corpus: &[Word]) -> Vec<Word> {
-    let words = corpus.iter().map(|word| match word {
+fn as_flag(flag: &'static str, corpus: &Word) -> Word {
+    match corpus {
         Word::At(_, path, digest) => Word::At(flag, path.clone(), digest.clone()),
         Word::Of(_, stage, inside) => Word::Of(flag, *stage, inside.clone()),
         other => other.clone(),
-    });
-    words.collect()
+    }
+}
+
+/// Refuses a test text of which documents are in the corpus, and may be trained on.
+fn apart(data: &Data, test: &Data) -> Result<()> {
+    if data.dialogues.is_some() && test.dialogues.is_some() {
+        ensure!(
+            data.seed != test.seed,
+            "seed: must differ from that of data, got {}: dialogues of one seed begin alike",
+            test.seed
+        );
+    }
+    let (Some(corpus), Some(tested)) = (&data.path, &test.path) else {
+        return Ok(());
+    };
+    let taken = |data: &Data| match data.documents {
+        Some(documents) => data.skip..data.skip.saturating_add(documents),
+        None => 0..u64::MAX,
+    };
+    let (of_data, of_test) = (taken(data), taken(test));
+    if content(corpus)? == content(tested)? {
+        ensure!(
+            of_data.end <= of_test.start || of_test.end <= of_data.start,
+            "skip: {} has the text of data; give both documents, and one of them a skip of at least the other's",
+            tested.display()
+        );
+        return Ok(());
+    }
+    let (corpus, whole) = (corpus.canonicalize()?, tested.canonicalize()?);
+    ensure!(
+        !corpus.starts_with(&whole) && !whole.starts_with(&corpus),
+        "path: {} lies in the folder of data, or holds it; give text that is not trained on",
+        tested.display()
+    );
+    Ok(())
 }
 
 /// Writes some documents of a corpus to a file of their own in the folder of the stages.
@@ -683,20 +760,46 @@ fn plain(line: &str) -> Vec<Word> {
     words.map(|word| Word::Plain(word.to_owned())).collect()
 }
 
-/// Returns flags as words, with the digests of files that they name.
-fn flags(given: &Flags) -> Result<Vec<Word>> {
-    let mut all: Vec<Word> = words(given)?.into_iter().map(Word::Plain).collect();
-    for (key, value) in given {
-        if let Value::String(text) = value
-            && text.contains(['/', '\\', '.'])
-            && Path::new(text).exists()
+/// Returns the digests of what the value of a flag names: files and folders, alone, between commas or in a command line,
+/// and policies with the token classifiers in them. What holds the folder of the stages changes while a grid runs, and
+/// is taken for a name.
+fn named(key: &str, text: &str, stages: &Path) -> Result<Vec<String>> {
+    let parts: Vec<&str> = match text.strip_prefix("command:") {
+        Some(line) => line.split_whitespace().map(in_line).collect(),
+        None if Path::new(text).exists() => vec![text],
+        None => text.split(',').collect(),
+    };
+    let stages = stages.canonicalize().ok();
+    let mut digests = Vec::new();
+    for part in parts {
+        let path = match part.parse::<PolicyArg>() {
+            Ok(PolicyArg::Onnx(onnx)) => onnx.folder,
+            Ok(policy) if key == "policy" => {
+                digests.push(policy.choice()?.sha256());
+                continue;
+            }
+            _ => PathBuf::from(part),
+        };
+        let Ok(place) = path.canonicalize() else {
+            continue;
+        };
+        if !stages
+            .as_ref()
+            .is_some_and(|stages| stages.starts_with(&place))
         {
-            all.push(Word::Read(
-                content(Path::new(text)).with_context(|| key.clone())?,
-            ));
+            digests.push(content(&path)?);
         }
     }
-    Ok(all)
+    Ok(digests)
+}
+
+/// Returns a word of a command line without quotes, and of a flag its value.
+fn in_line(word: &str) -> &str {
+    let value = match word.split_once('=') {
+        Some((flag, value)) if flag.starts_with('-') => value,
+        _ => word,
+    };
+    value.trim_matches(['"', '\''])
 }
 
 /// Checks that the command accepts these words, without running it.
@@ -790,6 +893,10 @@ train = { sigma = 3 }
         // One of sgd, two of dpsgd, one of the arm with its own noise.
         assert_eq!((of(Work::Train), plan.cells.len()), (16, 16));
         assert_eq!(of(Work::Exposure), 16);
+        // Held-out text is that of its preparation, with that policy's masks; a test is one text.
+        assert_eq!(plan.test_texts(), 4);
+        let tested = format!("test = {{ dialogues = 3, seed = 9 }}\n{GRID}");
+        assert_eq!(self::plan(&tested).unwrap().test_texts(), 1);
         for (at, stage) in plan.stages.iter().enumerate() {
             assert!(stage.needs.iter().all(|need| *need < at));
         }
@@ -845,7 +952,7 @@ train = { sigma = 3 }
             assert_eq!(stage.work, Work::Classify);
             assert!(stage.words.contains(&"--label=label".to_owned()));
         }
-        let tested = format!("test = {{ dialogues = 3 }}\n{labelled}");
+        let tested = format!("test = {{ dialogues = 3, seed = 9 }}\n{labelled}");
         let stages = plan(&tested).unwrap().stages;
         let told = stages.iter().find(|s| s.work == Work::Classify).unwrap();
         assert!(told.words.contains(&"--label=mood".to_owned()));
@@ -916,6 +1023,125 @@ plant = { canaries = \"20x2\", coins = true }
         assert_eq!((text(0).unwrap(), text(8).unwrap()), (2, 1));
         let said = text(9).unwrap_err().to_string();
         assert!(said.contains("no document after the first 9"), "{said}");
+    }
+
+    /// Another base model, classifier or script under the same name is another stage.
+    #[test]
+    fn whatever_a_flag_names_is_known_by_its_content() {
+        let home = tempfile::tempdir().unwrap();
+        let stages = home.path().join("runs/stages");
+        let (base, runs) = (home.path().join("base"), home.path().join("runs"));
+        for folder in [&stages, &base] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let file = |name: &str, text: &str| {
+            let path = home.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let [base, runs] = [base, runs].map(|path| path.display().to_string());
+        let script = file("score.sh", "one");
+        let policy = file("own.toml", "type = \"names\"\nleast = 0.5\n");
+        let read = |key: &str, value: Value| -> Vec<String> {
+            let given = Flags::from([(key.to_owned(), value)]);
+            let words = Plan::new(&stages).flags(&given).unwrap().into_iter();
+            let read = words.filter_map(|word| match word {
+                Word::Read(digest) => Some(digest),
+                _ => None,
+            });
+            read.collect()
+        };
+        let asked: [(&str, Value, usize); 10] = [
+            // A name without a separator: this crate's own folder.
+            ("reference", Value::from("src"), 1),
+            (
+                "reference",
+                format!("command:sh '{script}' --model={base}").into(),
+                2,
+            ),
+            (
+                "conservative",
+                vec!["digits".to_owned(), format!("onnx:{base}@0.2")].into(),
+                1,
+            ),
+            ("conservative", format!("digits,onnx:{base}").into(), 1),
+            ("earlier", vec![script.clone(), policy.clone()].into(), 2),
+            ("policy", policy.clone().into(), 1),
+            ("reference", base.clone().into(), 1),
+            // What the grid itself writes, and what is no path.
+            ("reference", runs.clone().into(), 0),
+            ("canary-format", "My ID is: {digits:6}".into(), 0),
+            ("epochs", 2.into(), 0),
+        ];
+        let all = || -> Vec<Vec<String>> {
+            let each = asked.iter().map(|(key, value, _)| read(key, value.clone()));
+            each.collect()
+        };
+        let before = all();
+        for ((key, value, count), digests) in asked.iter().zip(&before) {
+            assert_eq!(digests.len(), *count, "{key} = {value}");
+        }
+        file("base/weights", "two");
+        file("score.sh", "two");
+        file("own.toml", "type = \"names\"\nleast = 0.6\n");
+        for (at, (before, after)) in before.iter().zip(&all()).enumerate() {
+            let changes = (1..7).contains(&at);
+            assert_eq!(before != after, changes, "{}", asked[at].1);
+        }
+    }
+
+    /// The first dialogues of a seed are the same however many follow, and a file is the same under another name.
+    #[test]
+    fn what_is_trained_on_is_no_test() {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = home.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let dialogues = |seed, turns| Data {
+            dialogues: Some(5),
+            seed,
+            turns,
+            ..Data::default()
+        };
+        let whole = |path: &Path| Data {
+            path: Some(path.to_path_buf()),
+            ..Data::default()
+        };
+        let part = |path: &Path, documents, skip| Data {
+            documents: Some(documents),
+            skip,
+            ..whole(path)
+        };
+        let (file, copy) = (write("all/a.jsonl", "{}\n"), write("copy.jsonl", "{}\n"));
+        let (other, folder) = (write("b.jsonl", "{ }\n"), home.path().join("all"));
+        for (data, test, says) in [
+            (dialogues(0, false), dialogues(0, true), "seed: must differ"),
+            (whole(&file), whole(&copy), "skip: "),
+            (whole(&file), part(&file, 5, 100), "skip: "),
+            (part(&file, 10, 0), part(&copy, 5, 9), "skip: "),
+            (part(&file, 10, 4), part(&file, 5, 0), "skip: "),
+            (whole(&folder), part(&file, 5, 0), "path: "),
+            (whole(&file), whole(&folder), "path: "),
+        ] {
+            let error = apart(&data, &test).unwrap_err().to_string();
+            assert!(error.starts_with(says), "{data:?} {test:?}: {error}");
+        }
+        for (data, test) in [
+            (dialogues(0, false), dialogues(1, false)),
+            (dialogues(0, false), whole(&file)),
+            (whole(&file), whole(&other)),
+            (whole(&folder), whole(&other)),
+            (part(&file, 10, 0), part(&copy, 5, 10)),
+            (part(&file, 10, 5), part(&file, 5, 0)),
+        ] {
+            assert!(apart(&data, &test).is_ok(), "{data:?} {test:?}");
+        }
+        let text = format!("test = {{ dialogues = 3 }}\n{GRID}");
+        let error = format!("{:#}", plan(&text).unwrap_err());
+        assert!(error.contains("test: seed: must differ"), "{error}");
     }
 
     #[test]

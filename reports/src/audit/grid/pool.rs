@@ -7,7 +7,7 @@ use crate::contract::{
     Envelope, Exit, Inputs, Interrupt, Interrupted, Progress, describe, in_one_line,
     without_content, write_file,
 };
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -85,6 +85,9 @@ pub struct Finished {
     pub memory: Option<f64>,
     /// Whether it exited with 1: a promise is contradicted.
     pub exceeded: bool,
+    /// Why it exited with 2 after its answer: a limit is left undecided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<String>,
     /// The document that it answered.
     pub answer: Value,
 }
@@ -144,13 +147,13 @@ pub(super) fn run(
     mut done: impl FnMut(bool, usize, &[Option<Outcome>]) -> Result<()>,
 ) -> Result<Vec<Outcome>> {
     let mut outcomes: Vec<Option<Outcome>> = vec![None; plan.stages.len()];
+    let mut digests: Vec<Option<String>> = vec![None; plan.stages.len()];
     let mut peaks: HashMap<Work, f64> = HashMap::new();
     for (at, stage) in plan.stages.iter().enumerate() {
-        // A stage that runs again has another output, because of noise without a seed.
-        let stands = stage.needs.iter().all(|need| outcomes[*need].is_some());
-        if let Some(finished) = stands.then(|| earlier(folder, stage)).flatten() {
-            learn(&mut peaks, &finished);
-            outcomes[at] = Some(Ok(finished));
+        if let Some(kept) = earlier(folder, stage, &digests) {
+            learn(&mut peaks, &kept.finished);
+            digests[at] = Some(kept.sha256);
+            outcomes[at] = Some(Ok(kept.finished));
             done(true, at, &outcomes)?;
         }
     }
@@ -160,7 +163,7 @@ pub(super) fn run(
     loop {
         if interrupt.raised() {
             leave(running);
-            let resume = Some("the same arguments".to_owned());
+            let resume = Some("the same arguments");
             return Err(Interrupted { resume }.into());
         }
         let mut still = Vec::new();
@@ -179,8 +182,9 @@ pub(super) fn run(
             let mut outcome = ended(process, status, &plan.stages[at]);
             if let Ok(finished) = &outcome {
                 learn(&mut peaks, finished);
-                if let Err(error) = keep(folder, &plan.stages[at], finished) {
-                    outcome = Err(describe(&error));
+                match keep(folder, &plan.stages[at], finished, &digests) {
+                    Ok(digest) => digests[at] = Some(digest),
+                    Err(error) => outcome = Err(describe(&error)),
                 }
             }
             outcomes[at] = Some(outcome);
@@ -250,32 +254,36 @@ fn answer_of(folder: &Path, stage: &Stage) -> PathBuf {
     folder.join(format!("{}.json", stage.name))
 }
 
-/// Returns what an earlier run finished, if all its outputs are still there and unchanged.
-fn earlier(folder: &Path, stage: &Stage) -> Option<Finished> {
+/// Returns what an earlier run finished, if all its outputs, and what they were made from, are still there and unchanged.
+fn earlier(folder: &Path, stage: &Stage, digests: &[Option<String>]) -> Option<Kept> {
     let path = answer_of(folder, stage);
     if !path.exists() {
         return None;
     }
     let found = document(&path).ok()?;
     let read: Envelope<Kept> = serde_json::from_value(found).ok()?;
-    let again = Kept::of(stage, read.body.finished).ok()?;
-    (again.sha256 == read.body.sha256).then_some(again.finished)
+    let again = Kept::of(stage, read.body.finished, digests).ok()?;
+    (again.sha256 == read.body.sha256).then_some(again)
 }
 
-/// The contents of a stage's document: a changed number or output no longer matches the digest.
+/// The contents of a stage's document: a changed number, output or need no longer matches the digest.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     #[serde(flatten)]
     finished: Finished,
-    /// The SHA-256, in hexadecimal, of the stage's name, the stored result and the stage's output.
+    /// The SHA-256, in hexadecimal, of the stage's name, the stored result, the stage's output and the digests of the
+    /// stages that it needs: one that runs again has another output, because of noise without a seed.
     sha256: String,
 }
 
 impl Kept {
-    fn of(stage: &Stage, finished: Finished) -> Result<Self> {
+    fn of(stage: &Stage, finished: Finished, digests: &[Option<String>]) -> Result<Self> {
+        let needs = stage.needs.iter().map(|need| digests[*need].as_ref());
+        let needs: Option<Vec<&String>> = needs.collect();
+        let needs = needs.context("a stage that it needs is not finished")?;
         let written = stage.written().map(|path| content(&path));
         let written = written.collect::<Result<Vec<_>>>()?;
-        let kept = serde_json::to_vec(&(&stage.name, &finished, written))?;
+        let kept = serde_json::to_vec(&(&stage.name, &finished, written, needs))?;
         Ok(Self {
             finished,
             sha256: reticent_disk::hexadecimal(&Sha256::digest(kept)),
@@ -283,10 +291,18 @@ impl Kept {
     }
 }
 
-fn keep(folder: &Path, stage: &Stage, finished: &Finished) -> Result<()> {
-    let kept = Kept::of(stage, finished.clone())?;
+/// Stores what a stage finished and returns its digest.
+fn keep(
+    folder: &Path,
+    stage: &Stage,
+    finished: &Finished,
+    digests: &[Option<String>],
+) -> Result<String> {
+    let kept = Kept::of(stage, finished.clone(), digests)?;
+    let digest = kept.sha256.clone();
     let text = Envelope::new("grid-stage", Inputs::new(), kept).to_text()?;
-    write_file(&answer_of(folder, stage), text.as_bytes())
+    write_file(&answer_of(folder, stage), text.as_bytes())?;
+    Ok(digest)
 }
 
 fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
@@ -340,24 +356,34 @@ fn program(work: Work) -> Result<PathBuf> {
 fn ended(mut process: Running, status: ExitStatus, stage: &Stage) -> Outcome {
     let seconds = process.since.elapsed().as_secs_f64();
     let work = stage.work.part();
+    let answer = written(&mut process.stdout).map_err(|error| format!("{work}: {error}"))?;
+    let answer: serde_json::Result<Value> = serde_json::from_str(&answer);
+    let mut undecided = None;
     let exceeded = match status.code() {
         Some(0) => false,
         Some(1) => true,
-        Some(_) => {
+        Some(code) => {
             let last = last_error(&mut process.stderr);
             let last = last.unwrap_or_else(|| "it did not say why".to_owned());
-            return Err(format!("{work}: {last}"));
+            let why = format!("{work}: {last}");
+            // A limit that a run leaves open is an error after the answer.
+            let answered = stage.output.is_none() && answer.is_ok();
+            if code != i32::from(Exit::NOT_FINISHED) || !answered {
+                return Err(why);
+            }
+            undecided = Some(why);
+            false
         }
         None => return Err(format!("{work}: a signal ended the process")),
     };
-    let answer = written(&mut process.stdout).map_err(|error| format!("{work}: {error}"))?;
-    let answer = serde_json::from_str(&answer)
-        .map_err(|error| format!("{work}: {}", without_content(&error.to_string())))?;
+    let answer =
+        answer.map_err(|error| format!("{work}: {}", without_content(&error.to_string())))?;
     Ok(Finished {
         work: stage.work,
         seconds,
         memory: process.peak,
         exceeded,
+        undecided,
         answer,
     })
 }
@@ -391,25 +417,6 @@ pub fn end_with_parent() {
     });
 }
 
-/// Returns the answers of all these stages.
-///
-/// # Errors
-/// Returns the reason of the first one that failed.
-pub(super) fn answers<'a>(
-    stages: &[usize],
-    outcomes: &'a [Option<Outcome>],
-) -> Result<Vec<&'a Finished>> {
-    let mut all = Vec::new();
-    for at in stages {
-        match &outcomes[*at] {
-            Some(Ok(finished)) => all.push(finished),
-            Some(Err(why)) => bail!("{why}"),
-            None => bail!("it was never run"),
-        }
-    }
-    Ok(all)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -435,17 +442,21 @@ mod tests {
             std::fs::create_dir_all(&output).unwrap();
             std::fs::write(output.join("weights"), text).unwrap();
         };
-        write("one");
-        for stage in &plan.stages {
+        let kept = |at: usize, digests: &[Option<String>]| {
+            let stage = &plan.stages[at];
             let finished = Finished {
                 work: stage.work,
                 seconds: 0.0,
                 memory: None,
                 exceeded: false,
+                undecided: None,
                 answer: Value::Null,
             };
-            keep(home.path(), stage, &finished).unwrap();
-        }
+            keep(home.path(), stage, &finished, digests).unwrap()
+        };
+        write("one");
+        let trained = kept(0, &[None, None]);
+        kept(1, &[Some(trained), None]);
         // Stops before anything is started, and gives how many were finished before.
         let before = || {
             let mut count = 0;
@@ -468,6 +479,59 @@ mod tests {
         assert_eq!(before(), 0);
         write("one");
         assert_eq!(before(), 2);
+        // Trained again and stopped before the attack: its answer is about the model before.
+        write("another");
+        kept(0, &[None, None]);
+        assert_eq!(before(), 1);
+    }
+
+    /// Its numbers stand, while whether they pass the limit does not.
+    #[cfg(unix)]
+    #[test]
+    fn an_answer_that_leaves_a_limit_undecided_is_kept() {
+        let stage = |output| Stage {
+            work: Work::Exposure,
+            name: "exposure".to_owned(),
+            words: Vec::new(),
+            output,
+            needs: Vec::new(),
+        };
+        let outcome = |script: &str, output| {
+            let files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
+            let mut child = Command::new("sh")
+                .args(["-c", script])
+                .stdout(files[0].try_clone().unwrap())
+                .stderr(files[1].try_clone().unwrap())
+                .spawn()
+                .unwrap();
+            let status = child.wait().unwrap();
+            let [stdout, stderr] = files;
+            let process = Running {
+                stage: 0,
+                child: Ended(child),
+                since: Instant::now(),
+                peak: None,
+                stdout,
+                stderr,
+            };
+            ended(process, status, &stage(output))
+        };
+        let open = "echo '{\"outcome\": \"open\"}'; echo 'error: not known' >&2; exit";
+        let (two, three) = (format!("{open} 2"), format!("{open} 3"));
+        let finished = outcome(&two, None).unwrap();
+        assert_eq!(finished.answer["outcome"], "open");
+        assert_eq!(finished.undecided.unwrap(), "exposure: not known");
+        assert!(!finished.exceeded);
+        // Without an answer, with an output that may be half of one, or with another code it failed.
+        let folder = Some(PathBuf::from("model"));
+        for (script, output) in [
+            ("echo 'error: not known' >&2; exit 2", None),
+            (two.as_str(), folder),
+            (three.as_str(), None),
+        ] {
+            let why = outcome(script, output).unwrap_err();
+            assert_eq!(why, "exposure: not known", "{script}");
+        }
     }
 
     #[test]

@@ -183,8 +183,7 @@ pub(in crate::audit) fn run(
         .max()
         .unwrap_or(0);
     shown.by_kind = names.by_kind;
-    show(&shown, (args, &source), sensed_by, output)?;
-    Ok(Exit::Finished)
+    show(&shown, (args, &source), sensed_by, output)
 }
 
 /// Returns how secrets are found, how the report describes this, and how many a list names.
@@ -256,7 +255,7 @@ fn show(
     (args, source): (&IncidenceArgs, &Source),
     sensed_by: Inputs,
     output: Output,
-) -> Result<()> {
+) -> Result<Exit> {
     let inputs = sensed_by
         .given("data", args.data.display().to_string())?
         .given("unit", &source.unit)?;

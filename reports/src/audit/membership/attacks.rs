@@ -185,15 +185,6 @@ impl MembershipReport {
     }
 }
 
-fn set(attacked: &Attacked, records: &Records) -> Result<ScoreSet> {
-    let [inside, outside] = attacked.scores.clone();
-    let set = ScoreSet::new(inside, outside)?;
-    Ok(match &records.groups {
-        Some([a, b]) => set.with_groups(a, b)?,
-        None => set,
-    })
-}
-
 /// An attack and the records on which it is judged.
 struct Judged {
     name: &'static str,
@@ -204,11 +195,16 @@ struct Judged {
 
 impl Judged {
     fn of(attacked: &Attacked, records: &Records) -> Result<Self> {
+        let [inside, outside] = attacked.scores.clone();
+        let set = ScoreSet::new(inside, outside)?;
         Ok(Self {
             name: attacked.name,
             mean_nll: attacked.mean_nll,
             fitted: None,
-            set: set(attacked, records)?,
+            set: match &records.groups {
+                Some([a, b]) => set.with_groups(a, b)?,
+                None => set,
+            },
         })
     }
 

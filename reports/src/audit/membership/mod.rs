@@ -30,7 +30,6 @@ use reticent_attacks::membership::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::io::Write;
 
 /// The number of points of the band, evenly spaced over the logarithm of the false-positive rate.
 const BAND: usize = 48;
@@ -170,15 +169,12 @@ impl Outputs {
         details: &Details,
     ) -> Result<Exit> {
         let inputs = inputs(args, report.confidence)?;
-        if let Some(mut file) = self.plot {
+        if let Some(file) = self.plot {
             let svg = figure::roc(report)?.to_svg()?;
-            file.write_all(svg.as_bytes()).context("--plot")?;
-            file.finish().context("--plot")?;
+            file.finish_with(svg).context("--plot")?;
         }
-        if let Some(mut file) = self.scores {
-            let text = details.scores.as_bytes();
-            file.write_all(text).context("--scores-out")?;
-            file.finish().context("--scores-out")?;
+        if let Some(file) = self.scores {
+            file.finish_with(&details.scores).context("--scores-out")?;
         }
         let exit = report.exit(args.max_auc);
         self.output.answer_with_rows(

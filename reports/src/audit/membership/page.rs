@@ -1,9 +1,11 @@
 //! The membership report as a page.
 
-use super::tables::{attack_table, combined, copy_table, group_table, origin, says, shared, table};
+use super::tables::{
+    attack_table, combined, copy_table, group_table, interval, origin, percent, says, shared, table,
+};
 use super::{HeatLine, MembershipReport, Signal, figure};
 use crate::audit::args::MembershipArgs;
-use crate::audit::ends;
+use crate::audit::percents;
 use crate::contract::{Exit, Inputs};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Page, Section, Shade};
@@ -12,6 +14,14 @@ use reticent_attacks::membership::{BlindFeatures, Repeats};
 
 /// The gain, in nats, that has the full shade.
 const FULL: f64 = 4.0;
+
+/// What these numbers do not say.
+const CAVEATS: [&str; 4] = [
+    "No sign of membership means that these attacks saw none on these records. Stronger attacks, shadow models, or records that stand out more may see one.",
+    "Members and non-members must come from one source and time. If the texts alone distinguish them, so may any attack, without any leak.",
+    "An AUC says how an attack does on average over records. What it says of the most exposed record is the true-positive rate at few false alarms.",
+    "Membership of a record is not the extraction of its content: audit exposure and audit extract ask for that.",
+];
 
 pub(super) fn page(
     report: &MembershipReport,
@@ -121,8 +131,8 @@ pub(super) fn page(
                 where less.",
             ),
         )
-        .section(Section::text("For the model card", [card(report, args)]))
-        .section(Section::notes("What these numbers do not say", caveats()));
+        .card(card(report, args))
+        .caveats(CAVEATS);
     Ok(page)
 }
 
@@ -224,7 +234,6 @@ fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> Stri
 
 /// Returns a paragraph for a model card.
 fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
-    let (low, high) = ends(&report.area.bounds);
     let confidence = shortest(report.confidence.get() * 100.0);
     let attack = report.attacks.as_ref().map_or_else(
         || "scores".to_owned(),
@@ -240,42 +249,33 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
         Err(_) => String::new(),
     };
     let mut said = format!(
-        "Membership inference{model} with {attack}{reference} on {} members and {} non-members: AUC {} ({confidence} % interval {:.3} to {:.3}).",
+        "Membership inference{model} with {attack}{reference} on {} members and {} non-members: AUC {} ({confidence} % interval {}).",
         grouped(report.members as u64),
         grouped(report.non_members as u64),
         nearest(report.area.estimate, 3),
-        (low * 1e3).floor() / 1e3,
-        (high * 1e3).ceil() / 1e3,
+        interval(&report.area.bounds),
     );
     for point in &report.at_fpr {
-        let rate = shortest((point.fpr * 1e14).round() / 1e12);
-        match &point.found {
-            Some(found) => {
-                let (low, high) = ends(&found.tpr.bounds);
-                said.push_str(&format!(
-                    " At a false-positive rate of at most {rate} % it recognises {:.1} % of members ({:.1} to {:.1} %).",
-                    100.0 * found.tpr.estimate,
-                    (low * 1e3).floor() / 10.0,
-                    (high * 1e3).ceil() / 10.0,
-                ));
-            }
-            None => said.push_str(&format!(
-                " The sample is too small for a false-positive rate of {rate} %."
-            )),
-        }
+        let rate = percent(point.fpr);
+        said.push_str(&match &point.found {
+            Some(found) => format!(
+                " At a false-positive rate of at most {rate} it recognises {:.1} % of members ({}).",
+                100.0 * found.tpr.estimate,
+                percents(&found.tpr.bounds),
+            ),
+            None => format!(" The sample is too small for a false-positive rate of {rate}."),
+        });
     }
     if let Some(blind) = &report.blind {
-        let (low, high) = ends(&blind.area.bounds);
         said.push_str(&format!(
-            " {}, without the model, give {} ({:.3} to {:.3}).",
+            " {}, without the model, give {} ({}).",
             match blind.by {
                 BlindFeatures::Content => "The texts alone",
                 BlindFeatures::Form => "The form of the texts alone",
                 BlindFeatures::Length => "The lengths of the texts alone",
             },
             nearest(blind.area.estimate, 3),
-            (low * 1e3).floor() / 1e3,
-            (high * 1e3).ceil() / 1e3,
+            interval(&blind.area.bounds),
         ));
     }
     if report.no_blind.is_some() {
@@ -301,15 +301,4 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
         Signal::Alike => " All scores are equal: nothing can be concluded.",
     });
     said
-}
-
-fn caveats() -> Vec<String> {
-    [
-        "No sign of membership means that these attacks saw none on these records. Stronger attacks, shadow models, or records that stand out more may see one.",
-        "Members and non-members must come from one source and time. If the texts alone distinguish them, so may any attack, without any leak.",
-        "An AUC says how an attack does on average over records. What it says of the most exposed record is the true-positive rate at few false alarms.",
-        "Membership of a record is not the extraction of its content: audit exposure and audit extract ask for that.",
-    ]
-    .map(str::to_owned)
-    .to_vec()
 }

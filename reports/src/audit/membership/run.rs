@@ -255,19 +255,16 @@ fn shadowed(
 ) -> Result<ShadowTraining> {
     let members = sides[0].texts.len();
     let groups = crate::audit::records::shared_groups(sides).concat();
-    let own = |model: &LoadedModel| model.weights().map(|(_, w)| w.to_vec());
-    let architecture = |model: &LoadedModel| model.weights().map(|(m, _)| m.clone());
-    let weights = match reference {
-        Some(base) => Some(
-            own(base).context("--reference: shadow models start from a folder, not a command")?,
-        ),
-        None => None,
-    };
-    let architecture = architecture(reference.unwrap_or(model));
-    let architecture = architecture.context("shadow models need a folder as --model")?;
+    let refused = "--reference: shadow models start from a folder, not a command";
+    let base = reference.map(|base| base.weights().context(refused));
+    let base = base.transpose()?;
+    let own = model.weights();
+    let (architecture, _) = base
+        .or(own)
+        .context("shadow models need a folder as --model")?;
     let start = Start {
-        model: &architecture,
-        weights: weights.as_deref(),
+        model: architecture,
+        weights: base.map(|(_, weights)| weights),
         device: args.on.of.device,
     };
     let training = Training::of(model, reference, &args.on, args.seed)?;

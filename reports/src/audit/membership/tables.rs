@@ -2,7 +2,7 @@
 
 use super::{AttackRow, Attacks, GroupedArea, MembershipReport, Signal};
 use crate::audit::ends;
-use crate::contract::{Align, Rows, Table, dash};
+use crate::contract::{Align, Rows, Table, dash, not_known};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Reach};
 use reticent_accounting::{Bounds, Confidence, Probability};
@@ -217,13 +217,13 @@ fn shown(value: f64) -> String {
 }
 
 /// Formats an interval with three decimals, the lower end rounded down and the upper end rounded up.
-fn interval(bounds: &Bounds<Probability>) -> String {
+pub(super) fn interval(bounds: &Bounds<Probability>) -> String {
     let (lower, upper) = crate::audit::ends(bounds);
     let (low, high) = ((lower * 1e3).floor() / 1e3, (upper * 1e3).ceil() / 1e3);
     format!("{low:.3} to {high:.3}")
 }
 
-fn percent(rate: f64) -> String {
+pub(super) fn percent(rate: f64) -> String {
     format!("{} %", shortest((rate * 1e14).round() / 1e12))
 }
 
@@ -284,10 +284,7 @@ impl MembershipReport {
             ),
             _ => return None,
         };
-        Some(format!(
-            "--max-auc: whether the AUC is above {} is not known, since {why}",
-            shortest(limit)
-        ))
+        Some(not_known("--max-auc", "the AUC", &shortest(limit), &why))
     }
 
     /// Returns the mood if no limit is exceeded. Nothing is concluded if the sets differ in themselves, if all scores

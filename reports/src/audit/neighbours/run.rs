@@ -97,8 +97,7 @@ pub(in crate::audit) fn run(
         .given_path("list", args.list.as_deref())?
         .given("selection", selection)?;
     let inputs = with_policy(inputs, &options.policy.policy)?;
-    output.answer(&Envelope::new("neighbours", inputs, &shown), &page(&shown))?;
-    Ok(Exit::Finished)
+    output.answer(&Envelope::new("neighbours", inputs, &shown), &page(&shown))
 }
 
 /// Returns the corpus with its secrets marked, and who marked them.

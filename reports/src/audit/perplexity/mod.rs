@@ -167,7 +167,7 @@ impl PerplexityReport {
         }
         Ok(page
             .section(table)
-            .section(Section::text("For the model card", [summary]))
+            .card(summary)
             .section(Section::notes("What this number does not say", not_said)))
     }
 

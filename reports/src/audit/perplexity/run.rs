@@ -114,8 +114,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     output.answer(
         &Envelope::new("perplexity", inputs, &report),
         &report.to_page(&args.of.name(), context)?,
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// Measures a model that predicts the next token.

@@ -278,8 +278,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     output.answer(
         &Envelope::new("planting", inputs, &shown),
         &page(&shown, args.canaries, args.unit, alarm),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 fn is_lines(name: &str) -> bool {

@@ -108,8 +108,7 @@ pub fn run(args: &Policy, output: Output, interrupt: &Interrupt) -> Result<Exit>
         .given("policy", published(&policy)?)?
         .given("conservative", published(&conservative)?)?;
     let inputs = with_policy(inputs, &policy)?;
-    output.answer(&Envelope::new("policy", inputs, &report), &report.to_page())?;
-    Ok(Exit::Finished)
+    output.answer(&Envelope::new("policy", inputs, &report), &report.to_page())
 }
 
 /// Why a secret may be covered and missed.

@@ -56,7 +56,7 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
         files.write(out, false, watch)
     });
     let Some((prepared, skipped)) = made.map_err(|error| of_argument(error, data, out))? else {
-        let resume = PrepareFiles::stopped(out).then(|| "the same --out".to_owned());
+        let resume = PrepareFiles::stopped(out).then_some("the same --out");
         return Err(Interrupted { resume }.into());
     };
     skipped.iter().for_each(warn);
@@ -148,8 +148,7 @@ impl Made<'_> {
         output.answer(
             &Envelope::new("preparation", inputs, &shown),
             &page(prepared, &shown),
-        )?;
-        Ok(Exit::Finished)
+        )
     }
 }
 

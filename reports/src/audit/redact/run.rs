@@ -63,7 +63,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
     let (made, _) = watched(size, "redacting", interrupt, |watch| files.write(to, watch));
     drop(stdout);
     let Some(made) = made.map_err(|error| of_argument(error, &options))? else {
-        let resume = RedactFiles::stopped(&args.out).then(|| "the same --out".to_owned());
+        let resume = RedactFiles::stopped(&args.out).then_some("the same --out");
         return Err(Interrupted { resume }.into());
     };
     made.skipped.iter().for_each(warn);
@@ -88,8 +88,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
     output.aside_for(&args.out).answer(
         &Envelope::new("redaction", inputs, &shown),
         &page(&shown, &made, args.unit, &options.policy),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// Whatever is read, JSON Lines are written: under the name of another format nothing would read them.

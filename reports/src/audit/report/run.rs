@@ -2,8 +2,8 @@
 //! code.
 
 use crate::audit::args::{Exposure, Extract, MembershipArgs, OnModel, Report as Args};
-use crate::audit::exposure::ExposureReport;
 use crate::audit::exposure::run as exposure;
+use crate::audit::exposure::{ExposureReport, PromisedBy};
 use crate::audit::extract::ExtractReport;
 use crate::audit::extract::run as extract;
 use crate::audit::loaded_model::LoadedModel;
@@ -71,7 +71,7 @@ fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
     let mut confidence = Confidence::new(CONFIDENCE)?;
     if let Some(exposure) = &document.exposure {
         let bound = exposure.finding.bound();
-        inputs = exposure::of_promise(inputs, exposure.promised_by.as_ref())?
+        inputs = PromisedBy::inputs(exposure.promised_by.as_ref(), inputs)?
             .assumed("delta", bound.delta)?;
         // The finding has its own confidence, which is that of the report where nothing else was measured.
         if document.membership.is_none() && document.extraction.is_none() {
@@ -142,10 +142,8 @@ fn measured(
     interrupt: &Interrupt,
 ) -> Result<(Document, Vec<HeatLine>)> {
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
-    let mut reference = match &args.reference {
-        Some(source) => Some(model.against(source, &args.of, "--reference", interrupt)?),
-        None => None,
-    };
+    let reference = args.reference.as_ref();
+    let mut reference = model.against(reference, &args.of, "--reference", interrupt)?;
     let manifest = model.manifest.as_ref();
     let planted = manifest.is_some_and(|m| m.canaries.is_some());
     let mut document = Document {

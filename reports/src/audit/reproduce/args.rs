@@ -72,7 +72,9 @@ impl std::fmt::Display for Text {
 Compares each claim of a paper with what was measured here, judged by a rule that is fixed in the program before a \
 run: reproduced, not reproduced, or not testable (with the reason). DIR then has report.json and report.html, and the \
 grid behind them; the same command resumes where it stopped. A model that learned nothing, or an attack that finds \
-nothing in ordinary training, cannot reproduce a claim that nothing leaks.
+nothing in ordinary training, cannot reproduce a claim that nothing leaks. The command exits with 1 if an attack of \
+some cell contradicts a promise, else with 2 if a cell failed: of what one of its runs didn't measure, nothing is \
+concluded.
 
 Examples:
   audit reproduce crt --out crt/

@@ -48,8 +48,13 @@ fn groups(cell: &CellDocument) -> Option<f64> {
     row["grouped"][0]["area"]["estimate"].as_f64()
 }
 
-/// Returns a series over the selected cells, by x; cells without the quantity are left out. The series is empty if one
-/// of its values is NaN: nothing is concluded from the other runs alone.
+/// Returns a quantity of a cell: NaN if the cell failed before it was measured.
+pub(super) fn known(cell: &CellDocument, of: impl Fn(&CellDocument) -> Option<f64>) -> Option<f64> {
+    of(cell).or_else(|| cell.failed.as_ref().map(|_| f64::NAN))
+}
+
+/// Returns a series over the selected cells, by x; cells that don't have the quantity are left out. The series is empty
+/// if one of its values is NaN, as that of a failed cell: nothing is concluded from the other runs alone.
 pub(super) fn over(
     cells: &[CellDocument],
     what: &str,
@@ -61,7 +66,7 @@ pub(super) fn over(
         .filter(|cell| wanted(&cell.place))
         .filter_map(|cell| {
             let document = format!("cells/{}.json", cell.place.name());
-            Some((cell.place.miss_rate, of(cell)?, document))
+            Some((cell.place.miss_rate, known(cell, &of)?, document))
         })
         .collect();
     if found.iter().any(|(_, value, _)| value.is_nan()) {
@@ -177,5 +182,38 @@ mod tests {
         ];
         assert_eq!(names(&[cell(0, 0), cell(1, 0)]), known);
         assert_eq!(names(&[cell(0, 0), cut_off]), known[2..]);
+    }
+
+    /// Of two runs the one that failed was left out, and the other one alone judged the claim, without a spread. What a
+    /// failed cell measured before it failed still counts.
+    #[test]
+    fn a_run_that_failed_leaves_its_series_unknown() {
+        let exposure = json!({"type": "exposure", "summary": {"max": 0.5}, "canaries": []});
+        let cell = |seed: u64, miss_rate: f64, more: Value| -> CellDocument {
+            let mut cell = json!({"arm": "CRT", "recipe": "crt", "model": "lstm", "seed": seed,
+                "miss_rate": miss_rate, "canary_recall": 1.0, "stages": []});
+            for (key, value) in more.as_object().unwrap() {
+                cell[key] = value.clone();
+            }
+            serde_json::from_value(cell).unwrap()
+        };
+        let whole = |seed, miss_rate| cell(seed, miss_rate, json!({"exposure": exposure}));
+        let failed = |more: Value| {
+            let mut parts = json!({"failed": "training: refused"});
+            for (key, value) in more.as_object().unwrap() {
+                parts[key] = value.clone();
+            }
+            cell(1, 0.1, parts)
+        };
+        let points = |cells: &[CellDocument]| {
+            let of = |cell: &CellDocument| super::exposure(cell, Known::Exposure);
+            over(cells, "exposure of CRT", |_| true, of).points.len()
+        };
+        assert_eq!(points(&[whole(0, 0.0), whole(0, 0.1), whole(1, 0.1)]), 2);
+        let nothing = failed(json!({}));
+        assert_eq!(points(&[whole(0, 0.0), whole(0, 0.1), nothing.clone()]), 0);
+        assert_eq!(points(&[whole(0, 0.0), nothing]), 0);
+        let measured = failed(json!({"exposure": exposure}));
+        assert_eq!(points(&[whole(0, 0.0), whole(0, 0.1), measured]), 2);
     }
 }

@@ -114,9 +114,12 @@ pub struct Reproduction {
     pub not_testable: usize,
     /// Cells of the grid.
     pub cells: usize,
-    /// Cells that failed, and why.
+    /// Cells and questions that failed, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
+    /// Cells in which an attack contradicts a promise or exceeds a limit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contradicted: Vec<String>,
     /// Seconds of all stages together, whenever they ran.
     pub seconds: f64,
     /// Remarks on the data.

@@ -3,9 +3,10 @@
 use super::claims::{DETECTORS, PRINTED_SHARES};
 use super::rules::shown;
 use super::{Detector, Judged, Judgement, Reproduction, Series};
-use crate::contract::{Table, dash};
+use crate::contract::{Exit, Table, dash};
 use crate::number::{count_of, nearest};
-use crate::page::{Page, Section};
+use crate::page::{Mood, Page, Section};
+use anyhow::{Result, ensure};
 use std::collections::BTreeSet;
 
 impl Reproduction {
@@ -26,7 +27,41 @@ impl Reproduction {
                 nearest(self.seconds, 3)
             );
         }
+        if !self.failed.is_empty() {
+            said = format!("{said}, {} failed", self.failed.len());
+        }
+        if !self.contradicted.is_empty() {
+            said = format!(
+                "A promise is contradicted, or a limit passed, in {}, each judged at its own false-alarm rate. {said}",
+                count_of(self.contradicted.len() as u64, "cell")
+            );
+        }
         format!("{said}.")
+    }
+
+    /// Returns 1 if an attack contradicts a promise of some cell or exceeds a limit.
+    ///
+    /// # Errors
+    /// Returns an error if cells or questions failed and nothing is contradicted.
+    pub fn ending(&self) -> Result<Exit> {
+        let exit = Exit::of(!self.contradicted.is_empty());
+        // A contradiction stands, whatever happened to other cells.
+        ensure!(
+            self.failed.is_empty() || exit == Exit::Exceeded,
+            "{} of the cells and questions failed: `failed` says why, and the same command retries them",
+            self.failed.len()
+        );
+        Ok(exit)
+    }
+
+    /// Returns the outcome of the page: unset where every cell finished and none contradicts a promise, since a claim
+    /// that is not reproduced is no leak.
+    fn mood(&self) -> Option<Mood> {
+        match (self.contradicted.is_empty(), self.failed.is_empty()) {
+            (false, _) => Some(Mood::Alarm),
+            (true, false) => Some(Mood::Open),
+            (true, true) => None,
+        }
     }
 
     /// Returns the page, with figures drawn from the same documents.
@@ -56,15 +91,17 @@ impl Reproduction {
             "The text is smaller than the papers' and, unless a folder was given, made up: what is not reproduced here may hold there, and the reverse.".to_owned(),
         ];
         notes.extend(self.notes.iter().cloned());
-        notes.extend(
-            self.failed
-                .iter()
-                .map(|why| format!("A cell failed: {why}")),
-        );
-        let page = Page::new(self.paper.title(), self.says())
+        let page = Page::new(self.paper.title(), self.says());
+        let page = match self.mood() {
+            Some(mood) => page.mood(mood),
+            None => page,
+        };
+        let page = page
             .answer(Section::table("Claims", table).caption(
-            "What the paper prints, and the mean here with the least and the largest of the runs.",
-        ));
+                "What the paper prints, and the mean here with the least and the largest of the runs.",
+            ))
+            .answer(Section::notes("Contradicted", self.contradicted.iter()))
+            .answer(Section::notes("Failed", self.failed.iter()));
         let page = match self.detectors.is_empty() {
             true => page,
             false => page.section(self.detectors()),
@@ -139,4 +176,49 @@ fn here(claim: &Judged) -> String {
         format!("{}: {values}", series.what)
     });
     said.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Paper, Scale};
+    use super::*;
+
+    fn report(failed: &[&str], contradicted: &[&str]) -> Reproduction {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Reproduction {
+            paper: Paper::Crt,
+            scale: Scale::Small,
+            data: "simulated".to_owned(),
+            reproduced: 0,
+            not_reproduced: 0,
+            not_testable: 0,
+            cells: 8,
+            failed: owned(failed),
+            contradicted: owned(contradicted),
+            seconds: 1.0,
+            notes: Vec::new(),
+            detectors: Vec::new(),
+            claims: Vec::new(),
+        }
+    }
+
+    /// Every ending was 0: a contradicted promise stood nowhere, a failed cell in the notes of the page.
+    #[test]
+    fn a_reproduction_ends_with_what_its_cells_show() {
+        let whole = report(&[], &[]);
+        assert_eq!(whole.ending().unwrap(), Exit::Finished);
+        assert_eq!(whole.to_page(Vec::new()).outcome(), None);
+        assert!(!whole.says().contains("failed"), "{}", whole.says());
+        let failed = report(&["a: why", "b: why"], &[]);
+        let error = failed.ending().unwrap_err().to_string();
+        assert!(error.starts_with("2 of the cells"), "{error}");
+        assert_eq!(failed.to_page(Vec::new()).outcome(), Some(Mood::Open));
+        assert!(failed.says().contains("2 failed"), "{}", failed.says());
+        for failed in [&[][..], &["a: why"][..]] {
+            let worst = report(failed, &["c"]);
+            assert_eq!(worst.ending().unwrap(), Exit::Exceeded);
+            assert_eq!(worst.to_page(Vec::new()).outcome(), Some(Mood::Alarm));
+            assert!(worst.says().contains("in 1 cell,"), "{}", worst.says());
+        }
+    }
 }

@@ -54,8 +54,8 @@ impl Point {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Rule {
-    /// At every x of both series, the first is at most `times` the second.
-    AtMost {
+    /// At every x of both series, the first is below `times` the second.
+    Below {
         /// The first series.
         what: String,
         /// The second series.
@@ -89,12 +89,13 @@ pub enum Rule {
     },
 }
 
-/// A condition without which a result, in particular that nothing was found, doesn't support a claim.
+/// A condition without which a result doesn't support a claim: that nothing was found, or that one of two models is
+/// worse.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Need {
     /// The model's perplexity is at most so many times that of ordinary training: a model that learned nothing leaks
-    /// nothing.
+    /// nothing, and any other one predicts better.
     Learned {
         /// The model's perplexity.
         what: String,
@@ -170,7 +171,7 @@ impl Judgement {
 
 /// Returns the series with a name, if every measurement of it is a number.
 fn found<'a>(measured: &'a [Series], name: &str) -> Result<&'a Series, Judgement> {
-    let missing = || Judgement::open(format!("nothing was measured of {name}"));
+    let missing = || Judgement::open(format!("{name} was not measured, or not in every run"));
     let series = measured.iter().find(|series| series.what == name);
     let series = series.ok_or_else(missing)?;
     let whole = |point: &Point| !point.values.is_empty() && !point.mean().is_nan();
@@ -180,24 +181,19 @@ fn found<'a>(measured: &'a [Series], name: &str) -> Result<&'a Series, Judgement
     }
 }
 
-/// Returns the points of two series at the same x.
+/// Returns the points of two series, which must lie at the same x: nothing is concluded from some of them alone.
 fn pairs<'a>(a: &'a Series, b: &'a Series) -> Result<Vec<(&'a Point, &'a Point)>, Judgement> {
     let at = |point: &Point| {
         let same = |other: &&Point| (other.x - point.x).abs() < 1e-12;
         b.points.iter().find(same)
     };
-    let all: Vec<_> = a
-        .points
-        .iter()
-        .filter_map(|point| Some((point, at(point)?)))
-        .collect();
-    match all.is_empty() {
-        true => Err(Judgement::open(format!(
-            "{} and {} were never measured together",
-            a.what, b.what
-        ))),
-        false => Ok(all),
-    }
+    let own = a.points.iter().map(|point| Some((point, at(point)?)));
+    let all: Option<Vec<_>> = own.collect();
+    all.filter(|all| all.len() == b.points.len())
+        .ok_or_else(|| {
+            let (a, b) = (&a.what, &b.what);
+            Judgement::open(format!("{a} and {b} were not measured at the same places"))
+        })
 }
 
 /// Returns ` at 0.1` if the series has several points.
@@ -217,7 +213,7 @@ impl Need {
                     let learned = a.mean() <= UNLEARNED * b.mean();
                     if !learned {
                         return Err(Judgement::open(format!(
-                            "the model learned too little for a negative result to count: {what} is {}{}, {} of ordinary training",
+                            "the model learned too little for its result to count: {what} is {}{}, {of} {}",
                             nearest(a.mean(), 3),
                             place(own, a),
                             nearest(b.mean(), 3),
@@ -292,10 +288,10 @@ impl Rule {
 
     fn holds(&self, measured: &[Series]) -> Result<(), Judgement> {
         match self {
-            Self::AtMost { what, of, times } => {
+            Self::Below { what, of, times } => {
                 let (a, b) = (found(measured, what)?, found(measured, of)?);
                 for (left, right) in pairs(a, b)? {
-                    let below = left.high() <= times * right.low();
+                    let below = left.high() < times * right.low();
                     if !below {
                         return Err(Judgement::not(format!(
                             "{what} is {}{}, {of} {}",
@@ -309,7 +305,7 @@ impl Rule {
             }
             Self::Ordered(names) => {
                 for pair in names.windows(2) {
-                    let below = Self::AtMost {
+                    let below = Self::Below {
                         what: pair[0].clone(),
                         of: pair[1].clone(),
                         times: 1.0,
@@ -375,7 +371,7 @@ impl Rule {
     /// Returns the names of the series to which it refers.
     pub(super) fn names(&self) -> Vec<&str> {
         match self {
-            Self::AtMost { what, of, .. } => vec![&what[..], &of[..]],
+            Self::Below { what, of, .. } => vec![&what[..], &of[..]],
             Self::Ordered(names) => names.iter().map(String::as_str).collect(),
             Self::Within { what, .. } | Self::Rises(what) | Self::Is { what, .. } => {
                 vec![&what[..]]
@@ -387,11 +383,11 @@ impl Rule {
     #[must_use]
     pub fn says(&self) -> String {
         match self {
-            Self::AtMost { what, of, times } if (times - 1.0).abs() < 1e-12 => {
+            Self::Below { what, of, times } if (times - 1.0).abs() < 1e-12 => {
                 format!("{what} below {of}")
             }
-            Self::AtMost { what, of, times } => {
-                format!("{what} at most {} times {of}", nearest(*times, 3))
+            Self::Below { what, of, times } => {
+                format!("{what} below {} times {of}", nearest(*times, 3))
             }
             Self::Ordered(names) => format!("in this order: {}", names.join(" < ")),
             Self::Within { what, from, to } => match (from.is_finite(), to.is_finite()) {
@@ -458,7 +454,7 @@ pub(super) mod tests {
     fn rule(text: &str) -> Rule {
         toml::from_str(text).unwrap()
     }
-    const AT_MOST: &str = "at-most = { what = 'a', of = 'b', times = 1.2 }";
+    const BELOW: &str = "below = { what = 'a', of = 'b', times = 1.2 }";
     const ORDERED: &str = "ordered = ['a', 'b']";
     const RISES: &str = "rises = 'a'";
 
@@ -478,7 +474,7 @@ pub(super) mod tests {
             series("b", &[(0.0, &[3.0, 3.1]), (1.0, &[4.0, 4.1])]),
         ];
         let rules = [
-            AT_MOST,
+            BELOW,
             ORDERED,
             "within = { what = 'a', from = 0.9, to = 2.2 }",
             RISES,
@@ -512,9 +508,22 @@ pub(super) mod tests {
             series("a", &[(0.0, &[1.0]), (1.0, &[9.0])]),
             series("b", &[(0.0, &[2.0]), (1.0, &[2.0])]),
         ];
-        assert!(is_not(&rule(AT_MOST).judge(&[], &one_place)));
+        assert!(is_not(&rule(BELOW).judge(&[], &one_place)));
         let dip = [series("a", &[(0.0, &[1.0]), (0.5, &[0.5]), (1.0, &[2.0])])];
         assert!(is_not(&rule(RISES).judge(&[], &dip)));
+    }
+
+    /// "Less" was judged by ≤, so that two audits that prove nothing reproduced that one proves more.
+    #[test]
+    fn what_is_equal_is_not_below() {
+        let same = [
+            series("a", &[(0.0, &[0.0, 0.0])]),
+            series("b", &[(0.0, &[0.0, 0.0])]),
+        ];
+        let half = "below = { what = 'a', of = 'b', times = 0.5 }";
+        for text in [ORDERED, half] {
+            assert!(is_not(&rule(text).judge(&[], &same)), "{text}");
+        }
     }
 
     /// A model that learned nothing is silent, and so is an attack that finds nothing anywhere: neither reproduces.
@@ -572,13 +581,25 @@ pub(super) mod tests {
 
     #[test]
     fn what_was_not_measured_is_not_judged() {
-        for rule in [AT_MOST, RISES, ORDERED].map(rule) {
+        for rule in [BELOW, RISES, ORDERED].map(rule) {
             assert!(is_open(&rule.judge(&[], &[])), "{rule:?}");
             let empty = [series("a", &[(0.0, &[])]), series("b", &[(0.0, &[1.0])])];
             assert!(is_open(&rule.judge(&[], &empty)), "{rule:?}");
         }
         let apart = [series("a", &[(0.0, &[1.0])]), series("b", &[(1.0, &[1.0])])];
-        assert!(is_open(&rule(AT_MOST).judge(&[], &apart)));
+        assert!(is_open(&rule(BELOW).judge(&[], &apart)));
+    }
+
+    /// What was measured at both places was compared, whatever was missing elsewhere.
+    #[test]
+    fn series_are_compared_at_every_place_or_not_at_all() {
+        let long = series("a", &[(0.0, &[1.0]), (1.0, &[9.0])]);
+        let short = series("b", &[(0.0, &[2.0])]);
+        let judged = |a: &str, b: &str| {
+            let rule = rule(&format!("ordered = ['{a}', '{b}']"));
+            rule.judge(&[], &[long.clone(), short.clone()])
+        };
+        assert!(is_open(&judged("a", "b")) && is_open(&judged("b", "a")));
     }
 
     #[test]

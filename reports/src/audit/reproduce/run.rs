@@ -14,8 +14,8 @@ use std::path::Path;
 /// Runs what a paper needs, judges its claims, writes `report.json` and `report.html`, and prints the result.
 ///
 /// # Errors
-/// Returns an error for a name that is not a claim, missing data, an interruption, or a folder that can't be
-/// written.
+/// Returns an error for a name that is not a claim, missing data, an interruption, a folder that can't be written,
+/// and, once everything is printed, if cells failed.
 pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let paper = args.paper;
     let chosen = paper.chosen(&args.only)?;
@@ -36,6 +36,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         let why = cell.failed.as_ref()?;
         Some(format!("{}: {why}", cell.place.name()))
     });
+    let contradicted = cells.iter().filter(|cell| cell.row().exceeded);
     let questions = study.plan.stages.iter().zip(&answers);
     let unanswered = questions.filter(|(stage, _)| stage.work.is_question());
     let unanswered = unanswered.filter_map(|(stage, outcome)| {
@@ -50,6 +51,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         not_testable: count(|j| matches!(j, Judgement::NotTestable { .. })),
         cells: cells.len(),
         failed: failed.chain(unanswered).collect(),
+        contradicted: contradicted.map(|cell| cell.place.name()).collect(),
         seconds: grid.seconds,
         notes: study.notes.clone(),
         detectors: study.masked(answer),
@@ -74,7 +76,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
     )
     .context("--out")?;
     output.answer_with_rows(&document, &page, || Ok(Csv::of_rows(&report.claims)?))?;
-    Ok(Exit::Finished)
+    report.ending()
 }
 
 /// Draws the figures of a paper from the documents of the cells, with the code of `audit figure`; figures whose
@@ -82,17 +84,18 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
 fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
     let drawn: &[(&str, &str, &str, Option<&str>)] = match paper {
         Paper::Crt => &[
-            (
-                "Figure 2: perplexity",
-                "{line}-{x}-{}.json",
-                "perplexity",
-                None,
-            ),
             ("Figure 3: exposure", "{line}-{x}-{}.json", "exposure", None),
             (
                 "Figure 4: membership",
                 "{line}-{x}-{}.json",
                 "accuracy",
+                None,
+            ),
+            // Figure 2 has ε on its horizontal axis, and a point for each epoch.
+            (
+                "Perplexity over the miss rate",
+                "{line}-{x}-{}.json",
+                "perplexity",
                 None,
             ),
         ],

@@ -2,12 +2,14 @@
 
 use super::args::{Paper, Reproduce, Scale, Text};
 use super::claims::{Claim, DETECTORS, PRINTED_SHARES};
-use super::evidence::{Read, at, exposure, merged, number, of_arms, over, upper};
+use super::evidence::{Read, at, exposure, known, merged, number, of_arms, over, upper};
 use super::rules::{Point, Series};
 use super::{Detector, Printed};
+use crate::audit::args::ModelArg;
 use crate::audit::figure::Known;
 use crate::audit::grid::{CellDocument, Data, GridFile, Place, Plan, Work};
 use anyhow::{Result, ensure};
+use reticent_accounting::training::Recipe;
 use reticent_backends::Device;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -271,7 +273,7 @@ const MADE_UP: &str = "made-up dialogues";
 const GRIDS: &[(Paper, &[&str], &str)] = &[
     (
         Paper::Crt,
-        &["fig2", "fig3", "fig4", "fig5"],
+        &["fig3", "fig4", "fig5"],
         include_str!("grids/crt.toml"),
     ),
     (
@@ -291,6 +293,11 @@ const GRIDS: &[(Paper, &[&str], &str)] = &[
         Paper::Jft,
         &["table2-classes"],
         include_str!("grids/jft-classes.toml"),
+    ),
+    (
+        Paper::Hush,
+        &["fig1b", "fig1d", "fig2", "fig3"],
+        include_str!("grids/hush-ordinary.toml"),
     ),
     (
         Paper::Hush,
@@ -363,6 +370,7 @@ impl Study {
             }
             on_device(&mut file, how);
             if wants(items) {
+                trainable(&mut file, how, &mut study.notes);
                 study.plan.add(&file)?;
             }
             if !file.data.turns {
@@ -495,17 +503,22 @@ impl Study {
         answer: impl Fn(usize) -> Option<Value>,
     ) -> Vec<Series> {
         let mut all = of_arms(cells, called);
+        let mut unanswered = Vec::new();
         for question in &self.questions {
-            let Some(found) = answer(question.stage) else {
-                continue;
-            };
+            let found = answer(question.stage).map(|found| (question.read)(&found));
+            let found = found.unwrap_or_default();
+            if found.is_empty() {
+                unanswered.push(question.what);
+            }
             let from = format!("stages/{}.json", self.plan.stages[question.stage].name);
-            for (x, value) in (question.read)(&found) {
+            for (x, value) in found {
                 let x = question.x.unwrap_or(x);
                 all.push(number(question.what, x, value, from.clone()));
             }
         }
         let mut all = merged(all);
+        // Nothing is concluded from the other answers alone.
+        all.retain(|series| !unanswered.contains(&series.what.as_str()));
         match self.paper {
             Paper::Crt => all.extend(of_crt(cells)),
             Paper::Jft => all.extend(of_jft(cells, &self.masked(answer))),
@@ -531,8 +544,8 @@ fn called(arm: &str) -> String {
     match arm {
         "No-DP-once" => "No-DP, one copy".to_owned(),
         "JFT-light-noise" => "JFT with light noise".to_owned(),
-        "redacted-recall-4" => "redacted at recall 0.4".to_owned(),
-        "redacted-recall-6" => "redacted at recall 0.6".to_owned(),
+        "redacted-recall-four" => "redacted at recall 0.4".to_owned(),
+        "redacted-recall-six" => "redacted at recall 0.6".to_owned(),
         _ => {
             if let Some(recipe) = arm.strip_prefix("classes-") {
                 return format!("a classifier by {recipe}");
@@ -584,34 +597,28 @@ fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
         from: vec![row.from.clone()],
     };
     let mut all: Vec<Series> = Vec::new();
-    for (what, detector) in [
-        ("masked at low entity", "low-entity"),
-        ("masked at high entity", "high-entity"),
-        ("masked at low contextual", "low-contextual"),
-        ("masked at high contextual", "high-contextual"),
-    ] {
+    for detector in DETECTORS {
         let text = masked.first().map(|row| row.text.as_str());
         let mut rows = masked.iter();
         let own = rows.find(|row| row.detector == detector && Some(row.text.as_str()) == text);
         all.push(Series {
-            what: what.to_owned(),
+            what: format!("masked at {}", detector.replace('-', " ")),
             points: own
                 .into_iter()
                 .map(|row| point(0.0, row.words, row))
                 .collect(),
         });
     }
-    for (what, text) in [
-        ("share masked of WikiText-2 over the paper's", "WikiText-2"),
-        ("share masked of ABCD over the paper's", "ABCD"),
-    ] {
-        let points = (1..).zip(masked.iter().filter(|row| row.text == text));
+    for (text, _) in MASKED {
+        let rows: Vec<&Detector> = masked.iter().filter(|row| row.text == text).collect();
+        let whole = rows.len() == DETECTORS.len();
+        let points = (1..).zip(rows).filter(|_| whole);
         let over = |(level, row): (u32, &Detector)| {
             let printed = row.printed.iter().find(|printed| printed.text == text)?;
             Some(point(f64::from(level), row.words / printed.share, row))
         };
         all.push(Series {
-            what: what.to_owned(),
+            what: format!("share masked of {text} over the paper's"),
             points: points.filter_map(over).collect(),
         });
     }
@@ -647,7 +654,7 @@ fn paired(
     of_arm(cells, what, left, |cell| {
         let same =
             |other: &&CellDocument| other.place.arm == right && other.place.seed == cell.place.seed;
-        Some(of(cell)? - of(cells.iter().find(same)?)?)
+        Some(known(cell, of)? - known(cells.iter().find(same)?, of)?)
     })
 }
 
@@ -685,21 +692,11 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
             place.arm == "noise" && (sigma / value - 1.0).abs() < 1e-9
         }
     };
-    let least = over(
-        cells,
-        "perplexity without noise",
-        near(NO_NOISE),
-        perplexity,
-    );
-    let without = match least.points.is_empty() {
-        true => arm("perplexity without noise", "without-noise", perplexity),
-        false => least,
-    };
     let little = over(cells, "loss by little noise", near(LITTLE_NOISE), |cell| {
         let same = |other: &&CellDocument| {
             near(NO_NOISE)(&other.place) && other.place.seed == cell.place.seed
         };
-        Some(loss(cell)? - loss(cells.iter().find(same)?)?)
+        Some(known(cell, loss)? - known(cells.iter().find(same)?, loss)?)
     });
     vec![
         paired(
@@ -708,6 +705,12 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
             ("weights-0", "all-0"),
             loss,
         ),
+        arm(
+            "perplexity with weights, without noise",
+            "weights-0",
+            perplexity,
+        ),
+        arm("perplexity without weights or noise", "all-0", perplexity),
         arm("loss with weights and noise", "weights-noise", loss),
         arm("loss with noise alone", "all-noise", loss),
         arm(
@@ -715,6 +718,7 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
             "weights-noise",
             perplexity,
         ),
+        arm("perplexity with noise alone", "all-noise", perplexity),
         arm(
             "perplexity of ordinary training",
             "without-noise",
@@ -736,11 +740,21 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
             perplexity,
         ),
         arm(
+            "pseudo-perplexity with noise alone",
+            "masked-all-noise",
+            perplexity,
+        ),
+        arm(
             "pseudo-perplexity of ordinary training",
             "masked-without-noise",
             perplexity,
         ),
-        without,
+        over(
+            cells,
+            "perplexity without noise",
+            near(NO_NOISE),
+            perplexity,
+        ),
         little,
         over(
             cells,
@@ -850,6 +864,19 @@ fn sources(
     Ok(())
 }
 
+/// Leaves out S-DP where another model is asked for than the recurrent one: its cells would fail.
+fn trainable(file: &mut GridFile, how: &Reproduce, notes: &mut Vec<String>) {
+    let other = how.model.as_ref().filter(|own| **own != ModelArg::Lstm);
+    let Some(model) = other else { return };
+    let before = file.arms.len();
+    file.arms.retain(|arm| arm.recipe != Recipe::Sdp);
+    if file.arms.len() < before {
+        notes.push(format!(
+            "S-DP releases the states of a recurrent model: it is not trained with --model {model}."
+        ));
+    }
+}
+
 /// Sets the model and the device.
 fn on_device(file: &mut GridFile, how: &Reproduce) {
     // An encoder is kept, since other models don't predict masked tokens. Its pseudo-perplexity is measured on the CPU.
@@ -929,6 +956,43 @@ mod tests {
         }
     }
 
+    /// A model that isn't recurrent has no states to release: every cell of S-DP failed.
+    #[test]
+    fn s_dp_is_left_out_where_no_recurrent_model_is_trained() {
+        let chosen = Paper::Crt.chosen(&["fig3".to_owned()]).unwrap();
+        for (more, trained) in [("", true), ("--model lstm", true), ("--model gpt2", false)] {
+            let how = how(Paper::Crt, more);
+            let study = Study::of(&chosen, &how, Path::new("out/stages")).unwrap();
+            let arms = study.plan.cells.iter().map(|cell| cell.place.recipe);
+            assert_eq!(arms.filter(|r| *r == Recipe::Sdp).count() > 0, trained);
+            let said = study.notes.iter().any(|note| note.starts_with("S-DP"));
+            assert_eq!(said, !trained, "{:?}", study.notes);
+        }
+    }
+
+    /// JFT inserts each of Figure 4's canaries once (A.5), and Algorithm 1 has one public pass beside a private one: CRT
+    /// had two, ordinary training one.
+    #[test]
+    fn grids_train_as_the_papers_do() {
+        let words = |study: &Study, arm: &str, work: Work| -> Vec<String> {
+            let of_arm = study.plan.cells.iter().filter(|c| c.place.arm == arm);
+            let stages = of_arm.flat_map(|cell| &cell.stages);
+            let stages = stages.map(|at| &study.plan.stages[*at]);
+            let wanted = stages.filter(|stage| stage.work == work);
+            wanted.flat_map(|stage| stage.words.clone()).collect()
+        };
+        let jft = study(Paper::Jft, &["fig4"]);
+        for arm in ["redacted-recall-four", "redacted-recall-six"] {
+            let words = words(&jft, arm, Work::Prepare);
+            let has = |word: &str| words.iter().any(|own| own == word);
+            assert!(has("--canaries=10x1"), "{words:?}");
+            assert!(has("--policy=nothing"), "{words:?}");
+        }
+        let crt = words(&study(Paper::Crt, &["fig3"]), "CRT", Work::Train);
+        let passes = crt.iter().any(|word| word.starts_with("--public-passes"));
+        assert!(!crt.is_empty() && !passes, "{crt:?}");
+    }
+
     /// A claim about something that is never measured would be open for ever.
     #[test]
     fn everything_that_a_rule_speaks_of_is_measured() {
@@ -952,6 +1016,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The γ whose question failed was left out, and the claim judged on the others.
+    #[test]
+    fn a_question_without_an_answer_leaves_its_series_unknown() {
+        let study = study(Paper::Crt, &["amplified-over-miss"]);
+        let answered = |stage: usize| {
+            let row = serde_json::json!({"notion": "bayesian-confidentiality", "convention": "paper",
+                "method": "pld", "epsilon": {"upper": stage as f64}});
+            Some(serde_json::json!({"guarantees": [row]}))
+        };
+        let known = |measured: &[Series]| measured.iter().any(|s| s.what == "ε′ over γ");
+        assert!(known(&study.measured(&[], answered)));
+        let last = study.questions.last().unwrap().stage;
+        let but_one = |stage: usize| answered(stage).filter(|_| stage != last);
+        assert!(!known(&study.measured(&[], but_one)));
     }
 
     #[test]

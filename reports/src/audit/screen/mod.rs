@@ -104,8 +104,7 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
             &args.sheet,
             args.labels.as_deref(),
         ),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// Checks that the marks in the data can be labels of its records.
@@ -250,8 +249,7 @@ fn wait(args: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<
     output.answer(
         &Envelope::new("screening-open", inputs, &waiting),
         &page::waiting(sheet, &waiting.sheet),
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// What the labels are of. The records of a prepared corpus are what they were prepared as, whatever `--unit` says.

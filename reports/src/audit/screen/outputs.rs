@@ -9,7 +9,6 @@ use reticent_accounting::confidentiality::Label;
 use reticent_corpus::policy::{DictionaryOptions, PolicyChoice};
 use reticent_corpus::read::corpus_files;
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The requested output files, opened before anybody labels.
@@ -69,16 +68,17 @@ impl Outputs {
             for label in labels {
                 out.push_str(&format!("{}\n", to_json(label)?));
             }
-            whole(file, &out).context("--labels")?;
+            file.finish_with(out).context("--labels")?;
         }
         if let Some(file) = self.mended {
             let mended = mended(&sheet.header.policy, missed);
-            whole(file, &format!("{}\n", to_json(&mended)?)).context("--mended")?;
+            file.finish_with(format!("{}\n", to_json(&mended)?))
+                .context("--mended")?;
         }
         if let Some(file) = self.screened {
             let random = sheet.lines.iter().filter(|l| l.drawn == Drawn::Random);
             let ids: String = random.map(|l| format!("{}\n", l.record)).collect();
-            whole(file, &ids).context("--screened")?;
+            file.finish_with(ids).context("--screened")?;
         }
         Ok(())
     }
@@ -87,7 +87,9 @@ impl Outputs {
 /// Writes the sheet over the one that was read.
 pub(super) fn keep(args: &Screen, sheet: &Sheet) -> Result<()> {
     let file = AtomicFile::create_new(&args.sheet, true, &read(args)?);
-    whole(file.context("--sheet")?, &sheet.to_text()?).context("--sheet")
+    let text = sheet.to_text()?;
+    file.and_then(|file| file.finish_with(text))
+        .context("--sheet")
 }
 
 /// Returns the files that are read besides the sheet.
@@ -95,11 +97,6 @@ fn read(args: &Screen) -> Result<Vec<PathBuf>> {
     let mut read = corpus_files(&args.measured.data).context("DATA")?;
     read.extend(args.measured.policy.file().map(Path::to_path_buf));
     Ok(read)
-}
-
-fn whole(mut file: AtomicFile, text: &str) -> Result<()> {
-    file.write_all(text.as_bytes())?;
-    file.finish()
 }
 
 /// Returns the policy extended by a dictionary of what it misses.

@@ -3,7 +3,7 @@
 pub mod args;
 
 use super::args::Simulation;
-use crate::contract::{AtomicFile, Envelope, Inputs, Interrupt, to_json};
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, to_json};
 use crate::number::count_of;
 use crate::page::{Output, Page};
 use anyhow::{Context, Result};
@@ -30,7 +30,7 @@ pub(crate) struct Simulated {
 ///
 /// # Errors
 /// Returns an error if the path can't be written or the command is interrupted.
-pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<()> {
+pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let Simulation::Customers {
         dialogues,
         seed,

@@ -2,7 +2,7 @@
 
 pub mod args;
 
-use crate::contract::{AtomicFile, Envelope, Inputs, Interrupt};
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
@@ -11,7 +11,6 @@ use reticent_corpus::read::{Documents, ReadOptions, corpus_files};
 use reticent_corpus::tokenize::{Origin, Tokenizer, train_tokenizer};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::io::Write;
 
 /// What was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -31,14 +30,13 @@ pub(crate) struct Vocabulary {
 /// # Errors
 /// Returns an error if the text is not declared public or can't be read, if the output can't be
 /// written, or on an interruption.
-pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Result<()> {
+pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     ensure!(
         args.declared_public,
         "--declared-public: is needed: a vocabulary publishes the words it was built from, rare ones too"
     );
     let read = corpus_files(&args.data).context("DATA")?;
-    let mut file =
-        AtomicFile::create_new_or_stdout(&args.out, args.force, &read).context("--out")?;
+    let file = AtomicFile::create_new_or_stdout(&args.out, args.force, &read).context("--out")?;
     let size = usize::try_from(args.size).context("--size")?;
     let reading = ReadOptions {
         unmasked: true,
@@ -55,8 +53,7 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
     interrupt.check()?;
     // A preparation adds its own mask token.
     let tokens = Tokenizer::from_json(&json, Origin::DeclaredPublic)?.vocabulary_size() - 1;
-    file.write_all(json.as_bytes()).context("--out")?;
-    file.finish().context("--out")?;
+    file.finish_with(json).context("--out")?;
     let made = Vocabulary {
         out: args.out.display().to_string(),
         tokens,

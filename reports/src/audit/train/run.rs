@@ -28,11 +28,10 @@ use reticent_accounting::training::{
 };
 use reticent_accounting::{Epsilon, Guarantee, Mechanism, Neighbours, Tolerance, Upper};
 use reticent_backends::checkpoint::{
-    Checkpoint, FolderLock, Initial, Manifest, Owner, erase_finished, free_for, owner_folder,
-    state_folder, weights_digest,
+    Checkpoint, FolderLock, Manifest, Owner, erase_finished, free_for, owner_folder, state_folder,
+    weights_digest,
 };
 use reticent_backends::engine::open;
-use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::{Head, LoraSpec, Model};
 use reticent_backends::run::{
     Classified, Epoch, Ran, Surroundings, TrainProgress, Trained, train_on, train_together,
@@ -57,12 +56,8 @@ pub(in crate::audit) struct Job<'a> {
     pub(in crate::audit) prepared: &'a Prepared,
     pub(in crate::audit) corpus: Corpus<'a>,
     pub(in crate::audit) options: &'a TrainOptions,
-    pub(in crate::audit) model: &'a Model,
-    pub(in crate::audit) initial: &'a Initial,
-    /// What else the folder of the initial model states.
-    pub(in crate::audit) beside: &'a Beside,
-    /// The adapter that is trained instead of the model's own weights.
-    pub(in crate::audit) adapter: Option<&'a FreshAdapter>,
+    /// What it starts from, without the weights.
+    pub(in crate::audit) from: &'a Beginning,
 }
 
 impl Job<'_> {
@@ -76,8 +71,8 @@ impl Job<'_> {
         seen: &mut dyn FnMut(&TrainProgress),
         workers: Option<Box<dyn Collective>>,
     ) -> std::result::Result<Trained, Error> {
-        let mut model = open(self.model, weights, device)?;
-        if let Some(FreshAdapter { lora, start, .. }) = self.adapter {
+        let mut model = open(&self.from.model, weights, device)?;
+        if let Some(FreshAdapter { lora, start, .. }) = &self.from.adapter {
             model.adapt(lora.clone(), start.clone())?;
         }
         let total = Schedule::of(self.options, &self.corpus)?.total();
@@ -103,8 +98,8 @@ impl Job<'_> {
     fn unranked(&self) -> Result<Option<String>> {
         let (Some(plan), Some(most), true) = (
             self.planted(),
-            self.model.context(),
-            self.model.predicts_next_token().is_ok(),
+            self.from.model.context(),
+            self.from.model.predicts_next_token().is_ok(),
         ) else {
             return Ok(None);
         };
@@ -126,7 +121,14 @@ impl Job<'_> {
         weights: &[Vec<f32>],
     ) -> Result<()> {
         let prepared = self.prepared;
-        let mut manifest = Manifest::of(prepared, ran, self.initial.clone())?;
+        let Beginning {
+            model,
+            initial,
+            beside,
+            adapter,
+            ..
+        } = self.from;
+        let mut manifest = Manifest::of(prepared, ran, initial.clone())?;
         if let (Some(plan), Some(canaries)) = (&prepared.plan, &ran.plan.secrets.canaries) {
             let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
             // Only CRT trains on a public side.
@@ -137,13 +139,11 @@ impl Job<'_> {
             manifest.canaries = Some(owner.keep(plan, small(canaries.records), open)?);
         }
         owner.keep_records(prepared)?;
-        let (tokenizer, beside, owner) = (&prepared.tokenizer, self.beside, Some(owner));
-        match self.adapter {
-            None => Checkpoint::save(
-                folder, self.model, weights, tokenizer, beside, manifest, owner,
-            )?,
+        let (tokenizer, owner) = (&prepared.tokenizer, Some(owner));
+        match adapter {
+            None => Checkpoint::save(folder, model, weights, tokenizer, beside, manifest, owner)?,
             Some(FreshAdapter { lora, base, .. }) => {
-                let on = (self.model, lora, base.as_str());
+                let on = (model, lora, base.as_str());
                 Checkpoint::save_adapter(folder, on, weights, tokenizer, beside, manifest, owner)?;
             }
         }
@@ -365,28 +365,23 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let not_compared = facts.not_compared(plan.secrets.labels.as_ref())?;
     let mut material = Material::of(train, &request, &plan, (&prepared, &facts))?;
     let mut options = options(train, &request, plan, &prepared)?;
-    let Beginning {
-        model,
-        weights,
-        initial,
-        dropout,
-        beside,
-        adapter,
-    } = Beginning::args(&train.model_of(&request), &request, &options, &prepared)?;
+    let mut from = Beginning::args(&train.model_of(&request), &request, &options, &prepared)?;
+    let (weights, model) = (std::mem::take(&mut from.weights), &from.model);
     options.dropout = match request.optimization.dropout {
-        Some(rate) => dropout_in(&model, Dropout::all(rate).context("--dropout")?),
-        None => dropout.map_err(anyhow::Error::msg).context("--model")?,
+        Some(rate) => dropout_in(model, Dropout::all(rate).context("--dropout")?),
+        None => from
+            .dropout
+            .clone()
+            .map_err(anyhow::Error::msg)
+            .context("--model")?,
     };
-    material.mask(&model, &prepared).context("--model")?;
+    material.mask(model, &prepared).context("--model")?;
     warmup_fits(&request, &options, &material.corpus(&prepared))?;
     let job = Job {
         prepared: &prepared,
         corpus: material.corpus(&prepared),
         options: &options,
-        model: &model,
-        initial: &initial,
-        beside: &beside,
-        adapter: adapter.as_ref(),
+        from: &from,
     };
     if let Some(why) = job.unranked()?.filter(|_| leads) {
         note(&why);
@@ -453,7 +448,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let mut trained = match trained {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => {
-            let resume = Some("the same arguments".to_owned());
+            let resume = Some("the same arguments");
             return Err(Interrupted { resume }.into());
         }
         Err(error @ Error::Device { .. }) => return Err(error).context("--device"),
@@ -525,14 +520,13 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
             None => Vec::new(),
         },
         dropout: Dropped::of(trained.ran.dropout, &request),
-        adapter: adapter.as_ref().map(TrainedAdapter::of),
-        in_windows: in_windows(&model, &prepared),
+        adapter: from.adapter.as_ref().map(TrainedAdapter::of),
+        in_windows: in_windows(model, &prepared),
     };
     output.answer(
         &Envelope::new("training", run.inputs.clone(), &shown),
         &page(&shown, &run)?,
-    )?;
-    Ok(Exit::Finished)
+    )
 }
 
 /// What is written during a run: its log, and the checkpoints of epochs.

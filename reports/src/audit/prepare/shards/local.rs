@@ -55,7 +55,7 @@ pub(super) fn run(
         let mut running: Vec<Running> = Vec::new();
         while !(waiting.is_empty() && running.is_empty()) {
             if interrupt.raised() {
-                let resume = Some("the same --plan".to_owned());
+                let resume = Some("the same --plan");
                 return Err(Interrupted { resume }.into());
             }
             while running.len() < processes

@@ -165,8 +165,7 @@ fn said_of(
         page.answer(Section::facts("", facts))
     };
     let inputs = inputs.given("plan", &body.plan)?;
-    output.answer(&Envelope::new("preparation-shards", inputs, body), &page)?;
-    Ok(Exit::Finished)
+    output.answer(&Envelope::new("preparation-shards", inputs, body), &page)
 }
 
 fn answer(
@@ -262,7 +261,7 @@ fn stage_of(
         _ => of_argument(error, plan.data(), plan.out()),
     })?;
     made.ok_or_else(|| {
-        let resume = Some("the same --plan".to_owned());
+        let resume = Some("the same --plan");
         Interrupted { resume }.into()
     })
 }
