@@ -451,6 +451,61 @@ fn lattices_of_very_many_steps_keep_their_digits() {
     );
 }
 
+/// Few steps that stand for many of their law: 2^64 were counted as none, so that nothing was lost.
+#[test]
+fn more_steps_of_a_law_than_are_counted_exactly_are_refused() {
+    let repeat = |times: u64, each: Mechanism| Mechanism::Repeat {
+        times: Steps::new(times),
+        each: Box::new(each),
+    };
+    // 4096 steps, two of each epoch of 2^53; if an epoch was begun, all of it counts.
+    let allocated = |selected: u64| {
+        let step = Mechanism::SubsampledGaussian {
+            noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
+            sampling_rate: SamplingRate::new(selected as f64 / 2f64.powi(53)).unwrap(),
+            sampling: Sampling::RandomAllocation {
+                selected,
+                steps: 1 << 53,
+            },
+        };
+        repeat(2048, repeat(2, step))
+    };
+    let single = Query::single(Neighbours::AddRemove);
+    let of = |run: &Mechanism, query| PrivacyLoss::of(run, query, Direction::Remove);
+    for selected in [1 << 53, 1 << 52] {
+        let refused = of(&allocated(selected), single).unwrap_err().to_string();
+        assert!(refused.contains("in each of 2048 epochs"), "{refused}");
+    }
+    // Each record of the group responds 2^52 times, twice.
+    let responses = || {
+        let each = Mechanism::RandomisedResponse {
+            truth: Probability::new(0.9).unwrap(),
+            categories: 2,
+        };
+        repeat(1 << 52, each)
+    };
+    let twice = Mechanism::Sequence {
+        parts: vec![responses(), responses()],
+    };
+    for (records, said) in [
+        (1, ""),
+        (2, "9007199254740992 more steps"),
+        (2048, "of each of 2048 records"),
+    ] {
+        let query = Query {
+            neighbours: Neighbours::Replace,
+            group: GroupSize::new(records).unwrap(),
+        };
+        match of(&twice, query) {
+            Ok(loss) => assert_eq!((loss.steps(), said), (1 << 53, "")),
+            Err(refused) => {
+                let refused = refused.to_string();
+                assert!(!said.is_empty() && refused.contains(said), "{refused}");
+            }
+        }
+    }
+}
+
 /// Two runs of 2^53 steps, one after the other: each is counted exactly, both together are not.
 #[test]
 fn more_steps_than_are_counted_exactly_are_refused_in_sequences_too() {

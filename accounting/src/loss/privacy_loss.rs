@@ -101,8 +101,7 @@ impl PrivacyLoss {
                 let times = times.map_or_else(|| "more than 2^64".to_owned(), |n| n.to_string());
                 too_many(format!("{times} times {length} steps"))
             })?;
-            whole = counted(whole.checked_add(steps))
-                .ok_or_else(|| too_many(format!("{whole} and {steps} more steps")))?;
+            whole = more(whole, steps)?;
             let poisson = runs.as_poisson();
             let step = poisson.as_ref().unwrap_or(runs.step);
             folds.push(fold(step, query, direction, (length, steps / length))?);
@@ -111,13 +110,13 @@ impl PrivacyLoss {
                 .zip(each)
                 .map(|(before, each)| before.then(each, steps));
         }
-        let mut loss = Self::sum(folds.iter().map(Fold::above));
+        let mut loss = Self::sum(folds.iter().map(Fold::above))?;
         if folds.iter().any(|fold| matches!(fold, Fold::Bracket(_))) {
-            let mut informed = Self::sum(folds.iter().map(Fold::more_informed));
+            let mut informed = Self::sum(folds.iter().map(Fold::more_informed))?;
             (loss.only_bounding, informed.only_bounding) = (true, true);
             loss.more_informed = (informed != loss).then(|| Box::new(informed));
             let below = folds.iter().filter_map(Fold::below);
-            loss.below = Some(Box::new(Self::sum(below)));
+            loss.below = Some(Box::new(Self::sum(below)?));
         }
         loss.overlap = overlap;
         loss.asked = Some((query, direction));
@@ -175,21 +174,25 @@ impl PrivacyLoss {
         }))
     }
 
-    fn sum<'f>(folds: impl Iterator<Item = &'f Fold>) -> Self {
-        let mut loss = Self::default();
+    /// Returns the loss of all folds. A step of the mechanism may be several of its law, so these are counted too.
+    fn sum<'f>(folds: impl Iterator<Item = &'f Fold>) -> Result<Self> {
+        let (mut loss, mut whole) = (Self::default(), 0u64);
         for fold in folds {
             match fold {
-                Fold::Pair(pair, times) => loss.add_pair(pair, *times),
-                Fold::Bounding(pair, times) => {
-                    loss.only_bounding = true;
+                Fold::Pair(pair, times) | Fold::Bounding(pair, times) => {
+                    whole = more(whole, *times)?;
+                    loss.only_bounding |= matches!(fold, Fold::Bounding(..));
                     loss.add_pair(pair, *times);
                 }
-                Fold::LossDistribution(law, times) => loss.add_law(law, *times),
+                Fold::LossDistribution(law, times) => {
+                    whole = more(whole, *times)?;
+                    loss.add_law(law, *times);
+                }
                 // Brackets are resolved earlier; for an upper end, an additional unbounded part would do no harm.
                 Fold::Bracket(_) | Fold::Unbounded => loss.unbounded = true,
             }
         }
-        loss
+        Ok(loss)
     }
 
     fn add_law(&mut self, law: &LossDistribution, times: u64) {
@@ -508,11 +511,17 @@ pub fn losses(mechanism: &Mechanism, query: Query) -> Result<Vec<PrivacyLoss>> {
 }
 
 /// Returns a count if arithmetic in f64 represents it exactly.
-fn counted(count: Option<u64>) -> Option<u64> {
+pub(super) fn counted(count: Option<u64>) -> Option<u64> {
     count.filter(|count| *count <= MOST_COUNT)
 }
 
-fn too_many(what: String) -> Error {
+/// Returns the sum of two counts of steps.
+fn more(steps: u64, more: u64) -> Result<u64> {
+    counted(steps.checked_add(more))
+        .ok_or_else(|| too_many(format!("{steps} and {more} more steps")))
+}
+
+pub(super) fn too_many(what: String) -> Error {
     Error::Unsupported {
         what,
         why: "more than 2^53 steps can't be counted exactly".into(),
