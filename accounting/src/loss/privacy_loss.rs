@@ -2,7 +2,7 @@
 
 use super::discrete;
 use super::mixture::Pair;
-use crate::loss::{Attained, Fold, LossDistribution, Overlap, fold};
+use crate::loss::{Attained, Fold, LossDistribution, Overlap, Stated, fold};
 use crate::mechanism::Mechanism;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
@@ -454,7 +454,9 @@ impl PrivacyLoss {
 
     /// Returns whether the first law has mass only where the second one does, so that the blow-up at zero is zero.
     pub(crate) fn is_continuous(&self) -> bool {
-        !self.unbounded && self.laws.iter().all(|(law, _)| law.infinite <= 0.0)
+        let stated = |law: &LossDistribution| law.stated.as_ref().is_none_or(Stated::is_continuous);
+        let mut laws = self.laws.iter();
+        !self.unbounded && laws.all(|(law, _)| law.infinite <= 0.0 && stated(law))
     }
 
     /// Returns whether nothing was released at all.
