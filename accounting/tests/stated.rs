@@ -619,3 +619,25 @@ fn what_is_lost_without_bound_is_guessed_at_a_prior_of_zero() {
         assert!((posterior.get().get() - most).abs() < 1e-12, "{fano:?}");
     }
 }
+
+/// A finite divergence leaves nothing to an infinite ε but what is lost without bound elsewhere.
+#[test]
+fn at_an_infinite_epsilon_only_infinite_losses_are_left() {
+    let infinite = Epsilon::new(f64::INFINITY).unwrap();
+    let leaky = approximate(1.0, 0.01);
+    for (run, left) in [
+        (zcdp(0.1, 0.0), 0.0),
+        (renyi(&[(1.5, 0.2), (2.0, f64::INFINITY)]), 0.0),
+        (best(gaussian(2.0), 5.0, 1.0), 0.0),
+        (best(gaussian(2.0), 5.0, f64::INFINITY), 0.0),
+        (sequence(&[zcdp(0.1, 0.0), leaky.clone()]), 0.01),
+        (best(leaky, 5.0, 1.0), 1.0),
+        (zcdp(f64::INFINITY, 0.0), 1.0),
+    ] {
+        for loss in losses(&run, ADD_REMOVE).unwrap() {
+            let ends = loss.delta(infinite, TIGHT).unwrap().bounds;
+            let most = ends.upper.unwrap().get().get();
+            assert!((left..=left + 1e-12).contains(&most), "{run:?}: {most}");
+        }
+    }
+}
