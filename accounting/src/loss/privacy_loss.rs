@@ -321,7 +321,10 @@ impl PrivacyLoss {
 
     fn add_pair(&mut self, pair: &Pair, times: u64) {
         if let Some(distance) = pair.gaussian_distance() {
-            self.gaussian += times as f64 * distance * distance;
+            let squares = sum_of_squares(times, distance);
+            // A loss that was rounded up isn't attained.
+            self.only_bounding |= distance > 0.0 && squares <= f64::MIN_POSITIVE;
+            self.gaussian += squares;
         } else if let Some((_, count)) = self.parts.iter_mut().find(|(other, _)| other == pair) {
             *count += times;
         } else {
@@ -510,6 +513,15 @@ pub fn losses(mechanism: &Mechanism, query: Query) -> Result<Vec<PrivacyLoss>> {
         .iter()
         .map(|direction| PrivacyLoss::of(mechanism, query, *direction))
         .collect()
+}
+
+/// Returns the sum of `times` squares of a distance, rounded up where it has too few digits or none.
+pub(crate) fn sum_of_squares(times: u64, distance: f64) -> f64 {
+    let sum = times as f64 * distance * distance;
+    match distance.abs() > 0.0 {
+        true => sum.max(f64::MIN_POSITIVE),
+        false => sum,
+    }
 }
 
 /// Returns a count if arithmetic in f64 represents it exactly.
