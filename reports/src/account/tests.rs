@@ -986,6 +986,26 @@ fn point(words: &str) -> f64 {
     document.body.points[0].value.upper.unwrap().get().0
 }
 
+/// A promise that names nobody is one to the same neighbours in `account` and in a curve of guesses.
+#[test]
+fn every_command_reads_an_event_for_the_same_neighbours() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("event.json");
+    let event = json!({"class_name": "EpsilonDeltaDpEvent", "epsilon": 1, "delta": 1e-5});
+    std::fs::write(&path, event.to_string()).unwrap();
+    let files = format!("--mechanism {}", path.display());
+    let Command::Curve(wish) = command(&format!("account curve {files} --what blow-up --at 0.1"))
+    else {
+        panic!("{files} is no curve");
+    };
+    let drawn = curve::curve(&wish).unwrap().body;
+    assert_eq!(
+        drawn.mechanism,
+        asked(&format!("account {files}")).plan.mechanism
+    );
+    assert_eq!(drawn.neighbours, reticent_accounting::Neighbours::AddRemove);
+}
+
 /// A group has one ε and one δ, by its law or by the lemma, whichever command is asked.
 #[test]
 fn every_command_says_the_same_of_a_group() {
