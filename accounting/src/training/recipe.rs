@@ -314,6 +314,15 @@ pub struct WeightedSteps {
 }
 
 impl WeightedSteps {
+    /// Returns whether the rates are those that dominate the secrets, as far as it is stated what certifies these. In a
+    /// file that states both, one of them may have been edited.
+    #[must_use]
+    pub fn dominates_its_secrets(&self) -> bool {
+        let rates = &self.secret_rates.value;
+        let secrets = self.secrets.as_ref();
+        secrets.is_none_or(|secrets| secrets.are_dominated_by(rates))
+    }
+
     fn mechanism(&self) -> Mechanism {
         Mechanism::Repeat {
             times: *self.steps,
