@@ -1,6 +1,8 @@
 //! Far corners: finite, ordered, certified answers, whatever the numbers.
 
 use crate::common::Case;
+use reticent_accounting::rdp::Zcdp;
+use reticent_accounting::trade_off::GaussianFit;
 use reticent_accounting::{
     Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Plan,
     PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance, UnitName,
@@ -449,6 +451,107 @@ fn lattices_of_very_many_steps_keep_their_digits() {
         (high / exact - 1.0).abs() < 1e-8 && (low / exact - 1.0).abs() < 1e-8,
         "{low} {exact} {high}"
     );
+}
+
+/// Where the square of the distance is no number any more, little is released, but not nothing.
+#[test]
+fn very_much_noise_is_not_nothing_released() {
+    let zero = |run: &Mechanism| {
+        let single = Query::single(Neighbours::AddRemove);
+        let loss = PrivacyLoss::of(run, single, Direction::Remove).unwrap();
+        let ends = loss.delta(Epsilon::new(0.0).unwrap(), Tolerance::DEFAULT);
+        let fit = GaussianFit::of(run, single, Delta::ZERO, Tolerance::DEFAULT).unwrap();
+        let rho = *Zcdp::of(run, single).unwrap().rho().get();
+        (loss, ends.unwrap().bounds, fit.mu, rho)
+    };
+    for sigma in [1e155, 1e162, 1e200] {
+        for rate in [1.0, 0.1] {
+            let run = Mechanism::dp_sgd(
+                NoiseMultiplier::new(sigma).unwrap(),
+                SamplingRate::new(rate).unwrap(),
+                Steps::new(1),
+            );
+            let (loss, delta, mu, rho) = zero(&run);
+            // δ(0) = q(2Φ(1/2σ) − 1), and that of μ-GDP is no less.
+            let truth = rate / (sigma * std::f64::consts::TAU.sqrt());
+            assert!(delta.upper.unwrap().get().get() >= truth * (1.0 - 1e-9));
+            let lower = delta.lower.map_or(0.0, |end| end.get().get());
+            assert!(lower <= truth, "{sigma} {rate}: {lower:e} {truth:e}");
+            assert!(*mu.upper.unwrap().get() >= rate / sigma * (1.0 - 1e-9));
+            assert!(mu.lower.is_none_or(|end| *end.get() <= 1.0 / sigma));
+            assert!(rho > 0.0, "{sigma} {rate}");
+            let epsilon = loss.epsilon(Delta::new(1e-300).unwrap(), Tolerance::DEFAULT);
+            let upper = epsilon.unwrap().bounds.upper.unwrap();
+            assert!(upper.get().get() > 0.0, "{sigma} {rate}");
+        }
+    }
+    let nothing = Mechanism::MixtureOfGaussians {
+        noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
+        sensitivities: vec![0.0],
+        probabilities: vec![Probability::new(1.0).unwrap()],
+    };
+    let (_, delta, mu, rho) = zero(&nothing);
+    let zeros = [
+        delta.upper.unwrap().get().get(),
+        *mu.upper.unwrap().get(),
+        rho,
+    ];
+    assert!(zeros.iter().all(|zero| *zero <= 1e-300), "{zeros:?}");
+}
+
+/// Few steps that stand for many of their law: 2^64 were counted as none, so that nothing was lost.
+#[test]
+fn more_steps_of_a_law_than_are_counted_exactly_are_refused() {
+    let repeat = |times: u64, each: Mechanism| Mechanism::Repeat {
+        times: Steps::new(times),
+        each: Box::new(each),
+    };
+    // 4096 steps, two of each epoch of 2^53; if an epoch was begun, all of it counts.
+    let allocated = |selected: u64| {
+        let step = Mechanism::SubsampledGaussian {
+            noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
+            sampling_rate: SamplingRate::new(selected as f64 / 2f64.powi(53)).unwrap(),
+            sampling: Sampling::RandomAllocation {
+                selected,
+                steps: 1 << 53,
+            },
+        };
+        repeat(2048, repeat(2, step))
+    };
+    let single = Query::single(Neighbours::AddRemove);
+    let of = |run: &Mechanism, query| PrivacyLoss::of(run, query, Direction::Remove);
+    for selected in [1 << 53, 1 << 52] {
+        let refused = of(&allocated(selected), single).unwrap_err().to_string();
+        assert!(refused.contains("in each of 2048 epochs"), "{refused}");
+    }
+    // Each record of the group responds 2^52 times, twice.
+    let responses = || {
+        let each = Mechanism::RandomisedResponse {
+            truth: Probability::new(0.9).unwrap(),
+            categories: 2,
+        };
+        repeat(1 << 52, each)
+    };
+    let twice = Mechanism::Sequence {
+        parts: vec![responses(), responses()],
+    };
+    for (records, said) in [
+        (1, ""),
+        (2, "9007199254740992 more steps"),
+        (2048, "of each of 2048 records"),
+    ] {
+        let query = Query {
+            neighbours: Neighbours::Replace,
+            group: GroupSize::new(records).unwrap(),
+        };
+        match of(&twice, query) {
+            Ok(loss) => assert_eq!((loss.steps(), said), (1 << 53, "")),
+            Err(refused) => {
+                let refused = refused.to_string();
+                assert!(!said.is_empty() && refused.contains(said), "{refused}");
+            }
+        }
+    }
 }
 
 /// Two runs of 2^53 steps, one after the other: each is counted exactly, both together are not.

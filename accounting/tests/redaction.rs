@@ -10,7 +10,7 @@ use reticent_accounting::pld::Profile;
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::{
     Delta, Direction, Epsilon, Mechanism, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss,
-    Query, Tolerance,
+    Query, SamplingRate, Steps, Tolerance,
 };
 
 /// H_{e^ε}(P‖Q) over a finite alphabet.
@@ -230,6 +230,27 @@ fn the_exact_epsilon_is_where_the_mixture_has_that_delta() {
             .upper
             .unwrap();
         assert!(redaction.amplified(*by_theorem.get()).get() >= e * (1.0 - 1e-9));
+    }
+}
+
+/// A policy that misses every secret redacts nothing.
+#[test]
+fn what_misses_everything_leaves_the_epsilon_of_the_run() {
+    let run = Mechanism::dp_sgd(
+        NoiseMultiplier::new(2.0).unwrap(),
+        SamplingRate::new(0.1).unwrap(),
+        Steps::new(10),
+    );
+    let query = Query::single(Neighbours::Replace);
+    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+    let all = Redaction::single_policy(rate(1.0));
+    for delta in [0.1, 1e-3, 1e-6] {
+        let delta = Delta::new(delta).unwrap();
+        let own = loss.epsilon(delta, Tolerance::DEFAULT).unwrap().bounds;
+        let found = all.exact_epsilon(&loss, &loss, delta, Tolerance::DEFAULT);
+        let [own, found] = [own, found.unwrap().bounds].map(|ends| ends.upper.unwrap());
+        let ratio = found.get().get() / own.get().get();
+        assert!((ratio - 1.0).abs() < 1e-4, "{delta}: {found:?} {own:?}");
     }
 }
 

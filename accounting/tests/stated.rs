@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use reticent_accounting::calibrate::{Target, calibrate_steps};
 use reticent_accounting::pld::losses;
 use reticent_accounting::rdp::{RdpCurve, Zcdp, epsilon_from_renyi};
+use reticent_accounting::reconstruction::several::blow_up_of_several;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
     Delta, Direction, Divergence, Epsilon, Error, GroupSize, MeanRepetitions, Mechanism, Method,
@@ -52,6 +53,14 @@ fn best(each: Mechanism, mean: f64, shape: f64) -> Mechanism {
         each: Box::new(each),
         mean: MeanRepetitions::new(mean).unwrap(),
         shape: RepetitionShape::new(shape).unwrap(),
+    }
+}
+
+fn approximate(epsilon: f64, delta: f64) -> Mechanism {
+    Mechanism::ApproxDp {
+        epsilon: Epsilon::new(epsilon).unwrap(),
+        delta: Delta::new(delta).unwrap(),
+        neighbours: Neighbours::AddRemove,
     }
 }
 
@@ -287,11 +296,7 @@ fn stated_steps_compose_with_known_ones() {
     let (sigma, delta) = (3.0, 1e-5);
     let stated = zcdp(0.5 / (sigma * sigma), 0.0);
     let sampled = dp_sgd(1.3, 0.02, 200);
-    let approximate = Mechanism::ApproxDp {
-        epsilon: Epsilon::new(0.3).unwrap(),
-        delta: Delta::new(4e-6).unwrap(),
-        neighbours: Neighbours::AddRemove,
-    };
+    let approximate = approximate(0.3, 4e-6);
     let pure = Mechanism::PureDp {
         epsilon: Epsilon::new(0.5).unwrap(),
         neighbours: Neighbours::AddRemove,
@@ -579,4 +584,60 @@ fn a_statement_is_no_looser_than_stated() {
     let prior = Probability::new(1e-6).unwrap();
     let after = nothing.blow_up(prior, TIGHT).unwrap().bounds;
     assert_eq!(after.upper.map(|upper| *upper.get()), Some(prior));
+}
+
+/// What is lost without bound is seen by who never guesses wrong: one run of the best of several shows it.
+#[test]
+fn what_is_lost_without_bound_is_guessed_at_a_prior_of_zero() {
+    let (never, infinite) = (Probability::new(0.0).unwrap(), f64::INFINITY);
+    let leaky = best(approximate(1.0, 0.01), 3.0, 1.0);
+    for (run, most) in [
+        (leaky.clone(), 1.0),
+        (best(leaky, 2.0, 0.0), 1.0),
+        (zcdp(infinite, 0.0), 1.0),
+        (zcdp(0.1, infinite), 1.0),
+        (best(approximate(1.0, 0.0), 3.0, 1.0), 0.0),
+        (best(gaussian(2.0), 3.0, infinite), 0.0),
+        (zcdp(0.5, 0.1), 0.0),
+        (renyi(&[(1.5, 0.2), (2.0, infinite)]), 0.0),
+    ] {
+        let loss = PrivacyLoss::of(&run, ADD_REMOVE, Direction::Remove).unwrap();
+        let alone = loss.blow_up(never, TIGHT).unwrap().bounds.upper.unwrap();
+        let several = blow_up_of_several(&[loss], never, TIGHT).unwrap();
+        for found in [alone, several] {
+            assert!(
+                (found.get().get() - most).abs() < 1e-12,
+                "{run:?}: {found:?}"
+            );
+        }
+        let unit = UnitName::new("record").unwrap();
+        let mut plan = Plan::new(run, unit, Delta::new(1e-6).unwrap());
+        plan.prior = Some(never);
+        let rows = plan.guarantees().unwrap();
+        let fano = rows.iter().find(|row| row.method == Method::RenyiFano);
+        let posterior = fano.unwrap().posterior.unwrap().upper.unwrap();
+        assert!((posterior.get().get() - most).abs() < 1e-12, "{fano:?}");
+    }
+}
+
+/// A finite divergence leaves nothing to an infinite ε but what is lost without bound elsewhere.
+#[test]
+fn at_an_infinite_epsilon_only_infinite_losses_are_left() {
+    let infinite = Epsilon::new(f64::INFINITY).unwrap();
+    let leaky = approximate(1.0, 0.01);
+    for (run, left) in [
+        (zcdp(0.1, 0.0), 0.0),
+        (renyi(&[(1.5, 0.2), (2.0, f64::INFINITY)]), 0.0),
+        (best(gaussian(2.0), 5.0, 1.0), 0.0),
+        (best(gaussian(2.0), 5.0, f64::INFINITY), 0.0),
+        (sequence(&[zcdp(0.1, 0.0), leaky.clone()]), 0.01),
+        (best(leaky, 5.0, 1.0), 1.0),
+        (zcdp(f64::INFINITY, 0.0), 1.0),
+    ] {
+        for loss in losses(&run, ADD_REMOVE).unwrap() {
+            let ends = loss.delta(infinite, TIGHT).unwrap().bounds;
+            let most = ends.upper.unwrap().get().get();
+            assert!((left..=left + 1e-12).contains(&most), "{run:?}: {most}");
+        }
+    }
 }

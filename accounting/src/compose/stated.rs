@@ -249,10 +249,15 @@ impl Solver {
     pub(crate) fn ln_delta_of_stated(&self, epsilon: f64) -> Result<(f64, Option<f64>)> {
         let (finite, mass) = self.loss.without_infinite();
         let bound = |order: f64, ln: f64| {
+            if epsilon == f64::INFINITY {
+                return ln;
+            }
             let (constant, line) = (Kernel::Excess.ln_chernoff(order), epsilon * (order - 1.0));
             ln + constant - line + SLACK * (1.0 + ln.abs() + constant.abs() + line.abs())
         };
         match finite.least_of_stated(bound) {
+            // If any divergence is finite, the rest has no infinite losses.
+            Ok((_, order)) if epsilon == f64::INFINITY => Ok((mass.ln(), Some(order))),
             Ok((ln, order)) => {
                 let whole = ln_add_exp(ln, mass.ln());
                 Ok(((whole + SLACK * whole.abs()).min(0.0), Some(order)))

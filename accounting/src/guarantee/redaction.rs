@@ -43,6 +43,10 @@ use crate::quantity::{Delta, Epsilon, MissRate, Tolerance};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Steps of the search for ε' where nothing bounds it: the least one, per unit of tolerance, and the largest.
+const NEAREST: f64 = 1e-3;
+const FARTHEST: f64 = 1e3;
+
 /// How often a redaction policy misses.
 ///
 /// ```
@@ -277,6 +281,16 @@ impl Redaction {
         }
         // The reverse direction determines the answer: it vanishes at −ln(1 − γ).
         let (mut low, mut high) = (upper, -(-self.miss.get()).ln_1p() * (1.0 + 1e-15));
+        // If every secret is missed, it vanishes nowhere, but both directions have almost the same answer.
+        let mut step = tolerance.get() * upper.max(NEAREST);
+        while high == f64::INFINITY && step < FARTHEST {
+            if self.reverse(without, low + step, goal)? <= ln_delta {
+                high = low + step;
+            } else {
+                low += step;
+                step *= 2.0;
+            }
+        }
         while high - low > 0.25 * tolerance.get() * high {
             let middle = 0.5 * (low + high);
             if self.reverse(without, middle, goal)? <= ln_delta {
@@ -293,13 +307,15 @@ impl Redaction {
         let Some(base) = self.base_delta(delta) else {
             return f64::INFINITY;
         };
-        let forward = above_zero(self.forward(overlap.epsilon(base.get()))) * (1.0 + 1e-15);
+        let epsilon = overlap.epsilon(base.get());
+        let forward = above_zero(self.forward(epsilon)) * (1.0 + 1e-15);
         let reverse = self.reversed(forward, |ln_order| Ok(overlap.ln_excess(ln_order)));
         if reverse.is_ok_and(|ln| ln <= delta.get().ln()) {
             return forward;
         }
-        // At this ε' the reverse direction vanishes.
-        -(-self.miss.get()).ln_1p() * (1.0 + 1e-15)
+        // At the first ε' the reverse direction vanishes; the second is that of Proposition 6.
+        let vanishes = -(-self.miss.get()).ln_1p() * (1.0 + 1e-15);
+        vanishes.min(amplify(epsilon, self.miss.get()))
     }
 
     /// Returns ln(1 − γ + (γ − η) e^ε).

@@ -1,5 +1,6 @@
 //! Maps mechanisms, neighbours and samplers to pairs of laws; combinations that aren't covered are refused here.
 
+use super::privacy_loss::{counted, too_many};
 use super::sampling::sampled;
 use super::{Atom, Attained, Density, LossDistribution, Piece, Shape, Stated, discrete};
 use crate::loss::{Direction, Mixture, Pair, Query, losses};
@@ -477,14 +478,9 @@ fn randomised(truth: f64, categories: u32, query: Query, times: u64) -> Result<F
         return Ok(Fold::Unbounded);
     }
     // Records of a group answer independently.
-    let total = times
-        .checked_mul(u64::from(query.group.get()))
-        .ok_or_else(|| {
-            refused(
-                "so many responses".into(),
-                "their number must stay below 2^64",
-            )
-        })?;
+    let records = u64::from(query.group.get());
+    let total = counted(times.checked_mul(records))
+        .ok_or_else(|| too_many(format!("{times} responses of each of {records} records")))?;
     let mut law = discrete::randomised_response(truth, categories);
     if truth <= 0.0 {
         // The true category is never reported: where Q has no mass, P has mass 1/(k − 1).

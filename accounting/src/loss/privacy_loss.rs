@@ -2,7 +2,7 @@
 
 use super::discrete;
 use super::mixture::Pair;
-use crate::loss::{Attained, Fold, LossDistribution, Overlap, fold};
+use crate::loss::{Attained, Fold, LossDistribution, Overlap, Stated, fold};
 use crate::mechanism::Mechanism;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
@@ -101,8 +101,7 @@ impl PrivacyLoss {
                 let times = times.map_or_else(|| "more than 2^64".to_owned(), |n| n.to_string());
                 too_many(format!("{times} times {length} steps"))
             })?;
-            whole = counted(whole.checked_add(steps))
-                .ok_or_else(|| too_many(format!("{whole} and {steps} more steps")))?;
+            whole = more(whole, steps)?;
             let poisson = runs.as_poisson();
             let step = poisson.as_ref().unwrap_or(runs.step);
             folds.push(fold(step, query, direction, (length, steps / length))?);
@@ -111,13 +110,13 @@ impl PrivacyLoss {
                 .zip(each)
                 .map(|(before, each)| before.then(each, steps));
         }
-        let mut loss = Self::sum(folds.iter().map(Fold::above));
+        let mut loss = Self::sum(folds.iter().map(Fold::above))?;
         if folds.iter().any(|fold| matches!(fold, Fold::Bracket(_))) {
-            let mut informed = Self::sum(folds.iter().map(Fold::more_informed));
+            let mut informed = Self::sum(folds.iter().map(Fold::more_informed))?;
             (loss.only_bounding, informed.only_bounding) = (true, true);
             loss.more_informed = (informed != loss).then(|| Box::new(informed));
             let below = folds.iter().filter_map(Fold::below);
-            loss.below = Some(Box::new(Self::sum(below)));
+            loss.below = Some(Box::new(Self::sum(below)?));
         }
         loss.overlap = overlap;
         loss.asked = Some((query, direction));
@@ -175,21 +174,25 @@ impl PrivacyLoss {
         }))
     }
 
-    fn sum<'f>(folds: impl Iterator<Item = &'f Fold>) -> Self {
-        let mut loss = Self::default();
+    /// Returns the loss of all folds. A step of the mechanism may be several of its law, so these are counted too.
+    fn sum<'f>(folds: impl Iterator<Item = &'f Fold>) -> Result<Self> {
+        let (mut loss, mut whole) = (Self::default(), 0u64);
         for fold in folds {
             match fold {
-                Fold::Pair(pair, times) => loss.add_pair(pair, *times),
-                Fold::Bounding(pair, times) => {
-                    loss.only_bounding = true;
+                Fold::Pair(pair, times) | Fold::Bounding(pair, times) => {
+                    whole = more(whole, *times)?;
+                    loss.only_bounding |= matches!(fold, Fold::Bounding(..));
                     loss.add_pair(pair, *times);
                 }
-                Fold::LossDistribution(law, times) => loss.add_law(law, *times),
+                Fold::LossDistribution(law, times) => {
+                    whole = more(whole, *times)?;
+                    loss.add_law(law, *times);
+                }
                 // Brackets are resolved earlier; for an upper end, an additional unbounded part would do no harm.
                 Fold::Bracket(_) | Fold::Unbounded => loss.unbounded = true,
             }
         }
-        loss
+        Ok(loss)
     }
 
     fn add_law(&mut self, law: &LossDistribution, times: u64) {
@@ -318,7 +321,10 @@ impl PrivacyLoss {
 
     fn add_pair(&mut self, pair: &Pair, times: u64) {
         if let Some(distance) = pair.gaussian_distance() {
-            self.gaussian += times as f64 * distance * distance;
+            let squares = sum_of_squares(times, distance);
+            // A loss that was rounded up isn't attained.
+            self.only_bounding |= distance > 0.0 && squares <= f64::MIN_POSITIVE;
+            self.gaussian += squares;
         } else if let Some((_, count)) = self.parts.iter_mut().find(|(other, _)| other == pair) {
             *count += times;
         } else {
@@ -451,7 +457,9 @@ impl PrivacyLoss {
 
     /// Returns whether the first law has mass only where the second one does, so that the blow-up at zero is zero.
     pub(crate) fn is_continuous(&self) -> bool {
-        !self.unbounded && self.laws.iter().all(|(law, _)| law.infinite <= 0.0)
+        let stated = |law: &LossDistribution| law.stated.as_ref().is_none_or(Stated::is_continuous);
+        let mut laws = self.laws.iter();
+        !self.unbounded && laws.all(|(law, _)| law.infinite <= 0.0 && stated(law))
     }
 
     /// Returns whether nothing was released at all.
@@ -507,12 +515,27 @@ pub fn losses(mechanism: &Mechanism, query: Query) -> Result<Vec<PrivacyLoss>> {
         .collect()
 }
 
+/// Returns the sum of `times` squares of a distance, rounded up where it has too few digits or none.
+pub(crate) fn sum_of_squares(times: u64, distance: f64) -> f64 {
+    let sum = times as f64 * distance * distance;
+    match distance.abs() > 0.0 {
+        true => sum.max(f64::MIN_POSITIVE),
+        false => sum,
+    }
+}
+
 /// Returns a count if arithmetic in f64 represents it exactly.
-fn counted(count: Option<u64>) -> Option<u64> {
+pub(super) fn counted(count: Option<u64>) -> Option<u64> {
     count.filter(|count| *count <= MOST_COUNT)
 }
 
-fn too_many(what: String) -> Error {
+/// Returns the sum of two counts of steps.
+fn more(steps: u64, more: u64) -> Result<u64> {
+    counted(steps.checked_add(more))
+        .ok_or_else(|| too_many(format!("{steps} and {more} more steps")))
+}
+
+pub(super) fn too_many(what: String) -> Error {
     Error::Unsupported {
         what,
         why: "more than 2^53 steps can't be counted exactly".into(),

@@ -2,6 +2,7 @@
 
 use super::allocation::allocation;
 use super::mechanisms::{Bracket, Fold, between, copies, pair, refused, shifted, single};
+use super::privacy_loss::{counted, too_many};
 use super::{Atom, Attained, Density, LossDistribution, Shape};
 use crate::loss::{Direction, Mixture, Query};
 use crate::mechanism::Sampling;
@@ -236,13 +237,10 @@ impl Epoch {
         direction: Direction,
         shuffled: bool,
     ) -> Result<Fold> {
-        let informed = with_known_batches(
-            shape,
-            noise,
-            query,
-            direction,
-            self.selected * self.epochs.0,
-        )?;
+        let (selected, epochs) = (self.selected, self.epochs.0);
+        let places = counted(selected.checked_mul(epochs))
+            .ok_or_else(|| too_many(format!("{selected} steps in each of {epochs} epochs")))?;
+        let informed = with_known_batches(shape, noise, query, direction, places)?;
         let alone = query.group == GroupSize::ONE && query.neighbours != Neighbours::Replace;
         let block = self.steps.0 / self.selected;
         if !alone || block <= 1 {
@@ -259,12 +257,11 @@ impl Epoch {
         } else {
             self.summed(shape, noise, query, direction)?
         };
-        let blocks = self.selected * self.epochs.0;
         Ok(Fold::Bracket(Box::new(Bracket {
             above: if shuffled {
                 informed.clone()
             } else {
-                Fold::LossDistribution(above, blocks)
+                Fold::LossDistribution(above, places)
             },
             more_informed: Some(informed),
             below,

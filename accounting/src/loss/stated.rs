@@ -153,6 +153,17 @@ impl Stated {
         }
     }
 
+    /// Returns whether the first law is known to have mass only where the second one does, as it has if a divergence is
+    /// finite. The best of several runs has it where one of them does.
+    pub(crate) fn is_continuous(&self) -> bool {
+        match self {
+            Self::Line { rho, xi } => (rho + xi).is_finite(),
+            // One of them is finite.
+            Self::Chords { .. } => true,
+            Self::Best(best) => best.runs.iter().all(PrivacyLoss::is_continuous),
+        }
+    }
+
     /// Returns the orders at which a bound may have a corner.
     pub(crate) fn knots(&self) -> Vec<f64> {
         match self {

@@ -14,6 +14,7 @@ mod validate;
 
 pub use event::to_event;
 pub use runs::Runs;
+pub(crate) use validate::MOST_NUMBERS;
 
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{

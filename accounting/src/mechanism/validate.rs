@@ -6,7 +6,7 @@ use crate::quantity::error::Result;
 use crate::quantity::{Divergence, MOST_COUNT, Order, Probability};
 
 /// The most numbers in one list.
-const NUMBERS: usize = 10_000;
+pub(crate) const MOST_NUMBERS: usize = 10_000;
 
 impl Mechanism {
     /// Checks counts, sizes and mixtures at every level. Every mechanism returned by
@@ -94,10 +94,10 @@ pub(super) fn whole(key: &str, value: u64, least: u64, most: u64) -> Result<()> 
 }
 
 fn numbers(key: &str, found: usize) -> Result<()> {
-    if found <= NUMBERS {
+    if found <= MOST_NUMBERS {
         Ok(())
     } else {
-        let why = format!("must have at most {NUMBERS} numbers, got {found}");
+        let why = format!("must have at most {MOST_NUMBERS} numbers, got {found}");
         Err(refused(key, &why))
     }
 }

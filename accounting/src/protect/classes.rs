@@ -309,17 +309,23 @@ impl SecretClasses {
     }
 
     /// Returns whether these rates, the largest first, dominate the secrets: at each place they must be no less than
-    /// any secret's rate, and equal to the largest one unless some secret is known by the ends of its cell alone. In a
-    /// file that states both, one of them may have been edited.
+    /// any secret's rate, and equal to the largest one unless some secret is known by the ends of its cell alone, whose
+    /// number of records is at most theirs, rounded up to the coarsest cell. In a file that states both, one of them may
+    /// have been edited.
     #[must_use]
     pub fn are_dominated_by(&self, rates: &[SamplingRate]) -> bool {
         let mut most: Vec<f64> = Vec::new();
         let mut all_own = true;
         let rates_there = rates.len() as u64;
+        let most_of_a_cell = screen::most_records(rates.len());
         for profile in &self.profiles {
-            let Dominating::Own { rates, .. } = profile else {
-                all_own = false;
-                continue;
+            let rates = match profile {
+                Dominating::Own { rates, .. } => rates,
+                Dominating::Cell { records, .. } if *records <= most_of_a_cell => {
+                    all_own = false;
+                    continue;
+                }
+                Dominating::Cell { .. } => return false,
             };
             let records = records_of(rates);
             // Checked before the vector grows to a size that an edited file may state.
@@ -584,6 +590,13 @@ mod tests {
         }
         assert!(with_cell.are_dominated_by(&dominating));
         assert!(!with_cell.are_dominated_by(&rates(&[0.4, 0.2, 0.1])));
+        // Numbers of records are rounded up to powers of 16 at most.
+        let with_cell = |records: u32| {
+            let cell = format!("[1e-6,{records},2.0]");
+            written(one, &cell, &format!("{first},{second}"))
+        };
+        assert!(with_cell(16).are_dominated_by(&dominating));
+        assert!(!with_cell(17).are_dominated_by(&dominating));
         assert!(!written("", "", "").are_dominated_by(&[]));
     }
 
@@ -600,6 +613,10 @@ mod tests {
         let certified = run.certified(Some(sigma)).unwrap();
         let classes = &certified.classes;
         assert_eq!(classes.secrets(), 90);
+        let of_secrets = (0..90).map(|j| incidence.examples_of(j).to_vec());
+        let of_secrets: Vec<Vec<u32>> = of_secrets.collect();
+        let dominating = crate::training::dominating_rates(&rates, &of_secrets).unwrap();
+        assert!(classes.are_dominated_by(&dominating));
         let written = serde_json::to_string(classes).unwrap();
         let read: SecretClasses = serde_json::from_str(&written).unwrap();
         assert_eq!(&read, classes);

@@ -93,6 +93,16 @@ impl Cell {
     }
 }
 
+/// Returns the most records that the cell of a secret in at most `count` records may have.
+pub(crate) fn most_records(count: usize) -> u32 {
+    let outline = Outline {
+        count: u32::try_from(count).unwrap_or(u32::MAX),
+        hazard: 0.0,
+        prior: 0.0,
+    };
+    Cell::of(&outline, LEVELS[0]).count
+}
+
 /// Returns the smallest power of 2^(1/steps) that is no smaller than `value`.
 fn up(value: f64, steps: f64) -> f64 {
     if value > 0.0 && value.is_finite() {

@@ -10,7 +10,7 @@ use crate::mechanism::{Mechanism, event};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, UnitName};
-use crate::training::{Base, CompletedRun, Recipe, SEEDED, TrainingPlan};
+use crate::training::{Base, CompletedRun, Recipe, Run, SEEDED, TrainingPlan};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -334,6 +334,12 @@ fn around(
         if let Some(odd) = own_words.unit.as_ref().filter(|unit| **unit != *plan.unit) {
             let why = format!("must be {}, the unit of the plan, got {odd}", *plan.unit);
             return Err(refused("unit", &why));
+        }
+        if let Run::Protect { weighted } = &plan.run
+            && !weighted.dominates_its_secrets()
+        {
+            let place = "plan.run.weighted.secrets";
+            return Err(refused(place, "are not those that secret_rates dominates"));
         }
         mechanism = planned;
     }

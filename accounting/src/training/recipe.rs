@@ -2,7 +2,7 @@
 
 use super::stated::Stated;
 use crate::guarantee::confidentiality::{JustFineTuneTwice, PhaseOne, RedactedAlike};
-use crate::mechanism::{Mechanism, Sampling};
+use crate::mechanism::{MOST_NUMBERS, Mechanism, Sampling};
 use crate::protect::{RateProfile, SecretClasses, rate_of};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{MissRate, NoiseMultiplier, SamplingRate, Steps};
@@ -314,6 +314,15 @@ pub struct WeightedSteps {
 }
 
 impl WeightedSteps {
+    /// Returns whether the rates are those that dominate the secrets, as far as it is stated what certifies these. In a
+    /// file that states both, one of them may have been edited.
+    #[must_use]
+    pub fn dominates_its_secrets(&self) -> bool {
+        let rates = &self.secret_rates.value;
+        let secrets = self.secrets.as_ref();
+        secrets.is_none_or(|secrets| secrets.are_dominated_by(rates))
+    }
+
     fn mechanism(&self) -> Mechanism {
         Mechanism::Repeat {
             times: *self.steps,
@@ -338,7 +347,8 @@ impl WeightedSteps {
 /// ```
 ///
 /// # Errors
-/// Returns [`Error::OutOfRange`] for a rate outside [0, 1], and for a record without a rate.
+/// Returns [`Error::OutOfRange`] for a rate outside [0, 1], for a record without a rate, and for a secret in more than
+/// 10 000 records that are drawn, which no reader of the mechanism takes.
 pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Result<Vec<SamplingRate>> {
     let mut most: Vec<f64> = Vec::new();
     let alone: Vec<Vec<u32>> = if secrets.is_empty() {
@@ -353,6 +363,13 @@ pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Result<Vec<Sampl
         let own = records.iter().map(|record| rate_of(rates, *record));
         // The positive rates, the largest first: a rate of zero stands for no record.
         let own = RateProfile::new(own.collect::<Result<Vec<_>>>()?)?;
+        if own.count() > MOST_NUMBERS {
+            return Err(Error::OutOfRange {
+                what: "drawn records of a secret",
+                range: "[0, 10000]",
+                value: own.count() as f64,
+            });
+        }
         most.resize(most.len().max(own.count()), 0.0);
         for (most, own) in most.iter_mut().zip(own.rates()) {
             *most = most.max(*own);
@@ -751,5 +768,14 @@ mod tests {
         assert!(bad(&[0.1, 0.2], &[0, 2]).starts_with("index of an example must lie"));
         assert!(bad(&[0.1, 1.5], &[0, 1]).starts_with("sampling rate must lie"));
         assert!(bad(&[f64::NAN], &[0]).starts_with("sampling rate must lie"));
+        let all: Vec<u32> = (0..=10_000).collect();
+        let mut rates = vec![1e-5; 10_001];
+        assert_eq!(
+            bad(&rates, &all),
+            "drawn records of a secret must lie in [0, 10000], got 10001"
+        );
+        // One that is never drawn does not count.
+        rates[3] = 0.0;
+        assert_eq!(dominating_rates(&rates, &[all]).unwrap().len(), 10_000);
     }
 }

@@ -520,8 +520,7 @@ impl Manifest {
         }
         self.mechanism = mechanism.clone();
         if let reticent_accounting::training::Run::Protect { weighted } = &plan.run
-            && let Some(secrets) = &weighted.secrets
-            && !secrets.are_dominated_by(&weighted.secret_rates.value)
+            && !weighted.dominates_its_secrets()
         {
             return Err(
                 "plan: its secrets are not those that secret_rates dominates: tampered with"

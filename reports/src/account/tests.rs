@@ -6,6 +6,7 @@ use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
 use reticent_accounting::{Convention, Method, Notion};
+use serde_json::json;
 
 fn asked(line: &str) -> plan::Asked {
     let arguments = Account::try_parse_from(line.split_whitespace()).unwrap();
@@ -511,6 +512,42 @@ fn the_noise_of_a_calibration_is_within_its_limit() {
     assert!(answer::limit(&held.body, limit).unwrap().passed);
 }
 
+/// δ at the limit, a tenth of which a policy that misses a tenth leaves, is more than the manifest's own.
+#[test]
+fn a_limit_of_a_manifest_is_held_against_its_secrets_without_redaction() {
+    let given = |value: serde_json::Value| json!({"value": value, "provenance": {"from": "given", "by": "x"}});
+    let step = json!({"type": "subsampled-gaussian", "noise_multiplier": 5.0, "sampling_rate": 0.1,
+        "sampling": "balls-in-bins"});
+    let private = json!({"noise_multiplier": given(5.0.into()), "steps": given(20.into()),
+        "sampling": given("balls-in-bins".into()), "sampling_rate": given(0.1.into()),
+        "steps_per_epoch": 10});
+    let secrets = json!({"records": given(1.into()), "everything_private": false});
+    let manifest = json!({"schema": 1, "type": "checkpoint", "recipe": "dpsgd", "unit": "record",
+        "vocabulary": "pretrained", "seeded": false, "neighbours": "add-remove",
+        "mechanism": {"type": "repeat", "times": 20, "each": step},
+        "plan": {"run": {"recipe": "dpsgd", "private": private}, "unit": given("record".into()),
+            "delta": given(1e-6.into()), "secrets": secrets}});
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("manifest.json");
+    std::fs::write(&path, manifest.to_string()).unwrap();
+    let limit = Some(reticent_accounting::Epsilon::new(2.4).unwrap());
+    for redaction in ["", "--gamma 0.1"] {
+        let asked = asked(&format!(
+            "account --mechanism {} {redaction}",
+            path.display()
+        ));
+        let document = answer::in_brief(&asked).unwrap();
+        let held = answer::held_to(&asked, document, limit).unwrap();
+        let answered = answer::limit(&held.body, limit).unwrap();
+        assert!(answered.passed, "{redaction}: {}", answered.promised);
+        assert!(
+            (answered.promised - 2.58228).abs() < 1e-4,
+            "{}",
+            answered.promised
+        );
+    }
+}
+
 #[test]
 fn values_that_contradict_each_other_are_named() {
     for (line, said) in [
@@ -947,6 +984,26 @@ fn point(words: &str) -> f64 {
     };
     let document = curve::curve(&wish).unwrap();
     document.body.points[0].value.upper.unwrap().get().0
+}
+
+/// A promise that names nobody is one to the same neighbours in `account` and in a curve of guesses.
+#[test]
+fn every_command_reads_an_event_for_the_same_neighbours() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("event.json");
+    let event = json!({"class_name": "EpsilonDeltaDpEvent", "epsilon": 1, "delta": 1e-5});
+    std::fs::write(&path, event.to_string()).unwrap();
+    let files = format!("--mechanism {}", path.display());
+    let Command::Curve(wish) = command(&format!("account curve {files} --what blow-up --at 0.1"))
+    else {
+        panic!("{files} is no curve");
+    };
+    let drawn = curve::curve(&wish).unwrap().body;
+    assert_eq!(
+        drawn.mechanism,
+        asked(&format!("account {files}")).plan.mechanism
+    );
+    assert_eq!(drawn.neighbours, reticent_accounting::Neighbours::AddRemove);
 }
 
 /// A group has one ε and one δ, by its law or by the lemma, whichever command is asked.

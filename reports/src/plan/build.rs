@@ -511,13 +511,13 @@ impl<'a> Builder<'a> {
             Some(Sigma::Noise(sigma)) => self.given(sigma, "sigma"),
             Some(Sigma::Zero) | None => self.given(found.noise_multiplier, "weights"),
         };
+        let dominating = dominating_rates(&found.rates, &found.secrets);
+        let dominating = dominating.with_context(|| self.name("weights"))?;
         let secrets = match noise.sigma {
             Some(Sigma::Zero) => found.certified(None),
             _ => found.certified(Some(*noise_multiplier)),
         };
         let secrets = secrets.with_context(|| self.name("weights"))?;
-        let dominating = dominating_rates(&found.rates, &found.secrets);
-        let dominating = dominating.with_context(|| self.name("weights"))?;
         let records = found.rates.len() as f64;
         Ok(WeightedSteps {
             noise_multiplier,

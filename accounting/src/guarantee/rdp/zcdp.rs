@@ -1,7 +1,7 @@
 //! Zero-concentrated differential privacy: a straight Rényi curve described by one number.
 
 use super::convert::epsilon_from_renyi;
-use crate::loss::Query;
+use crate::loss::{Query, sum_of_squares};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::numeric::search::minimiser;
 use crate::quantity::bound::Upper;
@@ -74,7 +74,7 @@ impl Zcdp {
     /// Returns ρ = μ²/2 of a Gaussian with distance μ between the means.
     #[must_use]
     pub fn gaussian(distance: f64) -> Self {
-        Self::rounded(0.5 * distance * distance)
+        Self::rounded(0.5 * sum_of_squares(1, distance))
     }
 
     fn rounded(rho: f64) -> Self {

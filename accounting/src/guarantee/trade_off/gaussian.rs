@@ -3,7 +3,7 @@
 
 use super::samples::Samples;
 use crate::engine::Engine;
-use crate::loss::{PrivacyLoss, Query, losses};
+use crate::loss::{PrivacyLoss, Query, losses, sum_of_squares};
 use crate::mechanism::Mechanism;
 use crate::numeric::special::ln_normal_tail;
 use crate::quantity::bound::{Bounds, Estimate, Lower, Upper};
@@ -153,7 +153,7 @@ impl PrivacyLoss {
         }
         let steps = self.parts.iter().map(|(pair, times)| {
             let distance = pair.first.farthest() + pair.second.farthest();
-            *times as f64 * distance * distance
+            sum_of_squares(*times, distance)
         });
         let slack = 1.0 + f64::EPSILON * (self.parts.len() as f64 + 8.0);
         Some((self.gaussian + steps.sum::<f64>()).sqrt() * slack)

@@ -387,6 +387,42 @@ fn a_manifest_says_what_its_plan_releases() {
     assert!(why.starts_with("plan: is missing"), "{why}");
 }
 
+/// A certificate of lower rates, or of a cell of more records than the coarsest, says little of the run beside it.
+#[test]
+fn secrets_of_other_rates_than_the_manifest_states_are_refused() {
+    let given =
+        |value: Value| json!({"value": value, "provenance": {"from": "given", "by": "test"}});
+    let read = |own: Value, cells: Value| {
+        let rates = json!([0.1, 0.1]);
+        let step =
+            json!({"type": "poisson-binomial-gaussian", "noise_multiplier": 1.0, "rates": rates});
+        let weighted = json!({"noise_multiplier": given(1.0.into()), "batch": given(4.0.into()),
+            "steps_per_epoch": 10, "steps": given(100.into()), "secret_rates": given(rates),
+            "secrets": {"own": own, "cells": cells, "classes": [[1, 1e-6, 1e-3, 0]]}});
+        let plan = json!({"run": {"recipe": "protect", "weighted": weighted},
+            "unit": given("turn".into()), "delta": given(1e-6.into())});
+        let manifest = json!({"schema": 1, "type": "checkpoint", "unit": "turn", "seeded": false,
+            "vocabulary": "bytes", "recipe": "protect", "plan": plan,
+            "mechanism": {"type": "repeat", "times": 100, "each": step}});
+        read(&manifest.to_string())
+    };
+    let none = || json!([]);
+    assert!(read(json!([[1e-6, [[0.1, 2]]]]), none()).is_ok());
+    assert!(read(none(), json!([[1e-6, 16, 1.0]])).is_ok());
+    for (own, cells) in [
+        (json!([[1e-6, [[0.0001, 1]]]]), none()),
+        (json!([[1e-6, [[0.1, 1]]]]), none()),
+        (json!([[1e-6, [[0.1, 4_000_000]]]]), none()),
+        (none(), json!([[1e-6, 400_000_000, 1.0]])),
+    ] {
+        let why = read(own, cells).unwrap_err();
+        assert_eq!(
+            why,
+            "plan.run.weighted.secrets: are not those that secret_rates dominates"
+        );
+    }
+}
+
 /// The names of vocabularies are those of the manifest's schema.
 #[test]
 fn every_vocabulary_of_a_manifest_is_known() {

@@ -377,6 +377,7 @@ pub fn held_to(
     if !by_delta || !row.epsilon.is_some_and(between) {
         return Ok(document);
     }
+    // A manifest's row about a secret has the notion of a redacted one, whose δ is a share of its own.
     let same = |other: &Guarantee| {
         let key = |row: &Guarantee| {
             (
@@ -385,14 +386,15 @@ pub fn held_to(
                 row.neighbours,
                 row.group,
                 row.convention,
+                (row.gamma, row.missed_by_both),
             )
         };
         key(other) == key(&row)
     };
     let there = asked.plan.guarantees_at(limit)?.into_iter().find(same);
     let held = there.is_some_and(|there| there.delta.is_some() && there.delta <= row.delta);
-    if let Some(row) = rows.iter_mut().find(|row| held && same(row)) {
-        *row = row.clone().certified_at(limit);
+    if let Some(first) = rows.iter_mut().find(|other| held && **other == row) {
+        *first = row.certified_at(limit);
     }
     Ok(document)
 }

@@ -27,10 +27,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         return over::curve(wish, axis.into());
     }
     let kind = CurveKind::from(wish.what);
-    let asked = match (kind, wish.neighbours) {
-        (CurveKind::BlowUp, None) => Neighbours::ZeroOut,
-        (_, given) => neighbours_of(given, wish.run.schedule.sampler),
-    };
+    let asked = neighbours_of(wish.neighbours, wish.run.schedule.sampler);
     let source = Source::of_records(&wish.run, asked)?;
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
     let group = wish.group.unwrap_or(GroupSize::ONE);
