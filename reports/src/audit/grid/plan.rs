@@ -342,27 +342,22 @@ impl Plan {
         for (work, given) in attacks(&file.attacks, measurable) {
             let mut of_attack = vec![whole("--model=", trained)];
             match work {
-                Work::Perplexity | Work::Classify => {
-                    let own = match &texts.test {
-                        Some(test) => {
-                            of_attack.push(as_flag("--data=", test));
-                            label
-                        }
-                        None => {
-                            of_attack.push(inside("--data=", prepared, "test.jsonl"));
-                            label.map(|_| "label")
-                        }
-                    };
-                    of_attack.extend(own.map(|key| Word::Plain(format!("--label={key}"))));
-                }
+                // Of a prepared folder, records are read as they were trained on, each with its class.
+                Work::Perplexity | Work::Classify => match &texts.test {
+                    Some(test) => {
+                        of_attack.push(as_flag("--data=", test));
+                        of_attack.extend(label.map(|key| Word::Plain(format!("--label={key}"))));
+                    }
+                    None => of_attack.push(whole("--data=", prepared)),
+                },
                 Work::Membership if given.get("lookalikes") == Some(&Value::Bool(true)) => {
                     of_attack.push(as_flag("--members=", &texts.corpus));
                 }
                 Work::Membership => of_attack.extend([
-                    inside("--members=", prepared, "train.jsonl"),
-                    inside("--non-members=", prepared, "test.jsonl"),
+                    whole("--members=", prepared),
+                    whole("--non-members=", prepared),
                 ]),
-                Work::Extract => of_attack.push(inside("--data=", prepared, "train.jsonl")),
+                Work::Extract => of_attack.push(whole("--data=", prepared)),
                 Work::Exposure => of_attack.extend(planted.map(|(folder, coins)| {
                     let plan = if coins { "coins.json" } else { "canaries.json" };
                     inside("--canary-file=", folder, plan)
@@ -837,7 +832,10 @@ train = { sigma = 3 }
         assert_eq!(attacks.len(), 16);
         for stage in attacks {
             assert_eq!(stage.work, Work::Classify);
-            assert!(stage.words.contains(&"--label=label".to_owned()));
+            // The folder, whose classes are its own.
+            let data = stage.words.iter().find(|word| word.starts_with("--data="));
+            assert!(!data.unwrap().ends_with(".jsonl"), "{data:?}");
+            assert!(!stage.words.iter().any(|word| word.starts_with("--label")));
         }
         let tested = format!("test = {{ dialogues = 3 }}\n{labelled}");
         let stages = plan(&tested).unwrap().stages;
