@@ -151,6 +151,79 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
     refused(at, line, &["--scores-out"]);
 }
 
+/// A prepared folder is measured as it was trained on: a mask is one token, records end where training cut them, and a
+/// class is the number that was written, whatever another class is called. So are the lines of its files.
+#[test]
+fn prepared_records_are_measured_as_they_were_trained_on() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let mut text = String::new();
+    for number in 0..60 {
+        let (word, class) = [("cab", "2"), ("bed", "3")][number % 2];
+        let mail = format!("user{number}x@example.org");
+        writeln!(
+            text,
+            r#"{{"id":"d{number}","text":"a {word}, write {mail}","stars":"{class}"}}"#
+        )
+        .unwrap();
+    }
+    std::fs::write(at.join("data.jsonl"), text).unwrap();
+    let prepare =
+        "prepare data.jsonl --unit document --policy detectors --no-deduplication --seed 1";
+    ok(at, &format!("{prepare} --out text/"));
+    let line = format!("train text/ --recipe sgd --model gpt2 --epochs 2 --seed 1 {TINY}");
+    let trained = json(at, &format!("{line} --out lm"));
+    let told = number(&trained["held_out_perplexity"][1]);
+    for data in ["text/", "text/test.jsonl"] {
+        let found = json(at, &format!("perplexity --model lm --data {data}"));
+        let found = number(&found["perplexity"]);
+        assert!((found / told - 1.0).abs() < 1e-4, "{data}: {found}, {told}");
+    }
+    // The cut drops the end of text, behind which a decoder tells the class.
+    let classes = "--label stars --classes 1,2,3 --max-tokens 8";
+    ok(at, &format!("{prepare} {classes} --out classes/"));
+    let line = format!("train classes/ --recipe sgd --model gpt2 --epochs 6 --seed 1 {TINY}");
+    let trained = json(at, &format!("{line} --out stars"));
+    let told = number(&trained["held_out_classes"][5]["accuracy"]);
+    let own = json(at, "classify --model stars --data classes/");
+    let lines = json(
+        at,
+        "classify --model stars --data classes/test.jsonl --label label",
+    );
+    for found in [&own, &lines] {
+        assert!((number(&found["accuracy"]) - told).abs() < 1e-12, "{found}");
+        assert_eq!(found["loss"], own["loss"]);
+        assert_eq!(found["classes"][0]["records"], 0);
+    }
+    refused(
+        at,
+        "classify --model stars --data classes/ --label label",
+        &["--label", "its own classes"],
+    );
+    refused(
+        at,
+        "classify --model stars --data data.jsonl",
+        &["--label", "must be given"],
+    );
+    refused(
+        at,
+        "perplexity --model lm --data text/ --unit turn",
+        &["--data", "one record is a document in text/"],
+    );
+    // A model from elsewhere has its own order of classes, so numbers denote none of them.
+    std::fs::remove_file(at.join("stars/manifest.json")).unwrap();
+    std::fs::write(
+        at.join("numbered.jsonl"),
+        "{\"text\":\"a cab\",\"c\":\"2\"}\n{\"text\":\"a bed\",\"c\":0}\n",
+    )
+    .unwrap();
+    refused(
+        at,
+        "classify --model stars --data numbered.jsonl --label c",
+        &["line 2", "it is a number"],
+    );
+}
+
 #[test]
 fn every_recipe_but_the_recurrent_one_trains_classes_and_promises_what_it_promises_else() {
     let home = corpus();

@@ -52,6 +52,9 @@ pub struct ReadOptions {
     /// span masked beforehand, and an escaped `<\MASK>` is a literal one again. Otherwise their text is text.
     #[serde(skip)]
     pub prepared: bool,
+    /// Whether a class is given by its name alone, and never by its number.
+    #[serde(skip)]
+    pub by_name: bool,
 }
 
 impl Default for ReadOptions {
@@ -68,9 +71,13 @@ impl Default for ReadOptions {
             skip_unreadable: false,
             unmasked: false,
             prepared: false,
+            by_name: false,
         }
     }
 }
+
+/// The key of the class in `train.jsonl` and `test.jsonl`.
+const PREPARED_LABEL: &str = "label";
 
 /// Where the next document of a corpus is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -461,7 +468,10 @@ impl Documents {
             )));
         }
         if let (Some(labels), None) = (&self.options.labels, &self.options.user) {
-            let label = labels.of_values(&self.values);
+            let label = match entry.prepared && labels.field == PREPARED_LABEL {
+                true => labels.of_prepared(&self.values),
+                false => labels.of_values(&self.values, !self.options.by_name),
+            };
             entry.document.label = Some(label.map_err(wrong)?);
         }
         if entry.prepared && self.options.prepared {

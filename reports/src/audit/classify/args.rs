@@ -23,7 +23,7 @@ pub struct Classify {
     #[arg(long, value_name = "FILE|DIR")]
     pub data: PathBuf,
     /// Key or column of a text's class; needed unless --data is a prepared folder. The class is one of the names in the
-    /// model's id2label, or a number from 0 if it has none.
+    /// model's id2label. A number from 0 is one only if the model has no names or is a checkpoint of ours.
     #[arg(long, alias = "label-column", value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub label: Option<String>,
     /// What one record is; if absent, the model's own unit, or document if it has none.

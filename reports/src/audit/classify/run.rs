@@ -153,6 +153,8 @@ fn of_file(
     let label = label.context("--label: must be given, unless --data is a prepared folder")?;
     let reading = ReadOptions {
         labels: Some(Labels::new(label, names.to_vec()).context("--model")?),
+        // A data set may count its classes in another order than a model from elsewhere.
+        by_name: loaded.manifest.is_none() && !nameless(&loaded.model),
         ..args.reading.options(None)?
     };
     let mut out = Vec::new();
