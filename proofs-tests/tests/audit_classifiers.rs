@@ -130,9 +130,10 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
     }
     let told = json(at, "classify --model bert --label domain --data test.jsonl");
     let rows = std::fs::read_to_string(at.join("test.csv")).unwrap();
-    let loss = |row: &str| row.rsplit(',').nth(2).unwrap().parse::<f64>().unwrap();
+    let loss = |row: &str| row.rsplit(',').nth(3).unwrap().parse::<f64>().unwrap();
     let mean = rows.lines().skip(1).map(loss).sum::<f64>() / 30.0;
     assert!((mean - number(&told["loss"])).abs() < 1e-12, "{told}");
+    assert!(rows.starts_with("id,score,group,text,class\n"), "{rows}");
     let line = "membership --members data.csv --non-members test.csv --lower-is-member";
     let found = json(at, line);
     assert_eq!(

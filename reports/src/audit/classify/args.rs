@@ -35,7 +35,7 @@ pub struct Classify {
     /// Device: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is available.
     #[arg(long, default_value_t)]
     pub device: Device,
-    /// Also write each record's loss, −ln p of its class, with its document and text: a CSV for `audit membership
+    /// Also write each record's loss, −ln p of its class, with its document, text and class: a CSV for `audit membership
     /// --members FILE --non-members FILE --lower-is-member`.
     #[arg(long, value_name = "FILE")]
     pub scores_out: Option<PathBuf>,

@@ -50,7 +50,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         cut += u64::from(longer);
         texts.push((tokens, record.class));
         if scores.is_some() {
-            sources.push([record.document, record.text]);
+            sources.push([record.document, record.text, names[record.class].clone()]);
         }
     }
     ensure!(
@@ -199,12 +199,12 @@ fn read(loaded: &Pretrained, text: &str, number: usize) -> Result<(Vec<TokenId>,
 }
 
 /// Returns the loss of each record in the format of scores for `audit membership`.
-fn by_record(args: &Args, losses: &[f64], sources: &[[String; 2]]) -> Result<Vec<u8>> {
+fn by_record(args: &Args, losses: &[f64], sources: &[[String; 3]]) -> Result<Vec<u8>> {
     let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record(["id", "score", "group", "text"])?;
-    for (number, (loss, [group, text])) in (1..).zip(losses.iter().zip(sources)) {
+    out.write_record(["id", "score", "group", "text", "class"])?;
+    for (number, (loss, [group, text, class])) in (1..).zip(losses.iter().zip(sources)) {
         let id = format!("{}, record {number}", args.data.display());
-        out.write_record([id.as_str(), &loss.to_string(), group, text])?;
+        out.write_record([id.as_str(), &loss.to_string(), group, text, class])?;
     }
     Ok(out.into_inner().map_err(csv::IntoInnerError::into_error)?)
 }
