@@ -342,6 +342,23 @@ fn classes_are_declared_and_a_value_that_is_none_is_not_shown() {
     refused(at, &line, &["PREPARED", "edited after it was prepared"]);
 }
 
+/// Canaries that nothing can measure afterwards are told of when training begins.
+#[test]
+fn canaries_in_an_encoder_are_said_to_be_unmeasurable() {
+    let home = corpus();
+    let at = home.path();
+    ok(at, &format!("{PREPARE} --canaries 2x2 --out planted/"));
+    let line = format!("train planted/ --recipe sgd {SMALL} --out bert");
+    let output = run(at, &line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("`audit exposure` can't rank these canaries"),
+        "{said}"
+    );
+    refused(at, "exposure --model bert", &["--model", "no next token"]);
+}
+
 const SMALL: &str = "--model bert --layers 1 --width 16 --heads 2 --context 32 --epochs 1";
 
 #[test]

@@ -339,6 +339,9 @@ impl Plan {
             coins: planted.is_some_and(|(_, coins)| coins),
             classes: label.is_some(),
         };
+        if measurable.classes || masks_tokens(&place.model) {
+            without_likelihoods(&file.attacks, measurable)?;
+        }
         for (work, given) in attacks(&file.attacks, measurable) {
             let mut of_attack = vec![whole("--model=", trained)];
             match work {
@@ -649,6 +652,32 @@ struct Measurable {
     classes: bool,
 }
 
+/// Returns whether a model predicts masked tokens, as far as its name or its folder tells.
+fn masks_tokens(model: &str) -> bool {
+    let config = std::fs::read_to_string(Path::new(model).join("config.json"));
+    let config: Option<Value> = config
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok());
+    let named = config.and_then(|config| Some(config["architectures"][0].as_str()?.to_owned()));
+    model == "bert" || named.is_some_and(|name| name.ends_with("ForMaskedLM"))
+}
+
+/// Refuses what can't be measured on a classifier or an encoder.
+fn without_likelihoods(given: &Attacks, measurable: Measurable) -> Result<()> {
+    for (what, asked) in [
+        ("canaries", measurable.canaries),
+        ("attacks.membership", given.membership.is_some()),
+        ("attacks.extract", given.extract.is_some()),
+    ] {
+        ensure!(
+            !asked,
+            "{what}: classifiers and encoders have no likelihood of a text, so it can't be measured on them; leave it out, \
+             or give them a grid of their own"
+        );
+    }
+    Ok(())
+}
+
 /// Returns what is measured, in order; for a classifier only its classes, since it has no likelihood of a text.
 fn attacks(given: &Attacks, measurable: Measurable) -> Vec<(Work, &Flags)> {
     if measurable.classes {
@@ -821,7 +850,7 @@ train = { sigma = 3 }
     fn classifiers_are_asked_for_classes_alone() {
         let labelled = GRID.replace(
             "canaries = \"10x2\"",
-            "canaries = \"10x2\", label = \"mood\", classes = [\"good\", \"bad\"]",
+            "label = \"mood\", classes = [\"good\", \"bad\"]",
         );
         let all = plan(&labelled).unwrap();
         let attacks: Vec<&Stage> = all
@@ -841,6 +870,38 @@ train = { sigma = 3 }
         let stages = plan(&tested).unwrap().stages;
         let told = stages.iter().find(|s| s.work == Work::Classify).unwrap();
         assert!(told.words.contains(&"--label=mood".to_owned()));
+    }
+
+    /// What needs the likelihood of a text is refused for models that have none, before anything is trained.
+    #[test]
+    fn likelihoods_are_asked_of_no_classifier_and_no_encoder() {
+        let said = |text: &str| format!("{:#}", plan(text).unwrap_err());
+        let bert = format!("models = [\"bert\"]\n{GRID}");
+        let labelled = GRID.replace(
+            "canaries = \"10x2\"",
+            "label = \"mood\", classes = [\"good\", \"bad\"]",
+        );
+        let with = |attack: &str| labelled.replace("[[arms]]\nrecipe = \"sgd\"", attack);
+        let membership = "attacks = { membership = {} }\n[[arms]]\nrecipe = \"sgd\"";
+        for (text, what) in [
+            (bert, "canaries: "),
+            (
+                labelled.replace("label", "canaries = \"10x2\", label"),
+                "canaries: ",
+            ),
+            (with(membership), "attacks.membership: "),
+            (
+                with(&membership.replace("membership", "extract")),
+                "attacks.extract: ",
+            ),
+        ] {
+            let error = said(&text);
+            assert!(
+                error.contains(what) && error.contains("no likelihood"),
+                "{error}"
+            );
+        }
+        assert!(plan(&labelled).is_ok());
     }
 
     #[test]
