@@ -342,6 +342,20 @@ fn classes_are_declared_and_a_value_that_is_none_is_not_shown() {
     refused(at, &line, &["PREPARED", "edited after it was prepared"]);
 }
 
+/// Held-out text of which an encoder masks nothing has no loss, which is known before a step is spent.
+#[test]
+fn held_out_text_that_masks_nothing_is_refused_before_training() {
+    let home = corpus();
+    let at = home.path();
+    ok(at, &format!("{PREPARE} --out plain/"));
+    std::fs::write(at.join("tiny.txt"), "a\n").unwrap();
+    let tiny = PREPARE.replace("data.jsonl", "tiny.txt");
+    ok(at, &format!("{tiny} --held-out 0 --out tiny/"));
+    let line = format!("train plain/ --recipe sgd {SMALL} --held-out tiny --out bert");
+    refused(at, &line, &["held-out text", "chosen to be masked"]);
+    assert!(!at.join("bert.state").exists());
+}
+
 /// Canaries that nothing can measure afterwards are told of when training begins.
 #[test]
 fn canaries_in_an_encoder_are_said_to_be_unmeasurable() {
