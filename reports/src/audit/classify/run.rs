@@ -178,7 +178,8 @@ fn most(loaded: &Pretrained) -> Option<usize> {
     loaded.manifest.as_ref().and_then(|m| m.max_tokens)
 }
 
-/// Returns the tokens that the model reads of a text, and whether the text is longer than its context. A model of ours reads what it was trained on; any other reads what transformers gives it with `truncation=True`.
+/// Returns the tokens that the model reads of a text, and whether the text is longer than its context. A model of ours
+/// reads what it was trained on; any other reads what transformers gives it with `truncation=True`.
 fn read(loaded: &Pretrained, text: &str, number: usize) -> Result<(Vec<TokenId>, bool)> {
     let (tokenizer, context) = (&loaded.tokenizer, loaded.model.context());
     if loaded.manifest.is_some() {
