@@ -182,6 +182,19 @@ pub(crate) fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     out
 }
 
+/// Returns a text with something else in place of ranges of its bytes, which are in order and apart.
+pub(crate) fn replaced(text: &str, ranges: &[Range<usize>], by: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for range in ranges {
+        out.push_str(&text[from..range.start]);
+        out.push_str(by);
+        from = range.end;
+    }
+    out.push_str(&text[from..]);
+    out
+}
+
 /// Returns a range of bytes, widened to whole characters and cut at the end of the text.
 pub(crate) fn whole(text: &str, range: &Range<usize>) -> Range<usize> {
     text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end)

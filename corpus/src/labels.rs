@@ -84,31 +84,64 @@ impl Labels {
         u32::try_from(at).ok()
     }
 
-    /// Returns the class that a document's values under the key denote: by name, or else by number, as in prepared
-    /// text.
+    /// Returns the class that a document's values under the key denote: by name, or else, if `numbers` are read, by number.
     ///
     /// # Errors
-    /// Returns an error if there is no value, more than one, or one that is neither a name nor a number of a class. The
-    /// message does not contain the value.
-    pub(crate) fn of_values(&self, values: &[String]) -> std::result::Result<u32, String> {
-        let [one] = values else {
-            return Err(format!(
+    /// Returns an error if there is no value, more than one, or one that is no class. The message does not contain the
+    /// value.
+    pub(crate) fn of_values(
+        &self,
+        values: &[String],
+        numbers: bool,
+    ) -> std::result::Result<u32, String> {
+        let one = self.only(values)?;
+        let numbered = || self.numbered(one);
+        let class = self.class(one);
+        class
+            .or_else(|| numbered().filter(|_| numbers))
+            .ok_or_else(|| {
+                let number = match numbered() {
+                    Some(_) => {
+                        "; it is a number, and these classes have names, which another data set may count otherwise"
+                    }
+                    None => "",
+                };
+                format!("{}{number}", self.unknown())
+            })
+    }
+
+    /// Returns the class of a line of a prepared corpus, which is a number, whatever the names are; by name if it is none.
+    ///
+    /// # Errors
+    /// As for [`Self::of_values`].
+    pub(crate) fn of_prepared(&self, values: &[String]) -> std::result::Result<u32, String> {
+        let one = self.only(values)?;
+        let class = self.numbered(one).or_else(|| self.class(one));
+        class.ok_or_else(|| self.unknown())
+    }
+
+    fn only<'v>(&self, values: &'v [String]) -> std::result::Result<&'v str, String> {
+        match values {
+            [one] => Ok(one),
+            _ => Err(format!(
                 "must have one class under `{}`, got {}",
                 self.field,
                 values.len()
-            ));
-        };
-        let numbered = || {
-            let number = one.parse().ok()?;
-            ((number as usize) < self.classes.len()).then_some(number)
-        };
-        self.class(one).or_else(numbered).ok_or_else(|| {
-            format!(
-                "what stands under `{}` is none of the {} declared classes",
-                self.field,
-                self.classes.len()
-            )
-        })
+            )),
+        }
+    }
+
+    fn numbered(&self, value: &str) -> Option<u32> {
+        let number: u32 = value.parse().ok()?;
+        ((number as usize) < self.classes.len()).then_some(number)
+    }
+
+    fn unknown(&self) -> String {
+        format!(
+            "what stands under `{}` is none of the {} declared classes",
+            self.field,
+            self.classes.len()
+        )
     }
 
     /// Checks that a record of a prepared corpus has a class exactly if classes are declared, and that it is one of
@@ -151,13 +184,21 @@ mod tests {
         let labels = Labels::new("mood", ["good", "bad"]).unwrap();
         let of = |values: &[&str]| {
             let values: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
-            labels.of_values(&values)
+            labels.of_values(&values, true)
         };
         assert_eq!(of(&["bad"]), Ok(1));
         assert_eq!((of(&["0"]), of(&["1"])), (Ok(0), Ok(1)));
         assert!(of(&["2"]).is_err() && of(&["-1"]).is_err() && of(&["1.0"]).is_err());
         let numbers = Labels::new("n", ["1", "0"]).unwrap();
-        assert_eq!(numbers.of_values(&["1".to_owned()]), Ok(0));
+        let one = ["1".to_owned()];
+        assert_eq!(numbers.of_values(&one, true), Ok(0));
+        // A prepared corpus writes numbers, whatever its classes are called.
+        assert_eq!(numbers.of_prepared(&one), Ok(1));
+        assert_eq!(labels.of_prepared(&["bad".to_owned()]), Ok(1));
+        // Without numbers, a number is no class, unless it is a name.
+        assert_eq!(numbers.of_values(&one, false), Ok(0));
+        let refused = labels.of_values(&one, false).unwrap_err();
+        assert!(refused.ends_with("may count otherwise"), "{refused}");
         assert!(
             of(&[])
                 .unwrap_err()

@@ -144,6 +144,16 @@ pub(crate) fn put_id(out: &mut Vec<u8>, number: u64, digest: &[u8]) {
     out.extend_from_slice(digest);
 }
 
+/// Returns whether an id has the form of [`record_id`].
+pub(crate) fn is_record_id(id: &str) -> bool {
+    let parts = id.strip_prefix("unit-").and_then(|id| id.split_once('-'));
+    parts.is_some_and(|(number, digest)| {
+        number.parse::<u64>().is_ok()
+            && digest.len() == 16
+            && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 /// Returns the first sensitive or ignored range that is out of place. Ranges must be ascending and non-empty, start
 /// after the beginning of text, end inside the record's `tokens`, and not touch each other.
 ///

@@ -1,9 +1,10 @@
 //! Splits documents into units. Splitting comes before everything else, and units are never packed,
 //! so a change of length inside one unit moves no other.
 
-use crate::document::{Document, Offsets};
+use crate::document::{Document, Masked, Offsets};
 use crate::error::Result;
 use crate::random::digest;
+use crate::tokenize::MASK_TEXT;
 use crate::unit::Unit;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -252,6 +253,31 @@ fn escape(unit: &mut UnitText<'_>) {
 pub(crate) fn escaped(text: &str) -> Option<String> {
     let places = escapes(text);
     (!places.is_empty()).then(|| escaped_at(text, &places))
+}
+
+/// Turns the text of a prepared record back into one to prepare: each `<MASK>` becomes a span masked beforehand, and each
+/// escaped special loses a backslash. Splitting the document again undoes this.
+pub(crate) fn restore(document: &mut Document) {
+    let text = std::mem::take(&mut document.text);
+    let mut out = String::with_capacity(text.len());
+    let (mut from, mut characters) = (0, 0);
+    for at in escapes(&text) {
+        let is_mask = text[at..].starts_with(&MASK_TEXT[1..]);
+        let end = if is_mask { at - 1 } else { at };
+        out.push_str(&text[from..end]);
+        characters += text[from..end].chars().count();
+        from = end;
+        if is_mask {
+            document.masked.push(Masked {
+                start: characters,
+                end: characters + MASK_TEXT.len(),
+            });
+        } else if text[at..].starts_with('\\') {
+            from += 1;
+        }
+    }
+    out.push_str(&text[from..]);
+    document.text = out;
 }
 
 fn escaped_at(text: &str, places: &[usize]) -> String {

@@ -3,6 +3,7 @@
 use reticent_corpus::policy::{PolicyChoice, PolicyOptions};
 use reticent_corpus::prepare::{PrepareFiles, PrepareOptions, Prepared, prepare};
 use reticent_corpus::read::{ReadOptions, read_readable};
+use reticent_corpus::screening::screening_records;
 use reticent_corpus::{Document, Labels, Unit};
 use std::time::Duration;
 
@@ -64,6 +65,56 @@ fn records_keep_the_class_of_their_document_in_memory_and_on_disk() {
     let read = Prepared::load(&out, None).unwrap();
     assert_eq!(read.training, made.training);
     assert_eq!(read.options.labels, Some(labels()));
+}
+
+/// Lines of a prepared corpus are read back as its records: a mask is one token, a literal one is text, and a class is the
+/// number that was written, also where another class is called by it.
+#[test]
+fn prepared_lines_are_read_back_as_their_records() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data.jsonl");
+    let lines = r#"{"id":"a","text":"call 415-555-0123 or <MASK>","stars":"2"}
+{"id":"b","text":"never again","stars":1}
+{"id":"c","text":"well","stars":"3"}
+"#;
+    std::fs::write(&data, lines).unwrap();
+    let labels = |field| Some(Labels::new(field, ["1", "2", "3"]).unwrap());
+    let reading = ReadOptions {
+        labels: labels("stars"),
+        ..ReadOptions::default()
+    };
+    let options = PrepareOptions {
+        held_out: 0.0,
+        labels: labels("stars"),
+        ..options(Unit::Document)
+    };
+    let (documents, _) = read_readable(&data, &reading).unwrap();
+    let made = prepare(&documents, &options).unwrap();
+    assert_eq!(made.texts[0], r"call <MASK> or <\MASK>");
+    let out = place.path().join("out");
+    made.write(&out, false, None).unwrap();
+    let again = ReadOptions {
+        labels: labels("label"),
+        prepared: true,
+        ..ReadOptions::default()
+    };
+    let (documents, _) = read_readable(&out.join("train.jsonl"), &again).unwrap();
+    let read = screening_records(&documents, Unit::Document).unwrap();
+    let read: Vec<_> = read
+        .iter()
+        .map(|record| {
+            let tokens = made.tokenizer.frame_prepared(&record.prepared_text());
+            (tokens.unwrap(), record.document.label)
+        })
+        .collect();
+    let records = made.training.records.into_iter();
+    let records: Vec<_> = records.map(|r| (r.tokens, r.label)).collect();
+    assert_eq!(read, records);
+    assert_eq!(read[0].1, Some(1));
+    // Elsewhere such a line is text, as any other.
+    let whole = ReadOptions::default();
+    let (documents, _) = read_readable(&out.join("train.jsonl"), &whole).unwrap();
+    assert!(documents[0].masked.is_empty());
 }
 
 #[test]

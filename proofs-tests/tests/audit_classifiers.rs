@@ -130,9 +130,10 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
     }
     let told = json(at, "classify --model bert --label domain --data test.jsonl");
     let rows = std::fs::read_to_string(at.join("test.csv")).unwrap();
-    let loss = |row: &str| row.rsplit(',').nth(2).unwrap().parse::<f64>().unwrap();
+    let loss = |row: &str| row.rsplit(',').nth(3).unwrap().parse::<f64>().unwrap();
     let mean = rows.lines().skip(1).map(loss).sum::<f64>() / 30.0;
     assert!((mean - number(&told["loss"])).abs() < 1e-12, "{told}");
+    assert!(rows.starts_with("id,score,group,text,class\n"), "{rows}");
     let line = "membership --members data.csv --non-members test.csv --lower-is-member";
     let found = json(at, line);
     assert_eq!(
@@ -149,6 +150,79 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
     refused(at, line, &["--scores-out", "test.csv exists", "--force"]);
     let line = "membership --members data.csv --non-members test.csv --force";
     refused(at, line, &["--scores-out"]);
+}
+
+/// A prepared folder is measured as it was trained on: a mask is one token, records end where training cut them, and a
+/// class is the number that was written, whatever another class is called. So are the lines of its files.
+#[test]
+fn prepared_records_are_measured_as_they_were_trained_on() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let mut text = String::new();
+    for number in 0..60 {
+        let (word, class) = [("cab", "2"), ("bed", "3")][number % 2];
+        let mail = format!("user{number}x@example.org");
+        writeln!(
+            text,
+            r#"{{"id":"d{number}","text":"a {word}, write {mail}","stars":"{class}"}}"#
+        )
+        .unwrap();
+    }
+    std::fs::write(at.join("data.jsonl"), text).unwrap();
+    let prepare =
+        "prepare data.jsonl --unit document --policy detectors --no-deduplication --seed 1";
+    ok(at, &format!("{prepare} --out text/"));
+    let line = format!("train text/ --recipe sgd --model gpt2 --epochs 2 --seed 1 {TINY}");
+    let trained = json(at, &format!("{line} --out lm"));
+    let told = number(&trained["held_out_perplexity"][1]);
+    for data in ["text/", "text/test.jsonl"] {
+        let found = json(at, &format!("perplexity --model lm --data {data}"));
+        let found = number(&found["perplexity"]);
+        assert!((found / told - 1.0).abs() < 1e-4, "{data}: {found}, {told}");
+    }
+    // The cut drops the end of text, behind which a decoder tells the class.
+    let classes = "--label stars --classes 1,2,3 --max-tokens 8";
+    ok(at, &format!("{prepare} {classes} --out classes/"));
+    let line = format!("train classes/ --recipe sgd --model gpt2 --epochs 6 --seed 1 {TINY}");
+    let trained = json(at, &format!("{line} --out stars"));
+    let told = number(&trained["held_out_classes"][5]["accuracy"]);
+    let own = json(at, "classify --model stars --data classes/");
+    let lines = json(
+        at,
+        "classify --model stars --data classes/test.jsonl --label label",
+    );
+    for found in [&own, &lines] {
+        assert!((number(&found["accuracy"]) - told).abs() < 1e-12, "{found}");
+        assert_eq!(found["loss"], own["loss"]);
+        assert_eq!(found["classes"][0]["records"], 0);
+    }
+    refused(
+        at,
+        "classify --model stars --data classes/ --label label",
+        &["--label", "its own classes"],
+    );
+    refused(
+        at,
+        "classify --model stars --data data.jsonl",
+        &["--label", "must be given"],
+    );
+    refused(
+        at,
+        "perplexity --model lm --data text/ --unit turn",
+        &["--data", "one record is a document in text/"],
+    );
+    // A model from elsewhere has its own order of classes, so numbers denote none of them.
+    std::fs::remove_file(at.join("stars/manifest.json")).unwrap();
+    std::fs::write(
+        at.join("numbered.jsonl"),
+        "{\"text\":\"a cab\",\"c\":\"2\"}\n{\"text\":\"a bed\",\"c\":0}\n",
+    )
+    .unwrap();
+    refused(
+        at,
+        "classify --model stars --data numbered.jsonl --label c",
+        &["line 2", "it is a number"],
+    );
 }
 
 #[test]
@@ -266,6 +340,37 @@ fn classes_are_declared_and_a_value_that_is_none_is_not_shown() {
     std::fs::write(&path, records.replacen("\"label\":0", "\"label\":1", 1)).unwrap();
     let line = format!("train prepared/ --recipe sgd --model bert --epochs 1 {TINY} --out y");
     refused(at, &line, &["PREPARED", "edited after it was prepared"]);
+}
+
+/// Held-out text of which an encoder masks nothing has no loss, which is known before a step is spent.
+#[test]
+fn held_out_text_that_masks_nothing_is_refused_before_training() {
+    let home = corpus();
+    let at = home.path();
+    ok(at, &format!("{PREPARE} --out plain/"));
+    std::fs::write(at.join("tiny.txt"), "a\n").unwrap();
+    let tiny = PREPARE.replace("data.jsonl", "tiny.txt");
+    ok(at, &format!("{tiny} --held-out 0 --out tiny/"));
+    let line = format!("train plain/ --recipe sgd {SMALL} --held-out tiny --out bert");
+    refused(at, &line, &["held-out text", "chosen to be masked"]);
+    assert!(!at.join("bert.state").exists());
+}
+
+/// Canaries that nothing can measure afterwards are told of when training begins.
+#[test]
+fn canaries_in_an_encoder_are_said_to_be_unmeasurable() {
+    let home = corpus();
+    let at = home.path();
+    ok(at, &format!("{PREPARE} --canaries 2x2 --out planted/"));
+    let line = format!("train planted/ --recipe sgd {SMALL} --out bert");
+    let output = run(at, &line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("`audit exposure` can't rank these canaries"),
+        "{said}"
+    );
+    refused(at, "exposure --model bert", &["--model", "no next token"]);
 }
 
 const SMALL: &str = "--model bert --layers 1 --width 16 --heads 2 --context 32 --epochs 1";

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import MixtralConfig, MixtralForCausalLM
+from transformers import BertConfig, BertForMaskedLM, MixtralConfig, MixtralForCausalLM
 
 EXAMPLES = Path(__file__).parents[2] / "reports" / "examples"
 
@@ -48,3 +48,25 @@ def test_a_mixture_of_experts_answers_as_itself(tmp_path: Path) -> None:
         assert scores["top_tokens"][number] == rows[:-1].argmax(1).tolist()
         found = torch.tensor(following["log_probabilities"][number], dtype=torch.double)
         assert torch.allclose(found, rows[-1][[3, 0]], atol=1e-5)
+
+
+def test_an_encoder_is_refused(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    config = BertConfig(
+        vocab_size=20,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        initializer_range=0.5,
+    )
+    BertForMaskedLM(config).save_pretrained(tmp_path)
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "scorer_transformers.py"), str(tmp_path)],
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1 and done.stdout == ""
+    assert "no probabilities of a next token" in done.stderr

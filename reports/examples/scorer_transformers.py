@@ -67,9 +67,20 @@ def finite(values):
     return [value if value != float("-inf") else "-inf" for value in values.tolist()]
 
 
+def looks_ahead():
+    """Whether later tokens change an earlier prediction, as in an encoder: it has no ln p of a next token."""
+    one, other = ln_p([[0] * 8, [0] + [1] * 7])
+    near = 1e-4 if model.dtype == torch.float32 else 0.05
+    return bool((one[0] - other[0]).abs().max() > near)
+
+
 def say(line):
     print(json.dumps(line), flush=True)
 
+
+if looks_ahead():
+    sys.exit(f"{args.model}: what follows a token changes how it is predicted, as in an encoder (BERT, XLM-R); "
+             "these are no probabilities of a next token, and no audit can use them")
 
 said = {"reticent_scorer": 1, "vocabulary": config.vocab_size, "batch": args.batch, "statistics": True, "next": True}
 if getattr(config, "max_position_embeddings", None):

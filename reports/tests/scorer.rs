@@ -646,7 +646,8 @@ fn a_report_counts_copies_in_a_prepared_folder() {
     let line = "membership --model ckpt --members in.jsonl --non-members out.jsonl --unit document --training planted";
     let refused = audit(at, line, "");
     assert_eq!(refused.status.code(), Some(2));
-    let why = "--training: one record is a turn in planted, and copies are counted of documents; name the text";
+    let why =
+        "--training: one record is a turn in planted, and documents are measured; name the text";
     assert!(said(&refused).contains(why), "{}", said(&refused));
 }
 

@@ -20,6 +20,8 @@ pub enum BlindFeatures {
     Form,
     /// How long it is: longer or shorter on one side.
     Length,
+    /// Not the text but its class, which is half of a classifier's record.
+    Class,
 }
 
 /// How well the texts alone distinguish the two sets.
@@ -56,6 +58,17 @@ pub fn blind_baseline<T: AsRef<str>>(
     confidence: Confidence,
     seed: u64,
 ) -> Result<BlindBaseline> {
+    baseline_with_classes([members, non_members], None, confidence, seed)
+}
+
+/// Computes [`blind_baseline`] with a fourth baseline by the classes of the texts, if they have any, each with a quarter of
+/// the failure probability. The classes are those of the texts, in order, with the same groups.
+pub(super) fn baseline_with_classes<T: AsRef<str>>(
+    [members, non_members]: [&[(T, usize)]; 2],
+    classes: Option<[&[(T, usize)]; 2]>,
+    confidence: Confidence,
+    seed: u64,
+) -> Result<BlindBaseline> {
     let names = |texts: &[(T, usize)]| -> BTreeSet<usize> { texts.iter().map(|t| t.1).collect() };
     let (inside, outside) = (names(members), names(non_members));
     let fewest = inside.len().min(outside.len());
@@ -64,14 +77,17 @@ pub fn blind_baseline<T: AsRef<str>>(
         return Err(Error::out_of_range(what, "[4, inf)", fewest));
     }
     let fitted = first_half(&inside, &outside, seed);
-    let each = confidence.shared_by(3)?;
+    let each = confidence.shared_by(if classes.is_some() { 4 } else { 3 })?;
     let sides = [members, non_members];
     let content = judged(sides, &fitted, BlindFeatures::Content, each, seed)?;
     let form = judged(sides, &fitted, BlindFeatures::Form, each, seed)?;
     let length = by_length(sides, each, seed)?;
+    let class = classes.map(|sides| judged(sides, &fitted, BlindFeatures::Class, each, seed));
+    let class = class.transpose()?;
     let upper = |found: &BlindBaseline| found.area.bounds.upper.map_or(1.0, |u| u.get().get());
     let shifted = [content, form, length]
         .into_iter()
+        .chain(class)
         .filter(|found| found.shifted);
     let highest = shifted.max_by(|a, b| upper(a).total_cmp(&upper(b)));
     Ok(highest.unwrap_or(content))
@@ -219,6 +235,7 @@ impl BlindFeatures {
             }
             // Nothing is fitted to it.
             Self::Length => Vec::new(),
+            Self::Class => vec![text.to_owned()],
         }
     }
 }

@@ -6,6 +6,7 @@ use super::table::{ScoreTable, Scoring};
 use crate::error::{Error, Result};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
+use reticent_corpus::tokenize::lower_case;
 use std::ops::ControlFlow;
 
 /// What a panel scores in addition to the records themselves; each item costs further passes.
@@ -72,7 +73,7 @@ impl Panel {
         let without_digits = texts.iter().filter(digitless).count();
         let mut all = framed(&texts)?;
         if beside.lower_case {
-            let lower: Vec<String> = texts.iter().map(|t| t.to_lowercase()).collect();
+            let lower: Vec<String> = texts.iter().map(|t| lower_case(t)).collect();
             all.extend(framed(&lower)?);
         }
         let mut sizes = Vec::new();

@@ -1,6 +1,6 @@
 //! Handles repeated texts, each of which is one piece of evidence.
 
-use super::blind::{BlindBaseline, blind_baseline};
+use super::blind::{BlindBaseline, baseline_with_classes};
 use super::set::ScoreSet;
 use crate::error::{Error, Result};
 use rand::{RngExt, SeedableRng};
@@ -72,11 +72,22 @@ impl DistinctTexts {
     /// # Errors
     /// Returns an error if no text of a side is left.
     pub fn of(members: &[String], non_members: &[String], seed: u64) -> Result<Self> {
-        let numbers = same_texts([members, non_members]);
-        let mut texts: BTreeMap<usize, [Vec<usize>; 2]> = BTreeMap::new();
+        Self::of_classes([members, non_members], None, seed)
+    }
+
+    /// Does the same for texts with classes: a text in two classes is two records of a classifier, and neither is a copy of
+    /// the other.
+    fn of_classes(
+        all: [&[String]; 2],
+        classes: Option<&[Vec<String>; 2]>,
+        seed: u64,
+    ) -> Result<Self> {
+        let numbers = same_texts(all);
+        let mut texts: BTreeMap<(usize, &str), [Vec<usize>; 2]> = BTreeMap::new();
         for (side, numbers) in numbers.iter().enumerate() {
             for (record, number) in numbers.iter().enumerate() {
-                texts.entry(*number).or_default()[side].push(record);
+                let class = classes.map_or("", |classes| classes[side][record].as_str());
+                texts.entry((*number, class)).or_default()[side].push(record);
             }
         }
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
@@ -170,6 +181,8 @@ pub struct ScoredRecords {
     pub groups: Option<[Vec<String>; 2]>,
     /// The texts, if they are known.
     pub texts: Option<[Vec<String>; 2]>,
+    /// The classes of the texts, if they are records of a classifier.
+    pub classes: Option<[Vec<String>; 2]>,
     /// How the texts repeat.
     pub repeats: Option<Repeats>,
     /// How many of the given members have the text of each member; absent without texts.
@@ -177,18 +190,23 @@ pub struct ScoredRecords {
 }
 
 impl ScoredRecords {
-    /// Keeps one record of each text; see [`DistinctTexts`].
+    /// Keeps one record of each text, or of each text and class; see [`DistinctTexts`].
     ///
     /// # Errors
-    /// Returns an error if the number of groups or texts is not that of scores, or if no text of a
-    /// side is left.
+    /// Returns an error if the number of groups, texts or classes is not that of scores, or if no text of
+    /// a side is left.
     pub fn of(
         scores: [Vec<f64>; 2],
         groups: Option<[Vec<String>; 2]>,
         texts: Option<[Vec<String>; 2]>,
+        classes: Option<[Vec<String>; 2]>,
         seed: u64,
     ) -> Result<Self> {
-        for (what, given) in [("groups", &groups), ("texts", &texts)] {
+        for (what, given) in [
+            ("groups", &groups),
+            ("texts", &texts),
+            ("classes", &classes),
+        ] {
             for (given, scores) in given.iter().flatten().zip(&scores) {
                 if given.len() != scores.len() {
                     return Err(Error::WrongCount {
@@ -204,15 +222,18 @@ impl ScoredRecords {
                 scores,
                 groups,
                 texts: None,
+                classes: None,
                 repeats: None,
                 copies: None,
             });
         };
-        let distinct = DistinctTexts::of(&texts[0], &texts[1], seed)?;
+        let [members, non_members] = &texts;
+        let distinct = DistinctTexts::of_classes([members, non_members], classes.as_ref(), seed)?;
         Ok(Self {
             scores: distinct.keep(&scores),
             groups: groups.map(|groups| distinct.keep(&groups)),
             texts: Some(distinct.keep(&texts)),
+            classes: classes.map(|classes| distinct.keep(&classes)),
             repeats: Some(distinct.repeats()),
             copies: Some(distinct.copies().to_vec()),
         })
@@ -234,14 +255,15 @@ impl ScoredRecords {
     /// Returns what the texts alone reveal; `None` if they are not known.
     ///
     /// # Errors
-    /// As for [`blind_baseline`].
+    /// As for [`blind_baseline`](super::blind_baseline).
     pub fn blind(&self, confidence: Confidence, seed: u64) -> Result<Option<BlindBaseline>> {
-        let blind = |texts| blind_baseline_of(texts, self.groups.as_ref(), confidence, seed);
+        let groups = self.groups.as_ref();
+        let blind = |texts| blind_of(texts, self.classes.as_ref(), groups, confidence, seed);
         self.texts.as_ref().map(blind).transpose()
     }
 }
 
-/// Computes [`blind_baseline`] for texts whose groups may be known.
+/// Computes [`blind_baseline`](super::blind_baseline) for texts whose groups may be known.
 ///
 /// # Errors
 /// As for that function.
@@ -251,26 +273,43 @@ pub fn blind_baseline_of(
     confidence: Confidence,
     seed: u64,
 ) -> Result<BlindBaseline> {
+    blind_of(texts, None, groups, confidence, seed)
+}
+
+fn blind_of<'t>(
+    texts: &'t [Vec<String>; 2],
+    classes: Option<&'t [Vec<String>; 2]>,
+    groups: Option<&[Vec<String>; 2]>,
+    confidence: Confidence,
+    seed: u64,
+) -> Result<BlindBaseline> {
     let mut numbers: HashMap<&String, usize> = HashMap::new();
-    let [inside, outside] = [0, 1].map(|side: usize| -> Vec<(&str, usize)> {
-        let each = texts[side].iter().enumerate();
-        each.map(|(at, text)| {
-            let number = match groups {
-                Some(groups) => {
-                    let next = numbers.len();
-                    *numbers.entry(&groups[side][at]).or_insert(next)
-                }
-                None => side * texts[0].len() + at,
-            };
-            (text.as_str(), number)
-        })
-        .collect()
+    let numbers = [0, 1].map(|side: usize| -> Vec<usize> {
+        let number = |at: usize| match groups {
+            Some(groups) => {
+                let next = numbers.len();
+                *numbers.entry(&groups[side][at]).or_insert(next)
+            }
+            None => side * texts[0].len() + at,
+        };
+        (0..texts[side].len()).map(number).collect()
     });
-    blind_baseline(&inside, &outside, confidence, seed)
+    let grouped = |all: &'t [Vec<String>; 2]| {
+        [0, 1].map(|side: usize| -> Vec<(&'t str, usize)> {
+            let each = all[side].iter().map(String::as_str);
+            each.zip(numbers[side].iter().copied()).collect()
+        })
+    };
+    let [inside, outside] = grouped(texts);
+    let classes = classes.map(grouped);
+    let classes = classes.as_ref().map(|[a, b]| [a.as_slice(), b.as_slice()]);
+    let texts = [inside.as_slice(), outside.as_slice()];
+    baseline_with_classes(texts, classes, confidence, seed)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::blind::BlindFeatures;
     use super::*;
 
     fn texts(range: std::ops::Range<usize>) -> Vec<String> {
@@ -312,6 +351,35 @@ mod tests {
             seen.insert(inside.clone());
         }
         assert_eq!(seen.len(), 4, "each copy may be the one");
+    }
+
+    /// Sides of the same texts that differ in how frequent each class is.
+    #[test]
+    fn classes_tell_sides_apart_that_texts_do_not() {
+        let same = [texts(0..150), texts(0..150)];
+        let class = |side: usize| -> Vec<String> {
+            let each = (0..150).map(|i| ["a", "b"][usize::from(i % 10 == 0) ^ side].to_owned());
+            each.collect()
+        };
+        let level = Confidence::new(0.95).unwrap();
+        let blind = |classes| blind_of(&same, classes, None, level, 0).unwrap();
+        let classes = [class(0), class(1)];
+        let found = blind(Some(&classes));
+        assert!(
+            found.shifted && found.by == BlindFeatures::Class && found.area.estimate > 0.8,
+            "{found:?}"
+        );
+        assert!(!blind(None).shifted);
+        // A text on both sides is no evidence unless it has another class there.
+        let sides = [["one", "two"], ["one", "three"]].map(|side| side.map(String::from).to_vec());
+        let kept = |classes| {
+            let scores = [vec![1.0, 2.0], vec![3.0, 4.0]];
+            let found = ScoredRecords::of(scores, None, Some(sides.clone()), classes, 0);
+            found.unwrap().scores
+        };
+        assert_eq!(kept(None), [vec![2.0], vec![4.0]]);
+        let classes = [vec!["a".to_owned(); 2], vec!["b".to_owned(); 2]];
+        assert_eq!(kept(Some(classes)), [vec![1.0, 2.0], vec![3.0, 4.0]]);
     }
 
     #[test]

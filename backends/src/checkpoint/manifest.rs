@@ -403,6 +403,9 @@ pub struct Manifest {
     /// Whose messages of a conversation carried loss; absent where every token did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_on: Option<LossOn>,
+    /// The most tokens of a record that were trained on; absent where all were, and in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<usize>,
     /// SHA-256 of `model.safetensors`, or of `adapter_model.safetensors`, hexadecimal.
     pub weights: String,
     /// Of the files beside it; absent in manifests of earlier versions.

@@ -275,6 +275,7 @@ impl Manifest {
             adapter: None,
             architecture: None,
             loss_on: prepared.options.loss_on,
+            max_tokens: prepared.options.max_tokens,
             weights: String::new(),
             digests: None,
             canaries: None,

@@ -231,6 +231,7 @@ fn run(
         )));
     }
     // before a state folder is created
+    HeldOut::of(corpus, trainer.model().head(), trainer.context())?;
     if trainer.adapter().is_none() && trainer.parameters() != trainer.model().parameters() {
         return Err(Error::Unsuitable(
             "the engine has other parameters than the architecture that it names; a checkpoint could not be read again"

@@ -100,6 +100,15 @@ impl HeldOut {
                     out.unlearned.push(part.unlearned().collect());
                 }
             }
+            let masking = corpus.masking.filter(|_| head == Head::MaskedToken);
+            if let Some(masking) = masking.filter(|_| !out.is_empty())
+                && !out.has_masked(masking)
+            {
+                return Err(Error::Unsuitable(
+                    "none of the held-out text's tokens is chosen to be masked, so it has no loss; hold out more text"
+                        .into(),
+                ));
+            }
             return Ok(out);
         };
         let labels = corpus.held_out_labels.unwrap_or_default();
@@ -130,6 +139,23 @@ impl HeldOut {
         self.texts.is_empty()
     }
 
+    /// Returns whether a token is masked, and so predicted by an encoder.
+    fn has_masked(&self, masking: &Masking) -> bool {
+        let masked = TokenMasks::held_out(masking);
+        self.batches().any(|batch| {
+            batch.examples().any(|example| {
+                let read = masked.of(example.record, example.augmentation, example.tokens);
+                read.targets.iter().any(Option::is_some)
+            })
+        })
+    }
+
+    /// Returns the texts as they are scored at once.
+    fn batches(&self) -> impl Iterator<Item = PublicBatch<'_>> {
+        let parts = (0u32..).zip(self.texts.chunks(AT_ONCE));
+        parts.map(|(number, part)| PublicBatch::held_out(number * AT_ONCE as u32, part))
+    }
+
     /// Returns the mean negative log-likelihood (nats) per predicted token or per class, and how well classes were
     /// told.
     fn measure(
@@ -142,8 +168,7 @@ impl HeldOut {
             (Head::MaskedToken, Some(masking)) => {
                 let masked = TokenMasks::held_out(masking);
                 let (mut total, mut tokens) = (0.0, 0);
-                for (number, part) in (0u32..).zip(self.texts.chunks(AT_ONCE)) {
-                    let batch = PublicBatch::held_out(number * AT_ONCE as u32, part);
+                for batch in self.batches() {
                     let (nll, count) = trainer.masked_loss(&batch, &masked)?;
                     total += nll;
                     tokens += count;
@@ -250,6 +275,21 @@ impl Classified {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The ends of texts are never masked; of a hundred tokens some are, with these draws.
+    #[test]
+    fn held_out_text_without_a_masked_token_is_known() {
+        let masking = Masking::new(50, 4, vec![0, 1]).unwrap();
+        let has = |texts: Vec<Vec<TokenId>>| {
+            let held_out = HeldOut {
+                texts,
+                ..HeldOut::default()
+            };
+            held_out.has_masked(&masking)
+        };
+        assert!(!has(vec![vec![0, 1]; 40]));
+        assert!(has(vec![vec![0, 1], vec![7; 100]]));
+    }
 
     #[test]
     fn it_stops_after_as_many_epochs_without_gain_as_it_has_patience_for() {

@@ -110,7 +110,6 @@ impl TokenMasks {
 
     /// Masks a record, or a window of it, in one of its augmentations. The draws at a place depend on no other place of
     /// the window; the windows of a record share their draws.
-    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines ask for it"))]
     pub(crate) fn of(&self, record: u32, augmentation: u32, tokens: &[TokenId]) -> MaskedRecord {
         let number = [record.to_le_bytes(), augmentation.to_le_bytes()].concat();
         let mut stream = KeyStream::new(keyed_digest(&self.key, &number), 0);

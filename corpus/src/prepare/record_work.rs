@@ -1,6 +1,6 @@
 //! Turns one unit into a record, without looking at any other unit.
 
-use crate::document::{joined, whole};
+use crate::document::{joined, replaced, whole};
 use crate::error::{Error, Result};
 use crate::policy::{MASKED, Policy, Span, View, resolved};
 use crate::record::TokenId;
@@ -429,15 +429,7 @@ impl Masks<'_> {
     }
 
     fn replaced(&self, by: &str) -> String {
-        let mut out = String::with_capacity(self.unit.text.len());
-        let mut from = 0;
-        for range in &self.ranges {
-            out.push_str(&self.unit.text[from..range.start]);
-            out.push_str(by);
-            from = range.end;
-        }
-        out.push_str(&self.unit.text[from..]);
-        out
+        replaced(&self.unit.text, &self.ranges, by)
     }
 
     /// Calls `read` with the text that a policy may see: each masked range is one [`MASKED`].

@@ -119,6 +119,7 @@ impl Dialogues {
             },
             values,
             object,
+            prepared: false,
         }))
     }
 

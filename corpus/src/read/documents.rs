@@ -9,6 +9,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::random::digest;
+use crate::split::restore;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -47,6 +48,13 @@ pub struct ReadOptions {
     /// Whether spans masked beforehand are an error, as [`Document::unmasked`] says.
     #[serde(skip)]
     pub unmasked: bool,
+    /// Whether lines of `train.jsonl` and `test.jsonl` of a prepared corpus are read as they were prepared: `<MASK>` is a
+    /// span masked beforehand, and an escaped `<\MASK>` is a literal one again. Otherwise their text is text.
+    #[serde(skip)]
+    pub prepared: bool,
+    /// Whether a class is given by its name alone, and never by its number.
+    #[serde(skip)]
+    pub by_name: bool,
 }
 
 impl Default for ReadOptions {
@@ -62,9 +70,14 @@ impl Default for ReadOptions {
             labels: None,
             skip_unreadable: false,
             unmasked: false,
+            prepared: false,
+            by_name: false,
         }
     }
 }
+
+/// The key of the class in `train.jsonl` and `test.jsonl`.
+const PREPARED_LABEL: &str = "label";
 
 /// Where the next document of a corpus is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -455,8 +468,14 @@ impl Documents {
             )));
         }
         if let (Some(labels), None) = (&self.options.labels, &self.options.user) {
-            let label = labels.of_values(&self.values);
+            let label = match entry.prepared && labels.field == PREPARED_LABEL {
+                true => labels.of_prepared(&self.values),
+                false => labels.of_values(&self.values, !self.options.by_name),
+            };
             entry.document.label = Some(label.map_err(wrong)?);
+        }
+        if entry.prepared && self.options.prepared {
+            restore(&mut entry.document);
         }
         self.generated_id = generated_id(&entry);
         if !file.prefix.is_empty() && self.generated_id {

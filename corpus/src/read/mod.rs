@@ -69,6 +69,8 @@ struct Entry {
     values: Vec<String>,
     /// The whole object, if its text is not under `text`.
     object: Option<Whole>,
+    /// Whether it is a line of `train.jsonl` or `test.jsonl` of a prepared corpus.
+    prepared: bool,
 }
 
 impl Entry {
@@ -79,6 +81,7 @@ impl Entry {
             document,
             values: Vec::new(),
             object: None,
+            prepared: false,
         }
     }
 }

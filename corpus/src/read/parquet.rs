@@ -143,6 +143,7 @@ impl Rows {
             },
             values,
             object,
+            prepared: false,
         }))
     }
 }

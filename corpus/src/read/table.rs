@@ -148,6 +148,7 @@ impl Rows {
             document: Document::new(id, text),
             values: values.into_iter().filter(|v| !v.is_empty()).collect(),
             object: None,
+            prepared: false,
         }))
     }
 }

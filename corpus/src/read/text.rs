@@ -6,6 +6,7 @@ use super::whole::object_of;
 use super::{Entry, ReadOptions, Whole, values};
 use crate::document::{Document, Masked, Secret};
 use crate::error::{Error, Result, json_problem};
+use crate::record::{Side, is_record_id};
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -17,6 +18,8 @@ struct Line {
     text: Option<Value>,
     secrets: Option<Vec<Secret>>,
     masked: Option<Vec<Masked>>,
+    /// Where a line of a prepared corpus is trained on; other files have something else there, or nothing.
+    side: Option<Value>,
 }
 
 enum Id {
@@ -111,6 +114,11 @@ impl JsonLines {
                 (text, answers, object)
             }
         };
+        let prepared = parsed.side.is_some_and(|side| is_prepared(&id, &side))
+            && parsed.secrets.is_none()
+            && parsed.masked.is_none()
+            && object.is_none()
+            && answers.is_none();
         let document = Document {
             id,
             text,
@@ -142,8 +150,14 @@ impl JsonLines {
             document,
             values,
             object,
+            prepared,
         }))
     }
+}
+
+/// Returns whether a line with this id and side is one of a prepared corpus.
+fn is_prepared(id: &str, side: &Value) -> bool {
+    Side::deserialize(side).is_ok() && is_record_id(id)
 }
 
 /// Returns the parser's message with the column, but without the line number, which is always 1 here.

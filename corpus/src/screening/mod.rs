@@ -6,12 +6,13 @@ mod judge;
 pub use judge::{FoundSpan, Judged, PolicyJudge, SecretFate, Words};
 
 use crate::dedup::Seen;
-use crate::document::{Document, Masked, Offsets, Secret};
+use crate::document::{Document, Masked, Offsets, Secret, joined, replaced};
 use crate::error::{Result, range};
 use crate::policy::{Dictionary, DictionaryOptions};
 use crate::prepare::text_key;
 use crate::random::{Choices, Purpose};
 use crate::split::units;
+use crate::tokenize::MASK_TEXT;
 use crate::unit::Unit;
 
 /// A unit of a corpus on its own.
@@ -34,6 +35,18 @@ pub struct Marked {
     pub text: String,
     /// Whether the record contains only part of it.
     pub cut: bool,
+}
+
+impl ScreeningRecord {
+    /// Returns its text as a preparation writes it: `<MASK>` in place of what was masked beforehand.
+    #[must_use]
+    pub fn prepared_text(&self) -> String {
+        let text = &self.document.text;
+        let offsets = Offsets::new(text);
+        let masked = self.document.masked.iter();
+        let masked = masked.filter_map(|mask| offsets.bytes(mask.start, mask.end));
+        replaced(text, &joined(masked.collect()), MASK_TEXT)
+    }
 }
 
 /// Returns the records of a corpus with their marked secrets, split as in [`crate::prepare::prepare`].

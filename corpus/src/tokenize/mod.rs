@@ -424,6 +424,33 @@ impl Tokenizer {
         Ok(self.frame_tokens(self.encode(text)?))
     }
 
+    /// Tokenises the text of a prepared record as [`Self::frame`] does, except that each `<MASK>` in it is one mask. The
+    /// text between masks is tokenised on its own, as it was when it was prepared; a literal `<MASK>` is escaped there.
+    ///
+    /// ```
+    /// use reticent_corpus::tokenize::Tokenizer;
+    /// let tokenizer = Tokenizer::characters();
+    /// let (tokens, mask) = (tokenizer.frame_prepared("I am <MASK>.")?, tokenizer.mask());
+    /// assert_eq!((tokens.len(), tokens[6]), (9, mask));
+    /// assert!(!tokenizer.frame_prepared(r"I am <\MASK>.")?.contains(&mask));
+    /// # Ok::<(), reticent_corpus::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Self::encode`].
+    pub fn frame_prepared(&self, text: &str) -> Result<Vec<TokenId>> {
+        let mut tokens = Vec::new();
+        for (number, piece) in text.split(MASK_TEXT).enumerate() {
+            if number > 0 {
+                tokens.push(self.mask());
+            }
+            if !piece.is_empty() {
+                tokens.extend(self.encode(piece)?);
+            }
+        }
+        Ok(self.frame_tokens(tokens))
+    }
+
     /// Tokenises a whole text with the special tokens that the tokenizer's own files put around it, like
     /// `tokenizer(text)` in transformers: `add_bos_token` and `add_eos_token` of `tokenizer_config.json`, else the
     /// post-processor of `tokenizer.json`. Our own alphabets frame a text as [`Self::frame`] does.
@@ -484,6 +511,20 @@ impl Tokenizer {
         tokens
     }
 }
+
+/// Returns a text that is not prepared as preparation writes it: with one more backslash in each literal special.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    crate::split::escaped(text).unwrap_or_else(|| text.to_owned())
+}
+
+/// Returns the text of a prepared record in lower case. Its masks stay masks.
+#[must_use]
+pub fn lower_case(text: &str) -> String {
+    let pieces: Vec<String> = text.split(MASK_TEXT).map(str::to_lowercase).collect();
+    pieces.join(MASK_TEXT)
+}
+
 /// The key of a `tokenizer.json` for what is put around a text.
 const FRAMING: &str = "post_processor";
 

@@ -41,6 +41,7 @@ pub(crate) fn membership(
         [members, non_members],
         groups.map(pair),
         texts.map(pair),
+        None,
         seed,
     );
     let records = records.map_err(value_error)?;

@@ -13,7 +13,7 @@ use reticent_backends::model::{Head, Model};
 use reticent_backends::trainer::{Dropout, Trainer};
 use reticent_backends::{Device, PrefixScorer};
 use reticent_corpus::Unit;
-use reticent_corpus::tokenize::Tokenizer;
+use reticent_corpus::tokenize::{Tokenizer, lower_case};
 use std::path::Path;
 use std::time::Duration;
 
@@ -295,6 +295,11 @@ impl LoadedModel {
         self.manifest.as_ref().map_or(Unit::Document, |m| m.unit)
     }
 
+    /// Returns the most tokens of a record that were trained on, if it had a limit.
+    pub(in crate::audit) fn longest(&self) -> Option<usize> {
+        self.manifest.as_ref().and_then(|m| m.max_tokens)
+    }
+
     /// Returns the architecture and the weights, if the model runs on one of our engines.
     pub(in crate::audit) fn weights(&self) -> Option<(&Model, &[Vec<f32>])> {
         match &self.engine {
@@ -348,8 +353,8 @@ pub(in crate::audit) fn cuts_alike(
         return Ok(false);
     }
     for text in texts {
-        for text in [text.as_str(), &text.to_lowercase()] {
-            if one.encode(text)? != two.encode(text)? {
+        for text in [text.as_str(), &lower_case(text)] {
+            if one.frame_prepared(text)? != two.frame_prepared(text)? {
                 return Ok(false);
             }
         }

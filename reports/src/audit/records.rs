@@ -1,13 +1,17 @@
 //! Texts cut into records, with the ties that make several records a single piece of evidence.
 
+use crate::audit::owner_key::load_texts;
+use crate::audit::reading::documents;
+use crate::contract::note;
+use crate::number::count_of;
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::membership::lookalikes;
 use reticent_backends::model::Model;
-use reticent_corpus::policy::{PolicyChoice, PolicyOptions};
-use reticent_corpus::prepare::{PrepareOptions, Preparer};
-use reticent_corpus::read::read_documents;
-use reticent_corpus::tokenize::Tokenizer;
-use reticent_corpus::{Document, TokenId, Unit};
+use reticent_corpus::prepare::Prepared;
+use reticent_corpus::read::ReadOptions;
+use reticent_corpus::screening::{ScreeningRecord, screening_records};
+use reticent_corpus::tokenize::{MASK_TEXT, Tokenizer};
+use reticent_corpus::{Document, Labels, Record, TokenId, Unit};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -41,8 +45,10 @@ pub(in crate::audit) fn one_text(
 /// The records of a file.
 #[derive(Debug, Clone, Default)]
 pub(in crate::audit) struct Cut {
-    /// Their unchanged texts.
+    /// Their texts as they are prepared: a mask is `<MASK>`, and a literal one is escaped.
     pub(in crate::audit) texts: Vec<String>,
+    /// Their tokens, where the text alone does not tell them.
+    tokens: Vec<Option<Vec<TokenId>>>,
     /// The ties of each record: its document, and the secrets that are marked in it.
     ties: Vec<Vec<String>>,
     /// The marked secrets that occur in each record.
@@ -54,6 +60,7 @@ impl Cut {
     pub(in crate::audit) fn only(&self, kept: &[usize]) -> Self {
         Self {
             texts: kept.iter().map(|&i| self.texts[i].clone()).collect(),
+            tokens: kept.iter().map(|&i| self.tokens[i].clone()).collect(),
             ties: kept.iter().map(|&i| self.ties[i].clone()).collect(),
             secrets: kept.iter().map(|&i| self.secrets[i].clone()).collect(),
         }
@@ -77,27 +84,230 @@ impl Cut {
         let members = self.only(&kept);
         let others = Self {
             texts: drawn.into_iter().flatten().collect(),
+            tokens: vec![None; kept.len()],
             ..members.clone()
         };
         Ok([members, others])
     }
 }
 
-/// Cuts every document of a file into units, without masking or dropping anything. With `secrets`, records are also
-/// tied by the secrets marked in their documents.
-pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cut> {
-    let mut out = Cut::default();
-    for (number, document) in (1_u64..).zip(read_documents(path)?) {
-        document
-            .unmasked()
-            .with_context(|| path.display().to_string())?;
-        let name = document_name(path, &document.id);
-        let texts = match unit {
-            Unit::Document | Unit::Dialogue | Unit::User => vec![document.text.clone()],
-            Unit::Turn | Unit::Sentence => units(&document, unit)
-                .with_context(|| format!("{}, document {number}", path.display()))?,
+/// Which records of a prepared folder are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::audit) enum Part {
+    /// Those that are trained on.
+    Training,
+    /// Those that were held out.
+    HeldOut,
+}
+
+/// Reads records as a model was trained to.
+#[derive(Debug)]
+pub(in crate::audit) struct Reader<'a> {
+    tokenizer: &'a Tokenizer,
+    /// The most tokens of a record that were trained on.
+    most: usize,
+    without_end: bool,
+    /// The tokens of records that the text alone does not tell.
+    known: HashMap<String, Vec<TokenId>>,
+}
+
+impl<'a> Reader<'a> {
+    /// `most`: the limit of the model's manifest. `without_end`: no record has the token for its end.
+    pub(in crate::audit) fn new(
+        tokenizer: &'a Tokenizer,
+        most: Option<usize>,
+        without_end: bool,
+    ) -> Self {
+        Self {
+            tokenizer,
+            most: most.unwrap_or(usize::MAX),
+            without_end,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Takes over what is known of the tokens of records.
+    pub(in crate::audit) fn learn(&mut self, cut: &Cut) {
+        let known = cut.texts.iter().zip(&cut.tokens);
+        let known = known.filter_map(|(text, tokens)| Some((text.clone(), tokens.clone()?)));
+        self.known.extend(known);
+    }
+
+    /// Returns the tokens of a prepared text, in which `<MASK>` is a mask.
+    pub(in crate::audit) fn tokens(&self, text: &str) -> reticent_corpus::Result<Vec<TokenId>> {
+        let mut tokens = match self.known.get(text) {
+            Some(tokens) => tokens.clone(),
+            None => self.tokenizer.frame_prepared(text)?,
         };
-        for text in texts.into_iter().filter(|t| !t.trim().is_empty()) {
+        tokens.truncate(self.most);
+        if self.without_end && tokens.len() > 2 && tokens.last() == Some(&self.tokenizer.eos()) {
+            tokens.pop();
+        }
+        Ok(tokens)
+    }
+
+    /// Returns a prepared text as far as it was trained on, with its tokens if that is not all of it.
+    fn as_trained(&self, text: String) -> Result<(String, Option<Vec<TokenId>>)> {
+        if self.most == usize::MAX {
+            return Ok((text, None));
+        }
+        let mut tokens = self.tokenizer.frame_prepared(&text)?;
+        if tokens.len() <= self.most {
+            return Ok((text, None));
+        }
+        tokens.truncate(self.most);
+        Ok((self.tokenizer.decode(&tokens), Some(tokens)))
+    }
+}
+
+/// Returns whether a path is a folder that `audit prepare` made.
+pub(in crate::audit) fn is_prepared(path: &Path) -> bool {
+    path.join("prepared.json").is_file()
+}
+
+/// The records of one part of a prepared folder.
+pub(in crate::audit) struct PreparedRecords {
+    pub(in crate::audit) records: Vec<Record>,
+    /// Their texts, as far as their tokens go.
+    pub(in crate::audit) texts: Vec<String>,
+    pub(in crate::audit) tokenizer: Tokenizer,
+    pub(in crate::audit) labels: Option<Labels>,
+}
+
+impl PreparedRecords {
+    /// Reads one part of a folder. A record that may have been cut behind `--max-tokens`, or is longer than `most`, has
+    /// the text of its tokens.
+    ///
+    /// # Errors
+    /// A folder that can't be read, whose records are of another unit, or without records in this part.
+    pub(in crate::audit) fn read(
+        path: &Path,
+        part: Part,
+        unit: Unit,
+        most: Option<usize>,
+    ) -> Result<Self> {
+        let prepared = load_texts(path)?;
+        let own = prepared.training.unit;
+        ensure!(
+            own == unit,
+            "one record is a {own} in {}, and {unit}s are measured; name the text that it was prepared from, or give \
+             --unit {own}",
+            path.display()
+        );
+        let (mut texts, mut records) = match part {
+            Part::Training => (learned(&prepared), prepared.training.records),
+            Part::HeldOut => (
+                as_far_as_tokens(&prepared, &prepared.held_out, &prepared.held_out_texts),
+                prepared.held_out,
+            ),
+        };
+        ensure!(
+            !records.is_empty(),
+            "{}: it has no {} record",
+            path.display(),
+            match part {
+                Part::Training => "training",
+                Part::HeldOut => "held-out",
+            }
+        );
+        let most = most.unwrap_or(usize::MAX);
+        for (record, text) in records.iter_mut().zip(&mut texts) {
+            if record.tokens.len() > most {
+                record.tokens.truncate(most);
+                *text = prepared.tokenizer.decode(&record.tokens);
+            }
+        }
+        Ok(Self {
+            records,
+            texts,
+            tokenizer: prepared.tokenizer,
+            labels: prepared.options.labels,
+        })
+    }
+
+    /// Refuses a folder whose tokens are not those of the model.
+    pub(in crate::audit) fn fits(self, path: &Path, tokenizer: &Tokenizer) -> Result<Self> {
+        let ids = |of: &Tokenizer| (of.mask(), of.vocabulary_size());
+        // What a classifier's files put around a text is no part of it.
+        ensure!(
+            self.tokenizer.cuts_like(tokenizer)? && ids(&self.tokenizer) == ids(tokenizer),
+            "{} has another tokenizer than the model, and its records are tokens; prepare it with --tokenizer, or name the \
+             text that it was prepared from",
+            path.display()
+        );
+        Ok(self)
+    }
+}
+
+/// Returns the texts of the records that are trained on, as far as their tokens go.
+pub(in crate::audit) fn learned(prepared: &Prepared) -> Vec<String> {
+    as_far_as_tokens(prepared, &prepared.training.records, &prepared.texts)
+}
+
+/// Returns the texts of records of a folder as far as their tokens go: one that may have been cut behind `--max-tokens`
+/// is read back from them.
+fn as_far_as_tokens(prepared: &Prepared, records: &[Record], texts: &[String]) -> Vec<String> {
+    let Some(most) = prepared.options.max_tokens else {
+        return texts.to_vec();
+    };
+    let each = texts.iter().zip(records);
+    let each = each.map(|(text, record)| match record.tokens.len() < most {
+        true => text.clone(),
+        false => prepared.tokenizer.decode(&record.tokens),
+    });
+    each.collect()
+}
+
+/// Reads the documents of a file to measure. Lines of `train.jsonl` and `test.jsonl` are read as they were prepared; a
+/// literal `<MASK>` in other text stays text, and is noted.
+pub(in crate::audit) fn to_measure(path: &Path, options: &ReadOptions) -> Result<Vec<Document>> {
+    let options = ReadOptions {
+        prepared: true,
+        ..options.clone()
+    };
+    let found = documents(path, &options)?;
+    let literal =
+        |document: &&Document| document.masked.is_empty() && document.text.contains(MASK_TEXT);
+    let count = found.iter().filter(literal).count() as u64;
+    if count > 0 {
+        note(&format!(
+            "{}: {} with a literal {MASK_TEXT}, which is read as ordinary characters, as audit prepare reads it; masks are \
+             read of a prepared folder, and of unchanged lines of its train.jsonl and test.jsonl",
+            path.display(),
+            count_of(count, "document")
+        ));
+    }
+    Ok(found)
+}
+
+/// Reads a prepared folder, or cuts every document of a file into units, without masking or dropping anything. With
+/// `secrets`, records are also tied by the secrets marked in their documents. Records end where training on them did.
+pub(in crate::audit) fn cut(
+    path: &Path,
+    part: Part,
+    unit: Unit,
+    secrets: bool,
+    reader: &Reader<'_>,
+) -> Result<Cut> {
+    let mut out = Cut::default();
+    if is_prepared(path) {
+        let most = Some(reader.most);
+        let found = PreparedRecords::read(path, part, unit, most)?.fits(path, reader.tokenizer)?;
+        out.ties = (1..=found.texts.len())
+            .map(|number| vec![format!("{}: record {number}", path.display())])
+            .collect();
+        out.secrets = vec![Vec::new(); found.texts.len()];
+        out.texts = found.texts;
+        let tokens = found.records.into_iter().map(|record| Some(record.tokens));
+        out.tokens = tokens.collect();
+        return Ok(out);
+    }
+    for (number, document) in (1_u64..).zip(to_measure(path, &ReadOptions::default())?) {
+        let name = document_name(path, &document.id);
+        let texts = texts(std::slice::from_ref(&document), unit)
+            .with_context(|| format!("{}, document {number}", path.display()))?;
+        for text in texts {
+            let (text, tokens) = reader.as_trained(text)?;
             let marked = document.secrets.iter().map(|s| document.secret_text(s));
             let inside = marked.filter(|s| !s.is_empty() && text.contains(s));
             let inside: Vec<String> = inside.map(str::to_owned).collect();
@@ -106,6 +316,7 @@ pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cu
                 ties.extend(inside.iter().map(|s| format!("secret {s}")));
             }
             out.texts.push(text);
+            out.tokens.push(tokens);
             out.ties.push(ties);
             out.secrets.push(inside);
         }
@@ -123,27 +334,11 @@ pub(in crate::audit) fn document_name(path: &Path, id: &str) -> String {
     format!("{}: document {id}", path.display())
 }
 
-/// Returns all units of one document, as the corpus crate cuts them.
-fn units(document: &Document, unit: Unit) -> Result<Vec<String>> {
-    if document.text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    texts(std::slice::from_ref(document), unit)
-}
-
-/// Returns all units of the documents, without masking or dropping anything.
+/// Returns all units of the documents as they are prepared, without dropping anything: what was masked beforehand is
+/// `<MASK>`, and a literal one is escaped.
 pub(in crate::audit) fn texts(documents: &[Document], unit: Unit) -> Result<Vec<String>> {
-    let options = PrepareOptions {
-        unit,
-        deduplicate: false,
-        redact: false,
-        policy: PolicyOptions {
-            policy: PolicyChoice::Nothing,
-            ..PolicyOptions::default()
-        },
-        ..PrepareOptions::default()
-    };
-    Ok(Preparer::new(documents, &options)?.run()?.texts)
+    let records = screening_records(documents, unit)?;
+    Ok(records.iter().map(ScreeningRecord::prepared_text).collect())
 }
 
 /// Returns one name for all records that are tied to each other, directly or through others, over both files: the first
@@ -216,6 +411,7 @@ mod tests {
     fn side(ties: &[&[&str]]) -> Cut {
         Cut {
             texts: ties.iter().map(|_| "text".to_owned()).collect(),
+            tokens: vec![None; ties.len()],
             secrets: ties.iter().map(|_| Vec::new()).collect(),
             ties: ties
                 .iter()
@@ -234,6 +430,42 @@ mod tests {
         assert_eq!(others, ["d", "a", "b"]);
     }
 
+    /// The mask of a prepared line is one token, and that of other text is text; a record ends where training on it did.
+    #[test]
+    fn prepared_lines_are_read_as_they_were_trained_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokenizer = Tokenizer::bytes();
+        let read = |line: &str, most| {
+            let path = folder.path().join("d.jsonl");
+            std::fs::write(&path, line).unwrap();
+            let mut reader = Reader::new(&tokenizer, most, false);
+            let found = cut(&path, Part::Training, Unit::Document, false, &reader).unwrap();
+            reader.learn(&found);
+            (
+                found.texts[0].clone(),
+                reader.tokens(&found.texts[0]).unwrap(),
+            )
+        };
+        let prepared = r#"{"id":"unit-0-0123456789abcdef","side":"private","text":"I am <MASK>."}"#;
+        let (text, tokens) = read(prepared, None);
+        assert_eq!((text.as_str(), tokens.len()), ("I am <MASK>.", 9));
+        assert_eq!(tokens[6], tokenizer.mask());
+        let (text, tokens) = read(prepared, Some(7));
+        assert_eq!((text.as_str(), tokens.len()), ("I am <MASK>", 7));
+        assert_eq!(tokens.last(), Some(&tokenizer.mask()));
+        for other in [
+            r#"{"id":"a","side":"private","text":"I am <MASK>."}"#,
+            r#"{"id":"unit-0-0123456789abcdef","text":"I am <MASK>."}"#,
+        ] {
+            let (text, tokens) = read(other, None);
+            assert_eq!((text.as_str(), tokens.len()), (r"I am <\MASK>.", 15));
+            assert!(!tokens.contains(&tokenizer.mask()));
+        }
+        // With the text in lower case, the mask is still one.
+        let lower = reticent_corpus::tokenize::lower_case("I am <MASK>.");
+        assert_eq!(lower, "i am <MASK>.");
+    }
+
     #[test]
     fn turns_are_tied_by_their_document() {
         let folder = tempfile::tempdir().unwrap();
@@ -243,11 +475,14 @@ mod tests {
             "{\"id\":\"p\",\"text\":\"USR: one\\nSYS: one\\nUSR: one\"}\n{\"id\":\"q\",\"text\":\"USR: two\"}\n",
         )
         .unwrap();
-        let turns = cut(&path, Unit::Turn, false).unwrap();
+        let tokenizer = Tokenizer::bytes();
+        let reader = Reader::new(&tokenizer, None, false);
+        let of = |unit| cut(&path, Part::Training, unit, false, &reader).unwrap();
+        let turns = of(Unit::Turn);
         assert_eq!(turns.texts.len(), 4, "repetitions stay");
         let name = format!("{}: document p", path.display());
         assert_eq!(turns.ties[2], [name]);
-        assert_eq!(cut(&path, Unit::Document, false).unwrap().texts.len(), 2);
+        assert_eq!(of(Unit::Document).texts.len(), 2);
         assert_eq!(turns.only(&[3]).texts, ["USR: two"]);
     }
 }

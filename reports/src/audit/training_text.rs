@@ -3,7 +3,7 @@
 use super::args::Audited;
 use super::loaded_model::LoadedModel;
 use super::owner_key::load_texts;
-use super::records::cut;
+use super::records::{Part, PreparedRecords, Reader, cut, is_prepared, learned};
 use anyhow::{Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
 use reticent_corpus::canary::CanaryPlan;
@@ -97,30 +97,14 @@ impl<'a> TrainingText<'a> {
 ///
 /// # Errors
 /// What can't be read; a folder whose records are of another unit.
-pub(in crate::audit) fn training_records(path: &Path, unit: Unit) -> Result<Vec<String>> {
-    if !path.join("prepared.json").is_file() {
-        return Ok(cut(path, unit, false)?.texts);
+pub(in crate::audit) fn training_records(
+    path: &Path,
+    unit: Unit,
+    reader: &Reader<'_>,
+) -> Result<Vec<String>> {
+    // The tokens are those of no model here.
+    if is_prepared(path) {
+        return Ok(PreparedRecords::read(path, Part::Training, unit, None)?.texts);
     }
-    let prepared = load_texts(path)?;
-    let own = prepared.training.unit;
-    ensure!(
-        own == unit,
-        "one record is a {own} in {}, and copies are counted of {unit}s; name the text that it was prepared from",
-        path.display()
-    );
-    Ok(learned(&prepared))
-}
-
-/// The texts of the records as far as their tokens go: one that may have been cut behind `--max-tokens` is read back
-/// from them.
-fn learned(prepared: &Prepared) -> Vec<String> {
-    let Some(most) = prepared.options.max_tokens else {
-        return prepared.texts.clone();
-    };
-    let records = prepared.texts.iter().zip(&prepared.training.records);
-    let each = records.map(|(text, record)| match record.tokens.len() < most {
-        true => text.clone(),
-        false => prepared.tokenizer.decode(&record.tokens),
-    });
-    each.collect()
+    Ok(cut(path, Part::Training, unit, false, reader)?.texts)
 }

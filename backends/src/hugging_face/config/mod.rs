@@ -20,6 +20,43 @@ use std::path::Path;
 
 /// Advice for a model that is not covered.
 const ELSEWHERE: &str = "the model can be audited by its losses through `--scorer`, as reports/examples/scorer_transformers.py does";
+/// The same for a model that predicts no next token.
+const NO_LOSSES: &str = "it predicts no next token, so a scorer has no losses to give either; of encoders, those of BERT and RoBERTa for masked tokens and for sequence classification are read";
+/// Model types that read a text in both directions.
+const ENCODERS: [&str; 22] = [
+    "albert",
+    "bert",
+    "big_bird",
+    "camembert",
+    "canine",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "ernie",
+    "esm",
+    "eurobert",
+    "fnet",
+    "layoutlm",
+    "longformer",
+    "mobilebert",
+    "modernbert",
+    "mpnet",
+    "roberta",
+    "roformer",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+];
+/// What the names of architectures with another head than that of a next token end in.
+const OTHER_HEADS: [&str; 7] = [
+    "ForMaskedLM",
+    "ForMultipleChoice",
+    "ForNextSentencePrediction",
+    "ForPreTraining",
+    "ForQuestionAnswering",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+];
 /// Model types whose layers route tokens to experts.
 const EXPERTS: [&str; 22] = [
     "dbrx",
@@ -99,7 +136,22 @@ fn refused(fields: &Fields, kind: &str) -> Error {
 
 /// Returns the error for a model or setting that is not covered, with advice.
 fn uncovered(fields: &Fields, why: impl Display) -> Error {
-    fields.bad(format!("{why}; {ELSEWHERE}"))
+    let advice = match predicts_next_token(fields) {
+        true => ELSEWHERE,
+        false => NO_LOSSES,
+    };
+    fields.bad(format!("{why}; {advice}"))
+}
+
+/// Returns whether a scorer could give the losses of the model.
+fn predicts_next_token(fields: &Fields) -> bool {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let kind = fields.get("model_type").map(text).unwrap_or_default();
+    let named = fields.get("architectures").and_then(|list| list.get(0));
+    let named = named.map(text).unwrap_or_default();
+    let ends = |heads: &[&str]| heads.iter().any(|head| named.ends_with(head));
+    ends(&["ForCausalLM", "LMHeadModel"])
+        || !ENCODERS.contains(&kind.as_str()) && !ends(&OTHER_HEADS)
 }
 
 /// Every `model_type` that is read.

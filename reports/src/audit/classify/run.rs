@@ -2,8 +2,9 @@
 
 use crate::audit::args::Classify as Args;
 use crate::audit::classify::{ClassifyReport, numbered};
-use crate::audit::reading::documents;
-use crate::audit::records::{document_name, one_text};
+use crate::audit::records::{
+    Part, PreparedRecords, document_name, is_prepared, one_text, to_measure,
+};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
@@ -25,30 +26,31 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let output = output.and_page(args.html.as_deref())?;
     let loaded = Pretrained::load(&args.model).context("--model")?;
     let names = names(&loaded.model).context("--model")?;
-    let labels = Labels::new(&args.label, names.clone()).context("--model")?;
     let own = loaded.manifest.as_ref().map(|manifest| manifest.unit);
     let unit = args.unit.or(own).unwrap_or(Unit::Document);
     ensure!(
         unit != Unit::User,
         "--unit: must be turn, sentence, dialogue or document; the documents of a user have no one class"
     );
-    let reading = ReadOptions {
-        labels: Some(labels),
-        ..args.reading.options(None)?
+    let found = match is_prepared(&args.data) {
+        true => of_folder(args, &loaded, &names, unit)?,
+        false => of_file(args, &loaded, &names, unit)?,
     };
-    let found = documents(&args.data, &reading).context("--data")?;
     let mut cut = 0;
-    let (mut texts, mut sources): (Vec<(Vec<TokenId>, usize)>, _) = (Vec::new(), Vec::new());
-    for document in &found {
-        let records = screening_records(std::slice::from_ref(document), unit).context("--data")?;
-        for record in records.into_iter().map(|record| record.document) {
-            let (tokens, longer) = read(&loaded, &record.text, texts.len() + 1)?;
-            cut += u64::from(longer);
-            let label = record.label.context("--data: a record without a class")?;
-            texts.push((tokens, label as usize));
-            if scores.is_some() {
-                sources.push([document_name(&args.data, &document.id), record.text]);
+    let mut texts: Vec<(Vec<TokenId>, usize)> = Vec::with_capacity(found.len());
+    let mut sources = Vec::new();
+    for (number, record) in (1..).zip(found) {
+        let (tokens, longer) = match record.tokens {
+            Some(mut tokens) => {
+                let longer = shorten(&mut tokens, loaded.model.context());
+                (tokens, longer)
             }
+            None => read(&loaded, &record.text, number)?,
+        };
+        cut += u64::from(longer);
+        texts.push((tokens, record.class));
+        if scores.is_some() {
+            sources.push([record.document, record.text, names[record.class].clone()]);
         }
     }
     ensure!(
@@ -77,7 +79,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let inputs = Inputs::new()
         .given("model", args.model.display().to_string())?
         .given("data", args.data.display().to_string())?
-        .given("label", &args.label)?
+        .given("label", args.label.as_ref())?
         .or_assumed("unit", args.unit, unit)?;
     output.answer(
         &Envelope::new("classification", inputs, &report),
@@ -85,12 +87,104 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     )
 }
 
-/// Returns the tokens that the model reads of a text, and whether the text is longer. A model of ours reads what it was
-/// trained on; any other reads what transformers gives it with `truncation=True`.
+/// A record to classify.
+struct Labelled {
+    document: String,
+    text: String,
+    /// Its tokens, where the text alone does not tell them.
+    tokens: Option<Vec<TokenId>>,
+    class: usize,
+}
+
+/// Returns the held-out records of a prepared folder. A model of ours reads their tokens.
+fn of_folder(
+    args: &Args,
+    loaded: &Pretrained,
+    names: &[String],
+    unit: Unit,
+) -> Result<Vec<Labelled>> {
+    ensure!(
+        args.label.is_none(),
+        "--label: a prepared folder has its own classes; leave it out"
+    );
+    let (path, most) = (&args.data, most(loaded));
+    let read = || {
+        let found = PreparedRecords::read(path, Part::HeldOut, unit, most)?;
+        match loaded.manifest {
+            Some(_) => found.fits(path, &loaded.tokenizer),
+            None => Ok(found),
+        }
+    };
+    let found: PreparedRecords = read().context("--data")?;
+    let classes = found.labels.as_ref().map(|labels| &labels.classes);
+    let classes = classes.with_context(|| {
+        format!(
+            "--data: {} declares no classes, as `audit prepare --label` does",
+            path.display()
+        )
+    })?;
+    ensure!(
+        classes == names || nameless(&loaded.model) && classes.len() == names.len(),
+        "--data: {} has other classes than the model, or the same in another order",
+        path.display()
+    );
+    let records = (1_u64..).zip(found.records.into_iter().zip(found.texts));
+    records
+        .map(|(number, (record, text))| {
+            let label = record.label.context("--data: a record without a class")?;
+            Ok(Labelled {
+                document: format!("{}: record {number}", path.display()),
+                text,
+                tokens: loaded.manifest.as_ref().map(|_| record.tokens),
+                class: label as usize,
+            })
+        })
+        .collect()
+}
+
+/// Returns the records of a file.
+fn of_file(
+    args: &Args,
+    loaded: &Pretrained,
+    names: &[String],
+    unit: Unit,
+) -> Result<Vec<Labelled>> {
+    let label = args.label.as_ref();
+    let label = label.context("--label: must be given, unless --data is a prepared folder")?;
+    let reading = ReadOptions {
+        labels: Some(Labels::new(label, names.to_vec()).context("--model")?),
+        // A data set may count its classes in another order than a model from elsewhere.
+        by_name: loaded.manifest.is_none() && !nameless(&loaded.model),
+        ..args.reading.options(None)?
+    };
+    let mut out = Vec::new();
+    for document in to_measure(&args.data, &reading).context("--data")? {
+        let records = screening_records(std::slice::from_ref(&document), unit).context("--data")?;
+        for record in records {
+            let label = record.document.label;
+            out.push(Labelled {
+                document: document_name(&args.data, &document.id),
+                text: record.prepared_text(),
+                tokens: None,
+                class: label.context("--data: a record without a class")? as usize,
+            });
+        }
+    }
+    Ok(out)
+}
+
+/// Returns the most tokens of a record that a model of ours was trained on, if it had a limit.
+fn most(loaded: &Pretrained) -> Option<usize> {
+    loaded.manifest.as_ref().and_then(|m| m.max_tokens)
+}
+
+/// Returns the tokens that the model reads of a text, and whether the text is longer than its context. A model of ours
+/// reads what it was trained on; any other reads what transformers gives it with `truncation=True`.
 fn read(loaded: &Pretrained, text: &str, number: usize) -> Result<(Vec<TokenId>, bool)> {
     let (tokenizer, context) = (&loaded.tokenizer, loaded.model.context());
     if loaded.manifest.is_some() {
-        let mut tokens = tokenizer.frame(text)?;
+        let mut tokens = tokenizer.frame_prepared(text)?;
+        tokens.truncate(most(loaded).unwrap_or(usize::MAX));
         let longer = shorten(&mut tokens, context);
         return Ok((tokens, longer));
     }
@@ -106,14 +200,19 @@ fn read(loaded: &Pretrained, text: &str, number: usize) -> Result<(Vec<TokenId>,
 }
 
 /// Returns the loss of each record in the format of scores for `audit membership`.
-fn by_record(args: &Args, losses: &[f64], sources: &[[String; 2]]) -> Result<Vec<u8>> {
+fn by_record(args: &Args, losses: &[f64], sources: &[[String; 3]]) -> Result<Vec<u8>> {
     let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record(["id", "score", "group", "text"])?;
-    for (number, (loss, [group, text])) in (1..).zip(losses.iter().zip(sources)) {
+    out.write_record(["id", "score", "group", "text", "class"])?;
+    for (number, (loss, [group, text, class])) in (1..).zip(losses.iter().zip(sources)) {
         let id = format!("{}, record {number}", args.data.display());
-        out.write_record([id.as_str(), &loss.to_string(), group, text])?;
+        out.write_record([id.as_str(), &loss.to_string(), group, text, class])?;
     }
     Ok(out.into_inner().map_err(csv::IntoInnerError::into_error)?)
+}
+
+/// Returns whether the model's classes have no names.
+fn nameless(model: &Model) -> bool {
+    !matches!(model, Model::Transformer(config) if !config.class_names.is_empty())
 }
 
 /// Returns the names of the classes; LABEL_0, LABEL_1, … if they have none.

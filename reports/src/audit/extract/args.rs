@@ -23,8 +23,8 @@ pub struct Extract {
     /// The model.
     #[command(flatten)]
     pub of: Audited,
-    /// Text the model was trained on: JSON Lines, or plain text.
-    #[arg(long, value_name = "FILE")]
+    /// Text the model was trained on: JSON Lines, plain text, or the folder that `audit prepare` made from it.
+    #[arg(long, value_name = "FILE|DIR")]
     pub data: Option<PathBuf>,
     /// Model with the same tokenizer that never saw the text: what it also continues is not memorised. A folder, or
     /// command:LINE.

@@ -4,7 +4,7 @@ use crate::account::protect::weights::Weights;
 use crate::audit::args::{Extract as Args, Source as AuditedSource};
 use crate::audit::extract::{Drawn, PromisedSecrets, SecretsReport, Source};
 use crate::audit::loaded_model::LoadedModel;
-use crate::audit::membership::run::{framed, watched};
+use crate::audit::membership::run::watched;
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::power::at_each_share;
 use crate::contract::{Interrupt, json_problem};
@@ -243,7 +243,11 @@ fn tokens(
     tokenizer: &Tokenizer,
 ) -> Result<Listed> {
     let read = |what: &str| -> Result<Vec<TokenId>> {
-        Ok(framed(tokenizer, &format!("{}{what}", line.context), true)?)
+        let mut tokens = tokenizer.frame(&format!("{}{what}", line.context))?;
+        if tokens.len() > 2 {
+            tokens.pop();
+        }
+        Ok(tokens)
     };
     let own = read(&line.secret)?;
     let all = candidates

@@ -4,9 +4,9 @@ use crate::audit::args::Extract as Args;
 use crate::audit::extract::candidates as secrets;
 use crate::audit::extract::{ExtractReport, Merged, WithinDraws};
 use crate::audit::loaded_model::LoadedModel;
-use crate::audit::membership::run::{framed, watched};
+use crate::audit::membership::run::watched;
 use crate::audit::perplexity::run::BATCH_TOKENS;
-use crate::audit::records::cut;
+use crate::audit::records::{Part, Reader, cut};
 use crate::audit::training_text::training_records;
 use crate::audit::{Apart, RecordsDigest};
 use crate::contract::{Exit, Inputs, Interrupt, open_limit};
@@ -223,11 +223,8 @@ fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
         .or_assumed("confidence", args.confidence, report.confidence)?)
 }
 
-fn records(texts: &[String], tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
-    texts
-        .iter()
-        .map(|text| Ok(framed(tokenizer, text, true)?))
-        .collect()
+fn records(texts: &[String], reader: &Reader<'_>) -> Result<Vec<Vec<TokenId>>> {
+    texts.iter().map(|text| Ok(reader.tokens(text)?)).collect()
 }
 
 fn study(
@@ -248,9 +245,12 @@ fn study(
         );
     }
     let unit = args.unit.unwrap_or_else(|| model.unit());
-    let of_data = cut(data, unit, false).context("--data")?.texts;
-    let digest = RecordsDigest::of(&[&of_data])?;
-    let records = records(&of_data, &model.tokenizer).context("--data")?;
+    let tokenizer = model.tokenizer.clone();
+    let mut reader = Reader::new(&tokenizer, model.longest(), true);
+    let of_data = cut(data, Part::Training, unit, false, &reader).context("--data")?;
+    reader.learn(&of_data);
+    let digest = RecordsDigest::of(&[&of_data.texts])?;
+    let records = records(&of_data.texts, &reader).context("--data")?;
     let Lengths {
         prompts: lengths,
         suffix,
@@ -277,8 +277,8 @@ fn study(
         .collect();
     let copies = match &args.training {
         Some(path) => {
-            let training = training_records(path, unit)
-                .and_then(|texts| self::records(&texts, &model.tokenizer));
+            let training = training_records(path, unit, &reader)
+                .and_then(|texts| self::records(&texts, &reader));
             let training = training.context("--training")?;
             count_copies(&training, &suffixes)
         }
@@ -467,7 +467,8 @@ mod tests {
             format!("ab{other}"),
             "abplease".to_owned(),
         ];
-        let records = records(&texts, &tokenizer).unwrap();
+        let reader = Reader::new(&tokenizer, None, true);
+        let records = records(&texts, &reader).unwrap();
         let (kept, merged) = distinct(&records, &[2], 36, &tokenizer).unwrap();
         assert!(kept.len() == 2 && kept[0] < 6 && kept[1] == 6, "{kept:?}");
         let expected = Merged {
@@ -482,7 +483,7 @@ mod tests {
         );
         assert_eq!(Merged::default().says(), "");
         let mails: Vec<String> = (0..40).map(|i| format!("order {i}: {phrase}")).collect();
-        let mails = super::records(&mails, &tokenizer).unwrap();
+        let mails = super::records(&mails, &reader).unwrap();
         let (kept, merged) = distinct(&mails, &[5], 36, &tokenizer).unwrap();
         assert_eq!((kept.len(), merged.alike), (1, 39));
         // Whichever stands first, each may be the one.
@@ -491,7 +492,7 @@ mod tests {
                 let mut turned = texts[..6].to_vec();
                 turned.rotate_left(by);
                 let (kept, _) = distinct(
-                    &super::records(&turned, &tokenizer).unwrap(),
+                    &super::records(&turned, &reader).unwrap(),
                     &[2],
                     36,
                     &tokenizer,

@@ -168,7 +168,7 @@ impl Arm {
 pub struct Attacks {
     /// `audit perplexity` on the test text; always, but for classifiers.
     pub perplexity: Flags,
-    /// `audit classify` on the test text; if records have a class, and nothing else is measured then.
+    /// `audit classify` on the test text; if records have a class. Nothing else can be measured then.
     pub classify: Flags,
     /// `audit exposure`; wherever canaries are planted.
     pub exposure: Flags,

@@ -361,30 +361,28 @@ impl Plan {
             coins: planted.is_some_and(|(_, coins)| coins),
             classes: label.is_some(),
         };
+        if measurable.classes || masks_tokens(&place.model) {
+            without_likelihoods(&file.attacks, measurable)?;
+        }
         for (work, given) in attacks(&file.attacks, measurable) {
             let mut of_attack = vec![whole("--model=", trained)];
             match work {
-                Work::Perplexity | Work::Classify => {
-                    let own = match &texts.test {
-                        Some(test) => {
-                            of_attack.push(as_flag("--data=", test));
-                            label
-                        }
-                        None => {
-                            of_attack.push(inside("--data=", prepared, "test.jsonl"));
-                            label.map(|_| "label")
-                        }
-                    };
-                    of_attack.extend(own.map(|key| Word::Plain(format!("--label={key}"))));
-                }
+                // Of a prepared folder, records are read as they were trained on, each with its class.
+                Work::Perplexity | Work::Classify => match &texts.test {
+                    Some(test) => {
+                        of_attack.push(as_flag("--data=", test));
+                        of_attack.extend(label.map(|key| Word::Plain(format!("--label={key}"))));
+                    }
+                    None => of_attack.push(whole("--data=", prepared)),
+                },
                 Work::Membership if given.get("lookalikes") == Some(&Value::Bool(true)) => {
                     of_attack.push(as_flag("--members=", &texts.corpus));
                 }
                 Work::Membership => of_attack.extend([
-                    inside("--members=", prepared, "train.jsonl"),
-                    inside("--non-members=", prepared, "test.jsonl"),
+                    whole("--members=", prepared),
+                    whole("--non-members=", prepared),
                 ]),
-                Work::Extract => of_attack.push(inside("--data=", prepared, "train.jsonl")),
+                Work::Extract => of_attack.push(whole("--data=", prepared)),
                 Work::Exposure => of_attack.extend(planted.map(|(folder, coins)| {
                     let plan = if coins { "coins.json" } else { "canaries.json" };
                     inside("--canary-file=", folder, plan)
@@ -737,6 +735,32 @@ struct Measurable {
     classes: bool,
 }
 
+/// Returns whether a model predicts masked tokens, as far as its name or its folder tells.
+fn masks_tokens(model: &str) -> bool {
+    let config = std::fs::read_to_string(Path::new(model).join("config.json"));
+    let config: Option<Value> = config
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok());
+    let named = config.and_then(|config| Some(config["architectures"][0].as_str()?.to_owned()));
+    model == "bert" || named.is_some_and(|name| name.ends_with("ForMaskedLM"))
+}
+
+/// Refuses what can't be measured on a classifier or an encoder.
+fn without_likelihoods(given: &Attacks, measurable: Measurable) -> Result<()> {
+    for (what, asked) in [
+        ("canaries", measurable.canaries),
+        ("attacks.membership", given.membership.is_some()),
+        ("attacks.extract", given.extract.is_some()),
+    ] {
+        ensure!(
+            !asked,
+            "{what}: classifiers and encoders have no likelihood of a text, so it can't be measured on them; leave it out, \
+             or give them a grid of their own"
+        );
+    }
+    Ok(())
+}
+
 /// Returns what is measured, in order; for a classifier only its classes, since it has no likelihood of a text.
 fn attacks(given: &Attacks, measurable: Measurable) -> Vec<(Work, &Flags)> {
     if measurable.classes {
@@ -939,7 +963,7 @@ train = { sigma = 3 }
     fn classifiers_are_asked_for_classes_alone() {
         let labelled = GRID.replace(
             "canaries = \"10x2\"",
-            "canaries = \"10x2\", label = \"mood\", classes = [\"good\", \"bad\"]",
+            "label = \"mood\", classes = [\"good\", \"bad\"]",
         );
         let all = plan(&labelled).unwrap();
         let attacks: Vec<&Stage> = all
@@ -950,12 +974,47 @@ train = { sigma = 3 }
         assert_eq!(attacks.len(), 16);
         for stage in attacks {
             assert_eq!(stage.work, Work::Classify);
-            assert!(stage.words.contains(&"--label=label".to_owned()));
+            // The folder, whose classes are its own.
+            let data = stage.words.iter().find(|word| word.starts_with("--data="));
+            assert!(!data.unwrap().ends_with(".jsonl"), "{data:?}");
+            assert!(!stage.words.iter().any(|word| word.starts_with("--label")));
         }
         let tested = format!("test = {{ dialogues = 3, seed = 9 }}\n{labelled}");
         let stages = plan(&tested).unwrap().stages;
         let told = stages.iter().find(|s| s.work == Work::Classify).unwrap();
         assert!(told.words.contains(&"--label=mood".to_owned()));
+    }
+
+    /// What needs the likelihood of a text is refused for models that have none, before anything is trained.
+    #[test]
+    fn likelihoods_are_asked_of_no_classifier_and_no_encoder() {
+        let said = |text: &str| format!("{:#}", plan(text).unwrap_err());
+        let bert = format!("models = [\"bert\"]\n{GRID}");
+        let labelled = GRID.replace(
+            "canaries = \"10x2\"",
+            "label = \"mood\", classes = [\"good\", \"bad\"]",
+        );
+        let with = |attack: &str| labelled.replace("[[arms]]\nrecipe = \"sgd\"", attack);
+        let membership = "attacks = { membership = {} }\n[[arms]]\nrecipe = \"sgd\"";
+        for (text, what) in [
+            (bert, "canaries: "),
+            (
+                labelled.replace("label", "canaries = \"10x2\", label"),
+                "canaries: ",
+            ),
+            (with(membership), "attacks.membership: "),
+            (
+                with(&membership.replace("membership", "extract")),
+                "attacks.extract: ",
+            ),
+        ] {
+            let error = said(&text);
+            assert!(
+                error.contains(what) && error.contains("no likelihood"),
+                "{error}"
+            );
+        }
+        assert!(plan(&labelled).is_ok());
     }
 
     #[test]

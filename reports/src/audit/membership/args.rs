@@ -24,15 +24,18 @@ Examples:
   audit membership --members in.csv --non-members out.csv --lower-is-member --plot roc.svg"
 )]
 pub struct MembershipArgs {
-    /// CSV of scores with the columns id, member (0 or 1), score, and optionally group and text.
+    /// CSV of scores with the columns id, member (0 or 1), score, and optionally group, text and class, that of a
+    /// classifier's record.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["others", "audited", "adapter", "tokenizer", "shadows"])]
     pub scores: Option<PathBuf>,
-    /// Members: with --model their texts, JSON Lines or plain text; without it their scores, a CSV with the columns
-    /// id, score, and optionally group and text.
-    #[arg(long, value_name = "FILE", requires = "others")]
+    /// Members: with --model their texts, JSON Lines or plain text, or a prepared folder, whose training records are read
+    /// as they were trained on; without it their scores, a CSV with the columns id, score, and optionally group, text and
+    /// class.
+    #[arg(long, value_name = "FILE|DIR", requires = "others")]
     pub members: Option<PathBuf>,
-    /// Non-members, likewise: of the same kind and time as the members, but never trained on.
-    #[arg(long, value_name = "FILE", requires = "members")]
+    /// Non-members, likewise, of a prepared folder its held-out records: of the same kind and time as the members, but
+    /// never trained on.
+    #[arg(long, value_name = "FILE|DIR", requires = "members")]
     pub non_members: Option<PathBuf>,
     /// Lower scores indicate membership: losses, perplexities.
     #[arg(long, conflicts_with_all = ["audited", "adapter", "tokenizer", "shadows"])]

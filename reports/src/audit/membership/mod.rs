@@ -250,8 +250,15 @@ impl MembershipReport {
             None => None,
         };
         let said_apart = table.said_apart;
-        let records = ScoredRecords::of(table.scores, table.groups, table.texts, args.seed)
-            .context("text")?;
+        let Table {
+            scores,
+            groups,
+            texts,
+            classes,
+            ..
+        } = table;
+        let records = ScoredRecords::of(scores, groups, texts, classes, args.seed);
+        let records = records.context("text")?;
         let set = records.set()?;
         let mut report = Self::of_set(&set, args, confidence)?;
         if let Some(copies) = &records.copies {

@@ -273,6 +273,7 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
                 BlindFeatures::Content => "The texts alone",
                 BlindFeatures::Form => "The form of the texts alone",
                 BlindFeatures::Length => "The lengths of the texts alone",
+                BlindFeatures::Class => "The classes alone",
             },
             nearest(blind.area.estimate, 3),
             interval(&blind.area.bounds),

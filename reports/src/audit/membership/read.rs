@@ -19,6 +19,8 @@ pub(in crate::audit) struct Table {
     pub(in crate::audit) scores: [Vec<f64>; 2],
     pub(in crate::audit) groups: Option<[Vec<String>; 2]>,
     pub(in crate::audit) texts: Option<[Vec<String>; 2]>,
+    /// The classes of a classifier's records.
+    pub(in crate::audit) classes: Option<[Vec<String>; 2]>,
     /// Whether some row states that the texts alone distinguish the sides, as `--scores-out` writes it.
     pub(in crate::audit) said_apart: bool,
 }
@@ -30,6 +32,7 @@ struct Columns {
     score: usize,
     group: Option<usize>,
     text: Option<usize>,
+    class: Option<usize>,
     texts_alone: Option<usize>,
 }
 
@@ -80,7 +83,7 @@ impl Reading {
         }
     }
 
-    /// Requires that groups and texts are given for all records or for none.
+    /// Requires that groups, texts and classes are given for all records or for none.
     fn extras(&mut self, columns: &Columns, path: &Path) -> Result<()> {
         let first = self.files == 0;
         if first && columns.group.is_some() {
@@ -89,6 +92,9 @@ impl Reading {
         if first && columns.text.is_some() {
             self.table.texts = Some(Default::default());
         }
+        if first && columns.class.is_some() {
+            self.table.classes = Some(Default::default());
+        }
         for (name, here, before) in [
             (
                 "group",
@@ -96,6 +102,11 @@ impl Reading {
                 self.table.groups.is_some(),
             ),
             ("text", columns.text.is_some(), self.table.texts.is_some()),
+            (
+                "class",
+                columns.class.is_some(),
+                self.table.classes.is_some(),
+            ),
         ] {
             if here != before {
                 bail!(
@@ -139,6 +150,9 @@ impl Reading {
         if let (Some(texts), Some(column)) = (&mut self.table.texts, columns.text) {
             texts[side].push(row[column].to_owned());
         }
+        if let (Some(classes), Some(column)) = (&mut self.table.classes, columns.class) {
+            classes[side].push(row[column].to_owned());
+        }
         let said = columns.texts_alone.map(|column| row[column].trim());
         self.table.said_apart |= said == Some(APART);
         if let Some(before) = self.seen.insert(id, place.clone()) {
@@ -160,7 +174,7 @@ fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -
         .map(|name| name.trim_start_matches('\u{feff}').trim())
         .collect();
     let column = |name: &str| names.iter().position(|n| n.eq_ignore_ascii_case(name));
-    for name in ["id", "member", "score", "group", "text"] {
+    for name in ["id", "member", "score", "group", "text", "class"] {
         let times = names.iter().filter(|n| n.eq_ignore_ascii_case(name));
         if times.count() > 1 {
             bail!("{}, line 1: the column {name} occurs twice", path.display());
@@ -185,6 +199,7 @@ fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -
         score: needed("score")?,
         group: column("group"),
         text: column("text"),
+        class: column("class"),
         texts_alone: column(TEXTS_ALONE),
     })
 }

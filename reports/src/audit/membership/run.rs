@@ -9,7 +9,7 @@ use crate::audit::membership::{
     Records, ShadowTraining, rates,
 };
 use crate::audit::perplexity::run::BATCH_TOKENS;
-use crate::audit::records::{Cut, cut};
+use crate::audit::records::{Cut, Part, Reader, cut};
 use crate::audit::training_text::training_records;
 use crate::audit::{Apart, RecordsDigest};
 use crate::contract::{Exit, Interrupt, Progress, read_text};
@@ -20,7 +20,7 @@ use reticent_attacks::membership::{
     Attack, Beside, DistinctTexts, Need, Neighbours, Panel, Repeats, Scoring, Shadows, chosen,
     copies_among, instability, replacements,
 };
-use reticent_corpus::tokenize::Tokenizer;
+use reticent_corpus::tokenize::{Tokenizer, escaped};
 use reticent_corpus::{TokenId, Unit};
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
@@ -63,13 +63,18 @@ pub(in crate::audit) fn measured(
     interrupt: &Interrupt,
 ) -> Result<(MembershipReport, Details)> {
     let confidence = crate::audit::confidence(args.confidence)?;
+    let tokenizer = model.tokenizer.clone();
+    let mut reader = Reader::new(&tokenizer, model.longest(), args.on.without_end);
     let Sides {
         cuts,
         kept,
         repeats,
         copies,
-    } = sides(args, args.on.unit.unwrap_or_else(|| model.unit()))?;
+    } = sides(args, args.on.unit.unwrap_or_else(|| model.unit()), &reader)?;
     let [inside, outside] = &cuts;
+    reader.learn(inside);
+    reader.learn(outside);
+    let frame = |text: &str| reader.tokens(text);
     let members = inside.texts.len();
     let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
     let attacks = wanted(args);
@@ -86,11 +91,9 @@ pub(in crate::audit) fn measured(
             base.name
         );
     }
-    let tokenizer = model.tokenizer.clone();
     let context = model.context;
     let neighbours = match attacks.iter().any(|a| a.needs() == Need::Neighbours) {
         true => {
-            let frame = |text: &str| framed(&tokenizer, text, args.on.without_end);
             let base = reference.as_deref_mut();
             Some(neighbours(args, &texts, &kept, &frame, base, interrupt)?)
         }
@@ -103,7 +106,7 @@ pub(in crate::audit) fn measured(
     let panel = Panel::of(
         model.scorer(),
         texts,
-        &|text| Ok(framed(&tokenizer, text, args.on.without_end)?),
+        &|text| Ok(frame(text)?),
         beside,
         scoring(context),
         &mut watched("scoring", interrupt),
@@ -371,6 +374,9 @@ fn given_neighbours(path: &Path) -> Result<HashMap<String, Vec<String>>> {
             "{}, line {number}: `neighbours` must hold a text other than `text`",
             path.display()
         );
+        // Texts that are not prepared are compared as they are when they are.
+        let near = line.neighbours.iter().map(|text| escaped(text)).collect();
+        given.insert(escaped(&line.text), near);
         given.insert(line.text, line.neighbours);
     }
     Ok(given)
@@ -388,17 +394,17 @@ struct Sides {
 
 /// Cuts both files into records and keeps one for each text and none whose text occurs in both; CRT's protocol takes a
 /// sample of each.
-fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
+fn sides(args: &MembershipArgs, unit: Unit, reader: &Reader<'_>) -> Result<Sides> {
     let shared = args.on.group_by.unwrap_or_default() == GroupBy::Secret;
     let files = [
-        ("--members", &args.members),
-        ("--non-members", &args.non_members),
+        ("--members", &args.members, Part::Training),
+        ("--non-members", &args.non_members, Part::HeldOut),
     ];
-    let side = |(flag, path): (&'static str, &Option<PathBuf>)| -> Result<Cut> {
+    let side = |(flag, path, part): (&'static str, &Option<PathBuf>, Part)| -> Result<Cut> {
         let path = path
             .as_ref()
             .with_context(|| format!("{flag} must be given"))?;
-        cut(path, unit, shared).context(flag)
+        cut(path, part, unit, shared, reader).context(flag)
     };
     let cuts = match args.on.lookalikes {
         true => side(files[0])?
@@ -411,7 +417,7 @@ fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
     let mut kept = distinct.kept().clone();
     let mut copies = distinct.copies().to_vec();
     if args.on.protocol == Some(Protocol::Crt) {
-        for (number, ((flag, _), kept)) in files.iter().zip(&mut kept).enumerate() {
+        for (number, ((flag, ..), kept)) in files.iter().zip(&mut kept).enumerate() {
             ensure!(
                 kept.len() >= CRT.0,
                 "{flag}: the protocol crt takes {} records a side, there are {} of different texts that are not on the other side",
@@ -427,7 +433,7 @@ fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
     }
     let cuts = [cuts[0].only(&kept[0]), cuts[1].only(&kept[1])];
     if let Some(path) = &args.on.training {
-        let training = training_records(path, unit).context("--training")?;
+        let training = training_records(path, unit, reader).context("--training")?;
         copies = copies_among(&cuts[0].texts, &training);
     }
     Ok(Sides {
@@ -495,19 +501,6 @@ fn lacking(attack: Attack, panel: &Panel) -> LeftOut {
         attack: attack.name().to_owned(),
         why,
     }
-}
-
-/// Returns a text framed as the model was trained to read it.
-pub(in crate::audit) fn framed(
-    tokenizer: &Tokenizer,
-    text: &str,
-    without_end: bool,
-) -> reticent_corpus::Result<Vec<TokenId>> {
-    let mut tokens = tokenizer.frame(text)?;
-    if without_end && tokens.len() > 2 {
-        tokens.pop();
-    }
-    Ok(tokens)
 }
 
 pub(in crate::audit) const fn scoring(context: Option<usize>) -> Scoring {

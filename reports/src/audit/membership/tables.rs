@@ -163,6 +163,7 @@ pub(super) fn without_model(blind: &BlindBaseline) -> String {
         BlindFeatures::Content => "",
         BlindFeatures::Form => ", by form",
         BlindFeatures::Length => ", by length",
+        BlindFeatures::Class => ", by class",
     };
     format!("without the model{by}")
 }

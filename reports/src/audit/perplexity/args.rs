@@ -17,8 +17,8 @@ pub struct Perplexity {
     /// The model.
     #[command(flatten)]
     pub of: Audited,
-    /// Text: JSON Lines, or plain text.
-    #[arg(long, value_name = "FILE")]
+    /// Text: JSON Lines, or plain text; or a prepared folder, whose held-out records are scored.
+    #[arg(long, value_name = "FILE|DIR")]
     pub data: PathBuf,
     /// What one record is; if absent, the model's own unit, or document if it has none.
     #[arg(long, value_parser = unit)]

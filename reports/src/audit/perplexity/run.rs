@@ -3,6 +3,7 @@
 use crate::audit::args::Perplexity as Args;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::perplexity::PerplexityReport;
+use crate::audit::records::{Part, PreparedRecords, is_prepared, texts, to_measure};
 use crate::audit::train::masking;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
@@ -12,7 +13,7 @@ use reticent_backends::checkpoint::Pretrained;
 use reticent_backends::engine::transformer_logits;
 use reticent_backends::model::{Head, Model};
 use reticent_backends::{Device, Scorer};
-use reticent_corpus::read::read_documents;
+use reticent_corpus::read::ReadOptions;
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Record, TokenId, Unit};
 use std::ops::ControlFlow;
@@ -127,8 +128,10 @@ fn scored(
     let unit = args.unit.unwrap_or_else(|| model.unit());
     let mut records = framed(&args.data, unit, &model.tokenizer).context("--data")?;
     if args.without_end {
+        let end = model.tokenizer.eos();
         for record in &mut records {
-            record.tokens.pop();
+            // A record that was cut has none.
+            record.tokens.pop_if(|last| *last == end);
         }
         records.retain(|r| r.tokens.len() > 1);
     }
@@ -150,10 +153,13 @@ fn unknown(records: &[Record], tokenizer: &Tokenizer) -> u64 {
     scored.filter(|token| **token == unknown).count() as u64
 }
 
-/// The text cut into units and framed, nothing masked, nothing dropped.
+/// The held-out records of a prepared folder, or the text cut into units and framed, nothing masked, nothing dropped.
 fn framed(data: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>> {
-    let documents = read_documents(data)?;
-    let texts = crate::audit::records::texts(&documents, unit)?;
+    if is_prepared(data) {
+        let found = PreparedRecords::read(data, Part::HeldOut, unit, None)?;
+        return Ok(found.fits(data, tokenizer)?.records);
+    }
+    let texts = texts(&to_measure(data, &ReadOptions::default())?, unit)?;
     ensure!(
         !texts.is_empty(),
         "{} has no record to score",
@@ -164,7 +170,7 @@ fn framed(data: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>>
         .map(|text| {
             Ok(Record {
                 side: reticent_corpus::Side::Public,
-                tokens: tokenizer.frame(text)?,
+                tokens: tokenizer.frame_prepared(text)?,
                 sensitive: Vec::new(),
                 label: None,
                 ignored: Vec::new(),

@@ -26,11 +26,11 @@ pub struct Report {
     /// Mechanism that ran, for the promise, if the checkpoint has none: any file that `account --mechanism` takes.
     #[arg(long, value_name = "FILE")]
     pub mechanism: Option<PathBuf>,
-    /// Text the model was trained on: JSON Lines, or plain text.
-    #[arg(long, value_name = "FILE", requires = "non_members")]
+    /// Text the model was trained on: JSON Lines, plain text, or the folder that `audit prepare` made from it.
+    #[arg(long, value_name = "FILE|DIR", requires = "non_members")]
     pub members: Option<PathBuf>,
-    /// Text of the same kind and time that the model was not trained on.
-    #[arg(long, value_name = "FILE", requires = "members")]
+    /// Text of the same kind and time that the model was not trained on; of a prepared folder, what it held out.
+    #[arg(long, value_name = "FILE|DIR", requires = "members")]
     pub non_members: Option<PathBuf>,
     /// Complete training text, to count copies of extracted text in (the members if absent) and to find the canaries of
     /// --canary-file in: the text, or the folder that `audit prepare` made from it.

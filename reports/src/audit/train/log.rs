@@ -28,7 +28,7 @@ pub(crate) enum Line {
         step: u64,
         /// The epoch it belongs to, from 1.
         epoch: u64,
-        /// Mean loss of an ordinary batch, nats per token.
+        /// Mean loss of an ordinary batch, nats per token; of a classifier, per record.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         loss: Option<f64>,
         /// Records of a private batch.

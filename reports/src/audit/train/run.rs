@@ -96,11 +96,17 @@ impl Job<'_> {
 
     /// Returns why `audit exposure` can't rank the canaries that the run meets, if it can't.
     fn unranked(&self) -> Result<Option<String>> {
-        let (Some(plan), Some(most), true) = (
-            self.planted(),
-            self.from.model.context(),
-            self.from.model.predicts_next_token().is_ok(),
-        ) else {
+        let Some(plan) = self.planted() else {
+            return Ok(None);
+        };
+        let model = &self.from.model;
+        if model.predicts_next_token().is_err() {
+            return Ok(Some(
+                "`audit exposure` can't rank these canaries: it needs the likelihood of a text, and this model predicts no next token"
+                    .to_owned(),
+            ));
+        }
+        let Some(most) = model.context() else {
             return Ok(None);
         };
         let needed = tokens_to_rank(plan, &self.prepared.tokenizer)?;
