@@ -437,10 +437,11 @@ fn met(
     };
     let (mut power, mut advice) = (Vec::new(), None);
     match plan {
-        Some(plan) if test.provable.get() > at_most.get() => {
-            power = self::power(test, (bound, classes), plan)?;
+        _ if test.provable.get() <= at_most.get() => {
+            advice = Some(self::advice(test, (bound, classes), plan)?);
         }
-        _ => advice = Some(self::advice(test, (bound, classes), plan)?),
+        Some(plan) => power = self::power(test, (bound, classes), plan)?,
+        None => {}
     }
     let measured = Measurement {
         terms,

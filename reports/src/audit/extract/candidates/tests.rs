@@ -161,6 +161,29 @@ fn advice_can_be_followed() {
     }
 }
 
+/// What no plan states is advised on as what one does: only where the test can't contradict it. "No number of candidates"
+/// was said beside a test that can prove 1e-3 and a promise of 5e-4.
+#[test]
+fn a_stated_promise_gets_advice_where_nothing_contradicts_it() {
+    for (posterior, advised) in [(5e-4, false), (1e-3, true), (2e-3, true)] {
+        let promise = promise(2e-4, posterior);
+        let bound = Bound {
+            promise,
+            prior: promise.prior(),
+            at_most: Upper::new(promise.posterior()),
+            classes: Vec::new(),
+            source: Source::Stated,
+            why: None,
+            records: 1,
+            most: 1_000_000,
+        };
+        let test = hits(&bound, 3, 0);
+        let found = met(&test, (&bound, &no_class(3)), None, "m").unwrap();
+        assert_eq!(found.verdict.unwrap().could_contradict(), !advised);
+        assert_eq!(found.advice.is_some(), advised, "{posterior}");
+    }
+}
+
 /// Nothing is held against a run that promises nothing, and a promise that the run never made is no
 /// promise of its.
 #[test]
