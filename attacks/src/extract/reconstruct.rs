@@ -51,6 +51,59 @@ impl SecretCase {
         // A product that is an integer up to rounding counts as that integer.
         (self.prior * self.candidates.len() as f64 * (1.0 + 1e-12)).floor() as u64
     }
+
+    /// Checks that the secret can be ranked and its promise tested. The error names neither its id nor a candidate: an id may
+    /// be the secret itself.
+    ///
+    /// # Errors
+    /// Returns an error if
+    ///
+    /// - the context, the secret or a candidate is empty,
+    /// - the secret is not among its candidates, or a candidate occurs twice,
+    /// - the promise has r_j < p_j or lies outside [0, 1], or
+    /// - there are fewer candidates than the prior says (1/N > p_j: guessing among them beats the promised prior without
+    ///   any model).
+    pub fn check(&self) -> Result<()> {
+        if self.context.is_empty() || self.candidates.iter().any(Vec::is_empty) {
+            return Err(Error::Empty(
+                "a secret without context or with an empty candidate",
+            ));
+        }
+        if !self.candidates.contains(&self.secret) {
+            return Err(Error::Unsuitable {
+                what: "secret",
+                needed: "one of its candidates",
+                got: "another text".to_owned(),
+            });
+        }
+        let mut sorted: Vec<&Vec<TokenId>> = self.candidates.iter().collect();
+        sorted.sort();
+        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Error::Unsuitable {
+                what: "candidates",
+                needed: "different from each other in tokens",
+                got: "two that are alike".to_owned(),
+            });
+        }
+        check_closed_unit("prior", self.prior)?;
+        check_closed_unit("posterior", self.posterior)?;
+        if self.posterior < self.prior {
+            return Err(Error::OutOfRange {
+                what: "posterior",
+                range: "[prior, 1]",
+                value: format!("{} below the prior {}", self.posterior, self.prior),
+            });
+        }
+        let least = 1.0 / self.candidates.len() as f64;
+        if self.prior < least * (1.0 - 1e-12) {
+            return Err(Error::OutOfRange {
+                what: "prior",
+                range: "[1 / number of candidates, 1]: guessing among them is no harder",
+                value: format!("{} with {} candidates", self.prior, self.candidates.len()),
+            });
+        }
+        Ok(())
+    }
 }
 
 /// The secrets of one group, such as those of one promise.
@@ -136,11 +189,8 @@ pub struct Reconstruction {
 /// # Errors
 /// Returns an error if
 ///
-/// - there is no secret, or a context, secret or candidate is empty,
-/// - a secret is not among its candidates, or a candidate occurs twice,
-/// - a promise has r_j < p_j or lies outside [0, 1],
-/// - there are fewer candidates than the prior says (1/N > p_j: guessing among them beats the promised prior without
-///   any model),
+/// - there is no secret,
+/// - one fails its [`SecretCase::check`],
 /// - alpha is outside (0, 1),
 /// - the model gives most candidates no finite perplexity, or
 /// - the engine fails.
@@ -157,7 +207,7 @@ pub fn reconstruct<S: Scorer + ?Sized>(
     if cases.is_empty() {
         return Err(Error::Empty("no secret was given"));
     }
-    cases.iter().try_for_each(check)?;
+    cases.iter().try_for_each(SecretCase::check)?;
     let mut ranks = Vec::with_capacity(cases.len());
     let mut heard = Heard::default();
     for (done, case) in cases.iter().enumerate() {
@@ -223,54 +273,4 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         outcome,
         promises,
     })
-}
-
-fn check(case: &SecretCase) -> Result<()> {
-    if case.context.is_empty() || case.candidates.iter().any(Vec::is_empty) {
-        return Err(Error::Empty(
-            "a secret without context or with an empty candidate",
-        ));
-    }
-    if !case.candidates.contains(&case.secret) {
-        return Err(Error::Unsuitable {
-            what: "secret",
-            needed: "one of its candidates",
-            got: format!("another text ({})", case.id),
-        });
-    }
-    let mut sorted: Vec<&Vec<TokenId>> = case.candidates.iter().collect();
-    sorted.sort();
-    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(Error::Unsuitable {
-            what: "candidates",
-            needed: "different from each other in tokens",
-            got: format!("two that are alike ({})", case.id),
-        });
-    }
-    check_closed_unit("prior", case.prior)?;
-    check_closed_unit("posterior", case.posterior)?;
-    if case.posterior < case.prior {
-        return Err(Error::OutOfRange {
-            what: "posterior",
-            range: "[prior, 1]",
-            value: format!(
-                "{} below the prior {} of {}",
-                case.posterior, case.prior, case.id
-            ),
-        });
-    }
-    let least = 1.0 / case.candidates.len() as f64;
-    if case.prior < least * (1.0 - 1e-12) {
-        return Err(Error::OutOfRange {
-            what: "prior",
-            range: "[1 / number of candidates, 1]: guessing among them is no harder",
-            value: format!(
-                "{} with {} candidates ({})",
-                case.prior,
-                case.candidates.len(),
-                case.id
-            ),
-        });
-    }
-    Ok(())
 }

@@ -46,6 +46,8 @@ struct Line {
 
 /// A secret with its candidates and its promise.
 struct Listed {
+    /// Its line in the file, counted from 1.
+    line: usize,
     id: String,
     context: Vec<TokenId>,
     secret: Vec<TokenId>,
@@ -101,9 +103,10 @@ pub(in crate::audit) fn measured(
     let text = crate::contract::read_named_text(path).context("--secrets")?;
     let count = args.candidates.unwrap_or(CANDIDATES);
     let (mut secrets, mut drawn, mut seen) = (Vec::new(), false, BTreeSet::new());
-    let lines = text.lines().enumerate();
+    let lines = (1..).zip(text.lines());
+    let place = |number: usize| format!("--secrets: {}, line {number}", path.display());
     for (number, line) in lines.filter(|(_, l)| !l.trim().is_empty()) {
-        let place = || format!("--secrets: {}, line {}", path.display(), number + 1);
+        let place = || place(number);
         let line: Line = serde_json::from_str(line)
             .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
         ensure!(
@@ -114,7 +117,8 @@ pub(in crate::audit) fn measured(
         drawn |= line.shape.is_some();
         let promised = promised(&line, weights.as_ref()).with_context(place)?;
         let candidates = candidates(&line, count, args.candidate_seed).with_context(place)?;
-        secrets.push(tokens(line, candidates, promised, &model.tokenizer).with_context(place)?);
+        let listed = tokens((number, line), candidates, promised, &model.tokenizer);
+        secrets.push(listed.with_context(place)?);
     }
     let unknown_origin = model.unknown_origin.as_deref();
     let run = plan.as_ref().map(|plan| (plan, args.weights.is_some()));
@@ -126,7 +130,7 @@ pub(in crate::audit) fn measured(
         let group = bounds.iter().position(|bound| bound.promise == promise);
         let group = group.context("a secret without a promise")?;
         classes[group].push(class);
-        cases.push(SecretCase {
+        let case = SecretCase {
             id: secret.id,
             context: secret.context,
             secret: secret.secret,
@@ -134,7 +138,9 @@ pub(in crate::audit) fn measured(
             prior: bounds[group].prior.get(),
             posterior: bounds[group].of_class(class).get().get(),
             group,
-        });
+        };
+        case.check().with_context(|| place(secret.line))?;
+        cases.push(case);
     }
     let found = reconstruct(
         model.scorer(),
@@ -237,7 +243,7 @@ fn candidates(line: &Line, count: u64, seed: u64) -> Result<(Vec<String>, u128)>
 /// Tokenises a line. The tokens that all candidates share are the context; each candidate keeps the others, so that
 /// tokens across the boundary count where they differ.
 fn tokens(
-    line: Line,
+    (number, line): (usize, Line),
     (candidates, most): (Vec<String>, u128),
     promised: Promised,
     tokenizer: &Tokenizer,
@@ -255,6 +261,7 @@ fn tokens(
         .take_while(|&i| all.iter().all(|tokens| tokens[i] == own[i]))
         .count();
     Ok(Listed {
+        line: number,
         id: line.id,
         context: own[..shared].to_vec(),
         secret: own[shared..].to_vec(),
