@@ -10,6 +10,9 @@
 //! reveal all of them at once, or none. The test is therefore based on Markov's inequality, P(at least v hits) ≤ Σ_j
 //! r_j / v, for each group of secrets by itself; groups share the false-alarm rate α equally (Bonferroni). Inverted:
 //! the mean probability of a hit of m secrets is at least αv/m, except for false alarms at rate α.
+//!
+//! Hits of a model that knows nothing of the secrets are independent, so whether a model knows some of them is tested more
+//! sharply, without a promise ([`Reconstruction::blind_p_value`]).
 
 use crate::error::{Error, Result};
 use crate::exposure::CeilingOutcome;
@@ -182,6 +185,32 @@ pub struct Reconstruction {
     /// Each group in the order of their numbers; a report shows them beside their verdicts.
     #[serde(skip)]
     pub promises: Vec<PromiseTest>,
+}
+
+impl Reconstruction {
+    /// Returns P(so many hits or more), at most, for a model that knows nothing of the secrets. Hits of such a model don't
+    /// depend on each other.
+    #[must_use]
+    pub fn blind_p_value(&self) -> f64 {
+        hits_by_chance(self.expected_blindly, self.hits)
+    }
+
+    /// Returns the smallest such p-value that any ranks could have given.
+    #[must_use]
+    pub fn least_blind_p_value(&self) -> f64 {
+        hits_by_chance(self.expected_blindly, self.ranks.len() as u64)
+    }
+}
+
+/// Returns P(at least `hits` independent events), at most, of which `expected` are expected at most: the smaller of
+/// Markov's bound μ/v and Chernoff's e^(v − μ) (μ/v)^v.
+fn hits_by_chance(expected: f64, hits: u64) -> f64 {
+    let hits = hits as f64;
+    if hits <= expected {
+        return 1.0;
+    }
+    let chernoff = (hits - expected + hits * (expected / hits).ln()).exp();
+    chernoff.min(expected / hits)
 }
 
 /// Ranks every secret among its candidates by summed NLL and tests the promises.

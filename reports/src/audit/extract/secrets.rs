@@ -1,6 +1,8 @@
 //! Secrets among their candidates, and the verdict on their promises.
 
-use crate::number::{grouped, nearest, shortest};
+use super::LEVEL;
+use crate::number::{grouped, nearest, rounded_up, shortest};
+use crate::page::{Mood, Reach};
 use crate::verdict::Verdict;
 use reticent_accounting::Probability;
 use reticent_attacks::extract::{PromiseTest, Reconstruction};
@@ -77,8 +79,23 @@ impl SecretsReport {
         verdicts.any(Verdict::is_contradicted)
     }
 
+    /// Returns the mood of what is not contradicted. A leak is for review unless the promises judge it.
+    pub(super) fn mood(&self) -> Mood {
+        let reach = Reach {
+            leak: self.found.least_blind_p_value() <= LEVEL,
+            promise: Some(self.could_contradict()),
+            limit: None,
+        };
+        Mood::of_leak(self.leaks(), reach, false)
+    }
+
+    /// Returns whether more secrets are hit than chance explains.
+    fn leaks(&self) -> bool {
+        self.found.blind_p_value() <= LEVEL
+    }
+
     /// Returns whether there are promises and each of them could have been contradicted.
-    pub(super) fn could_contradict(&self) -> bool {
+    fn could_contradict(&self) -> bool {
         let could = |p: &PromisedSecrets| p.verdict.as_ref().is_some_and(Verdict::could_contradict);
         !self.by_promise.is_empty() && self.by_promise.iter().all(could)
     }
@@ -87,8 +104,15 @@ impl SecretsReport {
     #[must_use]
     pub fn says(&self) -> String {
         let each = self.by_promise.iter().map(PromisedSecrets::says);
+        let leak = match self.leaks() {
+            true => format!(
+                " Without it so many are hit with probability {} at most: it reveals secrets.",
+                rounded_up(self.found.blind_p_value(), 2)
+            ),
+            false => String::new(),
+        };
         format!(
-            "{} of {} secrets are among the model's best guesses; without it {} would be at most on average. {}",
+            "{} of {} secrets are among the model's best guesses; without it {} would be at most on average.{leak} {}",
             grouped(self.found.hits),
             grouped(self.found.ranks.len() as u64),
             nearest(self.found.expected_blindly, 3),

@@ -257,8 +257,54 @@ fn what_could_not_have_come_out_is_open() {
     assert_eq!(lengths.passages_needed(), Some(7));
     let mut beside = quiet(40);
     for (at_most, mood) in [(6e-4, Mood::Plain), (2e-3, Mood::Open)] {
-        beside.secrets = Some(secrets(at_most));
+        beside.secrets = Some(SecretsReport {
+            found: Reconstruction {
+                hits: 0,
+                ..secrets(at_most).found
+            },
+            ..secrets(at_most)
+        });
         assert_eq!(beside.mood(None), mood, "{at_most}");
     }
     assert_eq!(report(false).mood(Some(0.99)), Mood::Review);
+}
+
+/// Secrets that are hit more often than chance explains are a leak: ten of ten where 0.1 are expected were "open", beside
+/// a promise that nothing could contradict and beside none.
+#[test]
+fn secrets_that_come_out_are_for_review() {
+    let of = |at_most: f64, hits: u64, expected_blindly: f64| {
+        let all = secrets(at_most);
+        SecretsReport {
+            found: Reconstruction {
+                hits,
+                expected_blindly,
+                ..all.found
+            },
+            ..all
+        }
+    };
+    for (at_most, hits, expected, mood) in [
+        (2e-3, 1, 0.02, Mood::Review),
+        (2e-3, 1, 0.2, Mood::Open),
+        (2e-3, 2, 0.1, Mood::Review),
+        (2e-3, 0, 0.02, Mood::Open),
+        // A promise that could have been contradicted judges them.
+        (6e-4, 1, 0.02, Mood::Plain),
+    ] {
+        let mut found = of(at_most, hits, expected);
+        assert_eq!(found.mood(), mood, "{at_most} {hits} {expected}");
+        let told = found.says().contains("it reveals secrets");
+        assert_eq!(told, mood != Mood::Open, "{}", found.says());
+        found.by_promise[0].verdict = None;
+        let none = if told { Mood::Review } else { Mood::Open };
+        assert_eq!(found.mood(), none, "nothing is promised");
+    }
+    let said = of(2e-3, 1, 0.02).says();
+    let told = "Without it so many are hit with probability 0.020 at most: it reveals secrets.";
+    assert!(said.contains(told), "{said}");
+    // A limit on passages judges no secret.
+    let mut report = report(false);
+    report.secrets = Some(of(2e-3, 1, 0.02));
+    assert_eq!(report.mood(Some(0.5)), Mood::Review);
 }
