@@ -96,6 +96,8 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     assert_eq!(verdict["outcome"], "could-not-contradict");
     assert_eq!(verdict["at_most"].as_f64(), Some(posterior));
     assert_eq!(verdict["terms"]["notion"], "secret-protection");
+    assert_eq!(secrets["inclusion"], "not-checked");
+    assert!(secrets["included"].is_null(), "{secrets}");
     // The lists are drawn once, so the ranks are the same again.
     let text = ok(at, &line);
     let page = std::fs::read_to_string(at.join("page.html")).unwrap();
@@ -119,6 +121,35 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
         assert_eq!(said, warned, "{text}");
     }
 
+    // What training met is looked up: in the corpus are other secrets, and in a text of four are two and a longer number.
+    let mut text = String::new();
+    for said in [
+        "Hello. My ID is: 100207.",
+        "My ID is: 101217",
+        "My ID is: 1022270",
+        "103237",
+    ] {
+        writeln!(text, "{{\"text\":\"{said}\"}}").unwrap();
+    }
+    std::fs::write(at.join("text.jsonl"), text).unwrap();
+    for (training, inclusion, included, says) in [
+        ("raw", "trained-records", 0, "Of these, 8 don't occur"),
+        ("text.jsonl", "given-text", 2, "Of these, 6 don't occur"),
+    ] {
+        let found = document(&ok(
+            at,
+            &format!("{line} --training {training} --format json"),
+        ));
+        let secrets = &found["secrets"];
+        assert_eq!(secrets["inclusion"], inclusion, "{secrets}");
+        assert_eq!(secrets["included"], included, "{secrets}");
+        // One run in 25 hits a secret by chance, which is for review.
+        if secrets["hits"] == 0 {
+            assert_eq!(found["outcome"], "open");
+            let said = found["says"].as_str().unwrap();
+            assert!(said.contains(says), "{said}");
+        }
+    }
     let secrets = std::fs::read_to_string(at.join("secrets.jsonl")).unwrap();
     for (text, says) in [
         (

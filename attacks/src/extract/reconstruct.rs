@@ -128,16 +128,22 @@ pub struct PromiseTest {
     pub at_least: Lower<Probability>,
     /// The largest lower bound that so many secrets can give: α.
     pub provable: Upper<Probability>,
+    /// Whether each secret ties with all its candidates, so that the ranks say nothing; absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alike: bool,
 }
 
+/// A secret, whether it is hit, and whether it ties with all its candidates.
+type Ranked<'c> = (&'c SecretCase, bool, bool);
+
 impl PromiseTest {
-    fn new(group: &[(&SecretCase, bool)], alpha: f64) -> Result<Self> {
-        let (secrets, hits) = (group.len(), group.iter().filter(|(_, hit)| *hit).count());
+    fn new(group: &[Ranked<'_>], alpha: f64) -> Result<Self> {
+        let (secrets, hits) = (group.len(), group.iter().filter(|(_, hit, _)| *hit).count());
         let (all, hit) = (secrets as f64, hits as f64);
         // The mean of equal values must be that value, without rounding.
         let mean = |of: fn(&SecretCase) -> f64| match group.split_first() {
-            Some(((first, _), rest)) => {
-                let beyond = rest.iter().map(|(case, _)| of(case) - of(first));
+            Some(((first, ..), rest)) => {
+                let beyond = rest.iter().map(|(case, ..)| of(case) - of(first));
                 of(first) + beyond.sum::<f64>() / all
             }
             None => 0.0,
@@ -157,6 +163,7 @@ impl PromiseTest {
             false_alarm: alpha,
             at_least: Lower::new(Probability::new(at_least)?),
             provable: Upper::new(Probability::new(alpha)?),
+            alike: group.iter().all(|(.., tied)| *tied),
         })
     }
 }
@@ -238,6 +245,7 @@ pub fn reconstruct<S: Scorer + ?Sized>(
     }
     cases.iter().try_for_each(SecretCase::check)?;
     let mut ranks = Vec::with_capacity(cases.len());
+    let mut tied = Vec::with_capacity(cases.len());
     let mut heard = Heard::default();
     for (done, case) in cases.iter().enumerate() {
         let sequences: Vec<Vec<TokenId>> = case
@@ -261,18 +269,24 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         let own = case.candidates.iter().position(|c| *c == case.secret);
         let own = own.map_or(f64::INFINITY, |at| costs[at]);
         let longest = case.candidates.iter().map(Vec::len).max();
-        let most = own + tie_tolerance(scorer, longest.unwrap_or(0));
+        let tolerance = tie_tolerance(scorer, longest.unwrap_or(0));
+        let most = own + tolerance;
         let rank = costs.iter().filter(|cost| **cost <= most).count() as u64;
         ranks.push((case.id.clone(), rank));
+        tied.push(
+            costs
+                .iter()
+                .all(|cost| (own - tolerance..=most).contains(cost)),
+        );
         for (cost, candidate) in costs.iter().zip(&case.candidates) {
             heard.add(*cost, candidate.len());
         }
     }
     heard.check("candidate")?;
-    let mut groups: BTreeMap<usize, Vec<(&SecretCase, bool)>> = BTreeMap::new();
-    for (case, (_, rank)) in cases.iter().zip(&ranks) {
+    let mut groups: BTreeMap<usize, Vec<Ranked<'_>>> = BTreeMap::new();
+    for ((case, (_, rank)), tied) in cases.iter().zip(&ranks).zip(tied) {
         let group = groups.entry(case.group).or_default();
-        group.push((case, *rank <= case.guess()));
+        group.push((case, *rank <= case.guess(), tied));
     }
     let tests = groups.len() as f64;
     let promises = groups

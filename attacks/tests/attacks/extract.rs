@@ -383,6 +383,7 @@ fn reconstruction_meets_its_promises() {
         assert!((found.p_value - posterior).abs() < 1e-12);
         assert!((found.expected_at_most - 9.0 * posterior).abs() < 1e-12);
         // e^8.1 / 10^9: nine hits where 0.9 are expected.
+        assert!(!found.promises[0].alike);
         let blind = found.blind_p_value();
         assert!((blind / 3.294_468e-6 - 1.0).abs() < 1e-6, "{blind}");
         assert_eq!(blind.to_bits(), found.least_blind_p_value().to_bits());
@@ -393,6 +394,7 @@ fn reconstruction_meets_its_promises() {
     let found = reconstruct(&mut constant, &cases, 0.05, 64, &mut go).unwrap();
     assert_eq!(found.hits, 0);
     assert!(found.ranks.iter().all(|(_, rank)| *rank == 10));
+    assert!(found.promises[0].alike);
     assert_eq!(found.blind_p_value().to_bits(), 1.0_f64.to_bits());
     assert!(found.least_blind_p_value() < 1e-5);
 }

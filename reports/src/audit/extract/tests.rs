@@ -1,4 +1,5 @@
 use super::*;
+use crate::audit::coins::Inclusion;
 use crate::page::View;
 use crate::schema::problems;
 use crate::verdict::{Measurement, Promise, Terms, judge};
@@ -24,6 +25,7 @@ fn secrets(at_most: f64) -> SecretsReport {
         false_alarm: 1e-3,
         at_least: Lower::new(probability(5e-4)),
         provable: Upper::new(probability(1e-3)),
+        alike: false,
     };
     let terms = Terms {
         released: "m".into(),
@@ -72,6 +74,8 @@ fn secrets(at_most: f64) -> SecretsReport {
             no_verdict: None,
         }],
         manifest: None,
+        inclusion: Inclusion::TrainedRecords,
+        included: Some(2),
     }
 }
 
@@ -267,6 +271,59 @@ fn what_could_not_have_come_out_is_open() {
         assert_eq!(beside.mood(None), mood, "{at_most}");
     }
     assert_eq!(report(false).mood(Some(0.99)), Mood::Review);
+}
+
+/// Ranks without a leak say nothing where training is not known to have met the secrets, or where all candidates tie. A
+/// scorer that never saw the secret passed as "not contradicted".
+#[test]
+fn secrets_that_training_may_not_have_met_are_open() {
+    let quiet = || {
+        let all = secrets(6e-4);
+        SecretsReport {
+            found: Reconstruction {
+                hits: 0,
+                ..all.found
+            },
+            ..all
+        }
+    };
+    for (inclusion, included, mood, says) in [
+        (Inclusion::TrainedRecords, Some(2), Mood::Plain, None),
+        (
+            Inclusion::TrainedRecords,
+            Some(1),
+            Mood::Open,
+            Some("Of these, 1 don't occur behind their contexts in the text of --training."),
+        ),
+        (
+            Inclusion::GivenText,
+            Some(2),
+            Mood::Open,
+            Some("That the model was trained on the text of --training is not known."),
+        ),
+        (
+            Inclusion::NotChecked,
+            None,
+            Mood::Open,
+            Some("It was not checked that training met them."),
+        ),
+    ] {
+        let mut found = SecretsReport {
+            inclusion,
+            included,
+            ..quiet()
+        };
+        assert_eq!(found.mood(), mood, "{inclusion:?} {included:?}");
+        let said = found.says();
+        assert!(says.is_none_or(|says| said.contains(says)), "{said}");
+        // A leak shows that it did.
+        found.found.hits = 2;
+        assert_eq!(found.mood(), Mood::Plain);
+        assert!(says.is_none_or(|says| !found.says().contains(says)));
+    }
+    let mut alike = quiet();
+    alike.by_promise[0].test.alike = true;
+    assert_eq!(alike.mood(), Mood::Open);
 }
 
 /// Secrets that are hit more often than chance explains are a leak: ten of ten where 0.1 are expected were "open", beside
