@@ -194,7 +194,7 @@ fn passages_and_secrets_are_extracted() {
     refused(
         home,
         "extract --model ckpt --secrets secrets.jsonl",
-        &["--secrets", "guessing among them"],
+        &["--secrets: secrets.jsonl, line 1", "guessing among them"],
     );
 }
 

@@ -96,6 +96,8 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     assert_eq!(verdict["outcome"], "could-not-contradict");
     assert_eq!(verdict["at_most"].as_f64(), Some(posterior));
     assert_eq!(verdict["terms"]["notion"], "secret-protection");
+    assert_eq!(secrets["inclusion"], "not-checked");
+    assert!(secrets["included"].is_null(), "{secrets}");
     // The lists are drawn once, so the ranks are the same again.
     let text = ok(at, &line);
     let page = std::fs::read_to_string(at.join("page.html")).unwrap();
@@ -119,6 +121,35 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
         assert_eq!(said, warned, "{text}");
     }
 
+    // What training met is looked up: in the corpus are other secrets, and in a text of four are two and a longer number.
+    let mut text = String::new();
+    for said in [
+        "Hello. My ID is: 100207.",
+        "My ID is: 101217",
+        "My ID is: 1022270",
+        "103237",
+    ] {
+        writeln!(text, "{{\"text\":\"{said}\"}}").unwrap();
+    }
+    std::fs::write(at.join("text.jsonl"), text).unwrap();
+    for (training, inclusion, included, says) in [
+        ("raw", "trained-records", 0, "Of these, 8 don't occur"),
+        ("text.jsonl", "given-text", 2, "Of these, 6 don't occur"),
+    ] {
+        let found = document(&ok(
+            at,
+            &format!("{line} --training {training} --format json"),
+        ));
+        let secrets = &found["secrets"];
+        assert_eq!(secrets["inclusion"], inclusion, "{secrets}");
+        assert_eq!(secrets["included"], included, "{secrets}");
+        // One run in 25 hits a secret by chance, which is for review.
+        if secrets["hits"] == 0 {
+            assert_eq!(found["outcome"], "open");
+            let said = found["says"].as_str().unwrap();
+            assert!(said.contains(says), "{said}");
+        }
+    }
     let secrets = std::fs::read_to_string(at.join("secrets.jsonl")).unwrap();
     for (text, says) in [
         (
@@ -208,6 +239,42 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     assert!(bound.get("verdict").is_none());
     let why = bound["no_verdict"].as_str().unwrap();
     assert!(why.contains("--recipe protect"), "{why}");
+}
+
+/// How many secrets are named and how many are marked tells not which: the answers said "8 of the 24" of names that are no
+/// secret of the corpus, nothing where as many are named, and nothing after training.
+#[test]
+fn secrets_that_are_named_are_not_taken_for_those_that_are_marked() {
+    let home = certified();
+    let at = home.path();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let marked = "24 are marked in the corpus (counts that no guarantee covers): which of the marked ones it names was not compared. A secret that it does not name is not covered.";
+    let few = format!("The incidence names 8 secrets, and {marked}");
+    let planned = account(at, &format!("--prepared raw --recipe protect {FILES}"));
+    let trained = ok(
+        at,
+        &format!("train raw --recipe protect {FILES} --out kept"),
+    );
+    for text in [planned, trained] {
+        let said = words(&text);
+        assert!(said.contains(&few), "{said}");
+    }
+    let found = std::fs::read_to_string(at.join("pairs.csv")).unwrap();
+    let rows = found.lines().skip(1).zip(0..);
+    let own = rows.map(|(row, i)| format!("{},t{i}\n", row.split(',').next().unwrap()));
+    let own: Vec<String> = own.collect();
+    assert!(own.len() > 24, "{}", own.len());
+    let pairs = format!("example,secret\n{}", own.concat());
+    std::fs::write(at.join("many.csv"), pairs).unwrap();
+    account(
+        at,
+        "protect --incidence many.csv --prior 1e-6 --posterior 1e-3 --batch-size 4 --steps 20 --tolerance 1e-3 \
+         --weights many.json",
+    );
+    let line = "--prepared raw --recipe protect --weights many.json --incidence many.csv";
+    let said = words(&account(at, line));
+    let many = format!("The incidence names {} secrets, and {marked}", own.len());
+    assert!(said.contains(&many), "{said}");
 }
 
 /// The demo's planted bug: the report compares it with what its plan would promise, and the checkpoint

@@ -83,11 +83,11 @@ impl SecretShape {
     pub fn candidates(&self, secret: &str, id: &str, count: u64, seed: u64) -> Result<Vec<String>> {
         let all = self.template.candidates();
         if !self.template.matches(secret) {
-            // The error does not contain the secret itself.
+            // The error does not contain the secret itself, nor its id, which may be the secret.
             return Err(Error::Unsuitable {
                 what: "secret",
                 needed: "a text of its shape",
-                got: format!("another text ({id})"),
+                got: "another text".to_owned(),
             });
         }
         if count < 2 || all < 2 {

@@ -10,6 +10,9 @@
 //! reveal all of them at once, or none. The test is therefore based on Markov's inequality, P(at least v hits) ≤ Σ_j
 //! r_j / v, for each group of secrets by itself; groups share the false-alarm rate α equally (Bonferroni). Inverted:
 //! the mean probability of a hit of m secrets is at least αv/m, except for false alarms at rate α.
+//!
+//! Hits of a model that knows nothing of the secrets are independent, so whether a model knows some of them is tested more
+//! sharply, without a promise ([`Reconstruction::blind_p_value`]).
 
 use crate::error::{Error, Result};
 use crate::exposure::CeilingOutcome;
@@ -51,6 +54,59 @@ impl SecretCase {
         // A product that is an integer up to rounding counts as that integer.
         (self.prior * self.candidates.len() as f64 * (1.0 + 1e-12)).floor() as u64
     }
+
+    /// Checks that the secret can be ranked and its promise tested. The error names neither its id nor a candidate: an id may
+    /// be the secret itself.
+    ///
+    /// # Errors
+    /// Returns an error if
+    ///
+    /// - the context, the secret or a candidate is empty,
+    /// - the secret is not among its candidates, or a candidate occurs twice,
+    /// - the promise has r_j < p_j or lies outside [0, 1], or
+    /// - there are fewer candidates than the prior says (1/N > p_j: guessing among them beats the promised prior without
+    ///   any model).
+    pub fn check(&self) -> Result<()> {
+        if self.context.is_empty() || self.candidates.iter().any(Vec::is_empty) {
+            return Err(Error::Empty(
+                "a secret without context or with an empty candidate",
+            ));
+        }
+        if !self.candidates.contains(&self.secret) {
+            return Err(Error::Unsuitable {
+                what: "secret",
+                needed: "one of its candidates",
+                got: "another text".to_owned(),
+            });
+        }
+        let mut sorted: Vec<&Vec<TokenId>> = self.candidates.iter().collect();
+        sorted.sort();
+        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Error::Unsuitable {
+                what: "candidates",
+                needed: "different from each other in tokens",
+                got: "two that are alike".to_owned(),
+            });
+        }
+        check_closed_unit("prior", self.prior)?;
+        check_closed_unit("posterior", self.posterior)?;
+        if self.posterior < self.prior {
+            return Err(Error::OutOfRange {
+                what: "posterior",
+                range: "[prior, 1]",
+                value: format!("{} below the prior {}", self.posterior, self.prior),
+            });
+        }
+        let least = 1.0 / self.candidates.len() as f64;
+        if self.prior < least * (1.0 - 1e-12) {
+            return Err(Error::OutOfRange {
+                what: "prior",
+                range: "[1 / number of candidates, 1]: guessing among them is no harder",
+                value: format!("{} with {} candidates", self.prior, self.candidates.len()),
+            });
+        }
+        Ok(())
+    }
 }
 
 /// The secrets of one group, such as those of one promise.
@@ -72,16 +128,22 @@ pub struct PromiseTest {
     pub at_least: Lower<Probability>,
     /// The largest lower bound that so many secrets can give: α.
     pub provable: Upper<Probability>,
+    /// Whether each secret ties with all its candidates, so that the ranks say nothing; absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alike: bool,
 }
 
+/// A secret, whether it is hit, and whether it ties with all its candidates.
+type Ranked<'c> = (&'c SecretCase, bool, bool);
+
 impl PromiseTest {
-    fn new(group: &[(&SecretCase, bool)], alpha: f64) -> Result<Self> {
-        let (secrets, hits) = (group.len(), group.iter().filter(|(_, hit)| *hit).count());
+    fn new(group: &[Ranked<'_>], alpha: f64) -> Result<Self> {
+        let (secrets, hits) = (group.len(), group.iter().filter(|(_, hit, _)| *hit).count());
         let (all, hit) = (secrets as f64, hits as f64);
         // The mean of equal values must be that value, without rounding.
         let mean = |of: fn(&SecretCase) -> f64| match group.split_first() {
-            Some(((first, _), rest)) => {
-                let beyond = rest.iter().map(|(case, _)| of(case) - of(first));
+            Some(((first, ..), rest)) => {
+                let beyond = rest.iter().map(|(case, ..)| of(case) - of(first));
                 of(first) + beyond.sum::<f64>() / all
             }
             None => 0.0,
@@ -101,6 +163,7 @@ impl PromiseTest {
             false_alarm: alpha,
             at_least: Lower::new(Probability::new(at_least)?),
             provable: Upper::new(Probability::new(alpha)?),
+            alike: group.iter().all(|(.., tied)| *tied),
         })
     }
 }
@@ -131,16 +194,39 @@ pub struct Reconstruction {
     pub promises: Vec<PromiseTest>,
 }
 
+impl Reconstruction {
+    /// Returns P(so many hits or more), at most, for a model that knows nothing of the secrets. Hits of such a model don't
+    /// depend on each other.
+    #[must_use]
+    pub fn blind_p_value(&self) -> f64 {
+        hits_by_chance(self.expected_blindly, self.hits)
+    }
+
+    /// Returns the smallest such p-value that any ranks could have given.
+    #[must_use]
+    pub fn least_blind_p_value(&self) -> f64 {
+        hits_by_chance(self.expected_blindly, self.ranks.len() as u64)
+    }
+}
+
+/// Returns P(at least `hits` independent events), at most, of which `expected` are expected at most: the smaller of
+/// Markov's bound μ/v and Chernoff's e^(v − μ) (μ/v)^v.
+fn hits_by_chance(expected: f64, hits: u64) -> f64 {
+    let hits = hits as f64;
+    if hits <= expected {
+        return 1.0;
+    }
+    let chernoff = (hits - expected + hits * (expected / hits).ln()).exp();
+    chernoff.min(expected / hits)
+}
+
 /// Ranks every secret among its candidates by summed NLL and tests the promises.
 ///
 /// # Errors
 /// Returns an error if
 ///
-/// - there is no secret, or a context, secret or candidate is empty,
-/// - a secret is not among its candidates, or a candidate occurs twice,
-/// - a promise has r_j < p_j or lies outside [0, 1],
-/// - there are fewer candidates than the prior says (1/N > p_j: guessing among them beats the promised prior without
-///   any model),
+/// - there is no secret,
+/// - one fails its [`SecretCase::check`],
 /// - alpha is outside (0, 1),
 /// - the model gives most candidates no finite perplexity, or
 /// - the engine fails.
@@ -157,8 +243,9 @@ pub fn reconstruct<S: Scorer + ?Sized>(
     if cases.is_empty() {
         return Err(Error::Empty("no secret was given"));
     }
-    cases.iter().try_for_each(check)?;
+    cases.iter().try_for_each(SecretCase::check)?;
     let mut ranks = Vec::with_capacity(cases.len());
+    let mut tied = Vec::with_capacity(cases.len());
     let mut heard = Heard::default();
     for (done, case) in cases.iter().enumerate() {
         let sequences: Vec<Vec<TokenId>> = case
@@ -182,18 +269,24 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         let own = case.candidates.iter().position(|c| *c == case.secret);
         let own = own.map_or(f64::INFINITY, |at| costs[at]);
         let longest = case.candidates.iter().map(Vec::len).max();
-        let most = own + tie_tolerance(scorer, longest.unwrap_or(0));
+        let tolerance = tie_tolerance(scorer, longest.unwrap_or(0));
+        let most = own + tolerance;
         let rank = costs.iter().filter(|cost| **cost <= most).count() as u64;
         ranks.push((case.id.clone(), rank));
+        tied.push(
+            costs
+                .iter()
+                .all(|cost| (own - tolerance..=most).contains(cost)),
+        );
         for (cost, candidate) in costs.iter().zip(&case.candidates) {
             heard.add(*cost, candidate.len());
         }
     }
     heard.check("candidate")?;
-    let mut groups: BTreeMap<usize, Vec<(&SecretCase, bool)>> = BTreeMap::new();
-    for (case, (_, rank)) in cases.iter().zip(&ranks) {
+    let mut groups: BTreeMap<usize, Vec<Ranked<'_>>> = BTreeMap::new();
+    for ((case, (_, rank)), tied) in cases.iter().zip(&ranks).zip(tied) {
         let group = groups.entry(case.group).or_default();
-        group.push((case, *rank <= case.guess()));
+        group.push((case, *rank <= case.guess(), tied));
     }
     let tests = groups.len() as f64;
     let promises = groups
@@ -223,54 +316,4 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         outcome,
         promises,
     })
-}
-
-fn check(case: &SecretCase) -> Result<()> {
-    if case.context.is_empty() || case.candidates.iter().any(Vec::is_empty) {
-        return Err(Error::Empty(
-            "a secret without context or with an empty candidate",
-        ));
-    }
-    if !case.candidates.contains(&case.secret) {
-        return Err(Error::Unsuitable {
-            what: "secret",
-            needed: "one of its candidates",
-            got: format!("another text ({})", case.id),
-        });
-    }
-    let mut sorted: Vec<&Vec<TokenId>> = case.candidates.iter().collect();
-    sorted.sort();
-    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(Error::Unsuitable {
-            what: "candidates",
-            needed: "different from each other in tokens",
-            got: format!("two that are alike ({})", case.id),
-        });
-    }
-    check_closed_unit("prior", case.prior)?;
-    check_closed_unit("posterior", case.posterior)?;
-    if case.posterior < case.prior {
-        return Err(Error::OutOfRange {
-            what: "posterior",
-            range: "[prior, 1]",
-            value: format!(
-                "{} below the prior {} of {}",
-                case.posterior, case.prior, case.id
-            ),
-        });
-    }
-    let least = 1.0 / case.candidates.len() as f64;
-    if case.prior < least * (1.0 - 1e-12) {
-        return Err(Error::OutOfRange {
-            what: "prior",
-            range: "[1 / number of candidates, 1]: guessing among them is no harder",
-            value: format!(
-                "{} with {} candidates ({})",
-                case.prior,
-                case.candidates.len(),
-                case.id
-            ),
-        });
-    }
-    Ok(())
 }

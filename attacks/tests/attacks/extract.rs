@@ -6,9 +6,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_attacks::exposure::CeilingOutcome;
 use reticent_attacks::extract::{
-    Continuation, Passage, SamplerSettings, SecretCase, SecretShape, continuations, contrast,
-    count_copies, draws_needed, edit_distance, generate_greedily, ln_drawn, measure_distances,
-    reconstruct, sample_continuations, strata,
+    Continuation, Passage, Reconstruction, SamplerSettings, SecretCase, SecretShape, continuations,
+    contrast, count_copies, draws_needed, edit_distance, generate_greedily, ln_drawn,
+    measure_distances, reconstruct, sample_continuations, strata,
 };
 use reticent_attacks::membership::{ScoreTable, Scoring, replacements};
 use reticent_backends::{PrefixScorer, Scorer, StateId, TokenScore};
@@ -382,6 +382,11 @@ fn reconstruction_meets_its_promises() {
         assert_eq!((found.hits, found.outcome), (9, outcome));
         assert!((found.p_value - posterior).abs() < 1e-12);
         assert!((found.expected_at_most - 9.0 * posterior).abs() < 1e-12);
+        // e^8.1 / 10^9: nine hits where 0.9 are expected.
+        assert!(!found.promises[0].alike);
+        let blind = found.blind_p_value();
+        assert!((blind / 3.294_468e-6 - 1.0).abs() < 1e-6, "{blind}");
+        assert_eq!(blind.to_bits(), found.least_blind_p_value().to_bits());
     }
     // Ties count against the guess: a constant model names nobody.
     let mut constant = Toy::new(Uniform::new(24));
@@ -389,6 +394,38 @@ fn reconstruction_meets_its_promises() {
     let found = reconstruct(&mut constant, &cases, 0.05, 64, &mut go).unwrap();
     assert_eq!(found.hits, 0);
     assert!(found.ranks.iter().all(|(_, rank)| *rank == 10));
+    assert!(found.promises[0].alike);
+    assert_eq!(found.blind_p_value().to_bits(), 1.0_f64.to_bits());
+    assert!(found.least_blind_p_value() < 1e-5);
+}
+
+/// Twenty secrets of four priors, and so many independent hits or more: exactly, by adding one secret after the other,
+/// and bounded, within a factor of 8 up to three hits.
+#[test]
+fn hits_by_chance_are_bounded() {
+    let mut constant = Toy::new(Uniform::new(24));
+    let found = reconstruct(&mut constant, &[case(0, 10, 0.2)], 0.05, 64, &mut go).unwrap();
+    let priors: Vec<f64> = (0..20).map(|i| [1e-4, 1e-3, 0.01, 0.1][i % 4]).collect();
+    let mut exactly = vec![0.0; 21];
+    exactly[0] = 1.0;
+    for prior in &priors {
+        for hits in (0..21).rev() {
+            let fewer = if hits > 0 { exactly[hits - 1] } else { 0.0 };
+            exactly[hits] = exactly[hits] * (1.0 - prior) + fewer * prior;
+        }
+    }
+    let expected: f64 = priors.iter().sum();
+    for hits in 0..=20 {
+        let bound = Reconstruction {
+            hits,
+            expected_blindly: expected,
+            ..found.clone()
+        };
+        let bound = bound.blind_p_value();
+        let exact: f64 = exactly[hits as usize..].iter().sum();
+        assert!(bound >= exact * (1.0 - 1e-9), "{hits}: {bound} {exact}");
+        assert!(hits > 3 || bound < 8.0 * exact, "{hits}: {bound} {exact}");
+    }
 }
 
 /// Null: secrets uniform on ten candidates, models that ignore them, r = p = 0.1. 1000 models of
@@ -542,11 +579,11 @@ fn fresh_candidates_are_drawn_once() {
         );
     }
     let error = shape
-        .candidates("ab-123456", "a", 50, 1)
+        .candidates("ab-123456", "ada@x.org", 50, 1)
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("of its shape") && !error.contains("123456"),
+        error.contains("of its shape") && !error.contains("123456") && !error.contains("ada"),
         "{error}"
     );
     assert!(shape.candidates("AB-123456", "a", 1, 1).is_err());
@@ -571,7 +608,9 @@ fn what_no_promise_speaks_of_is_refused() {
         (with(|c| c.posterior = 1.5), "[0, 1]"),
     ] {
         let error = reconstruct(&mut model, &[case], 0.05, 64, &mut go).unwrap_err();
-        assert!(error.to_string().contains(says), "{error}");
+        let error = error.to_string();
+        // An id may be the secret.
+        assert!(error.contains(says) && !error.contains("s0"), "{error}");
     }
     assert!(reconstruct(&mut model, &[], 0.05, 64, &mut go).is_err());
     assert!(reconstruct(&mut model, &[good], 1.0, 64, &mut go).is_err());

@@ -1,6 +1,7 @@
 //! The text that a model was trained on, as `--training` names it.
 
 use super::args::Audited;
+use super::coins::Inclusion;
 use super::loaded_model::LoadedModel;
 use super::owner_key::load_texts;
 use super::records::{Part, PreparedRecords, Reader, cut, is_prepared, learned};
@@ -69,28 +70,72 @@ impl<'a> TrainingText<'a> {
     /// # Errors
     /// A checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
     pub(in crate::audit) fn is_of(&self, of: &Audited, model: &LoadedModel) -> Result<bool> {
-        let folder = of.adapter.as_ref().or(of.model.as_ref());
-        let (Some(prepared), Some(folder), Some(manifest)) =
-            (&self.prepared, folder, &model.manifest)
-        else {
-            return Ok(false);
-        };
-        let Ok(owner) = Owner::open(folder) else {
-            return Ok(false);
-        };
-        let kept = owner.kept_records(prepared)?;
-        // What a run continues from, or an adapter stands on, may have met any canary.
-        let continued = matches!(manifest.initial, Initial::Continued { .. });
-        let alone = !continued && of.adapter.is_none();
-        ensure!(
-            kept != Some(false) || continued,
-            "{} was trained on other records than those of {}: its owner's key says so",
-            model.name,
-            self.path.display()
-        );
-        let authentic = model.authentication == Authentication::Authenticated;
-        Ok(kept == Some(true) && authentic && alone)
+        match &self.prepared {
+            Some(prepared) => is_of(prepared, self.path, of, model),
+            None => Ok(false),
+        }
     }
+}
+
+/// Whether the model is known to have been trained on these records, and on nothing before them.
+fn is_of(prepared: &Prepared, path: &Path, of: &Audited, model: &LoadedModel) -> Result<bool> {
+    let folder = of.adapter.as_ref().or(of.model.as_ref());
+    let (Some(folder), Some(manifest)) = (folder, &model.manifest) else {
+        return Ok(false);
+    };
+    let Ok(owner) = Owner::open(folder) else {
+        return Ok(false);
+    };
+    let kept = owner.kept_records(prepared)?;
+    // What a run continues from, or an adapter stands on, may have met any canary.
+    let continued = matches!(manifest.initial, Initial::Continued { .. });
+    let alone = !continued && of.adapter.is_none();
+    ensure!(
+        kept != Some(false) || continued,
+        "{} was trained on other records than those of {}: its owner's key says so",
+        model.name,
+        path.display()
+    );
+    let authentic = model.authentication == Authentication::Authenticated;
+    Ok(kept == Some(true) && authentic && alone)
+}
+
+/// Returns what is known of the training on a text or a prepared folder, and which of the wanted texts occur in a record of
+/// it that is trained on.
+///
+/// # Errors
+/// What can't be read; a checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
+pub(in crate::audit) fn occurring(
+    path: &Path,
+    wanted: &[&str],
+    of: &Audited,
+    model: &LoadedModel,
+) -> Result<(Inclusion, Vec<bool>)> {
+    let (inclusion, records) = if path.is_dir() {
+        let prepared = load_texts(path)?;
+        let inclusion = match is_of(&prepared, path, of, model)? {
+            true => Inclusion::TrainedRecords,
+            false => Inclusion::GivenText,
+        };
+        (inclusion, learned(&prepared))
+    } else {
+        let documents = read_documents(path)?;
+        documents.iter().try_for_each(Document::unmasked)?;
+        let texts = documents.into_iter().map(|document| document.text);
+        (Inclusion::GivenText, texts.collect())
+    };
+    let found = wanted
+        .iter()
+        .map(|text| records.iter().any(|record| occurs(text, record)));
+    Ok((inclusion, found.collect()))
+}
+
+/// Returns whether a record contains a text that does not go on there within a word or number.
+fn occurs(wanted: &str, record: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric();
+    let ends_in_part = wanted.ends_with(is_part);
+    let mut places = record.match_indices(wanted);
+    places.any(|(at, _)| !(ends_in_part && record[at + wanted.len()..].starts_with(is_part)))
 }
 
 /// Returns the records of a text, or of the folder that was prepared from it, in which copies are counted.
@@ -107,4 +152,26 @@ pub(in crate::audit) fn training_records(
         return Ok(PreparedRecords::read(path, Part::Training, unit, None)?.texts);
     }
     Ok(cut(path, Part::Training, unit, false, reader)?.texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::occurs;
+
+    /// A shorter secret is not one that goes on.
+    #[test]
+    fn a_text_occurs_where_it_ends() {
+        for (record, found) in [
+            ("My ID is: 12", true),
+            ("So: My ID is: 12, and yours?", true),
+            ("My ID is: 123", false),
+            ("My ID is: 123. My ID is: 12.", true),
+            ("My ID is: 12é", true),
+            ("My ID is 12", false),
+            ("", false),
+        ] {
+            assert_eq!(occurs("My ID is: 12", record), found, "{record}");
+        }
+        assert!(occurs("Er heißt 王", "Er heißt 王小明"));
+    }
 }

@@ -294,7 +294,7 @@ pub(super) struct KnownInputs {
     copies_tried: Option<Vec<u32>>,
     /// The seed of candidates.
     candidate_seed: Option<u64>,
-    /// The text that the model was trained on, in which passages, coins and canaries are looked up.
+    /// The text that the model was trained on, in which passages, coins, canaries and secrets are looked up.
     training: Option<String>,
     /// Where the neighbours of a record come from, of a membership attack: `digits`, `reference` or a file.
     neighbour_texts: Option<String>,

@@ -26,7 +26,6 @@ pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 /// Returns whether a count is 0, for fields that are written only otherwise.
-#[cfg(feature = "findings")]
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
 pub(crate) const fn is_zero(count: &u64) -> bool {
     *count == 0

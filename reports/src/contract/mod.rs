@@ -43,8 +43,9 @@ pub use folder::OutputFolder;
 pub use format::Format;
 #[cfg(feature = "findings")]
 pub use interrupt::Interrupt;
+pub(crate) use json::is_zero;
 #[cfg(feature = "findings")]
-pub(crate) use json::{counted, is_zero, without_content};
+pub(crate) use json::{counted, without_content};
 pub use json::{json_problem, numbered_lines, read_json, read_json_line};
 #[cfg(feature = "findings")]
 pub(crate) use parse::usage_error;

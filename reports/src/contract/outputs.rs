@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches, Command, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The arguments that name a file written beside the answer.
+/// The arguments that name a file written beside the answer, whatever the command.
 const WRITTEN: [&str; 6] = [
     "html",
     "markdown",
@@ -16,14 +16,19 @@ const WRITTEN: [&str; 6] = [
     "scores_out",
 ];
 
+/// The same of one command, where others read a file of that name: command and argument.
+const WRITTEN_BY: [(&str, &str); 1] = [("protect", "weights")];
+
 /// The path of stdin, for when stdin is a file.
 const STDIN: &str = "/dev/stdin";
 
-/// Returns whether an argument names a file that is written; a folder that is written replaces nothing.
-fn is_written(argument: &Arg) -> bool {
+/// Returns whether an argument of a command names a file that is written; a folder that is written replaces nothing.
+fn is_written(command: &Command, argument: &Arg) -> bool {
     let names = argument.get_value_names().unwrap_or_default();
     let id = argument.get_id().as_str();
-    WRITTEN.contains(&id) || id == "out" && names.iter().any(|name| name == "FILE")
+    WRITTEN.contains(&id)
+        || WRITTEN_BY.contains(&(command.get_name(), id))
+        || id == "out" && names.iter().any(|name| name == "FILE")
 }
 
 /// Compares the files that a command line names.
@@ -62,6 +67,7 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
         let values = matches.try_get_raw(argument.get_id().as_str());
         values.is_ok_and(|values| values.is_some())
     };
+    let is_written = |argument: &Arg| is_written(command, argument);
     if !command.get_arguments().any(|a| is_written(a) && named(a)) {
         return Ok(());
     }
@@ -182,6 +188,41 @@ mod tests {
     struct Folder {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
+    }
+
+    /// `account protect` writes the weights that other commands read. It replaced its own incidence.
+    #[test]
+    fn weights_are_written_by_protect_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(place("pairs.json"), "{}").unwrap();
+        let said = |more: &[&str]| {
+            let incidence = place("pairs.json");
+            let line = [
+                "account",
+                "protect",
+                "--incidence",
+                &incidence,
+                "--secrets",
+                "secrets.csv",
+                "--batch-size",
+                "2",
+                "--steps",
+                "2",
+            ];
+            let line = line.iter().chain(more).map(OsString::from);
+            check::<crate::account::args::Account>(line.collect())
+                .map_err(|error| error.to_string())
+        };
+        let error = said(&["--weights", &place("pairs.json")]).unwrap_err();
+        assert!(
+            error.starts_with("--weights: the file is that of --incidence, which is read"),
+            "{error}"
+        );
+        let twice = ["--weights", &place("new.csv"), "--out", &place("new.csv")];
+        let error = said(&twice).unwrap_err();
+        assert!(error.contains("each needs its own file"), "{error}");
+        assert!(said(&["--weights", &place("new.json")]).is_ok());
     }
 
     #[test]

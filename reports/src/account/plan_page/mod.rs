@@ -34,7 +34,7 @@ use tighten::Tightened;
 
 pub(crate) use page::page;
 #[cfg(feature = "audit")]
-pub(crate) use page::{guarantees, sigma_found};
+pub(crate) use page::{guarantees, secrets_named, sigma_found};
 pub(crate) use words::{about_the_labels, labels_for, of_single_places};
 
 /// The relative width of the numbers on the page: they are printed to five digits.
@@ -80,16 +80,15 @@ impl PlannedRun {
         self.plan.group()
     }
 
-    /// Returns the number of secrets that are marked in the corpus and the number of those that
-    /// protect's incidence names, if it is smaller.
+    /// Returns the number of secrets that protect's incidence names and the number of those that are marked in the
+    /// corpus, if they are. Names need not be texts, so which of the marked ones it names is not known.
     #[must_use]
-    pub(crate) fn not_named(&self) -> Option<(u64, u64)> {
+    pub(crate) fn named_and_marked(&self) -> Option<(u64, u64)> {
         let Run::Protect { weighted } = &self.plan.run else {
             return None;
         };
         let named = weighted.secrets.as_ref()?.secrets();
-        let marked = self.counted()?.secrets();
-        (named < marked).then_some((marked, named))
+        Some((named, self.counted()?.secrets()))
     }
 
     /// Returns what happened to the secrets, if they are marked in this corpus.

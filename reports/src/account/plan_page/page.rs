@@ -11,7 +11,7 @@ use crate::account::mechanism::words::noisy_steps;
 use crate::account::words::{about_delta, assumed, compared, neighbours, promise};
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
-    count_of, described, exposure_at_most, nearest, rounded, rounded_up, shortest,
+    count_of, described, exposure_at_most, grouped, nearest, rounded, rounded_up, shortest,
 };
 use crate::page::{Page, Section};
 use crate::plan::{counted_line, granted_line, unauthenticated};
@@ -132,16 +132,26 @@ pub(crate) fn sigma_found(run: &PlannedRun) -> Option<String> {
     Some(noise_found(&run.inputs)? + alone)
 }
 
+/// Returns how many secrets the incidence of protect names beside those that are marked in the corpus.
+pub(crate) fn secrets_named(run: &PlannedRun) -> Option<String> {
+    let (named, marked) = run.named_and_marked()?;
+    Some(format!(
+        "The incidence names {}, and {} marked in the corpus (counts that no guarantee covers): which of the marked ones it names was not compared. A secret that it does not name is not covered.",
+        count_of(named, "secret"),
+        match marked {
+            1 => "1 is".to_owned(),
+            _ => format!("{} are", grouped(marked)),
+        }
+    ))
+}
+
 /// Returns the result in a sentence or two.
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     let epsilon = body.headline.get().get();
     let mut said = promised(run, body.promises.first());
     said.push_str(&sigma_found(run).unwrap_or_default());
-    if let Some((marked, named)) = run.not_named() {
-        let _ = write!(
-            said,
-            " The incidence names {named} of the {marked} secrets that are marked in the corpus (counts that no guarantee covers); the others are not covered."
-        );
+    if let Some(named) = secrets_named(run) {
+        let _ = write!(said, " {named}");
     }
     if let Some(best) = body.tighten.first()
         && best.epsilon.get().get() < epsilon

@@ -36,6 +36,9 @@ pub(crate) struct Sizes {
     pub(crate) with_secrets: u64,
     /// Total number of secrets.
     pub(crate) secrets: u64,
+    /// Those that are in no example; absent if each is in some.
+    #[serde(default, skip_serializing_if = "crate::contract::is_zero")]
+    pub(crate) in_no_example: u64,
     /// Pairs of example and secret.
     pub(crate) pairs: u64,
     /// Most secrets of one example.

@@ -25,8 +25,8 @@ impl Input {
     /// Reads the files, or invents secrets for --counts.
     ///
     /// # Errors
-    /// Returns an error if files are unreadable or malformed, or if a promise leaves no room above
-    /// its prior.
+    /// Returns an error if files are unreadable or malformed, if no example contains a secret, or if a promise leaves
+    /// no room above its prior.
     pub(crate) fn gather(wish: &Protect) -> Result<Self> {
         match &wish.incidence {
             Some(path) => {
@@ -48,13 +48,18 @@ impl Input {
                 };
                 let all = wish.dataset_size.map(|all| all - discarded);
                 let incidence = gathered.incidence(all)?;
-                let count = gathered.secrets.all().len();
-                if count == 0 {
-                    bail!("--incidence: {} contains no secret", path.display());
+                // A table alone has secrets, but nothing to be protected.
+                match field {
+                    _ if incidence.pairs() > 0 => {}
+                    Some(field) => bail!(
+                        "--field: no record of {} has a value under {field:?}",
+                        path.display()
+                    ),
+                    None => bail!("--incidence: {} contains no secret", path.display()),
                 }
                 let promises = match promises {
                     Some(promises) => promises,
-                    None => vec![one_promise(wish)?; count],
+                    None => vec![one_promise(wish)?; gathered.secrets.all().len()],
                 };
                 Ok(Self {
                     incidence,

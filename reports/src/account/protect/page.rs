@@ -1,6 +1,6 @@
 //! The answer as text and as rows.
 
-use super::document::{Infeasible, Protection, Row, Setting};
+use super::document::{Infeasible, Protection, Row, Setting, Sizes};
 use crate::account::csv::Columns;
 use crate::contract::{Align, Envelope, Table, dash};
 use crate::number::{count_of, grouped, nearest, rounded, rounded_up, shortest};
@@ -53,8 +53,9 @@ pub(crate) fn page(document: &Envelope<Protection>) -> Page {
 /// Describes the least noise that keeps every promise, as recommended by each setting.
 fn headline(body: &Protection) -> String {
     let full = format!(
-        "From c = {} on every weight is 1: no preprocessing.",
-        rounded_up(body.full_c, DIGITS)
+        "From c = {} on every weight is 1: no preprocessing.{}",
+        rounded_up(body.full_c, DIGITS),
+        in_no_example(&body.incidence)
     );
     let certified = body.settings.iter().filter_map(|setting| {
         let upper = setting.recommended().upper?;
@@ -76,6 +77,19 @@ fn headline(body: &Protection) -> String {
         "Sigma {} keeps every secret's promise, {weights}. {full}",
         rounded_up(sigma, DIGITS)
     )
+}
+
+/// Describes the secrets that cost no noise because no example contains them; empty if there are none.
+fn in_no_example(sizes: &Sizes) -> String {
+    match sizes.in_no_example {
+        0 => String::new(),
+        absent => format!(
+            " {} of the {} {} in no example of the incidence: one that the text contains all the same is not covered.",
+            grouped(absent),
+            count_of(sizes.secrets, "secret"),
+            if absent == 1 { "is" } else { "are" }
+        ),
+    }
 }
 
 fn notes(body: &Protection) -> Vec<String> {

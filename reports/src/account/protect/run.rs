@@ -320,6 +320,7 @@ fn sizes(input: &Input) -> Sizes {
         examples: incidence.example_count() as u64,
         with_secrets: per_example.clone().filter(|count| *count > 0).count() as u64,
         secrets: incidence.secret_count() as u64,
+        in_no_example: per_secret.clone().filter(|count| *count == 0).count() as u64,
         pairs: incidence.pairs() as u64,
         most_secrets: per_example.max().unwrap_or(0),
         most_examples: per_secret.max().unwrap_or(0),

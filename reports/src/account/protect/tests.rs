@@ -496,6 +496,60 @@ fn a_comparison_out_of_reach_leaves_the_answer() {
     assert!(!page::csv(&document.body).unwrap().contains("null"));
 }
 
+/// A table beside a field that no record has, or beside an incidence without secrets, needed no noise: its promises
+/// counted as kept. Secrets of the table that are in no example are counted in the answer.
+#[test]
+fn a_table_of_secrets_that_no_example_contains_is_refused() {
+    let records: String = ["key", "key", "other", ""]
+        .iter()
+        .enumerate()
+        .map(|(number, name)| format!("{{\"id\":\"r{number}\",\"author\":\"{name}\"}}\n"))
+        .collect();
+    let table =
+        "id,prior,posterior\nkey,1e-6,1e-3\nother,1e-6,1e-3\nthird,1e-6,1e-3\nlast,1e-6,1e-3\n";
+    let folder = folder(&[
+        ("notes.jsonl", records.as_str()),
+        ("none.csv", "example,secret\na,\nb,\n"),
+        ("secrets.csv", table),
+    ]);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let read = |incidence: &str, more: &str| {
+        let wish = wish(&format!(
+            "account protect --incidence {} --secrets {} --batch-size 2 --steps 20 --tolerance 1e-2 {more}",
+            path(incidence),
+            path("secrets.csv")
+        ));
+        Input::gather(&wish).map(|input| (wish, input))
+    };
+    let error = read("notes.jsonl", "--field autor").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "--field: no record of {} has a value under \"autor\"",
+            path("notes.jsonl")
+        )
+    );
+    let error = read("none.csv", "").unwrap_err().to_string();
+    assert!(error.ends_with("none.csv contains no secret"), "{error}");
+    let (wish, input) = read("notes.jsonl", "--field author").unwrap();
+    let document = run::protect(&wish, &input).unwrap().document;
+    assert_eq!(document.body.incidence.in_no_example, 2);
+    let text = page::page(&document).to_text(View::full());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "2 of the 4 secrets are in no example of the incidence: one that the text contains all the same is not covered.";
+    assert!(text.contains(said), "{text}");
+    let json = document.to_text().unwrap();
+    assert_eq!(
+        problems("protection.schema.json", &json),
+        Vec::<String>::new()
+    );
+    let (_keep, all) = small("");
+    let input = Input::gather(&all).unwrap();
+    let document = run::protect(&all, &input).unwrap().document;
+    assert_eq!(document.body.incidence.in_no_example, 0);
+    assert!(!page::page(&document).said().contains("in no example"));
+}
+
 /// Divergences that nothing can be divided by are refused with the flag that was given.
 #[test]
 fn chances_among_the_smallest_numbers_are_refused_by_name() {

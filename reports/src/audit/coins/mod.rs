@@ -35,7 +35,7 @@ pub struct Preflight {
     pub held_out: u64,
 }
 
-/// Evidence that training saw the canaries as their coins say.
+/// Evidence that training met canaries as their coins say, or secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inclusion {

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 Examples:
   audit extract --model ckpt --data train-sample.jsonl --baseline base
   audit extract --model ckpt --data train-sample.jsonl --prompt 50 --suffix 50 --near 0.1
-  audit extract --model ckpt --secrets secrets.jsonl --weights weights.json"
+  audit extract --model ckpt --secrets secrets.jsonl --weights weights.json --training prepared"
 )]
 pub struct Extract {
     /// The model.
@@ -42,9 +42,9 @@ pub struct Extract {
     /// Also generate, and count continuations within this edit distance, as a share of tokens.
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "data", allow_negative_numbers = true)]
     pub near: Option<f64>,
-    /// Complete training text, to count copies in: the text, or the folder that `audit prepare` made from it; --data
-    /// itself if absent.
-    #[arg(long, value_name = "FILE|DIR", requires = "data")]
+    /// Complete training text, to count copies in (--data itself if absent) and to find --secrets in: the text, or the
+    /// folder that `audit prepare` made from it.
+    #[arg(long, value_name = "FILE|DIR")]
     pub training: Option<PathBuf>,
     /// Sampling temperature for the numbers of draws.
     #[arg(long, value_parser = positive_number, default_value_t = 1.0, allow_negative_numbers = true)]

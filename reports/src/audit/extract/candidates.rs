@@ -2,11 +2,13 @@
 
 use crate::account::protect::weights::Weights;
 use crate::audit::args::{Extract as Args, Source as AuditedSource};
+use crate::audit::coins::Inclusion;
 use crate::audit::extract::{Drawn, PromisedSecrets, SecretsReport, Source};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::watched;
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::power::at_each_share;
+use crate::audit::training_text::occurring;
 use crate::contract::{Interrupt, json_problem};
 use crate::number::{grouped, nearest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge};
@@ -16,7 +18,7 @@ use reticent_accounting::training::{Recipe, Run, TrainingPlan};
 use reticent_accounting::{
     Delta, Neighbours, NoiseMultiplier, Notion, Probability, UnitName, Upper,
 };
-use reticent_attacks::exposure::RankAudit;
+use reticent_attacks::exposure::{CeilingOutcome, RankAudit};
 use reticent_attacks::extract::{PromiseTest, SecretCase, SecretShape, reconstruct};
 use reticent_backends::checkpoint::{Manifest, Owner};
 use reticent_corpus::TokenId;
@@ -46,7 +48,11 @@ struct Line {
 
 /// A secret with its candidates and its promise.
 struct Listed {
+    /// Its line in the file, counted from 1.
+    line: usize,
     id: String,
+    /// The context and the secret, as training met them.
+    text: String,
     context: Vec<TokenId>,
     secret: Vec<TokenId>,
     candidates: Vec<Vec<TokenId>>,
@@ -101,9 +107,10 @@ pub(in crate::audit) fn measured(
     let text = crate::contract::read_named_text(path).context("--secrets")?;
     let count = args.candidates.unwrap_or(CANDIDATES);
     let (mut secrets, mut drawn, mut seen) = (Vec::new(), false, BTreeSet::new());
-    let lines = text.lines().enumerate();
+    let lines = (1..).zip(text.lines());
+    let place = |number: usize| format!("--secrets: {}, line {number}", path.display());
     for (number, line) in lines.filter(|(_, l)| !l.trim().is_empty()) {
-        let place = || format!("--secrets: {}, line {}", path.display(), number + 1);
+        let place = || place(number);
         let line: Line = serde_json::from_str(line)
             .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
         ensure!(
@@ -114,19 +121,29 @@ pub(in crate::audit) fn measured(
         drawn |= line.shape.is_some();
         let promised = promised(&line, weights.as_ref()).with_context(place)?;
         let candidates = candidates(&line, count, args.candidate_seed).with_context(place)?;
-        secrets.push(tokens(line, candidates, promised, &model.tokenizer).with_context(place)?);
+        let listed = tokens((number, line), candidates, promised, &model.tokenizer);
+        secrets.push(listed.with_context(place)?);
     }
+    let texts: Vec<&str> = secrets.iter().map(|listed| listed.text.as_str()).collect();
+    let found = (args.training.as_deref()).map(|path| occurring(path, &texts, &args.of, model));
+    let found = found.transpose().context("--training")?;
+    let (inclusion, occurs) = match found {
+        Some((inclusion, occurs)) => (inclusion, occurs),
+        None => (Inclusion::NotChecked, vec![false; secrets.len()]),
+    };
     let unknown_origin = model.unknown_origin.as_deref();
     let run = plan.as_ref().map(|plan| (plan, args.weights.is_some()));
     let bounds = bounds(&secrets, run, unknown_origin).context("--secrets")?;
     let mut classes: Vec<Vec<Option<usize>>> = vec![Vec::new(); bounds.len()];
+    let mut included = vec![0; bounds.len()];
     let mut cases = Vec::with_capacity(secrets.len());
-    for secret in secrets {
+    for (secret, occurs) in secrets.into_iter().zip(occurs) {
         let Promised { promise, class } = secret.promised;
         let group = bounds.iter().position(|bound| bound.promise == promise);
         let group = group.context("a secret without a promise")?;
         classes[group].push(class);
-        cases.push(SecretCase {
+        included[group] += u64::from(occurs);
+        let case = SecretCase {
             id: secret.id,
             context: secret.context,
             secret: secret.secret,
@@ -134,7 +151,9 @@ pub(in crate::audit) fn measured(
             prior: bounds[group].prior.get(),
             posterior: bounds[group].of_class(class).get().get(),
             group,
-        });
+        };
+        case.check().with_context(|| place(secret.line))?;
+        cases.push(case);
     }
     let found = reconstruct(
         model.scorer(),
@@ -143,11 +162,21 @@ pub(in crate::audit) fn measured(
         BATCH_TOKENS,
         &mut watched("ranking secrets", interrupt),
     );
-    let found = interrupt.unless_raised(found.context("--secrets"))?;
+    let mut found = interrupt.unless_raised(found.context("--secrets"))?;
+    let ours = model.manifest.is_some();
     let each = found.promises.iter().zip(bounds.iter().zip(&classes));
     let by_promise = each
-        .map(|(test, bound)| met(test, bound, plan.as_ref(), &model.name))
-        .collect::<Result<_>>()?;
+        .zip(&included)
+        .map(|((test, bound), included)| {
+            let met = met(test, bound, plan.as_ref(), &model.name)?;
+            Ok(met.unsupported(leaves_standing(inclusion, *included, test, ours)))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if found.outcome == CeilingOutcome::NotContradicted
+        && !by_promise.iter().any(PromisedSecrets::could_contradict)
+    {
+        found.outcome = CeilingOutcome::CouldNotContradict;
+    }
     Ok(Some(SecretsReport {
         ranks: args.show_ranks.then(|| found.ranks.clone()),
         found,
@@ -157,7 +186,36 @@ pub(in crate::audit) fn measured(
         }),
         by_promise,
         manifest: model.caveat(),
+        inclusion,
+        included: (inclusion != Inclusion::NotChecked).then(|| included.iter().sum()),
     }))
+}
+
+/// Returns why the ranks of a promise's secrets can't support it, although they can contradict it: they would look the same
+/// whatever the model reveals. `included`: how many of them occur in the text of `--training`; `ours`: whether what ran is
+/// read from the checkpoint.
+fn leaves_standing(
+    inclusion: Inclusion,
+    included: u64,
+    test: &PromiseTest,
+    ours: bool,
+) -> Option<String> {
+    if test.alike {
+        return Some("each secret ties with all its candidates, which tells nothing".to_owned());
+    }
+    match inclusion {
+        Inclusion::NotChecked => Some(
+            "secrets that training is not known to have met leave every promise standing: give --training".to_owned(),
+        ),
+        _ if included < test.secrets => Some(format!(
+            "{} of them don't occur behind their contexts in the text of --training, and leave every promise standing",
+            grouped(test.secrets - included)
+        )),
+        Inclusion::GivenText if ours => Some(
+            "it is not known that this checkpoint was trained on the text of --training and on nothing before it, so that the secrets may leave every promise standing: name its prepared folder, beside its owner's key".to_owned(),
+        ),
+        Inclusion::GivenText | Inclusion::TrainedRecords => None,
+    }
 }
 
 /// Reads the promises of a file of weights, by id. The file must belong to the run, unless the run promises
@@ -237,13 +295,14 @@ fn candidates(line: &Line, count: u64, seed: u64) -> Result<(Vec<String>, u128)>
 /// Tokenises a line. The tokens that all candidates share are the context; each candidate keeps the others, so that
 /// tokens across the boundary count where they differ.
 fn tokens(
-    line: Line,
+    (number, line): (usize, Line),
     (candidates, most): (Vec<String>, u128),
     promised: Promised,
     tokenizer: &Tokenizer,
 ) -> Result<Listed> {
+    let text = |what: &str| format!("{}{what}", line.context);
     let read = |what: &str| -> Result<Vec<TokenId>> {
-        let mut tokens = tokenizer.frame(&format!("{}{what}", line.context))?;
+        let mut tokens = tokenizer.frame(&text(what))?;
         if tokens.len() > 2 {
             tokens.pop();
         }
@@ -259,6 +318,8 @@ fn tokens(
         .take_while(|&i| all.iter().all(|tokens| tokens[i] == own[i]))
         .count();
     Ok(Listed {
+        line: number,
+        text: text(&line.secret),
         id: line.id,
         context: own[..shared].to_vec(),
         secret: own[shared..].to_vec(),
@@ -441,10 +502,11 @@ fn met(
     };
     let (mut power, mut advice) = (Vec::new(), None);
     match plan {
-        Some(plan) if test.provable.get() > at_most.get() => {
-            power = self::power(test, (bound, classes), plan)?;
+        _ if test.provable.get() <= at_most.get() => {
+            advice = Some(self::advice(test, (bound, classes), plan)?);
         }
-        _ => advice = Some(self::advice(test, (bound, classes), plan)?),
+        Some(plan) => power = self::power(test, (bound, classes), plan)?,
+        None => {}
     }
     let measured = Measurement {
         terms,

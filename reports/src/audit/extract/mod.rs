@@ -24,6 +24,9 @@ use reticent_attacks::sign_test;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+/// The false-alarm rate at which something is called a leak.
+const LEVEL: f64 = 0.05;
+
 /// Passages whose suffix a sampler draws within this many tries.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct WithinDraws {
@@ -201,7 +204,7 @@ impl ExtractReport {
 
     /// The false-alarm rate at which each length is held against its baseline: all of them share 5 %.
     fn level_of_each(&self) -> f64 {
-        0.05 / self.prompts.len().max(1) as f64
+        LEVEL / self.prompts.len().max(1) as f64
     }
 
     /// Returns the number of passages that could show memorisation if all were extracted and none by a baseline;
@@ -212,20 +215,18 @@ impl ExtractReport {
         needed.filter(|needed| trials < *needed)
     }
 
-    /// Returns the mood. Extracted passages are for review unless a limit that they could exceed judges them. A result
-    /// without any is open if so few passages could show nothing, if the baseline is a near copy, or if no promise
-    /// about the secrets could have been contradicted.
+    /// Returns the mood, that of passages or secrets, whichever asks for more. Extracted passages are for review unless a
+    /// limit that they could exceed judges them. Without any the result is open if so few passages could show nothing, or
+    /// if the baseline is a near copy.
     fn mood(&self, limit: Option<f64>) -> Mood {
-        let passable = limit.map(|limit| self.largest_provable() > limit);
-        let secrets = self.secrets.as_ref();
-        let unknown =
-            self.has_near_copy() || secrets.is_some_and(|secrets| !secrets.could_contradict());
         let reach = Reach {
             leak: self.passages_needed().is_none(),
             promise: None,
-            limit: passable,
+            limit: limit.map(|limit| self.largest_provable() > limit),
         };
-        let otherwise = Mood::of_leak(self.comes_out(), reach, unknown);
+        let passages = Mood::of_leak(self.comes_out(), reach, self.has_near_copy());
+        let secrets = self.secrets.as_ref().map(SecretsReport::mood);
+        let otherwise = secrets.map_or(passages, |secrets| secrets.max(passages));
         Mood::of(self.exit(limit), otherwise)
     }
 

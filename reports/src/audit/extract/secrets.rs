@@ -1,6 +1,9 @@
 //! Secrets among their candidates, and the verdict on their promises.
 
-use crate::number::{grouped, nearest, shortest};
+use super::LEVEL;
+use crate::audit::coins::Inclusion;
+use crate::number::{grouped, nearest, rounded_up, shortest};
+use crate::page::{Mood, Reach};
 use crate::verdict::Verdict;
 use reticent_accounting::Probability;
 use reticent_attacks::extract::{PromiseTest, Reconstruction};
@@ -67,6 +70,11 @@ pub struct SecretsReport {
     /// That the manifest behind the promise is not authenticated; absent if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
+    /// Evidence that training met them.
+    pub inclusion: Inclusion,
+    /// Those that occur behind their contexts in the text of `--training`; absent without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub included: Option<u64>,
 }
 
 impl SecretsReport {
@@ -77,18 +85,70 @@ impl SecretsReport {
         verdicts.any(Verdict::is_contradicted)
     }
 
+    /// Returns the mood of what is not contradicted. A leak is for review unless the promises judge it. Without one the
+    /// result is open if training is not known to have met each secret, if the ranks say nothing, or if some promise could
+    /// not have been contradicted.
+    pub(super) fn mood(&self) -> Mood {
+        let reach = Reach {
+            leak: self.found.least_blind_p_value() <= LEVEL,
+            promise: Some(self.could_contradict()),
+            limit: None,
+        };
+        let alike = self.by_promise.iter().any(|promised| promised.test.alike);
+        let known = self.inclusion == Inclusion::TrainedRecords && self.lacking() == 0;
+        Mood::of_leak(self.leaks(), reach, alike || !known)
+    }
+
+    /// Returns how many secrets don't occur in the text of `--training`.
+    fn lacking(&self) -> u64 {
+        self.included.map_or(0, |included| {
+            (self.found.ranks.len() as u64).saturating_sub(included)
+        })
+    }
+
+    /// Describes what is unknown about the secrets in training, as a sentence to follow another; empty if nothing is.
+    fn unknown(&self) -> String {
+        match (self.inclusion, self.lacking()) {
+            (Inclusion::NotChecked, _) => " It was not checked that training met them.".to_owned(),
+            (_, lacking) if lacking > 0 => format!(
+                " Of these, {} don't occur behind their contexts in the text of --training.",
+                grouped(lacking)
+            ),
+            (Inclusion::GivenText, _) => {
+                " That the model was trained on the text of --training is not known.".to_owned()
+            }
+            (Inclusion::TrainedRecords, _) => String::new(),
+        }
+    }
+
+    /// Returns whether more secrets are hit than chance explains.
+    fn leaks(&self) -> bool {
+        self.found.blind_p_value() <= LEVEL
+    }
+
     /// Returns whether there are promises and each of them could have been contradicted.
-    pub(super) fn could_contradict(&self) -> bool {
-        let could = |p: &PromisedSecrets| p.verdict.as_ref().is_some_and(Verdict::could_contradict);
-        !self.by_promise.is_empty() && self.by_promise.iter().all(could)
+    fn could_contradict(&self) -> bool {
+        !self.by_promise.is_empty()
+            && self
+                .by_promise
+                .iter()
+                .all(PromisedSecrets::could_contradict)
     }
 
     /// Describes the hits and the outcome for the promises.
     #[must_use]
     pub fn says(&self) -> String {
         let each = self.by_promise.iter().map(PromisedSecrets::says);
+        let leak = match self.leaks() {
+            true => format!(
+                " Without it so many are hit with probability {} at most: it reveals secrets.",
+                rounded_up(self.found.blind_p_value(), 2)
+            ),
+            // A leak shows that training met them.
+            false => self.unknown(),
+        };
         format!(
-            "{} of {} secrets are among the model's best guesses; without it {} would be at most on average. {}",
+            "{} of {} secrets are among the model's best guesses; without it {} would be at most on average.{leak} {}",
             grouped(self.found.hits),
             grouped(self.found.ranks.len() as u64),
             nearest(self.found.expected_blindly, 3),
@@ -121,6 +181,26 @@ impl SecretsReport {
 }
 
 impl PromisedSecrets {
+    /// Returns whether there is a verdict that could have been a contradiction.
+    pub(super) fn could_contradict(&self) -> bool {
+        (self.verdict.as_ref()).is_some_and(Verdict::could_contradict)
+    }
+
+    /// Takes back a verdict that lets the promise stand, if `why` tells that the ranks can't support it.
+    #[cfg(feature = "audit")]
+    pub(super) fn unsupported(self, why: Option<String>) -> Self {
+        let stands = |verdict: &Verdict| verdict.could_contradict() && !verdict.is_contradicted();
+        let stands = self.verdict.as_ref().is_some_and(stands);
+        match why.filter(|_| stands) {
+            None => self,
+            no_verdict => Self {
+                verdict: None,
+                no_verdict,
+                ..self
+            },
+        }
+    }
+
     fn says(&self) -> String {
         let promised: Vec<String> = self
             .promised

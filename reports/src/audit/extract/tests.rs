@@ -1,4 +1,5 @@
 use super::*;
+use crate::audit::coins::Inclusion;
 use crate::page::View;
 use crate::schema::problems;
 use crate::verdict::{Measurement, Promise, Terms, judge};
@@ -24,6 +25,7 @@ fn secrets(at_most: f64) -> SecretsReport {
         false_alarm: 1e-3,
         at_least: Lower::new(probability(5e-4)),
         provable: Upper::new(probability(1e-3)),
+        alike: false,
     };
     let terms = Terms {
         released: "m".into(),
@@ -72,6 +74,8 @@ fn secrets(at_most: f64) -> SecretsReport {
             no_verdict: None,
         }],
         manifest: None,
+        inclusion: Inclusion::TrainedRecords,
+        included: Some(2),
     }
 }
 
@@ -257,8 +261,107 @@ fn what_could_not_have_come_out_is_open() {
     assert_eq!(lengths.passages_needed(), Some(7));
     let mut beside = quiet(40);
     for (at_most, mood) in [(6e-4, Mood::Plain), (2e-3, Mood::Open)] {
-        beside.secrets = Some(secrets(at_most));
+        beside.secrets = Some(SecretsReport {
+            found: Reconstruction {
+                hits: 0,
+                ..secrets(at_most).found
+            },
+            ..secrets(at_most)
+        });
         assert_eq!(beside.mood(None), mood, "{at_most}");
     }
     assert_eq!(report(false).mood(Some(0.99)), Mood::Review);
+}
+
+/// Ranks without a leak say nothing where training is not known to have met the secrets, or where all candidates tie. A
+/// scorer that never saw the secret passed as "not contradicted".
+#[test]
+fn secrets_that_training_may_not_have_met_are_open() {
+    let quiet = || {
+        let all = secrets(6e-4);
+        SecretsReport {
+            found: Reconstruction {
+                hits: 0,
+                ..all.found
+            },
+            ..all
+        }
+    };
+    for (inclusion, included, mood, says) in [
+        (Inclusion::TrainedRecords, Some(2), Mood::Plain, None),
+        (
+            Inclusion::TrainedRecords,
+            Some(1),
+            Mood::Open,
+            Some("Of these, 1 don't occur behind their contexts in the text of --training."),
+        ),
+        (
+            Inclusion::GivenText,
+            Some(2),
+            Mood::Open,
+            Some("That the model was trained on the text of --training is not known."),
+        ),
+        (
+            Inclusion::NotChecked,
+            None,
+            Mood::Open,
+            Some("It was not checked that training met them."),
+        ),
+    ] {
+        let mut found = SecretsReport {
+            inclusion,
+            included,
+            ..quiet()
+        };
+        assert_eq!(found.mood(), mood, "{inclusion:?} {included:?}");
+        let said = found.says();
+        assert!(says.is_none_or(|says| said.contains(says)), "{said}");
+        // A leak shows that it did.
+        found.found.hits = 2;
+        assert_eq!(found.mood(), Mood::Plain);
+        assert!(says.is_none_or(|says| !found.says().contains(says)));
+    }
+    let mut alike = quiet();
+    alike.by_promise[0].test.alike = true;
+    assert_eq!(alike.mood(), Mood::Open);
+}
+
+/// Secrets that are hit more often than chance explains are a leak: ten of ten where 0.1 are expected were "open", beside
+/// a promise that nothing could contradict and beside none.
+#[test]
+fn secrets_that_come_out_are_for_review() {
+    let of = |at_most: f64, hits: u64, expected_blindly: f64| {
+        let all = secrets(at_most);
+        SecretsReport {
+            found: Reconstruction {
+                hits,
+                expected_blindly,
+                ..all.found
+            },
+            ..all
+        }
+    };
+    for (at_most, hits, expected, mood) in [
+        (2e-3, 1, 0.02, Mood::Review),
+        (2e-3, 1, 0.2, Mood::Open),
+        (2e-3, 2, 0.1, Mood::Review),
+        (2e-3, 0, 0.02, Mood::Open),
+        // A promise that could have been contradicted judges them.
+        (6e-4, 1, 0.02, Mood::Plain),
+    ] {
+        let mut found = of(at_most, hits, expected);
+        assert_eq!(found.mood(), mood, "{at_most} {hits} {expected}");
+        let told = found.says().contains("it reveals secrets");
+        assert_eq!(told, mood != Mood::Open, "{}", found.says());
+        found.by_promise[0].verdict = None;
+        let none = if told { Mood::Review } else { Mood::Open };
+        assert_eq!(found.mood(), none, "nothing is promised");
+    }
+    let said = of(2e-3, 1, 0.02).says();
+    let told = "Without it so many are hit with probability 0.020 at most: it reveals secrets.";
+    assert!(said.contains(told), "{said}");
+    // A limit on passages judges no secret.
+    let mut report = report(false);
+    report.secrets = Some(of(2e-3, 1, 0.02));
+    assert_eq!(report.mood(Some(0.5)), Mood::Review);
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(
     group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
-    group = ArgGroup::new("trained").multiple(true).args(["members", "canary_file"]),
+    group = ArgGroup::new("trained").multiple(true).args(["members", "canary_file", "secrets"]),
     after_help = "\
 Examples:
   audit report --model ckpt --max-exposure 10 --format json
@@ -32,8 +32,8 @@ pub struct Report {
     /// Text of the same kind and time that the model was not trained on; of a prepared folder, what it held out.
     #[arg(long, value_name = "FILE|DIR", requires = "members")]
     pub non_members: Option<PathBuf>,
-    /// Complete training text, to count copies of extracted text in (the members if absent) and to find the canaries of
-    /// --canary-file in: the text, or the folder that `audit prepare` made from it.
+    /// Complete training text, to count copies of extracted text in (the members if absent) and to find --secrets and the
+    /// canaries of --canary-file in: the text, or the folder that `audit prepare` made from it.
     #[arg(long, value_name = "FILE|DIR", requires = "trained")]
     pub training: Option<PathBuf>,
     /// Secrets to rank among candidates of their shapes, as for `audit extract`.

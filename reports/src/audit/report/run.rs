@@ -157,7 +157,7 @@ fn measured(
             training: args
                 .training
                 .clone()
-                .filter(|_| !planted || args.members.is_none()),
+                .filter(|_| !planted || (args.members.is_none() && args.secrets.is_none())),
             mechanism: args.mechanism.clone(),
             max_exposure: args.max_exposure,
             seed: args.seed,

@@ -1,7 +1,9 @@
 //! `audit train`: trains a recipe on a prepared corpus and writes a checkpoint.
 
 use crate::account::plan_page::promises::in_order;
-use crate::account::plan_page::{PlannedRun, first_promise, guarantees, headline, sigma_found};
+use crate::account::plan_page::{
+    PlannedRun, first_promise, guarantees, headline, secrets_named, sigma_found,
+};
 use crate::account::secrets::SecretPosteriors;
 use crate::account::words::{about_delta, about_outside_text, of_redacted_secrets};
 use crate::audit::args::Train;
@@ -646,6 +648,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             .answer(Section::table("Of each secret", secrets.table()));
     }
     let mut notes: Vec<String> = of_redacted_secrets(&shown.guarantees).into_iter().collect();
+    notes.extend(secrets_named(run));
     if shown.seeded {
         notes.push("A fixed seed made the noise: this model is NOT private.".into());
     }

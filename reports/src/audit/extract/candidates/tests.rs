@@ -64,6 +64,7 @@ fn hits(bound: &Bound, secrets: u64, hits: u64) -> PromiseTest {
         false_alarm: alpha,
         at_least: Lower::new(probability(alpha * hits as f64 / secrets as f64)),
         provable: Upper::new(probability(alpha)),
+        alike: false,
     }
 }
 
@@ -158,6 +159,86 @@ fn advice_can_be_followed() {
         let found = met(&test, (&bound, &no_class(3)), Some(&plan), "ckpt").unwrap();
         let advice = found.advice.unwrap().replace('\u{202f}', " ");
         assert!(advice.contains(says), "{advice}");
+    }
+}
+
+/// What no plan states is advised on as what one does: only where the test can't contradict it. "No number of candidates"
+/// was said beside a test that can prove 1e-3 and a promise of 5e-4.
+#[test]
+fn a_stated_promise_gets_advice_where_nothing_contradicts_it() {
+    for (posterior, advised) in [(5e-4, false), (1e-3, true), (2e-3, true)] {
+        let promise = promise(2e-4, posterior);
+        let bound = Bound {
+            promise,
+            prior: promise.prior(),
+            at_most: Upper::new(promise.posterior()),
+            classes: Vec::new(),
+            source: Source::Stated,
+            why: None,
+            records: 1,
+            most: 1_000_000,
+        };
+        let test = hits(&bound, 3, 0);
+        let found = met(&test, (&bound, &no_class(3)), None, "m").unwrap();
+        assert_eq!(found.verdict.unwrap().could_contradict(), !advised);
+        assert_eq!(found.advice.is_some(), advised, "{posterior}");
+    }
+}
+
+/// Ranks of secrets that training is not known to have met, and those that all tie, let no promise stand. They contradict
+/// one, and could not have, as others do.
+#[test]
+fn secrets_that_training_may_not_have_met_let_no_promise_stand() {
+    let known = Inclusion::TrainedRecords;
+    for (inclusion, included, ours, alike, why) in [
+        (known, 20, true, false, None),
+        (
+            known,
+            20,
+            true,
+            true,
+            Some("each secret ties with all its candidates"),
+        ),
+        (
+            known,
+            19,
+            true,
+            false,
+            Some("1 of them don't occur behind their contexts"),
+        ),
+        (Inclusion::GivenText, 20, false, false, None),
+        (
+            Inclusion::GivenText,
+            20,
+            true,
+            false,
+            Some("it is not known that this checkpoint"),
+        ),
+        (
+            Inclusion::NotChecked,
+            0,
+            false,
+            false,
+            Some("give --training"),
+        ),
+    ] {
+        let promises = [promise(1e-5, 1e-3); 20];
+        for (sigma, candidates, hit) in [(4.0, 200_000, 0), (4.0, 200_000, 20), (2.0, 100, 0)] {
+            let plan = plan(&promises, sigma);
+            let bound = Bound::of(promises[0], Some(candidates), 20, &plan).unwrap();
+            let test = PromiseTest {
+                alike,
+                ..hits(&bound, 20, hit)
+            };
+            let said = leaves_standing(inclusion, included, &test, ours);
+            assert_eq!(said.is_some(), why.is_some(), "{inclusion:?} {included}");
+            assert!(said.iter().zip(why).all(|(said, why)| said.contains(why)));
+            let withheld = why.is_some() && sigma > 3.0 && hit == 0;
+            let found = met(&test, (&bound, &no_class(20)), Some(&plan), "ckpt").unwrap();
+            let found = found.unsupported(said.clone());
+            assert_eq!(found.verdict.is_none(), withheld, "{inclusion:?} {hit}");
+            assert_eq!(found.no_verdict, said.filter(|_| withheld));
+        }
     }
 }
 
