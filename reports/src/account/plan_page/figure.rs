@@ -172,7 +172,7 @@ pub(crate) fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
         dashed: false,
     };
     let mut plot = Plot::new("One secret against a mask", Axis::linear("ε (nats)"), Axis::log("δ at most"))
-        .described("The chance delta that the promise fails against epsilon, for an adversary who may know the secret.")
+        .described("Delta, at most, against epsilon, for an adversary who may know the secret; lower is better.")
         .layer(line("missed and trained on with noise", Tone::PROMISED, points(&|delta: Delta| delta.get())));
     if let Some(redaction) = run.redaction() {
         let drawn = points(&|delta| redaction.shrunk(delta).get());

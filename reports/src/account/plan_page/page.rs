@@ -8,7 +8,7 @@ use super::words::about_the_labels;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
-use crate::account::words::{about_delta, assumed, compared, neighbours, promise};
+use crate::account::words::{PROMISED, about_delta, assumed, compared, neighbours, promise};
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded, rounded_up, shortest,
@@ -104,8 +104,9 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
 fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page> {
     if let Some(plot) = or_left_out(profile(run))? {
         page = page.section(
-            Section::plot("The chance that the promise fails", plot.to_inline_svg()?)
-                .caption("δ at most, for each ε. Lower and further left is better."),
+            Section::plot("δ for each ε", plot.to_inline_svg()?).caption(format!(
+                "Each point is a promise: {PROMISED}. Lower and further left is better."
+            )),
         );
     }
     if !body.amplification.is_empty() {
