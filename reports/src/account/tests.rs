@@ -833,6 +833,17 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
     }
 }
 
+/// An answer names the run that it is about: noise was signed for one number of steps and used for another.
+#[test]
+fn a_calibration_names_its_run() {
+    let line = "account calibrate --epsilon 1 --batch-size 10 --dataset-size 1000 --steps 100 --tolerance 1e-3";
+    let page = shown(line);
+    let run = "Inputs: batch size 10, dataset size 1000, sample rate 0.01, steps 100, solve sigma";
+    for text in [words(&page), page.to_model_card("calibration")] {
+        assert!(text.contains(run), "{text}");
+    }
+}
+
 /// What δ bounds is said in one sentence, of events. It was "but for a chance of delta", which is not so: of one Gaussian
 /// release with δ 1e-5 at ε 1 the loss exceeds 1 with chance 1.6e-4.
 #[test]

@@ -50,10 +50,11 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
             )
             .answer(Section::text("", secrets.sentences()));
     }
-    let assumed = assumed(&document.inputs).into_iter();
+    let inputs = document.inputs.given_line().into_iter();
     page = page.answer(Section::text(
         "",
-        assumed
+        inputs
+            .chain(assumed(&document.inputs))
             .chain(granted_line(&run.plan))
             .chain(unauthenticated(&run.plan).into_iter().map(str::to_owned)),
     ));

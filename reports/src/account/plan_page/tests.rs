@@ -289,6 +289,45 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
     }
 }
 
+/// That everything is private carries the first promise, as the same plan without it shows. The page omitted it, and how long
+/// and on how much text the run is.
+#[test]
+fn a_page_states_that_everything_is_private_and_every_input() {
+    let folder = Folder::new();
+    let shown = |key: &str| {
+        let plan = format!(
+            "schema = 1\nrecipe = \"crt\"\nunit = \"turn\"\n[data]\nprivate = 60000\n{TRAINING}[secrets]\nrecords = 3\ngamma = 0.1\n{key}"
+        );
+        let run = of_file(&folder.plan(&plan)).unwrap();
+        let document = sheet(&run).unwrap();
+        let shown = page(&run, &document, false).unwrap();
+        let text = shown.to_text(View::full());
+        let inputs = document.inputs.given_line().unwrap();
+        assert!(shown.to_model_card("plan").contains(&inputs), "{inputs}");
+        for said in [
+            "batch size 256",
+            "dataset size 60000",
+            "epochs 2",
+            "sigma 1.1",
+        ] {
+            assert!(inputs.contains(said), "{inputs}");
+        }
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let premise = "Every turn is trained on with noise; none is on the public side";
+    let private = shown("everything_private = true\n");
+    assert!(private.starts_with("Privacy plan") && private.contains("Epsilon is at most"));
+    assert!(
+        private.contains(premise) && private.contains("everything private true"),
+        "{private}"
+    );
+    let split = shown("");
+    assert!(
+        split.contains("Nothing is promised") && !split.contains(premise),
+        "{split}"
+    );
+}
+
 /// Half the batch is the plan with half the batch: as many epochs, after which the noise falls.
 #[test]
 fn half_the_batch_is_the_plan_with_half_the_batch() {
