@@ -833,6 +833,25 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
     }
 }
 
+/// Both columns were called by ε alone, and 10000 steps had a smaller one for another relation than for this one.
+#[test]
+fn another_assumption_names_the_relation_of_each_column() {
+    let asked = asked("account --sigma 1.1 --gamma 0.1");
+    let shown = answer::guarantees(&asked, &answer::answer(&asked).unwrap(), None);
+    let text = shown.to_text(View::full());
+    assert!(
+        text.contains("for planning: redacted secret, this content or another"),
+        "{text}"
+    );
+    let html = shown.to_html().unwrap();
+    assert!(
+        html.contains(
+            "ε upper: present or absent, unless the neighbouring relation is what changes."
+        ),
+        "{html}"
+    );
+}
+
 /// An answer names the run that it is about: noise was signed for one number of steps and used for another.
 #[test]
 fn a_calibration_names_its_run() {

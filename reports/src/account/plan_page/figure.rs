@@ -88,12 +88,13 @@ fn gammas(own: MissRate) -> Result<Vec<MissRate>> {
 /// Draws the curves with the plan's own point.
 #[must_use]
 pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
+    // Neither promised nor measured.
     let tones = [
         Tone::Muted,
-        Tone::PROMISED,
         Tone::Third,
         Tone::Fourth,
         Tone::Fifth,
+        Tone::Ink,
     ];
     let plot = Plot::new(
         "ε' against ε, by miss rate γ",
@@ -118,8 +119,10 @@ pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
         let curve = curves
             .iter()
             .min_by(|a, b| nearest(a).total_cmp(&nearest(b)))?;
-        // The third noise is the plan's own.
-        curve.points.get(2).copied()
+        // Noise whose point could not be certified is left out, and then which point is the plan's own is not known.
+        let own = NOISE.iter().position(|factor| *factor == 1.0)?;
+        let all = curve.points.len() == NOISE.len();
+        all.then(|| curve.points[own])
     });
     if let Some(point) = own {
         plot = plot.layer(Layer::Points {

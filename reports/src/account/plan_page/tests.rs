@@ -268,6 +268,11 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
         }
         assert!(page.lines().all(|line| line == line.trim_end()), "{page}");
         assert!(html.contains("Not covered") && !html.contains("<script"));
+        // What guarantees nothing is not among the guarantees.
+        let planned = document.body.promises.iter().any(|row| row.for_planning);
+        assert_eq!(page.contains("\nfor planning only\n"), planned, "{page}");
+        let signed = page.split("\nfor planning only\n").next().unwrap();
+        assert!(!signed.contains("(planning only)"), "{signed}");
         // δ bounds no chance that a promise fails.
         assert!(!html.contains("promise fails"));
         // Only the definition's own neighbours are to be signed.
@@ -287,6 +292,35 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
             document.body.headline
         );
     }
+}
+
+/// γ = 0.3 had the colour of promises in a figure that promises nothing, and where a point was missing another one was
+/// called this plan.
+#[test]
+fn the_figure_for_planning_promises_nothing_and_marks_the_plan_alone() {
+    use crate::plot::{Layer, Tone};
+    let folder = Folder::new();
+    let plan = format!(
+        "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprivate = 60000\n{TRAINING}[secrets]\ngamma = 0.1\n"
+    );
+    let run = of_file(&folder.plan(&plan)).unwrap();
+    let mut curves = sheet(&run).unwrap().body.amplification;
+    assert_eq!(curves.len(), 4);
+    let marked = |curves: &[super::figure::Amplified]| {
+        let drawn = super::figure::amplification(&run, curves);
+        let own = |layer: &Layer| matches!(layer, Layer::Points { .. });
+        for layer in &drawn.layers {
+            if let Layer::Line { tone, name, .. } = layer {
+                assert!(![Tone::PROMISED, Tone::MEASURED].contains(tone), "{name}");
+            }
+        }
+        drawn.layers.iter().filter(|layer| own(layer)).count()
+    };
+    assert_eq!(marked(&curves), 1);
+    for curve in &mut curves {
+        curve.points.remove(0);
+    }
+    assert_eq!(marked(&curves), 0);
 }
 
 /// That everything is private carries the first promise, as the same plan without it shows. The page omitted it, and how long
