@@ -59,7 +59,7 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
             && plan.worst_secret() != Some(Standing::Caught) =>
         {
             said.push(format!(
-            "How many {unit}s hold one secret is neither counted nor given{}, so each promise is about one {unit}. \
+            "In how many {unit}s one secret occurs is not known{}, so each promise is about one {unit}. \
              The number is counted where secrets are marked, else given with --group or secrets.records.",
             if plan.continues.is_some() {
                 " for the earlier run"
