@@ -267,6 +267,39 @@ fn every_file_that_contributing_names_is_there() {
     assert_eq!(missing, Vec::<&&str>::new());
 }
 
+/// Two links of PROPOSITIONS.md left out their `../`.
+#[test]
+fn every_file_that_a_page_links_to_is_there() {
+    let mut links = 0;
+    for folder in [
+        ".",
+        "benches/results",
+        "docs/src",
+        "docs/src/papers",
+        "docs/src/reference",
+        "proofs-tests",
+        "python",
+        "schemas",
+    ] {
+        let folder = root().join(folder);
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let page = entry.unwrap().path();
+            if page.extension().is_none_or(|end| end != "md") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&page).unwrap();
+            for rest in text.split("](").skip(1) {
+                let link = rest.split([')', '#']).next().unwrap_or_default();
+                if !link.is_empty() && !link.starts_with("http") {
+                    links += 1;
+                    assert!(folder.join(link).exists(), "{}: {link}", page.display());
+                }
+            }
+        }
+    }
+    assert!(links > 50, "only {links} links were found");
+}
+
 #[test]
 fn a_missing_link_is_noticed() {
     let file = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());

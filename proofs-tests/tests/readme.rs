@@ -7,6 +7,8 @@
 //! - `fails`: the message must be the one shown, and the command must exit with 1 or 2;
 //! - `slow`: the command only parses its arguments (`--help` is added) and is not run.
 //!
+//! A block that begins with ` ```toml NAME` is written to that file, for the commands below it.
+//!
 //! `account` and `audit` are the built binaries; `cargo run … --bin NAME -- …` is the same.
 //! All blocks of a page share one working folder, so that one command can read what another wrote.
 //! Other programs are only allowed if they are on a short list, and are not run.
@@ -19,6 +21,9 @@ use std::process::{Command, Output};
 
 /// Commands that a reader runs once and this test does not run.
 const NOT_RUN: [&str; 4] = ["cargo install ", "cargo test", "cargo build", "git clone "];
+
+/// The manner of a block that is a file: its command is the name, and it prints the text.
+const FILE: &str = "file";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Step {
@@ -35,6 +40,17 @@ fn steps(page: &str, markdown: &str) -> Vec<Step> {
     let mut manner: Option<String> = None;
     for (number, line) in markdown.lines().enumerate() {
         if let Some(fence) = line.strip_prefix("```") {
+            let file = fence.strip_prefix("toml ").filter(|_| manner.is_none());
+            if let Some(name) = file {
+                manner = Some(FILE.to_owned());
+                steps.push(Step {
+                    place: format!("{page}:{}", number + 1),
+                    command: name.to_owned(),
+                    prints: String::new(),
+                    manner: FILE.to_owned(),
+                });
+                continue;
+            }
             manner = match manner {
                 Some(_) => None,
                 None => Some(
@@ -104,6 +120,10 @@ fn ours(command: &str) -> Option<(String, Vec<String>)> {
 }
 
 fn run(step: &Step, folder: &Path) {
+    if step.manner == FILE {
+        std::fs::write(folder.join(&step.command), &step.prints).unwrap();
+        return;
+    }
     let Some((name, mut arguments)) = ours(&step.command) else {
         let known = NOT_RUN.iter().any(|known| step.command.starts_with(known));
         assert!(known, "{}: unknown program: {}", step.place, step.command);
@@ -193,6 +213,12 @@ fn blocks_are_read_with_their_manner_and_what_they_print() {
     };
     let expected = [step(3, "account x", "one\ntwo\n"), step(6, "audit y", "")];
     assert_eq!(steps("page", text), expected);
+    let file = steps("page", "```toml a.toml\nb = 1\n```\n```toml\nc = 2\n```\n");
+    assert_eq!(file.len(), 1);
+    assert_eq!(
+        (&*file[0].command, &*file[0].prints, &*file[0].manner),
+        ("a.toml", "b = 1\n", FILE)
+    );
 }
 
 #[test]

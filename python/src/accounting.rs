@@ -21,8 +21,7 @@ use serde::Serialize;
 /// sample_rate: the probability (or share) of each record in a batch, in (0, 1].
 /// steps: batches, from 0 on.
 /// sampler: how batches are drawn: "poisson" (each record independently), "shuffled" (what
-/// ordinary loaders do; no privacy amplification), "balls-in-bins", "without-replacement" or
-/// "with-replacement".
+/// ordinary loaders do; no privacy amplification), "balls-in-bins" or "without-replacement".
 ///
 /// >>> import reticent
 /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=10_000)
@@ -210,9 +209,10 @@ pub(crate) fn sampling_of(word: &str) -> PyResult<Sampling> {
         "shuffled" => Sampling::Shuffled,
         "balls-in-bins" => Sampling::BallsInBins,
         "without-replacement" => Sampling::WithoutReplacement,
+        // Refused with its reason wherever a bound is asked for, and so not offered.
         "with-replacement" => Sampling::WithReplacement,
         other => {
-            let allowed = "\"poisson\", \"shuffled\", \"balls-in-bins\", \"without-replacement\", \"with-replacement\"";
+            let allowed = "\"poisson\", \"shuffled\", \"balls-in-bins\", \"without-replacement\"";
             return Err(unknown("sampler", other, allowed));
         }
     })

@@ -82,7 +82,7 @@ def test_an_unknown_end_raises() -> None:
         (lambda: reticent.Plan(sigma=0, sample_rate=0.1, steps=1), r"sigma: .*\(0, inf\), got 0"),
         (lambda: reticent.Plan(sigma=1, sample_rate=0, steps=1), r"sample_rate: .*\(0, 1\], got 0"),
         (lambda: reticent.Plan(sigma=1, sample_rate=1, steps=-1), r"steps: .*got -1"),
-        (lambda: reticent.Plan(sigma=1, sample_rate=1, steps=1, sampler="coin"), "sampler: must be one of"),
+        (lambda: reticent.Plan(sigma=1, sample_rate=1, steps=1, sampler="coin"), 'sampler: .*"balls-in-bins", "without-replacement", got "coin"'),
         (lambda: reticent.Plan.from_json("[1"), "text: "),
         (lambda: reticent.calibrate(epsilon=1, delta=1e-5, steps=1), "exactly two of sigma"),
         (lambda: reticent.calibrate(epsilon=1, sample_rate=1, steps=1), "epsilon, delta: one is given"),

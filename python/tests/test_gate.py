@@ -10,7 +10,7 @@ import pytest
 
 GATE = Path(__file__).parent.parent.parent / "scripts" / "gate"
 
-SAYS = json.dumps({"says": "Exposure is at most 4 bits."})
+SAYS = json.dumps({"says": "Exposure is at most 4 bits.", "outcome": "pass", "inputs": {"max_exposure": 10}})
 
 
 PASSES = json.dumps({"outcome": "pass"})
@@ -51,6 +51,31 @@ def test_within_the_limits(tmp_path) -> None:
         "diff old.json reticent-report.json",
         "diff old.json reticent-report.json --format json",
     ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "limits", "heading"),
+    [
+        ("pass", {}, "no limit was set"),
+        ("pass", {"max_auc": 0.6}, "within the limits"),
+        ("open", {}, "**nothing can be concluded**; no limit was set"),
+        ("open", {"max_exposure": 10}, "within the limits; **nothing else can be concluded**"),
+        ("review", {}, "**a leak for review**; no limit and no promise judges it"),
+    ],
+)
+def test_the_heading_is_that_of_the_outcome(tmp_path, outcome, limits, heading) -> None:
+    """A leak that nothing judged was "within the limits", and what the audit could not have contradicted was left out."""
+    verdict = {"outcome": "could-not-contradict", "says": "this audit could not have contradicted the promise"}
+    document = {"says": "The model leaks.", "outcome": outcome, "inputs": limits, "exposure": {"verdict": verdict}}
+    code, summary, _ = gate(tmp_path, 0, 0, MODEL="m", says=json.dumps(document))
+    assert code == 0 and summary.startswith(f"### Audit: {heading}\n")
+    assert f"\nThe model leaks.\nVerdict of exposure: {verdict['says']}\n" in summary
+
+
+@pytest.mark.parametrize("outcome", [{}, {"outcome": "fail"}, {"outcome": "other"}])
+def test_an_outcome_that_does_not_end_with_0_passes_nothing(tmp_path, outcome) -> None:
+    code, summary, _ = gate(tmp_path, 0, 0, MODEL="m", says=json.dumps({"says": "a", **outcome}))
+    assert code == 2 and "Audit: **nothing is known**" in summary
 
 
 @pytest.mark.parametrize(("report", "diff", "ends"), [(1, 0, 1), (0, 1, 1), (2, 0, 2), (1, 2, 2)])
@@ -103,6 +128,6 @@ def test_another_program_of_the_same_name_is_an_error(tmp_path) -> None:
 
 def test_what_is_said_stays_in_its_fence(tmp_path) -> None:
     words = "a\n````\n# Everything is fine\n``````\nb"
-    _, summary, _ = gate(tmp_path, 0, 0, MODEL="m", says=json.dumps({"says": words}))
+    _, summary, _ = gate(tmp_path, 0, 0, MODEL="m", says=json.dumps({"says": words, "outcome": "pass"}))
     fence = re.search("^(`+)text$", summary, re.M).group(1)
     assert summary.split(f"{fence}text\n")[1].split(f"\n{fence}\n")[0] == words

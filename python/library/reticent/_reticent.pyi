@@ -2,7 +2,7 @@ from os import PathLike
 from typing import Any, Callable, Literal, Sequence, final
 
 _Neighbours = Literal["add-remove", "zero-out", "replace"]
-_Sampler = Literal["poisson", "shuffled", "balls-in-bins", "without-replacement", "with-replacement"]
+_Sampler = Literal["poisson", "shuffled", "balls-in-bins", "without-replacement"]
 
 __version__: str
 

@@ -34,7 +34,7 @@ try:
     from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"reticent.opacus: {error.name} is not installed: pip install \"reticent[opacus]\"", name=error.name
+        f"reticent.opacus: {error.name} is not installed: pip install opacus", name=error.name
     ) from error
 
 from reticent._reticent import Bounds, Plan

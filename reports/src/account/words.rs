@@ -155,8 +155,12 @@ fn guess(asked: &Asked, row: &Guarantee, rows: &[Guarantee]) -> Option<String> {
     ))
 }
 
-/// The δ above which a promise may really fail, however many records there are.
-const REAL_CHANCE: f64 = 1e-4;
+/// What ε and δ promise, in the one sentence that every page uses. It is about events: a privacy loss above ε
+/// may be many times likelier than δ, as it is for Gaussian noise.
+pub(super) const PROMISED: &str = "no event's probability exceeds e^epsilon times its probability with the other data, plus delta";
+
+/// The δ above which a promise allows too much, however many records there are.
+const TOO_MUCH: f64 = 1e-4;
 
 /// Returns the number of records that noise covers, if it is among the inputs.
 fn records(inputs: &Inputs) -> Option<f64> {
@@ -177,8 +181,8 @@ pub(super) fn assumed(inputs: &Inputs) -> Option<String> {
     })
 }
 
-/// Returns a warning about a δ that promises nothing or leaves a real chance for the promise to fail. The number of
-/// records that noise covers is among the inputs if it is known.
+/// Returns a warning about a δ that promises nothing or allows too much. The number of records that noise covers is
+/// among the inputs if it is known.
 #[must_use]
 pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
     let delta = inputs.number("delta")?;
@@ -200,8 +204,9 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
             grouped(records as u64),
             nearest(1.0 / records, 2),
         )),
-        _ if delta > REAL_CHANCE => Some(format!(
-            "delta {shown} is a real chance that the promise fails: give one well below one over the number of records."
+        _ if delta > TOO_MUCH => Some(format!(
+            "delta {shown} is large: publishing everything with that chance keeps such a promise too. Give one well \
+             below one over the number of records."
         )),
         _ => None,
     }
@@ -301,15 +306,15 @@ fn infinite(row: &Guarantee) -> bool {
 /// Explains what the numbers mean.
 fn meaning(of_delta: bool) -> String {
     if of_delta {
-        "δ upper: but for this chance, no outcome of training becomes more than e^epsilon times as likely when the \
-         data change as the row says. Smaller is better; a delta near one over the number of records promises \
-         little, as it allows one of them to be published."
-            .to_owned()
+        format!(
+            "δ upper: when the data change as the row says, {PROMISED}. Smaller is better; a delta near one over the \
+             number of records promises little, as it allows one of them to be published."
+        )
     } else {
-        "ε upper: no outcome of training becomes more than e^epsilon times as likely when the data change as the \
-         row says, but for a chance of delta. Smaller is better; 0 would be no trace at all. It does not say that \
-         nothing is learned, only how much one change can matter."
-            .to_owned()
+        format!(
+            "ε upper: when the data change as the row says, {PROMISED}. Smaller is better; at 0 the change matters by \
+             delta at most. It does not say that nothing is learned, only how much one change can matter."
+        )
     }
 }
 
@@ -366,8 +371,8 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     }
     if has(&|row| row.convention == Convention::Paper) {
         notes.push(
-            "as in the papers: computed for a record present or absent, which is not what redaction changes. To \
-             compare with print; sign the other row."
+            "as in the papers: computed for a record present or absent, which is not what redaction changes. \
+             Compare it with numbers in papers; sign the other row."
                 .to_owned(),
         );
     }
@@ -389,7 +394,7 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     if has(&|row| row.notion == Notion::Gdp) {
         notes.push(
             "μ upper: what the row says is no easier to distinguish than two bell curves whose means lie mu \
-             deviations from each other, give or take the slack. The regret is how far that summary overstates the \
+             deviations from each other, up to the slack. The regret is how far that summary overstates the \
              error rates at worst; the rows above are what it summarises."
                 .to_owned(),
         );

@@ -207,15 +207,26 @@ impl Inputs {
             .iter()
             .map(|(name, value)| (name.as_str(), value))
     }
-    /// Returns the line that lists the defaults that were taken, if there are any: `Defaults: sampling rate 0.01, steps 1000`.
+    /// Returns the line that lists the defaults that were taken, if there are any: `Defaults: sample rate 0.01, steps 1000`.
     #[must_use]
     pub fn assumed_line(&self) -> Option<String> {
+        self.line("Defaults", |name, _| self.is_assumed(name))
+    }
+    /// Returns the line that lists all other inputs, so that an answer names the run that it is about: `Inputs: sigma 1.1,
+    /// steps 1000`. Flags that are not set are left out, and so are files without authentication, which have notes.
+    #[must_use]
+    pub fn given_line(&self) -> Option<String> {
+        self.line("Inputs", |name, value| {
+            !self.is_assumed(name) && name != "not_authenticated" && *value != Value::Bool(false)
+        })
+    }
+    fn line(&self, title: &str, keeps: impl Fn(&str, &Value) -> bool) -> Option<String> {
         let said: Vec<String> = self
             .iter()
-            .filter(|(name, _)| self.is_assumed(name))
+            .filter(|(name, value)| keeps(name, value))
             .map(|(name, value)| format!("{} {}", name.replace('_', " "), in_words(value)))
             .collect();
-        (!said.is_empty()).then(|| format!("Defaults: {}", said.join(", ")))
+        (!said.is_empty()).then(|| format!("{title}: {}", said.join(", ")))
     }
 }
 
@@ -289,6 +300,27 @@ mod tests {
     fn what_was_not_given_is_absent() {
         let inputs = Inputs::new().given("file", None::<String>).unwrap();
         assert_eq!(inputs, Inputs::new());
+    }
+
+    #[test]
+    fn every_input_is_in_one_of_two_lines() {
+        let inputs = Inputs::new()
+            .given("batch_size", 256)
+            .and_then(|i| i.given("sweep", false))
+            .and_then(|i| i.given("not_authenticated", ["manifest.json"]))
+            .and_then(|i| i.given("discard_others", true))
+            .and_then(|i| i.or_assumed("sigma", Some(1.1), 2.0))
+            .and_then(|i| i.or_assumed("steps", None, 1000))
+            .unwrap();
+        assert_eq!(
+            inputs.given_line().as_deref(),
+            Some("Inputs: batch size 256, discard others true, sigma 1.1")
+        );
+        assert_eq!(
+            inputs.assumed_line().as_deref(),
+            Some("Defaults: steps 1000")
+        );
+        assert_eq!(Inputs::new().given_line(), None);
     }
 
     #[test]

@@ -366,6 +366,23 @@ impl Page {
     fn alarmed(&self) -> bool {
         self.mood == Some(Mood::Alarm)
     }
+    /// Returns whether the result is for a person to judge, or settles nothing.
+    fn is_unsettled(&self) -> bool {
+        matches!(self.mood, Some(Mood::Open | Mood::Review))
+    }
+    /// Returns the outcome by its name in JSON, with what it means; `None` if there is nothing to worry about.
+    fn ending(&self) -> Option<&'static str> {
+        match self.mood? {
+            Mood::Plain => None,
+            Mood::Open => Some("Outcome: open. Nothing can be concluded, or nothing is promised."),
+            Mood::Review => {
+                Some("Outcome: review. It leaks, and no promise and no limit judges by how much.")
+            }
+            Mood::Alarm => {
+                Some("Outcome: fail. A limit is exceeded, or a promise is contradicted.")
+            }
+        }
+    }
 }
 
 /// Returns a text with its first letter in lower case.
@@ -410,6 +427,20 @@ mod tests {
         for outside in ["src=", "href=", "url(", "@import", "http://", "https://"] {
             assert!(!html.contains(outside), "{outside}");
         }
+    }
+
+    /// An open outcome and one for review looked like one that passed.
+    #[test]
+    fn the_outcome_is_named_unless_it_passes() {
+        for mood in [Mood::Open, Mood::Review, Mood::Alarm] {
+            let html = page().mood(mood).to_html().unwrap();
+            assert!(html.contains(&format!("Outcome: {mood}. ")), "{html}");
+            let unsettled = html.contains("class=\"summary unsettled\"");
+            assert_eq!(unsettled, mood != Mood::Alarm);
+        }
+        let html = page().mood(Mood::Plain).to_html().unwrap();
+        assert!(!html.contains("Outcome: ") && html.contains("class=\"summary\""));
+        assert!(!page().to_html().unwrap().contains("Outcome: "));
     }
 
     #[test]

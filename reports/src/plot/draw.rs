@@ -191,8 +191,8 @@ impl Canvas<'_> {
             Some(v) => self.across(v),
             None => None,
         };
-        let from = low.unwrap_or(self.left);
-        if let Some(to) = high {
+        // A bar from the edge would look measured.
+        if let (Some(from), Some(to)) = (low, high) {
             let style = RGBAColor::from(Tone::Muted.rgb())
                 .mix(0.55)
                 .stroke_width(3 * FINE as u32);
@@ -289,6 +289,32 @@ mod tests {
             assert!(svg.contains("<title>A &lt; B</title>"));
             assert!(!svg.contains("http") || svg.matches("http").count() == 1);
         }
+    }
+
+    /// Below a promise alone nothing is drawn: a bar from the edge of a logarithmic axis looked like what was measured.
+    #[test]
+    fn an_interval_without_a_lower_end_has_no_bar() {
+        let bars = |lower: Option<f64>| {
+            let plot = Plot::new(
+                "t",
+                Axis::log("ε").between(0.1, 1000.0),
+                Axis::linear("y").between(0.0, 1.0),
+            );
+            let plot = plot.layer(Layer::Intervals {
+                rows: vec![Interval {
+                    y: 0.5,
+                    lower,
+                    upper: Some(106.2),
+                }],
+                lower: Tone::MEASURED,
+                upper: Tone::PROMISED,
+                lower_name: "proved".into(),
+                upper_name: "promised".into(),
+            });
+            let svg = plot.to_inline_svg().unwrap();
+            svg.matches("opacity=\"0.55\"").count()
+        };
+        assert_eq!((bars(Some(2.0)), bars(None)), (1, 0));
     }
 
     /// C15: a file name with an escape made the figure ill-formed.

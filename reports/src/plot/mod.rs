@@ -114,7 +114,7 @@ pub enum Layer {
         /// Its colour.
         tone: Tone,
     },
-    /// Horizontal intervals: a lower bound ▸, an upper bound ◂, and the range between them.
+    /// Horizontal intervals: a lower bound ▸, an upper bound ◂, and the range between them where both are known.
     Intervals {
         /// One row each.
         rows: Vec<Interval>,

@@ -26,6 +26,20 @@ fn shown(sigma: &Value) -> f64 {
     (sigma.as_f64().unwrap() * 1e6).ceil() / 1e6
 }
 
+/// Formats an upper bound with so many decimals, rounded up.
+fn up(value: f64, decimals: i32) -> String {
+    let unit = 10f64.powi(decimals);
+    format!("{:.*}", decimals as usize, (value * unit).ceil() / unit)
+}
+
+#[test]
+fn bounds_of_the_page_are_rounded_up() {
+    assert_eq!(up(4.586_810_1, 4), "4.5869");
+    assert_eq!(up(2.068_432_98, 4), "2.0685");
+    assert_eq!(up(30.991_177, 3), "30.992");
+    assert_eq!(up(0.25, 4), "0.2500");
+}
+
 /// A number of the page: where it stands and what is printed, what the paper's proof gives today, the tight
 /// bound for the paper's neighbours and for those of the definition.
 struct Row {
@@ -130,6 +144,7 @@ Every number is the answer of the command under it, computed when this page was 
 *Printed* stands in the paper. *Its proof today* is the same proof (Rényi, at the best order, by today's conversion to ε).
 *Tight* is the exact loss distribution, first for a record that is present or absent, as the papers compute, then for the
 replacement of a record's content, which their definitions speak of. Only the last one is promised.
+Bounds are rounded up.
 
 | where | printed | its proof today | tight | tight, as defined |
 |---|---|---|---|---|
@@ -143,8 +158,12 @@ replacement of a record's content, which their definitions speak of. Only the la
         );
         writeln!(
             page,
-            "| {} | {} | {:.4} | {:.4} | {:.4} |",
-            row.place, row.printed, row.proof, row.tight, row.defined
+            "| {} | {} | {} | {} | {} |",
+            row.place,
+            row.printed,
+            up(row.proof, 4),
+            up(row.tight, 4),
+            up(row.defined, 4)
         )
         .unwrap();
     }
@@ -173,7 +192,9 @@ be computed. They can: the paper has batches of 2 048 out of 1.7 million records
         let (proof, tight, command) = noise(group, posterior);
         writeln!(
             page,
-            "| {group} | {posterior} | {proof:.3} | {tight:.4} | {:.1} |",
+            "| {group} | {posterior} | {} | {} | {:.1} |",
+            up(proof, 3),
+            up(tight, 4),
             proof / tight
         )
         .unwrap();
@@ -187,7 +208,7 @@ be computed. They can: the paper has batches of 2 048 out of 1.7 million records
 
 Each has its counterexample in a test.
 
-| reading | counterexample |
+| reading | test with the counterexample |
 |---|---|
 "
     )

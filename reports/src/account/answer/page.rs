@@ -6,7 +6,9 @@ use crate::account::mechanism::words::{batches, line, noisy_steps};
 use crate::account::plan::{Asked, Run};
 use crate::account::plan_page::{about_the_labels, labels_for, of_single_places};
 use crate::account::tables::{tables, tightest};
-use crate::account::words::{about_delta, about_outside_text, assumed, notes, says, wide};
+use crate::account::words::{
+    about_delta, about_outside_text, assumed, compared, notes, says, wide,
+};
 use crate::contract::{Envelope, Inputs, Table, dash};
 use crate::number::{nearest, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -51,10 +53,12 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         None => granted_by(asked.run.narrower()),
     };
     page = page.answer(Section::text("", assumed.chain(granted)));
-    page = page.section(Section::table(
-        "With another assumption",
-        what_if(&body.what_if),
-    ));
+    page = page.section(
+        Section::table("With another assumption", what_if(&body.what_if)).caption(format!(
+            "ε upper: {}, unless the neighbouring relation is what changes.",
+            compared(asked.plan.neighbours)
+        )),
+    );
     let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
     alarms.extend(about_delta(&document.inputs));
     alarms.extend(no_posterior(asked));
@@ -180,9 +184,13 @@ fn what_if(rows: &[WhatIf]) -> Table {
         .right("to", value)
         .right("ε upper", |row| upper(&row.epsilon))
         .only_if(redacted, |table| {
-            table.right("without prior knowledge of the secret", |row| {
-                row.bayesian.as_ref().map_or_else(dash, upper)
-            })
+            table.right(
+                format!(
+                    "for planning: redacted secret, {}",
+                    compared(Neighbours::Replace)
+                ),
+                |row| row.bayesian.as_ref().map_or_else(dash, upper),
+            )
         })
         .into()
 }

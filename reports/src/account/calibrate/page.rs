@@ -74,6 +74,7 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
             nearest(ratio, 3),
         ));
     }
+    facts.extend(document.inputs.given_line());
     facts.extend(assumed(&document.inputs));
     let answer = shown(body.answer, true);
     let what = match body.solved {

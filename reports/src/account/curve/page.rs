@@ -3,7 +3,7 @@
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::Columns;
 use crate::account::mechanism::words::line;
-use crate::account::words::{about_delta, about_outside_text, assumed, compared};
+use crate::account::words::{PROMISED, about_delta, about_outside_text, assumed, compared};
 use crate::contract::{Envelope, Number, Table};
 use crate::number::{capital, count_of, described, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -35,7 +35,7 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
             rounded(lower, DIGITS)
         })
         .into();
-    let mut notes = vec![meaning(body.curve).to_owned()];
+    let mut notes = vec![meaning(body.curve)];
     if body.engine == Some(Engine::Chernoff) {
         notes.push(
             "Where the ends are far apart the tight computation could not be certified; both still hold."
@@ -238,19 +238,19 @@ fn title(document: &Envelope<Points>) -> String {
     format!("{curve}, {records}, {compared}{slack}")
 }
 
-const fn meaning(kind: CurveKind) -> &'static str {
-    match kind {
+fn meaning(kind: CurveKind) -> String {
+    let said = match kind {
         CurveKind::Profile | CurveKind::Epsilon => {
-            "Every point is a promise of its own, and all hold at once: no outcome becomes more than e^epsilon times \
-             as likely, but for a chance of delta."
+            return format!(
+                "Every point is a promise of its own, and all hold at once: {PROMISED}."
+            );
         }
         CurveKind::TradeOff => {
             "No attack that decides from the released model whether the record was used, with at most this share of \
              false alarms, finds more than this share of true cases, whatever else it knows."
         }
         CurveKind::Sigma | CurveKind::SampleRate | CurveKind::Steps => {
-            "Every point is the promise of another run: no outcome becomes more than e^epsilon times as likely, but \
-             for a chance of delta."
+            return format!("Every point is the promise of another run: {PROMISED}.");
         }
         CurveKind::Gamma => {
             "For planning: the model tells an adversary without prior knowledge of the secret from a masked one no better than this. \
@@ -263,7 +263,8 @@ const fn meaning(kind: CurveKind) -> &'static str {
             "Whoever would have guessed the secret with the chance before (everything known besides this model \
              included) guesses it with at most the chance after."
         }
-    }
+    };
+    said.to_owned()
 }
 
 impl Points {

@@ -88,12 +88,13 @@ fn gammas(own: MissRate) -> Result<Vec<MissRate>> {
 /// Draws the curves with the plan's own point.
 #[must_use]
 pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
+    // Neither promised nor measured.
     let tones = [
         Tone::Muted,
-        Tone::PROMISED,
         Tone::Third,
         Tone::Fourth,
         Tone::Fifth,
+        Tone::Ink,
     ];
     let plot = Plot::new(
         "ε' against ε, by miss rate γ",
@@ -118,8 +119,10 @@ pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
         let curve = curves
             .iter()
             .min_by(|a, b| nearest(a).total_cmp(&nearest(b)))?;
-        // The third noise is the plan's own.
-        curve.points.get(2).copied()
+        // Noise whose point could not be certified is left out, and then which point is the plan's own is not known.
+        let own = NOISE.iter().position(|factor| *factor == 1.0)?;
+        let all = curve.points.len() == NOISE.len();
+        all.then(|| curve.points[own])
     });
     if let Some(point) = own {
         plot = plot.layer(Layer::Points {
@@ -172,7 +175,7 @@ pub(crate) fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
         dashed: false,
     };
     let mut plot = Plot::new("One secret against a mask", Axis::linear("ε (nats)"), Axis::log("δ at most"))
-        .described("The chance delta that the promise fails against epsilon, for an adversary who may know the secret.")
+        .described("Delta, at most, against epsilon, for an adversary who may know the secret; lower is better.")
         .layer(line("missed and trained on with noise", Tone::PROMISED, points(&|delta: Delta| delta.get())));
     if let Some(redaction) = run.redaction() {
         let drawn = points(&|delta| redaction.shrunk(delta).get());

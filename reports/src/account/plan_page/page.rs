@@ -8,7 +8,7 @@ use super::words::about_the_labels;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
-use crate::account::words::{about_delta, assumed, compared, neighbours, promise};
+use crate::account::words::{PROMISED, about_delta, assumed, compared, neighbours, promise};
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, grouped, nearest, rounded, rounded_up, shortest,
@@ -27,12 +27,15 @@ use std::fmt::Write;
 pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Result<Page> {
     let body = &document.body;
     let title = format!("Privacy plan: {}", what_runs(run));
-    let mut page = Page::new(title, summary(run, body))
-        .answer(Section::table("Guarantees", promises(&body.promises)).caption(format!(
-                "Both ends of ε at δ = {}: the upper one is guaranteed, and no accountant can guarantee less than the \
-                 lower one. Rows for planning guarantee nothing.",
-                shortest(run.plan.delta.get()),
-            )));
+    let (planning, guaranteed): (Vec<&Promised>, Vec<&Promised>) =
+        body.promises.iter().partition(|row| row.for_planning);
+    let mut page = Page::new(title, summary(run, body)).answer(
+        Section::table("Guarantees", promises(&guaranteed, "ε upper")).caption(format!(
+            "Both ends of ε at δ = {}: the upper one is guaranteed, and no accountant can guarantee less than the \
+             lower one.",
+            shortest(run.plan.delta.get()),
+        )),
+    );
     let signed = |row: &Guarantee| body.promises.iter().any(|p| p.guarantee == *row);
     let mut further = in_order(run, &body.guarantees);
     further.retain(|row| !signed(row));
@@ -40,6 +43,12 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
         page = page.answer(
             Section::table("Further guarantees", guarantees(&further))
                 .caption("Of the same run. Rows as in the papers are for comparison with them."),
+        );
+    }
+    if !planning.is_empty() {
+        page = page.answer(
+            Section::table("For planning only", promises(&planning, "ε"))
+                .caption("These rows guarantee nothing and bound no guess and no audit."),
         );
     }
     if let Some(secrets) = &body.secrets {
@@ -50,10 +59,11 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
             )
             .answer(Section::text("", secrets.sentences()));
     }
-    let assumed = assumed(&document.inputs).into_iter();
+    let inputs = document.inputs.given_line().into_iter();
     page = page.answer(Section::text(
         "",
-        assumed
+        inputs
+            .chain(assumed(&document.inputs))
             .chain(granted_line(&run.plan))
             .chain(unauthenticated(&run.plan).into_iter().map(str::to_owned)),
     ));
@@ -104,8 +114,9 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
 fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page> {
     if let Some(plot) = or_left_out(profile(run))? {
         page = page.section(
-            Section::plot("The chance that the promise fails", plot.to_inline_svg()?)
-                .caption("δ at most, for each ε. Lower and further left is better."),
+            Section::plot("δ for each ε", plot.to_inline_svg()?).caption(format!(
+                "Each point is a promise: {PROMISED}. Lower and further left is better."
+            )),
         );
     }
     if !body.amplification.is_empty() {
@@ -288,13 +299,13 @@ pub(crate) fn guarantees(rows: &[&Guarantee]) -> Table {
         .into()
 }
 
-pub(super) fn promises(rows: &[Promised]) -> Table {
+pub(super) fn promises(rows: &[&Promised], epsilon: &str) -> Table {
     let bounds = |promised: &Promised| promised.guarantee.epsilon;
-    Table::of(rows)
+    Table::of(rows.iter().copied())
         .left("for", |promised| &promised.to)
         .left("notion", notion)
         .left("adversary", adversary)
-        .right("ε upper", |promised| match promised.estimate {
+        .right(epsilon, |promised| match promised.estimate {
             Some(estimate) => estimated(estimate),
             None => rounded(bounds(promised).and_then(|b| b.upper), 5),
         })

@@ -268,6 +268,13 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
         }
         assert!(page.lines().all(|line| line == line.trim_end()), "{page}");
         assert!(html.contains("Not covered") && !html.contains("<script"));
+        // What guarantees nothing is not among the guarantees.
+        let planned = document.body.promises.iter().any(|row| row.for_planning);
+        assert_eq!(page.contains("\nfor planning only\n"), planned, "{page}");
+        let signed = page.split("\nfor planning only\n").next().unwrap();
+        assert!(!signed.contains("(planning only)"), "{signed}");
+        // δ bounds no chance that a promise fails.
+        assert!(!html.contains("promise fails"));
         // Only the definition's own neighbours are to be signed.
         for promised in &document.body.promises {
             let row = &promised.guarantee;
@@ -285,6 +292,74 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
             document.body.headline
         );
     }
+}
+
+/// γ = 0.3 had the colour of promises in a figure that promises nothing, and where a point was missing another one was
+/// called this plan.
+#[test]
+fn the_figure_for_planning_promises_nothing_and_marks_the_plan_alone() {
+    use crate::plot::{Layer, Tone};
+    let folder = Folder::new();
+    let plan = format!(
+        "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprivate = 60000\n{TRAINING}[secrets]\ngamma = 0.1\n"
+    );
+    let run = of_file(&folder.plan(&plan)).unwrap();
+    let mut curves = sheet(&run).unwrap().body.amplification;
+    assert_eq!(curves.len(), 4);
+    let marked = |curves: &[super::figure::Amplified]| {
+        let drawn = super::figure::amplification(&run, curves);
+        let own = |layer: &Layer| matches!(layer, Layer::Points { .. });
+        for layer in &drawn.layers {
+            if let Layer::Line { tone, name, .. } = layer {
+                assert!(![Tone::PROMISED, Tone::MEASURED].contains(tone), "{name}");
+            }
+        }
+        drawn.layers.iter().filter(|layer| own(layer)).count()
+    };
+    assert_eq!(marked(&curves), 1);
+    for curve in &mut curves {
+        curve.points.remove(0);
+    }
+    assert_eq!(marked(&curves), 0);
+}
+
+/// That everything is private carries the first promise, as the same plan without it shows. The page omitted it, and how long
+/// and on how much text the run is.
+#[test]
+fn a_page_states_that_everything_is_private_and_every_input() {
+    let folder = Folder::new();
+    let shown = |key: &str| {
+        let plan = format!(
+            "schema = 1\nrecipe = \"crt\"\nunit = \"turn\"\n[data]\nprivate = 60000\n{TRAINING}[secrets]\nrecords = 3\ngamma = 0.1\n{key}"
+        );
+        let run = of_file(&folder.plan(&plan)).unwrap();
+        let document = sheet(&run).unwrap();
+        let shown = page(&run, &document, false).unwrap();
+        let text = shown.to_text(View::full());
+        let inputs = document.inputs.given_line().unwrap();
+        assert!(shown.to_model_card("plan").contains(&inputs), "{inputs}");
+        for said in [
+            "batch size 256",
+            "dataset size 60000",
+            "epochs 2",
+            "sigma 1.1",
+        ] {
+            assert!(inputs.contains(said), "{inputs}");
+        }
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let premise = "Every turn is trained on with noise; none is on the public side";
+    let private = shown("everything_private = true\n");
+    assert!(private.starts_with("Privacy plan") && private.contains("Epsilon is at most"));
+    assert!(
+        private.contains(premise) && private.contains("everything private true"),
+        "{private}"
+    );
+    let split = shown("");
+    assert!(
+        split.contains("Nothing is promised") && !split.contains(premise),
+        "{split}"
+    );
 }
 
 /// Half the batch is the plan with half the batch: as many epochs, after which the noise falls.

@@ -59,7 +59,7 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
             && plan.worst_secret() != Some(Standing::Caught) =>
         {
             said.push(format!(
-            "How many {unit}s hold one secret is neither counted nor given{}, so each promise is about one {unit}. \
+            "In how many {unit}s one secret occurs is not known{}, so each promise is about one {unit}. \
              The number is counted where secrets are marked, else given with --group or secrets.records.",
             if plan.continues.is_some() {
                 " for the earlier run"
@@ -137,9 +137,13 @@ fn screening(run: &PlannedRun) -> Vec<String> {
     let mut said = vec![
         "The text is split before it is redacted and never packed across records afterwards; whatever holds a mask is private.".to_owned(),
     ];
-    if !run.plan.secrets.everything_private {
-        said.push("Public records are trained on without noise: a secret that both policies miss there has no protection at all.".into());
-    }
+    said.push(match run.plan.secrets.everything_private {
+        true => format!(
+            "Every {} is trained on with noise; none is on the public side, whatever the policies find.",
+            run.plan.unit.value
+        ),
+        false => "Public records are trained on without noise: a secret that both policies miss there has no protection at all.".into(),
+    });
     said
 }
 
@@ -181,7 +185,7 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates, compared: bool) -> 
     let mut said = vec![format!(
         "{} of {} labelled secrets were missed{}. With confidence {} the shares are at most {} (redaction) and {} (both); \
          what was seen is {}. It holds for a random sample drawn before anybody tuned a policy on it, and with its chance of \
-         being wrong the promises that use it are void.",
+         being wrong the promises that use it do not hold.",
         sample.missed(),
         sample.labelled(),
         if sample.conservative_labelled() {

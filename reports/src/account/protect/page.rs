@@ -3,7 +3,7 @@
 use super::document::{Infeasible, Protection, Row, Setting, Sizes};
 use crate::account::csv::Columns;
 use crate::contract::{Align, Envelope, Table, dash};
-use crate::number::{count_of, grouped, nearest, rounded, rounded_up, shortest};
+use crate::number::{count_of, described, grouped, nearest, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
 
@@ -14,8 +14,11 @@ const DIGITS: usize = 5;
 pub(crate) fn page(document: &Envelope<Protection>) -> Page {
     let body = &document.body;
     let sizes = &body.incidence;
+    let given = |name: &str| document.inputs.number(name);
     let title = format!(
-        "{} in {} of {}, {}; at most {} in an example, {} of a secret",
+        "Secret protection: expected batch {}, {}; {} in {} of {}, {}; at most {} in an example, {} of a secret",
+        given("batch_size").map_or_else(dash, described),
+        count_of(given("steps").unwrap_or_default() as u64, "step"),
         count_of(sizes.secrets, "secret"),
         grouped(sizes.with_secrets),
         count_of(sizes.examples, "example"),
@@ -24,7 +27,12 @@ pub(crate) fn page(document: &Envelope<Protection>) -> Page {
         count_of(sizes.most_examples, "example"),
     );
     let mut page = Page::new(title, headline(body))
-        .answer(Section::text("", document.inputs.assumed_line()))
+        .answer(Section::text(
+            "",
+            [document.inputs.given_line(), document.inputs.assumed_line()]
+                .into_iter()
+                .flatten(),
+        ))
         .answer(Section::table(
             "",
             settings(&body.settings, &body.infeasible),

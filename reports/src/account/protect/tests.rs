@@ -426,6 +426,30 @@ fn every_document_fits_its_schema() {
     }
 }
 
+/// The noise is for a batch and a number of steps, which no format named.
+#[test]
+fn the_answer_names_its_run() {
+    let wish = wish(
+        "account protect --counts 4 --prior 1e-8 --posterior 1e-4 --batch-size 8 --dataset-size 600 --steps 4000",
+    );
+    let input = Input::gather(&wish).unwrap();
+    let page = page::page(&run::protect(&wish, &input).unwrap().document);
+    for text in [
+        page.to_text(View {
+            verbose: false,
+            width: 200,
+        }),
+        page.to_model_card("protection"),
+    ] {
+        for said in [
+            "Secret protection: expected batch 8, 4\u{202f}000 steps; 1 secret in 4 of 600 examples",
+            "Inputs: counts [4], prior 1e-8, posterior [0.0001], batch size 8, steps 4000, dataset size 600",
+        ] {
+            assert!(text.contains(said), "{said}\n{text}");
+        }
+    }
+}
+
 /// As JSON, as a page, as CSV.
 fn fits(found: &Envelope<document::Protection>) {
     let json = found.to_text().unwrap();

@@ -36,8 +36,8 @@ impl ExposureReport {
                 )
                 .caption(
                     "ε for all copies of one canary replaced at once: what the canaries prove (▸) \
-                and, where there is one, what was promised (◂). A ▸ to the right of its ◂ \
-                would be a bug.",
+                and, where there is one, what was promised (◂). Without a ▸ they prove less \
+                than the axis shows. A ▸ to the right of its ◂ would be a bug.",
                 ),
             )
             .answer(

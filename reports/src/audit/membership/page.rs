@@ -259,9 +259,9 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
         let rate = percent(point.fpr);
         said.push_str(&match &point.found {
             Some(found) => format!(
-                " At a false-positive rate of at most {rate} it recognises {:.1} % of members ({}).",
-                100.0 * found.tpr.estimate,
+                " At a false-positive rate of at most {rate} it recognises {} of members (as papers report it, without a certificate: {:.1} %).",
                 percents(&found.tpr.bounds),
+                100.0 * *point.plug_in.get(),
             ),
             None => format!(" The sample is too small for a false-positive rate of {rate}."),
         });

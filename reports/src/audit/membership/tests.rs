@@ -123,6 +123,44 @@ fn the_signal_is_said_whichever_way_it_points() {
     }
 }
 
+/// The card gave the share of members above the certified threshold, which none of 600 non-members passes: 0.8 % at a
+/// false-positive rate of 1 %, less than a coin finds. It gives the interval, and what papers report with its name.
+#[test]
+fn the_card_gives_an_interval_and_no_share_at_a_stricter_threshold() {
+    let folder = tempfile::tempdir().unwrap();
+    // 31 of 600 members above all but 6 of 600 non-members, 5 of them above all.
+    let scores = (0..600).map(|i| match i {
+        0..5 => (1, 3),
+        5..31 => (1, 1),
+        _ => (1, 0),
+    });
+    let others = (0..600).map(|i| if i < 6 { (0, 2) } else { (0, 0) });
+    let mut text = "id,member,score\n".to_owned();
+    for (at, (member, score)) in scores.chain(others).enumerate() {
+        text.push_str(&format!("{at},{member},{score}\n"));
+    }
+    let args = args(&[
+        "--scores",
+        &write(folder.path(), "scores.csv", &text),
+        "--fpr",
+        "0.01",
+    ]);
+    let report = report(&args).unwrap();
+    let point = &report.at_fpr[0];
+    assert_eq!(point.found.unwrap().tpr.estimate, 5.0 / 600.0);
+    let inputs = inputs(&args, report.confidence).unwrap();
+    let page = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
+    let card = page.to_model_card("membership");
+    let bounds = crate::audit::percents(&point.found.unwrap().tpr.bounds);
+    let said = format!(
+        "At a false-positive rate of at most 1 % it recognises {bounds} of members (as papers report it, without a certificate: 5.2 %)"
+    );
+    assert!(
+        card.contains(&said) && !card.contains("recognises 0.8 %"),
+        "{card}"
+    );
+}
+
 /// Each of several attacks has a share of the headline's failure probability, so that it can show less.
 #[test]
 fn what_could_be_shown_names_its_confidence() {
