@@ -172,13 +172,12 @@ impl MembershipReport {
         report
             .meet_limit(&named, &records.copies, args)
             .context(grouped_by(args))?;
-        let sets: Vec<ScoreSet> = judged.into_iter().map(|j| j.set).collect();
-        let each = confidence.shared_by(sets.len() as u64)?;
-        report.signal = match says(&sets, args, confidence, report.blind.as_ref())? {
+        let each = confidence.shared_by(judged.len() as u64)?;
+        report.signal = match says(&judged, args, confidence, report.blind.as_ref())? {
             Signal::Unseen if flat => Signal::Alike,
             signal => signal,
         };
-        report.provable_area = provable(&sets[0], each, args.seed)?;
+        report.provable_area = provable(&judged[0].set, each, args.seed)?;
         report.attacks = Some(attacks);
         report.records = records.digest.clone();
         Ok(report)
@@ -277,21 +276,34 @@ fn row(
 }
 
 /// Returns the signal of all attacks together, each at its share of the failure probability.
+///
+/// What is fitted finds the sign of its scores by itself, even if the two sets were exchanged. It therefore decides nothing
+/// where another attack is reversed.
 fn says(
-    sets: &[ScoreSet],
+    attacks: &[Judged],
     args: &MembershipArgs,
     confidence: Confidence,
     blind: Option<&BlindBaseline>,
 ) -> Result<Signal> {
-    let each = confidence.shared_by(sets.len() as u64)?;
-    let signals = sets
+    let each = confidence.shared_by(attacks.len() as u64)?;
+    let signals = attacks
         .iter()
-        .map(|set| Ok(Signal::of(set, &set.area(each, args.seed)?, blind)))
+        .map(|attack| {
+            let area = attack.set.area(each, args.seed)?;
+            Ok((attack, Signal::of(&attack.set, &area, blind)))
+        })
         .collect::<Result<Vec<_>>>()?;
-    let alike = signals.iter().all(|signal| *signal == Signal::Alike);
+    let alike = signals.iter().all(|(_, signal)| *signal == Signal::Alike);
+    let mut unfitted = signals.iter().filter(|(of, _)| of.fitted.is_none());
+    let reversed = unfitted.any(|(_, signal)| *signal == Signal::Reversed);
     let found = [Signal::Leak, Signal::ShiftedSplit, Signal::Reversed]
         .into_iter()
-        .find(|signal| signals.contains(signal));
+        .find(|wanted| {
+            let mut decisive = signals
+                .iter()
+                .filter(|(of, _)| !reversed || of.fitted.is_none());
+            decisive.any(|(_, signal)| signal == wanted)
+        });
     Ok(match found {
         Some(signal) => signal,
         None if alike => Signal::Alike,
@@ -411,12 +423,13 @@ mod tests {
         assert_eq!(problems, Vec::<String>::new());
     }
 
-    /// The report of attacks by noise, beside a reference that is the same model.
-    fn beside_copy(names: &[&'static str], shift: f64) -> MembershipReport {
+    /// The report of attacks by noise, beside a reference that is the same model. Members score higher by each attack's
+    /// shift.
+    fn beside_copy(attacks: &[(&'static str, f64)]) -> MembershipReport {
         let mut noise = Noise(42);
-        let attacked: Vec<Attacked> = names
+        let attacked: Vec<Attacked> = attacks
             .iter()
-            .map(|&name| Attacked {
+            .map(|&(name, shift)| Attacked {
                 name,
                 scores: [
                     noise.scores(60).iter().map(|score| score + shift).collect(),
@@ -458,13 +471,34 @@ mod tests {
             (&["reference", "lira"], 0.0, false, Mood::Open),
         ];
         for (names, shift, open, mood) in cases {
-            let report = beside_copy(names, shift);
+            let attacks: Vec<_> = names.iter().map(|name| (*name, shift)).collect();
+            let report = beside_copy(&attacks);
             let why = report.undecided(Some(0.9));
             assert_eq!(why.is_some(), open, "{names:?} {why:?}");
             assert!(!open || why.unwrap().contains("nearly the same model"));
             assert_eq!(report.otherwise(Some(0.9)), mood, "{names:?} {shift}");
             assert_eq!(report.undecided(None), None);
         }
+    }
+
+    /// Of exchanged sets every attack is reversed, but their combination finds its own sign: nothing is concluded, and no
+    /// limit is kept that another attack than the deciding one may pass the other way round.
+    #[test]
+    fn exchanged_sets_are_no_leak() {
+        let cases: [(&[(&'static str, f64)], f64); 2] = [
+            (&[("loss", -1.0), ("zlib", -1.0), ("min-k", -1.0)], 0.6),
+            (&[("loss", 0.0), ("zlib", -1.0)], 0.75),
+        ];
+        for (attacks, limit) in cases {
+            let report = beside_copy(attacks);
+            assert_eq!(report.signal, Signal::Reversed);
+            assert_eq!(report.otherwise(None), Mood::Open);
+            let why = report.undecided(Some(limit));
+            assert!(why.unwrap().contains("likes members less"));
+        }
+        // A leak that an attack with a sign of its own shows stays one.
+        let report = beside_copy(&[("loss", 1.0), ("zlib", -1.0)]);
+        assert_eq!(report.signal, Signal::Leak);
     }
 
     /// 1000 models that never saw the members, six independent attacks on 60 + 60 records each: a
@@ -481,10 +515,15 @@ mod tests {
         let mut noise = Noise(88_172_645_463_325_252);
         let mut alarms = 0;
         for _ in 0..1000 {
-            let sets: Vec<ScoreSet> = (0..6)
-                .map(|_| ScoreSet::new(noise.scores(60), noise.scores(60)).unwrap())
+            let attacks: Vec<Judged> = (0..6)
+                .map(|_| Judged {
+                    name: "loss",
+                    mean_nll: false,
+                    fitted: None,
+                    set: ScoreSet::new(noise.scores(60), noise.scores(60)).unwrap(),
+                })
                 .collect();
-            let said = says(&sets, &args, confidence, None).unwrap();
+            let said = says(&attacks, &args, confidence, None).unwrap();
             alarms += u32::from(said == Signal::Leak);
         }
         assert!((1..45).contains(&alarms), "{alarms}");

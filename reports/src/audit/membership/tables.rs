@@ -237,9 +237,20 @@ impl MembershipReport {
         }
     }
 
+    /// Returns whether the area is certainly below the limit in both orientations of the scores. If members score lower,
+    /// this is asked of every attack that is not fitted: of exchanged sets, any of them may exceed the limit.
     fn surely_below(&self, limit: f64) -> bool {
-        let (lower, upper) = ends(&self.area.bounds);
-        self.signal != Signal::Alike && upper.max(1.0 - lower) <= limit
+        let below = |area: &Area| {
+            let (lower, upper) = ends(&area.bounds);
+            upper.max(1.0 - lower) <= limit
+        };
+        let rows = self.attacks.iter().flat_map(|attacks| &attacks.rows);
+        let mut others = rows.filter(|row| row.fitted.is_none());
+        match self.signal {
+            Signal::Alike => false,
+            Signal::Reversed => below(&self.area) && others.all(|row| below(&row.area)),
+            _ => below(&self.area),
+        }
     }
 
     /// Returns whether every attack compares the model with a reference that is nearly the same model. Their scores say
