@@ -9,7 +9,7 @@
 
 use super::{MembershipReport, ShadowTraining, Signal, by_copies, grouped_by, provable, rates};
 use crate::audit::args::MembershipArgs;
-use crate::audit::{Apart, RecordsDigest};
+use crate::audit::{Apart, RecordsDigest, ends};
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::{
@@ -173,10 +173,12 @@ impl MembershipReport {
             .meet_limit(&named, &records.copies, args)
             .context(grouped_by(args))?;
         let each = confidence.shared_by(judged.len() as u64)?;
-        report.signal = match says(&judged, args, confidence, report.blind.as_ref())? {
+        let (signal, shown_by) = says(&judged, args, confidence, report.blind.as_ref())?;
+        report.signal = match signal {
             Signal::Unseen if flat => Signal::Alike,
             signal => signal,
         };
+        report.shown_by = shown_by;
         report.provable_area = provable(&judged[0].set, each, args.seed)?;
         report.attacks = Some(attacks);
         report.records = records.digest.clone();
@@ -275,7 +277,8 @@ fn row(
     })
 }
 
-/// Returns the signal of all attacks together, each at its share of the failure probability.
+/// Returns the signal of all attacks together, each at its share of the failure probability, and the attack that shows it
+/// best with the lower end of its area; the first attack, if none shows anything.
 ///
 /// What is fitted finds the sign of its scores by itself, even if the two sets were exchanged. It therefore decides nothing
 /// where another attack is reversed.
@@ -284,36 +287,47 @@ fn says(
     args: &MembershipArgs,
     confidence: Confidence,
     blind: Option<&BlindBaseline>,
-) -> Result<Signal> {
+) -> Result<(Signal, (String, f64))> {
     let each = confidence.shared_by(attacks.len() as u64)?;
     let signals = attacks
         .iter()
         .map(|attack| {
             let area = attack.set.area(each, args.seed)?;
-            Ok((attack, Signal::of(&attack.set, &area, blind)))
+            let signal = Signal::of(&attack.set, &area, blind);
+            Ok((attack, signal, ends(&area.bounds)))
         })
         .collect::<Result<Vec<_>>>()?;
-    let alike = signals.iter().all(|(_, signal)| *signal == Signal::Alike);
-    let mut unfitted = signals.iter().filter(|(of, _)| of.fitted.is_none());
-    let reversed = unfitted.any(|(_, signal)| *signal == Signal::Reversed);
+    let alike = signals.iter().all(|(_, said, _)| *said == Signal::Alike);
+    let mut unfitted = signals.iter().filter(|(of, ..)| of.fitted.is_none());
+    let reversed = unfitted.any(|(_, said, _)| *said == Signal::Reversed);
+    let decisive = || {
+        let all = signals.iter();
+        all.filter(move |(of, ..)| !reversed || of.fitted.is_none())
+    };
     let found = [Signal::Leak, Signal::ShiftedSplit, Signal::Reversed]
         .into_iter()
-        .find(|wanted| {
-            let mut decisive = signals
-                .iter()
-                .filter(|(of, _)| !reversed || of.fitted.is_none());
-            decisive.any(|(_, signal)| signal == wanted)
-        });
-    Ok(match found {
+        .find(|wanted| decisive().any(|(_, said, _)| said == wanted));
+    let signal = match found {
         Some(signal) => signal,
         None if alike => Signal::Alike,
         None => Signal::Unseen,
-    })
+    };
+    let strength = |(lower, upper): (f64, f64)| match signal {
+        Signal::Reversed => 1.0 - upper,
+        _ => lower,
+    };
+    let showing = decisive().filter(|(_, said, _)| found == Some(*said));
+    let best = showing.max_by(|a, b| strength(a.2).total_cmp(&strength(b.2)));
+    let (of, _, (lower, _)) = best
+        .or(signals.first())
+        .context("--attack: no attack remains")?;
+    Ok((signal, (of.name.to_owned(), *lower)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::shadows::AttackSpread;
+    use super::super::tables::table;
     use super::*;
     use crate::audit::args::OnModel;
     use crate::page::Mood;
@@ -501,6 +515,28 @@ mod tests {
         assert_eq!(report.signal, Signal::Leak);
     }
 
+    /// A headline that rests on another attack than the deciding one is not left beside that one's AUC alone: the table
+    /// names both, and what is above a limit.
+    #[test]
+    fn the_table_names_the_attack_behind_the_headline() {
+        let report = beside_copy(&[("reference", 0.0), ("loss", 8.0)]);
+        assert_eq!((report.signal, &*report.shown_by.0), (Signal::Leak, "loss"));
+        let rows = |report: &MembershipReport, limit| {
+            let shown = table(report, false, limit).to_text();
+            let of = |line: &str| line.strip_prefix("AUC of ").map(str::to_owned);
+            let names = shown.lines().filter_map(of);
+            let first = |name: String| name.split(' ').next().unwrap().to_owned();
+            names.map(first).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&report, None), ["reference", "loss"]);
+        let mut above = beside_copy(&[("reference", 0.0), ("loss", 0.0)]);
+        assert_eq!(above.signal, Signal::Unseen);
+        assert_eq!(rows(&above, Some(0.6)), ["reference"]);
+        above.limit_ends.push((" of combined".to_owned(), 0.7));
+        assert_eq!(rows(&above, Some(0.6)), ["reference", "combined"]);
+        assert_eq!(rows(&above, Some(0.8)), ["reference"]);
+    }
+
     /// 1000 models that never saw the members, six independent attacks on 60 + 60 records each: a
     /// leak is said of at most one in twenty of them (two-sided intervals: at most 2.5 %; widened for skewness, of 3).
     /// 45 and more would come by chance once in 1e4; a sentence that took each attack at the full level
@@ -524,7 +560,7 @@ mod tests {
                 })
                 .collect();
             let said = says(&attacks, &args, confidence, None).unwrap();
-            alarms += u32::from(said == Signal::Leak);
+            alarms += u32::from(said.0 == Signal::Leak);
         }
         assert!((1..45).contains(&alarms), "{alarms}");
     }

@@ -65,6 +65,10 @@ pub struct MembershipReport {
     pub records: Option<RecordsDigest>,
     /// The conclusion.
     pub signal: Signal,
+    /// The attack that shows it best, and the lower end of its area at the confidence of the conclusion; without a name for
+    /// given scores.
+    #[serde(skip)]
+    pub shown_by: (String, f64),
     /// The area under the ROC curve.
     pub area: Area,
     /// The largest lower end of the area that so many records can show, whatever the scores: a sign of membership needs
@@ -308,6 +312,7 @@ impl MembershipReport {
             repeats: None,
             records: None,
             signal: Signal::of(set, &area, None),
+            shown_by: (String::new(), ends(&area.bounds).0),
             area,
             provable_area,
             passable_area: provable_area,

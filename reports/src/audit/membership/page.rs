@@ -44,7 +44,7 @@ pub(super) fn page(
         "",
         [sample(report)].into_iter().chain(repeats(report)),
     ))
-    .brief(Section::table("", table(report, false)))
+    .brief(Section::table("", table(report, false, args.max_auc)))
     .section(
         Section::plot("At few false alarms", figure::roc(report)?.to_inline_svg()?).caption(
             "Both axes are logarithmic: an attack that recognises few members for certain \
@@ -53,7 +53,11 @@ pub(super) fn page(
         ),
     )
     .section(
-        Section::table("What the sample certifies", table(report, true)).caption(sample(report)),
+        Section::table(
+            "What the sample certifies",
+            table(report, true, args.max_auc),
+        )
+        .caption(sample(report)),
     )
     .section(Section::text(
         "About these intervals",

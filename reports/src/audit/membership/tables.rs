@@ -98,15 +98,32 @@ pub(super) fn group_table(attacks: &Attacks) -> Table {
         .into()
 }
 
+/// Returns the attacks on which the headline rests besides the deciding one: the one that shows the signal best, and the one
+/// that is above the limit.
+fn behind(report: &MembershipReport, limit: Option<f64>) -> impl Iterator<Item = &AttackRow> {
+    let above = limit.and_then(|limit| report.above(limit));
+    let attacks = report.attacks.iter();
+    let others = attacks.flat_map(|all| {
+        let rows = all.rows.iter();
+        rows.filter(move |row| row.attack != all.decides)
+    });
+    others.filter(move |row| {
+        let exceeds = above == Some(format!(" of {}", row.attack));
+        exceeds || row.attack == report.shown_by.0
+    })
+}
+
 /// Returns a table with one row for each measure; `full` adds what papers print.
-pub(super) fn table(report: &MembershipReport, full: bool) -> Table {
+pub(super) fn table(report: &MembershipReport, full: bool, limit: Option<f64>) -> Table {
     let mut table = Table::new([
         ("measure", Align::Left),
         ("measured", Align::Right),
         ("interval", Align::Right),
         ("how", Align::Left),
     ]);
-    area(&mut table, "AUC", &report.area);
+    let attack = report.attacks.as_ref().map(|attacks| &attacks.decides);
+    let auc = attack.map_or_else(|| "AUC".to_owned(), |attack| format!("AUC of {attack}"));
+    area(&mut table, &auc, &report.area);
     for point in &report.at_fpr {
         let name = at_rate(point);
         match &point.found {
@@ -146,6 +163,9 @@ pub(super) fn table(report: &MembershipReport, full: bool) -> Table {
                 grouped(accuracy.non_members)
             ),
         ]);
+    }
+    for row in behind(report, limit) {
+        area(&mut table, &format!("AUC of {}", row.attack), &row.area);
     }
     if let Some(blind) = &report.blind {
         area(
