@@ -382,6 +382,12 @@ impl MembershipReport {
         Ok(())
     }
 
+    /// Returns whether it is not excluded that the texts alone distinguish the two sets as well as what shows the signal.
+    pub(super) fn may_be_the_texts(&self) -> bool {
+        self.blind
+            .is_some_and(|blind| reaches(&blind, self.shown_by.1))
+    }
+
     /// Returns whether the texts alone distinguish the two sets.
     pub(super) fn is_shifted(&self) -> bool {
         self.blind.is_some_and(|blind| blind.shifted)
@@ -401,12 +407,15 @@ impl Signal {
             return Self::Unseen;
         }
         match blind {
-            Some(blind) if blind.shifted && ends(&blind.area.bounds).1 >= lower => {
-                Self::ShiftedSplit
-            }
+            Some(blind) if blind.shifted && reaches(blind, lower) => Self::ShiftedSplit,
             _ => Self::Leak,
         }
     }
+}
+
+/// Returns whether the texts alone may distinguish the two sets as well as an attack with this lower end of its area.
+fn reaches(blind: &BlindBaseline, lower: f64) -> bool {
+    ends(&blind.area.bounds).1 >= lower
 }
 
 /// Keeps at most some hundreds of corners: the first one of each step of a logarithmic grid.

@@ -222,6 +222,11 @@ fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> Stri
             " Whether the texts alone distinguish them was not checked: {why}."
         ));
     }
+    if report.signal == Signal::Leak && report.may_be_the_texts() {
+        said.push_str(
+            " The texts alone may distinguish them as well: too few were judged to exclude it.",
+        );
+    }
     let above = args.max_auc.and_then(|limit| report.above(limit));
     if let (Exit::Exceeded, Some(limit), Some(of)) = (exit, args.max_auc, above) {
         said = format!("The AUC{of} is certainly above the limit of {limit}. {said}");

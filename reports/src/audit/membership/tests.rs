@@ -371,6 +371,28 @@ fn a_shifted_split_proves_nothing() {
     assert_eq!(report.signal, Signal::ShiftedSplit);
 }
 
+/// A leak says so where the texts alone may distinguish the sets as well, which is not shown either.
+#[test]
+fn a_leak_names_what_the_texts_may_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(
+        folder.path(),
+        "scores.csv",
+        &rows("id,member,score,text", 1.5),
+    );
+    let args = args(&["--scores", &path]);
+    let mut report = report(&args).unwrap();
+    let inputs = inputs(&args, report.confidence).unwrap();
+    let said = |report: &MembershipReport| {
+        let page = page::page(report, &args, Exit::Finished, &[], &inputs).unwrap();
+        page.said().contains("too few were judged to exclude it")
+    };
+    assert_eq!((report.signal, said(&report)), (Signal::Leak, false));
+    let own = report.area;
+    report.blind.as_mut().unwrap().area = own;
+    assert!(said(&report));
+}
+
 /// A hundred pairs of letters, each number its own.
 fn word(i: usize) -> String {
     let letter = |n: usize| char::from(b'a' + (n % 26) as u8);
