@@ -1,6 +1,7 @@
 //! The text that a model was trained on, as `--training` names it.
 
 use super::args::Audited;
+use super::coins::Inclusion;
 use super::loaded_model::LoadedModel;
 use super::owner_key::load_texts;
 use super::records::cut;
@@ -64,19 +65,23 @@ impl<'a> TrainingText<'a> {
         })
     }
 
-    /// Whether the model is known to have been trained on it.
+    /// What it shows of the model's training: whether the model is known to have been trained on it.
     ///
     /// # Errors
     /// A checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
-    pub(in crate::audit) fn is_of(&self, of: &Audited, model: &LoadedModel) -> Result<bool> {
+    pub(in crate::audit) fn included(
+        &self,
+        of: &Audited,
+        model: &LoadedModel,
+    ) -> Result<Inclusion> {
         let folder = of.adapter.as_ref().or(of.model.as_ref());
         let (Some(prepared), Some(folder), Some(manifest)) =
             (&self.prepared, folder, &model.manifest)
         else {
-            return Ok(false);
+            return Ok(Inclusion::GivenText);
         };
         let Ok(owner) = Owner::open(folder) else {
-            return Ok(false);
+            return Ok(Inclusion::GivenText);
         };
         let kept = owner.kept_records(prepared)?;
         // What a run continues from, or an adapter stands on, may have met any canary.
@@ -89,7 +94,10 @@ impl<'a> TrainingText<'a> {
             self.path.display()
         );
         let authentic = model.authentication == Authentication::Authenticated;
-        Ok(kept == Some(true) && authentic && alone)
+        Ok(match kept == Some(true) && authentic && alone {
+            true => Inclusion::TrainedRecords,
+            false => Inclusion::GivenText,
+        })
     }
 }
 
