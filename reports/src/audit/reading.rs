@@ -35,20 +35,12 @@ pub(in crate::audit) fn warn(error: &Error) {
     note(&format!("left out: {error}"));
 }
 
-/// Returns the text without a byte-order mark.
-pub(in crate::audit) fn unmarked(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
-}
-
 /// Returns the lines of a list of secrets, without blank lines and duplicates.
 pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
     use anyhow::ensure;
     let text = crate::contract::read_named_text(path)?;
     let mut seen = std::collections::HashSet::new();
-    let lines = unmarked(&text)
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty());
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let out: Vec<String> = lines
         .filter(|line| seen.insert(*line))
         .map(str::to_owned)
