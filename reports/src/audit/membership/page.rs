@@ -169,10 +169,13 @@ pub(super) fn provable(area: f64, attacks: usize) -> String {
         0 | 1 => "Scores".to_owned(),
         _ => format!("At the headline's confidence, shared by {attacks} attacks, scores"),
     };
-    format!(
-        "{of} that distinguished them all would show an AUC of at least {}.",
-        rounded_down(area, 3)
-    )
+    match area > 0.5 {
+        true => format!(
+            "{of} that distinguished them all would show an AUC of at least {}.",
+            rounded_down(area, 3)
+        ),
+        false => format!("{of} that distinguished them all would show no AUC above 0.5."),
+    }
 }
 
 /// Describes how the texts repeat and which were left out; `None` if none repeats.

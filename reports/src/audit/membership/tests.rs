@@ -130,6 +130,10 @@ fn what_could_be_shown_names_its_confidence() {
         page::provable(0.9409, 1),
         "Scores that distinguished them all would show an AUC of at least 0.940."
     );
+    assert_eq!(
+        page::provable(0.00624, 1),
+        "Scores that distinguished them all would show no AUC above 0.5."
+    );
     let shared = page::provable(0.9159, 7);
     assert!(
         shared.starts_with("At the headline's confidence, shared by 7 attacks, scores that"),
@@ -604,6 +608,11 @@ fn bad_rows_name_file_line_value_and_range() {
         let said = crate::contract::describe(&error);
         assert!(said.contains(says), "{text:?}: {said}");
     }
+    // Texts without their model.
+    let texts = write(folder.path(), "in.jsonl", "{\"id\": 1, \"text\": \"a\"}\n");
+    let error = report(&args(&["--members", &texts, "--non-members", &texts])).unwrap_err();
+    let said = crate::contract::describe(&error);
+    assert!(said.contains("with their --model or --scorer"), "{said}");
     for (line, says) in [
         (
             vec!["--scores", "x", "--fpr", "0"],

@@ -293,6 +293,11 @@ fn readable(path: &Path) -> Result<()> {
         !is_stream(path),
         "FILE: stdin (-) has no name under which it could be written again; save it first (cat > FILE.jsonl) and name the file"
     );
+    ensure!(
+        !path.is_dir(),
+        "FILE: {}: it is a folder, not a regular file; name a file of texts in it",
+        path.display()
+    );
     // Quoted for a shell.
     let shown = format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     let mut head = [0; 4];

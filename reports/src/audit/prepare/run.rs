@@ -11,7 +11,7 @@ use crate::audit::unknown;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, note};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::CHOICE_OF_RECORDS;
 use reticent_corpus::canary::CopyFate;
 use reticent_corpus::policy::{Cover, Level, Levels, PolicyChoice};
@@ -89,6 +89,11 @@ impl<'a> Request<'a> {
         let (Some(data), Some(out)) = (&args.data, &args.out) else {
             bail!("DATA and --out: both are needed");
         };
+        ensure!(
+            !data.join("prepared.json").is_file(),
+            "DATA: {}: a prepared corpus, which audit train takes as it is; to prepare it anew, name the text that it was made from",
+            data.display()
+        );
         let (texts, sampled) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
         let options = args.how.options(texts)?;
         let mut reading = args.reading.options(None)?;
