@@ -6,7 +6,7 @@ use crate::audit::owner_key::{self, with_policy};
 use crate::audit::plant::seed_words;
 use crate::audit::plant::words::{self, SampledFacts, sampled};
 use crate::audit::published::published;
-use crate::audit::reading::{PAUSE, warn, watched};
+use crate::audit::reading::{PAUSE, hint_separator, warn, watched};
 use crate::audit::unknown;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, note};
 use crate::number::{count_of, grouped};
@@ -100,6 +100,7 @@ impl<'a> Request<'a> {
         reading.user.clone_from(&args.how.user_field);
         reading.labels.clone_from(&options.labels);
         reading.loss_on = options.loss_on;
+        hint_separator(data, &reading);
         Ok(Self {
             data,
             out,
