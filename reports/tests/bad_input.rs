@@ -150,6 +150,13 @@ fn a_corpus_that_cannot_be_read_is_named_with_its_line() {
         refused(at, &format!("prepare {file} --out o"), says);
         refused(at, &format!("demo {file} --out o"), says);
     }
+    // A file that is written again, too.
+    let line = "plant bytes.jsonl --canaries 2x2 --out o";
+    refused(at, line, &["bytes.jsonl", "line 2", "iconv"]);
+    for folder in [".", ".."] {
+        let line = format!("plant {folder} --canaries 2x2 --out o");
+        refused(at, &line, &["FILE", "it is a folder"]);
+    }
 }
 
 #[test]
@@ -397,6 +404,19 @@ fn training_data_that_is_no_preparation_is_refused() {
             &["PREPARED", says],
         );
     }
+    refused(
+        at,
+        "train data.jsonl --recipe sgd --out o",
+        &[
+            "PREPARED",
+            "a prepared corpus is a folder with prepared.json",
+        ],
+    );
+    refused(
+        at,
+        "prepare planted --out o",
+        &["DATA", "a prepared corpus", "name the text"],
+    );
 }
 
 /// Starts a command, interrupts it once something new lies in the folder, and gives what it said.

@@ -651,18 +651,30 @@ fn a_report_counts_copies_in_a_prepared_folder() {
     assert!(said(&refused).contains(why), "{}", said(&refused));
 }
 
-/// Canaries that the run's plan did not include are looked up in the text that is said to be its own.
+/// Canaries that the run's plan did not include are looked up in the text that is said to be its own, or in the records
+/// that its owner's key says are.
 #[test]
 fn a_training_text_shows_that_training_met_the_canaries() {
     let at = trained();
-    let line = "plant in.jsonl --canaries 3x4 --unit turn --out vouched";
-    let output = audit(at, line, "");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    for line in [
+        "plant in.jsonl --canaries 3x4 --unit turn --out vouched",
+        "prepare vouched/in.jsonl --policy nothing --no-redaction --held-out 0 --out met",
+        "train met --recipe sgd --epochs 1 --out meeting",
+    ] {
+        let output = audit(at, line, "");
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+    }
     let plan = "--canary-file vouched/canaries.json --budget 2000";
     let text = "--training vouched/in.jsonl";
     for (model, training, planting) in [
         ("--model base".to_owned(), "", "not-told"),
         ("--model base".to_owned(), text, "untold-text"),
+        ("--model meeting".to_owned(), text, "untold-text"),
+        (
+            "--model meeting".to_owned(),
+            "--training met",
+            "trained-records",
+        ),
         (SCORER.to_owned(), "", "not-checked"),
         (SCORER.to_owned(), text, "given-text"),
     ] {
@@ -670,6 +682,10 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         let found = json(at, &line, &serving("base"));
         assert_eq!(found["planting"], planting, "{line}");
     }
+    let line = format!("exposure --model meeting {plan} --training met");
+    let proved = audit(at, &line, "");
+    let proved = String::from_utf8(proved.stdout).unwrap().replace('\n', " ");
+    assert!(!proved.contains("as you"), "{proved}");
     for (line, why) in [
         (
             format!("exposure --model base {plan} --training in.jsonl"),

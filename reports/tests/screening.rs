@@ -132,6 +132,21 @@ fn labelling_in_the_terminal_goes_on_where_it_stopped() {
     assert!(here.join("l.jsonl").exists());
 }
 
+/// A sample without a secret has no label: a file without one was advised for `account --labels`, which refuses it.
+#[test]
+fn a_sample_without_a_secret_makes_no_labels() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("data.txt"), "nobody\n\nnothing\n").unwrap();
+    let line = "screen data.txt --policy names --sample 2 --seed 0 --label --labels l.jsonl";
+    let said = refused(&audit(here, line, "none\nnone\n"));
+    assert!(said.contains("--labels: no record of the sample"), "{said}");
+    assert!(!here.join("l.jsonl").exists());
+    // What was answered is kept, and the rest of the answer is there without the file.
+    let line = "screen data.txt --policy names --format json";
+    assert_eq!(json_of(&audit(here, line, ""))["with_secrets"], json!(0));
+}
+
 #[test]
 fn screened_records_for_jft_are_all_that_were_drawn() {
     let folder = tempfile::tempdir().unwrap();

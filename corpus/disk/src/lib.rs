@@ -172,8 +172,19 @@ pub fn read_regular_text(path: &Path, most: u64) -> Result<String> {
 }
 
 fn text(bytes: Vec<u8>) -> Result<String> {
-    String::from_utf8(bytes)
-        .map_err(|_| Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+    String::from_utf8(bytes).map_err(|error| {
+        let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let lines = before.split(|byte| *byte == b'\n');
+        let (line, last) = lines.enumerate().last().unwrap_or_default();
+        let byte = rest.first().copied().unwrap_or_default();
+        let words = format!(
+            "line {}: invalid UTF-8: byte 0x{byte:02x} at position {} of the line; {}",
+            line + 1,
+            last.len() + 1,
+            utf8_advice(byte)
+        );
+        Error::new(ErrorKind::InvalidData, words)
+    })
 }
 
 fn read_limited(file: File, most: u64) -> Result<Vec<u8>> {
@@ -506,5 +517,27 @@ mod tests {
             read_text(Path::new("/dev/zero"), 4).unwrap_err().kind(),
             ErrorKind::FileTooLarge
         );
+    }
+
+    #[test]
+    fn a_text_in_another_encoding_is_told_what_to_do() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a");
+        for (bytes, place, advice) in [
+            (
+                &b"one\ntwo\nJ\xe9r"[..],
+                "line 3: invalid UTF-8: byte 0xe9 at position 2 of",
+                "LATIN1",
+            ),
+            (
+                b"\xff\xfea\0",
+                "line 1: invalid UTF-8: byte 0xff at position 1 of",
+                "UTF-16",
+            ),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let said = read_text(&path, 100).unwrap_err().to_string();
+            assert!(said.starts_with(place) && said.contains(advice), "{said}");
+        }
     }
 }

@@ -150,7 +150,11 @@ pub(crate) fn made() -> Result<Option<[u8; 32]>> {
 /// A key that can't be read; otherwise as [`Prepared::load`].
 pub(crate) fn load_prepared(folder: &Path) -> Result<Prepared> {
     let facts = folder.join("prepared.json");
-    let is_there = facts.try_exists();
+    // A file holds no other.
+    let is_there = match folder.is_file() {
+        true => Ok(false),
+        false => facts.try_exists(),
+    };
     ensure!(
         is_there.with_context(|| facts.display().to_string())?,
         "{}: a prepared corpus is a folder with prepared.json, as audit prepare writes it",

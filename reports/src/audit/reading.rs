@@ -3,18 +3,57 @@
 use crate::contract::{Interrupt, Progress, note};
 use anyhow::Result;
 use reticent_corpus::prepare::Phase;
-use reticent_corpus::read::{ReadOptions, read_readable};
+use reticent_corpus::read::{ReadOptions, corpus_files, read_readable};
 use reticent_corpus::{Document, Error};
 use std::cell::RefCell;
-use std::path::Path;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A crash loses at most this much work.
 pub(in crate::audit) const PAUSE: Duration = Duration::from_secs(10);
 
+/// What separates documents in many plain texts, if `--separator` names it.
+const END_OF_TEXT: &str = "<|endoftext|>";
+
+/// How many plain texts of a corpus are looked through for it, and how many bytes of each.
+const LOOKED_AT: (usize, u64) = (8, 1 << 16);
+
+/// Notes on stderr that a plain text has the usual separator of documents, and none is given: they are read as one.
+pub(in crate::audit) fn hint_separator(data: &Path, options: &ReadOptions) {
+    if let Some(file) = unseparated(data, options) {
+        note(&format!(
+            "hint: {} has {END_OF_TEXT}, which separates no documents without --separator \"{END_OF_TEXT}\"",
+            file.display()
+        ));
+    }
+}
+
+/// Returns the first of a few plain texts that begins with several documents.
+fn unseparated(data: &Path, options: &ReadOptions) -> Option<PathBuf> {
+    if options.separator.is_some() {
+        return None;
+    }
+    let holds = |file: &PathBuf| {
+        let mut head = Vec::new();
+        let read = File::open(file).and_then(|file| file.take(LOOKED_AT.1).read_to_end(&mut head));
+        let mark = END_OF_TEXT.as_bytes();
+        read.is_ok() && head.windows(mark.len()).any(|part| part == mark)
+    };
+    // What can't be listed is an error of the reader. A pipe would be read away from it.
+    let files = corpus_files(data).unwrap_or_default().into_iter();
+    let is_text = |file: &PathBuf| {
+        let ending = file.extension();
+        ending.is_some_and(|ending| ending.eq_ignore_ascii_case("txt")) && file.is_file()
+    };
+    files.filter(is_text).take(LOOKED_AT.0).find(holds)
+}
+
 /// Reads a whole corpus. Without --skip-unreadable, an unreadable file is an error that names every such
 /// file; with it, they are named on stderr.
 pub(in crate::audit) fn documents(path: &Path, options: &ReadOptions) -> Result<Vec<Document>> {
+    hint_separator(path, options);
     let (documents, mut errors) = read_readable(path, options)?;
     if options.skip_unreadable && !documents.is_empty() {
         errors.iter().for_each(warn);
@@ -35,20 +74,12 @@ pub(in crate::audit) fn warn(error: &Error) {
     note(&format!("left out: {error}"));
 }
 
-/// Returns the text without a byte-order mark.
-pub(in crate::audit) fn unmarked(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
-}
-
 /// Returns the lines of a list of secrets, without blank lines and duplicates.
 pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
     use anyhow::ensure;
     let text = crate::contract::read_named_text(path)?;
     let mut seen = std::collections::HashSet::new();
-    let lines = unmarked(&text)
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty());
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let out: Vec<String> = lines
         .filter(|line| seen.insert(*line))
         .map(str::to_owned)
@@ -125,6 +156,22 @@ impl WorkBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two documents with a mark between them are one record without --separator: only then, and in plain text, is it said.
+    #[test]
+    fn a_separator_that_is_not_named_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("two.txt");
+        std::fs::write(&text, "one<|endoftext|>two").unwrap();
+        let lines = folder.path().join("two.jsonl");
+        std::fs::write(&lines, "{\"text\":\"one<|endoftext|>two\"}\n").unwrap();
+        let mut options = ReadOptions::default();
+        assert_eq!(unseparated(&text, &options), Some(text.clone()));
+        assert_eq!(unseparated(folder.path(), &options), Some(text.clone()));
+        assert_eq!(unseparated(&lines, &options), None);
+        options.separator = Some(END_OF_TEXT.to_owned());
+        assert_eq!(unseparated(&text, &options), None);
+    }
 
     /// The first secret has none of the byte-order mark; blank lines and copies are left out.
     #[test]

@@ -65,26 +65,35 @@ impl<'a> TrainingText<'a> {
         })
     }
 
-    /// Whether the model is known to have been trained on it.
+    /// What it shows of the model's training: whether the model is known to have been trained on it.
     ///
     /// # Errors
     /// A checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
-    pub(in crate::audit) fn is_of(&self, of: &Audited, model: &LoadedModel) -> Result<bool> {
+    pub(in crate::audit) fn included(
+        &self,
+        of: &Audited,
+        model: &LoadedModel,
+    ) -> Result<Inclusion> {
         match &self.prepared {
-            Some(prepared) => is_of(prepared, self.path, of, model),
-            None => Ok(false),
+            Some(prepared) => included(prepared, self.path, of, model),
+            None => Ok(Inclusion::GivenText),
         }
     }
 }
 
 /// Whether the model is known to have been trained on these records, and on nothing before them.
-fn is_of(prepared: &Prepared, path: &Path, of: &Audited, model: &LoadedModel) -> Result<bool> {
+fn included(
+    prepared: &Prepared,
+    path: &Path,
+    of: &Audited,
+    model: &LoadedModel,
+) -> Result<Inclusion> {
     let folder = of.adapter.as_ref().or(of.model.as_ref());
     let (Some(folder), Some(manifest)) = (folder, &model.manifest) else {
-        return Ok(false);
+        return Ok(Inclusion::GivenText);
     };
     let Ok(owner) = Owner::open(folder) else {
-        return Ok(false);
+        return Ok(Inclusion::GivenText);
     };
     let kept = owner.kept_records(prepared)?;
     // What a run continues from, or an adapter stands on, may have met any canary.
@@ -97,7 +106,10 @@ fn is_of(prepared: &Prepared, path: &Path, of: &Audited, model: &LoadedModel) ->
         path.display()
     );
     let authentic = model.authentication == Authentication::Authenticated;
-    Ok(kept == Some(true) && authentic && alone)
+    Ok(match kept == Some(true) && authentic && alone {
+        true => Inclusion::TrainedRecords,
+        false => Inclusion::GivenText,
+    })
 }
 
 /// Returns what is known of the training on a text or a prepared folder, and which of the wanted texts occur in a record of
@@ -113,10 +125,7 @@ pub(in crate::audit) fn occurring(
 ) -> Result<(Inclusion, Vec<bool>)> {
     let (inclusion, records) = if path.is_dir() {
         let prepared = load_texts(path)?;
-        let inclusion = match is_of(&prepared, path, of, model)? {
-            true => Inclusion::TrainedRecords,
-            false => Inclusion::GivenText,
-        };
+        let inclusion = included(&prepared, path, of, model)?;
         (inclusion, learned(&prepared))
     } else {
         let documents = read_documents(path)?;

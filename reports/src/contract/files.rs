@@ -8,12 +8,23 @@ use std::path::{Path, PathBuf};
 /// The longest text that is read into memory, in bytes: 1 GiB.
 const LONGEST_TEXT: u64 = 1 << 30;
 
-/// Reads a file or pipe of text of at most 1 GiB, so that an endless pipe is an error too.
+/// Reads a file or pipe of text of at most 1 GiB, so that an endless pipe is an error too. A byte-order mark at its
+/// beginning is dropped.
 ///
 /// # Errors
 /// Returns an error if the file can't be read, is longer, or is not UTF-8.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
-    reticent_disk::read_text(path, LONGEST_TEXT)
+    reticent_disk::read_text(path, LONGEST_TEXT).map(unmarked)
+}
+
+/// Returns a text without a byte-order mark at its beginning.
+#[must_use]
+pub(crate) fn unmarked(mut text: String) -> String {
+    const MARK: char = '\u{feff}';
+    if text.starts_with(MARK) {
+        text.drain(..MARK.len_utf8());
+    }
+    text
 }
 
 /// Like [`read_text`], with an error that names the file.
@@ -24,7 +35,7 @@ pub fn read_named_text(path: &Path) -> Result<String> {
     read_text(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Like [`read_text`], but only for regular files: nothing is read from any other kind.
+/// Like [`read_text`], but with any byte-order mark, and only for regular files: nothing is read from any other kind.
 ///
 /// # Errors
 /// Returns an error as [`read_text`] does, and for a folder, a pipe or a device.
@@ -185,4 +196,27 @@ pub fn no_stream(target: &Path) -> Result<()> {
 
 fn unwritten(target: &Path) -> String {
     format!("cannot write {}", target.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::numbered_lines;
+
+    /// Windows' editors write one before a plan, a policy, a sheet or a list.
+    #[test]
+    fn a_byte_order_mark_is_no_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.toml");
+        for mark in ["", "\u{feff}"] {
+            std::fs::write(&path, format!("{mark}a = 1\nb = 2\n")).unwrap();
+            assert_eq!(read_named_text(&path).unwrap(), "a = 1\nb = 2\n");
+            let lines: Vec<_> = numbered_lines(&path, 100)
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            let expected = [(1, "a = 1\n".to_owned()), (2, "b = 2\n".to_owned())];
+            assert_eq!(lines, expected);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Messages about wrong JSON that quote nothing of the text, which may be private.
 
+use super::unmarked;
 use anyhow::{Context, Result, anyhow};
 use reticent_accounting::{Steps, whole_number};
 use serde::de::DeserializeOwned;
@@ -84,7 +85,7 @@ fn decimals(value: &mut Value, place: &str, others: &mut Vec<String>) {
     }
 }
 
-/// Returns the lines of a file with their numbers. Each must be shorter than a number of bytes.
+/// Returns the lines of a file with their numbers, without a byte-order mark. Each must be shorter than a number of bytes.
 ///
 /// # Errors
 /// Returns an error if the file can't be opened; the item of a line that can't be read is an error.
@@ -104,6 +105,7 @@ pub fn numbered_lines(
                 "{}: must be shorter than {longest} bytes",
                 place()
             ))),
+            read if number == 1 => Some(read.map(|_| (number, unmarked(line)))),
             read => Some(read.map(|_| (number, line))),
         }
     }))

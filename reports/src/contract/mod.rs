@@ -38,6 +38,7 @@ pub(crate) use exit::{not_known, open_limit};
 pub use failure::{Interrupted, describe, fail};
 #[cfg(feature = "findings")]
 pub use files::read_regular_text;
+pub(crate) use files::unmarked;
 pub use files::{AtomicFile, is_stream, no_stream, read_named_text, read_text, write_file};
 pub use folder::OutputFolder;
 pub use format::Format;

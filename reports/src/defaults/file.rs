@@ -13,7 +13,7 @@
 //! max_exposure = 10            # bits; exit 1 where a canary is certainly above
 //! ```
 
-use crate::contract::{in_words, read_toml, to_json};
+use crate::contract::{in_words, read_toml, to_json, unmarked};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::{
     Confidence, Delta, Epsilon, GroupSize, Neighbours, Probability, Tolerance, UnitName,
@@ -149,7 +149,7 @@ impl Project {
         if text.len() as u64 > LARGEST {
             bail!("{name}: must have at most {LARGEST} bytes");
         }
-        let file: ProjectFile = read_toml(&text, &name)?;
+        let file: ProjectFile = read_toml(&unmarked(text), &name)?;
         if file.schema != 1 {
             bail!("{name}: schema must be 1, got {}", file.schema);
         }

@@ -209,12 +209,13 @@ fn read(path: &Path) -> Result<String> {
     if bytes.len() as u64 > LARGEST {
         bail!("must have at most {} MiB", LARGEST >> 20);
     }
-    String::from_utf8(bytes).map_err(|error| {
+    let text = String::from_utf8(bytes).map_err(|error| {
         anyhow::anyhow!(
             "must be UTF-8, byte {} is not",
             error.utf8_error().valid_up_to()
         )
-    })
+    })?;
+    Ok(crate::contract::unmarked(text))
 }
 
 /// Format in which a mechanism is exported.

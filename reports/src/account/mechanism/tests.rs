@@ -46,3 +46,16 @@ fn every_kind_of_mechanism_is_said_in_one_line() {
         assert!(line.contains(said), "{text}: {line}");
     }
 }
+
+#[test]
+fn a_mechanism_may_begin_with_a_byte_order_mark() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mechanism.json");
+    let text = r#"{"type":"gaussian","noise_multiplier":1.5}"#;
+    let of = |mark: &str| {
+        std::fs::write(&path, format!("{mark}{text}")).unwrap();
+        let loaded = super::load(&path, Neighbours::AddRemove).unwrap();
+        loaded.document.mechanism
+    };
+    assert_eq!(of("\u{feff}"), of(""));
+}

@@ -2,7 +2,7 @@
 
 use super::args::Protect;
 use super::read::{Gathered, Names, Promise, read_secrets};
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use reticent_accounting::Probability;
 use reticent_accounting::protect::{Incidence, Secret};
 
@@ -35,13 +35,14 @@ impl Input {
                     .secrets
                     .as_ref()
                     .map(|path| read_secrets(path, field))
-                    .transpose()?;
+                    .transpose()
+                    .context("--secrets")?;
                 let (names, promises) = match table {
                     Some((names, promises)) => (Some(names), Some(promises)),
                     None => (None, None),
                 };
                 let mut gathered = Gathered::new(names, wish.discard_others);
-                gathered.read(path, field)?;
+                gathered.read(path, field).context("--incidence")?;
                 let discarded = match (wish.discard_others, wish.dataset_size) {
                     (true, Some(all)) => gathered.others(all)?,
                     _ => 0,

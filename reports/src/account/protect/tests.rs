@@ -405,11 +405,19 @@ fn a_secret_outside_the_table_is_refused_by_line() {
         "example,secret\na,key\nb,other\n",
     )
     .unwrap();
-    let error = Input::gather(&wish).unwrap_err().to_string();
+    let error = format!("{:#}", Input::gather(&wish).unwrap_err());
     assert!(
-        error.ends_with("pairs.csv, line 3: its secret is not in the table of secrets"),
+        error.starts_with("--incidence: ")
+            && error.ends_with("pairs.csv, line 3: its secret is not in the table of secrets"),
         "{error}"
     );
+    let exchanged = Protect {
+        incidence: wish.secrets.clone(),
+        secrets: wish.incidence.clone(),
+        ..wish
+    };
+    let error = format!("{:#}", Input::gather(&exchanged).unwrap_err());
+    assert!(error.starts_with("--secrets: "), "{error}");
 }
 
 #[test]

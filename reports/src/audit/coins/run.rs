@@ -48,10 +48,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let unit = UnitName::new(coins.plan.unit.to_string())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
     let inclusion = match &training {
-        Some(training) => match training.is_of(&args.of, &model).context("--training")? {
-            true => Inclusion::TrainedRecords,
-            false => Inclusion::GivenText,
-        },
+        Some(training) => training.included(&args.of, &model).context("--training")?,
         None => Inclusion::NotChecked,
     };
     of_one_unit(&model, &coins)?;

@@ -51,6 +51,8 @@ pub enum Planting {
     NotTold,
     /// The run does not know of them, and every copy occurs in the text that was given as its training text.
     UntoldText,
+    /// The run does not know of them, and every copy occurs in the records on which it was trained, by its owner's key.
+    TrainedRecords,
     /// Every copy occurs in the text that was given as what others trained on.
     GivenText,
     /// Nothing: others trained the model.
@@ -67,7 +69,7 @@ impl Planting {
             Self::NoCopy => Some(
                 "no copy of a canary reached training, so that the ranks say nothing about the promise",
             ),
-            Self::NotTold | Self::UntoldText => Some(
+            Self::NotTold | Self::UntoldText | Self::TrainedRecords => Some(
                 "the run's plan did not include these canaries, and which of its promises reach them is not known",
             ),
         }
@@ -76,7 +78,7 @@ impl Planting {
     /// Returns a caveat for when no leak is seen.
     const fn caveat(self) -> Option<&'static str> {
         match self {
-            Self::Planted | Self::UntoldText | Self::GivenText => None,
+            Self::Planted | Self::UntoldText | Self::TrainedRecords | Self::GivenText => None,
             Self::NoCopy => self.unplanted(),
             Self::NotTold => Some(
                 "the run's plan did not include these canaries, and which of its promises reach them is not known; that training met them was not checked either, and ranks of canaries that it never met are chance whatever the model leaks",
@@ -92,6 +94,9 @@ impl Planting {
         match self {
             Self::UntoldText | Self::GivenText => Some(
                 "every copy occurs in the text of --training; that the model was trained on it is as you say",
+            ),
+            Self::TrainedRecords => Some(
+                "every copy occurs in the records of --training, and that the model was trained on them its owner's key says",
             ),
             other => other.caveat(),
         }

@@ -2,6 +2,7 @@
 
 use crate::account::mechanism::load;
 use crate::audit::args::{Exposure as Args, Source};
+use crate::audit::coins::Inclusion;
 use crate::audit::exposure::promise::NEIGHBOURS;
 use crate::audit::exposure::{
     Attack, Checkpoint, ExposureReport, Planting, PromisedBy, SampledReport, tokens_to_rank,
@@ -154,10 +155,11 @@ fn attack<'a>(
     }
     attack.planting = match (&model.manifest, met(args, plan, model)?) {
         _ if told => Planting::Planted,
-        (Some(_), true) => Planting::UntoldText,
-        (Some(_), false) => Planting::NotTold,
-        (None, true) => Planting::GivenText,
-        (None, false) => Planting::NotChecked,
+        (_, Inclusion::TrainedRecords) => Planting::TrainedRecords,
+        (Some(_), Inclusion::GivenText) => Planting::UntoldText,
+        (Some(_), Inclusion::NotChecked) => Planting::NotTold,
+        (None, Inclusion::GivenText) => Planting::GivenText,
+        (None, Inclusion::NotChecked) => Planting::NotChecked,
     };
     attack.confidence = args.confidence;
     attack.budget = args.budget;
@@ -168,13 +170,13 @@ fn attack<'a>(
     Ok(attack)
 }
 
-/// Whether the text of `--training` holds every copy.
+/// What the text of `--training` shows, which holds every copy.
 ///
 /// # Errors
 /// A text that lacks one; a checkpoint that says by itself which canaries it met, or was trained on other records.
-fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<bool> {
+fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<Inclusion> {
     let Some(path) = &args.training else {
-        return Ok(false);
+        return Ok(Inclusion::NotChecked);
     };
     ensure!(
         seal(model).is_none(),
@@ -182,7 +184,7 @@ fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<bool> {
         model.name
     );
     let text = TrainingText::read(path, plan, "--canary-file").context("--training")?;
-    text.is_of(&args.of, model).context("--training")?;
+    let included = text.included(&args.of, model).context("--training")?;
     let lacking = plan.lacking(&text.learned);
     ensure!(
         lacking == 0,
@@ -190,7 +192,7 @@ fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<bool> {
         plan.canaries.len(),
         path.display()
     );
-    Ok(true)
+    Ok(included)
 }
 
 /// The report.

@@ -446,8 +446,10 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
         report.without_praise(None);
         report
     };
-    let untold = planted(quiet(), Planting::UntoldText);
-    assert!(untold.verdict.is_none() && untold.no_verdict.is_some());
+    for planting in [Planting::UntoldText, Planting::TrainedRecords] {
+        let untold = planted(quiet(), planting);
+        assert!(untold.verdict.is_none() && untold.no_verdict.is_some());
+    }
     assert!(planted(quiet(), Planting::GivenText).verdict.is_some());
     for planting in [Planting::NoCopy, Planting::NotTold] {
         let why = planting.unplanted().unwrap();
@@ -469,7 +471,7 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
 /// cut off, nor of a dead model; ranks that show a leak do.
 #[test]
 fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
-    use Planting::{GivenText, NoCopy, NotChecked, NotTold, Planted, UntoldText};
+    use Planting::{GivenText, NoCopy, NotChecked, NotTold, Planted, TrainedRecords, UntoldText};
     let with = |mut report: ExposureReport, planting| {
         report.planting = planting;
         report
@@ -511,6 +513,7 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         (Planted, None),
         (GivenText, None),
         (UntoldText, None),
+        (TrainedRecords, None),
         (NotChecked, Some(20.0)),
         (NoCopy, Some(20.0)),
         (NotTold, Some(20.0)),

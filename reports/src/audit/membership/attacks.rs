@@ -9,7 +9,7 @@
 
 use super::{MembershipReport, ShadowTraining, Signal, by_copies, grouped_by, provable, rates};
 use crate::audit::args::MembershipArgs;
-use crate::audit::{Apart, RecordsDigest};
+use crate::audit::{Apart, RecordsDigest, ends};
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::{
@@ -172,13 +172,14 @@ impl MembershipReport {
         report
             .meet_limit(&named, &records.copies, args)
             .context(grouped_by(args))?;
-        let sets: Vec<ScoreSet> = judged.into_iter().map(|j| j.set).collect();
-        let each = confidence.shared_by(sets.len() as u64)?;
-        report.signal = match says(&sets, args, confidence, report.blind.as_ref())? {
+        let each = confidence.shared_by(judged.len() as u64)?;
+        let (signal, shown_by) = says(&judged, args, confidence, report.blind.as_ref())?;
+        report.signal = match signal {
             Signal::Unseen if flat => Signal::Alike,
             signal => signal,
         };
-        report.provable_area = provable(&sets[0], each, args.seed)?;
+        report.shown_by = shown_by;
+        report.provable_area = provable(&judged[0].set, each, args.seed)?;
         report.attacks = Some(attacks);
         report.records = records.digest.clone();
         Ok(report)
@@ -276,32 +277,57 @@ fn row(
     })
 }
 
-/// Returns the signal of all attacks together, each at its share of the failure probability.
+/// Returns the signal of all attacks together, each at its share of the failure probability, and the attack that shows it
+/// best with the lower end of its area; the first attack, if none shows anything.
+///
+/// What is fitted finds the sign of its scores by itself, even if the two sets were exchanged. It therefore decides nothing
+/// where another attack is reversed.
 fn says(
-    sets: &[ScoreSet],
+    attacks: &[Judged],
     args: &MembershipArgs,
     confidence: Confidence,
     blind: Option<&BlindBaseline>,
-) -> Result<Signal> {
-    let each = confidence.shared_by(sets.len() as u64)?;
-    let signals = sets
+) -> Result<(Signal, (String, f64))> {
+    let each = confidence.shared_by(attacks.len() as u64)?;
+    let signals = attacks
         .iter()
-        .map(|set| Ok(Signal::of(set, &set.area(each, args.seed)?, blind)))
+        .map(|attack| {
+            let area = attack.set.area(each, args.seed)?;
+            let signal = Signal::of(&attack.set, &area, blind);
+            Ok((attack, signal, ends(&area.bounds)))
+        })
         .collect::<Result<Vec<_>>>()?;
-    let alike = signals.iter().all(|signal| *signal == Signal::Alike);
+    let alike = signals.iter().all(|(_, said, _)| *said == Signal::Alike);
+    let mut unfitted = signals.iter().filter(|(of, ..)| of.fitted.is_none());
+    let reversed = unfitted.any(|(_, said, _)| *said == Signal::Reversed);
+    let decisive = || {
+        let all = signals.iter();
+        all.filter(move |(of, ..)| !reversed || of.fitted.is_none())
+    };
     let found = [Signal::Leak, Signal::ShiftedSplit, Signal::Reversed]
         .into_iter()
-        .find(|signal| signals.contains(signal));
-    Ok(match found {
+        .find(|wanted| decisive().any(|(_, said, _)| said == wanted));
+    let signal = match found {
         Some(signal) => signal,
         None if alike => Signal::Alike,
         None => Signal::Unseen,
-    })
+    };
+    let strength = |(lower, upper): (f64, f64)| match signal {
+        Signal::Reversed => 1.0 - upper,
+        _ => lower,
+    };
+    let showing = decisive().filter(|(_, said, _)| found == Some(*said));
+    let best = showing.max_by(|a, b| strength(a.2).total_cmp(&strength(b.2)));
+    let (of, _, (lower, _)) = best
+        .or(signals.first())
+        .context("--attack: no attack remains")?;
+    Ok((signal, (of.name.to_owned(), *lower)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::shadows::AttackSpread;
+    use super::super::tables::table;
     use super::*;
     use crate::audit::args::OnModel;
     use crate::page::Mood;
@@ -411,12 +437,13 @@ mod tests {
         assert_eq!(problems, Vec::<String>::new());
     }
 
-    /// The report of attacks by noise, beside a reference that is the same model.
-    fn beside_copy(names: &[&'static str], shift: f64) -> MembershipReport {
+    /// The report of attacks by noise, beside a reference that is the same model. Members score higher by each attack's
+    /// shift.
+    fn beside_copy(attacks: &[(&'static str, f64)]) -> MembershipReport {
         let mut noise = Noise(42);
-        let attacked: Vec<Attacked> = names
+        let attacked: Vec<Attacked> = attacks
             .iter()
-            .map(|&name| Attacked {
+            .map(|&(name, shift)| Attacked {
                 name,
                 scores: [
                     noise.scores(60).iter().map(|score| score + shift).collect(),
@@ -458,13 +485,56 @@ mod tests {
             (&["reference", "lira"], 0.0, false, Mood::Open),
         ];
         for (names, shift, open, mood) in cases {
-            let report = beside_copy(names, shift);
+            let attacks: Vec<_> = names.iter().map(|name| (*name, shift)).collect();
+            let report = beside_copy(&attacks);
             let why = report.undecided(Some(0.9));
             assert_eq!(why.is_some(), open, "{names:?} {why:?}");
             assert!(!open || why.unwrap().contains("nearly the same model"));
             assert_eq!(report.otherwise(Some(0.9)), mood, "{names:?} {shift}");
             assert_eq!(report.undecided(None), None);
         }
+    }
+
+    /// Of exchanged sets every attack is reversed, but their combination finds its own sign: nothing is concluded, and no
+    /// limit is kept that another attack than the deciding one may pass the other way round.
+    #[test]
+    fn exchanged_sets_are_no_leak() {
+        let cases: [(&[(&'static str, f64)], f64); 2] = [
+            (&[("loss", -1.0), ("zlib", -1.0), ("min-k", -1.0)], 0.6),
+            (&[("loss", 0.0), ("zlib", -1.0)], 0.75),
+        ];
+        for (attacks, limit) in cases {
+            let report = beside_copy(attacks);
+            assert_eq!(report.signal, Signal::Reversed);
+            assert_eq!(report.otherwise(None), Mood::Open);
+            let why = report.undecided(Some(limit));
+            assert!(why.unwrap().contains("likes members less"));
+        }
+        // A leak that an attack with a sign of its own shows stays one.
+        let report = beside_copy(&[("loss", 1.0), ("zlib", -1.0)]);
+        assert_eq!(report.signal, Signal::Leak);
+    }
+
+    /// A headline that rests on another attack than the deciding one is not left beside that one's AUC alone: the table
+    /// names both, and what is above a limit.
+    #[test]
+    fn the_table_names_the_attack_behind_the_headline() {
+        let report = beside_copy(&[("reference", 0.0), ("loss", 8.0)]);
+        assert_eq!((report.signal, &*report.shown_by.0), (Signal::Leak, "loss"));
+        let rows = |report: &MembershipReport, limit| {
+            let shown = table(report, false, limit).to_text();
+            let of = |line: &str| line.strip_prefix("AUC of ").map(str::to_owned);
+            let names = shown.lines().filter_map(of);
+            let first = |name: String| name.split(' ').next().unwrap().to_owned();
+            names.map(first).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&report, None), ["reference", "loss"]);
+        let mut above = beside_copy(&[("reference", 0.0), ("loss", 0.0)]);
+        assert_eq!(above.signal, Signal::Unseen);
+        assert_eq!(rows(&above, Some(0.6)), ["reference"]);
+        above.limit_ends.push((" of combined".to_owned(), 0.7));
+        assert_eq!(rows(&above, Some(0.6)), ["reference", "combined"]);
+        assert_eq!(rows(&above, Some(0.8)), ["reference"]);
     }
 
     /// 1000 models that never saw the members, six independent attacks on 60 + 60 records each: a
@@ -481,11 +551,16 @@ mod tests {
         let mut noise = Noise(88_172_645_463_325_252);
         let mut alarms = 0;
         for _ in 0..1000 {
-            let sets: Vec<ScoreSet> = (0..6)
-                .map(|_| ScoreSet::new(noise.scores(60), noise.scores(60)).unwrap())
+            let attacks: Vec<Judged> = (0..6)
+                .map(|_| Judged {
+                    name: "loss",
+                    mean_nll: false,
+                    fitted: None,
+                    set: ScoreSet::new(noise.scores(60), noise.scores(60)).unwrap(),
+                })
                 .collect();
-            let said = says(&sets, &args, confidence, None).unwrap();
-            alarms += u32::from(said == Signal::Leak);
+            let said = says(&attacks, &args, confidence, None).unwrap();
+            alarms += u32::from(said.0 == Signal::Leak);
         }
         assert!((1..45).contains(&alarms), "{alarms}");
     }

@@ -65,6 +65,10 @@ pub struct MembershipReport {
     pub records: Option<RecordsDigest>,
     /// The conclusion.
     pub signal: Signal,
+    /// The attack that shows it best, and the lower end of its area at the confidence of the conclusion; without a name for
+    /// given scores.
+    #[serde(skip)]
+    pub shown_by: (String, f64),
     /// The area under the ROC curve.
     pub area: Area,
     /// The largest lower end of the area that so many records can show, whatever the scores: a sign of membership needs
@@ -315,6 +319,7 @@ impl MembershipReport {
             repeats: None,
             records: None,
             signal: Signal::of(set, &area, None),
+            shown_by: (String::new(), ends(&area.bounds).0),
             area,
             provable_area,
             passable_area: provable_area,
@@ -384,6 +389,12 @@ impl MembershipReport {
         Ok(())
     }
 
+    /// Returns whether it is not excluded that the texts alone distinguish the two sets as well as what shows the signal.
+    pub(super) fn may_be_the_texts(&self) -> bool {
+        self.blind
+            .is_some_and(|blind| reaches(&blind, self.shown_by.1))
+    }
+
     /// Returns whether the texts alone distinguish the two sets.
     pub(super) fn is_shifted(&self) -> bool {
         self.blind.is_some_and(|blind| blind.shifted)
@@ -403,12 +414,15 @@ impl Signal {
             return Self::Unseen;
         }
         match blind {
-            Some(blind) if blind.shifted && ends(&blind.area.bounds).1 >= lower => {
-                Self::ShiftedSplit
-            }
+            Some(blind) if blind.shifted && reaches(blind, lower) => Self::ShiftedSplit,
             _ => Self::Leak,
         }
     }
+}
+
+/// Returns whether the texts alone may distinguish the two sets as well as an attack with this lower end of its area.
+fn reaches(blind: &BlindBaseline, lower: f64) -> bool {
+    ends(&blind.area.bounds).1 >= lower
 }
 
 /// Keeps at most some hundreds of corners: the first one of each step of a logarithmic grid.

@@ -44,7 +44,7 @@ pub(super) fn page(
         "",
         [sample(report)].into_iter().chain(repeats(report)),
     ))
-    .brief(Section::table("", table(report, false)))
+    .brief(Section::table("", table(report, false, args.max_auc)))
     .section(
         Section::plot("At few false alarms", figure::roc(report)?.to_inline_svg()?).caption(
             "Both axes are logarithmic: an attack that recognises few members for certain \
@@ -53,7 +53,11 @@ pub(super) fn page(
         ),
     )
     .section(
-        Section::table("What the sample certifies", table(report, true)).caption(sample(report)),
+        Section::table(
+            "What the sample certifies",
+            table(report, true, args.max_auc),
+        )
+        .caption(sample(report)),
     )
     .section(Section::text(
         "About these intervals",
@@ -165,10 +169,13 @@ pub(super) fn provable(area: f64, attacks: usize) -> String {
         0 | 1 => "Scores".to_owned(),
         _ => format!("At the headline's confidence, shared by {attacks} attacks, scores"),
     };
-    format!(
-        "{of} that distinguished them all would show an AUC of at least {}.",
-        rounded_down(area, 3)
-    )
+    match area > 0.5 {
+        true => format!(
+            "{of} that distinguished them all would show an AUC of at least {}.",
+            rounded_down(area, 3)
+        ),
+        false => format!("{of} that distinguished them all would show no AUC above 0.5."),
+    }
 }
 
 /// Describes how the texts repeat and which were left out; `None` if none repeats.
@@ -217,6 +224,11 @@ fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> Stri
         said.push_str(&format!(
             " Whether the texts alone distinguish them was not checked: {why}."
         ));
+    }
+    if report.signal == Signal::Leak && report.may_be_the_texts() {
+        said.push_str(
+            " The texts alone may distinguish them as well: too few were judged to exclude it.",
+        );
     }
     let above = args.max_auc.and_then(|limit| report.above(limit));
     if let (Exit::Exceeded, Some(limit), Some(of)) = (exit, args.max_auc, above) {

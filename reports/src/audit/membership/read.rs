@@ -180,8 +180,16 @@ fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -
             bail!("{}, line 1: the column {name} occurs twice", path.display());
         }
     }
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let is_text = ["jsonl", "ndjson", "json", "txt"]
+        .map(Some)
+        .contains(&ending);
     let needed = |name: &str| match column(name) {
         Some(at) => Ok(at),
+        None if is_text => bail!(
+            "{}: must be a CSV of scores; for texts give --members and --non-members with their --model or --scorer",
+            path.display()
+        ),
         None => bail!(
             "{}, line 1: no column {name} among its {}; {}",
             path.display(),

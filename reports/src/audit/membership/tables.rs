@@ -98,15 +98,32 @@ pub(super) fn group_table(attacks: &Attacks) -> Table {
         .into()
 }
 
+/// Returns the attacks on which the headline rests besides the deciding one: the one that shows the signal best, and the one
+/// that is above the limit.
+fn behind(report: &MembershipReport, limit: Option<f64>) -> impl Iterator<Item = &AttackRow> {
+    let above = limit.and_then(|limit| report.above(limit));
+    let attacks = report.attacks.iter();
+    let others = attacks.flat_map(|all| {
+        let rows = all.rows.iter();
+        rows.filter(move |row| row.attack != all.decides)
+    });
+    others.filter(move |row| {
+        let exceeds = above == Some(format!(" of {}", row.attack));
+        exceeds || row.attack == report.shown_by.0
+    })
+}
+
 /// Returns a table with one row for each measure; `full` adds what papers print.
-pub(super) fn table(report: &MembershipReport, full: bool) -> Table {
+pub(super) fn table(report: &MembershipReport, full: bool, limit: Option<f64>) -> Table {
     let mut table = Table::new([
         ("measure", Align::Left),
         ("measured", Align::Right),
         ("interval", Align::Right),
         ("how", Align::Left),
     ]);
-    area(&mut table, "AUC", &report.area);
+    let attack = report.attacks.as_ref().map(|attacks| &attacks.decides);
+    let auc = attack.map_or_else(|| "AUC".to_owned(), |attack| format!("AUC of {attack}"));
+    area(&mut table, &auc, &report.area);
     for point in &report.at_fpr {
         let name = at_rate(point);
         match &point.found {
@@ -146,6 +163,9 @@ pub(super) fn table(report: &MembershipReport, full: bool) -> Table {
                 grouped(accuracy.non_members)
             ),
         ]);
+    }
+    for row in behind(report, limit) {
+        area(&mut table, &format!("AUC of {}", row.attack), &row.area);
     }
     if let Some(blind) = &report.blind {
         area(
@@ -238,9 +258,20 @@ impl MembershipReport {
         }
     }
 
+    /// Returns whether the area is certainly below the limit in both orientations of the scores. If members score lower,
+    /// this is asked of every attack that is not fitted: of exchanged sets, any of them may exceed the limit.
     fn surely_below(&self, limit: f64) -> bool {
-        let (lower, upper) = ends(&self.area.bounds);
-        self.signal != Signal::Alike && upper.max(1.0 - lower) <= limit
+        let below = |area: &Area| {
+            let (lower, upper) = ends(&area.bounds);
+            upper.max(1.0 - lower) <= limit
+        };
+        let rows = self.attacks.iter().flat_map(|attacks| &attacks.rows);
+        let mut others = rows.filter(|row| row.fitted.is_none());
+        match self.signal {
+            Signal::Alike => false,
+            Signal::Reversed => below(&self.area) && others.all(|row| below(&row.area)),
+            _ => below(&self.area),
+        }
     }
 
     /// Returns whether every attack compares the model with a reference that is nearly the same model. Their scores say

@@ -168,6 +168,10 @@ fn what_could_be_shown_names_its_confidence() {
         page::provable(0.9409, 1),
         "Scores that distinguished them all would show an AUC of at least 0.940."
     );
+    assert_eq!(
+        page::provable(0.00624, 1),
+        "Scores that distinguished them all would show no AUC above 0.5."
+    );
     let shared = page::provable(0.9159, 7);
     assert!(
         shared.starts_with("At the headline's confidence, shared by 7 attacks, scores that"),
@@ -409,6 +413,28 @@ fn a_shifted_split_proves_nothing() {
     assert_eq!(report.signal, Signal::ShiftedSplit);
 }
 
+/// A leak says so where the texts alone may distinguish the sets as well, which is not shown either.
+#[test]
+fn a_leak_names_what_the_texts_may_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(
+        folder.path(),
+        "scores.csv",
+        &rows("id,member,score,text", 1.5),
+    );
+    let args = args(&["--scores", &path]);
+    let mut report = report(&args).unwrap();
+    let inputs = inputs(&args, report.confidence).unwrap();
+    let said = |report: &MembershipReport| {
+        let page = page::page(report, &args, Exit::Finished, &[], &inputs).unwrap();
+        page.said().contains("too few were judged to exclude it")
+    };
+    assert_eq!((report.signal, said(&report)), (Signal::Leak, false));
+    let own = report.area;
+    report.blind.as_mut().unwrap().area = own;
+    assert!(said(&report));
+}
+
 /// A hundred pairs of letters, each number its own.
 fn word(i: usize) -> String {
     let letter = |n: usize| char::from(b'a' + (n % 26) as u8);
@@ -620,6 +646,11 @@ fn bad_rows_name_file_line_value_and_range() {
         let said = crate::contract::describe(&error);
         assert!(said.contains(says), "{text:?}: {said}");
     }
+    // Texts without their model.
+    let texts = write(folder.path(), "in.jsonl", "{\"id\": 1, \"text\": \"a\"}\n");
+    let error = report(&args(&["--members", &texts, "--non-members", &texts])).unwrap_err();
+    let said = crate::contract::describe(&error);
+    assert!(said.contains("with their --model or --scorer"), "{said}");
     for (line, says) in [
         (
             vec!["--scores", "x", "--fpr", "0"],

@@ -7,7 +7,6 @@ mod splice;
 pub(in crate::audit) mod words;
 
 use super::args::{Plant, TokenizerArg};
-use super::reading::unmarked;
 use crate::audit::exposure::false_alarm_of_each;
 use crate::contract::{
     Envelope, Exit, Inputs, Interrupt, OutputFolder, is_stream, read_regular_text,
@@ -294,6 +293,11 @@ fn readable(path: &Path) -> Result<()> {
         !is_stream(path),
         "FILE: stdin (-) has no name under which it could be written again; save it first (cat > FILE.jsonl) and name the file"
     );
+    ensure!(
+        !path.is_dir(),
+        "FILE: {}: it is a folder, not a regular file; name a file of texts in it",
+        path.display()
+    );
     // Quoted for a shell.
     let shown = format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     let mut head = [0; 4];
@@ -341,6 +345,11 @@ fn documents(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Documen
         path.display()
     );
     Ok(documents)
+}
+
+/// Returns the text without a byte-order mark, which is written back.
+fn unmarked(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// Parses the object of a line; errors quote nothing of it.

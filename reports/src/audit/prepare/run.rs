@@ -6,12 +6,12 @@ use crate::audit::owner_key::{self, with_policy};
 use crate::audit::plant::seed_words;
 use crate::audit::plant::words::{self, SampledFacts, sampled};
 use crate::audit::published::published;
-use crate::audit::reading::{PAUSE, warn, watched};
+use crate::audit::reading::{PAUSE, hint_separator, warn, watched};
 use crate::audit::unknown;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, note};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::CHOICE_OF_RECORDS;
 use reticent_corpus::canary::CopyFate;
 use reticent_corpus::policy::{Cover, Level, Levels, PolicyChoice};
@@ -89,12 +89,18 @@ impl<'a> Request<'a> {
         let (Some(data), Some(out)) = (&args.data, &args.out) else {
             bail!("DATA and --out: both are needed");
         };
+        ensure!(
+            !data.join("prepared.json").is_file(),
+            "DATA: {}: a prepared corpus, which audit train takes as it is; to prepare it anew, name the text that it was made from",
+            data.display()
+        );
         let (texts, sampled) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
         let options = args.how.options(texts)?;
         let mut reading = args.reading.options(None)?;
         reading.user.clone_from(&args.how.user_field);
         reading.labels.clone_from(&options.labels);
         reading.loss_on = options.loss_on;
+        hint_separator(data, &reading);
         Ok(Self {
             data,
             out,

@@ -2,7 +2,7 @@
 
 use crate::audit::args::Redact;
 use crate::audit::owner_key::with_policy;
-use crate::audit::reading::{warn, watched};
+use crate::audit::reading::{hint_separator, warn, watched};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, is_stream};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
@@ -41,6 +41,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
         deduplicate: !args.no_deduplication,
     };
     let reading = args.reading.options(None)?;
+    hint_separator(&args.data, &reading);
     let files = RedactFiles {
         data: &args.data,
         reading: &reading,

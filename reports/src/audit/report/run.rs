@@ -21,6 +21,9 @@ use serde::Serialize;
 /// some of its level for the other rows.
 const CONFIDENCE: f64 = 0.99;
 
+/// What to do about a model without known canaries.
+const PLANT: &str = "--canary-file names the canaries.json that was planted; `audit plant DATA --canaries 10x20 --out planted/` plants them before training";
+
 #[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct Document {
     /// That the model's manifest is not authenticated, or that its weights are Reticent's without one.
@@ -168,11 +171,11 @@ fn measured(
     } else {
         ensure!(
             args.max_exposure.is_none(),
-            "--max-exposure: no exposure is measured, since no canaries are known for this model; --canary-file names the canaries.json that was planted"
+            "--max-exposure: no exposure is measured, since no canaries are known for this model; {PLANT}"
         );
         ensure!(
             args.mechanism.is_none(),
-            "--mechanism: nothing is compared with it, since no canaries are known for this model; --canary-file names the canaries.json that was planted"
+            "--mechanism: nothing is compared with it, since no canaries are known for this model; {PLANT}"
         );
         document.no_exposure = Some(
             "no canaries were planted; `audit plant DATA --canaries 10x20 --out planted/` plants them before training".into(),

@@ -55,6 +55,11 @@ impl Outputs {
 
     /// Writes the requested files.
     pub(super) fn write(self, sheet: &Sheet, seen: &[Seen<'_>], labels: &[Label]) -> Result<()> {
+        // Nothing could read a file without a label.
+        ensure!(
+            self.labels.is_none() || !labels.is_empty(),
+            "--labels: no record of the sample introduces a secret, so there is no label; omit --labels, or draw a larger sample into another --sheet (--sample)"
+        );
         let missed: BTreeSet<String> = seen.iter().flat_map(Seen::missed_texts).collect();
         // Which records were screened must not depend on their contents, so these are all that were
         // drawn.
