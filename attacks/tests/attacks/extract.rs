@@ -406,7 +406,7 @@ fn hits_by_chance_are_bounded() {
     let mut constant = Toy::new(Uniform::new(24));
     let found = reconstruct(&mut constant, &[case(0, 10, 0.2)], 0.05, 64, &mut go).unwrap();
     let priors: Vec<f64> = (0..20).map(|i| [1e-4, 1e-3, 0.01, 0.1][i % 4]).collect();
-    let mut exactly = vec![0.0; 21];
+    let mut exactly = [0.0; 21];
     exactly[0] = 1.0;
     for prior in &priors {
         for hits in (0..21).rev() {
