@@ -47,13 +47,10 @@ impl Reading {
             longest: self.longest,
             text: self.text_field.clone(),
             chat: chat.transpose().context("--chat-template")?,
-            loss_on: None,
             separator: self.separator.clone(),
             field: field.map(str::to_owned),
-            user: None,
-            labels: None,
             skip_unreadable: self.skip_unreadable,
-            unmasked: false,
+            ..ReadOptions::default()
         })
     }
 }
