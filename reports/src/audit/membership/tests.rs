@@ -147,7 +147,10 @@ fn the_card_gives_an_interval_and_no_share_at_a_stricter_threshold() {
     ]);
     let report = report(&args).unwrap();
     let point = &report.at_fpr[0];
-    assert_eq!(point.found.unwrap().tpr.estimate, 5.0 / 600.0);
+    assert_eq!(
+        point.found.unwrap().tpr.estimate.to_bits(),
+        (5.0f64 / 600.0).to_bits()
+    );
     let inputs = inputs(&args, report.confidence).unwrap();
     let page = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
     let card = page.to_model_card("membership");
