@@ -17,7 +17,7 @@ pub use crate::guarantee::Subject;
 pub use completed::CompletedRun;
 pub use document::{Document, Planted, read};
 pub use recipe::{
-    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, StepDecay, WeightedSteps,
+    FirstPhase, MOST_DRAWN, NoisySteps, Recipe, Run, SelectiveSteps, StepDecay, WeightedSteps,
     dominating_rates, released_states,
 };
 pub use secrets::{Canaries, LabelledRates, Secrets};
