@@ -499,6 +499,37 @@ fn very_much_noise_is_not_nothing_released() {
     assert!(zeros.iter().all(|zero| *zero <= 1e-300), "{zeros:?}");
 }
 
+/// The square of a tiny ε is not nothing either.
+#[test]
+fn very_little_that_is_released_has_a_positive_rho() {
+    let neighbours = Neighbours::AddRemove;
+    for tiny in [1e-155, 1e-170, 1e-200, 1e-300] {
+        let epsilon = Epsilon::new(tiny).unwrap();
+        let scale = NoiseMultiplier::new(1.0 / tiny).unwrap();
+        for run in [
+            Mechanism::Laplace { scale },
+            Mechanism::PureDp {
+                epsilon,
+                neighbours,
+            },
+            Mechanism::ExponentialMechanism {
+                epsilon,
+                neighbours,
+            },
+        ] {
+            let rho = *Zcdp::of(&run, Query::single(neighbours))
+                .unwrap()
+                .rho()
+                .get();
+            assert!(rho >= f64::MIN_POSITIVE, "{run:?}: {rho:e}");
+        }
+    }
+    let none = Epsilon::new(0.0).unwrap();
+    for zcdp in [Zcdp::pure(none), Zcdp::bounded_range(none)] {
+        assert!(*zcdp.rho().get() <= 0.0);
+    }
+}
+
 /// Few steps that stand for many of their law: 2^64 were counted as none, so that nothing was lost.
 #[test]
 fn more_steps_of_a_law_than_are_counted_exactly_are_refused() {

@@ -35,8 +35,8 @@ pub(crate) use gaussian::ln_blow_up_of_gaussian;
 pub(crate) use mechanisms::{Fold, fold};
 pub use mixture::{Mixture, Pair};
 pub(crate) use overlap::Overlap;
-pub(crate) use privacy_loss::sum_of_squares;
 pub use privacy_loss::{Direction, PrivacyLoss, Query, losses};
+pub(crate) use privacy_loss::{product_of, sum_of_squares};
 pub(crate) use stated::Stated;
 pub(crate) use stretches::{Mask, Served, Stretch};
 

@@ -517,10 +517,14 @@ pub fn losses(mechanism: &Mechanism, query: Query) -> Result<Vec<PrivacyLoss>> {
 
 /// Returns the sum of `times` squares of a distance, rounded up where it has too few digits or none.
 pub(crate) fn sum_of_squares(times: u64, distance: f64) -> f64 {
-    let sum = times as f64 * distance * distance;
-    match distance.abs() > 0.0 {
-        true => sum.max(f64::MIN_POSITIVE),
-        false => sum,
+    product_of(distance, times as f64 * distance * distance)
+}
+
+/// Returns a product in which this factor stands, rounded up where it has too few digits or none.
+pub(crate) fn product_of(factor: f64, product: f64) -> f64 {
+    match factor.abs() > 0.0 {
+        true => product.max(f64::MIN_POSITIVE),
+        false => product,
     }
 }
 

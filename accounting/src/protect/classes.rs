@@ -9,6 +9,7 @@ use super::parallel;
 use super::rates::{RateProfile, dominating_loss};
 use super::screen::{self, Grid};
 use super::secret::{Ends, Proof, Secret};
+use crate::numeric::special::ROUND;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
@@ -309,20 +310,27 @@ impl SecretClasses {
     }
 
     /// Returns whether these rates, the largest first, dominate the secrets: at each place they must be no less than
-    /// any secret's rate, and equal to the largest one unless some secret is known by the ends of its cell alone, whose
-    /// number of records is at most theirs, rounded up to the coarsest cell. In a file that states both, one of them may
-    /// have been edited.
+    /// any secret's rate, and equal to that of some secret. Of a secret that is known by the ends of its cell alone, the
+    /// cell must allow that: the k-th of its rates is this large only if its hazard is at least that of k such rates. The
+    /// records of a cell are at most as many as the rates, rounded up to the coarsest cell. In a file that states both,
+    /// one of them may have been edited.
     #[must_use]
     pub fn are_dominated_by(&self, rates: &[SamplingRate]) -> bool {
         let mut most: Vec<f64> = Vec::new();
-        let mut all_own = true;
+        // The largest hazard of the cells whose last place is this one, or beyond the last of all.
+        let mut hazards = vec![f64::NEG_INFINITY; rates.len()];
         let rates_there = rates.len() as u64;
         let most_of_a_cell = screen::most_records(rates.len());
         for profile in &self.profiles {
             let rates = match profile {
                 Dominating::Own { rates, .. } => rates,
-                Dominating::Cell { records, .. } if *records <= most_of_a_cell => {
-                    all_own = false;
+                Dominating::Cell {
+                    records, hazard, ..
+                } if *records <= most_of_a_cell => {
+                    let places = hazards.len().min(*records as usize);
+                    if let Some(most) = hazards[..places].last_mut() {
+                        *most = most.max(*hazard);
+                    }
                     continue;
                 }
                 Dominating::Cell { .. } => return false,
@@ -338,9 +346,17 @@ impl SecretClasses {
             }
         }
         let dominated = most.iter().zip(rates).all(|(m, r)| *m <= r.get());
-        let attained =
-            most.len() == rates.len() && most.iter().zip(rates).all(|(m, r)| *m >= r.get());
-        !self.classes.is_empty() && dominated && (attained || !all_own)
+        let mut hazard = f64::NEG_INFINITY;
+        let mut places = rates.iter().enumerate().zip(hazards).rev();
+        let attained = places.all(|((place, rate), of_cells)| {
+            hazard = hazard.max(of_cells);
+            let rate = rate.get();
+            let least = -(place as f64 + 1.0) * (-rate).ln_1p();
+            // A cell's hazard is rounded up.
+            let by_a_cell = hazard >= least * (1.0 - 8.0 * ROUND);
+            by_a_cell || most.get(place).is_some_and(|own| *own >= rate)
+        });
+        !self.classes.is_empty() && dominated && attained
     }
 
     /// Returns the most records that hold a secret of a class and are drawn: a weight of 0 leaves a record out.
@@ -514,6 +530,7 @@ impl TryFrom<Written> for SecretClasses {
             });
         }
         let mut classes = Vec::with_capacity(written.classes.len());
+        let mut certifies = vec![false; profiles.len()];
         let mut total = 0u64;
         for (secrets, prior, posterior, profile) in written.classes {
             let promise = Secret::new(Probability::new(prior)?, Probability::new(posterior)?)?;
@@ -534,11 +551,15 @@ impl TryFrom<Written> for SecretClasses {
                 );
             };
             total = sum;
+            certifies[profile] = true;
             classes.push(SecretClass {
                 secrets,
                 promise,
                 profile,
             });
+        }
+        if certifies.contains(&false) {
+            return bad("classes of a profile", "[1, inf)", 0.0);
         }
         Ok(Self { profiles, classes })
     }
@@ -598,6 +619,23 @@ mod tests {
         assert!(with_cell(16).are_dominated_by(&dominating));
         assert!(!with_cell(17).are_dominated_by(&dominating));
         assert!(!written("", "", "").are_dominated_by(&[]));
+        // Two rates of 0.1 have a hazard of 0.2107.
+        let by_cell = |own: &str, cell: &str, classes: &str| {
+            written(own, cell, classes).are_dominated_by(&rates(&[0.1, 0.1]))
+        };
+        assert!(by_cell("", "[1e-6,2,0.211]", "[1,1e-6,1e-3,0]"));
+        assert!(by_cell("", "[1e-6,16,0.211]", "[1,1e-6,1e-3,0]"));
+        for cell in ["[1e-6,16,0.21]", "[1e-6,1,0.211]", "[1e-6,16,1e-9]"] {
+            assert!(!by_cell("", cell, "[1,1e-6,1e-3,0]"), "{cell}");
+        }
+        let beside = "[1,1e-6,1e-3,0],[1,1e-6,1e-3,1]";
+        let little = "[1e-6,[[0.0001,1]]]";
+        assert!(!by_cell(little, "[1e-6,1,0.0]", beside));
+        // The first place by a secret of its own, the second by a cell; a smaller cell beside it takes nothing away.
+        let first = "[1e-6,[[0.1,1]]]";
+        assert!(!by_cell(first, "[1e-6,2,0.11]", beside));
+        let three = "[1,1e-6,1e-3,0],[1,1e-6,1e-3,1],[1,1e-6,1e-3,2]";
+        assert!(by_cell(first, "[1e-6,2,0.211],[1e-6,1,1e-9]", three));
     }
 
     #[test]
@@ -738,6 +776,7 @@ mod tests {
             ("/classes/0/1", 1e-5.into()),     // a prior above that of its profile
             ("/classes/0/2", 1e-7.into()),     // a promise below the prior
             ("/classes/1/3", 2.into()),        // a profile that is not there
+            ("/classes/1/3", 0.into()),        // a profile of no class
         ] {
             let mut value = good.clone();
             *value.pointer_mut(at).unwrap() = bad.clone();

@@ -17,7 +17,7 @@ pub use crate::guarantee::Subject;
 pub use completed::CompletedRun;
 pub use document::{Document, Planted, read};
 pub use recipe::{
-    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, StepDecay, WeightedSteps,
+    FirstPhase, MOST_DRAWN, NoisySteps, Recipe, Run, SelectiveSteps, StepDecay, WeightedSteps,
     dominating_rates, released_states,
 };
 pub use secrets::{Canaries, LabelledRates, Secrets};
@@ -37,7 +37,8 @@ use serde::{Deserialize, Serialize};
 pub const UNCOVERED: &[&str] = &[
     "settings, steps, checkpoints or seeds chosen by looking at results on the same data (tuning): compose all runs, or \
      account for the choice",
-    "metrics, loss curves and early stopping computed on private text, if they are published",
+    "early stopping by results on private text, whether or not they are published",
+    "metrics and loss curves computed on private text, if they are published",
     "a tokenizer, vocabulary, policy, detector or normalisation fitted on private text",
     "reports that say who was missed, and other functions of the private text, if they are published",
     "other models trained on the same text, unless their runs are composed with this one, and what is known from elsewhere",

@@ -334,6 +334,9 @@ impl WeightedSteps {
     }
 }
 
+/// The most records of one secret that a run of protect may draw.
+pub const MOST_DRAWN: usize = MOST_NUMBERS;
+
 /// Returns rates that dominate those of every secret: at each place the largest rate of any secret at that place, with
 /// each secret's rates sorted in descending order. Their promise holds for each secret, because a pair of mixtures
 /// grows with its rates. Without secrets, returns the largest rate of any record.
@@ -348,7 +351,7 @@ impl WeightedSteps {
 ///
 /// # Errors
 /// Returns [`Error::OutOfRange`] for a rate outside [0, 1], for a record without a rate, and for a secret in more than
-/// 10 000 records that are drawn, which no reader of the mechanism takes.
+/// [`MOST_DRAWN`] records that are drawn, which no reader of the mechanism takes.
 pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Result<Vec<SamplingRate>> {
     let mut most: Vec<f64> = Vec::new();
     let alone: Vec<Vec<u32>> = if secrets.is_empty() {
@@ -363,7 +366,7 @@ pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Result<Vec<Sampl
         let own = records.iter().map(|record| rate_of(rates, *record));
         // The positive rates, the largest first: a rate of zero stands for no record.
         let own = RateProfile::new(own.collect::<Result<Vec<_>>>()?)?;
-        if own.count() > MOST_NUMBERS {
+        if own.count() > MOST_DRAWN {
             return Err(Error::OutOfRange {
                 what: "drawn records of a secret",
                 range: "[0, 10000]",

@@ -114,16 +114,16 @@ impl Description {
         })
     }
 
-    /// Reads the description in the first line of a ledger. That of another version may have another form.
-    pub(crate) fn read(ledger: &Path, run: Value) -> Result<Self> {
+    /// Reads the description in a ledger or a snapshot. That of another version may have another form.
+    pub(crate) fn read(path: &Path, run: Value) -> Result<Self> {
         let theirs = run.get("version").and_then(Value::as_str);
         let theirs = theirs.unwrap_or("an earlier one").to_owned();
         serde_json::from_value(run).map_err(|e| {
             if theirs == VERSION {
-                return Error::state(ledger, format!("its first line describes no run: {e}"));
+                return Error::state(path, format!("its header describes no run: {e}"));
             }
             Error::OtherRun {
-                path: ledger.to_path_buf(),
+                path: path.to_path_buf(),
                 differ: vec![Difference::of_versions(VERSION, &theirs)],
             }
         })

@@ -3,7 +3,6 @@
 //! The file is a safetensors file followed by 32 bytes: the HMAC-SHA256 of all preceding bytes. It is written and
 //! authenticated tensor by tensor, without a second copy of any.
 
-use crate::checkpoint::description::Description;
 use crate::checkpoint::weights::{header, read};
 use crate::error::{Error, Result, at};
 use crate::files::sibling;
@@ -12,6 +11,7 @@ use crate::privacy::random::{KeyedWriter, RunKey, keyed_writer};
 use reticent_disk::DiskFile;
 use safetensors::tensor::SafeTensors;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub(crate) struct Moment {
     pub(crate) schema: u32,
     /// The name of the key.
     pub(crate) key: String,
-    /// The run that took the snapshot.
-    pub(crate) run: Description,
+    /// The description of the run that took the snapshot, as the version that took it writes it.
+    pub(crate) run: Value,
     /// Steps finished.
     pub(crate) position: u64,
     /// The state of the ledger.

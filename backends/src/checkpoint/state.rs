@@ -23,6 +23,7 @@ use crate::recipe::{Schedule, TrainOptions};
 use crate::trainer::Trainer;
 use crate::trainer::optimizer::Moments;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 const KEY: &str = "key.json";
@@ -90,6 +91,7 @@ impl State {
             .then(|| create(folder, asked))
             .transpose()?;
         let (key, ledger, run) = authenticated(folder, asked.options.seed)?;
+        let run = Description::read(&folder.join(LEDGER), run)?;
         let ours = made.map_or_else(|| asked.description(&key), Ok)?;
         let differ = ours.differences(&run);
         if !differ.is_empty() {
@@ -132,10 +134,11 @@ impl State {
                 }));
             }
         }
+        let run = serde_json::to_value(&self.run).map_err(|e| Error::Engine(e.to_string()))?;
         let moment = Moment {
             schema: SCHEMA,
             key: self.key.name(),
-            run: self.run.clone(),
+            run,
             position,
             ledger: self.ledger.standing(),
             held_out: held_out.to_owned(),
@@ -160,7 +163,8 @@ impl State {
             return Ok(None);
         };
         let moment = &snapshot.moment;
-        let differ = self.run.differences(&moment.run);
+        let run = Description::read(&path, moment.run.clone())?;
+        let differ = self.run.differences(&run);
         if !differ.is_empty() {
             return Err(Error::OtherRun { path, differ });
         }
@@ -225,8 +229,8 @@ fn create(folder: &Path, asked: RunIdentity<'_>) -> Result<Description> {
     Ok(run)
 }
 
-/// Reads key, ledger and description, each authenticated by the key.
-fn authenticated(folder: &Path, seed: Option<u64>) -> Result<(RunKey, Ledger, Description)> {
+/// Reads key, ledger and description, each authenticated by the key. The description is as its version wrote it.
+fn authenticated(folder: &Path, seed: Option<u64>) -> Result<(RunKey, Ledger, Value)> {
     let key = read_key(folder, seed)?;
     let path = folder.join(LEDGER);
     if !path.exists() {
@@ -239,7 +243,6 @@ fn authenticated(folder: &Path, seed: Option<u64>) -> Result<(RunKey, Ledger, De
         ));
     }
     let (ledger, run) = Ledger::open(&path, &key)?;
-    let run = Description::read(&path, run)?;
     Ok((key, ledger, run))
 }
 
@@ -337,7 +340,7 @@ pub fn erase_finished(checkpoint: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether the run of a state folder ended in this checkpoint.
+/// Whether the run of a state folder ended in this checkpoint, whichever version ran it.
 fn belongs_to(folder: &Path, checkpoint: &Path) -> bool {
     let Ok((parameters, done)) = Checkpoint::trained(checkpoint) else {
         return false;

@@ -85,7 +85,7 @@ fn the_manifest_says_what_no_guarantee_covers() {
         "tuning",
         "fixed seed",
         "checkpoints",
-        "early stopping",
+        "early stopping by results on private text, whether or not they are published",
     ] {
         assert!(said.contains(what), "{what}: {said}");
     }

@@ -545,6 +545,17 @@ fn a_limit_of_a_manifest_is_held_against_its_secrets_without_redaction() {
             "{}",
             answered.promised
         );
+        // What the redaction leaves to one who knows the secret stands beside the manifest's own row.
+        let of_secrets = |row: &&reticent_accounting::Guarantee| {
+            row.notion == Notion::Confidentiality && row.method == Method::Pld
+        };
+        let found: Vec<_> = held.body.guarantees.iter().filter(of_secrets).collect();
+        let gammas = found.iter().map(|row| row.gamma.map(|gamma| gamma.get()));
+        let expected: &[Option<f64>] = match redaction {
+            "" => &[None],
+            _ => &[None, Some(0.1)],
+        };
+        assert_eq!(gammas.collect::<Vec<_>>(), expected, "{redaction}");
     }
 }
 

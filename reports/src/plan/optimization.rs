@@ -82,7 +82,7 @@ pub struct Optimization {
     /// Momentum of --optimizer sgd [default: 0].
     #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
     pub momentum: Option<f64>,
-    /// All but sgd: norm to which each record's gradient is clipped [default: 1].
+    /// All but sgd: norm to which each record's gradient is clipped, at least 1e-12 [default: 1].
     #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true)]
     pub clip: Option<f64>,
     /// All but sgd: clipping method [default: flat].

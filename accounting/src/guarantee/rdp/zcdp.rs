@@ -1,7 +1,7 @@
 //! Zero-concentrated differential privacy: a straight Rényi curve described by one number.
 
 use super::convert::epsilon_from_renyi;
-use crate::loss::{Query, sum_of_squares};
+use crate::loss::{Query, product_of, sum_of_squares};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::numeric::search::minimiser;
 use crate::quantity::bound::Upper;
@@ -58,7 +58,7 @@ impl Zcdp {
     #[must_use]
     pub fn pure(epsilon: Epsilon) -> Self {
         let e = epsilon.get();
-        Self::rounded(e * (0.5 * e).tanh())
+        Self::rounded(product_of(e, e * (0.5 * e).tanh()))
     }
 
     /// Returns ρ = ε²/8 of a mechanism whose loss has range ε (the exponential mechanism).
@@ -68,7 +68,8 @@ impl Zcdp {
     pub fn bounded_range(epsilon: Epsilon) -> Self {
         let e = epsilon.get();
         // A loss of range ε is also at most ε in size.
-        Self::rounded((0.125 * e * e).min(*Self::pure(epsilon).rho.get()))
+        let squares = product_of(e, 0.125 * e * e);
+        Self::rounded(squares.min(*Self::pure(epsilon).rho.get()))
     }
 
     /// Returns ρ = μ²/2 of a Gaussian with distance μ between the means.

@@ -11,6 +11,7 @@ use crate::checkpoint::manifest::{Initial, Manifest};
 use crate::checkpoint::owner::{Authentication, Owner};
 use crate::hugging_face::Beside;
 use crate::model::{LstmConfig, Model};
+use crate::privacy::ledger::Planned;
 use crate::run::{Surroundings, Trained, train_on};
 use common::{for_epochs, options, set, trained, weights};
 use reticent_accounting::training::Recipe;
@@ -168,6 +169,33 @@ fn a_finished_state_that_was_not_erased_is_recognised() {
         None,
     )
     .unwrap();
+    // An earlier version described its run in another form.
+    let (key, ledger, mut described) = authenticated(&state, asked.seed).unwrap();
+    let planned: Vec<Planned> = serde_json::from_value(described["planned"].clone()).unwrap();
+    let taken = ledger.private_steps();
+    drop(ledger);
+    described["engine"] = "another".into();
+    let path = state.join(LEDGER);
+    std::fs::remove_file(&path).unwrap();
+    Ledger::create(&path, &key, &described, &planned).unwrap();
+    let (mut ledger, _) = Ledger::open(&path, &key).unwrap();
+    for index in 0..taken {
+        ledger.record_private(index).unwrap();
+    }
+    let path = state.join(SNAPSHOT);
+    let moment = Moment {
+        run: described,
+        ledger: ledger.standing(),
+        ..Snapshot::open(&path, &key, "").unwrap().unwrap().moment
+    };
+    drop(ledger);
+    let parameters = model.parameters();
+    let tensors = parameters.iter().zip(&trained).map(|(p, values)| Stored {
+        name: p.name.clone(),
+        shape: p.shape.clone(),
+        values,
+    });
+    save(&path, &key, &moment, &tensors.collect::<Vec<_>>()).unwrap();
     // killed here, and after each step of erasing
     for doomed in [state.clone(), sibling(&state, ERASED), sibling(&state, NEW)] {
         if doomed != state {
@@ -190,9 +218,9 @@ fn a_state_of_another_version_is_refused() {
     let state = home.path().join("out.state");
     let asked = options(Recipe::Dpsgd);
     drop(run(&asked, &state).unwrap());
-    let (key, ledger, described) = authenticated(&state, asked.seed).unwrap();
+    let (key, ledger, own) = authenticated(&state, asked.seed).unwrap();
     drop(ledger);
-    let own = serde_json::to_value(&described).unwrap();
+    let described = Description::read(&state, own.clone()).unwrap();
     let of = |version: &str| {
         let mut other = own.clone();
         other["version"] = version.into();
@@ -215,7 +243,7 @@ fn a_state_of_another_version_is_refused() {
     for (other, theirs) in [
         (of("0.0.0"), "0.0.0"),
         (silent, "an earlier one"),
-        (further, "9.9.9"),
+        (further.clone(), "9.9.9"),
     ] {
         begin(&other);
         let error = refused();
@@ -235,10 +263,11 @@ fn a_state_of_another_version_is_refused() {
         save(&path, &key, moment, &[tensor]).unwrap();
         refused()
     };
-    let mut other = serde_json::to_value(&moment).unwrap();
-    other["run"] = of("0.0.0");
-    let error = beside(&serde_json::from_value(other).unwrap());
-    assert!(error.contains(&versions("0.0.0")), "{error}");
+    for (run, theirs) in [(of("0.0.0"), "0.0.0"), (further, "9.9.9")] {
+        let moment = moment.clone();
+        let error = beside(&Moment { run, ..moment });
+        assert!(error.contains(&versions(theirs)), "{theirs}: {error}");
+    }
     let schema = 2;
     let error = beside(&Moment { schema, ..moment });
     assert!(error.contains("schema 2"), "{error}");

@@ -274,6 +274,8 @@ fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
             row.method,
             unit,
             row.group,
+            // One for a redaction that is asked about is not the run's own.
+            (row.gamma, row.missed_by_both),
         )
     };
     let known: Vec<_> = rows.iter().map(terms).collect();

@@ -120,7 +120,8 @@ pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
             .iter()
             .min_by(|a, b| nearest(a).total_cmp(&nearest(b)))?;
         // Noise whose point could not be certified is left out, and then which point is the plan's own is not known.
-        let own = NOISE.iter().position(|factor| *factor == 1.0)?;
+        // The factors ascend, and 1 is one of them.
+        let own = NOISE.iter().position(|factor| *factor >= 1.0)?;
         let all = curve.points.len() == NOISE.len();
         all.then(|| curve.points[own])
     });

@@ -5,10 +5,11 @@ use super::document::{Infeasible, Joint, KindRow, Own, Protection, Row, Setting,
 use super::input::Input;
 use crate::contract::{Envelope, Inputs};
 use crate::number::{described, shortest};
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use reticent_accounting::protect::{
     Certified, Noise, Posterior, Proof, Secret, Solution, Training, WEIGHTS_TOO_LIGHT, Weighed,
 };
+use reticent_accounting::training::MOST_DRAWN;
 use reticent_accounting::{Bounds, Lower, NoiseMultiplier, Probability, Steps, Tolerance, Upper};
 use std::collections::BTreeMap;
 
@@ -167,6 +168,10 @@ impl Work<'_> {
         start: Option<&Solution>,
     ) -> Result<(Setting, Weighed, Noise)> {
         let weighed = self.training.weigh(c, self.gap, start)?;
+        // The joint choice may draw fewer records.
+        if !self.wish.joint {
+            self.check_drawn(&weighed)?;
+        }
         let noise = |proof| self.training.noise(&weighed, proof, self.tolerance);
         let tight = noise(Proof::BlowUp)?;
         let mut setting = Setting {
@@ -187,6 +192,7 @@ impl Work<'_> {
         let (better, less) = self
             .training
             .jointly(&weighed, &tight, self.gap, self.tolerance)?;
+        self.check_drawn(&better)?;
         setting.joint = Some(Joint {
             kept: kept(&better),
             mass: better.solution.mass,
@@ -194,6 +200,22 @@ impl Work<'_> {
             noise_saved: 1.0 - less.sigma.get() / tight.sigma.get(),
         });
         Ok((setting, better, less))
+    }
+
+    /// Refuses to write weights that `audit train` would refuse.
+    fn check_drawn(&self, weighed: &Weighed) -> Result<()> {
+        let drawn = |secret: usize| {
+            let examples = self.input.incidence.examples_of(secret).iter();
+            let rates = examples.map(|example| weighed.rates[*example as usize]);
+            rates.filter(|rate| *rate > 0.0).count()
+        };
+        let most = (0..self.secrets.len()).map(drawn).max().unwrap_or(0);
+        ensure!(
+            self.wish.weights.is_none() || most <= MOST_DRAWN,
+            "--weights: at most {MOST_DRAWN} records of a secret may be drawn, got {most}; remove some of its records \
+             from the text and from --incidence"
+        );
+        Ok(())
     }
 
     fn name(&self, secret: usize) -> String {

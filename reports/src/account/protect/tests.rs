@@ -766,6 +766,29 @@ fn too_few_weights_for_the_batch_and_bad_places_are_refused() {
     );
 }
 
+/// A secret in too many records is refused before the search, not when the weights are trained with.
+#[test]
+fn weights_by_which_no_run_is_trained_are_not_written() {
+    let pairs: String = (0..=10_000).map(|i| format!("{i},key\n")).collect();
+    let folder = folder(&[("pairs.csv", &format!("example,secret\n{pairs}"))]);
+    let line = format!(
+        "account protect --incidence {} --prior 1e-9 --posterior 1e-3 --batch-size 2 --steps 1",
+        folder.path().join("pairs.csv").display()
+    );
+    let file = folder.path().join("weights.json");
+    let weights = Protect {
+        weights: Some(file.clone()),
+        ..wish(&line)
+    };
+    let error = super::run(&weights, Output::new(Format::Text, View::full())).unwrap_err();
+    let error = format!("{error:#}");
+    assert!(
+        error.starts_with("--weights: at most 10000 records of a secret may be drawn, got 10001;"),
+        "{error}"
+    );
+    assert!(!file.exists());
+}
+
 fn wish_with_size(size: u64) -> Protect {
     let (folder, wish) = small("");
     // The folder has to outlive the test's own use of the paths.
