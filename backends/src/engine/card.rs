@@ -8,10 +8,8 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::trainer::Trainer;
 
-/// A kind of device: how a device is found, and how exactly it computes.
+/// A kind of device: how a device is found.
 pub(super) trait Card: Kernels {
-    /// Relative error of norms and sums taken from the same values.
-    const MARGIN: f64;
     /// Returns the device with this number. It is queried before the tensor library touches it, because the library
     /// panics if the device does not exist.
     fn find(number: usize) -> Result<Self::Device>;
@@ -31,13 +29,10 @@ pub(super) fn open<B: Card>(
 ) -> Result<Box<dyn Trainer>> {
     let device = B::find(number)?;
     Ok(match model.clone() {
-        Model::Lstm(config) => Box::new(Lstm::<B>::new(config, weights, device, B::MARGIN)?),
-        Model::Transformer(config) => Box::new(Transformer::<B, Portable>::new(
-            *config,
-            weights,
-            device,
-            B::MARGIN,
-        )?),
+        Model::Lstm(config) => Box::new(Lstm::<B>::new(config, weights, device)?),
+        Model::Transformer(config) => {
+            Box::new(Transformer::<B, Portable>::new(*config, weights, device)?)
+        }
     })
 }
 

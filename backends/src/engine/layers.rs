@@ -276,7 +276,7 @@ impl<B: Backend> Tape<B> {
     }
 }
 
-/// Squared norms of each parameter's gradient, example by example, and the gradients computed along the way.
+/// Squared norms to clip by of each parameter's gradient, example by example, and the gradients computed along the way.
 pub(crate) struct Norms<B: Backend> {
     /// `squared[parameter][example]`.
     pub(crate) squared: Vec<Vec<f64>>,
@@ -294,14 +294,6 @@ impl<B: Backend> Norms<B> {
                 .map(|_| (0..examples).map(|_| None).collect())
                 .collect(),
             on_device: Vec::new(),
-        }
-    }
-    /// Rounding may make a sum that can't be negative slightly so; an undefined one stays.
-    pub(crate) fn settle(&mut self) {
-        for squared in self.squared.iter_mut().flatten() {
-            if *squared < 0.0 {
-                *squared = 0.0;
-            }
         }
     }
     /// Squared norm of each example's whole gradient.

@@ -1,5 +1,6 @@
 //! The one-layer LSTM language model: forward, taps, clipped sums.
 
+use super::bound::MARGIN;
 use super::kernels::{Dropped, GROUP, GROUPS, Kernels, Taps, Weights};
 use super::layers::{Losses, Sums};
 use super::ops;
@@ -37,7 +38,6 @@ pub(crate) struct Lstm<B: Kernels> {
     pub(super) weights: Weights<B>,
     device: B::Device,
     sums: Sums<B>,
-    margin: f64,
     left_out: Option<TokenId>,
     masks: Option<Masks>,
     precision: Precision,
@@ -50,7 +50,6 @@ impl<B: Kernels> Lstm<B> {
         config: LstmConfig,
         values: Vec<Vec<f32>>,
         device: B::Device,
-        margin: f64,
     ) -> Result<Self> {
         let parameters = config.parameters();
         check_shapes(&parameters, &values)?;
@@ -62,7 +61,6 @@ impl<B: Kernels> Lstm<B> {
             weights,
             device,
             sums: Sums::Host(Vec::new()),
-            margin,
             left_out: None,
             masks: None,
             precision: Precision::Single,
@@ -256,7 +254,7 @@ impl<B: Kernels> Trainer for Lstm<B> {
         &GROUP
     }
     fn norm_margin(&self) -> f64 {
-        self.margin
+        MARGIN
     }
     fn device_kind(&self) -> &'static str {
         B::DEVICE

@@ -1,5 +1,6 @@
 //! The burn engine: our layers as differentiable operations, gradient norms and sums by book-keeping, scoring.
 
+mod bound;
 #[cfg_attr(
     not(any(feature = "cuda", feature = "wgpu")),
     expect(dead_code, reason = "builds with devices run it")
@@ -38,9 +39,6 @@ use crate::trainer::Trainer;
 pub use device::{DeviceKind, Devices, FoundDevice, devices};
 pub use transfers::{Transfers, transfers};
 
-/// Relative error of norms on the processor with f32 products and f64 sums; tests measure less than 1e-6.
-const PROCESSOR_MARGIN: f64 = 1e-5;
-
 /// Returns an LSTM with these weights on a device.
 ///
 /// # Errors
@@ -57,7 +55,6 @@ pub fn lstm(
             config,
             weights,
             Default::default(),
-            PROCESSOR_MARGIN,
         )?)),
         _ => elsewhere(&config.into(), weights, device),
     }
@@ -107,7 +104,7 @@ pub fn transformer_logits(
 type OnProcessor = transformer::Transformer<burn_flex::Flex, processor::Processor>;
 
 fn on_processor(config: TransformerConfig, weights: Vec<Vec<f32>>) -> Result<OnProcessor> {
-    transformer::Transformer::new(config, weights, Default::default(), PROCESSOR_MARGIN)
+    transformer::Transformer::new(config, weights, Default::default())
 }
 
 /// Opens the model on a device other than the processor, if this build supports it.

@@ -1,5 +1,7 @@
 //! The kernels in tensor operations of any backend, also used to check the processor's own kernels.
 
+use super::bound::{FLOOR, Measured, rounding, rounding_of_rows};
+use super::host::contraction::{LstmRows, lstm_norms};
 use super::kernels::{GROUP, GROUPS, Recurrence, Taps, Weights};
 use super::layers::{Floats, Sums};
 use super::packed::{NO_LOSS, Packed};
@@ -283,8 +285,111 @@ fn padded<B: Backend>(x: Tensor<B, 2>, index: &Tensor<B, 1, Int>, examples: usiz
         .reshape([examples, longest, width])
 }
 
-fn gram<B: Floats>(x: Tensor<B, 3>) -> Tensor<B, 3> {
+/// x xᵀ of each example.
+pub(super) fn gram<B: Floats>(x: Tensor<B, 3>) -> Tensor<B, 3> {
     B::product(x.clone(), x.swap_dims(1, 2))
+}
+
+/// ρ of a product's values, in whatever order a device sums them.
+pub(super) fn rounding_of_products(width: usize) -> f64 {
+    rounding(width + 8)
+}
+
+/// What partial sums of an example are part of, see [`Measured`].
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Term {
+    /// ‖G‖².
+    Squared,
+    /// This times the sum is a part of D.
+    Doubt(f64),
+    /// The sum is S: `slack` times it is a part of R, `second` times its square one of D.
+    Spread { slack: f64, second: f64 },
+    /// The sum is Q = Σ_v (Σ_{t: x_t = v} ‖g_t‖)²: `doubt` times it is a part of D, `slack` times its root one of R.
+    Table { doubt: f64, slack: f64 },
+}
+
+/// Partial sums of parameters, or of groups: examples × pieces.
+pub(super) type Terms<B> = Vec<(usize, Term, Tensor<B, 2>)>;
+
+/// Adds partial sums in f64, with one transfer for all; returns what was measured by parameter and example.
+pub(super) fn measured<B: Backend>(
+    terms: Terms<B>,
+    examples: usize,
+    parameters: usize,
+) -> Vec<Vec<Measured>> {
+    let widths = terms.iter().map(|(p, term, x)| (*p, *term, x.dims()[1]));
+    let widths: Vec<(usize, Term, usize)> = widths.collect();
+    let total: usize = widths.iter().map(|(.., width)| width).sum();
+    let values = host(Tensor::cat(terms.into_iter().map(|(.., x)| x).collect(), 1));
+    let mut out = vec![vec![Measured::default(); examples]; parameters];
+    for (example, line) in values.chunks_exact(total).take(examples).enumerate() {
+        let mut at = 0;
+        for &(parameter, term, width) in &widths {
+            let sum: f64 = line[at..at + width].iter().map(|x| f64::from(*x)).sum();
+            let into = &mut out[parameter][example];
+            match term {
+                Term::Squared => into.squared += sum,
+                Term::Doubt(factor) => into.doubt += factor * sum,
+                Term::Spread { slack, second } => {
+                    into.slack += slack * sum;
+                    into.doubt += second * sum * sum;
+                }
+                Term::Table { doubt, slack } => {
+                    into.doubt += doubt * sum;
+                    into.slack += slack * sum.sqrt();
+                }
+            }
+            at += width;
+        }
+    }
+    out
+}
+
+/// ‖x_t‖ of each row, and a little more: examples × steps × 1.
+pub(super) fn row_lengths<B: Backend>(x: Tensor<B, 3>) -> Tensor<B, 3> {
+    x.powi_scalar(2).sum_dim(2).sqrt() + FLOOR
+}
+
+/// The same from the diagonals of x xᵀ.
+pub(super) fn lengths_of_gram<B: Backend>(gram: Tensor<B, 3>) -> Tensor<B, 3> {
+    let [_, steps, _] = gram.dims();
+    let diagonal = Tensor::<B, 2>::eye(steps, &gram.device()).unsqueeze::<3>();
+    (gram * diagonal).sum_dim(2).sqrt() + FLOOR
+}
+
+/// |x| times the lengths of both rows: its sum tells D.
+pub(super) fn lengthened<B: Backend>(x: Tensor<B, 3>, lengths: [Tensor<B, 3>; 2]) -> Tensor<B, 2> {
+    let [of_rows, of_columns] = lengths;
+    pieces(x.abs() * of_rows * of_columns.swap_dims(1, 2))
+}
+
+/// Sums of lengths.
+pub(super) fn total<B: Backend>(lengths: Tensor<B, 3>) -> Tensor<B, 2> {
+    pieces(lengths.swap_dims(1, 2))
+}
+
+/// ‖aᵀg‖² from a aᵀ and g gᵀ, whose values have these ρ; returns the lengths of g's rows.
+pub(super) fn gram_terms<B: Floats>(
+    parameter: usize,
+    [a, g]: [Tensor<B, 3>; 2],
+    [of_a, of_g]: [f64; 2],
+    out: &mut Terms<B>,
+) -> Tensor<B, 3> {
+    let steps = a.dims()[1];
+    let lengths = [lengths_of_gram(a.clone()), lengths_of_gram(g.clone())];
+    let [long_a, long_g] = lengths.clone();
+    let twice = |x: &Tensor<B, 3>| [x.clone(), x.clone()];
+    let spread = Term::Spread {
+        slack: rounding_of_rows(steps),
+        second: of_a * of_g,
+    };
+    out.extend([
+        (parameter, Term::Squared, pieces(a.clone() * g.clone())),
+        (parameter, Term::Doubt(of_a), lengthened(g, twice(&long_a))),
+        (parameter, Term::Doubt(of_g), lengthened(a, twice(&long_g))),
+        (parameter, spread, total(long_a * long_g.clone())),
+    ]);
+    long_g
 }
 
 /// Partial sums, examples × pieces, each of at most [`DEVICE_SUM`] terms: the host adds them in f64.
@@ -376,31 +481,77 @@ pub(super) fn squared_norms<B: Floats>(
     let index = indices::<B>(&rows, &device);
     let pad = |x: Tensor<B, 2>| padded(x, &index, examples);
     let (embedded, d_embedded) = embedded(taps, taps.d_gates.clone(), weights, packed);
-    let gates = gram(pad(taps.d_gates.clone()));
     let before = previous_hidden(taps.hidden.clone(), packed);
-    let inputs = gram(pad(embedded)) + gram(pad(before)) + 1.0;
-    let recurrent = pieces(inputs * gates);
+    let ([e, gates], [h, vocabulary]) = (weights.input.dims(), weights.head.dims());
+    let mut terms = Terms::new();
+    let inputs = gram(pad(embedded.clone())) + gram(pad(before.clone())) + 1.0;
+    let roundings = [e + h, gates].map(rounding_of_products);
+    let d_gates = gram(pad(taps.d_gates.clone()));
+    let lengths = gram_terms(1, [inputs, d_gates], roundings, &mut terms);
     let head = gram(pad(taps.read().clone())) + 1.0;
-    let head = pieces(head * gram(pad(taps.d_logits.clone())));
+    let roundings = [h, vocabulary].map(rounding_of_products);
+    let d_logits = gram(pad(taps.d_logits.clone()));
+    gram_terms(2, [head, d_logits], roundings, &mut terms);
     let tokens: Tensor<B, 3> = upload(tokens, [examples, longest, 1], &device);
     let same = tokens
         .clone()
         .repeat_dim(2, longest)
         .equal(tokens.swap_dims(1, 2).repeat_dim(1, longest))
         .float();
-    let embedding = pieces(same * gram(pad(d_embedded)));
-    // one transfer for all three
-    let width = embedding.dims()[1];
-    let all = host(Tensor::cat(vec![embedding, recurrent, head], 1));
-    let sum = |part: &[f32]| part.iter().map(|x| f64::from(*x)).sum::<f64>();
-    all.chunks_exact(width.max(1))
-        .take(packed.examples * GROUPS)
-        .map(|part| {
-            let sum = sum(part);
-            // rounding may make it slightly negative; an undefined one stays
-            if sum < 0.0 { 0.0 } else { sum }
-        })
-        .collect()
+    let d_embedded = gram(pad(d_embedded));
+    let of_rows = lengths_of_gram(d_embedded.clone());
+    let table = Term::Table {
+        doubt: rounding_of_products(e),
+        slack: 0.0,
+    };
+    terms.push((
+        0,
+        table,
+        lengthened(same.clone(), [of_rows.clone(), of_rows]),
+    ));
+    terms.push((0, Term::Squared, pieces(same * d_embedded)));
+    // as on the host: the rows are products with the input weight, and dropped
+    let weight = weights.input.clone().powi_scalar(2).sum().sqrt();
+    let weight = match &taps.embedded {
+        Some(dropped) => weight * dropped.factors.clone().max(),
+        None => weight,
+    };
+    let spread = Term::Spread {
+        slack: 2.0 * rounding_of_rows(longest + gates),
+        second: 0.0,
+    };
+    let longer = total(lengths) * weight.reshape([1, 1]);
+    terms.push((0, spread, longer));
+    let found = measured(terms, packed.examples, GROUPS);
+    let mut norms = Vec::with_capacity(packed.examples * GROUPS);
+    for example in 0..packed.examples {
+        let own: [Measured; GROUPS] = std::array::from_fn(|group| found[group][example]);
+        if !own.iter().any(Measured::doubtful) {
+            norms.extend(own.map(|m| m.bound()));
+            continue;
+        }
+        let own = rows[example * longest..][..longest].iter();
+        let own: Vec<u32> = own
+            .filter(|r| (**r as usize) < packed.rows())
+            .copied()
+            .collect();
+        let index = indices::<B>(&own, &device);
+        let here = |x: &Tensor<B, 2>| host(x.clone().select(0, index.clone()));
+        let tokens: Vec<TokenId> = own.iter().map(|r| packed.inputs[*r as usize]).collect();
+        let factors = taps.embedded.as_ref().map(|x| here(&x.factors));
+        let here_again = LstmRows {
+            tokens: &tokens,
+            x: &here(&embedded),
+            factors: factors.as_deref(),
+            before: &here(&before),
+            read: &here(taps.read()),
+            d_gates: &here(&taps.d_gates),
+            d_logits: &here(&taps.d_logits),
+        };
+        let input = host(weights.input.clone());
+        norms.extend(lstm_norms(&here_again, &input, (e, h, vocabulary)));
+    }
+    norms
 }
 
 pub(super) fn add_weighted_sums<B: Floats>(

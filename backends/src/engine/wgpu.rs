@@ -49,11 +49,6 @@ impl Floats for Wgpu {
 impl Kernels for Wgpu {}
 
 impl Card for Wgpu {
-    /// Products and short sums in f32, in an order of the driver's, without TF32. A sum of 2^13
-    /// terms of one sign is off by 5e-4 at most, and its root by half of that; shares are off the
-    /// clipping norm by 1.4e-7 on Mesa's driver, and tests hold them to a twentieth of this.
-    const MARGIN: f64 = 2.5e-4;
-
     fn find(number: usize) -> Result<WgpuDevice> {
         // The library keeps one set of queues and memory pools per registered device.
         static OPENED: Mutex<Option<HashMap<usize, WgpuDevice>>> = Mutex::new(None);

@@ -58,8 +58,8 @@ pub(crate) fn clipping_norm(what: &'static str, norm: f64) -> Result<()> {
 
 /// The bound on one example's contribution to the sum.
 ///
-/// Norms are multiplied by (1 + η) before they are compared, where η covers their arithmetic error, and factors are
-/// rounded down, so the declared sensitivity is never exceeded.
+/// Norms are multiplied by (1 + η) before they are compared, where η covers their relative error, and factors are
+/// rounded down. If no norm is too small by more than η, the declared sensitivity is never exceeded.
 ///
 /// ```
 /// use reticent_backends::privacy::{Clip, Clipping, SquaredNorms};

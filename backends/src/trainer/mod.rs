@@ -181,7 +181,8 @@ pub(crate) fn largest(weights: &[Vec<f32>]) -> Option<f32> {
 ///
 /// - [`Self::add`] changes nothing but the accumulator, which holds the sum of the clipped gradients of the examples
 ///   added since [`Self::begin`], each a function of that example, of the weights and of the step's masks alone.
-/// - [`Self::norm_margin`] covers the relative error of its norms and of the products with the factors.
+/// - [`Self::norm_margin`] covers the relative error of its norms and of the products with the factors. Where a gradient's
+///   terms cancel, roundings of the terms are large beside it: a norm is then too large rather than too small.
 /// - Weights change in [`Self::set_weights`], [`Self::apply`], [`Self::apply_public`] and [`Self::public_step`] only.
 pub trait Trainer: PrefixScorer {
     /// Returns the architecture: everything about the computation that the weights alone do not determine. Private

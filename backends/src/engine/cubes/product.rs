@@ -1,6 +1,6 @@
 //! Products in f32 by fused multiply-adds of single threads. The tensor library's own products run in TF32 on CUDA,
-//! whose mantissa has ten bits: if contributions of a record cancel, a norm computed from such products may be far
-//! below the length of its share of the sum.
+//! whose mantissa has ten bits: their rounding is 2^13 times that of f32, which bounds of norms assume
+//! ([`crate::engine::bound`]).
 //!
 //! A group of threads computes a tile of the product, each thread four by four values or eight by eight. Slices of both
 //! inputs pass through two alternating buffers of shared memory: while one slice is multiplied, the next is loaded from

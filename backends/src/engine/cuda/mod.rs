@@ -70,9 +70,6 @@ impl Floats for Cuda {
 impl Kernels for Cuda {}
 
 impl Card for Cuda {
-    /// Products and short sums in f32, as on wgpu. Shares exceeded C by at most 4e-7 on an H200, after passes in bf16.
-    const MARGIN: f64 = 2.5e-4;
-
     fn find(number: usize) -> Result<CudaDevice> {
         let refused = |why: String| missing(Device::Cuda(number), why);
         let (found, _) = driver().map_err(refused)?;

@@ -2,14 +2,14 @@
 //! per-example gradient.
 //!
 //! With a the inputs of a linear layer (T × d) and g the gradients of its outputs (T × p), the gradient of its weight
-//! is aᵀg, so ‖aᵀg‖² = Σ_{s,t} (a aᵀ)∘(g gᵀ), and the sum of clipped gradients is aᵀ(c∘g) over all rows at once. Sums
-//! of squares run in f64, because a norm that comes out too small would clip too weakly.
+//! is aᵀg, so ‖aᵀg‖² = Σ_{s,t} (a aᵀ)∘(g gᵀ), and the sum of clipped gradients is aᵀ(c∘g) over all rows at once.
+//! [`crate::engine::bound`] says what keeps a share within the clipping norm.
 
-use super::examples::{gram_norm, instantiated, table_norm};
+use super::examples::{Lengths, gram_norm, instantiated, instantiated_norm, table_norm};
 use super::gemm::{Store, View, weighted_product};
 use super::product::product_transposed;
-pub(crate) use super::vector::sum_of_squares;
-use super::vector::wide;
+use super::vector::{row_lengths, sum_of_squares, wide};
+use crate::engine::bound::{Measured, rounding_of_rows};
 use crate::engine::kernels::GROUPS;
 use crate::engine::packed::Packed;
 use rayon::prelude::*;
@@ -19,18 +19,23 @@ use reticent_corpus::TokenId;
 const BLOCK: usize = 128;
 
 /// ‖aᵀg‖² for a: t × d, g: t × p, whichever way is cheaper.
-pub(crate) fn squared_norm_linear(a: &[f32], g: &[f32], (t, d, p): (usize, usize, usize)) -> f64 {
+pub(crate) fn squared_norm_linear(
+    a: &[f32],
+    g: &[f32],
+    (t, d, p): (usize, usize, usize),
+) -> Measured {
+    let lengths = Lengths::of(a, g, (t, d, p));
     // a Gram matrix is symmetric, so only half of it is computed
     if t * (d + p) <= 2 * d * p {
-        gram_norm(a, g, (t, d, p))
+        gram_norm(a, g, &lengths, (t, d, p))
     } else {
-        sum_of_squares(&instantiated(a, g, (t, d, p)))
+        instantiated_norm(&instantiated(a, g, (t, d, p)), &lengths)
     }
 }
 
 /// Σ over distinct tokens v of ‖(Σ_{t: x_t = v} g_t) wᵀ‖²: the squared norm of an embedding that feeds a linear layer
 /// w, d × p, where g, t × p, are the gradients of the layer's outputs.
-pub(crate) fn embedding_norm(tokens: &[TokenId], g: &[f32], w: &[f32], d: usize) -> f64 {
+fn embedding_norm(tokens: &[TokenId], g: &[f32], w: &[f32], d: usize) -> f64 {
     let p = w.len() / d;
     let mut distinct = tokens.to_vec();
     distinct.sort_unstable();
@@ -44,6 +49,18 @@ pub(crate) fn embedding_norm(tokens: &[TokenId], g: &[f32], w: &[f32], d: usize)
     let mut projected = vec![0.0; distinct.len() * d];
     product_transposed(&by_token, w, &mut projected, (distinct.len(), p, d));
     sum_of_squares(&projected)
+}
+
+/// R of the gradient of an LSTM's embedding, which is summed over rows and multiplied with `input`: each is off by a
+/// rounding of Σ_t ‖g_t‖ times the length of `input`, and of the largest dropout factor.
+fn embedding_slack(rows: &LstmRows<'_>, input: &[f32], gates: usize) -> f64 {
+    let most = rows.factors.map_or(1.0, |factors| {
+        factors
+            .iter()
+            .fold(0.0f64, |most, f| most.max(f64::from(*f)))
+    });
+    let spread: f64 = row_lengths(rows.d_gates, gates).iter().sum();
+    most * rounding_of_rows(rows.tokens.len() + gates) * spread * sum_of_squares(input).sqrt()
 }
 
 /// The T rows of one example of an LSTM from which its norms are computed.
@@ -63,7 +80,7 @@ pub(crate) struct LstmRows<'a> {
     pub(crate) d_logits: &'a [f32],
 }
 
-/// ‖gradient‖² of one example of an LSTM by clipping group: embedding, recurrent layer, head.
+/// ‖gradient‖² of one example of an LSTM to clip by, by clipping group: embedding, recurrent layer, head.
 /// `input` is the input weight, E × 4H.
 pub(crate) fn lstm_norms(
     rows: &LstmRows<'_>,
@@ -80,8 +97,14 @@ pub(crate) fn lstm_norms(
             let mut d_x = vec![0.0; t * e];
             product_transposed(rows.d_gates, input, &mut d_x, (t, 4 * h, e));
             d_x.iter_mut().zip(factors).for_each(|(d, f)| *d *= f);
-            table_norm(rows.tokens, &d_x, e)
+            table_norm(rows.tokens, &d_x, e).squared
         }
+    };
+    let embedding = Measured {
+        squared: embedding,
+        doubt: 0.0,
+        // the norm and the share
+        slack: 2.0 * embedding_slack(rows, input, 4 * h),
     };
     // input weight, recurrent weight and bias share dL/dz: one layer with inputs [x, h before, 1]
     let mut inputs = Vec::with_capacity(t * (e + h + 1));
@@ -98,6 +121,7 @@ pub(crate) fn lstm_norms(
         squared_norm_linear(&inputs, rows.d_gates, (t, e + h + 1, 4 * h)),
         squared_norm_linear(&outputs, rows.d_logits, (t, h + 1, vocabulary)),
     ]
+    .map(|measured| measured.bound())
 }
 
 /// Gathers the rows of one example.

@@ -106,6 +106,37 @@ pub(crate) fn products(x: &[f32], y: &[f32]) -> f64 {
     lanes.iter().sum()
 }
 
+/// Σ |x| y in f64 of two slices of one length.
+#[inline(always)]
+pub(crate) fn magnitudes(x: &[f32], y: &[f32]) -> f64 {
+    let mut lanes = [0.0f64; LANES];
+    let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
+    let (xr, yr) = (xs.remainder(), ys.remainder());
+    for (x, y) in xs.zip(ys) {
+        for i in 0..LANES {
+            lanes[i] += f64::from(x[i].abs()) * f64::from(y[i]);
+        }
+    }
+    for (i, (x, y)) in xr.iter().zip(yr).enumerate() {
+        lanes[i] += f64::from(x.abs()) * f64::from(*y);
+    }
+    lanes.iter().sum()
+}
+
+/// ‖x_t‖ of each row of `width` values.
+pub(crate) fn row_lengths(x: &[f32], width: usize) -> Vec<f64> {
+    struct Each<'a>(&'a [f32], usize);
+    impl pulp::NullaryFnOnce for Each<'_> {
+        type Output = Vec<f64>;
+        #[inline(always)]
+        fn call(self) -> Vec<f64> {
+            let rows = self.0.chunks_exact(self.1);
+            rows.map(|row| products(row, row).sqrt()).collect()
+        }
+    }
+    wide(Each(x, width))
+}
+
 /// How rows are normalised: whether the mean is subtracted, and whether one is added to the gain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Normal {

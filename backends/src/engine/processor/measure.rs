@@ -95,7 +95,6 @@ impl<'a> Measure<'a> {
                 norms.kept[tap][example] = Some(gradient);
             }
         }
-        norms.settle();
         norms
     }
 
@@ -144,37 +143,21 @@ impl<'a> Measure<'a> {
         let (a, g) = &self.linears[index];
         let (d, p) = (tap.input.dims()[1], tap.gradient.dims()[1]);
         let (a, g) = (part(a, span, d), part(g, span, p));
-        let (norm, kept) = self.weight(a, g, (span.length, d, p), keep, false);
-        let mut squared = vec![(tap.weight, norm)];
+        let shape = (span.length, d, p);
+        let lengths = Lengths::of(a, g, shape);
+        let (norm, kept) = match Way::of(shape, self.keeps) {
+            Way::Gram => (gram_norm(a, g, &lengths, shape), None),
+            Way::Instantiated => {
+                let gradient = instantiated(a, g, shape);
+                let norm = instantiated_norm(&gradient, &lengths);
+                (norm, keep.then_some(gradient))
+            }
+        };
+        let mut squared = vec![(tap.weight, norm.bound())];
         if let Some(bias) = tap.bias {
-            squared.push((bias, square(&column_sums(None, g, p))));
+            squared.push((bias, bias_norm(g, &lengths.g, p).bound()));
         }
         Found { squared, kept }
-    }
-
-    /// Returns ‖aᵀg‖², and the gradient if it was computed and is to be kept.
-    fn weight(
-        &self,
-        a: &[f32],
-        g: &[f32],
-        (t, d, p): (usize, usize, usize),
-        keep: bool,
-        tied: bool,
-    ) -> (f64, Option<Vec<f32>>) {
-        if t == 0 {
-            return (0.0, None);
-        }
-        match Way::of((t, d, p), self.keeps) {
-            Way::Gram => (gram_norm(a, g, (t, d, p)), None),
-            Way::Instantiated => {
-                let gradient = if tied {
-                    instantiated(g, a, (t, p, d))
-                } else {
-                    instantiated(a, g, (t, d, p))
-                };
-                (sum_of_squares(&gradient), keep.then_some(gradient))
-            }
-        }
     }
 
     fn gains(&self, span: Span) -> Found {
@@ -184,9 +167,10 @@ impl<'a> Measure<'a> {
             let (unit, g) = (part(unit, span, columns), part(g, span, columns));
             // Heads that share a gain are rows of it.
             let width = columns / tap.heads;
-            squared.push((tap.gain, square(&column_sums(Some(unit), g, width))));
+            squared.push((tap.gain, gain_norm(unit, g, width).bound()));
             if let Some(bias) = tap.bias {
-                squared.push((bias, square(&column_sums(None, g, width))));
+                let lengths = row_lengths(g, width);
+                squared.push((bias, bias_norm(g, &lengths, width).bound()));
             }
         }
         Found {
@@ -204,27 +188,54 @@ impl<'a> Measure<'a> {
         let tokens = &self.rows.inputs[span.range()];
         let g = part(&ends.embedding, span, d);
         let (h, delta) = (part(&ends.hidden, asked, d), part(&ends.delta, asked, v));
-        let scale = f64::from(embedding.scale);
-        let (norm, kept) = self.weight(h, delta, (asked.length, d, v), keep, head.tied);
-        let mut squared = vec![
-            (head.weight, norm),
-            (embedding.token, scale * scale * table_norm(tokens, g, d)),
-        ];
-        if let Some(bias) = head.bias {
-            squared.push((bias, square(&column_sums(None, delta, v))));
-        }
+        let shape = (asked.length, d, v);
+        let lengths = Lengths::of(delta, h, (asked.length, v, d));
+        let way = Way::of(shape, self.keeps);
+        let mut kept = None;
+        let mut squared = Vec::new();
         if head.tied {
-            let cross = cross_term(delta, h, g, tokens, (d, v));
-            squared.push((embedding.token, 2.0 * scale * cross));
+            let tied = Tied {
+                delta,
+                hidden: h,
+                lengths: &lengths,
+                tokens,
+                embedded: g,
+                scale: f64::from(embedding.scale),
+                sizes: (d, v),
+            };
+            let norm = match way {
+                Way::Gram => tied.gram_norm(),
+                Way::Instantiated => {
+                    let gradient = instantiated(delta, h, (asked.length, v, d));
+                    let norm = tied.instantiated_norm(&gradient);
+                    kept = keep.then_some(gradient);
+                    norm
+                }
+            };
+            squared.push((head.weight, norm.bound()));
+        } else {
+            let norm = match way {
+                Way::Gram => gram_norm(delta, h, &lengths, (asked.length, v, d)),
+                Way::Instantiated => {
+                    let gradient = instantiated(h, delta, shape);
+                    let norm = instantiated_norm(&gradient, &lengths);
+                    kept = keep.then_some(gradient);
+                    norm
+                }
+            };
+            squared.push((head.weight, norm.bound()));
+            let table = table_norm(tokens, g, d).scaled(f64::from(embedding.scale));
+            squared.push((embedding.token, table.bound()));
+        }
+        if let Some(bias) = head.bias {
+            squared.push((bias, bias_norm(delta, &lengths.a, v).bound()));
         }
         if let Some(position) = embedding.position {
-            squared.push((
-                position,
-                table_norm(&self.rows.positions[span.range()], g, d),
-            ));
+            let places = &self.rows.positions[span.range()];
+            squared.push((position, table_norm(places, g, d).bound()));
         }
         if let Some(types) = embedding.types {
-            squared.push((types, square(&column_sums(None, g, d))));
+            squared.push((types, bias_norm(g, &row_lengths(g, d), d).bound()));
         }
         Found { squared, kept }
     }

@@ -6,12 +6,13 @@ use super::flex::Values;
 use super::host::attention::{self, Attention};
 use super::host::contraction::add_rows;
 use super::host::examples::{
-    Way, column_sums, cross_term, gram_norm, instantiated, square, table_norm,
+    Lengths, Tied, Way, bias_norm, gain_norm, gram_norm, instantiated, instantiated_norm,
+    table_norm,
 };
 use super::host::feed_forward;
 use super::host::gemm::{Store, View, product, weighted_product};
 use super::host::head;
-use super::host::vector::{self, sum_of_squares};
+use super::host::vector::{self, row_lengths};
 use super::layers::{
     Attended, Ends, Factors, HeadGradient, HeadRun, HeadWeights, Layers, Losses, Matrix,
     Nonlinearity, NormWeights, Normalised, Norms, Sums, Tape,

@@ -1,6 +1,7 @@
 //! The engine on the first device: `scripts/device` runs these.
 
 use super::*;
+use crate::engine::bound::MARGIN;
 use crate::engine::card::{Card, Tested};
 use crate::engine::kernels::Kernels;
 use crate::engine::lstm::Lstm;
@@ -8,7 +9,7 @@ use crate::trainer::Trainer;
 
 fn on_device() -> Lstm<Tested> {
     let device = Tested::find(0).unwrap();
-    Lstm::new(CONFIG, CONFIG.starting_weights(7), device, Tested::MARGIN).unwrap()
+    Lstm::new(CONFIG, CONFIG.starting_weights(7), device).unwrap()
 }
 
 /// All that the gradient of each example is made of, and its norms, as bits.
@@ -57,5 +58,5 @@ fn the_margin_is_far_above_what_norms_are_off() {
         worst = worst.max((norm(model.accumulator()) / 1e-3 - 1.0).abs());
     }
     println!("lstm on the device: shares are off C by at most {worst:.1e} without a margin");
-    assert!(worst < Tested::MARGIN / 20.0, "{worst}");
+    assert!(worst < MARGIN / 20.0, "{worst}");
 }

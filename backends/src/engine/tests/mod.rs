@@ -1,6 +1,7 @@
 //! The engine against independent routes to the same numbers.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
+mod cancelling;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 mod card;
 mod products;
@@ -79,7 +80,7 @@ fn views(sequences: &[Vec<u32>]) -> Vec<&[u32]> {
 }
 
 fn engine() -> super::lstm::Lstm<Flex> {
-    super::lstm::Lstm::new(CONFIG, CONFIG.starting_weights(7), Default::default(), 1e-5).unwrap()
+    super::lstm::Lstm::new(CONFIG, CONFIG.starting_weights(7), Default::default()).unwrap()
 }
 
 /// Gradient and loss of one example by burn's own operations, tracked weights, one backward pass.

@@ -65,7 +65,6 @@ pub(crate) struct Transformer<B: Floats, K: Layers<B>> {
     sums: Sums<B>,
     /// The buffers of the last step, reused in the next.
     spare: Vec<Vec<f32>>,
-    margin: f64,
     /// A token whose prediction carries no loss.
     left_out: Option<TokenId>,
     masks: Option<Masks>,
@@ -81,7 +80,6 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         config: TransformerConfig,
         values: Vec<Vec<f32>>,
         device: B::Device,
-        margin: f64,
     ) -> Result<Self> {
         let model = Model::from(config.clone());
         let parameters = model.parameters();
@@ -100,7 +98,6 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             device,
             sums: Sums::Host(Vec::new()),
             spare: Vec::new(),
-            margin,
             left_out: None,
             masks: None,
             masked: None,

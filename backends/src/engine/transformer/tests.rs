@@ -2,6 +2,7 @@
 //! each example against itself in other company.
 
 mod adapters;
+mod cancelling;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 mod card;
 mod heads;
@@ -180,11 +181,11 @@ fn views(all: &[Vec<u32>]) -> Vec<&[u32]> {
 }
 
 fn fast(config: &TransformerConfig) -> Fast {
-    Fast::new(config.clone(), weights(config), Default::default(), 1e-5).unwrap()
+    Fast::new(config.clone(), weights(config), Default::default()).unwrap()
 }
 
 fn slow(config: &TransformerConfig) -> Slow {
-    Slow::new(config.clone(), weights(config), Default::default(), 1e-5).unwrap()
+    Slow::new(config.clone(), weights(config), Default::default()).unwrap()
 }
 
 fn exact(config: &TransformerConfig) -> Box<dyn Trainer> {

@@ -2,6 +2,7 @@
 
 use super::resident::largest;
 use super::*;
+use crate::engine::bound::MARGIN;
 use crate::engine::host::layers::log_softmax;
 use crate::trainer::{Gradients, Resident, elsewhere};
 
@@ -48,7 +49,7 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         &self.groups
     }
     fn norm_margin(&self) -> f64 {
-        self.margin
+        MARGIN
     }
     fn device_kind(&self) -> &'static str {
         B::DEVICE

@@ -164,7 +164,7 @@ fn scores_are_those_of_the_merged_model() {
     for (name, config) in decoders() {
         let lora = everywhere(&config);
         let whole = merged(&config, &lora, &pairs(&lora));
-        let mut merged = Fast::new(config.clone(), whole, Default::default(), 1e-5).unwrap();
+        let mut merged = Fast::new(config.clone(), whole, Default::default()).unwrap();
         let want = merged.score(&all).unwrap();
         for mut model in [
             Box::new(adapted(fast(&config), &config)) as Box<dyn Trainer>,

@@ -1,13 +1,14 @@
 //! Every decoder on the first device: `scripts/device` runs these.
 
 use super::*;
+use crate::engine::bound::MARGIN;
 use crate::engine::card::{Card, Tested};
 
 type Device = Transformer<Tested, Portable>;
 
 fn on_device(config: &TransformerConfig) -> Device {
     let device = Tested::find(0).unwrap();
-    Device::new(config.clone(), weights(config), device, Tested::MARGIN).unwrap()
+    Device::new(config.clone(), weights(config), device).unwrap()
 }
 
 #[test]
@@ -83,7 +84,7 @@ fn the_margin_is_far_above_what_norms_are_off() {
     println!(
         "transformers on the device: shares are off C by at most {worst:.1e} without a margin"
     );
-    assert!(worst < Tested::MARGIN / 20.0, "{worst}");
+    assert!(worst < MARGIN / 20.0, "{worst}");
 }
 
 #[cfg(feature = "cuda")]
