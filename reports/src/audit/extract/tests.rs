@@ -316,9 +316,13 @@ fn secrets_that_training_may_not_have_met_are_open() {
         assert_eq!(found.mood(), mood, "{inclusion:?} {included:?}");
         let said = found.says();
         assert!(says.is_none_or(|says| said.contains(says)), "{said}");
-        // A leak shows that it did.
+        // A leak shows that it met some, and may be luck: it lets no promise of the others stand.
         found.found.hits = 2;
-        assert_eq!(found.mood(), Mood::Plain);
+        let leaked = match mood {
+            Mood::Plain => Mood::Plain,
+            _ => Mood::Review,
+        };
+        assert_eq!(found.mood(), leaked, "{inclusion:?} {included:?}");
         assert!(says.is_none_or(|says| !found.says().contains(says)));
     }
     let mut alike = quiet();
