@@ -141,7 +141,11 @@ impl SecretsReport {
         let each = self.by_promise.iter().map(PromisedSecrets::says);
         let leak = match self.leaks() {
             true => format!(
-                " Without it so many are hit with probability {} at most: it reveals secrets.",
+                " Without it so many{} are hit with probability {} at most: it reveals secrets.",
+                match self.found.repeated {
+                    0 => "",
+                    _ => ", each secret counted once,",
+                },
                 rounded_up(self.found.blind_p_value(), 2)
             ),
             // A leak shows that training met them.
