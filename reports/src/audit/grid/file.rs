@@ -176,7 +176,7 @@ pub struct Attacks {
     pub coins: Flags,
     /// `audit membership` with the held-out text as non-members; with `lookalikes` on the corpus itself.
     pub membership: Option<Flags>,
-    /// `audit extract` with the training text.
+    /// `audit extract` with the training text, in which it also looks for `secrets`.
     pub extract: Option<Flags>,
 }
 

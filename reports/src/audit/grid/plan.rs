@@ -382,7 +382,12 @@ impl Plan {
                     whole("--members=", prepared),
                     whole("--non-members=", prepared),
                 ]),
-                Work::Extract => of_attack.push(whole("--data=", prepared)),
+                Work::Extract => {
+                    of_attack.push(whole("--data=", prepared));
+                    // No file of a grid can name the folder, in which alone secrets are known to have been met.
+                    let met = given.contains_key("secrets") && !given.contains_key("training");
+                    of_attack.extend(met.then(|| whole("--training=", prepared)));
+                }
                 Work::Exposure => of_attack.extend(planted.map(|(folder, coins)| {
                     let plan = if coins { "coins.json" } else { "canaries.json" };
                     inside("--canary-file=", folder, plan)
@@ -1058,6 +1063,28 @@ plant = { canaries = \"20x2\", coins = true }
         let words = &of(Coins).next().unwrap().words;
         let training = format!("--training={}", prepared.display());
         assert!(words.contains(&training), "{words:?}");
+    }
+
+    /// Without it no promise of a secret could stand: every cell said that it was not checked that training met them.
+    #[test]
+    fn secrets_are_looked_for_in_what_was_trained_on() {
+        let with = |flags: &str| {
+            let attacks = format!("attacks = {{ extract = {{ {flags} }} }}");
+            let stages = plan(&format!("{attacks}\n{GRID}")).unwrap().stages;
+            let extract = stages.iter().find(|s| s.work == Work::Extract).unwrap();
+            let given = |flag: &str| -> Vec<String> {
+                let words = extract.words.iter();
+                words
+                    .filter_map(|word| Some(word.strip_prefix(flag)?.to_owned()))
+                    .collect()
+            };
+            (given("--data="), given("--training="))
+        };
+        let (data, training) = with("secrets = \"s.jsonl\"");
+        assert_eq!((data.len(), &training), (1, &data));
+        let (_, training) = with("secrets = \"s.jsonl\", training = \"own.jsonl\"");
+        assert_eq!(training, ["own.jsonl"]);
+        assert!(with("suffix = 10").1.is_empty());
     }
 
     #[test]
