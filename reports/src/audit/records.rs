@@ -156,7 +156,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns a prepared text as far as it was trained on, with its tokens if that is not all of it.
-    fn as_trained(&self, text: String) -> Result<(String, Option<Vec<TokenId>>)> {
+    pub(in crate::audit) fn as_trained(
+        &self,
+        text: String,
+    ) -> Result<(String, Option<Vec<TokenId>>)> {
         if self.most == usize::MAX {
             return Ok((text, None));
         }
