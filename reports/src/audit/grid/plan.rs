@@ -812,10 +812,8 @@ fn named(key: &str, text: &str, stages: &Path) -> Result<Vec<String>> {
         let Ok(place) = path.canonicalize() else {
             continue;
         };
-        if !stages
-            .as_ref()
-            .is_some_and(|stages| stages.starts_with(&place))
-        {
+        let holds_stages = stages.as_ref().is_some_and(|s| s.starts_with(&place));
+        if has_content(&path) && !holds_stages {
             digests.push(content(&path)?);
         }
     }
@@ -851,6 +849,11 @@ pub(super) fn content(path: &Path) -> Result<String> {
     Ok(reticent_disk::hexadecimal(&digest.finalize()))
 }
 
+/// Returns whether a path is a file or a folder: a device, a pipe and a link to nothing hold no content.
+fn has_content(path: &Path) -> bool {
+    path.is_file() || path.is_dir()
+}
+
 fn add(path: &Path, digest: &mut Sha256) -> Result<()> {
     let about = path.metadata()?;
     if about.is_dir() {
@@ -861,6 +864,10 @@ fn add(path: &Path, digest: &mut Sha256) -> Result<()> {
             .collect();
         names.sort();
         for name in names {
+            // Python writes there what it compiled from the files beside it, as a scorer runs.
+            if name == "__pycache__" || !has_content(&path.join(&name)) {
+                continue;
+            }
             let text = name.to_string_lossy();
             digest.update((text.len() as u64).to_le_bytes());
             digest.update(text.as_bytes());
@@ -1167,6 +1174,16 @@ plant = { canaries = \"20x2\", coins = true }
         for ((key, value, count), digests) in asked.iter().zip(&before) {
             assert_eq!(digests.len(), *count, "{key} = {value}");
         }
+        // What a run leaves there, and what holds nothing.
+        std::fs::create_dir_all(home.path().join("base/__pycache__")).unwrap();
+        file("base/__pycache__/score.pyc", "compiled");
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("nothing", home.path().join("base/lock")).unwrap();
+            let line = format!("command:sh '{script}' --log=/dev/null");
+            assert_eq!(read("reference", line.into()).len(), 1);
+        }
+        assert_eq!(all(), before);
         file("base/weights", "two");
         file("score.sh", "two");
         file("own.toml", "type = \"names\"\nleast = 0.6\n");
