@@ -309,11 +309,12 @@ impl Plan {
             stages.push(redacted);
             of_prepare = vec![whole("", redacted)];
         }
+        let unit = prepare.get("unit").and_then(Value::as_str);
+        let unit = unit.unwrap_or(DEFAULT_UNIT);
         let mut planted = None;
         if !arm.plant.is_empty() {
             let name = self.file_name(&of_prepare[0])?;
-            let unit = prepare.get("unit").and_then(Value::as_str);
-            let given = merged(&of_unit(unit.unwrap_or(DEFAULT_UNIT)), &arm.plant);
+            let given = merged(&of_unit(unit), &arm.plant);
             of_prepare.extend(self.flags(&given).context("plant")?);
             of_prepare.push(Word::Plain(format!("--seed={}", place.seed)));
             let folder = self.stage(Work::Plant, of_prepare).context("plant")?;
@@ -365,6 +366,17 @@ impl Plan {
             without_likelihoods(&file.attacks, measurable)?;
         }
         for (work, given) in attacks(&file.attacks, measurable) {
+            let of_text = match work {
+                Work::Perplexity | Work::Classify => texts.test.is_some(),
+                Work::Membership => given.get("lookalikes") == Some(&Value::Bool(true)),
+                _ => false,
+            };
+            let asked = given.get("unit");
+            ensure!(
+                of_text || asked.is_none_or(|asked| asked.as_str() == Some(unit)),
+                "attacks.{}: unit: must be {unit}, as the records are prepared; leave it out",
+                work.command().join(" ")
+            );
             let mut of_attack = vec![whole("--model=", trained)];
             match work {
                 // Of a prepared folder, records are read as they were trained on, each with its class.
@@ -1070,6 +1082,25 @@ plant = { canaries = \"20x2\", coins = true }
         let words = &of(Coins).next().unwrap().words;
         let training = format!("--training={}", prepared.display());
         assert!(words.contains(&training), "{words:?}");
+    }
+
+    /// Records are those of the preparation. Another unit failed after training.
+    #[test]
+    fn attacks_have_the_unit_of_the_preparation() {
+        let with = |attack: &str, unit: &str, more: &str| {
+            let attacks = format!("attacks = {{ {attack} = {{ unit = \"{unit}\"{more} }} }}");
+            plan(&format!("{attacks}\n{GRID}"))
+        };
+        for attack in ["perplexity", "membership", "extract"] {
+            let error = format!("{:#}", with(attack, "document", "").unwrap_err());
+            let says = format!("attacks.{attack}: unit: must be turn");
+            assert!(error.contains(&says), "{error}");
+            assert!(with(attack, "turn", "").is_ok(), "{attack}");
+        }
+        assert!(with("membership", "document", ", lookalikes = true").is_ok());
+        let tested = format!("test = {{ dialogues = 3, seed = 9 }}\n{GRID}");
+        let other = format!("attacks = {{ perplexity = {{ unit = \"document\" }} }}\n{tested}");
+        assert!(plan(&other).is_ok());
     }
 
     /// Without it no promise of a secret could stand: every cell said that it was not checked that training met them.
