@@ -759,7 +759,8 @@ fn masks_tokens(model: &str) -> bool {
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok());
     let named = config.and_then(|config| Some(config["architectures"][0].as_str()?.to_owned()));
-    model == "bert" || named.is_some_and(|name| name.ends_with("ForMaskedLM"))
+    let masks = |name: String| name.ends_with("ForMaskedLM") || name == "BertForPreTraining";
+    model == "bert" || named.is_some_and(masks)
 }
 
 /// Refuses what can't be measured on a classifier or an encoder.
@@ -1039,6 +1040,23 @@ train = { sigma = 3 }
             );
         }
         assert!(plan(&labelled).is_ok());
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("base");
+        std::fs::create_dir(&folder).unwrap();
+        let of = |architecture: &str| {
+            let config = format!("{{\"architectures\": [\"{architecture}\"]}}");
+            std::fs::write(folder.join("config.json"), config).unwrap();
+            plan(&format!("models = [{folder:?}]\n{GRID}")).map_err(|e| format!("{e:#}"))
+        };
+        for encoder in [
+            "BertForMaskedLM",
+            "RobertaForMaskedLM",
+            "BertForPreTraining",
+        ] {
+            let error = of(encoder).unwrap_err();
+            assert!(error.contains("no likelihood"), "{encoder}: {error}");
+        }
+        assert!(of("GPT2LMHeadModel").is_ok());
     }
 
     #[test]
