@@ -580,7 +580,8 @@ fn as_flag(flag: &'static str, corpus: &Word) -> Word {
     }
 }
 
-/// Refuses a test text of which documents are in the corpus, and may be trained on.
+/// Refuses a test text that is the corpus, a part of it by path or number, or of its seed. Documents that two files with
+/// other contents share are not looked for.
 fn apart(data: &Data, test: &Data) -> Result<()> {
     if data.dialogues.is_some() && test.dialogues.is_some() {
         ensure!(
