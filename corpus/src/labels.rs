@@ -113,11 +113,22 @@ impl Labels {
     /// Returns the class of a line of a prepared corpus, which is a number, whatever the names are; by name if it is none.
     ///
     /// # Errors
-    /// As for [`Self::of_values`].
-    pub(crate) fn of_prepared(&self, values: &[String]) -> std::result::Result<u32, String> {
+    /// As for [`Self::of_values`]; a number, unless `numbers` are read.
+    pub(crate) fn of_prepared(
+        &self,
+        values: &[String],
+        numbers: bool,
+    ) -> std::result::Result<u32, String> {
         let one = self.only(values)?;
-        let class = self.numbered(one).or_else(|| self.class(one));
-        class.ok_or_else(|| self.unknown())
+        match self.numbered(one) {
+            Some(class) if numbers => Ok(class),
+            Some(_) => Err(format!(
+                "what stands under `{}` is a number of the classes of its preparation, which may count otherwise; name the \
+                 prepared folder",
+                self.field
+            )),
+            None => self.class(one).ok_or_else(|| self.unknown()),
+        }
     }
 
     fn only<'v>(&self, values: &'v [String]) -> std::result::Result<&'v str, String> {
@@ -193,8 +204,13 @@ mod tests {
         let one = ["1".to_owned()];
         assert_eq!(numbers.of_values(&one, true), Ok(0));
         // A prepared corpus writes numbers, whatever its classes are called.
-        assert_eq!(numbers.of_prepared(&one), Ok(1));
-        assert_eq!(labels.of_prepared(&["bad".to_owned()]), Ok(1));
+        assert_eq!(numbers.of_prepared(&one, true), Ok(1));
+        // Not even as a name where numbers are not read: 1 is the second class of the preparation.
+        let refused = numbers.of_prepared(&one, false).unwrap_err();
+        assert!(refused.contains("name the prepared folder"), "{refused}");
+        for read in [true, false] {
+            assert_eq!(labels.of_prepared(&["bad".to_owned()], read), Ok(1));
+        }
         // Without numbers, a number is no class, unless it is a name.
         assert_eq!(numbers.of_values(&one, false), Ok(0));
         let refused = labels.of_values(&one, false).unwrap_err();

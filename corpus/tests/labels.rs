@@ -111,6 +111,14 @@ fn prepared_lines_are_read_back_as_their_records() {
     let records: Vec<_> = records.map(|r| (r.tokens, r.label)).collect();
     assert_eq!(read, records);
     assert_eq!(read[0].1, Some(1));
+    // Numbers denote nothing to whoever has another order of the classes.
+    let by_name = ReadOptions {
+        by_name: true,
+        ..again
+    };
+    let refused = read_readable(&out.join("train.jsonl"), &by_name).unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("name the prepared folder"), "{refused}");
     // Elsewhere such a line is text, as any other.
     let whole = ReadOptions::default();
     let (documents, _) = read_readable(&out.join("train.jsonl"), &whole).unwrap();

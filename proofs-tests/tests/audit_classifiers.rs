@@ -211,6 +211,18 @@ fn prepared_records_are_measured_as_they_were_trained_on() {
         "perplexity --model lm --data text/ --unit turn",
         &["--data", "one record is a document in text/"],
     );
+    // The numbers of lines are those of their preparation, which lies beside them.
+    ok(
+        at,
+        &format!("{prepare} --label stars --classes 3,2,1 --out turned/"),
+    );
+    for data in ["turned/", "turned/test.jsonl --label label"] {
+        refused(
+            at,
+            &format!("classify --model stars --data {data}"),
+            &["--data", "the same in another order"],
+        );
+    }
     // A model from elsewhere has its own order of classes, so numbers denote none of them.
     std::fs::remove_file(at.join("stars/manifest.json")).unwrap();
     std::fs::write(
@@ -222,6 +234,12 @@ fn prepared_records_are_measured_as_they_were_trained_on() {
         at,
         "classify --model stars --data numbered.jsonl --label c",
         &["line 2", "it is a number"],
+    );
+    std::fs::copy(at.join("classes/test.jsonl"), at.join("alone.jsonl")).unwrap();
+    refused(
+        at,
+        "classify --model stars --data alone.jsonl --label label",
+        &["line 1", "name the prepared folder"],
     );
 }
 

@@ -11,8 +11,8 @@
 //! r_j / v, for each group of secrets by itself; groups share the false-alarm rate α equally (Bonferroni). Inverted:
 //! the mean probability of a hit of m secrets is at least αv/m, except for false alarms at rate α.
 //!
-//! Hits of a model that knows nothing of the secrets are independent, so whether a model knows some of them is tested more
-//! sharply, without a promise ([`Reconstruction::blind_p_value`]).
+//! Hits on different secrets of a model that knows nothing of them are independent, so whether a model knows some of them
+//! is tested more sharply, without a promise ([`Reconstruction::blind_p_value`]). There, one secret in several places is one.
 
 use crate::error::{Error, Result};
 use crate::exposure::CeilingOutcome;
@@ -25,7 +25,7 @@ use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// A secret, the tokens before it, and its candidates.
@@ -45,6 +45,8 @@ pub struct SecretCase {
     pub posterior: f64,
     /// The number of the group that the secret is tested in; groups are numbered from 0.
     pub group: usize,
+    /// The secret's number, which it has in every place: one guess hits all of them.
+    pub number: usize,
 }
 
 impl SecretCase {
@@ -192,20 +194,28 @@ pub struct Reconstruction {
     /// Each group in the order of their numbers; a report shows them beside their verdicts.
     #[serde(skip)]
     pub promises: Vec<PromiseTest>,
+    /// Places of secrets beyond the first of each.
+    #[serde(skip)]
+    pub repeated: u64,
+    /// Hits beyond the first of each secret.
+    #[serde(skip)]
+    pub repeated_hits: u64,
 }
 
 impl Reconstruction {
-    /// Returns P(so many hits or more), at most, for a model that knows nothing of the secrets. Hits of such a model don't
-    /// depend on each other.
+    /// Returns P(so many secrets hit in some place, or more), at most, for a model that knows nothing of them. Hits of such a
+    /// model on different secrets don't depend on each other, and one is hit with the sum of its places' chances at most.
     #[must_use]
     pub fn blind_p_value(&self) -> f64 {
-        hits_by_chance(self.expected_blindly, self.hits)
+        let hits = self.hits.saturating_sub(self.repeated_hits);
+        hits_by_chance(self.expected_blindly, hits)
     }
 
     /// Returns the smallest such p-value that any ranks could have given.
     #[must_use]
     pub fn least_blind_p_value(&self) -> f64 {
-        hits_by_chance(self.expected_blindly, self.ranks.len() as u64)
+        let all = self.ranks.len() as u64;
+        hits_by_chance(self.expected_blindly, all.saturating_sub(self.repeated))
     }
 }
 
@@ -284,9 +294,14 @@ pub fn reconstruct<S: Scorer + ?Sized>(
     }
     heard.check("candidate")?;
     let mut groups: BTreeMap<usize, Vec<Ranked<'_>>> = BTreeMap::new();
+    let (mut places, mut places_hit) = (BTreeSet::new(), BTreeSet::new());
+    let (mut repeated, mut repeated_hits) = (0, 0);
     for ((case, (_, rank)), tied) in cases.iter().zip(&ranks).zip(tied) {
+        let hit = *rank <= case.guess();
+        repeated += u64::from(!places.insert(case.number));
+        repeated_hits += u64::from(hit && !places_hit.insert(case.number));
         let group = groups.entry(case.group).or_default();
-        group.push((case, *rank <= case.guess(), tied));
+        group.push((case, hit, tied));
     }
     let tests = groups.len() as f64;
     let promises = groups
@@ -315,5 +330,7 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         alpha,
         outcome,
         promises,
+        repeated,
+        repeated_hits,
     })
 }

@@ -361,6 +361,7 @@ fn case(id: u32, secret: u32, posterior: f64) -> SecretCase {
         prior: 0.1,
         posterior,
         group: 0,
+        number: secret as usize,
     }
 }
 
@@ -397,6 +398,31 @@ fn reconstruction_meets_its_promises() {
     assert!(found.promises[0].alike);
     assert_eq!(found.blind_p_value().to_bits(), 1.0_f64.to_bits());
     assert!(found.least_blind_p_value() < 1e-5);
+}
+
+/// A blind guess at one secret hits it in every place: nine places are one hit where 0.9 are expected, and five of two
+/// secrets are two.
+#[test]
+fn a_secret_in_several_places_is_hit_once() {
+    let found = |secret: fn(u32) -> u32, known: u32| {
+        let texts = (0..known).map(|i| vec![0, 1 + i, 10 + secret(i)]);
+        let mut model = Toy::new(Memoriser {
+            vocabulary: 24,
+            texts: texts.collect(),
+        });
+        let cases: Vec<SecretCase> = (0..9).map(|i| case(i, 10 + secret(i), 0.1)).collect();
+        reconstruct(&mut model, &cases, 0.15, 64, &mut go).unwrap()
+    };
+    let one = found(|_| 0, 9);
+    assert_eq!((one.hits, one.repeated, one.repeated_hits), (9, 8, 8));
+    // 0.9 e^0.1 is above 0.9 / 1.
+    for p_value in [one.blind_p_value(), one.least_blind_p_value()] {
+        assert!((p_value - 0.9).abs() < 1e-12, "{p_value}");
+    }
+    let two = found(|i| i % 2, 5);
+    assert_eq!((two.hits, two.repeated, two.repeated_hits), (5, 7, 3));
+    assert!((two.blind_p_value() - 0.45).abs() < 1e-12);
+    assert_eq!(found(|i| i, 9).repeated, 0);
 }
 
 /// Twenty secrets of four priors, and so many independent hits or more: exactly, by adding one secret after the other,

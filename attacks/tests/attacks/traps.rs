@@ -242,6 +242,7 @@ fn what_batches_alone_make_is_no_leak() {
             prior: 0.05,
             posterior: 0.5,
             group: 0,
+            number: 0,
         };
         let mut go = |_: usize| ControlFlow::Continue(());
         let found = reconstruct(&mut model, &[case], 0.05, 80, &mut go).unwrap();

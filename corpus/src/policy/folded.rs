@@ -152,10 +152,21 @@ pub(super) fn in_word(c: char) -> bool {
 /// Returns whether a letter, digit or mark continues the match on either side. A side that does not end in a letter or
 /// digit needs no boundary, and neither does one where either character is of a script without spaces.
 fn continued(text: &str, start: usize, end: usize) -> bool {
-    let inside = |c: Option<char>| c.is_some_and(|c| in_word(c) && !is_unspaced(c));
     let (word, before, after) = (&text[start..end], &text[..start], &text[end..]);
-    inside(before.chars().next_back()) && inside(word.chars().next())
-        || inside(word.chars().next_back()) && inside(after.chars().next())
+    goes_on(before, word) || goes_on(word, after)
+}
+
+/// Returns whether a text goes on in what follows it within a word or a number. Scripts without spaces have no such end.
+///
+/// ```
+/// use reticent_corpus::policy::goes_on;
+/// assert!(goes_on("José", "phine") && goes_on("12", "3"));
+/// assert!(!goes_on("José", " and") && !goes_on("王", "小明"));
+/// ```
+#[must_use]
+pub fn goes_on(text: &str, following: &str) -> bool {
+    let inside = |c: Option<char>| c.is_some_and(|c| in_word(c) && !is_unspaced(c));
+    inside(text.chars().next_back()) && inside(following.chars().next())
 }
 
 /// Returns whether a character is of a script that writes words, or (Korean) particles, without spaces between them.

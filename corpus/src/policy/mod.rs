@@ -23,6 +23,7 @@ pub use compose::{AtLeast, Threshold};
 pub use conservative::{Conservative, ConservativeOptions};
 pub use detect::{Country, DetectorOptions, Detectors, IDENTIFYING, NUMERIC};
 pub use dictionary::{Dictionary, DictionaryOptions};
+pub use folded::goes_on;
 pub use levels::{Cover, EntityKind, Level, Levels, Role, RoleTag, Tagger};
 pub use names::Names;
 pub use patterns::{PatternRule, Patterns};

@@ -468,9 +468,10 @@ impl Documents {
             )));
         }
         if let (Some(labels), None) = (&self.options.labels, &self.options.user) {
+            let numbers = !self.options.by_name;
             let label = match entry.prepared && labels.field == PREPARED_LABEL {
-                true => labels.of_prepared(&self.values),
-                false => labels.of_values(&self.values, !self.options.by_name),
+                true => labels.of_prepared(&self.values, numbers),
+                false => labels.of_values(&self.values, numbers),
             };
             entry.document.label = Some(label.map_err(wrong)?);
         }

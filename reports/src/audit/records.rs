@@ -100,6 +100,15 @@ pub(in crate::audit) enum Part {
     HeldOut,
 }
 
+impl Part {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Training => "training",
+            Self::HeldOut => "held-out",
+        }
+    }
+}
+
 /// Reads records as a model was trained to.
 #[derive(Debug)]
 pub(in crate::audit) struct Reader<'a> {
@@ -147,7 +156,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns a prepared text as far as it was trained on, with its tokens if that is not all of it.
-    fn as_trained(&self, text: String) -> Result<(String, Option<Vec<TokenId>>)> {
+    pub(in crate::audit) fn as_trained(
+        &self,
+        text: String,
+    ) -> Result<(String, Option<Vec<TokenId>>)> {
         if self.most == usize::MAX {
             return Ok((text, None));
         }
@@ -205,10 +217,7 @@ impl PreparedRecords {
             !records.is_empty(),
             "{}: it has no {} record",
             path.display(),
-            match part {
-                Part::Training => "training",
-                Part::HeldOut => "held-out",
-            }
+            part.name()
         );
         let most = most.unwrap_or(usize::MAX);
         for (record, text) in records.iter_mut().zip(&mut texts) {
@@ -293,8 +302,12 @@ pub(in crate::audit) fn cut(
     if is_prepared(path) {
         let most = Some(reader.most);
         let found = PreparedRecords::read(path, part, unit, most)?.fits(path, reader.tokenizer)?;
+        // Both parts count from 1, and their records are no pairs.
         out.ties = (1..=found.texts.len())
-            .map(|number| vec![format!("{}: record {number}", path.display())])
+            .map(|number| {
+                let part = part.name();
+                vec![format!("{}: {part} record {number}", path.display())]
+            })
             .collect();
         out.secrets = vec![Vec::new(); found.texts.len()];
         out.texts = found.texts;
@@ -389,6 +402,7 @@ pub(in crate::audit) fn shared_groups(sides: &[Cut; 2]) -> [Vec<String>; 2] {
 mod tests {
     use super::*;
     use reticent_backends::model::{Family, TransformerConfig};
+    use reticent_corpus::prepare::{PrepareOptions, TokenizerChoice, prepare};
 
     #[test]
     fn pairs_are_refused_for_a_model_of_two_types() {
@@ -428,6 +442,28 @@ mod tests {
         let [members, others] = shared_groups(&[inside, outside]);
         assert_eq!(members, ["a", "b", "a"]);
         assert_eq!(others, ["d", "a", "b"]);
+    }
+
+    /// Record 3 of one part has nothing to do with record 3 of the other. Tied, one of the two was left out where records
+    /// are thinned.
+    #[test]
+    fn parts_of_a_prepared_folder_are_not_tied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prepared");
+        let options = PrepareOptions {
+            tokenizer: TokenizerChoice::Bytes,
+            held_out: 0.5,
+            ..PrepareOptions::default()
+        };
+        let documents = reticent_corpus::simulate::simulate(8, 0).unwrap();
+        let made = prepare(&documents, &options).unwrap();
+        let key = crate::audit::owner_key::made().unwrap();
+        made.write(&path, false, key).unwrap();
+        let reader = Reader::new(&made.tokenizer, None, false);
+        let of = |part| cut(&path, part, Unit::Turn, false, &reader).unwrap();
+        let [members, others] = shared_groups(&[of(Part::Training), of(Part::HeldOut)]);
+        assert!(!members.is_empty() && !others.is_empty());
+        assert!(others.iter().all(|name| !members.contains(name)));
     }
 
     /// The mask of a prepared line is one token, and that of other text is text; a record ends where training on it did.

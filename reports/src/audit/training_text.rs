@@ -8,6 +8,7 @@ use super::records::{Part, PreparedRecords, Reader, cut, is_prepared, learned};
 use anyhow::{Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
 use reticent_corpus::canary::CanaryPlan;
+use reticent_corpus::policy::goes_on;
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::read::read_documents;
 use reticent_corpus::{Document, Unit};
@@ -139,12 +140,18 @@ pub(in crate::audit) fn occurring(
     Ok((inclusion, found.collect()))
 }
 
-/// Returns whether a record contains a text that does not go on there within a word or number.
+/// What joins parts of numbers, names and addresses: 12.5, 12-34, O'Neil.
+const JOINS: [char; 12] = ['.', ',', ':', '-', '‐', '–', '/', '_', '\'', '’', '@', '+'];
+
+/// Returns whether a record contains a text that does not go on there within a word or number, or behind a sign that joins
+/// two.
 fn occurs(wanted: &str, record: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric();
-    let ends_in_part = wanted.ends_with(is_part);
     let mut places = record.match_indices(wanted);
-    places.any(|(at, _)| !(ends_in_part && record[at + wanted.len()..].starts_with(is_part)))
+    places.any(|(at, _)| {
+        let after = &record[at + wanted.len()..];
+        let joined = after.strip_prefix(JOINS);
+        !goes_on(wanted, after) && !joined.is_some_and(|joined| goes_on(wanted, joined))
+    })
 }
 
 /// Returns the records of a text, or of the folder that was prepared from it, in which copies are counted.
@@ -175,12 +182,26 @@ mod tests {
             ("So: My ID is: 12, and yours?", true),
             ("My ID is: 123", false),
             ("My ID is: 123. My ID is: 12.", true),
-            ("My ID is: 12é", true),
+            ("My ID is: 12é", false),
+            ("My ID is: 12.5", false),
+            ("My ID is: 12-34", false),
+            ("My ID is: 12@x.org", false),
+            ("My ID is: 12-", true),
+            ("{\"My ID is: 12\": \"a\"}", true),
+            ("My ID is: 12年", true),
             ("My ID is 12", false),
             ("", false),
         ] {
             assert_eq!(occurs("My ID is: 12", record), found, "{record}");
         }
         assert!(occurs("Er heißt 王", "Er heißt 王小明"));
+        for (record, found) in [
+            ("I am José.", true),
+            ("I am Joséphine", false),
+            ("I am José-Luis", false),
+            ("I am José\u{301}", false),
+        ] {
+            assert_eq!(occurs("I am José", record), found, "{record}");
+        }
     }
 }

@@ -123,11 +123,7 @@ fn of_folder(
             path.display()
         )
     })?;
-    ensure!(
-        classes == names || nameless(&loaded.model) && classes.len() == names.len(),
-        "--data: {} has other classes than the model, or the same in another order",
-        path.display()
-    );
+    fits(classes, names, loaded, path)?;
     let records = (1_u64..).zip(found.records.into_iter().zip(found.texts));
     records
         .map(|(number, (record, text))| {
@@ -142,6 +138,25 @@ fn of_folder(
         .collect()
 }
 
+/// Refuses the classes of a preparation that are not those of the model.
+fn fits(classes: &[String], names: &[String], loaded: &Pretrained, path: &Path) -> Result<()> {
+    ensure!(
+        classes == names || nameless(&loaded.model) && classes.len() == names.len(),
+        "--data: {} has other classes than the model, or the same in another order",
+        path.display()
+    );
+    Ok(())
+}
+
+/// Returns the classes of the preparation that wrote a file, if its folder still holds both.
+fn classes_beside(path: &Path) -> Option<Vec<String>> {
+    let written = path.ends_with("train.jsonl") || path.ends_with("test.jsonl");
+    let beside = written.then(|| path.with_file_name("prepared.json"))?;
+    let mut prepared: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(beside).ok()?).ok()?;
+    serde_json::from_value(prepared.pointer_mut("/options/labels/classes")?.take()).ok()
+}
+
 /// Returns the records of a file.
 fn of_file(
     args: &Args,
@@ -151,10 +166,15 @@ fn of_file(
 ) -> Result<Vec<Labelled>> {
     let label = args.label.as_ref();
     let label = label.context("--label: must be given, unless --data is a prepared folder")?;
+    // The lines of a preparation have its numbers.
+    let beside = classes_beside(&args.data).filter(|_| label == "label");
+    if let Some(classes) = &beside {
+        fits(classes, names, loaded, &args.data)?;
+    }
     let reading = ReadOptions {
         labels: Some(Labels::new(label, names.to_vec()).context("--model")?),
         // A data set may count its classes in another order than a model from elsewhere.
-        by_name: loaded.manifest.is_none() && !nameless(&loaded.model),
+        by_name: beside.is_none() && loaded.manifest.is_none() && !nameless(&loaded.model),
         ..args.reading.options(None)?
     };
     let mut out = Vec::new();

@@ -23,6 +23,7 @@ use reticent_attacks::extract::{PromiseTest, SecretCase, SecretShape, reconstruc
 use reticent_backends::checkpoint::{Manifest, Owner};
 use reticent_corpus::TokenId;
 use reticent_corpus::tokenize::Tokenizer;
+use reticent_disk::folded_word;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
@@ -53,6 +54,8 @@ struct Listed {
     id: String,
     /// The context and the secret, as training met them.
     text: String,
+    /// The secret alone, alike in whatever spelling.
+    word: String,
     context: Vec<TokenId>,
     secret: Vec<TokenId>,
     candidates: Vec<Vec<TokenId>>,
@@ -137,12 +140,15 @@ pub(in crate::audit) fn measured(
     let mut classes: Vec<Vec<Option<usize>>> = vec![Vec::new(); bounds.len()];
     let mut included = vec![0; bounds.len()];
     let mut cases = Vec::with_capacity(secrets.len());
+    let mut numbers = HashMap::new();
     for (secret, occurs) in secrets.into_iter().zip(occurs) {
         let Promised { promise, class } = secret.promised;
         let group = bounds.iter().position(|bound| bound.promise == promise);
         let group = group.context("a secret without a promise")?;
         classes[group].push(class);
         included[group] += u64::from(occurs);
+        let next = numbers.len();
+        let number = *numbers.entry(secret.word).or_insert(next);
         let case = SecretCase {
             id: secret.id,
             context: secret.context,
@@ -151,6 +157,7 @@ pub(in crate::audit) fn measured(
             prior: bounds[group].prior.get(),
             posterior: bounds[group].of_class(class).get().get(),
             group,
+            number,
         };
         case.check().with_context(|| place(secret.line))?;
         cases.push(case);
@@ -320,6 +327,7 @@ fn tokens(
     Ok(Listed {
         line: number,
         text: text(&line.secret),
+        word: folded_word(&line.secret, true),
         id: line.id,
         context: own[..shared].to_vec(),
         secret: own[shared..].to_vec(),

@@ -85,18 +85,18 @@ impl SecretsReport {
         verdicts.any(Verdict::is_contradicted)
     }
 
-    /// Returns the mood of what is not contradicted. A leak is for review unless the promises judge it. Without one the
-    /// result is open if training is not known to have met each secret, if the ranks say nothing, or if some promise could
-    /// not have been contradicted.
+    /// Returns the mood of what is not contradicted. A leak is for review unless the promises judge it, which takes that
+    /// training is known to have met each secret: one hit by luck shows nothing of the others. Without a leak the result is
+    /// open if that is not known, if the ranks say nothing, or if some promise could not have been contradicted.
     pub(super) fn mood(&self) -> Mood {
+        let known = self.inclusion == Inclusion::TrainedRecords && self.lacking() == 0;
         let reach = Reach {
             leak: self.found.least_blind_p_value() <= LEVEL,
-            promise: Some(self.could_contradict()),
+            promise: Some(self.could_contradict() && known),
             limit: None,
         };
         let alike = self.by_promise.iter().any(|promised| promised.test.alike);
-        let known = self.inclusion == Inclusion::TrainedRecords && self.lacking() == 0;
-        Mood::of_leak(self.leaks(), reach, alike || !known)
+        Mood::of_leak(self.leaks(), reach, alike)
     }
 
     /// Returns how many secrets don't occur in the text of `--training`.
@@ -141,7 +141,11 @@ impl SecretsReport {
         let each = self.by_promise.iter().map(PromisedSecrets::says);
         let leak = match self.leaks() {
             true => format!(
-                " Without it so many are hit with probability {} at most: it reveals secrets.",
+                " Without it so many{} are hit with probability {} at most: it reveals secrets.",
+                match self.found.repeated {
+                    0 => "",
+                    _ => ", each secret counted once,",
+                },
                 rounded_up(self.found.blind_p_value(), 2)
             ),
             // A leak shows that training met them.

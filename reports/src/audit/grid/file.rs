@@ -27,7 +27,8 @@ pub struct GridFile {
     /// The corpus of all cells.
     pub data: Data,
     /// What perplexity, or the accuracy of a classifier, is measured on, and never trained on: of dialogues another seed,
-    /// of a file other documents. If absent, each preparation's own held-out text.
+    /// of a file other documents. The same file under another name is refused; documents that two different files share
+    /// are not looked for. If absent, each preparation's own held-out text.
     pub test: Option<Data>,
     /// Number of seeds, from 0: of what is held out, missed and planted. Batches and noise are never seeded.
     #[serde(default = "one")]
@@ -176,7 +177,7 @@ pub struct Attacks {
     pub coins: Flags,
     /// `audit membership` with the held-out text as non-members; with `lookalikes` on the corpus itself.
     pub membership: Option<Flags>,
-    /// `audit extract` with the training text.
+    /// `audit extract` with the training text, in which it also looks for `secrets`.
     pub extract: Option<Flags>,
 }
 

@@ -309,11 +309,12 @@ impl Plan {
             stages.push(redacted);
             of_prepare = vec![whole("", redacted)];
         }
+        let unit = prepare.get("unit").and_then(Value::as_str);
+        let unit = unit.unwrap_or(DEFAULT_UNIT);
         let mut planted = None;
         if !arm.plant.is_empty() {
             let name = self.file_name(&of_prepare[0])?;
-            let unit = prepare.get("unit").and_then(Value::as_str);
-            let given = merged(&of_unit(unit.unwrap_or(DEFAULT_UNIT)), &arm.plant);
+            let given = merged(&of_unit(unit), &arm.plant);
             of_prepare.extend(self.flags(&given).context("plant")?);
             of_prepare.push(Word::Plain(format!("--seed={}", place.seed)));
             let folder = self.stage(Work::Plant, of_prepare).context("plant")?;
@@ -365,6 +366,17 @@ impl Plan {
             without_likelihoods(&file.attacks, measurable)?;
         }
         for (work, given) in attacks(&file.attacks, measurable) {
+            let of_text = match work {
+                Work::Perplexity | Work::Classify => texts.test.is_some(),
+                Work::Membership => given.get("lookalikes") == Some(&Value::Bool(true)),
+                _ => false,
+            };
+            let asked = given.get("unit");
+            ensure!(
+                of_text || asked.is_none_or(|asked| asked.as_str() == Some(unit)),
+                "attacks.{}: unit: must be {unit}, as the records are prepared; leave it out",
+                work.command().join(" ")
+            );
             let mut of_attack = vec![whole("--model=", trained)];
             match work {
                 // Of a prepared folder, records are read as they were trained on, each with its class.
@@ -382,7 +394,12 @@ impl Plan {
                     whole("--members=", prepared),
                     whole("--non-members=", prepared),
                 ]),
-                Work::Extract => of_attack.push(whole("--data=", prepared)),
+                Work::Extract => {
+                    of_attack.push(whole("--data=", prepared));
+                    // No file of a grid can name the folder, in which alone secrets are known to have been met.
+                    let met = given.contains_key("secrets") && !given.contains_key("training");
+                    of_attack.extend(met.then(|| whole("--training=", prepared)));
+                }
                 Work::Exposure => of_attack.extend(planted.map(|(folder, coins)| {
                     let plan = if coins { "coins.json" } else { "canaries.json" };
                     inside("--canary-file=", folder, plan)
@@ -563,7 +580,8 @@ fn as_flag(flag: &'static str, corpus: &Word) -> Word {
     }
 }
 
-/// Refuses a test text of which documents are in the corpus, and may be trained on.
+/// Refuses a test text that is the corpus, a part of it by path or number, or of its seed. Documents that two files with
+/// other contents share are not looked for.
 fn apart(data: &Data, test: &Data) -> Result<()> {
     if data.dialogues.is_some() && test.dialogues.is_some() {
         ensure!(
@@ -742,7 +760,8 @@ fn masks_tokens(model: &str) -> bool {
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok());
     let named = config.and_then(|config| Some(config["architectures"][0].as_str()?.to_owned()));
-    model == "bert" || named.is_some_and(|name| name.ends_with("ForMaskedLM"))
+    let masks = |name: String| name.ends_with("ForMaskedLM") || name == "BertForPreTraining";
+    model == "bert" || named.is_some_and(masks)
 }
 
 /// Refuses what can't be measured on a classifier or an encoder.
@@ -807,10 +826,8 @@ fn named(key: &str, text: &str, stages: &Path) -> Result<Vec<String>> {
         let Ok(place) = path.canonicalize() else {
             continue;
         };
-        if !stages
-            .as_ref()
-            .is_some_and(|stages| stages.starts_with(&place))
-        {
+        let holds_stages = stages.as_ref().is_some_and(|s| s.starts_with(&place));
+        if has_content(&path) && !holds_stages {
             digests.push(content(&path)?);
         }
     }
@@ -846,6 +863,11 @@ pub(super) fn content(path: &Path) -> Result<String> {
     Ok(reticent_disk::hexadecimal(&digest.finalize()))
 }
 
+/// Returns whether a path is a file or a folder: a device, a pipe and a link to nothing hold no content.
+fn has_content(path: &Path) -> bool {
+    path.is_file() || path.is_dir()
+}
+
 fn add(path: &Path, digest: &mut Sha256) -> Result<()> {
     let about = path.metadata()?;
     if about.is_dir() {
@@ -856,6 +878,10 @@ fn add(path: &Path, digest: &mut Sha256) -> Result<()> {
             .collect();
         names.sort();
         for name in names {
+            // Python writes there what it compiled from the files beside it, as a scorer runs.
+            if name == "__pycache__" || !has_content(&path.join(&name)) {
+                continue;
+            }
             let text = name.to_string_lossy();
             digest.update((text.len() as u64).to_le_bytes());
             digest.update(text.as_bytes());
@@ -1015,6 +1041,23 @@ train = { sigma = 3 }
             );
         }
         assert!(plan(&labelled).is_ok());
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("base");
+        std::fs::create_dir(&folder).unwrap();
+        let of = |architecture: &str| {
+            let config = format!("{{\"architectures\": [\"{architecture}\"]}}");
+            std::fs::write(folder.join("config.json"), config).unwrap();
+            plan(&format!("models = [{folder:?}]\n{GRID}")).map_err(|e| format!("{e:#}"))
+        };
+        for encoder in [
+            "BertForMaskedLM",
+            "RobertaForMaskedLM",
+            "BertForPreTraining",
+        ] {
+            let error = of(encoder).unwrap_err();
+            assert!(error.contains("no likelihood"), "{encoder}: {error}");
+        }
+        assert!(of("GPT2LMHeadModel").is_ok());
     }
 
     #[test]
@@ -1058,6 +1101,47 @@ plant = { canaries = \"20x2\", coins = true }
         let words = &of(Coins).next().unwrap().words;
         let training = format!("--training={}", prepared.display());
         assert!(words.contains(&training), "{words:?}");
+    }
+
+    /// Records are those of the preparation. Another unit failed after training.
+    #[test]
+    fn attacks_have_the_unit_of_the_preparation() {
+        let with = |attack: &str, unit: &str, more: &str| {
+            let attacks = format!("attacks = {{ {attack} = {{ unit = \"{unit}\"{more} }} }}");
+            plan(&format!("{attacks}\n{GRID}"))
+        };
+        for attack in ["perplexity", "membership", "extract"] {
+            let error = format!("{:#}", with(attack, "document", "").unwrap_err());
+            let says = format!("attacks.{attack}: unit: must be turn");
+            assert!(error.contains(&says), "{error}");
+            assert!(with(attack, "turn", "").is_ok(), "{attack}");
+        }
+        assert!(with("membership", "document", ", lookalikes = true").is_ok());
+        let tested = format!("test = {{ dialogues = 3, seed = 9 }}\n{GRID}");
+        let other = format!("attacks = {{ perplexity = {{ unit = \"document\" }} }}\n{tested}");
+        assert!(plan(&other).is_ok());
+    }
+
+    /// Without it no promise of a secret could stand: every cell said that it was not checked that training met them.
+    #[test]
+    fn secrets_are_looked_for_in_what_was_trained_on() {
+        let with = |flags: &str| {
+            let attacks = format!("attacks = {{ extract = {{ {flags} }} }}");
+            let stages = plan(&format!("{attacks}\n{GRID}")).unwrap().stages;
+            let extract = stages.iter().find(|s| s.work == Work::Extract).unwrap();
+            let given = |flag: &str| -> Vec<String> {
+                let words = extract.words.iter();
+                words
+                    .filter_map(|word| Some(word.strip_prefix(flag)?.to_owned()))
+                    .collect()
+            };
+            (given("--data="), given("--training="))
+        };
+        let (data, training) = with("secrets = \"s.jsonl\"");
+        assert_eq!((data.len(), &training), (1, &data));
+        let (_, training) = with("secrets = \"s.jsonl\", training = \"own.jsonl\"");
+        assert_eq!(training, ["own.jsonl"]);
+        assert!(with("suffix = 10").1.is_empty());
     }
 
     #[test]
@@ -1140,6 +1224,16 @@ plant = { canaries = \"20x2\", coins = true }
         for ((key, value, count), digests) in asked.iter().zip(&before) {
             assert_eq!(digests.len(), *count, "{key} = {value}");
         }
+        // What a run leaves there, and what holds nothing.
+        std::fs::create_dir_all(home.path().join("base/__pycache__")).unwrap();
+        file("base/__pycache__/score.pyc", "compiled");
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("nothing", home.path().join("base/lock")).unwrap();
+            let line = format!("command:sh '{script}' --log=/dev/null");
+            assert_eq!(read("reference", line.into()).len(), 1);
+        }
+        assert_eq!(all(), before);
         file("base/weights", "two");
         file("score.sh", "two");
         file("own.toml", "type = \"names\"\nleast = 0.6\n");

@@ -253,7 +253,7 @@ impl MembershipReport {
             Some([members, others]) => RecordsDigest::of(&[members, others])?,
             None => None,
         };
-        let said_apart = table.said_apart;
+        let (said_apart, has_classes) = (table.said_apart, table.classes.is_some());
         let Table {
             scores,
             groups,
@@ -281,7 +281,12 @@ impl MembershipReport {
         match &report.blind {
             Some(blind) => report.signal = Signal::of(&set, &report.area, Some(blind)),
             None => {
-                let without = "the scores come without texts (a column text)";
+                let without = match has_classes {
+                    true => {
+                        "the scores come without texts (a column text), which their column class needs too"
+                    }
+                    false => "the scores come without texts (a column text)",
+                };
                 report.no_blind = Some(match (few, said_apart) {
                     (Some(few), _) => few,
                     (None, true) => format!(

@@ -95,7 +95,7 @@ pub(in crate::audit) fn measured(
     let neighbours = match attacks.iter().any(|a| a.needs() == Need::Neighbours) {
         true => {
             let base = reference.as_deref_mut();
-            Some(neighbours(args, &texts, &kept, &frame, base, interrupt)?)
+            Some(neighbours(args, &texts, &kept, &reader, base, interrupt)?)
         }
         false => None,
     };
@@ -303,7 +303,7 @@ fn neighbours(
     args: &MembershipArgs,
     texts: &[String],
     kept: &[Vec<usize>; 2],
-    frame: &dyn Fn(&str) -> reticent_corpus::Result<Vec<TokenId>>,
+    reader: &Reader<'_>,
     reference: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
 ) -> Result<Neighbours> {
@@ -325,7 +325,7 @@ fn neighbours(
             let mut all = Vec::with_capacity(texts.len());
             for (index, text) in texts.iter().enumerate() {
                 interrupt.check()?;
-                let (record, context) = (frame(text)?, model.context);
+                let (record, context) = (reader.tokens(text)?, model.context);
                 let seed = args.seed.wrapping_add(index as u64);
                 let near = replacements(model.scorer(), &record, NEIGHBOURS, context, seed);
                 all.push(near.context("--neighbours reference")?);
@@ -335,21 +335,22 @@ fn neighbours(
         }
         NeighbourTexts::File(path) => path,
     };
-    let given = given_neighbours(path).context("--neighbours")?;
+    let given = given_neighbours(path, reader).context("--neighbours")?;
     let members = kept[0].iter().map(|i| ("member", i));
     let places = members.chain(kept[1].iter().map(|i| ("non-member", i)));
     let of = |(text, (side, place)): (&String, (&str, &usize))| -> Result<Vec<Vec<TokenId>>> {
         let near = given.get(text).with_context(|| {
             format!("--neighbours: no line has the text of {side} {}", place + 1)
         })?;
-        Ok(near.iter().map(|t| frame(t)).collect::<Result<_, _>>()?)
+        let near = near.iter().map(|text| reader.tokens(text));
+        Ok(near.collect::<Result<_, _>>()?)
     };
     let all: Result<Vec<_>> = texts.iter().zip(places).map(of).collect();
     Ok(Neighbours::Given(all?))
 }
 
-/// Reads lines of {"text", "neighbours"}.
-fn given_neighbours(path: &Path) -> Result<HashMap<String, Vec<String>>> {
+/// Reads lines of {"text", "neighbours"}, by the text and by what training read of it.
+fn given_neighbours(path: &Path, reader: &Reader<'_>) -> Result<HashMap<String, Vec<String>>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Line {
@@ -376,8 +377,11 @@ fn given_neighbours(path: &Path) -> Result<HashMap<String, Vec<String>>> {
         );
         // Texts that are not prepared are compared as they are when they are.
         let near = line.neighbours.iter().map(|text| escaped(text)).collect();
-        given.insert(escaped(&line.text), near);
-        given.insert(line.text, line.neighbours);
+        for (text, near) in [(escaped(&line.text), near), (line.text, line.neighbours)] {
+            let (trained, _) = reader.as_trained(text.clone())?;
+            given.entry(trained).or_insert_with(|| near.clone());
+            given.insert(text, near);
+        }
     }
     Ok(given)
 }
@@ -562,4 +566,33 @@ fn masked(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_alphanumeric() { '•' } else { c })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reticent_corpus::tokenize::Tokenizer;
+
+    /// A line holds the whole text of a record of which training read the beginning. "No line has the text" was said of it.
+    #[test]
+    fn neighbours_are_those_of_the_text_as_it_was_trained_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("near.jsonl");
+        let lines = r#"{"text":"my code is 12","neighbours":["my code is 34"]}
+{"text":"my code","neighbours":["his code"]}
+{"text":"<MASK> is","neighbours":["it is"]}
+"#;
+        std::fs::write(&path, lines).unwrap();
+        let tokenizer = Tokenizer::bytes();
+        let of = |most| given_neighbours(&path, &Reader::new(&tokenizer, most, false)).unwrap();
+        let (whole, cut) = (of(None), of(Some(9)));
+        for given in [&whole, &cut] {
+            assert_eq!(given["my code is 12"], ["my code is 34"]);
+            assert_eq!(given["my code"], ["his code"]);
+            assert_eq!(given["<MASK> is"], given[r"<\MASK> is"]);
+        }
+        // The beginning and eight characters.
+        assert_eq!(cut["my code "], ["my code is 34"]);
+        assert!(!whole.contains_key("my code "));
+    }
 }
