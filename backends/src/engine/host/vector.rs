@@ -123,7 +123,7 @@ pub(crate) fn magnitudes(x: &[f32], y: &[f32]) -> f64 {
     lanes.iter().sum()
 }
 
-/// ‖x_t‖ of each row of `width` values.
+/// ‖x_t‖ of each row of `width` values, or up to 1e-4 more of it.
 pub(crate) fn row_lengths(x: &[f32], width: usize) -> Vec<f64> {
     struct Each<'a>(&'a [f32], usize);
     impl pulp::NullaryFnOnce for Each<'_> {
@@ -131,7 +131,15 @@ pub(crate) fn row_lengths(x: &[f32], width: usize) -> Vec<f64> {
         #[inline(always)]
         fn call(self) -> Vec<f64> {
             let rows = self.0.chunks_exact(self.1);
-            rows.map(|row| products(row, row).sqrt()).collect()
+            let one = |row: &[f32]| {
+                let square = dot(row, row);
+                match square {
+                    // far from what vanishes or overflows: f32 is enough, and faster
+                    1e-20..1e30 => f64::from(square).sqrt() * (1.0 + 1e-4),
+                    _ => products(row, row).sqrt(),
+                }
+            };
+            rows.map(one).collect()
         }
     }
     wide(Each(x, width))
