@@ -13,6 +13,9 @@
 //! length as far as the margin η does not cover it, and the norm as computed otherwise, as for ordinary records. Where D
 //! alone would lengthen the norm much ([`Measured::doubtful`]), the record is measured again with products in f64. All
 //! of this depends on the record's own rows alone.
+//!
+//! It bounds a record's own share. What a record changes in the roundings of others, which are added to the same f32
+//! sum, is no part of it, as of no analysis of real numbers.
 
 use std::ops::{Add, AddAssign};
 
@@ -22,8 +25,8 @@ pub(crate) const MARGIN: f64 = 2.5e-4;
 /// Half the distance from 1 to the next f32.
 const UNIT: f64 = f32::EPSILON as f64 / 2.0;
 
-/// Added to lengths of rows in D: products of values whose own product is below 2^-126 may vanish. Its square over ρ is far above the sum of
-/// 2^20 such products.
+/// Added to lengths of rows in D: products of values whose own product is below 2^-126 may vanish. Its square times ρ is
+/// far above the sum of 2^20 such products.
 pub(crate) const FLOOR: f64 = 1e-13;
 
 /// ρ(n): by how much a sum of n products in f32 may be off, relative to the sum of their magnitudes.
@@ -52,9 +55,10 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Whether the norm should be computed again: D may lengthen it by more than 0.2 %, and by more than 1e-10.
+    /// Whether the norm should be computed again: D may lengthen it by more than 5 %, and by more than 1e-10. Long
+    /// ordinary records stay below: at 1 000 tokens D lengthens their norms by 1 to 3 % on devices, by less here.
     pub(crate) fn doubtful(&self) -> bool {
-        self.doubt > 16.0 * MARGIN * self.squared + 1e-20
+        self.doubt > 0.1 * self.squared + 1e-20
     }
 
     /// Returns what was measured of a multiple of the gradient.

@@ -383,13 +383,20 @@ pub(super) fn gram_terms<B: Floats>(
         slack: rounding_of_rows(steps),
         second: of_a * of_g,
     };
+    sum_terms(parameter, a.clone() * g.clone(), out);
     out.extend([
-        (parameter, Term::Squared, pieces(a.clone() * g.clone())),
         (parameter, Term::Doubt(of_a), lengthened(g, twice(&long_a))),
         (parameter, Term::Doubt(of_g), lengthened(a, twice(&long_g))),
         (parameter, spread, total(long_a * long_g.clone())),
     ]);
     long_g
+}
+
+/// A part of ‖G‖² that is the sum of x, which a device rounds.
+pub(super) fn sum_terms<B: Backend>(parameter: usize, x: Tensor<B, 3>, out: &mut Terms<B>) {
+    let rounded = Term::Doubt(rounding_of_products(DEVICE_SUM));
+    out.push((parameter, rounded, pieces(x.clone().abs())));
+    out.push((parameter, Term::Squared, pieces(x)));
 }
 
 /// Partial sums, examples × pieces, each of at most [`DEVICE_SUM`] terms: the host adds them in f64.
@@ -509,7 +516,7 @@ pub(super) fn squared_norms<B: Floats>(
         table,
         lengthened(same.clone(), [of_rows.clone(), of_rows]),
     ));
-    terms.push((0, Term::Squared, pieces(same * d_embedded)));
+    sum_terms(0, same * d_embedded, &mut terms);
     // as on the host: the rows are products with the input weight, and dropped
     let weight = weights.input.clone().powi_scalar(2).sum().sqrt();
     let weight = match &taps.embedded {

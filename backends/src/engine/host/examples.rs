@@ -2,8 +2,9 @@
 //!
 //! With a the inputs (T × d) and g the gradients of the outputs (T × p) of one example, the gradient of the weight is
 //! aᵀg. Its squared norm is computed either from the two Gram matrices or from the gradient itself, whichever is
-//! cheaper; where rows cancel, from Gram matrices in f64 ([`crate::engine::bound`]). A computed gradient can be kept, so that the clipped sum needs no second product. The choice depends on the
-//! sizes of the example alone, so that its norm has the same bits in any batch.
+//! cheaper; where rows cancel, from Gram matrices in f64 ([`crate::engine::bound`]). A computed gradient can be kept, so
+//! that the clipped sum needs no second product. The choice depends on the example alone, so that its norm has the same
+//! bits in any batch.
 
 use super::gemm::{Store, View, dense_here};
 use super::gram::gram;
@@ -151,8 +152,8 @@ impl pulp::NullaryFnOnce for ExactGram<'_> {
     }
 }
 
-/// The rounding of sums in f64 of any length here, relative to S².
-const EXACT: f64 = 1e-12;
+/// The rounding of sums in f64, relative to S²: a sum of 2^19 products, as of 1 024 rows with each other, is off by 6e-11.
+const EXACT: f64 = 1e-10;
 
 /// ‖aᵀg‖² by products in f64.
 pub(crate) fn exact_norm(

@@ -5,7 +5,7 @@ use crate::engine::bound::{Measured, rounding_of_rows};
 use crate::engine::host::examples::{Lengths, Tied, exact_norm, table_norm};
 use crate::engine::portable::{
     Term, Terms, gram, gram_terms, lengthened, measured, rounding_of_products, row_lengths,
-    sum_rows, total,
+    sum_rows, sum_terms, total,
 };
 use burn::tensor::IndexingUpdateOp;
 
@@ -212,7 +212,7 @@ fn table_terms<B: Floats>(
     };
     let spread = lengthened(alike.clone(), [lengths.clone(), lengths]);
     out.push((parameter, table, spread));
-    out.push((parameter, Term::Squared, pieces(alike * gram(g))));
+    sum_terms(parameter, alike * gram(g), out);
 }
 
 /// Computes the norms of embeddings and head, including the product of both gradients if they share a matrix.
@@ -293,7 +293,7 @@ fn cross_terms<B: Floats>(
     let doubt = Term::Doubt(2.0 * rounding_of_products(hidden.dims()[2]));
     out.push((token, doubt, lengthened(chosen.clone(), lengths)));
     let inner = B::product(hidden.clone(), embedded.clone().swap_dims(1, 2));
-    out.push((token, Term::Squared, pieces(chosen * inner * 2.0)));
+    sum_terms(token, chosen * inner * 2.0, out);
 }
 
 pub(in crate::engine) fn add_sums<B: Floats>(
