@@ -15,6 +15,7 @@ use reticent_backends::trainer::shorten;
 use reticent_corpus::read::ReadOptions;
 use reticent_corpus::screening::screening_records;
 use reticent_corpus::{Labels, TokenId, Unit};
+use std::path::Path;
 
 /// The number of records classified at once.
 const AT_ONCE: usize = 32;
