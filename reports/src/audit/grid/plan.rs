@@ -1230,7 +1230,7 @@ plant = { canaries = \"20x2\", coins = true }
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink("nothing", home.path().join("base/lock")).unwrap();
-            let line = format!("command:sh '{script}' --log=/dev/null");
+            let line = format!("command:sh '{script}' --out=/dev/null");
             assert_eq!(read("reference", line.into()).len(), 1);
         }
         assert_eq!(all(), before);
