@@ -201,10 +201,6 @@ pub struct PublicBatch<'a>(pub(crate) Vec<Example<'a>>);
 
 /// A record of a batch, or one of the sequences that a longer record is read in.
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    not(feature = "cpu"),
-    expect(dead_code, reason = "engines alone read them")
-)]
 pub struct Example<'a> {
     /// Its number among the records it was drawn from, which keys its dropout masks.
     pub(crate) record: u32,
