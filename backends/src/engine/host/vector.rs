@@ -92,33 +92,28 @@ pub(crate) fn sum_of_squares(x: &[f32]) -> f64 {
 /// Σ x y in f64 of two slices of one length.
 #[inline(always)]
 pub(crate) fn products(x: &[f32], y: &[f32]) -> f64 {
-    let mut lanes = [0.0f64; LANES];
-    let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
-    let (xr, yr) = (xs.remainder(), ys.remainder());
-    for (x, y) in xs.zip(ys) {
-        for i in 0..LANES {
-            lanes[i] += f64::from(x[i]) * f64::from(y[i]);
-        }
-    }
-    for (i, (x, y)) in xr.iter().zip(yr).enumerate() {
-        lanes[i] += f64::from(*x) * f64::from(*y);
-    }
-    lanes.iter().sum()
+    sum_wide(x, y, |x, y| f64::from(x) * f64::from(y))
 }
 
 /// Σ |x| y in f64 of two slices of one length.
 #[inline(always)]
 pub(crate) fn magnitudes(x: &[f32], y: &[f32]) -> f64 {
+    sum_wide(x, y, |x, y| f64::from(x.abs()) * f64::from(y))
+}
+
+/// The sum of a term of two slices of one length, in lanes of f64.
+#[inline(always)]
+fn sum_wide(x: &[f32], y: &[f32], term: impl Fn(f32, f32) -> f64) -> f64 {
     let mut lanes = [0.0f64; LANES];
     let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
     let (xr, yr) = (xs.remainder(), ys.remainder());
     for (x, y) in xs.zip(ys) {
         for i in 0..LANES {
-            lanes[i] += f64::from(x[i].abs()) * f64::from(y[i]);
+            lanes[i] += term(x[i], y[i]);
         }
     }
     for (i, (x, y)) in xr.iter().zip(yr).enumerate() {
-        lanes[i] += f64::from(x.abs()) * f64::from(*y);
+        lanes[i] += term(*x, *y);
     }
     lanes.iter().sum()
 }
