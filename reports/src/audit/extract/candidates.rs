@@ -364,16 +364,7 @@ fn bounds(
                 let why = "the model was not trained by --recipe protect, which alone keeps what --weights promises";
                 Bound::none(promise, least, why)
             }
-            (None, Some((_, false)) | None) => Bound {
-                promise,
-                prior: promise.prior(),
-                at_most: Upper::new(promise.posterior()),
-                classes: Vec::new(),
-                source: Source::Stated,
-                why: None,
-                records: 1,
-                most: 0,
-            },
+            (None, Some((_, false)) | None) => Bound::stated(promise),
         };
         bound.most = same.map(|other| other.most).min().unwrap_or(0);
         found.push(bound);
@@ -397,6 +388,20 @@ impl Bound {
             classes: Vec::new(),
             source: Source::Nothing,
             why: Some(why.to_owned()),
+            records: 1,
+            most: 0,
+        }
+    }
+
+    /// Returns the bound of a promise as it is stated.
+    fn stated(promise: Secret) -> Self {
+        Self {
+            promise,
+            prior: promise.prior(),
+            at_most: Upper::new(promise.posterior()),
+            classes: Vec::new(),
+            source: Source::Stated,
+            why: None,
             records: 1,
             most: 0,
         }

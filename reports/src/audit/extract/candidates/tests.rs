@@ -169,14 +169,8 @@ fn a_stated_promise_gets_advice_where_nothing_contradicts_it() {
     for (posterior, advised) in [(5e-4, false), (1e-3, true), (2e-3, true)] {
         let promise = promise(2e-4, posterior);
         let bound = Bound {
-            promise,
-            prior: promise.prior(),
-            at_most: Upper::new(promise.posterior()),
-            classes: Vec::new(),
-            source: Source::Stated,
-            why: None,
-            records: 1,
             most: 1_000_000,
+            ..Bound::stated(promise)
         };
         let test = hits(&bound, 3, 0);
         let found = met(&test, (&bound, &no_class(3)), None, "m").unwrap();
