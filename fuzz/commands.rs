@@ -453,7 +453,6 @@ fn seeds(home: &Path) -> Result<(), Failure> {
         "secrets.csv",
         "scores.csv",
         "exposure.json",
-        "sheet.jsonl",
         "data.jsonl",
     ] {
         std::fs::copy(old.join(name), home.join(name))?;
@@ -478,10 +477,17 @@ fn seeds(home: &Path) -> Result<(), Failure> {
     for line in [
         "simulate customers --dialogues 4 --out made.jsonl",
         "prepare made.jsonl --policy customers --canaries 1x2 --seed 1 --out prepared",
+        "screen screened.jsonl --policy customers --sample 4 --seed 0 --sheet sheet.jsonl",
         "train prepared --recipe dpsgd --sigma 1 --epochs 1 --seed 1 --model gpt2 --layers 1 --width 8 --heads 1 --out ckpt",
     ] {
         audit(line)?;
     }
+    // Labelled: nothing is marked.
+    let sheet = std::fs::read_to_string("sheet.jsonl")?;
+    std::fs::write(
+        "sheet.jsonl",
+        sheet.replace("\"secrets\":null", "\"secrets\":[]"),
+    )?;
     std::fs::copy("ckpt/tokenizer.json", "tokenizer.json")?;
     let tokenizer = reticent_corpus::tokenize::Tokenizer::load_folder(
         Path::new("ckpt"),
@@ -497,9 +503,14 @@ fn seeds(home: &Path) -> Result<(), Failure> {
         rows.push(vec![-1.5; tokenizer.encode(&text)?.len() + 1]);
     }
     let hello = serde_json::json!({"reticent_scorer": 1, "vocabulary": size, "batch": 8});
-    // The first question is asked again at the end.
-    let [first, last] = [1, 2].map(|id| serde_json::json!({"id": id, "log_probabilities": rows}));
-    std::fs::write("lines.jsonl", format!("{hello}\n{first}\n{last}\n"))?;
+    // At the end, each text is asked for again by itself.
+    let answers = [&rows[..], &rows[..1], &rows[1..]];
+    let answers = (1..).zip(answers).map(|(id, rows)| {
+        let answer = serde_json::json!({"id": id, "log_probabilities": rows});
+        format!("{answer}\n")
+    });
+    let answers: String = answers.collect();
+    std::fs::write("lines.jsonl", format!("{hello}\n{answers}"))?;
     let family = reticent_backends::model::Family::Gpt2;
     let config =
         reticent_backends::model::TransformerConfig::new(family, size, 8, 1, 1, 64).validated()?;
