@@ -1,8 +1,8 @@
 //! The processor's kernels for the LSTM, all on plain slices of flex tensors.
 
 use super::host::contraction::{
-    LstmRows, add_row_sum, add_rows, add_weight_sum, by_row, gather, lstm_norms, scale_rows,
-    scatter_add,
+    InputWeight, LstmRows, add_row_sum, add_rows, add_weight_sum, by_row, gather, lstm_norms,
+    scale_rows, scatter_add,
 };
 use super::host::{layers, recurrence};
 use super::kernels::{Dropped, GROUPS, Kernels, Recurrence, Taps, Weights};
@@ -118,10 +118,11 @@ impl Kernels for Flex {
 
     fn squared_norms(taps: &Taps<Self>, weights: &Weights<Self>, packed: &Packed) -> Vec<f64> {
         let work = NormWork::new(taps, weights);
+        let input = InputWeight::new(work.input.slice());
         let per_group: Vec<Vec<(usize, [f64; GROUPS])>> = packed
             .groups
             .par_iter()
-            .map(|group| work.group(group, packed))
+            .map(|group| work.group(group, packed, &input))
             .collect();
         let mut norms = vec![0.0; packed.examples * GROUPS];
         for (example, own) in per_group.into_iter().flatten() {
@@ -300,21 +301,24 @@ impl NormWork {
         }
     }
 
-    fn group(&self, group: &Group, packed: &Packed) -> Vec<(usize, [f64; GROUPS])> {
+    fn group(
+        &self,
+        group: &Group,
+        packed: &Packed,
+        input: &InputWeight<'_>,
+    ) -> Vec<(usize, [f64; GROUPS])> {
         group
             .examples
             .iter()
             .enumerate()
             .map(|(lane, &example)| {
-                (
-                    example,
-                    self.example(&group.rows_of(lane).collect::<Vec<_>>(), packed),
-                )
+                let rows: Vec<usize> = group.rows_of(lane).collect();
+                (example, self.example(&rows, packed, input))
             })
             .collect()
     }
 
-    fn example(&self, rows: &[usize], packed: &Packed) -> [f64; GROUPS] {
+    fn example(&self, rows: &[usize], packed: &Packed, input: &InputWeight<'_>) -> [f64; GROUPS] {
         let (e, h, vocabulary) = self.sizes;
         let tokens: Vec<TokenId> = rows.iter().map(|r| packed.inputs[*r]).collect();
         let places = || tokens.iter().map(|t| *t as usize).collect::<Vec<_>>();
@@ -336,6 +340,6 @@ impl NormWork {
             d_gates: &gather(self.d_gates.slice(), rows, 4 * h),
             d_logits: &gather(self.d_logits.slice(), rows, vocabulary),
         };
-        lstm_norms(&own, self.input.slice(), self.sizes)
+        lstm_norms(&own, input, self.sizes)
     }
 }

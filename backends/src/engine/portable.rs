@@ -1,7 +1,7 @@
 //! The kernels in tensor operations of any backend, also used to check the processor's own kernels.
 
 use super::bound::{FLOOR, Measured, rounding, rounding_of_rows};
-use super::host::contraction::{LstmRows, lstm_norms};
+use super::host::contraction::{InputWeight, LstmRows, lstm_norms};
 use super::kernels::{GROUP, GROUPS, Recurrence, Taps, Weights};
 use super::layers::{Floats, Sums};
 use super::packed::{NO_LOSS, Packed};
@@ -556,7 +556,11 @@ pub(super) fn squared_norms<B: Floats>(
             d_logits: &here(&taps.d_logits),
         };
         let input = host(weights.input.clone());
-        norms.extend(lstm_norms(&here_again, &input, (e, h, vocabulary)));
+        norms.extend(lstm_norms(
+            &here_again,
+            &InputWeight::new(&input),
+            (e, h, vocabulary),
+        ));
     }
     norms
 }

@@ -5,7 +5,9 @@
 //! before sensitive ones, so that the ordinary gradient is a sum over rows whose number and order do not depend on
 //! sensitive content.
 
-use super::host::contraction::{LstmRows, add_rows, add_weight_sum, lstm_norms, scatter_add};
+use super::host::contraction::{
+    InputWeight, LstmRows, add_rows, add_weight_sum, lstm_norms, scatter_add,
+};
 use super::host::layers;
 use super::host::product::{add_product_of_few_rows, product_transposed};
 use super::host::recurrence::{cell, cell_backward};
@@ -100,6 +102,7 @@ impl<'a> Plain<'a> {
         accumulator: &mut [Vec<f32>],
     ) -> Result<Added> {
         let (mut added, mut predictions) = (Added::default(), 0);
+        let input = InputWeight::new(&self.weights[1]);
         for (part, examples) in batch.0.chunks(AT_ONCE).enumerate() {
             let places = Places::of(examples);
             let traces: Vec<Trace> = examples
@@ -115,7 +118,7 @@ impl<'a> Plain<'a> {
             let norms: Vec<[f64; GROUPS]> = places
                 .sensitive
                 .par_iter()
-                .map(|own| self.norms(&rows, own.clone()))
+                .map(|own| self.norms(&rows, own.clone(), &input))
                 .collect();
             let norms = SquaredNorms::new(GROUPS, norms.concat())?;
             let factors = clip.factors(&norms);
@@ -264,7 +267,7 @@ impl<'a> Plain<'a> {
     }
 
     /// Returns ‖g_l‖² of each clipping group, over the rows of one example.
-    fn norms(&self, rows: &Rows, own: Range<usize>) -> [f64; GROUPS] {
+    fn norms(&self, rows: &Rows, own: Range<usize>, input: &InputWeight<'_>) -> [f64; GROUPS] {
         let (e, h, v) = (self.embed, self.width, self.vocabulary);
         let own_rows = LstmRows {
             tokens: &rows.tokens[own.clone()],
@@ -275,7 +278,7 @@ impl<'a> Plain<'a> {
             d_gates: part(&rows.d_gates, &own, 4 * h),
             d_logits: part(&rows.d_logits, &own, v),
         };
-        lstm_norms(&own_rows, &self.weights[1], (e, h, v))
+        lstm_norms(&own_rows, input, (e, h, v))
     }
 
     /// Zeroes the rows of an example that contributes nothing.

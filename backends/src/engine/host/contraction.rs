@@ -53,14 +53,30 @@ fn embedding_norm(tokens: &[TokenId], g: &[f32], w: &[f32], d: usize) -> f64 {
 
 /// R of the gradient of an LSTM's embedding, which is summed over rows and multiplied with `input`: each is off by a
 /// rounding of Σ_t ‖g_t‖ times the length of `input`, and of the largest dropout factor.
-fn embedding_slack(rows: &LstmRows<'_>, input: &[f32], gates: usize) -> f64 {
+fn embedding_slack(rows: &LstmRows<'_>, input: &InputWeight<'_>, gates: usize) -> f64 {
     let most = rows.factors.map_or(1.0, |factors| {
         factors
             .iter()
             .fold(0.0f64, |most, f| most.max(f64::from(*f)))
     });
     let spread: f64 = row_lengths(rows.d_gates, gates).iter().sum();
-    most * rounding_of_rows(rows.tokens.len() + gates) * spread * sum_of_squares(input).sqrt()
+    most * rounding_of_rows(rows.tokens.len() + gates) * spread * input.length
+}
+
+/// The input weight of an LSTM, E × 4H, and its length, which is the same for all examples of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct InputWeight<'a> {
+    values: &'a [f32],
+    length: f64,
+}
+
+impl<'a> InputWeight<'a> {
+    pub(crate) fn new(values: &'a [f32]) -> Self {
+        Self {
+            values,
+            length: sum_of_squares(values).sqrt(),
+        }
+    }
 }
 
 /// The T rows of one example of an LSTM from which its norms are computed.
@@ -81,10 +97,9 @@ pub(crate) struct LstmRows<'a> {
 }
 
 /// ‖gradient‖² of one example of an LSTM to clip by, by clipping group: embedding, recurrent layer, head.
-/// `input` is the input weight, E × 4H.
 pub(crate) fn lstm_norms(
     rows: &LstmRows<'_>,
-    input: &[f32],
+    input: &InputWeight<'_>,
     (e, h, vocabulary): (usize, usize, usize),
 ) -> [f64; GROUPS] {
     let t = rows.tokens.len();
@@ -92,10 +107,10 @@ pub(crate) fn lstm_norms(
         return [0.0; GROUPS];
     }
     let embedding = match rows.factors {
-        None => embedding_norm(rows.tokens, rows.d_gates, input, e),
+        None => embedding_norm(rows.tokens, rows.d_gates, input.values, e),
         Some(factors) => {
             let mut d_x = vec![0.0; t * e];
-            product_transposed(rows.d_gates, input, &mut d_x, (t, 4 * h, e));
+            product_transposed(rows.d_gates, input.values, &mut d_x, (t, 4 * h, e));
             d_x.iter_mut().zip(factors).for_each(|(d, f)| *d *= f);
             table_norm(rows.tokens, &d_x, e).squared
         }
