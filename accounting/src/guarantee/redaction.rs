@@ -85,11 +85,11 @@ impl Redaction {
     /// Returns [`Error::OutOfRange`] if η > γ.
     pub fn new(miss: MissRate, missed_by_both: MissRate) -> Result<Self> {
         if missed_by_both > miss {
-            return Err(Error::OutOfRange {
-                what: "share missed by both policies",
-                range: "[0, miss rate]",
-                value: missed_by_both.get(),
-            });
+            return Err(Error::out_of_range(
+                "share missed by both policies",
+                "[0, miss rate]",
+                missed_by_both.get(),
+            ));
         }
         Ok(Self {
             miss,

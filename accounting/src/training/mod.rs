@@ -434,9 +434,9 @@ pub fn steps_of_epochs(epochs: f64, steps_per_epoch: u64) -> Result<Steps> {
     if epochs > 0.0 && steps <= (1u64 << 53) as f64 {
         return Ok(Steps::new(steps as u64));
     }
-    Err(Error::OutOfRange {
-        what: "epochs",
-        range: "(0, inf), of at most 2^53 steps",
-        value: epochs,
-    })
+    Err(Error::out_of_range(
+        "epochs",
+        "(0, inf), of at most 2^53 steps",
+        epochs,
+    ))
 }

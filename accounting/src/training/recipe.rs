@@ -109,11 +109,11 @@ impl NoisySteps {
         let steps_per_epoch = Steps::per_epoch(sampling_rate).get();
         let steps = (epochs.checked_mul(steps_per_epoch).map(Steps::new))
             .filter(|steps| *steps <= Steps::MOST)
-            .ok_or(Error::OutOfRange {
-                what: "epochs",
-                range: "[0, inf), of at most 2^53 steps",
-                value: epochs as f64,
-            })?;
+            .ok_or(Error::out_of_range(
+                "epochs",
+                "[0, inf), of at most 2^53 steps",
+                epochs as f64,
+            ))?;
         Ok(Self {
             noise_multiplier: Stated::given(NoiseMultiplier::new(sigma)?, "sigma"),
             sampling: Stated::assumed(Sampling::Poisson),
@@ -367,11 +367,11 @@ pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Result<Vec<Sampl
         // The positive rates, the largest first: a rate of zero stands for no record.
         let own = RateProfile::new(own.collect::<Result<Vec<_>>>()?)?;
         if own.count() > MOST_DRAWN {
-            return Err(Error::OutOfRange {
-                what: "drawn records of a secret",
-                range: "[0, 10000]",
-                value: own.count() as f64,
-            });
+            return Err(Error::out_of_range(
+                "drawn records of a secret",
+                "[0, 10000]",
+                own.count() as f64,
+            ));
         }
         most.resize(most.len().max(own.count()), 0.0);
         for (most, own) in most.iter_mut().zip(own.rates()) {

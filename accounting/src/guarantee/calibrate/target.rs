@@ -524,11 +524,7 @@ fn guessed(mechanism: &Mechanism, group: GroupSize, prior: Probability) -> Resul
 /// Returns 2^−bits, rounded up.
 fn share(bits: f64) -> Result<Probability> {
     if !(bits > 0.0 && bits <= 1074.0) {
-        return Err(Error::OutOfRange {
-            what: "exposure",
-            range: "(0, 1074]",
-            value: bits,
-        });
+        return Err(Error::out_of_range("exposure", "(0, 1074]", bits));
     }
     Probability::new(((-bits).exp2() * (1.0 + 2.0 * f64::EPSILON)).min(1.0))
 }

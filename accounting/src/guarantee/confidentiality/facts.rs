@@ -185,18 +185,18 @@ impl CorpusFacts {
             missed,
         )?;
         if missed > 0 && most_records == 0 {
-            return Err(Error::OutOfRange {
-                what: "most records of a missed secret",
-                range: "[1, 2^64) where a secret is missed",
-                value: 0.0,
-            });
+            return Err(Error::out_of_range(
+                "most records of a missed secret",
+                "[1, 2^64) where a secret is missed",
+                0.0,
+            ));
         }
         if spread == Spread::AtMost(0) {
-            return Err(Error::OutOfRange {
-                what: "spread of the stages",
-                range: "[1, 2^64)",
-                value: 0.0,
-            });
+            return Err(Error::out_of_range(
+                "spread of the stages",
+                "[1, 2^64)",
+                0.0,
+            ));
         }
         Ok(Self {
             secrets,

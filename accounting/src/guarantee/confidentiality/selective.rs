@@ -221,11 +221,11 @@ impl LightNoise {
         if self.miss.0 <= self.miss.1 {
             return Ok(());
         }
-        Err(Error::OutOfRange {
-            what: "lower end of the miss rate",
-            range: "[0, upper end]",
-            value: self.miss.0.get(),
-        })
+        Err(Error::out_of_range(
+            "lower end of the miss rate",
+            "[0, upper end]",
+            self.miss.0.get(),
+        ))
     }
 
     fn at(&self, miss: MissRate) -> Mechanism {
