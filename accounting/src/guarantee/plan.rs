@@ -269,10 +269,7 @@ impl Plan {
         let by_law = self.by_law(Notion::Dp, &mut solvers)?;
         let (epsilon, order) = by_renyi(&mut solvers, self.delta)?;
         let by_renyi = Guarantee {
-            epsilon: Some(Bounds {
-                lower: None,
-                upper: Some(epsilon),
-            }),
+            epsilon: Some(Bounds::below(epsilon)),
             order,
             ..self.row(Notion::Dp, self.neighbours, Method::Rdp)
         };
@@ -314,10 +311,7 @@ impl Plan {
             let each = loss.epsilon_by_group_lemma(self.group, delta, self.tolerance)?;
             most = if each > most { each } else { most };
         }
-        Ok(Bounds {
-            lower: None,
-            upper: Some(most),
-        })
+        Ok(Bounds::below(most))
     }
 
     /// Returns the neighbours of a redaction row: the definition compares contents (replace), the papers computed
@@ -385,10 +379,7 @@ impl Plan {
                 ..row(Method::Proposition6)
             });
             let (by_renyi, order) = by_renyi(&mut solvers, delta)?;
-            let by_renyi = Bounds {
-                lower: None,
-                upper: Some(by_renyi),
-            };
+            let by_renyi = Bounds::below(by_renyi);
             rows.push(Guarantee {
                 base: Some(Base::Rdp),
                 epsilon: Some(amplified(redaction, by_renyi)),
@@ -448,12 +439,8 @@ impl Plan {
             });
         };
         // It is unknown whether a miss depends on the secret, so there is no lower end.
-        let epsilon = Bounds {
-            lower: None,
-            upper: base.bounds.upper,
-        };
         Ok(Guarantee {
-            epsilon: Some(epsilon),
+            epsilon: Some(base.bounds.without_lower()),
             engine: Some(base.engine),
             ..row
         })
@@ -518,14 +505,8 @@ fn tighter_rows(mut law: Vec<Guarantee>, mut lemma: Vec<Guarantee>) -> Vec<Guara
 /// Returns both ends of what a row bounds, δ or ε; 0 and infinity where they aren't known.
 fn ends(row: &Guarantee) -> (f64, f64) {
     let (lower, upper) = match (row.delta_bounds, row.epsilon) {
-        (Some(delta), _) => (
-            delta.lower.map(|end| end.get().get()),
-            delta.upper.map(|end| end.get().get()),
-        ),
-        (None, Some(epsilon)) => (
-            epsilon.lower.map(|end| end.get().get()),
-            epsilon.upper.map(|end| end.get().get()),
-        ),
+        (Some(delta), _) => (delta.low(), delta.high()),
+        (None, Some(epsilon)) => (epsilon.low(), epsilon.high()),
         (None, None) => (None, None),
     };
     (lower.unwrap_or(0.0), upper.unwrap_or(f64::INFINITY))
@@ -563,10 +544,8 @@ fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarant
 
 /// Returns whether both ends are known and so close that no other bound can be tighter by more than the tolerance.
 fn is_close(bounds: Option<&Bounds<Epsilon>>, tolerance: Tolerance) -> bool {
-    let ends = bounds.and_then(|bounds| Some((bounds.lower?, bounds.upper?)));
-    ends.is_some_and(|(lower, upper)| {
-        upper.get().get() <= (1.0 + tolerance.get()) * lower.get().get()
-    })
+    let ends = bounds.and_then(|bounds| Some((bounds.low()?, bounds.high()?)));
+    ends.is_some_and(|(lower, upper)| upper <= (1.0 + tolerance.get()) * lower)
 }
 
 /// Returns the larger of the directions, end by end. The upper end is known if it is known in every direction, the

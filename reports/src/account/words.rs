@@ -7,8 +7,8 @@ use crate::number::{grouped, nearest, rounded, rounded_up, shortest};
 use reticent_accounting::pld::{Engine, Looseness};
 use reticent_accounting::training::{self, NUMBER_OF_RECORDS, Subject};
 use reticent_accounting::{
-    Base, Convention, GroupSize, Guarantee, Method, Neighbours, Notion, PrivacyLoss, Probability,
-    Tolerance,
+    Base, Bounds, Convention, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion,
+    PrivacyLoss, Probability, Tolerance,
 };
 
 /// What is compared if a class accompanies redacted text.
@@ -299,8 +299,7 @@ pub(super) fn wide(guarantees: &[Guarantee], tolerance: Tolerance) -> Option<Str
 }
 
 fn infinite(row: &Guarantee) -> bool {
-    let upper = row.epsilon.and_then(|bounds| bounds.upper);
-    upper.is_some_and(|end| end.get().get() == f64::INFINITY)
+    row.epsilon.and_then(|bounds| bounds.high()) == Some(f64::INFINITY)
 }
 
 /// Explains what the numbers mean.
@@ -320,13 +319,9 @@ fn meaning(of_delta: bool) -> String {
 
 /// Returns whether the ends are farther apart than rounding.
 fn open(row: &Guarantee) -> bool {
-    let ends = row
-        .epsilon
-        .and_then(|bounds| Some((bounds.lower?, bounds.upper?)));
-    ends.is_some_and(|(lower, upper)| {
-        let (lower, upper) = (lower.get().get(), upper.get().get());
-        upper - lower > 1e-2 * upper
-    })
+    let ends = |bounds: Bounds<Epsilon>| Some((bounds.low()?, bounds.high()?));
+    let ends = row.epsilon.and_then(ends);
+    ends.is_some_and(|(lower, upper)| upper - lower > 1e-2 * upper)
 }
 
 /// Which secrets the rows about redacted ones speak of, where there are any.

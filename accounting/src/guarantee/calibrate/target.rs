@@ -494,11 +494,8 @@ fn asked_above(loss: PrivacyLoss, ask: impl Fn(&PrivacyLoss) -> Result<Margin>) 
 
 /// Compares an answer with what is allowed; an unknown upper end keeps no promise.
 fn within<T: Copy + Into<f64>>(answer: &Answer<T>, allowed: f64) -> Result<Margin> {
-    let lower = answer.bounds.lower.map_or(0.0, |end| (*end.get()).into());
-    let upper = answer
-        .bounds
-        .upper
-        .map_or(f64::INFINITY, |end| (*end.get()).into());
+    let lower = answer.bounds.low().unwrap_or(0.0);
+    let upper = answer.bounds.high().unwrap_or(f64::INFINITY);
     Ok(Margin::of(lower, upper, allowed))
 }
 

@@ -209,10 +209,8 @@ impl LightNoise {
         self.check()?;
         let end = |miss| -> Result<Estimate<Epsilon>> {
             let found = epsilon_of(&self.at(miss), GroupSize::ONE, delta, tolerance)?;
-            let upper = found.bounds.upper.map(|end| *end.get());
-            Ok(Estimate::new(
-                upper.map_or_else(|| Epsilon::new(f64::INFINITY), Ok)?,
-            ))
+            let upper = found.bounds.high().unwrap_or(f64::INFINITY);
+            Ok(Estimate::new(Epsilon::new(upper)?))
         };
         Ok((end(self.miss.0)?, end(self.miss.1)?))
     }

@@ -154,14 +154,7 @@ impl Plan {
         let directions = solvers.iter().map(|solver| &solver.loss);
         let most = delta_by_lemma(directions, self.group, epsilon, self.tolerance)?;
         let row = self.row(Notion::GroupDp, self.neighbours, Method::GroupLemma);
-        Ok(Self::with_delta(
-            row,
-            epsilon,
-            Bounds {
-                lower: None,
-                upper: Some(most),
-            },
-        ))
+        Ok(Self::with_delta(row, epsilon, Bounds::below(most)))
     }
 
     /// Returns the redaction rows of one convention at ε'.
@@ -200,13 +193,7 @@ impl Plan {
             )
         });
         let by_renyi = self.delta_by_renyi(&mut solvers, base)?;
-        let renyi = by_renyi.delta_bounds.map_or(
-            Bounds {
-                lower: None,
-                upper: None,
-            },
-            |b| b,
-        );
+        let renyi = by_renyi.delta_bounds.unwrap_or(Bounds::UNKNOWN);
         rows.push(Guarantee {
             base: Some(Base::Rdp),
             order: by_renyi.order,
@@ -240,10 +227,7 @@ impl Plan {
         let directions = losses(&self.mechanism, Query::single(query.neighbours))?;
         let at = |base: Epsilon| -> Result<Bounds<Delta>> {
             let most = delta_by_lemma(&directions, self.group, base, self.tolerance)?;
-            let most = Bounds {
-                lower: None,
-                upper: Some(most),
-            };
+            let most = Bounds::below(most);
             Ok(upper_shrunk(redaction, most))
         };
         let (notion, method) = (Notion::BayesianConfidentiality, Method::Proposition6);
@@ -262,12 +246,8 @@ impl Plan {
 
 /// Returns (γ − η)δ + η at the upper end. It is unknown whether a miss depends on the secret, so there is no lower end.
 fn upper_shrunk(redaction: Redaction, delta: Bounds<Delta>) -> Bounds<Delta> {
-    Bounds {
-        lower: None,
-        upper: delta
-            .upper
-            .map(|end| Upper::new(redaction.shrunk(*end.get()))),
-    }
+    let shrunk = |end: Upper<Delta>| Bounds::at_most(redaction.shrunk(end.into_inner()));
+    delta.upper.map_or(Bounds::UNKNOWN, shrunk)
 }
 
 /// Returns the larger of the directions, end by end.
@@ -313,8 +293,7 @@ impl Redaction {
             let mut rest = (0.0, 0.0);
             if gamma > eta {
                 let infinite = with.delta(epsilon, tolerance)?.bounds;
-                let ends = infinite.lower.zip(infinite.upper);
-                rest = ends.map_or((0.0, 1.0), |(l, u)| (l.get().get(), u.get().get()));
+                rest = infinite.low().zip(infinite.high()).unwrap_or((0.0, 1.0));
             }
             let part = |share: f64| Delta::clamped(eta + (gamma - eta) * share);
             let upper = Delta::clamped(part(rest.1).get() * (1.0 + 4.0 * f64::EPSILON));

@@ -174,10 +174,7 @@ fn value(row: &WhatIf) -> String {
 }
 
 fn what_if(rows: &[WhatIf]) -> Table {
-    let upper = |bounds: &Bounds<Epsilon>| {
-        let upper = bounds.upper;
-        rounded(upper, 4)
-    };
+    let upper = |bounds: &Bounds<Epsilon>| rounded(bounds.upper, 4);
     let redacted = rows.iter().any(|row| row.bayesian.is_some());
     Table::of(rows)
         .left("changed", name)

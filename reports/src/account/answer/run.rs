@@ -350,10 +350,9 @@ pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
 
 /// Returns whether a row says that nothing is promised to a secret.
 fn protects_nothing(row: &Guarantee) -> bool {
-    let epsilon = row.epsilon.and_then(|bounds| bounds.upper);
-    let delta = row.delta_bounds.and_then(|bounds| bounds.upper);
-    let nothing = epsilon.is_some_and(|end| end.get().get().is_infinite())
-        || delta.is_some_and(|end| end.get().get() >= 1.0);
+    let epsilon = row.epsilon.and_then(|bounds| bounds.high());
+    let delta = row.delta_bounds.and_then(|bounds| bounds.high());
+    let nothing = epsilon.is_some_and(f64::is_infinite) || delta.is_some_and(|end| end >= 1.0);
     row.about == Some(Subject::Secret) && row.notion != Notion::GroupDp && nothing
 }
 
@@ -409,10 +408,8 @@ pub fn limit(body: &Guarantees, allowed: Option<Epsilon>) -> Option<Limit> {
 
 /// Returns the upper end of the ε that is promised first; infinite if there is none.
 pub(in crate::account) fn promised(body: &Guarantees) -> f64 {
-    headline(&body.guarantees)
-        .and_then(|row| row.epsilon)
-        .and_then(|bounds| bounds.upper)
-        .map_or(f64::INFINITY, |upper| upper.get().get())
+    let upper = headline(&body.guarantees).and_then(|row| row.epsilon?.high());
+    upper.unwrap_or(f64::INFINITY)
 }
 
 /// Returns the results with each assumed quantity changed in turn and the others kept.

@@ -246,10 +246,7 @@ pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> 
 }
 
 fn above(end: Upper<Epsilon>) -> Bounds<Number> {
-    numbered(Bounds {
-        lower: None,
-        upper: Some(end),
-    })
+    numbered(Bounds::below(end))
 }
 
 /// Returns the bound at the answer, which is certified to keep the allowed value. Evaluated in the other

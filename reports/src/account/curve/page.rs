@@ -26,14 +26,8 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
     let first = if whole { "" } else { "at the first point " };
     let table: Table = Table::of(&body.points)
         .right(x, |point| described(point.at.0))
-        .right(format!("{y} upper"), |point| {
-            let upper = point.value.upper;
-            rounded(upper, DIGITS)
-        })
-        .right("lower", |point| {
-            let lower = point.value.lower;
-            rounded(lower, DIGITS)
-        })
+        .right(format!("{y} upper"), |p| rounded(p.value.upper, DIGITS))
+        .right("lower", |p| rounded(p.value.lower, DIGITS))
         .into();
     let mut notes = vec![meaning(body.curve)];
     if body.engine == Some(Engine::Chernoff) {
@@ -134,9 +128,8 @@ pub(crate) fn csv(body: &Points) -> Result<String> {
 pub(crate) fn figure(document: &Envelope<Points>) -> Result<Plot> {
     let body = &document.body;
     let (x, y) = axes(body.curve);
-    let end = |end: Option<&Number>| end.map_or(f64::NAN, |number| number.0);
-    let upper = |value: &Bounds<Number>| end(value.upper.as_ref().map(|e| e.get()));
-    let lower = |value: &Bounds<Number>| end(value.lower.as_ref().map(|e| e.get()));
+    let upper = |value: &Bounds<Number>| value.high().unwrap_or(f64::NAN);
+    let lower = |value: &Bounds<Number>| value.low().unwrap_or(f64::NAN);
     let of = |pick: &dyn Fn(&Bounds<Number>) -> f64| -> Vec<(f64, f64)> {
         let points = body.points.iter().map(|p| (p.at.0, pick(&p.value)));
         points

@@ -218,10 +218,8 @@ impl Line<'_> {
         let mut worst: Vec<(f64, f64)> = vec![(0.0, 0.0); at.len()];
         for loss in losses(self.mechanism, self.query)? {
             for (most, ends) in worst.iter_mut().zip(RdpCurve::bounds(&loss, &orders)?) {
-                most.0 = most.0.max(ends.lower.map_or(0.0, |end| *end.get()));
-                most.1 = most
-                    .1
-                    .max(ends.upper.map_or(f64::INFINITY, |end| *end.get()));
+                most.0 = most.0.max(ends.low().unwrap_or(0.0));
+                most.1 = most.1.max(ends.high().unwrap_or(f64::INFINITY));
             }
         }
         let ends = |(low, high)| Bounds::between(Number(low), Number(high));

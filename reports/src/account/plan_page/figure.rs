@@ -149,11 +149,7 @@ pub(crate) fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
     let pair = PrivacyLoss::of(&mechanism, question, Direction::Remove)?;
     let rough = Tolerance::new(1e-3)?;
     let least = Delta::new((run.plan.delta.get() * 1e-4).max(1e-12))?;
-    let end = pair
-        .epsilon(least, rough)?
-        .bounds
-        .upper
-        .map_or(1.0, |u| u.get().get());
+    let end = pair.epsilon(least, rough)?.bounds.high().unwrap_or(1.0);
     if !end.is_finite() || end <= 0.0 {
         return Ok(None);
     }

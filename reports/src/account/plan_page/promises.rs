@@ -208,12 +208,9 @@ pub(crate) fn in_order<'a>(run: &PlannedRun, guarantees: &'a [Guarantee]) -> Vec
 
 /// Returns ε of the first promise to be signed; infinite if there is none.
 pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
-    let first = promises
-        .iter()
-        .find(|p| !p.for_planning)
-        .and_then(|p| p.guarantee.epsilon)
-        .and_then(|bounds| bounds.upper);
-    Ok(first.map_or_else(|| Epsilon::new(f64::INFINITY).map(Upper::new), Ok)?)
+    let first = promises.iter().find(|p| !p.for_planning);
+    let upper = first.and_then(|p| p.guarantee.epsilon?.high());
+    Ok(Upper::new(Epsilon::new(upper.unwrap_or(f64::INFINITY))?))
 }
 
 /// Returns the guarantees in words, in the order in which they are promised: the first line concerns the most
@@ -308,8 +305,8 @@ fn redacted(run: &PlannedRun, promises: &mut Vec<Promised>) -> Result<()> {
     let infinite = promises[0]
         .guarantee
         .epsilon
-        .and_then(|e| e.upper)
-        .is_none_or(|u| u.get().get().is_infinite());
+        .and_then(|e| e.high())
+        .is_none_or(f64::is_infinite);
     // The first promise that is finite leads.
     let at = usize::from(!infinite);
     if let Some(random) = random_secret(run)? {
@@ -358,11 +355,7 @@ fn random_secret(run: &PlannedRun) -> Result<Option<Promised>> {
         Some(delta) => {
             let (bounds, engine) = run.replaced(run.records(), delta)?;
             // Whether a miss depends on the secret is unknown, so there is no lower end.
-            let upper = Bounds {
-                lower: None,
-                upper: bounds.upper,
-            };
-            (upper, engine)
+            (bounds.without_lower(), engine)
         }
         None => (
             Bounds::at_most(Epsilon::new(f64::INFINITY)?),
