@@ -80,11 +80,9 @@ pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Opti
     let of_both = of_both.or_else(|| Some(("joint_miss", given.joint_miss?)));
     let Some(measured) = miss_rate(request)? else {
         if let Some((key, value)) = of_both {
-            bail!(
-                "{}: needs {}, a miss rate of the redaction policy, got {value} alone",
-                name(key),
-                name("gamma")
-            );
+            bail!(request.said(&format!(
+                "`{key}`: needs `gamma`, a miss rate of the redaction policy, got {value} alone"
+            )));
         }
         return Ok(None);
     };
@@ -100,11 +98,7 @@ pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Opti
     let (joint, joint_assumed) = match both {
         Some(labels) => {
             if let Some((key, value)) = of_both {
-                bail!(
-                    "{}: is measured by {}, got {value}",
-                    name(key),
-                    name("labels")
-                );
+                bail!(request.said(&format!("`{key}`: is measured by `labels`, got {value}")));
             }
             if request.secrets.everything_private == Some(true) {
                 (MissRate::ZERO, false)
@@ -147,11 +141,9 @@ fn miss_rate(request: &PlanRequest) -> Result<Option<Gamma>> {
     };
     match (&given.labels, given.gamma, given.labelled, given.missed) {
         (Some(_), Some(gamma), ..) => {
-            bail!(
-                "{}: is measured by {}, give one of them, got {gamma}",
-                name("gamma"),
-                name("labels")
-            )
+            bail!(request.said(&format!(
+                "`gamma`: is measured by `labels`, give one of them, got {gamma}"
+            )))
         }
         (Some(path), None, ..) => {
             let confidence = confidence()?;
@@ -178,10 +170,9 @@ fn miss_rate(request: &PlanRequest) -> Result<Option<Gamma>> {
         })),
         (None, None, Some(labelled), Some(missed)) => {
             if missed > labelled {
-                bail!(
-                    "{}: must lie in [0, labelled {labelled}], got {missed}",
-                    name("missed")
-                );
+                bail!(request.said(&format!(
+                    "`missed`: must lie in [0, labelled {labelled}], got {missed}"
+                )));
             }
             let confidence = confidence()?;
             let sample = LabelledSample { labelled, missed };
@@ -212,10 +203,9 @@ fn joint_miss(
     let smaller = |miss: MissRate| if miss < gamma { miss } else { gamma };
     let most = given.conservative_miss.map_or(gamma, smaller);
     match given.joint_miss {
-        Some(joint) if joint > most => bail!(
-            "{}: must lie in [0, {most}] (no more than either policy misses), got {joint}",
-            request.name("joint_miss")
-        ),
+        Some(joint) if joint > most => bail!(request.said(&format!(
+            "`joint_miss`: must lie in [0, {most}] (no more than either policy misses), got {joint}"
+        ))),
         Some(joint) => Ok((joint, false)),
         None if everything_private && given.conservative_miss.is_none() => {
             Ok((MissRate::ZERO, true))
