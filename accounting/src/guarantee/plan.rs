@@ -212,10 +212,7 @@ impl Plan {
 
     /// Returns the row of the group by the joint law of its records.
     fn group_by_law(&self) -> Result<Guarantee> {
-        let query = Query {
-            neighbours: self.neighbours,
-            group: self.group,
-        };
+        let query = Query::new(self.neighbours, self.group);
         let row = self.by_law(Notion::GroupDp, &mut self.solvers(query)?)?;
         let group = Some(self.group);
         Ok(Guarantee { group, ..row })
@@ -321,10 +318,7 @@ impl Plan {
             Convention::Definition => Neighbours::Replace,
             Convention::Paper => Neighbours::AddRemove,
         };
-        Query {
-            neighbours,
-            group: self.group,
-        }
+        Query::new(neighbours, self.group)
     }
 
     fn redaction_row(

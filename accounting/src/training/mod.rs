@@ -28,7 +28,7 @@ use crate::loss::Query;
 use crate::mechanism::Mechanism;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
-use crate::quantity::{Delta, Epsilon, GroupSize, NoiseMultiplier, Steps, Tolerance, UnitName};
+use crate::quantity::{Delta, Epsilon, NoiseMultiplier, Steps, Tolerance, UnitName};
 use recipe::open;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -413,10 +413,7 @@ impl TrainingPlan {
             }
         };
         let target = Target::Epsilon {
-            query: Query {
-                neighbours: Neighbours::Replace,
-                group: GroupSize::ONE,
-            },
+            query: Query::single(Neighbours::Replace),
             epsilon,
             delta,
         };

@@ -9,7 +9,6 @@ use crate::guarantee::redaction::Redaction;
 use crate::loss::{Direction, Overlap, PrivacyLoss, Query, losses};
 use crate::mechanism::Mechanism;
 use crate::quantity::error::{Error, Result};
-use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, GroupSize, Probability, Tolerance};
 
 /// A promise that the parameter has to achieve.
@@ -239,7 +238,7 @@ impl Target {
     fn lemma_stands_in(&self) -> bool {
         match self {
             Self::Epsilon { query, .. } => lemma_stands_in(query.neighbours),
-            Self::Uninformed { group, .. } => lemma_stands_in(replaced(*group).neighbours),
+            Self::Uninformed { group, .. } => lemma_stands_in(Query::replace(*group).neighbours),
             _ => false,
         }
     }
@@ -260,7 +259,7 @@ impl Target {
                 delta,
             } => match redaction.base_delta(delta) {
                 Some(base) => (
-                    replaced(group),
+                    Query::replace(group),
                     redaction.base_epsilon_within(epsilon)?,
                     base,
                 ),
@@ -344,7 +343,7 @@ impl Target {
                 epsilon,
                 delta,
             } => {
-                let loss = PrivacyLoss::of(mechanism, replaced(group), Direction::Remove)?;
+                let loss = PrivacyLoss::of(mechanism, Query::replace(group), Direction::Remove)?;
                 let bound = |overlap: Overlap| redaction.epsilon_by_overlap(overlap, delta);
                 let bound = loss.overlap.map_or(f64::INFINITY, bound);
                 (bound, epsilon.get())
@@ -406,7 +405,7 @@ impl Target {
                 epsilon,
                 delta,
             } => {
-                let loss = PrivacyLoss::of(mechanism, replaced(group), Direction::Remove)?;
+                let loss = PrivacyLoss::of(mechanism, Query::replace(group), Direction::Remove)?;
                 asked_above(loss, |loss| {
                     within(
                         &redaction.exact_epsilon(loss, loss, delta, goal)?,
@@ -524,11 +523,4 @@ fn share(bits: f64) -> Result<Probability> {
         return Err(Error::out_of_range("exposure", "(0, 1074]", bits));
     }
     Probability::new(((-bits).exp2() * (1.0 + 2.0 * f64::EPSILON)).min(1.0))
-}
-
-const fn replaced(group: GroupSize) -> Query {
-    Query {
-        neighbours: Neighbours::Replace,
-        group,
-    }
 }

@@ -70,10 +70,7 @@ impl Reach {
     #[must_use]
     pub const fn query(self) -> Option<Query> {
         match self {
-            Self::Records(group) => Some(Query {
-                neighbours: Neighbours::Replace,
-                group,
-            }),
+            Self::Records(group) => Some(Query::replace(group)),
             Self::Nothing | Self::Open => None,
         }
     }

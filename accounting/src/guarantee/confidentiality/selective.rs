@@ -6,19 +6,11 @@ use crate::loss::{Direction, PrivacyLoss, Query};
 use crate::mechanism::Mechanism;
 use crate::quantity::bound::{Bounds, Estimate};
 use crate::quantity::error::{Error, Result};
-use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
     Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-const fn replace(group: GroupSize) -> Query {
-    Query {
-        neighbours: Neighbours::Replace,
-        group,
-    }
-}
 
 fn epsilon_of(
     mechanism: &Mechanism,
@@ -26,7 +18,7 @@ fn epsilon_of(
     delta: Delta,
     tolerance: Tolerance,
 ) -> Result<Answer<Epsilon>> {
-    PrivacyLoss::of(mechanism, replace(group), Direction::Remove)?.epsilon(delta, tolerance)
+    PrivacyLoss::of(mechanism, Query::replace(group), Direction::Remove)?.epsilon(delta, tolerance)
 }
 
 /// Returns ε of selective differential privacy for a run that protects only what its policy calls

@@ -74,10 +74,7 @@ impl Plan {
         single: &[Solver],
         epsilon: Epsilon,
     ) -> Result<(Guarantee, Option<Guarantee>)> {
-        let query = Query {
-            neighbours: self.neighbours,
-            group: self.group,
-        };
+        let query = Query::new(self.neighbours, self.group);
         let of_group = |row: Result<Guarantee>| {
             row.map(|row| Guarantee {
                 group: Some(self.group),

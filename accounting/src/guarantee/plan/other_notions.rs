@@ -15,10 +15,7 @@ impl Plan {
         let Some(slack) = self.gaussian_slack else {
             return Ok(None);
         };
-        let query = Query {
-            neighbours: self.neighbours,
-            group: self.group,
-        };
+        let query = Query::new(self.neighbours, self.group);
         let tolerance = Tolerance::new(self.tolerance.get().max(1e-4))?;
         let fit = GaussianFit::of(&self.mechanism, query, slack, tolerance)?;
         Ok(Some(Guarantee {

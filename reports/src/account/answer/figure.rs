@@ -30,10 +30,7 @@ pub fn privacy_curve(plan: &Plan) -> Result<Plot> {
     )];
     if let Some(redaction) = plan.redaction {
         let content = rough(plan, Neighbours::Replace)?;
-        let query = Query {
-            neighbours: content.neighbours,
-            group: content.group,
-        };
+        let query = Query::new(content.neighbours, content.group);
         let base = Profile::at_epsilons(
             &content.mechanism,
             query,

@@ -212,11 +212,7 @@ fn no_redacted_secret(asked: &Asked, rows: &[Guarantee]) -> Option<String> {
     if rows.iter().any(given) {
         return None;
     }
-    let query = Query {
-        neighbours: Neighbours::Replace,
-        group: plan.group,
-    };
-    let error = losses(&plan.mechanism, query).err()?;
+    let error = losses(&plan.mechanism, Query::replace(plan.group)).err()?;
     Some(format!("No row of a redacted secret is given: {error}."))
 }
 

@@ -67,10 +67,7 @@ pub(super) fn target(
         }
         _ => neighbours_of(wish.neighbours, wish.schedule.sampler),
     };
-    let query = Query {
-        neighbours: asked,
-        group,
-    };
+    let query = Query::new(asked, group);
     let with_neighbours = |inputs: Inputs| {
         inputs.or_assumed("neighbours", wish.neighbours.map(Neighbours::from), asked)
     };

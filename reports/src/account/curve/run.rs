@@ -52,10 +52,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         .given("group", wish.group)?;
     let line = Line {
         mechanism: &source.mechanism,
-        query: Query {
-            neighbours: asked,
-            group,
-        },
+        query: Query::new(asked, group),
         tolerance,
     };
     let mut at = if wish.at.is_empty() {
@@ -96,10 +93,7 @@ pub(crate) fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot>
     let body = &document.body;
     let line = Line {
         mechanism: &body.mechanism,
-        query: Query {
-            neighbours: body.neighbours,
-            group: body.group,
-        },
+        query: Query::new(body.neighbours, body.group),
         tolerance: wish.tolerance.unwrap_or(Tolerance::DEFAULT),
     };
     let at = line.default(body.curve, Some(POINTS_DRAWN))?;

@@ -49,10 +49,6 @@ pub(super) fn or_left_out<T: Default>(found: Result<T>) -> Result<T> {
     }
 }
 
-pub(super) const fn query(neighbours: Neighbours, group: GroupSize) -> Query {
-    Query { neighbours, group }
-}
-
 impl PlannedRun {
     fn row(&self, notion: Notion, neighbours: Neighbours) -> Guarantee {
         let unit = self.plan.unit.value.clone();
@@ -419,7 +415,7 @@ fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
         (Convention::Definition, Neighbours::Replace),
         (Convention::Paper, Neighbours::AddRemove),
     ] {
-        let question = query(neighbours, run.records());
+        let question = Query::new(neighbours, run.records());
         let mechanism = run.plan.mechanism();
         let with = PrivacyLoss::of(&mechanism, question, Direction::Remove)?;
         let without = PrivacyLoss::of(&mechanism, question, Direction::Add)?;
