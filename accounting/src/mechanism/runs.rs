@@ -158,16 +158,10 @@ impl Mechanism {
     #[must_use]
     pub fn repeated(self, times: Steps) -> Self {
         let each = match self.draws_by_epochs() {
-            true => Self::Repeat {
-                times: Steps::new(1),
-                each: Box::new(self),
-            },
+            true => self.times(Steps::new(1)),
             false => self,
         };
-        Self::Repeat {
-            times,
-            each: Box::new(each),
-        }
+        each.times(times)
     }
 
     /// Returns the steps of the mechanism in order, with the runs that they are part of. A repetition of a step is one

@@ -116,9 +116,9 @@ impl JustFineTuneTwice {
         let first = match &self.first {
             PhaseOne::Unnoised(conditions) => match conditions.broken() {
                 None => return self.second.clone(),
-                Some(why) => Mechanism::NonPrivate {
-                    why: format!("the first phase trains without noise, and {why}"),
-                },
+                Some(why) => {
+                    Mechanism::open(format!("the first phase trains without noise, and {why}"))
+                }
             },
             PhaseOne::Noised(mechanism) => mechanism.clone(),
         };
@@ -268,10 +268,7 @@ impl CountedBatches {
         let step = |&(records, times): &(u64, u64)| -> Result<Mechanism> {
             let noise_multiplier =
                 NoiseMultiplier::new(self.noise_multiplier.get() / records as f64)?;
-            Ok(Mechanism::Repeat {
-                times: Steps::new(times),
-                each: Box::new(Mechanism::Gaussian { noise_multiplier }),
-            })
+            Ok(Mechanism::Gaussian { noise_multiplier }.times(Steps::new(times)))
         };
         Ok(Mechanism::Sequence {
             parts: self.counts.iter().map(step).collect::<Result<_>>()?,
