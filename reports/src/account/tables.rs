@@ -32,14 +32,7 @@ pub(in crate::account) fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
         true => "δ upper",
         false => "ε upper",
     };
-    let ranges = rows.iter().filter_map(|row| {
-        let ends = match (&row.delta_bounds, &row.epsilon) {
-            (Some(delta), _) => ends(delta),
-            (None, Some(epsilon)) => ends(epsilon),
-            (None, None) => return None,
-        };
-        Some((row, ends))
-    });
+    let ranges = rows.iter().filter_map(|row| Some((row, ends_of(row)?)));
     let mut ranges: Vec<_> = ranges.collect();
     // A second method that prints the same numbers adds nothing for a reader.
     let same = |row: &Guarantee, other: &Guarantee| {
@@ -90,4 +83,13 @@ fn gaussian(row: &Guarantee) -> Option<Table> {
 /// Formats the upper end rounded up and the lower end rounded down; a dash for an unknown end.
 fn ends<T: Copy + Into<f64>>(bounds: &Bounds<T>) -> (String, String) {
     (rounded(bounds.upper, DIGITS), rounded(bounds.lower, DIGITS))
+}
+
+/// Returns both ends of a row's δ at an ε, or else of its ε: upper, lower.
+pub(in crate::account) fn ends_of(row: &Guarantee) -> Option<(String, String)> {
+    match (&row.delta_bounds, &row.epsilon) {
+        (Some(delta), _) => Some(ends(delta)),
+        (None, Some(epsilon)) => Some(ends(epsilon)),
+        (None, None) => None,
+    }
 }

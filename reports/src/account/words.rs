@@ -4,6 +4,7 @@ use super::answer::headline;
 use super::plan::Asked;
 use crate::contract::{Inputs, dash};
 use crate::number::{grouped, nearest, rounded, rounded_up, shortest};
+use crate::page::Section;
 use reticent_accounting::pld::{Engine, Looseness};
 use reticent_accounting::training::{self, NUMBER_OF_RECORDS, Subject};
 use reticent_accounting::{
@@ -218,6 +219,17 @@ pub(crate) fn about_outside_text(
     held_out_public: bool,
 ) -> impl Iterator<Item = String> {
     training::outside_text(base, held_out_public).map(|text| format!("Not covered: {text}."))
+}
+
+/// The notes of an answer: about its δ, then `noted`, then the texts outside the promise.
+pub(super) fn about_the_answer(
+    inputs: &Inputs,
+    noted: impl IntoIterator<Item = String>,
+    base: Option<training::Base>,
+) -> Section {
+    let outside = about_outside_text(base, inputs.holds("held_out_public"));
+    let notes = about_delta(inputs).into_iter().chain(noted).chain(outside);
+    Section::notes("About this answer", notes)
 }
 
 /// Returns who is compared with whom.
