@@ -83,18 +83,32 @@ impl Plan {
     /// Returns [`crate::Error::Unsupported`] for an estimated mechanism, and [`crate::Error::NotCertified`] if a row
     /// can't be certified at all.
     pub fn guarantees(&self) -> Result<Vec<Guarantee>> {
-        let mut rows = self.single_record()?;
+        self.rows(
+            self.single_record()?,
+            || self.tighter(self.group_by_law(), || self.group_by_lemma()),
+            |redaction, convention| self.redacted(redaction, convention),
+            |redaction, query| self.redacted_by_lemma(redaction, query),
+        )
+    }
+
+    /// Returns the rows of a single record with those of every other question: of the group, of redaction by the law
+    /// and by the lemma, and of the notions without a δ or an ε of the plan.
+    fn rows(
+        &self,
+        mut rows: Vec<Guarantee>,
+        group: impl FnOnce() -> Result<(Guarantee, Option<Guarantee>)>,
+        by_law: impl Fn(Redaction, Convention) -> Result<Vec<Guarantee>>,
+        by_lemma: impl Fn(Redaction, Query) -> Result<Vec<Guarantee>>,
+    ) -> Result<Vec<Guarantee>> {
         if self.group > GroupSize::ONE {
-            let (first, second) = self.tighter(self.group_by_law(), || self.group_by_lemma())?;
+            let (first, second) = group()?;
             rows.extend([first].into_iter().chain(second));
         }
         if let Some(redaction) = self.redaction {
             for convention in [Convention::Definition, Convention::Paper] {
                 let query = self.redaction_query(convention);
-                let by_law = self.redacted(redaction, convention);
-                rows.extend(covered(query, by_law, || {
-                    self.redacted_by_lemma(redaction, query)
-                })?);
+                let law = by_law(redaction, convention);
+                rows.extend(covered(query, law, || by_lemma(redaction, query))?);
             }
         }
         if let Some(prior) = self.prior {
@@ -283,7 +297,7 @@ impl Plan {
             }),
             _ => None,
         };
-        let worst = larger(&answers)?;
+        let worst = larger_epsilon(&answers)?;
         Ok(Guarantee {
             engine: Some(worst.engine),
             looseness: worst.looseness,
@@ -364,7 +378,7 @@ impl Plan {
             ..row(Method::Pld)
         }];
         if let Some(delta) = base_delta {
-            let by_law = larger(&base)?;
+            let by_law = larger_epsilon(&base)?;
             rows.push(Guarantee {
                 base: Some(Base::Pld),
                 engine: Some(by_law.engine),
@@ -544,34 +558,39 @@ fn is_close(bounds: Option<&Bounds<Epsilon>>, tolerance: Tolerance) -> bool {
 
 /// Returns the larger of the directions, end by end. The upper end is known if it is known in every direction, the
 /// lower end if it is known in any.
-fn larger(answers: &[Answer<Epsilon>]) -> Result<Answer<Epsilon>> {
+fn larger<T: Copy + Into<f64>>(
+    answers: &[Answer<T>],
+    (least, most): (Option<f64>, f64),
+    make: impl Fn(f64) -> Result<T>,
+) -> Result<Answer<T>> {
     let mut engine = Engine::Closed;
-    let (mut lower, mut upper): (Option<f64>, f64) = (None, 0.0);
+    let (mut lower, mut upper) = (least, 0.0);
     let mut looseness = None;
     for answer in answers {
         engine = engine.coarser(answer.engine);
-        let low = answer.bounds.lower.map(|end| end.get().get());
-        lower = match (lower, low) {
+        lower = match (lower, answer.bounds.low()) {
             (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
         };
-        let high = answer
-            .bounds
-            .upper
-            .map_or(f64::INFINITY, |end| end.get().get());
+        let high = answer.bounds.high().unwrap_or(most);
         if high >= upper {
             (upper, looseness) = (high, answer.looseness);
         }
     }
     let bounds = Bounds {
-        lower: lower.map(Epsilon::new).transpose()?.map(Lower::new),
-        upper: Some(Upper::new(Epsilon::new(upper)?)),
+        lower: lower.map(&make).transpose()?.map(Lower::new),
+        upper: Some(Upper::new(make(upper)?)),
     };
     Ok(Answer {
         bounds,
         engine,
         looseness,
     })
+}
+
+/// As [`larger`], of ε, of which nothing may be known.
+fn larger_epsilon(answers: &[Answer<Epsilon>]) -> Result<Answer<Epsilon>> {
+    larger(answers, (None, f64::INFINITY), Epsilon::new)
 }
 
 fn by_renyi(solvers: &mut [Solver], delta: Delta) -> Result<(Upper<Epsilon>, Option<Order>)> {

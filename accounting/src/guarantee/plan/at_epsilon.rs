@@ -1,6 +1,6 @@
 //! Evaluates a plan the other way round: δ at a given ε.
 
-use super::{Plan, covered};
+use super::{Plan, larger};
 use crate::compose::Answer;
 use crate::compose::solver::Solver;
 use crate::engine::Engine;
@@ -30,28 +30,16 @@ impl Plan {
     /// As [`Plan::guarantees`].
     pub fn guarantees_at(&self, epsilon: Epsilon) -> Result<Vec<Guarantee>> {
         let mut solvers = self.solvers(Query::single(self.neighbours))?;
-        let mut rows = vec![
+        let single = vec![
             self.delta_by_law(Notion::Dp, &mut solvers, epsilon)?,
             self.delta_by_renyi(&mut solvers, epsilon)?,
         ];
-        if self.group > GroupSize::ONE {
-            let (first, second) = self.group_at(&solvers, epsilon)?;
-            rows.extend([first].into_iter().chain(second));
-        }
-        if let Some(redaction) = self.redaction {
-            for convention in [Convention::Definition, Convention::Paper] {
-                let query = self.redaction_query(convention);
-                let by_law = self.redacted_at(redaction, convention, epsilon);
-                rows.extend(covered(query, by_law, || {
-                    self.redacted_by_lemma_at(redaction, query, epsilon)
-                })?);
-            }
-        }
-        if let Some(prior) = self.prior {
-            rows.extend(self.reconstruction(prior)?);
-        }
-        rows.extend(self.gaussian()?);
-        Ok(self.by_what_is_known(rows))
+        self.rows(
+            single,
+            || self.group_at(&solvers, epsilon),
+            |redaction, convention| self.redacted_at(redaction, convention, epsilon),
+            |redaction, query| self.redacted_by_lemma_at(redaction, query, epsilon),
+        )
     }
 
     /// Returns [`Plan::exactly`] for a given ε instead of the plan's δ.
@@ -113,7 +101,7 @@ impl Plan {
             }),
             _ => None,
         };
-        let worst = larger(&answers);
+        let worst = larger_delta(&answers)?;
         let row = self.row(notion, self.neighbours, Method::Pld);
         Ok(Guarantee {
             engine: Some(worst.engine),
@@ -178,7 +166,7 @@ impl Plan {
             });
         }
         let base = redaction.base_epsilon_within(epsilon)?;
-        let by_law = larger(&self.deltas(&solvers, base)?);
+        let by_law = larger_delta(&self.deltas(&solvers, base)?)?;
         rows.push(Guarantee {
             base: Some(Base::Pld),
             engine: Some(by_law.engine),
@@ -201,7 +189,7 @@ impl Plan {
             )
         });
         if convention == Convention::Definition {
-            let plain = larger(&self.deltas(&solvers, epsilon)?);
+            let plain = larger_delta(&self.deltas(&solvers, epsilon)?)?;
             rows.push(Guarantee {
                 engine: Some(plain.engine),
                 ..Self::with_delta(
@@ -248,23 +236,8 @@ fn upper_shrunk(redaction: Redaction, delta: Bounds<Delta>) -> Bounds<Delta> {
 }
 
 /// Returns the larger of the directions, end by end.
-fn larger(answers: &[Answer<Delta>]) -> Answer<Delta> {
-    let mut engine = Engine::Closed;
-    let (mut lower, mut upper) = (0.0f64, 0.0f64);
-    let mut looseness = None;
-    for answer in answers {
-        engine = engine.coarser(answer.engine);
-        lower = lower.max(answer.bounds.lower.map_or(0.0, |end| end.get().get()));
-        let high = answer.bounds.upper.map_or(1.0, |end| end.get().get());
-        if high >= upper {
-            (upper, looseness) = (high, answer.looseness);
-        }
-    }
-    Answer {
-        bounds: Bounds::between(Delta::clamped(lower), Delta::clamped(upper)),
-        engine,
-        looseness,
-    }
+fn larger_delta(answers: &[Answer<Delta>]) -> Result<Answer<Delta>> {
+    larger(answers, (Some(0.0), 1.0), |delta| Ok(Delta::clamped(delta)))
 }
 
 impl Redaction {
