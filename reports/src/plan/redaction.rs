@@ -86,16 +86,8 @@ pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Opti
         }
         return Ok(None);
     };
-    let Gamma {
-        gamma,
-        sample,
-        confidence,
-        labels,
-    } = measured;
-    let both = labels
-        .as_ref()
-        .filter(|labels| labels.sample.conservative_labelled());
-    let (joint, joint_assumed) = match both {
+    let gamma = measured.redaction.miss();
+    let (joint, joint_assumed) = match measured.both_labelled() {
         Some(labels) => {
             if let Some((key, value)) = of_both {
                 bail!(request.said(&format!("`{key}`: is measured by `labels`, got {value}")));
@@ -106,26 +98,18 @@ pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Opti
                 (*labels.rates.eta.get(), false)
             }
         }
-        None => joint_miss(request, given, *gamma, everything_private)?,
+        None => joint_miss(request, given, gamma, everything_private)?,
     };
-    let redaction = Redaction::new(*gamma, joint).with_context(|| name("joint_miss"))?;
+    let redaction = Redaction::new(gamma, joint).with_context(|| name("joint_miss"))?;
     Ok(Some(Redacted {
-        redaction: gamma.with(redaction),
+        redaction: measured.redaction.with(redaction),
         joint_assumed,
-        sample,
-        confidence,
-        labels,
+        ..measured
     }))
 }
 
-struct Gamma {
-    gamma: Stated<MissRate>,
-    sample: Option<LabelledSample>,
-    confidence: Option<Stated<Confidence>>,
-    labels: Option<LabelledRates>,
-}
-
-fn miss_rate(request: &PlanRequest) -> Result<Option<Gamma>> {
+/// Returns what is known of γ; η is still to be found.
+fn miss_rate(request: &PlanRequest) -> Result<Option<Redacted>> {
     let (given, name) = (&request.secrets.redaction, |key: &str| request.name(key));
     let confidence = || -> Result<Stated<Confidence>> {
         let default = Confidence::new(CONFIDENCE)?;
@@ -135,10 +119,29 @@ fn miss_rate(request: &PlanRequest) -> Result<Option<Gamma>> {
             default,
         ))
     };
-    let measured = |by: &str, confidence: &Stated<Confidence>| Provenance::Measured {
-        by: name(by),
-        confidence: Some(confidence.value),
+    let of = |gamma: MissRate, provenance: Provenance| Redacted {
+        redaction: Stated {
+            value: Redaction::single_policy(gamma),
+            provenance,
+        },
+        joint_assumed: true,
+        sample: None,
+        confidence: None,
+        labels: None,
     };
+    let measured =
+        |by: &str, gamma: MissRate, sample: LabelledSample, confidence: Stated<Confidence>| {
+            let by = name(by);
+            let provenance = Provenance::Measured {
+                by,
+                confidence: Some(*confidence),
+            };
+            Redacted {
+                sample: Some(sample),
+                confidence: Some(confidence),
+                ..of(gamma, provenance)
+            }
+        };
     match (&given.labels, given.gamma, given.labelled, given.missed) {
         (Some(_), Some(gamma), ..) => {
             bail!(request.said(&format!(
@@ -149,25 +152,17 @@ fn miss_rate(request: &PlanRequest) -> Result<Option<Gamma>> {
             let confidence = confidence()?;
             let sample = labels::read(path).with_context(|| name("labels"))?;
             let rates = sample.rates(*confidence).with_context(|| name("labels"))?;
-            Ok(Some(Gamma {
-                gamma: Stated {
-                    value: *rates.gamma.get(),
-                    provenance: measured("labels", &confidence),
-                },
-                sample: Some(LabelledSample {
-                    labelled: sample.labelled(),
-                    missed: sample.missed(),
-                }),
-                confidence: Some(confidence),
+            let counts = LabelledSample {
+                labelled: sample.labelled(),
+                missed: sample.missed(),
+            };
+            let found = measured("labels", *rates.gamma.get(), counts, confidence);
+            Ok(Some(Redacted {
                 labels: Some(LabelledRates { sample, rates }),
+                ..found
             }))
         }
-        (None, Some(gamma), ..) => Ok(Some(Gamma {
-            gamma: Stated::given(gamma, name("gamma")),
-            sample: None,
-            confidence: None,
-            labels: None,
-        })),
+        (None, Some(gamma), ..) => Ok(Some(of(gamma, Provenance::given(name("gamma"))))),
         (None, None, Some(labelled), Some(missed)) => {
             if missed > labelled {
                 bail!(request.said(&format!(
@@ -179,15 +174,8 @@ fn miss_rate(request: &PlanRequest) -> Result<Option<Gamma>> {
             let rate = sample
                 .miss_rate(*confidence)
                 .with_context(|| name("labelled"))?;
-            Ok(Some(Gamma {
-                gamma: Stated {
-                    value: rate.into_inner(),
-                    provenance: measured("labelled", &confidence),
-                },
-                sample: Some(sample),
-                confidence: Some(confidence),
-                labels: None,
-            }))
+            let found = measured("labelled", rate.into_inner(), sample, confidence);
+            Ok(Some(found))
         }
         _ => Ok(None),
     }

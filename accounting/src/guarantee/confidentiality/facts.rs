@@ -151,11 +151,7 @@ fn at_most(what: &'static str, range: &'static str, value: u64, most: u64) -> Re
     if value <= most {
         return Ok(());
     }
-    Err(Error::OutOfRange {
-        what,
-        range,
-        value: value as f64,
-    })
+    Err(Error::out_of_range(what, range, value as f64))
 }
 
 impl CorpusFacts {
@@ -203,6 +199,21 @@ impl CorpusFacts {
             spread,
             knowledge,
         })
+    }
+
+    /// Returns the facts of the same secrets with other counts of those that both policies miss, and of the most records.
+    ///
+    /// # Errors
+    /// As [`CorpusFacts::new`].
+    pub fn recounted(&self, missed_by_both: u64, most_records: u64) -> Result<Self> {
+        Self::new(
+            self.secrets,
+            self.missed,
+            missed_by_both,
+            most_records,
+            self.spread,
+            self.knowledge,
+        )
     }
 
     /// Returns the number of distinct secrets.

@@ -130,16 +130,11 @@ pub fn best_exposure_ceiling(
     level: Probability,
     tolerance: Tolerance,
 ) -> Result<Upper<f64>> {
-    if alike == 0 || level.get() >= 1.0 {
-        return Err(Error::OutOfRange {
-            what: if alike == 0 {
-                "number of secrets"
-            } else {
-                "level"
-            },
-            range: if alike == 0 { "[1, 2^64)" } else { "[0, 1)" },
-            value: if alike == 0 { 0.0 } else { level.get() },
-        });
+    if alike == 0 {
+        return Err(Error::out_of_range("number of secrets", "[1, 2^64)", 0.0));
+    }
+    if level.get() >= 1.0 {
+        return Err(Error::out_of_range("level", "[0, 1)", level.get()));
     }
     let holds = |bits: f64| -> Result<bool> {
         let each = exposure_ceiling(loss, bits, tolerance)?;

@@ -265,19 +265,7 @@ fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
             && row.neighbours == asked.plan.neighbours;
         (!protects_nothing(row), !asked_about)
     });
-    let terms = |row: &Guarantee| {
-        let unit = row.unit.clone();
-        (
-            row.notion,
-            row.neighbours,
-            row.convention,
-            row.method,
-            unit,
-            row.group,
-            // One for a redaction that is asked about is not the run's own.
-            (row.gamma, row.missed_by_both),
-        )
-    };
+    let terms = |row: &Guarantee| (terms(row), row.unit.clone());
     let known: Vec<_> = rows.iter().map(terms).collect();
     rows.extend(
         others
@@ -285,6 +273,13 @@ fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
             .filter(|row| !known.contains(&terms(row))),
     );
     Ok(rows)
+}
+
+/// Returns what a row is about, and how it was obtained. One for a redaction that is asked about is not the run's own.
+fn terms(row: &Guarantee) -> impl PartialEq + use<> {
+    let redaction = (row.gamma, row.missed_by_both);
+    let said = (row.notion, row.neighbours, row.convention, row.group);
+    (said, row.method, redaction)
 }
 
 /// Converts a row about records to the notion of the recipe that released the mechanism.
@@ -379,19 +374,7 @@ pub fn held_to(
         return Ok(document);
     }
     // A manifest's row about a secret has the notion of a redacted one, whose δ is a share of its own.
-    let same = |other: &Guarantee| {
-        let key = |row: &Guarantee| {
-            (
-                row.notion,
-                row.method,
-                row.neighbours,
-                row.group,
-                row.convention,
-                (row.gamma, row.missed_by_both),
-            )
-        };
-        key(other) == key(&row)
-    };
+    let same = |other: &Guarantee| terms(other) == terms(&row);
     let there = asked.plan.guarantees_at(limit)?.into_iter().find(same);
     let held = there.is_some_and(|there| there.delta.is_some() && there.delta <= row.delta);
     if let Some(first) = rows.iter_mut().find(|other| held && **other == row) {
@@ -437,14 +420,11 @@ fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
     };
     if let Some(noisy) = asked.run.noisy() {
         let mut change = |name: &'static str, to: Value, mechanism| {
-            plans.push((
-                name,
-                to,
-                Plan {
-                    mechanism,
-                    ..rough.clone()
-                },
-            ));
+            let plan = Plan {
+                mechanism,
+                ..rough.clone()
+            };
+            plans.push((name, to, plan));
         };
         if asked.inputs.is_assumed("sample_rate") {
             for factor in [0.1, 0.5, 2.0] {
@@ -467,26 +447,21 @@ fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
     if asked.inputs.is_assumed("delta") {
         for factor in [10.0, 0.1] {
             let delta = Delta::new(round(asked.plan.delta.get() * factor).min(1.0))?;
-            plans.push((
-                "delta",
-                delta.get().into(),
-                Plan {
-                    delta,
-                    ..rough.clone()
-                },
-            ));
+            let plan = Plan {
+                delta,
+                ..rough.clone()
+            };
+            plans.push(("delta", delta.get().into(), plan));
         }
     }
     let neighbours = Neighbours::Replace;
     if asked.inputs.is_assumed("neighbours") && asked.plan.neighbours != neighbours {
-        plans.push((
-            "neighbours",
-            neighbours.to_string().into(),
-            Plan {
-                neighbours,
-                ..rough
-            },
-        ));
+        let to = neighbours.to_string().into();
+        let plan = Plan {
+            neighbours,
+            ..rough
+        };
+        plans.push(("neighbours", to, plan));
     }
     Ok(plans)
 }
