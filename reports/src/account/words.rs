@@ -15,6 +15,14 @@ use reticent_accounting::{
 /// What is compared if a class accompanies redacted text.
 pub(crate) const ONE_CLASS: &str = "between records of one class";
 
+/// Returns so many records of a unit: `one record`, `3 records together`.
+pub(super) fn together(group: GroupSize, unit: &UnitName) -> String {
+    match group {
+        GroupSize::ONE => format!("one {unit}"),
+        many => format!("{} {unit}s together", many.get()),
+    }
+}
+
 /// Returns what is promised, as the first column of the table.
 pub(crate) fn promise(row: &Guarantee) -> String {
     let (together, records) = match row.group {

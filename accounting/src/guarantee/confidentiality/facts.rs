@@ -363,21 +363,17 @@ impl Confidentiality {
     /// None for a δ in range.
     pub fn epsilon(&self, delta: Delta) -> Result<Bounds<Epsilon>> {
         match self.reach {
-            Reach::Nothing => {
-                let zero = Epsilon::new(0.0)?;
-                Ok(Bounds::between(zero, zero))
-            }
             Reach::Records(_) => {
                 let found = self.profile.epsilon(delta)?;
                 // No point reaches this δ, so nothing finite is certified.
                 let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
                 Ok(if found.upper.is_some() { found } else { none })
             }
-            Reach::Open if delta.get() >= 1.0 => {
+            Reach::Open if delta.get() < 1.0 => Ok(Bounds::at_most(Epsilon::new(f64::INFINITY)?)),
+            Reach::Nothing | Reach::Open => {
                 let zero = Epsilon::new(0.0)?;
                 Ok(Bounds::between(zero, zero))
             }
-            Reach::Open => Ok(Bounds::at_most(Epsilon::new(f64::INFINITY)?)),
         }
     }
 

@@ -64,11 +64,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     at.dedup_by(|a, b| a.to_bits() == b.to_bits());
     let flag = if wish.at.is_empty() { "--what" } else { "--at" };
     let (values, engine) = line.values(kind, &at).context(flag)?;
-    let points = at.into_iter().zip(values).map(|(at, value)| CurvePoint {
-        at: Number(at),
-        value,
-    });
-    let points = points.collect();
+    let points = points(at, values);
     let body = Points {
         curve: kind,
         neighbours: asked,
@@ -80,6 +76,15 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         mechanism: source.mechanism,
     };
     Ok(Envelope::new("curve", inputs, body))
+}
+
+fn points(at: Vec<f64>, values: Vec<Bounds<Number>>) -> Vec<CurvePoint> {
+    let each = at.into_iter().zip(values);
+    let each = each.map(|(at, value)| CurvePoint {
+        at: Number(at),
+        value,
+    });
+    each.collect()
 }
 
 /// Draws a curve, from its own points if they were chosen, otherwise from more.
@@ -98,13 +103,9 @@ pub(crate) fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot>
     };
     let at = line.default(body.curve, Some(POINTS_DRAWN))?;
     let (values, engine) = line.values(body.curve, &at).context("--plot")?;
-    let points = at.into_iter().zip(values).map(|(at, value)| CurvePoint {
-        at: Number(at),
-        value,
-    });
     let body = Points {
         engine,
-        points: points.collect(),
+        points: points(at, values),
         ..body.clone()
     };
     figure(&Envelope {

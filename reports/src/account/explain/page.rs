@@ -4,7 +4,7 @@ use super::{Explanation, OneWay, Step};
 use crate::account::answer::{what_is_asked, what_runs};
 use crate::account::plan::Asked;
 use crate::account::tables::ends_of;
-use crate::account::words::{about_the_answer, assumed, promise};
+use crate::account::words::{about_the_answer, assumed, promise, together};
 use crate::contract::dash;
 use crate::contract::{Envelope, Table};
 use crate::number::{capital, grouped, nearest, rounded, rounded_down, rounded_up};
@@ -73,10 +73,7 @@ fn what_ran(body: &Explanation) -> Vec<String> {
 /// States the number in full.
 fn answer(asked: &Asked, body: &Explanation) -> String {
     let plan = &asked.plan;
-    let records = match plan.group {
-        GroupSize::ONE => format!("one {}", plan.unit),
-        many => format!("{} {}s together", many.get(), plan.unit),
-    };
+    let records = together(plan.group, &plan.unit);
     let change = match plan.neighbours {
         Neighbours::AddRemove => "being present or absent",
         Neighbours::ZeroOut => {

@@ -49,17 +49,10 @@ pub(super) fn pair(step: &Mechanism, query: Query) -> Option<Pair> {
         }
         _ => return None,
     };
+    if let Some((rate, sampling)) = step.batches() {
+        return batch(noise, rate.get(), sampling, query);
+    }
     let (weight, at, law) = match step {
-        Mechanism::SubsampledGaussian {
-            sampling_rate,
-            sampling,
-            ..
-        }
-        | Mechanism::SubsampledLaplace {
-            sampling_rate,
-            sampling,
-            ..
-        } => return batch(noise, sampling_rate.get(), *sampling, query),
         Mechanism::PoissonBinomialGaussian { rates, .. } => {
             let law = format!("K the sum of {} draws with the given rates", rates.len());
             ("P(K = j)", "j", law)

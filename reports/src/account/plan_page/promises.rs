@@ -1,7 +1,7 @@
 //! The promises of a plan: what is promised to whom.
 
 use super::PlannedRun;
-use crate::account::words::ONE_CLASS;
+use crate::account::words::{ONE_CLASS, together};
 use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
 use reticent_accounting::pld::Engine;
@@ -105,17 +105,6 @@ fn knows(to: String, guarantee: Guarantee) -> Promised {
         for_planning: false,
         estimate: None,
         guarantee,
-    }
-}
-
-fn records(row: &Guarantee) -> u32 {
-    row.group.map_or(1, |group| group.get())
-}
-
-fn together(row: &Guarantee) -> String {
-    match records(row) {
-        1 => format!("one {}", row.unit),
-        n => format!("{n} {}s together", row.unit),
     }
 }
 
@@ -260,7 +249,8 @@ fn rank(run: &PlannedRun, about: Option<Subject>) -> u8 {
 
 /// Returns whom a guarantee of the plan protects.
 fn whom(run: &PlannedRun, row: &Guarantee) -> String {
-    let (unit, together) = (&row.unit, together(row));
+    let (unit, group) = (&row.unit, row.group.unwrap_or(GroupSize::ONE));
+    let together = together(group, unit);
     let selective = row.notion == Notion::SelectiveDp;
     match row.about {
         Some(Subject::Canary) => format!("the secret of a planted canary ({together})"),
@@ -327,13 +317,6 @@ fn of_one_record(run: &PlannedRun) -> Result<Promised> {
     ))
 }
 
-fn in_records(run: &PlannedRun) -> String {
-    match run.records().get() {
-        1 => format!("one {}", run.plan.unit.value),
-        n => format!("{n} {}s together", run.plan.unit.value),
-    }
-}
-
 fn confidentiality(run: &PlannedRun) -> Notion {
     if run.records() > GroupSize::ONE {
         Notion::GroupConfidentiality
@@ -361,7 +344,10 @@ fn random_secret(run: &PlannedRun) -> Result<Option<Promised>> {
     let row = run.row(confidentiality(run), Neighbours::Replace);
     let row = run.with_epsilon(row, run.records(), found);
     Ok(Some(knows(
-        format!("a secret drawn at random ({})", in_records(run)),
+        format!(
+            "a secret drawn at random ({})",
+            together(run.records(), &run.plan.unit)
+        ),
         with_rates(run, row),
     )))
 }
@@ -432,7 +418,10 @@ fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
         let row = run.row(Notion::BayesianConfidentiality, neighbours);
         let row = run.with_epsilon(row, run.records(), (bounds, found.engine));
         rows.push(Promised {
-            to: format!("a secret drawn at random ({})", in_records(run)),
+            to: format!(
+                "a secret drawn at random ({})",
+                together(run.records(), &run.plan.unit)
+            ),
             adversary: Adversary::IgnoresTheSecret,
             for_planning: true,
             estimate: None,
