@@ -1,6 +1,6 @@
 //! Computes the guarantees of a plan as the document that is printed or written.
 
-use crate::account::plan::{Asked, Run};
+use crate::account::plan::Asked;
 use crate::account::secrets::{SecretPosteriors, by_secret};
 use crate::account::words::assumed_prior;
 use crate::contract::{Envelope, Exit};
@@ -179,7 +179,7 @@ fn of_the_mechanism(asked: &Asked) -> Result<Vec<Guarantee>> {
             None => plan.guarantees(),
         })
     };
-    let Run::Files { completed, .. } = &asked.run else {
+    let Some((completed, _)) = asked.run.of_files() else {
         return by_secret(asked, of(&asked.plan)?);
     };
     let mut rows = Vec::new();
@@ -237,13 +237,10 @@ fn exposed(asked: &Asked, completed: &CompletedRun) -> Result<Guarantee> {
 /// about a group, or about δ at an ε, is a separate question. If nothing is promised to a secret, nothing is promised
 /// to several secrets, at any ε, or by any run that follows.
 fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
-    let Run::Files {
-        completed, plan, ..
-    } = &asked.run
-    else {
+    let Some((completed, plan)) = asked.run.of_files() else {
         return Ok(others);
     };
-    let whole = plan.as_ref().filter(|plan| {
+    let whole = plan.filter(|plan| {
         asked.plan.group == GroupSize::ONE
             && asked.epsilon.is_none()
             && plan.mechanism() == asked.plan.mechanism
