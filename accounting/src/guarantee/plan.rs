@@ -83,18 +83,32 @@ impl Plan {
     /// Returns [`crate::Error::Unsupported`] for an estimated mechanism, and [`crate::Error::NotCertified`] if a row
     /// can't be certified at all.
     pub fn guarantees(&self) -> Result<Vec<Guarantee>> {
-        let mut rows = self.single_record()?;
+        self.rows(
+            self.single_record()?,
+            || self.tighter(self.group_by_law(), || self.group_by_lemma()),
+            |redaction, convention| self.redacted(redaction, convention),
+            |redaction, query| self.redacted_by_lemma(redaction, query),
+        )
+    }
+
+    /// Returns the rows of a single record with those of every other question: of the group, of redaction by the law
+    /// and by the lemma, and of the notions without a δ or an ε of the plan.
+    fn rows(
+        &self,
+        mut rows: Vec<Guarantee>,
+        group: impl FnOnce() -> Result<(Guarantee, Option<Guarantee>)>,
+        by_law: impl Fn(Redaction, Convention) -> Result<Vec<Guarantee>>,
+        by_lemma: impl Fn(Redaction, Query) -> Result<Vec<Guarantee>>,
+    ) -> Result<Vec<Guarantee>> {
         if self.group > GroupSize::ONE {
-            let (first, second) = self.tighter(self.group_by_law(), || self.group_by_lemma())?;
+            let (first, second) = group()?;
             rows.extend([first].into_iter().chain(second));
         }
         if let Some(redaction) = self.redaction {
             for convention in [Convention::Definition, Convention::Paper] {
                 let query = self.redaction_query(convention);
-                let by_law = self.redacted(redaction, convention);
-                rows.extend(covered(query, by_law, || {
-                    self.redacted_by_lemma(redaction, query)
-                })?);
+                let law = by_law(redaction, convention);
+                rows.extend(covered(query, law, || by_lemma(redaction, query))?);
             }
         }
         if let Some(prior) = self.prior {
@@ -212,10 +226,7 @@ impl Plan {
 
     /// Returns the row of the group by the joint law of its records.
     fn group_by_law(&self) -> Result<Guarantee> {
-        let query = Query {
-            neighbours: self.neighbours,
-            group: self.group,
-        };
+        let query = Query::new(self.neighbours, self.group);
         let row = self.by_law(Notion::GroupDp, &mut self.solvers(query)?)?;
         let group = Some(self.group);
         Ok(Guarantee { group, ..row })
@@ -269,10 +280,7 @@ impl Plan {
         let by_law = self.by_law(Notion::Dp, &mut solvers)?;
         let (epsilon, order) = by_renyi(&mut solvers, self.delta)?;
         let by_renyi = Guarantee {
-            epsilon: Some(Bounds {
-                lower: None,
-                upper: Some(epsilon),
-            }),
+            epsilon: Some(Bounds::below(epsilon)),
             order,
             ..self.row(Notion::Dp, self.neighbours, Method::Rdp)
         };
@@ -289,7 +297,7 @@ impl Plan {
             }),
             _ => None,
         };
-        let worst = larger(&answers)?;
+        let worst = larger_epsilon(&answers)?;
         Ok(Guarantee {
             engine: Some(worst.engine),
             looseness: worst.looseness,
@@ -314,10 +322,7 @@ impl Plan {
             let each = loss.epsilon_by_group_lemma(self.group, delta, self.tolerance)?;
             most = if each > most { each } else { most };
         }
-        Ok(Bounds {
-            lower: None,
-            upper: Some(most),
-        })
+        Ok(Bounds::below(most))
     }
 
     /// Returns the neighbours of a redaction row: the definition compares contents (replace), the papers computed
@@ -327,10 +332,7 @@ impl Plan {
             Convention::Definition => Neighbours::Replace,
             Convention::Paper => Neighbours::AddRemove,
         };
-        Query {
-            neighbours,
-            group: self.group,
-        }
+        Query::new(neighbours, self.group)
     }
 
     fn redaction_row(
@@ -376,7 +378,7 @@ impl Plan {
             ..row(Method::Pld)
         }];
         if let Some(delta) = base_delta {
-            let by_law = larger(&base)?;
+            let by_law = larger_epsilon(&base)?;
             rows.push(Guarantee {
                 base: Some(Base::Pld),
                 engine: Some(by_law.engine),
@@ -385,10 +387,7 @@ impl Plan {
                 ..row(Method::Proposition6)
             });
             let (by_renyi, order) = by_renyi(&mut solvers, delta)?;
-            let by_renyi = Bounds {
-                lower: None,
-                upper: Some(by_renyi),
-            };
+            let by_renyi = Bounds::below(by_renyi);
             rows.push(Guarantee {
                 base: Some(Base::Rdp),
                 epsilon: Some(amplified(redaction, by_renyi)),
@@ -448,12 +447,8 @@ impl Plan {
             });
         };
         // It is unknown whether a miss depends on the secret, so there is no lower end.
-        let epsilon = Bounds {
-            lower: None,
-            upper: base.bounds.upper,
-        };
         Ok(Guarantee {
-            epsilon: Some(epsilon),
+            epsilon: Some(base.bounds.without_lower()),
             engine: Some(base.engine),
             ..row
         })
@@ -518,14 +513,8 @@ fn tighter_rows(mut law: Vec<Guarantee>, mut lemma: Vec<Guarantee>) -> Vec<Guara
 /// Returns both ends of what a row bounds, δ or ε; 0 and infinity where they aren't known.
 fn ends(row: &Guarantee) -> (f64, f64) {
     let (lower, upper) = match (row.delta_bounds, row.epsilon) {
-        (Some(delta), _) => (
-            delta.lower.map(|end| end.get().get()),
-            delta.upper.map(|end| end.get().get()),
-        ),
-        (None, Some(epsilon)) => (
-            epsilon.lower.map(|end| end.get().get()),
-            epsilon.upper.map(|end| end.get().get()),
-        ),
+        (Some(delta), _) => (delta.low(), delta.high()),
+        (None, Some(epsilon)) => (epsilon.low(), epsilon.high()),
         (None, None) => (None, None),
     };
     (lower.unwrap_or(0.0), upper.unwrap_or(f64::INFINITY))
@@ -563,42 +552,45 @@ fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarant
 
 /// Returns whether both ends are known and so close that no other bound can be tighter by more than the tolerance.
 fn is_close(bounds: Option<&Bounds<Epsilon>>, tolerance: Tolerance) -> bool {
-    let ends = bounds.and_then(|bounds| Some((bounds.lower?, bounds.upper?)));
-    ends.is_some_and(|(lower, upper)| {
-        upper.get().get() <= (1.0 + tolerance.get()) * lower.get().get()
-    })
+    let ends = bounds.and_then(|bounds| Some((bounds.low()?, bounds.high()?)));
+    ends.is_some_and(|(lower, upper)| upper <= (1.0 + tolerance.get()) * lower)
 }
 
 /// Returns the larger of the directions, end by end. The upper end is known if it is known in every direction, the
 /// lower end if it is known in any.
-fn larger(answers: &[Answer<Epsilon>]) -> Result<Answer<Epsilon>> {
+fn larger<T: Copy + Into<f64>>(
+    answers: &[Answer<T>],
+    (least, most): (Option<f64>, f64),
+    make: impl Fn(f64) -> Result<T>,
+) -> Result<Answer<T>> {
     let mut engine = Engine::Closed;
-    let (mut lower, mut upper): (Option<f64>, f64) = (None, 0.0);
+    let (mut lower, mut upper) = (least, 0.0);
     let mut looseness = None;
     for answer in answers {
         engine = engine.coarser(answer.engine);
-        let low = answer.bounds.lower.map(|end| end.get().get());
-        lower = match (lower, low) {
+        lower = match (lower, answer.bounds.low()) {
             (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
         };
-        let high = answer
-            .bounds
-            .upper
-            .map_or(f64::INFINITY, |end| end.get().get());
+        let high = answer.bounds.high().unwrap_or(most);
         if high >= upper {
             (upper, looseness) = (high, answer.looseness);
         }
     }
     let bounds = Bounds {
-        lower: lower.map(Epsilon::new).transpose()?.map(Lower::new),
-        upper: Some(Upper::new(Epsilon::new(upper)?)),
+        lower: lower.map(&make).transpose()?.map(Lower::new),
+        upper: Some(Upper::new(make(upper)?)),
     };
     Ok(Answer {
         bounds,
         engine,
         looseness,
     })
+}
+
+/// As [`larger`], of ε, of which nothing may be known.
+fn larger_epsilon(answers: &[Answer<Epsilon>]) -> Result<Answer<Epsilon>> {
+    larger(answers, (None, f64::INFINITY), Epsilon::new)
 }
 
 fn by_renyi(solvers: &mut [Solver], delta: Delta) -> Result<(Upper<Epsilon>, Option<Order>)> {

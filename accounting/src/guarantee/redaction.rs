@@ -85,11 +85,11 @@ impl Redaction {
     /// Returns [`Error::OutOfRange`] if η > γ.
     pub fn new(miss: MissRate, missed_by_both: MissRate) -> Result<Self> {
         if missed_by_both > miss {
-            return Err(Error::OutOfRange {
-                what: "share missed by both policies",
-                range: "[0, miss rate]",
-                value: missed_by_both.get(),
-            });
+            return Err(Error::out_of_range(
+                "share missed by both policies",
+                "[0, miss rate]",
+                missed_by_both.get(),
+            ));
         }
         Ok(Self {
             miss,
@@ -257,15 +257,11 @@ impl Redaction {
                 looseness: None,
             });
         };
-        let forward = |epsilon: Epsilon| self.forward(epsilon.get()).max(0.0);
         // Rounded outwards.
-        let lower = base
-            .bounds
-            .lower
-            .map_or(0.0, |end| forward(*end.get()) * (1.0 - 1e-15));
-        let upper = base.bounds.upper.map_or(f64::INFINITY, |end| {
-            above_zero(self.forward(end.get().get())) * (1.0 + 1e-15)
-        });
+        let lower = |end: f64| self.forward(end).max(0.0) * (1.0 - 1e-15);
+        let upper = |end: f64| above_zero(self.forward(end)) * (1.0 + 1e-15);
+        let lower = base.bounds.low().map_or(0.0, lower);
+        let upper = base.bounds.high().map_or(f64::INFINITY, upper);
         let answer = |high: f64| -> Result<Answer<Epsilon>> {
             let bounds = Bounds::between(Epsilon::new(lower)?, Epsilon::new(high)?);
             Ok(Answer {

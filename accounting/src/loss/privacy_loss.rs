@@ -20,13 +20,20 @@ pub struct Query {
 }
 
 impl Query {
+    /// Creates the question about `group` records at once.
+    #[must_use]
+    pub const fn new(neighbours: Neighbours, group: GroupSize) -> Self {
+        Self { neighbours, group }
+    }
+    /// Creates the question about other contents of `group` records.
+    #[must_use]
+    pub const fn replace(group: GroupSize) -> Self {
+        Self::new(Neighbours::Replace, group)
+    }
     /// Creates the question about a single record.
     #[must_use]
     pub const fn single(neighbours: Neighbours) -> Self {
-        Self {
-            neighbours,
-            group: GroupSize::ONE,
-        }
+        Self::new(neighbours, GroupSize::ONE)
     }
 }
 

@@ -231,14 +231,25 @@ impl Mechanism {
         sampling_rate: SamplingRate,
         steps: Steps,
     ) -> Self {
+        let step = Self::SubsampledGaussian {
+            noise_multiplier,
+            sampling_rate,
+            sampling: Sampling::Poisson,
+        };
+        step.times(steps)
+    }
+
+    /// Returns so many of this mechanism in a row.
+    pub(crate) fn times(self, times: Steps) -> Self {
         Self::Repeat {
-            times: steps,
-            each: Box::new(Self::SubsampledGaussian {
-                noise_multiplier,
-                sampling_rate,
-                sampling: Sampling::Poisson,
-            }),
+            times,
+            each: Box::new(self),
         }
+    }
+
+    /// Describes what protects nothing, for the reason `why`.
+    pub(crate) fn open(why: impl Into<String>) -> Self {
+        Self::NonPrivate { why: why.into() }
     }
 
     /// Returns whether only Rényi divergences are known for some part.
@@ -255,9 +266,8 @@ impl Mechanism {
     /// Returns the same run with an additional part that protects nothing: no promise is left, for the reason `why`.
     #[must_use]
     pub fn unprotected(self, why: impl Into<String>) -> Self {
-        let bare = Self::NonPrivate { why: why.into() };
         Self::Sequence {
-            parts: vec![self, bare],
+            parts: vec![self, Self::open(why)],
         }
     }
 }

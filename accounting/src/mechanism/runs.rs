@@ -54,44 +54,37 @@ impl Runs<'_> {
         if self.length != 1 {
             return None;
         }
-        let alone = |rate: SamplingRate, sampling: Sampling| {
-            let (selected, steps) = match sampling {
-                Sampling::BallsInBins => match sampling.steps_of_epoch(rate)? {
-                    (least, most) if least == most => (1, most),
-                    // How many steps the epoch has is not known.
-                    _ => return None,
-                },
-                Sampling::RandomAllocation { selected, steps } => (selected, steps),
-                Sampling::Poisson
-                | Sampling::TruncatedPoisson { .. }
-                | Sampling::WithoutReplacement
-                | Sampling::WithReplacement
-                | Sampling::Shuffled => return None,
-            };
-            let share = SamplingRate::new(selected as f64 / steps as f64).ok()?;
-            ((rate.get() / share.get() - 1.0).abs() <= 1e-9).then_some(share)
+        let (rate, sampling) = self.step.batches()?;
+        let (selected, steps) = match sampling {
+            Sampling::BallsInBins => match sampling.steps_of_epoch(rate)? {
+                (least, most) if least == most => (1, most),
+                // How many steps the epoch has is not known.
+                _ => return None,
+            },
+            Sampling::RandomAllocation { selected, steps } => (selected, steps),
+            Sampling::Poisson
+            | Sampling::TruncatedPoisson { .. }
+            | Sampling::WithoutReplacement
+            | Sampling::WithReplacement
+            | Sampling::Shuffled => return None,
         };
-        match self.step {
-            Mechanism::SubsampledGaussian {
-                noise_multiplier,
-                sampling_rate,
-                sampling,
-            } => Some(Mechanism::SubsampledGaussian {
-                noise_multiplier: *noise_multiplier,
-                sampling_rate: alone(*sampling_rate, *sampling)?,
-                sampling: Sampling::Poisson,
-            }),
-            Mechanism::SubsampledLaplace {
-                scale,
-                sampling_rate,
-                sampling,
-            } => Some(Mechanism::SubsampledLaplace {
-                scale: *scale,
-                sampling_rate: alone(*sampling_rate, *sampling)?,
-                sampling: Sampling::Poisson,
-            }),
-            _ => None,
+        let share = SamplingRate::new(selected as f64 / steps as f64).ok()?;
+        let is_share = (rate.get() / share.get() - 1.0).abs() <= 1e-9;
+        let mut step = self.step.clone();
+        if let Mechanism::SubsampledGaussian {
+            sampling_rate,
+            sampling,
+            ..
         }
+        | Mechanism::SubsampledLaplace {
+            sampling_rate,
+            sampling,
+            ..
+        } = &mut step
+        {
+            (*sampling_rate, *sampling) = (share, Sampling::Poisson);
+        }
+        is_share.then_some(step)
     }
 }
 
@@ -120,6 +113,13 @@ impl Sampling {
 impl Mechanism {
     /// Returns the least and the largest number of steps of an epoch, if this is a step whose sampler draws by epochs.
     fn steps_of_epoch(&self) -> Option<(u64, u64)> {
+        let (rate, sampling) = self.batches()?;
+        sampling.steps_of_epoch(rate)
+    }
+
+    /// Returns the rate and the sampler of a step on random batches.
+    #[must_use]
+    pub const fn batches(&self) -> Option<(SamplingRate, Sampling)> {
         match self {
             Self::SubsampledGaussian {
                 sampling_rate,
@@ -130,7 +130,7 @@ impl Mechanism {
                 sampling_rate,
                 sampling,
                 ..
-            } => sampling.steps_of_epoch(*sampling_rate),
+            } => Some((*sampling_rate, *sampling)),
             _ => None,
         }
     }
@@ -158,16 +158,10 @@ impl Mechanism {
     #[must_use]
     pub fn repeated(self, times: Steps) -> Self {
         let each = match self.draws_by_epochs() {
-            true => Self::Repeat {
-                times: Steps::new(1),
-                each: Box::new(self),
-            },
+            true => self.times(Steps::new(1)),
             false => self,
         };
-        Self::Repeat {
-            times,
-            each: Box::new(each),
-        }
+        each.times(times)
     }
 
     /// Returns the steps of the mechanism in order, with the runs that they are part of. A repetition of a step is one

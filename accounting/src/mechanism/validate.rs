@@ -113,11 +113,15 @@ fn renyi(orders: &[Order], divergences: &[Divergence]) -> Result<()> {
         );
         return Err(refused("divergences", &why));
     }
-    match orders.windows(2).find(|pair| pair[0] >= pair[1]) {
+    ascending("orders", orders)
+}
+
+fn ascending<T: PartialOrd + std::fmt::Display>(key: &str, values: &[T]) -> Result<()> {
+    match values.windows(2).find(|pair| pair[0] >= pair[1]) {
         None => Ok(()),
         Some(pair) => {
             let why = format!("must ascend, got {} before {}", pair[0], pair[1]);
-            Err(refused("orders", &why))
+            Err(refused(key, &why))
         }
     }
 }
@@ -141,10 +145,7 @@ pub(super) fn mixture(
     if let Some(odd) = values.find(|s| !(s.is_finite() && **s >= 0.0)) {
         return Err(refused(places, &format!("must lie in [0, inf), got {odd}")));
     }
-    if let Some(pair) = sensitivities.windows(2).find(|pair| pair[0] >= pair[1]) {
-        let why = format!("must ascend, got {} before {}", pair[0], pair[1]);
-        return Err(refused(places, &why));
-    }
+    ascending(places, sensitivities)?;
     let sum: f64 = probabilities.iter().map(|p| p.get()).sum();
     if (sum - 1.0).abs() > 1e-9 {
         return Err(refused(weights, &format!("must add up to 1, got {sum}")));

@@ -84,6 +84,22 @@ impl<T> Bounds<T> {
             upper: Some(Upper::new(upper)),
         }
     }
+    /// Creates bounds of which an upper end is known already.
+    #[must_use]
+    pub const fn below(upper: Upper<T>) -> Self {
+        Self {
+            lower: None,
+            upper: Some(upper),
+        }
+    }
+    /// Returns the upper end alone.
+    #[must_use]
+    pub fn without_lower(self) -> Self {
+        Self {
+            lower: None,
+            ..self
+        }
+    }
     /// Creates bounds with a lower end only.
     #[must_use]
     pub const fn at_least(lower: T) -> Self {
@@ -91,5 +107,18 @@ impl<T> Bounds<T> {
             lower: Some(Lower::new(lower)),
             upper: None,
         }
+    }
+}
+
+impl<T: Copy + Into<f64>> Bounds<T> {
+    /// Returns the bare number of the lower end. The direction is lost, so keep the result local.
+    #[must_use]
+    pub fn low(&self) -> Option<f64> {
+        self.lower.map(|end| end.0.into())
+    }
+    /// Returns the bare number of the upper end. The direction is lost, so keep the result local.
+    #[must_use]
+    pub fn high(&self) -> Option<f64> {
+        self.upper.map(|end| end.0.into())
     }
 }

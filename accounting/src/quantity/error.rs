@@ -63,6 +63,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Creates the refusal of a value outside its range.
+    pub(crate) const fn out_of_range(what: &'static str, range: &'static str, value: f64) -> Self {
+        Self::OutOfRange { what, range, value }
+    }
+
     /// Returns the same error for a document in which the erroneous part lies at `outer`.
     pub(crate) fn within(self, outer: &str) -> Self {
         match self {

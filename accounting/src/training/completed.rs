@@ -1,6 +1,6 @@
 //! Completed runs: what a run that continues from their weights, or is composed with them, has to know.
 
-use super::recipe::{Recipe, open};
+use super::recipe::Recipe;
 use super::{Base, is_false};
 use crate::guarantee::Notion;
 use crate::mechanism::Mechanism;
@@ -145,7 +145,7 @@ impl CompletedRun {
             }
             _ => "",
         };
-        open(&format!(
+        Mechanism::open(format!(
             "the weights come from a run of {}, whose promise does not carry over to {to}{why}",
             name(self.recipe)
         ))
@@ -184,7 +184,7 @@ impl CompletedRun {
         let held_out_public = runs.iter().any(|run| run.held_out_public);
         let mut parts: Vec<Mechanism> = runs.into_iter().map(|run| run.mechanism).collect();
         if !composes {
-            parts.push(open(
+            parts.push(Mechanism::open(
                 "the runs promise something to different parts of the data: no promise holds of both",
             ));
         }

@@ -2,7 +2,7 @@
 
 use super::TrainingPlan;
 use super::completed::{narrower, notion, within_a_class};
-use super::recipe::{Recipe, Run, open};
+use super::recipe::{Recipe, Run};
 use crate::engine::Engine;
 use crate::guarantee::confidentiality::{Knowledge, Reach, Spread, Standing};
 use crate::guarantee::{Convention, Guarantee, Method, Notion, Plan, Subject};
@@ -246,9 +246,7 @@ impl TrainingPlan {
         }
         let why =
             format!("{copies} canary copies were on the public side: both policies missed them");
-        Mechanism::Sequence {
-            parts: vec![mechanism, open(&why)],
-        }
+        mechanism.unprotected(why)
     }
 
     /// Returns the records that differ if the secret of one canary differs; `None` if no canary was planted, or if it

@@ -28,8 +28,7 @@ use crate::loss::Query;
 use crate::mechanism::Mechanism;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
-use crate::quantity::{Delta, Epsilon, GroupSize, NoiseMultiplier, Steps, Tolerance, UnitName};
-use recipe::open;
+use crate::quantity::{Delta, Epsilon, NoiseMultiplier, Steps, Tolerance, UnitName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -268,26 +267,26 @@ impl TrainingPlan {
     pub fn mechanism(&self) -> Mechanism {
         let mut parts = Vec::new();
         if self.seeded {
-            parts.push(open(SEEDED));
+            parts.push(Mechanism::open(SEEDED));
         }
         if self.vocabulary_leaks {
-            parts.push(open(
+            parts.push(Mechanism::open(
                 "the vocabulary was built from private text and is published with the model",
             ));
         }
         if self.unbounded_stability {
-            parts.push(open(UNBOUNDED));
+            parts.push(Mechanism::open(UNBOUNDED));
         }
         let earlier = self.continues.as_ref();
         let recipe = self.run.recipe();
         parts.extend(earlier.map(|earlier| earlier.carried(recipe)));
         if self.noiseless {
-            parts.push(open(NOISELESS));
+            parts.push(Mechanism::open(NOISELESS));
         } else {
             parts.extend(self.run.mechanisms());
         }
         if self.stopping.as_ref().is_some_and(|rule| !*rule.public) {
-            parts.push(open(
+            parts.push(Mechanism::open(
                 "when to stop was decided by the loss of held-out text that is not public",
             ));
         }
@@ -296,7 +295,7 @@ impl TrainingPlan {
             .as_ref()
             .is_some_and(|public| !**public)
         {
-            parts.push(open(
+            parts.push(Mechanism::open(
                 "how learning rates fell was decided by the loss of held-out text that is not public",
             ));
         }
@@ -413,10 +412,7 @@ impl TrainingPlan {
             }
         };
         let target = Target::Epsilon {
-            query: Query {
-                neighbours: Neighbours::Replace,
-                group: GroupSize::ONE,
-            },
+            query: Query::single(Neighbours::Replace),
             epsilon,
             delta,
         };
@@ -434,9 +430,9 @@ pub fn steps_of_epochs(epochs: f64, steps_per_epoch: u64) -> Result<Steps> {
     if epochs > 0.0 && steps <= (1u64 << 53) as f64 {
         return Ok(Steps::new(steps as u64));
     }
-    Err(Error::OutOfRange {
-        what: "epochs",
-        range: "(0, inf), of at most 2^53 steps",
-        value: epochs,
-    })
+    Err(Error::out_of_range(
+        "epochs",
+        "(0, inf), of at most 2^53 steps",
+        epochs,
+    ))
 }

@@ -109,11 +109,11 @@ impl NoisySteps {
         let steps_per_epoch = Steps::per_epoch(sampling_rate).get();
         let steps = (epochs.checked_mul(steps_per_epoch).map(Steps::new))
             .filter(|steps| *steps <= Steps::MOST)
-            .ok_or(Error::OutOfRange {
-                what: "epochs",
-                range: "[0, inf), of at most 2^53 steps",
-                value: epochs as f64,
-            })?;
+            .ok_or(Error::out_of_range(
+                "epochs",
+                "[0, inf), of at most 2^53 steps",
+                epochs as f64,
+            ))?;
         Ok(Self {
             noise_multiplier: Stated::given(NoiseMultiplier::new(sigma)?, "sigma"),
             sampling: Stated::assumed(Sampling::Poisson),
@@ -157,13 +157,13 @@ impl NoisySteps {
     /// ```
     #[must_use]
     pub fn mechanism(&self) -> Mechanism {
-        let run = |times: u64, noise_multiplier| Mechanism::Repeat {
-            times: Steps::new(times),
-            each: Box::new(Mechanism::SubsampledGaussian {
+        let run = |times: u64, noise_multiplier| {
+            let step = Mechanism::SubsampledGaussian {
                 noise_multiplier,
                 sampling_rate: *self.sampling_rate,
                 sampling: *self.sampling,
-            }),
+            };
+            step.times(Steps::new(times))
         };
         let (total, sigma) = (self.steps.value.get(), *self.noise_multiplier);
         let Some(decay) = self.noise_decay else {
@@ -171,7 +171,7 @@ impl NoisySteps {
         };
         let levels = total.div_ceil(decay.every());
         if levels > StepDecay::MOST_LEVELS {
-            return open("the noise falls more often than can be accounted for");
+            return Mechanism::open("the noise falls more often than can be accounted for");
         }
         // Each part of a sequence begins with an epoch of its own. Epochs of a rate that is no reciprocal of a whole number
         // differ in length.
@@ -179,14 +179,16 @@ impl NoisySteps {
             && levels > 1
             && (least != most || !decay.every().is_multiple_of(least))
         {
-            return open("the noise falls within an epoch whose batches are drawn together");
+            return Mechanism::open(
+                "the noise falls within an epoch whose batches are drawn together",
+            );
         }
         let mut parts = Vec::new();
         for level in 0..levels {
             let from = level * decay.every();
             match decay.of(sigma, from) {
                 Ok(sigma) => parts.push(run(decay.every().min(total - from), sigma)),
-                Err(_) => return open("the noise falls to nothing"),
+                Err(_) => return Mechanism::open("the noise falls to nothing"),
             }
         }
         match parts.len() {
@@ -324,13 +326,11 @@ impl WeightedSteps {
     }
 
     fn mechanism(&self) -> Mechanism {
-        Mechanism::Repeat {
-            times: *self.steps,
-            each: Box::new(Mechanism::PoissonBinomialGaussian {
-                noise_multiplier: *self.noise_multiplier,
-                rates: self.secret_rates.value.clone(),
-            }),
-        }
+        let step = Mechanism::PoissonBinomialGaussian {
+            noise_multiplier: *self.noise_multiplier,
+            rates: self.secret_rates.value.clone(),
+        };
+        step.times(*self.steps)
     }
 }
 
@@ -367,11 +367,11 @@ pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Result<Vec<Sampl
         // The positive rates, the largest first: a rate of zero stands for no record.
         let own = RateProfile::new(own.collect::<Result<Vec<_>>>()?)?;
         if own.count() > MOST_DRAWN {
-            return Err(Error::OutOfRange {
-                what: "drawn records of a secret",
-                range: "[0, 10000]",
-                value: own.count() as f64,
-            });
+            return Err(Error::out_of_range(
+                "drawn records of a secret",
+                "[0, 10000]",
+                own.count() as f64,
+            ));
         }
         most.resize(most.len().max(own.count()), 0.0);
         for (most, own) in most.iter_mut().zip(own.rates()) {
@@ -413,13 +413,12 @@ impl SelectiveSteps {
     /// each pass releases the record's sensitive gradient once, and each of its states.
     fn mechanisms(&self) -> Vec<Mechanism> {
         if !*self.every_content_caught {
-            return vec![open(
+            return vec![Mechanism::open(
                 "selective steps train on a secret that the policy misses without clipping or noise",
             )];
         }
-        let gaussian = |times: u64, noise_multiplier| Mechanism::Repeat {
-            times: Steps::new(times),
-            each: Box::new(Mechanism::Gaussian { noise_multiplier }),
+        let gaussian = |times: u64, noise_multiplier| {
+            Mechanism::Gaussian { noise_multiplier }.times(Steps::new(times))
         };
         let passes = self.passes();
         let mut parts = vec![gaussian(passes, *self.noise_multiplier)];
@@ -607,7 +606,9 @@ impl Run {
     /// Returns what the run releases about the records it trains on, part by part.
     pub(super) fn mechanisms(&self) -> Vec<Mechanism> {
         match self {
-            Self::Sgd { .. } => vec![open("records were trained on without clipping or noise")],
+            Self::Sgd { .. } => vec![Mechanism::open(
+                "records were trained on without clipping or noise",
+            )],
             Self::Dpsgd { private } => vec![private.mechanism()],
             // The public side holds no record that differs between neighbours as long as both policies together miss
             // nothing; what they miss is judged together with the secrets.
@@ -622,6 +623,17 @@ impl Run {
         }
     }
 
+    /// Returns the noisy steps of the last phase, and how many of them are an epoch.
+    fn steps_mut(&mut self) -> Option<(&mut Stated<Steps>, u64)> {
+        match self {
+            Self::Sdp { selective } => Some((&mut selective.steps, selective.steps_per_epoch)),
+            Self::Protect { weighted } => Some((&mut weighted.steps, weighted.steps_per_epoch)),
+            other => other
+                .noisy_mut()
+                .map(|noisy| (&mut noisy.steps, noisy.steps_per_epoch)),
+        }
+    }
+
     /// Counts noisy steps that were taken. More steps than planned add up; fewer don't, because the end of a run may
     /// depend on what it released. If `first`, the steps belong to the first of two phases.
     pub fn count(&mut self, first: bool, taken: Steps) {
@@ -630,10 +642,8 @@ impl Run {
                 first: FirstPhase::LightNoise { steps, .. },
                 ..
             } if first => &mut steps.steps,
-            Self::Sdp { selective } => &mut selective.steps,
-            Self::Protect { weighted } => &mut weighted.steps,
-            other => match other.noisy_mut() {
-                Some(noisy) => &mut noisy.steps,
+            other => match other.steps_mut() {
+                Some((steps, _)) => steps,
                 None => return,
             },
         };
@@ -643,32 +653,17 @@ impl Run {
     /// Drops what comes after `epochs` epochs of the last phase. What remains is what a checkpoint releases that,
     /// according to the plan, was to be taken there.
     pub fn cut(&mut self, epochs: u64) {
-        let shorter = |steps: &mut Stated<Steps>, each: u64| {
-            let taken = Steps::new(epochs.saturating_mul(each));
-            steps.value = steps.value.min(taken);
-        };
         match self {
             Self::Sgd { epochs: all, steps } => {
                 all.value = all.value.min(epochs);
                 *steps = None;
             }
-            Self::Crt {
-                epochs: all,
-                private,
-                ..
-            } => {
-                *all = (*all).min(epochs);
-                if let Some(private) = private {
-                    shorter(&mut private.steps, private.steps_per_epoch);
-                }
-            }
-            Self::Dpsgd { private }
-            | Self::Jft {
-                second: private, ..
-            } => shorter(&mut private.steps, private.steps_per_epoch),
-            Self::Sdp { selective } => shorter(&mut selective.steps, selective.steps_per_epoch),
-            Self::Protect { weighted } => shorter(&mut weighted.steps, weighted.steps_per_epoch),
-            Self::Mechanism { .. } => {}
+            Self::Crt { epochs: all, .. } => *all = (*all).min(epochs),
+            _ => {}
+        }
+        if let Some((steps, each)) = self.steps_mut() {
+            let taken = Steps::new(epochs.saturating_mul(each));
+            steps.value = steps.value.min(taken);
         }
     }
 
@@ -714,12 +709,6 @@ impl Run {
             }
         }
         Ok(())
-    }
-}
-
-pub(super) fn open(why: &str) -> Mechanism {
-    Mechanism::NonPrivate {
-        why: why.to_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a plan keeps secret, and how well its policies find it.
 
-use super::stated::{Provenance, Stated};
+use super::stated::Stated;
 use crate::guarantee::confidentiality::{CorpusFacts, LabelledSecrets, MeasuredRates};
 use crate::guarantee::redaction::Redaction;
 use crate::quantity::{GroupSize, Probability};
@@ -97,8 +97,7 @@ impl Secrets {
     /// Returns the secrets without what was measured in the private text.
     pub(super) fn published(&self) -> Self {
         fn given<T: Clone>(value: &Option<Stated<T>>) -> Option<Stated<T>> {
-            let is_given = |v: &&Stated<T>| !matches!(v.provenance, Provenance::Measured { .. });
-            value.as_ref().filter(is_given).cloned()
+            value.clone().filter(|value| !value.is_measured())
         }
         Self {
             records: given(&self.records),

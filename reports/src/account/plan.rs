@@ -15,6 +15,7 @@ use reticent_accounting::{
     Delta, Epsilon, GroupSize, Mechanism, Neighbours, Plan, Sampling, SamplingRate, Tolerance,
     UnitName,
 };
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// A plan and the question about it.
@@ -79,10 +80,7 @@ impl Run {
     /// Returns the recipe, if it promises less than differential privacy.
     #[must_use]
     pub fn narrower(&self) -> Option<Recipe> {
-        match self {
-            Self::Plan { plan, .. } => plan.completed(plan.mechanism(), None).narrower(),
-            Self::Files { completed, .. } => completed.narrower(),
-        }
+        self.completed().narrower()
     }
 
     /// Returns whether the run comes from files that count no secrets, although its recipe promises something to the
@@ -90,10 +88,7 @@ impl Run {
     /// privacy.
     #[must_use]
     pub fn counts_no_secrets(&self) -> bool {
-        let Self::Files {
-            completed, plan, ..
-        } = self
-        else {
+        let Some((completed, plan)) = self.of_files() else {
             return false;
         };
         let (recipe, records) = match plan {
@@ -108,16 +103,11 @@ impl Run {
     /// missed secrets without noise.
     #[must_use]
     pub fn no_promise_to_secrets(&self) -> Option<String> {
-        let Self::Files {
-            completed, plan, ..
-        } = self
-        else {
-            return None;
-        };
+        let (completed, plan) = self.of_files()?;
         if !completed.exposes_secrets() {
             return None;
         }
-        let stated = plan.as_ref().and_then(|plan| plan.unprotected());
+        let stated = plan.and_then(TrainingPlan::unprotected);
         Some(stated.unwrap_or_else(|| {
             "secrets count as missed here; account --prepared FOLDER counts them".to_owned()
         }))
@@ -125,42 +115,46 @@ impl Run {
 
     /// Returns the neighbours of its first rows if none are named: contents, if it redacts or its promises are to
     /// secrets.
-    const fn own_neighbours(&self) -> Option<Neighbours> {
-        match self {
-            Self::Files { completed, .. } => match completed.recipe {
-                Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft | Recipe::Protect) => {
-                    Some(Neighbours::Replace)
-                }
-                Some(Recipe::Sgd | Recipe::Dpsgd) | None => None,
-            },
-            Self::Plan { .. } => None,
+    fn own_neighbours(&self) -> Option<Neighbours> {
+        match self.of_files()?.0.recipe? {
+            Recipe::Crt | Recipe::Sdp | Recipe::Jft | Recipe::Protect => Some(Neighbours::Replace),
+            Recipe::Sgd | Recipe::Dpsgd => None,
         }
     }
 
     /// Returns the status of the model of others on which the run is based.
     #[must_use]
     pub fn base(&self) -> Option<Base> {
-        match self {
-            Self::Plan { plan, .. } => plan.base(),
-            Self::Files { completed, .. } => completed.base,
-        }
+        self.completed().base
     }
 
     /// Whether its records have classes.
     #[must_use]
     pub fn is_labelled(&self) -> bool {
-        match self {
-            Self::Plan { plan, .. } => plan.has_classes(),
-            Self::Files { completed, .. } => completed.labelled,
-        }
+        self.completed().labelled
     }
 
     /// The plan of a single manifest.
     #[must_use]
     pub fn of_manifest(&self) -> Option<&TrainingPlan> {
+        self.of_files()?.1
+    }
+
+    /// What files say that ran, and the plan of a single manifest.
+    pub(super) fn of_files(&self) -> Option<(&CompletedRun, Option<&TrainingPlan>)> {
         match self {
             Self::Plan { .. } => None,
-            Self::Files { plan, .. } => plan.as_deref(),
+            Self::Files {
+                completed, plan, ..
+            } => Some((completed, plan.as_deref())),
+        }
+    }
+
+    /// What ran, for a plan as if it were done.
+    fn completed(&self) -> Cow<'_, CompletedRun> {
+        match self {
+            Self::Plan { plan, .. } => Cow::Owned(plan.completed(plan.mechanism(), None)),
+            Self::Files { completed, .. } => Cow::Borrowed(completed),
         }
     }
 

@@ -127,10 +127,7 @@ impl SecretPosteriors {
             let group = u32::try_from(*records).ok();
             Guarantee {
                 prior: Some(*prior),
-                posterior: Some(Bounds {
-                    lower: None,
-                    upper: Some(*found),
-                }),
+                posterior: Some(Bounds::below(*found)),
                 group: group.and_then(|records| GroupSize::new(records).ok()),
                 ..Guarantee::new(
                     Notion::SecretProtection,
@@ -162,10 +159,7 @@ pub fn by_secret(asked: &Asked, rows: Vec<Guarantee>) -> Result<Vec<Guarantee>> 
     let kept = rows.into_iter().filter_map(|row| match row.method {
         _ if row.notion != Notion::SecretProtection => Some(row),
         Method::BlowUp => Some(Guarantee {
-            posterior: Some(Bounds {
-                lower: None,
-                upper: Some(found),
-            }),
+            posterior: Some(Bounds::below(found)),
             ..row
         }),
         _ => None,

@@ -12,12 +12,9 @@ const DIGITS: usize = 6;
 pub(in crate::account) fn tightest(rows: &[Guarantee]) -> Vec<Guarantee> {
     let mut kept: Vec<Guarantee> = Vec::new();
     for row in rows {
-        let known = |other: &Guarantee| {
-            promise(other) == promise(row) && neighbours(other) == neighbours(row)
-        };
         let printed =
             row.convention == Convention::Paper && row.notion == Notion::BayesianConfidentiality;
-        if !printed && !kept.iter().any(known) {
+        if !printed && !kept.iter().any(|other| same(other, row)) {
             kept.push(row.clone());
         }
     }
@@ -32,19 +29,9 @@ pub(in crate::account) fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
         true => "δ upper",
         false => "ε upper",
     };
-    let ranges = rows.iter().filter_map(|row| {
-        let ends = match (&row.delta_bounds, &row.epsilon) {
-            (Some(delta), _) => ends(delta),
-            (None, Some(epsilon)) => ends(epsilon),
-            (None, None) => return None,
-        };
-        Some((row, ends))
-    });
+    let ranges = rows.iter().filter_map(|row| Some((row, ends_of(row)?)));
     let mut ranges: Vec<_> = ranges.collect();
     // A second method that prints the same numbers adds nothing for a reader.
-    let same = |row: &Guarantee, other: &Guarantee| {
-        promise(row) == promise(other) && neighbours(row) == neighbours(other)
-    };
     ranges.dedup_by(|(row, ends), (before, those)| same(row, before) && ends == those);
     let ranges = Table::of(&ranges)
         .left("guarantee", |(row, _)| promise(row))
@@ -90,4 +77,18 @@ fn gaussian(row: &Guarantee) -> Option<Table> {
 /// Formats the upper end rounded up and the lower end rounded down; a dash for an unknown end.
 fn ends<T: Copy + Into<f64>>(bounds: &Bounds<T>) -> (String, String) {
     (rounded(bounds.upper, DIGITS), rounded(bounds.lower, DIGITS))
+}
+
+/// Returns both ends of a row's δ at an ε, or else of its ε: upper, lower.
+pub(in crate::account) fn ends_of(row: &Guarantee) -> Option<(String, String)> {
+    match (&row.delta_bounds, &row.epsilon) {
+        (Some(delta), _) => Some(ends(delta)),
+        (None, Some(epsilon)) => Some(ends(epsilon)),
+        (None, None) => None,
+    }
+}
+
+/// Whether two rows are one for who reads what is promised and what is compared.
+fn same(row: &Guarantee, other: &Guarantee) -> bool {
+    promise(row) == promise(other) && neighbours(row) == neighbours(other)
 }

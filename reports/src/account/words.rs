@@ -4,15 +4,24 @@ use super::answer::headline;
 use super::plan::Asked;
 use crate::contract::{Inputs, dash};
 use crate::number::{grouped, nearest, rounded, rounded_up, shortest};
+use crate::page::Section;
 use reticent_accounting::pld::{Engine, Looseness};
 use reticent_accounting::training::{self, NUMBER_OF_RECORDS, Subject};
 use reticent_accounting::{
-    Base, Convention, GroupSize, Guarantee, Method, Neighbours, Notion, PrivacyLoss, Probability,
-    Tolerance,
+    Base, Bounds, Convention, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion,
+    PrivacyLoss, Probability, Tolerance,
 };
 
 /// What is compared if a class accompanies redacted text.
 pub(crate) const ONE_CLASS: &str = "between records of one class";
+
+/// Returns so many records of a unit: `one record`, `3 records together`.
+pub(super) fn together(group: GroupSize, unit: &UnitName) -> String {
+    match group {
+        GroupSize::ONE => format!("one {unit}"),
+        many => format!("{} {unit}s together", many.get()),
+    }
+}
 
 /// Returns what is promised, as the first column of the table.
 pub(crate) fn promise(row: &Guarantee) -> String {
@@ -220,6 +229,17 @@ pub(crate) fn about_outside_text(
     training::outside_text(base, held_out_public).map(|text| format!("Not covered: {text}."))
 }
 
+/// The notes of an answer: about its δ, then `noted`, then the texts outside the promise.
+pub(super) fn about_the_answer(
+    inputs: &Inputs,
+    noted: impl IntoIterator<Item = String>,
+    base: Option<training::Base>,
+) -> Section {
+    let outside = about_outside_text(base, inputs.holds("held_out_public"));
+    let notes = about_delta(inputs).into_iter().chain(noted).chain(outside);
+    Section::notes("About this answer", notes)
+}
+
 /// Returns who is compared with whom.
 pub(crate) const fn compared(neighbours: Neighbours) -> &'static str {
     match neighbours {
@@ -299,8 +319,7 @@ pub(super) fn wide(guarantees: &[Guarantee], tolerance: Tolerance) -> Option<Str
 }
 
 fn infinite(row: &Guarantee) -> bool {
-    let upper = row.epsilon.and_then(|bounds| bounds.upper);
-    upper.is_some_and(|end| end.get().get() == f64::INFINITY)
+    row.epsilon.and_then(|bounds| bounds.high()) == Some(f64::INFINITY)
 }
 
 /// Explains what the numbers mean.
@@ -320,13 +339,9 @@ fn meaning(of_delta: bool) -> String {
 
 /// Returns whether the ends are farther apart than rounding.
 fn open(row: &Guarantee) -> bool {
-    let ends = row
-        .epsilon
-        .and_then(|bounds| Some((bounds.lower?, bounds.upper?)));
-    ends.is_some_and(|(lower, upper)| {
-        let (lower, upper) = (lower.get().get(), upper.get().get());
-        upper - lower > 1e-2 * upper
-    })
+    let ends = |bounds: Bounds<Epsilon>| Some((bounds.low()?, bounds.high()?));
+    let ends = row.epsilon.and_then(ends);
+    ends.is_some_and(|(lower, upper)| upper - lower > 1e-2 * upper)
 }
 
 /// Which secrets the rows about redacted ones speak of, where there are any.

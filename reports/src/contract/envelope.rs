@@ -181,23 +181,26 @@ impl Inputs {
     pub fn is_assumed(&self, name: &str) -> bool {
         self.assumed.iter().any(|assumed| assumed == name)
     }
+    /// Returns what was given or assumed under a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        let found = self.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value)
+    }
     /// Returns the number that was given or assumed under a name.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
-        let (_, value) = self.iter().find(|(known, _)| *known == name)?;
-        value.as_f64()
+        self.get(name)?.as_f64()
     }
     /// Whether the input under a name is true.
     #[must_use]
     pub fn holds(&self, name: &str) -> bool {
-        self.iter()
-            .any(|(known, value)| known == name && *value == Value::Bool(true))
+        self.get(name) == Some(&Value::Bool(true))
     }
     /// Returns the files that were not authenticated, or what is to be said of each.
     #[must_use]
     pub fn not_authenticated(&self) -> Vec<String> {
-        let noted = self.iter().find(|(name, _)| *name == "not_authenticated");
-        let noted = noted.and_then(|(_, noted)| noted.as_array());
+        let noted = self.get("not_authenticated").and_then(Value::as_array);
         let noted = noted.into_iter().flatten().filter_map(Value::as_str);
         noted.map(str::to_owned).collect()
     }

@@ -32,8 +32,18 @@ impl<T: Serialize + ?Sized> Serialize for Inner<'_, T> {
 }
 
 macro_rules! pass_on {
-    ($($method:ident: $kind:ty),*) => {
-        $(fn $method(self, value: $kind) -> Result<S::Ok, S::Error> { self.0.$method(value) })*
+    ($($method:ident($($argument:ident: $kind:ty),*)),*) => {
+        $(fn $method(self, $($argument: $kind),*) -> Result<S::Ok, S::Error> {
+            self.0.$method($($argument),*)
+        })*
+    };
+}
+
+macro_rules! begin {
+    ($($method:ident($($argument:ident: $kind:ty),*) -> $begun:ident),*) => {
+        $(fn $method(self, $($argument: $kind),*) -> Result<Self::$begun, S::Error> {
+            self.0.$method($($argument),*).map(Spelled)
+        })*
     };
 }
 
@@ -49,10 +59,25 @@ impl<S: Serializer> Serializer for Spelled<S> {
     type SerializeStructVariant = Spelled<S::SerializeStructVariant>;
 
     pass_on!(
-        serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32,
-        serialize_i64: i64, serialize_u8: u8, serialize_u16: u16, serialize_u32: u32,
-        serialize_u64: u64, serialize_char: char, serialize_str: &str, serialize_bytes: &[u8],
-        serialize_unit_struct: &'static str
+        serialize_bool(value: bool), serialize_i8(value: i8), serialize_i16(value: i16),
+        serialize_i32(value: i32), serialize_i64(value: i64), serialize_u8(value: u8),
+        serialize_u16(value: u16), serialize_u32(value: u32), serialize_u64(value: u64),
+        serialize_char(value: char), serialize_str(value: &str), serialize_bytes(value: &[u8]),
+        serialize_none(), serialize_unit(), serialize_unit_struct(name: &'static str),
+        serialize_unit_variant(name: &'static str, index: u32, variant: &'static str)
+    );
+    begin!(
+        serialize_seq(length: Option<usize>) -> SerializeSeq,
+        serialize_tuple(length: usize) -> SerializeTuple,
+        serialize_tuple_struct(name: &'static str, length: usize) -> SerializeTupleStruct,
+        serialize_tuple_variant(
+            name: &'static str, index: u32, variant: &'static str, length: usize
+        ) -> SerializeTupleVariant,
+        serialize_map(length: Option<usize>) -> SerializeMap,
+        serialize_struct(name: &'static str, length: usize) -> SerializeStruct,
+        serialize_struct_variant(
+            name: &'static str, index: u32, variant: &'static str, length: usize
+        ) -> SerializeStructVariant
     );
 
     fn serialize_f32(self, value: f32) -> Result<S::Ok, S::Error> {
@@ -68,22 +93,8 @@ impl<S: Serializer> Serializer for Spelled<S> {
                 .serialize_str(if value > 0.0 { "inf" } else { "-inf" })
         }
     }
-    fn serialize_none(self) -> Result<S::Ok, S::Error> {
-        self.0.serialize_none()
-    }
-    fn serialize_unit(self) -> Result<S::Ok, S::Error> {
-        self.0.serialize_unit()
-    }
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<S::Ok, S::Error> {
         self.0.serialize_some(&Inner(value))
-    }
-    fn serialize_unit_variant(
-        self,
-        name: &'static str,
-        index: u32,
-        variant: &'static str,
-    ) -> Result<S::Ok, S::Error> {
-        self.0.serialize_unit_variant(name, index, variant)
     }
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
         self,
@@ -101,51 +112,6 @@ impl<S: Serializer> Serializer for Spelled<S> {
     ) -> Result<S::Ok, S::Error> {
         self.0
             .serialize_newtype_variant(name, index, variant, &Inner(value))
-    }
-    fn serialize_seq(self, length: Option<usize>) -> Result<Self::SerializeSeq, S::Error> {
-        self.0.serialize_seq(length).map(Spelled)
-    }
-    fn serialize_tuple(self, length: usize) -> Result<Self::SerializeTuple, S::Error> {
-        self.0.serialize_tuple(length).map(Spelled)
-    }
-    fn serialize_tuple_struct(
-        self,
-        name: &'static str,
-        length: usize,
-    ) -> Result<Self::SerializeTupleStruct, S::Error> {
-        self.0.serialize_tuple_struct(name, length).map(Spelled)
-    }
-    fn serialize_tuple_variant(
-        self,
-        name: &'static str,
-        index: u32,
-        variant: &'static str,
-        length: usize,
-    ) -> Result<Self::SerializeTupleVariant, S::Error> {
-        self.0
-            .serialize_tuple_variant(name, index, variant, length)
-            .map(Spelled)
-    }
-    fn serialize_map(self, length: Option<usize>) -> Result<Self::SerializeMap, S::Error> {
-        self.0.serialize_map(length).map(Spelled)
-    }
-    fn serialize_struct(
-        self,
-        name: &'static str,
-        length: usize,
-    ) -> Result<Self::SerializeStruct, S::Error> {
-        self.0.serialize_struct(name, length).map(Spelled)
-    }
-    fn serialize_struct_variant(
-        self,
-        name: &'static str,
-        index: u32,
-        variant: &'static str,
-        length: usize,
-    ) -> Result<Self::SerializeStructVariant, S::Error> {
-        self.0
-            .serialize_struct_variant(name, index, variant, length)
-            .map(Spelled)
     }
 }
 

@@ -64,9 +64,8 @@ impl Page {
             Mood::Alarm => "error",
             Mood::Open | Mood::Review | Mood::Plain => "none",
         };
-        let given = |name: &&&str| inputs.iter().find(|(given, _)| given == *name);
-        let subject = SUBJECTS.iter().filter_map(|name| given(&name)).next();
-        let subject = subject.and_then(|(_, value)| value.as_str());
+        let subject = SUBJECTS.iter().find_map(|name| inputs.get(name));
+        let subject = subject.and_then(Value::as_str);
         // A command line is not a location.
         let place = subject.filter(|place| !place.contains(':'));
         let locations: Vec<Value> = place

@@ -89,10 +89,7 @@ impl Page {
 impl Section {
     fn to_text(&self, width: usize) -> String {
         match &self.body {
-            Body::Text(paragraphs) => {
-                let filled = paragraphs.iter().map(|text| fill("", text, width));
-                filled.collect()
-            }
+            Body::Text(said) => said.iter().map(|text| fill("", text, width)).collect(),
             Body::Facts(facts) => {
                 let filled = facts.iter().map(|(name, value)| {
                     let name = format!("{name}: ");
@@ -113,10 +110,7 @@ impl Section {
                 });
                 lines.collect()
             }
-            Body::Notes(items) => {
-                let filled = items.iter().map(|text| fill("- ", text, width));
-                filled.collect()
-            }
+            Body::Notes(said) => said.iter().map(|text| fill("- ", text, width)).collect(),
         }
     }
 }

@@ -34,11 +34,9 @@ const PREPARED: &str = "prepared.json";
 pub fn build(request: &PlanRequest, corpus: Option<&PreparedFacts>) -> Result<TrainingPlan> {
     all_used(request)?;
     if let (Some(_), Some(records)) = (corpus, request.records) {
-        bail!(
-            "{}: comes from {}, give one of them, got {records}",
-            request.name("private"),
-            request.name("prepared")
-        );
+        bail!(request.said(&format!(
+            "`private`: comes from `prepared`, give one of them, got {records}"
+        )));
     }
     Builder::new(request, corpus).plan()
 }
@@ -101,6 +99,10 @@ impl<'a> Builder<'a> {
 
     fn name(&self, key: &str) -> String {
         self.request.name(key)
+    }
+
+    fn said(&self, message: &str) -> String {
+        self.request.said(message)
     }
 
     fn given<T>(&self, value: T, key: &str) -> Stated<T> {
@@ -177,18 +179,15 @@ impl<'a> Builder<'a> {
     fn sigma(&self) -> Result<Stated<NoiseMultiplier>> {
         let noise = &self.request.noise;
         match (noise.sigma.and_then(Sigma::noise), noise.epsilon) {
-            (Some(_), Some(_)) => bail!(
-                "{}: is found for {}, give one of them",
-                self.name("sigma"),
-                self.name("epsilon")
-            ),
+            (Some(_), Some(_)) => {
+                bail!(self.said("`sigma`: is found for `epsilon`, give one of them"))
+            }
             (Some(sigma), None) => Ok(self.given(sigma, "sigma")),
             (None, Some(_)) => Ok(self.given(NoiseMultiplier::new(1.0)?, "epsilon")),
-            (None, None) => bail!(
-                "{}: is needed, in (0, inf), for every recipe but sgd; or {}. For example 1.1",
-                self.name("sigma"),
-                self.name("epsilon")
-            ),
+            (None, None) => bail!(self.said(
+                "`sigma`: is needed, in (0, inf), for every recipe but sgd; or `epsilon`. \
+                 For example 1.1"
+            )),
         }
     }
 
@@ -199,10 +198,7 @@ impl<'a> Builder<'a> {
     fn run(&self) -> Result<Run> {
         let of_recipe = &self.request.of_recipe;
         if self.request.first_given && self.request.recipe() != Recipe::Jft {
-            bail!(
-                "{}: applies only to recipe \"jft\" and is needed there",
-                self.name("first_phase")
-            );
+            bail!(self.said("`first_phase`: applies only to recipe \"jft\" and is needed there"));
         }
         Ok(match self.request.recipe() {
             Recipe::Sgd => self.sgd()?,
@@ -244,7 +240,7 @@ impl<'a> Builder<'a> {
             ("epsilon", noise.epsilon.is_some()),
         ] {
             if given {
-                bail!("{}: the recipe sgd adds no noise", self.name(key));
+                bail!(self.said(&format!("`{key}`: the recipe sgd adds no noise")));
             }
         }
         let default = self.defaults.epochs().unwrap_or(1);
@@ -259,10 +255,11 @@ impl<'a> Builder<'a> {
     fn unredacted(&self) -> Result<()> {
         ensure!(
             self.corpus.is_none_or(|corpus| !corpus.redacted),
-            "{}: {} trains on the original text too; prepare it with --no-redaction, \
-             so that the records keep what the policy found",
-            self.name("recipe"),
-            self.request.recipe()
+            self.said(&format!(
+                "`recipe`: {} trains on the original text too; prepare it with --no-redaction, \
+                 so that the records keep what the policy found",
+                self.request.recipe()
+            ))
         );
         Ok(())
     }
@@ -303,16 +300,13 @@ impl<'a> Builder<'a> {
         let noise_multiplier = self.sigma()?;
         if self.request.noise.epsilon.is_some() {
             bail!(
-                "{}: what sdp releases is no run of DP-SGD alone; give {}",
-                self.name("epsilon"),
-                self.name("sigma")
+                self.said("`epsilon`: what sdp releases is no run of DP-SGD alone; give `sigma`")
             );
         }
         let Some(state_sigma) = of_recipe.state_sigma else {
-            bail!(
-                "{}: the recipe sdp releases states; give their noise, in (0, inf)",
-                self.name("state_sigma")
-            );
+            bail!(self.said(
+                "`state_sigma`: the recipe sdp releases states; give their noise, in (0, inf)"
+            ));
         };
         let sampling_rate = rate(self.request, self.records(), self.defaults)?;
         let share = sampling_rate.get();
@@ -330,17 +324,19 @@ impl<'a> Builder<'a> {
                 let found = corpus.most_states()?;
                 ensure!(
                     states >= found,
-                    "{}: must be at least {found}, what a record of the prepared corpus releases, got {states}",
-                    self.name("states")
+                    self.said(&format!(
+                        "`states`: must be at least {found}, what a record of the prepared corpus \
+                         releases, got {states}"
+                    ))
                 );
                 self.given(states, "states")
             }
             (Some(states), None) => self.given(states, "states"),
             (None, Some(corpus)) => Stated::counted(corpus.most_states()?, PREPARED),
-            (None, None) => bail!(
-                "{}: is needed, the most states that one record releases in a pass; a prepared corpus has it",
-                self.name("states")
-            ),
+            (None, None) => bail!(self.said(
+                "`states`: is needed, the most states that one record releases in a pass; \
+                 a prepared corpus has it"
+            )),
         };
         Ok(SelectiveSteps {
             noise_multiplier,
@@ -357,19 +353,12 @@ impl<'a> Builder<'a> {
         self.unredacted()?;
         let (request, of_recipe) = (self.request, &self.request.of_recipe);
         if self.corpus.is_none() && request.origin == Origin::File && !request.first_given {
-            bail!(
-                "{}: applies only to recipe \"jft\" and is needed there",
-                self.name("first_phase")
-            );
+            bail!(self.said("`first_phase`: applies only to recipe \"jft\" and is needed there"));
         }
         let kind = of_recipe.first_phase.unwrap_or_default();
         let screened = kind == FirstPhaseKind::Screened;
         if screened && of_recipe.screened.is_none() && self.corpus.is_some() {
-            bail!(
-                "{}: {} screened needs the file of ids",
-                self.name("screened"),
-                self.name("first_phase")
-            );
+            bail!(self.said("`screened`: `first_phase` screened needs the file of ids"));
         }
         if let (true, Some(path), Some(corpus)) = (screened, &of_recipe.screened, self.corpus) {
             let names = corpus.names()?;
@@ -409,32 +398,29 @@ impl<'a> Builder<'a> {
             // A placeholder that the calibration replaces.
             (None, Some(_)) => self.given(NoiseMultiplier::new(1.0)?, "first_epsilon"),
             (None, None) => bail!(
-                "{}: light noise needs it, in (0, inf), or {}",
-                self.name("first_sigma"),
-                self.name("first_epsilon")
+                self.said("`first_sigma`: light noise needs it, in (0, inf), or `first_epsilon`")
             ),
-            (Some(_), Some(_)) => bail!(
-                "{}: is found for {}, give one of them",
-                self.name("first_sigma"),
-                self.name("first_epsilon")
-            ),
+            (Some(_), Some(_)) => {
+                bail!(self.said("`first_sigma`: is found for `first_epsilon`, give one of them"))
+            }
         };
         let token_miss = match (kind, of_recipe.token_miss.as_slice()) {
             (FirstPhaseKind::LightNoise, &[low, high]) => {
                 ensure!(
                     low.get() <= high.get(),
-                    "{}: must be LOW,HIGH with LOW at most HIGH, got {},{}",
-                    self.name("token_miss"),
-                    low.get(),
-                    high.get()
+                    self.said(&format!(
+                        "`token_miss`: must be LOW,HIGH with LOW at most HIGH, got {},{}",
+                        low.get(),
+                        high.get()
+                    ))
                 );
                 Some((low, high))
             }
-            (FirstPhaseKind::LightNoise, given) => bail!(
-                "{}: light noise needs both ends of the miss rate, LOW,HIGH in [0, 1], got {} numbers",
-                self.name("token_miss"),
+            (FirstPhaseKind::LightNoise, given) => bail!(self.said(&format!(
+                "`token_miss`: light noise needs both ends of the miss rate, LOW,HIGH in \
+                 [0, 1], got {} numbers",
                 given.len()
-            ),
+            ))),
             _ => None,
         };
         let mut steps = NoisySteps {
@@ -453,15 +439,12 @@ impl<'a> Builder<'a> {
         }
         let epochs = of_recipe.first_epochs;
         steps.steps = match (request.first_steps, epochs) {
-            (Some(_), Some(_)) => bail!(
-                "{} and {}: give one of them",
-                self.name("first_steps"),
-                self.name("first_epochs")
-            ),
-            (Some(0), None) => bail!(
-                "{}: must be a positive whole number, got 0",
-                self.name("first_steps")
-            ),
+            (Some(_), Some(_)) => {
+                bail!(self.said("`first_steps` and `first_epochs`: give one of them"))
+            }
+            (Some(0), None) => {
+                bail!(self.said("`first_steps`: must be a positive whole number, got 0"))
+            }
             (Some(steps), None) => self.given(Steps::new(steps), "first_steps"),
             (None, _) => {
                 let counted = steps_of_epochs(epochs.unwrap_or(1) as f64, steps.steps_per_epoch)
@@ -475,16 +458,13 @@ impl<'a> Builder<'a> {
     /// Returns batch, steps and noise as stated in the file of weights, or with another noise if one is given.
     fn weighted(&self) -> Result<WeightedSteps> {
         let (request, of_recipe) = (self.request, &self.request.of_recipe);
-        let needed = |key: &str| format!("{}: the recipe protect needs it", self.name(key));
+        let needed = |key: &str| self.said(&format!("`{key}`: the recipe protect needs it"));
         let weights = of_recipe.weights.as_deref();
         let weights = weights.with_context(|| needed("weights"))?;
         let incidence = of_recipe.incidence.as_deref();
         let incidence = incidence.with_context(|| needed("incidence"))?;
         let corpus = self.corpus.with_context(|| {
-            format!(
-                "{}: the recipe protect needs it: its rates are those of records",
-                self.name("prepared")
-            )
+            self.said("`prepared`: the recipe protect needs it: its rates are those of records")
         })?;
         let (noise, schedule) = (&request.noise, &request.schedule);
         for (key, given) in [
@@ -494,20 +474,21 @@ impl<'a> Builder<'a> {
         ] {
             ensure!(
                 !given,
-                "{}: for the recipe protect, it is given by {}",
-                self.name(key),
-                self.name("weights")
+                self.said(&format!(
+                    "`{key}`: for the recipe protect, it is given by `weights`"
+                ))
             );
         }
         let found = record_rates(request, corpus, (weights, incidence))?;
         let noise_multiplier = match noise.sigma {
-            Some(Sigma::Noise(sigma)) if sigma < found.noise_multiplier => bail!(
-                "{}: for the recipe protect, it must be 0 or at least that of {}, {}, got {}",
-                self.name("sigma"),
-                self.name("weights"),
-                found.noise_multiplier.get(),
-                sigma.get()
-            ),
+            Some(Sigma::Noise(sigma)) if sigma < found.noise_multiplier => {
+                bail!(self.said(&format!(
+                    "`sigma`: for the recipe protect, it must be 0 or at least that of \
+                     `weights`, {}, got {}",
+                    found.noise_multiplier.get(),
+                    sigma.get()
+                )))
+            }
             Some(Sigma::Noise(sigma)) => self.given(sigma, "sigma"),
             Some(Sigma::Zero) | None => self.given(found.noise_multiplier, "weights"),
         };
@@ -536,8 +517,9 @@ impl<'a> Builder<'a> {
         };
         ensure!(
             (1..=1_000_000).contains(&patience),
-            "{}: must lie in [1, 1000000], got {patience}",
-            self.name("patience")
+            self.said(&format!(
+                "`patience`: must lie in [1, 1000000], got {patience}"
+            ))
         );
         let public = of_recipe.held_out_is.map(|whose| whose == Whose::Public);
         Ok(Some(Stopping {
@@ -573,9 +555,7 @@ impl<'a> Builder<'a> {
         let Some(model) = self.request.folder() else {
             ensure!(
                 !self.request.declared_public,
-                "{}: applies only to a folder as {}",
-                self.name("declared_public"),
-                self.name("model")
+                self.said("`declared_public`: applies only to a folder as `model`")
             );
             return Ok(None);
         };
@@ -653,19 +633,17 @@ impl<'a> Builder<'a> {
             ("canary_copies", wish.canary_copies),
         ] {
             if count == Some(0) {
-                bail!("{}: must be a positive whole number, got 0", self.name(key));
+                bail!(self.said(&format!("`{key}`: must be a positive whole number, got 0")));
             }
         }
         if let (Some(after), Some(before)) = (wish.records, wish.records_before)
             && before < after
         {
-            bail!(
-                "{}: must be at least {} ({}), got {}",
-                self.name("records_before"),
+            bail!(self.said(&format!(
+                "`records_before`: must be at least {} (`records`), got {}",
                 after.get(),
-                self.name("records"),
                 before.get()
-            );
+            )));
         }
         let everything_private = self.everything_private()?;
         let redacted = redaction(self.request, everything_private)?;
@@ -700,10 +678,11 @@ impl<'a> Builder<'a> {
             // The likeliest of N contents has a chance of 1/N at least.
             ensure!(
                 prior.get() * candidates as f64 >= 1.0 - 1e-12,
-                "{}: must be at least 1/{candidates}, the chance of a blind guess of one in {}, got {}",
-                self.name("prior"),
-                self.name("candidates"),
-                shortest(prior.get())
+                self.said(&format!(
+                    "`prior`: must be at least 1/{candidates}, the chance of a blind guess of \
+                     one in `candidates`, got {}",
+                    shortest(prior.get())
+                ))
             );
         }
         Ok(Secrets {
@@ -785,11 +764,11 @@ impl<'a> Builder<'a> {
         }
         let sorted = self.corpus.filter(|corpus| !corpus.everything_private);
         match (given, sorted) {
-            (Some(true), Some(corpus)) => bail!(
-                "{}: must be false, {} records of the prepared corpus are on the public side, got true",
-                self.name("everything_private"),
+            (Some(true), Some(corpus)) => bail!(self.said(&format!(
+                "`everything_private`: must be false, {} records of the prepared corpus \
+                 are on the public side, got true",
                 corpus.sizes.public
-            ),
+            ))),
             _ => Ok(given
                 .or(self.corpus.map(|corpus| corpus.everything_private))
                 .unwrap_or(false)),
@@ -807,21 +786,18 @@ impl<'a> Builder<'a> {
         if self.request.recipe() == Recipe::Protect {
             ensure!(
                 given.is_none(),
-                "{}: for the recipe protect, it is given by {}",
-                self.name("records"),
-                self.name("incidence")
+                self.said("`records`: for the recipe protect, it is given by `incidence`")
             );
             return Ok(None);
         }
         if let (Some(given), Some(found)) = (given, found)
             && given < found
         {
-            bail!(
-                "{}: must lie in [{}, 10000], what the prepared corpus holds, got {}",
-                self.name("records"),
+            bail!(self.said(&format!(
+                "`records`: must lie in [{}, 10000], what the prepared corpus holds, got {}",
                 found.get(),
                 given.get()
-            );
+            )));
         }
         Ok(match (given, found) {
             (Some(given), _) => Some(self.given(given, "records")),
@@ -838,10 +814,9 @@ impl<'a> Builder<'a> {
                 ("canary_copies", wish.canary_copies, planted.records),
             ] {
                 if let Some(given) = given.filter(|given| *given != found) {
-                    bail!(
-                        "{}: must be {found}, as the corpus was prepared, got {given}",
-                        self.name(key)
-                    );
+                    bail!(self.said(&format!(
+                        "`{key}`: must be {found}, as the corpus was prepared, got {given}"
+                    )));
                 }
             }
             let canaries = Canaries {
@@ -855,22 +830,15 @@ impl<'a> Builder<'a> {
         let copies = wish.canary_copies;
         let Some(count) = wish.canaries else {
             if let Some(copies) = copies {
-                bail!(
-                    "{}: applies only to {}, got {copies}",
-                    self.name("canary_copies"),
-                    self.name("canaries")
-                );
+                bail!(self.said(&format!(
+                    "`canary_copies`: applies only to `canaries`, got {copies}"
+                )));
             }
             return Ok(None);
         };
         let records = copies.or(wish.records.map(|records| u64::from(records.get())));
         let Some(records) = records else {
-            bail!(
-                "{}: is needed with {}, or {}",
-                self.name("canary_copies"),
-                self.name("canaries"),
-                self.name("records")
-            );
+            bail!(self.said("`canary_copies`: is needed with `canaries`, or `records`"));
         };
         GroupSize::new(u32::try_from(records).unwrap_or(u32::MAX))
             .with_context(|| self.name("canary_copies"))?;
@@ -903,10 +871,7 @@ pub fn record_rates(
 /// Sets the noise of the plan to the least with which its noisy steps keep ε.
 fn calibrate(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequest) -> Result<()> {
     if plan.run.recipe() == Some(Recipe::Crt) && plan.run.noisy().is_none() {
-        bail!(
-            "{}: the private side is empty: there is nothing to calibrate",
-            request.name("epsilon")
-        );
+        bail!(request.said("`epsilon`: the private side is empty: there is nothing to calibrate"));
     }
     let sigma = calibrated(plan, epsilon).with_context(|| request.name("epsilon"))?;
     if let Some(noisy) = plan.run.noisy_mut() {

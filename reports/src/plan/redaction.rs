@@ -80,31 +80,17 @@ pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Opti
     let of_both = of_both.or_else(|| Some(("joint_miss", given.joint_miss?)));
     let Some(measured) = miss_rate(request)? else {
         if let Some((key, value)) = of_both {
-            bail!(
-                "{}: needs {}, a miss rate of the redaction policy, got {value} alone",
-                name(key),
-                name("gamma")
-            );
+            bail!(request.said(&format!(
+                "`{key}`: needs `gamma`, a miss rate of the redaction policy, got {value} alone"
+            )));
         }
         return Ok(None);
     };
-    let Gamma {
-        gamma,
-        sample,
-        confidence,
-        labels,
-    } = measured;
-    let both = labels
-        .as_ref()
-        .filter(|labels| labels.sample.conservative_labelled());
-    let (joint, joint_assumed) = match both {
+    let gamma = measured.redaction.miss();
+    let (joint, joint_assumed) = match measured.both_labelled() {
         Some(labels) => {
             if let Some((key, value)) = of_both {
-                bail!(
-                    "{}: is measured by {}, got {value}",
-                    name(key),
-                    name("labels")
-                );
+                bail!(request.said(&format!("`{key}`: is measured by `labels`, got {value}")));
             }
             if request.secrets.everything_private == Some(true) {
                 (MissRate::ZERO, false)
@@ -112,26 +98,18 @@ pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Opti
                 (*labels.rates.eta.get(), false)
             }
         }
-        None => joint_miss(request, given, *gamma, everything_private)?,
+        None => joint_miss(request, given, gamma, everything_private)?,
     };
-    let redaction = Redaction::new(*gamma, joint).with_context(|| name("joint_miss"))?;
+    let redaction = Redaction::new(gamma, joint).with_context(|| name("joint_miss"))?;
     Ok(Some(Redacted {
-        redaction: gamma.with(redaction),
+        redaction: measured.redaction.with(redaction),
         joint_assumed,
-        sample,
-        confidence,
-        labels,
+        ..measured
     }))
 }
 
-struct Gamma {
-    gamma: Stated<MissRate>,
-    sample: Option<LabelledSample>,
-    confidence: Option<Stated<Confidence>>,
-    labels: Option<LabelledRates>,
-}
-
-fn miss_rate(request: &PlanRequest) -> Result<Option<Gamma>> {
+/// Returns what is known of γ; η is still to be found.
+fn miss_rate(request: &PlanRequest) -> Result<Option<Redacted>> {
     let (given, name) = (&request.secrets.redaction, |key: &str| request.name(key));
     let confidence = || -> Result<Stated<Confidence>> {
         let default = Confidence::new(CONFIDENCE)?;
@@ -141,62 +119,63 @@ fn miss_rate(request: &PlanRequest) -> Result<Option<Gamma>> {
             default,
         ))
     };
-    let measured = |by: &str, confidence: &Stated<Confidence>| Provenance::Measured {
-        by: name(by),
-        confidence: Some(confidence.value),
+    let of = |gamma: MissRate, provenance: Provenance| Redacted {
+        redaction: Stated {
+            value: Redaction::single_policy(gamma),
+            provenance,
+        },
+        joint_assumed: true,
+        sample: None,
+        confidence: None,
+        labels: None,
     };
+    let measured =
+        |by: &str, gamma: MissRate, sample: LabelledSample, confidence: Stated<Confidence>| {
+            let by = name(by);
+            let provenance = Provenance::Measured {
+                by,
+                confidence: Some(*confidence),
+            };
+            Redacted {
+                sample: Some(sample),
+                confidence: Some(confidence),
+                ..of(gamma, provenance)
+            }
+        };
     match (&given.labels, given.gamma, given.labelled, given.missed) {
         (Some(_), Some(gamma), ..) => {
-            bail!(
-                "{}: is measured by {}, give one of them, got {gamma}",
-                name("gamma"),
-                name("labels")
-            )
+            bail!(request.said(&format!(
+                "`gamma`: is measured by `labels`, give one of them, got {gamma}"
+            )))
         }
         (Some(path), None, ..) => {
             let confidence = confidence()?;
             let sample = labels::read(path).with_context(|| name("labels"))?;
             let rates = sample.rates(*confidence).with_context(|| name("labels"))?;
-            Ok(Some(Gamma {
-                gamma: Stated {
-                    value: *rates.gamma.get(),
-                    provenance: measured("labels", &confidence),
-                },
-                sample: Some(LabelledSample {
-                    labelled: sample.labelled(),
-                    missed: sample.missed(),
-                }),
-                confidence: Some(confidence),
+            let counts = LabelledSample {
+                labelled: sample.labelled(),
+                missed: sample.missed(),
+            };
+            let found = measured("labels", *rates.gamma.get(), counts, confidence);
+            Ok(Some(Redacted {
                 labels: Some(LabelledRates { sample, rates }),
+                ..found
             }))
         }
-        (None, Some(gamma), ..) => Ok(Some(Gamma {
-            gamma: Stated::given(gamma, name("gamma")),
-            sample: None,
-            confidence: None,
-            labels: None,
-        })),
+        (None, Some(gamma), ..) => Ok(Some(of(gamma, Provenance::given(name("gamma"))))),
         (None, None, Some(labelled), Some(missed)) => {
             if missed > labelled {
-                bail!(
-                    "{}: must lie in [0, labelled {labelled}], got {missed}",
-                    name("missed")
-                );
+                bail!(request.said(&format!(
+                    "`missed`: must lie in [0, labelled {labelled}], got {missed}"
+                )));
             }
             let confidence = confidence()?;
             let sample = LabelledSample { labelled, missed };
             let rate = sample
                 .miss_rate(*confidence)
                 .with_context(|| name("labelled"))?;
-            Ok(Some(Gamma {
-                gamma: Stated {
-                    value: rate.into_inner(),
-                    provenance: measured("labelled", &confidence),
-                },
-                sample: Some(sample),
-                confidence: Some(confidence),
-                labels: None,
-            }))
+            let found = measured("labelled", rate.into_inner(), sample, confidence);
+            Ok(Some(found))
         }
         _ => Ok(None),
     }
@@ -212,10 +191,9 @@ fn joint_miss(
     let smaller = |miss: MissRate| if miss < gamma { miss } else { gamma };
     let most = given.conservative_miss.map_or(gamma, smaller);
     match given.joint_miss {
-        Some(joint) if joint > most => bail!(
-            "{}: must lie in [0, {most}] (no more than either policy misses), got {joint}",
-            request.name("joint_miss")
-        ),
+        Some(joint) if joint > most => bail!(request.said(&format!(
+            "`joint_miss`: must lie in [0, {most}] (no more than either policy misses), got {joint}"
+        ))),
         Some(joint) => Ok((joint, false)),
         None if everything_private && given.conservative_miss.is_none() => {
             Ok((MissRate::ZERO, true))

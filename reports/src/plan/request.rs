@@ -125,6 +125,17 @@ impl PlanRequest {
         }
     }
 
+    /// Returns a message whose keys, in backticks, are replaced by what they are called in the request.
+    #[must_use]
+    pub fn said(&self, message: &str) -> String {
+        let parts = message.split('`').enumerate();
+        let named = parts.map(|(at, part)| match at % 2 {
+            0 => part.to_owned(),
+            _ => self.name(part),
+        });
+        named.collect()
+    }
+
     /// Returns the folder to start from; the fresh models `lstm`, `gpt2` and `bert` have none.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {

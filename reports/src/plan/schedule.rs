@@ -125,31 +125,26 @@ fn noise_decay(
     let noise = &request.noise.decay;
     let Some(factor) = noise.noise_decay else {
         if let Some(every) = noise.noise_decay_every {
-            bail!(
-                "{}: applies only to {}, got {every}",
-                request.name("noise_decay_every"),
-                request.name("noise_decay")
-            );
+            bail!(request.said(&format!(
+                "`noise_decay_every`: applies only to `noise_decay`, got {every}"
+            )));
         }
         return Ok(None);
     };
     let every = noise.noise_decay_every.unwrap_or(1);
     if every == 0 {
-        bail!(
-            "{}: must lie in [1, inf), got 0",
-            request.name("noise_decay_every")
-        );
+        bail!(request.said("`noise_decay_every`: must lie in [1, inf), got 0"));
     }
     let decay = StepDecay::new(factor, every.saturating_mul(steps_per_epoch))
         .with_context(|| request.name("noise_decay"))?;
     let levels = steps.get().div_ceil(decay.every());
     if levels > StepDecay::MOST_LEVELS {
-        bail!(
-            "{}: must leave at most {} different noise multipliers, got {levels} in {} steps",
-            request.name("noise_decay_every"),
+        bail!(request.said(&format!(
+            "`noise_decay_every`: must leave at most {} different noise multipliers, \
+             got {levels} in {} steps",
             StepDecay::MOST_LEVELS,
             steps.get()
-        );
+        )));
     }
     Ok(Some(decay))
 }
@@ -175,26 +170,15 @@ pub fn steps(
             defaults.epochs(),
             defaults.steps(),
         ) {
-            (Some(_), Some(_), ..) => bail!(
-                "{} and {}: give one of them",
-                request.name("steps"),
-                request.name("epochs")
-            ),
-            (Some(0), ..) => bail!(
-                "{}: must be a positive whole number, got 0",
-                request.name("steps")
-            ),
+            (Some(_), Some(_), ..) => bail!(request.said("`steps` and `epochs`: give one of them")),
+            (Some(0), ..) => bail!(request.said("`steps`: must be a positive whole number, got 0")),
             (Some(steps), ..) => Stated::given(Steps::new(steps), request.name("steps")),
             (None, Some(epochs), ..) => {
                 Stated::given(counted(epochs, "epochs")?, request.name("epochs"))
             }
             (None, None, Some(epochs), _) => Stated::assumed(counted(epochs as f64, "epochs")?),
             (None, None, None, Some(steps)) => Stated::assumed(Steps::new(steps)),
-            (None, None, None, None) => bail!(
-                "{}: is needed, or {}",
-                request.name("epochs"),
-                request.name("steps")
-            ),
+            (None, None, None, None) => bail!(request.said("`epochs`: is needed, or `steps`")),
         },
     )
 }
@@ -217,36 +201,32 @@ pub fn epochs_without_records(request: &PlanRequest, defaults: Defaults) -> Resu
 
 /// Refuses options that belong to another sampler.
 fn fitting(request: &PlanRequest, sampler: Sampler) -> Result<()> {
-    let (given, name) = (&request.schedule, |key: &str| request.name(key));
+    let given = &request.schedule;
     if let Some(most) = given.max_batch
         && sampler != Sampler::TruncatedPoisson
     {
-        bail!(
-            "{}: applies only to {} truncated-poisson, got {most}",
-            name("max_batch"),
-            name("sampler")
-        );
+        bail!(request.said(&format!(
+            "`max_batch`: applies only to `sampler` truncated-poisson, got {most}"
+        )));
     }
     if let Some(selected) = given.selected
         && sampler != Sampler::RandomAllocation
     {
-        bail!(
-            "{}: applies only to {} random-allocation, got {selected}",
-            name("selected"),
-            name("sampler")
-        );
+        bail!(request.said(&format!(
+            "`selected`: applies only to `sampler` random-allocation, got {selected}"
+        )));
     }
     match given.epoch_steps {
-        Some(steps) if turns(sampler) == Turns::ByChance => bail!(
-            "{}: applies only to {} shuffled, balls-in-bins or random-allocation, got {steps}",
-            name("epoch_steps"),
-            name("sampler")
-        ),
-        Some(steps) if given.selected.is_some_and(|selected| selected > steps) => bail!(
-            "{}: must lie in [1, {steps}] (the steps of an epoch), got {}",
-            name("selected"),
-            given.selected.unwrap_or_default()
-        ),
+        Some(steps) if turns(sampler) == Turns::ByChance => bail!(request.said(&format!(
+            "`epoch_steps`: applies only to `sampler` shuffled, balls-in-bins or \
+             random-allocation, got {steps}"
+        ))),
+        Some(steps) if given.selected.is_some_and(|selected| selected > steps) => {
+            bail!(request.said(&format!(
+                "`selected`: must lie in [1, {steps}] (the steps of an epoch), got {}",
+                given.selected.unwrap_or_default()
+            )))
+        }
         _ => Ok(()),
     }
 }
@@ -267,40 +247,37 @@ pub fn rate(
         return Ok(Stated::given(rate, name("epoch_steps")));
     }
     Ok(match (given.sample_rate, given.batch_size, records) {
-        (Some(_), Some(_), _) => bail!(
-            "{} and {}: give one of them; both say how large a noisy batch is, and records of an \
-             ordinary step are --ordinary-batch-size of audit train",
-            name("sample_rate"),
-            name("batch_size")
-        ),
+        (Some(_), Some(_), _) => bail!(request.said(
+            "`sample_rate` and `batch_size`: give one of them; both say how large a \
+             noisy batch is, and records of an \
+             ordinary step are --ordinary-batch-size of audit train"
+        )),
         // For a corpus, a rate below one record is a mistake: an epoch would have more steps than
         // records.
         (Some(rate), None, Some(records))
             if defaults == Defaults::Corpus && rate.get() * (records as f64) < 0.5 =>
         {
-            bail!(
-                "{}: must lie in [1/{records}, 1], one of the {records} records it draws from, got {rate}",
-                name("sample_rate")
-            )
+            bail!(request.said(&format!(
+                "`sample_rate`: must lie in [1/{records}, 1], one of the {records} \
+                 records it draws from, got {rate}"
+            )))
         }
         (Some(rate), None, _) => Stated::given(rate, name("sample_rate")),
         (None, Some(_), None) => {
-            bail!("{}: is needed with {}", name("private"), name("batch_size"))
+            bail!(request.said("`private`: is needed with `batch_size`"))
         }
-        (None, Some(batch), Some(records)) if batch == 0 || batch > records => bail!(
-            "{}: must lie in [1, {records}] (the records that noise covers), got {batch}",
-            name("batch_size")
-        ),
+        (None, Some(batch), Some(records)) if batch == 0 || batch > records => {
+            bail!(request.said(&format!(
+                "`batch_size`: must lie in [1, {records}] (the records that noise \
+                 covers), got {batch}"
+            )))
+        }
         (None, Some(batch), Some(records)) => {
             Stated::given(SamplingRate::of_share(batch, records)?, name("batch_size"))
         }
         (None, None, _) => match defaults.sample_rate() {
             Some(rate) => Stated::assumed(SamplingRate::new(rate)?),
-            None => bail!(
-                "{}: is needed, or {}",
-                name("batch_size"),
-                name("sample_rate")
-            ),
+            None => bail!(request.said("`batch_size`: is needed, or `sample_rate`")),
         },
     })
 }
@@ -363,13 +340,11 @@ const fn turns(sampler: Sampler) -> Turns {
 
 /// Returns the sampler with its parameters.
 fn sampling(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Result<Sampling> {
-    let (given, name) = (&request.schedule, |key: &str| request.name(key));
+    let given = &request.schedule;
     let missing = |key: &str| {
-        format!(
-            "{}: is needed with {} truncated-poisson",
-            name(key),
-            name("sampler")
-        )
+        request.said(&format!(
+            "`{key}`: is needed with `sampler` truncated-poisson"
+        ))
     };
     Ok(match sampler {
         Sampler::Poisson => Sampling::Poisson,
@@ -384,11 +359,8 @@ fn sampling(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Re
         Sampler::RandomAllocation => {
             let both = given.selected.zip(given.epoch_steps);
             let (selected, steps) = both.with_context(|| {
-                format!(
-                    "{}: is needed with {} random-allocation, and {}",
-                    name("selected"),
-                    name("sampler"),
-                    name("epoch_steps")
+                request.said(
+                    "`selected`: is needed with `sampler` random-allocation, and `epoch_steps`",
                 )
             })?;
             Sampling::RandomAllocation { selected, steps }

@@ -79,36 +79,30 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
                 }
                 _ => "",
             };
-            bail!(
-                "{}: applies only to {}, got {recipe}{instead}",
-                request.name(key),
+            bail!(request.said(&format!(
+                "`{key}`: applies only to {}, got {recipe}{instead}",
                 recipes(users)
-            );
+            )));
         }
     }
     if let (Some(prior), Protect) = (request.secrets.prior, recipe) {
-        bail!(
-            "{}: applies to no plan of the recipe protect, got {prior}: each secret has a prior of its own in {}, \
-             which account protect --secrets sets; account --mechanism manifest.json --prior asks about another",
-            request.name("prior"),
-            request.name("weights")
-        );
+        bail!(request.said(&format!(
+            "`prior`: applies to no plan of the recipe protect, got {prior}: each secret has a prior \
+             of its own in `weights`, which account protect --secrets sets; account --mechanism \
+             manifest.json --prior asks about another"
+        )));
     }
     if request.noise.sigma == Some(Sigma::Zero) && recipe != Protect {
-        bail!(
-            "{}: noise multiplier must lie in (0, inf), got 0",
-            request.name("sigma")
-        );
+        bail!(request.said("`sigma`: noise multiplier must lie in (0, inf), got 0"));
     }
     if request.of_recipe.held_out_is.is_some()
         && request.of_recipe.patience.is_none()
         && request.optimization.decay != Some(DecayArg::Plateau)
     {
-        bail!(
-            "{}: applies only to {} or --decay plateau: without them, held-out text has no effect",
-            request.name("held_out_is"),
-            request.name("patience")
-        );
+        bail!(request.said(
+            "`held_out_is`: applies only to `patience` or --decay plateau: without \
+             them, held-out text has no effect"
+        ));
     }
     by_first_phase(request)
 }
@@ -151,13 +145,11 @@ fn by_first_phase(request: &PlanRequest) -> Result<()> {
     for (key, value, given, phases) in users {
         if given && !phases.contains(&phase) {
             let phases: Vec<String> = phases.iter().map(|p| value_name(*p)).collect();
-            bail!(
-                "{}{value}: applies only to {} {} of the recipe jft, got {}",
-                request.name(key),
-                request.name("first_phase"),
+            bail!(request.said(&format!(
+                "`{key}`{value}: applies only to `first_phase` {} of the recipe jft, got {}",
                 phases.join(" or "),
                 value_name(phase)
-            );
+            )));
         }
     }
     Ok(())

@@ -10,29 +10,18 @@ use plotters::style::text_anchor::Pos;
 use plotters::style::{Color, IntoFont, ShapeStyle, TextStyle};
 
 /// Why a plot could not be drawn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No value can be shown on this axis, or its fixed ends are not a range.
+    #[error("nothing to plot on the axis {axis:?}")]
     EmptyAxis {
         /// The label of the axis.
         axis: String,
     },
     /// The SVG writer failed.
+    #[error("cannot draw the plot: {0}")]
     Writer(String),
 }
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::EmptyAxis { axis } => {
-                write!(f, "nothing to plot on the axis {axis:?}")
-            }
-            Self::Writer(why) => write!(f, "cannot draw the plot: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
 

@@ -6,6 +6,14 @@ use super::{Layer, Plot, Tone};
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+/// Where a text lies at its point.
+const fn at(h_pos: HPos, v_pos: VPos) -> Pos {
+    Pos { h_pos, v_pos }
+}
+const BEFORE: Pos = at(HPos::Right, VPos::Center);
+const BEHIND: Pos = at(HPos::Left, VPos::Center);
+const BELOW: Pos = at(HPos::Center, VPos::Top);
+
 /// Which name of a layer a legend entry shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
@@ -82,13 +90,7 @@ impl Canvas<'_> {
                 self.swatch(layer, *entry, (x, y))?;
                 let at = (x + 26 * FINE, y);
                 let name = entry_name(layer, *entry);
-                self.write(
-                    name,
-                    at,
-                    Tone::Ink,
-                    FONT - 1,
-                    Pos::new(HPos::Left, VPos::Center),
-                )?;
+                self.write(name, at, Tone::Ink, FONT - 1, BEHIND)?;
             }
         }
         Ok(())
@@ -124,13 +126,7 @@ impl Canvas<'_> {
             if let Some(text) = &tick.text {
                 self.path(vec![(self.left, y), (self.right, y)], stroke(Tone::Grid, 1))?;
                 let at = (self.left - label_gap(plot) * FINE, y);
-                self.write(
-                    text,
-                    at,
-                    Tone::Muted,
-                    FONT - 1,
-                    Pos::new(HPos::Right, VPos::Center),
-                )?;
+                self.write(text, at, Tone::Muted, FONT - 1, BEFORE)?;
             } else {
                 let from = (self.left - 3 * FINE, y);
                 self.path(vec![from, (self.left, y)], stroke(Tone::Muted, 1))?;
@@ -145,29 +141,17 @@ impl Canvas<'_> {
             self.path(vec![(x, self.bottom), foot], stroke(Tone::Muted, 1))?;
             if let Some(text) = &tick.text {
                 let at = (x, self.bottom + 8 * FINE);
-                self.write(
-                    text,
-                    at,
-                    Tone::Muted,
-                    FONT - 1,
-                    Pos::new(HPos::Center, VPos::Top),
-                )?;
+                self.write(text, at, Tone::Muted, FONT - 1, BELOW)?;
             }
         }
         let base = vec![(self.left, self.bottom), (self.right, self.bottom)];
         self.path(base, stroke(Tone::Muted, 1))?;
         let below = ((self.left + self.right) / 2, self.bottom + 28 * FINE);
-        self.write(
-            &plot.x.label,
-            below,
-            Tone::Ink,
-            FONT,
-            Pos::new(HPos::Center, VPos::Top),
-        )?;
+        self.write(&plot.x.label, below, Tone::Ink, FONT, BELOW)?;
         let beside = (14 * FINE, (self.top + self.bottom) / 2);
         let turned = letters(Tone::Ink, FONT)
             .transform(FontTransform::Rotate270)
-            .pos(Pos::new(HPos::Center, VPos::Top));
+            .pos(BELOW);
         self.text(&plot.y.label, beside, turned)
     }
 }

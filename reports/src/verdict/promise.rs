@@ -4,37 +4,26 @@ use super::{Promise, Terms};
 use reticent_accounting::{Convention, Epsilon, Guarantee, Notion};
 
 /// Why a guarantee is not part of a verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoPromise {
     /// The guarantee is for the papers' neighbouring relation, which is not the notion's own.
+    #[error("it is computed for the papers' neighbours, not for the notion's own")]
     PapersConvention,
     /// Bayesian confidentiality concerns an adversary without prior knowledge of the secret; an audit knows the
     /// secret.
+    #[error("it concerns an adversary without prior knowledge of the secret")]
     Bayesian,
     /// The guarantee is amplified by a miss rate: it is an average over secrets, and the audited secret either
     /// was missed or was not.
+    #[error("it averages over secrets that the policy misses and catches")]
     Amplified,
     /// ε has no upper end.
+    #[error("it has no upper end")]
     NoUpperEnd,
     /// There is no δ.
+    #[error("it has no δ")]
     NoDelta,
 }
-
-impl std::fmt::Display for NoPromise {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::PapersConvention => {
-                "it is computed for the papers' neighbours, not for the notion's own"
-            }
-            Self::Bayesian => "it concerns an adversary without prior knowledge of the secret",
-            Self::Amplified => "it averages over secrets that the policy misses and catches",
-            Self::NoUpperEnd => "it has no upper end",
-            Self::NoDelta => "it has no δ",
-        })
-    }
-}
-
-impl std::error::Error for NoPromise {}
 
 impl Promise<Epsilon> {
     /// Returns what a guarantee promises about `released`, if an audit can contradict it.

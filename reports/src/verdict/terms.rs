@@ -61,7 +61,11 @@ impl Field {
 }
 
 /// Why a promise and a measurement cannot be compared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, thiserror::Error)]
+#[error(
+    "promise and measurement are not comparable: {} is {promised} in the promise and {measured} in the measurement",
+    .field.says()
+)]
 pub struct Mismatch {
     /// The first part that differs.
     pub field: Field,
@@ -70,20 +74,6 @@ pub struct Mismatch {
     /// What the measurement says.
     pub measured: String,
 }
-
-impl std::fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "promise and measurement are not comparable: {} is {} in the promise and {} in the measurement",
-            self.field.says(),
-            self.promised,
-            self.measured
-        )
-    }
-}
-
-impl std::error::Error for Mismatch {}
 
 impl Terms {
     /// Returns every part as text, so that terms can be compared and a difference quoted.

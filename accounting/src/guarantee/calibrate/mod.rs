@@ -194,11 +194,8 @@ pub fn calibrate_group(
         start: 8,
     };
     let size = |records: u64| {
-        let count = u32::try_from(records).map_err(|_| Error::OutOfRange {
-            what: "group size",
-            range: "[1, 10000]",
-            value: records as f64,
-        })?;
+        let count = u32::try_from(records)
+            .map_err(|_| Error::out_of_range("group size", "[1, 10000]", records as f64))?;
         GroupSize::new(count)
     };
     let margin = |records, goal| {

@@ -9,7 +9,6 @@ use crate::guarantee::redaction::Redaction;
 use crate::loss::{Direction, Overlap, PrivacyLoss, Query, losses};
 use crate::mechanism::Mechanism;
 use crate::quantity::error::{Error, Result};
-use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, GroupSize, Probability, Tolerance};
 
 /// A promise that the parameter has to achieve.
@@ -239,7 +238,7 @@ impl Target {
     fn lemma_stands_in(&self) -> bool {
         match self {
             Self::Epsilon { query, .. } => lemma_stands_in(query.neighbours),
-            Self::Uninformed { group, .. } => lemma_stands_in(replaced(*group).neighbours),
+            Self::Uninformed { group, .. } => lemma_stands_in(Query::replace(*group).neighbours),
             _ => false,
         }
     }
@@ -260,7 +259,7 @@ impl Target {
                 delta,
             } => match redaction.base_delta(delta) {
                 Some(base) => (
-                    replaced(group),
+                    Query::replace(group),
                     redaction.base_epsilon_within(epsilon)?,
                     base,
                 ),
@@ -344,7 +343,7 @@ impl Target {
                 epsilon,
                 delta,
             } => {
-                let loss = PrivacyLoss::of(mechanism, replaced(group), Direction::Remove)?;
+                let loss = PrivacyLoss::of(mechanism, Query::replace(group), Direction::Remove)?;
                 let bound = |overlap: Overlap| redaction.epsilon_by_overlap(overlap, delta);
                 let bound = loss.overlap.map_or(f64::INFINITY, bound);
                 (bound, epsilon.get())
@@ -406,7 +405,7 @@ impl Target {
                 epsilon,
                 delta,
             } => {
-                let loss = PrivacyLoss::of(mechanism, replaced(group), Direction::Remove)?;
+                let loss = PrivacyLoss::of(mechanism, Query::replace(group), Direction::Remove)?;
                 asked_above(loss, |loss| {
                     within(
                         &redaction.exact_epsilon(loss, loss, delta, goal)?,
@@ -494,11 +493,8 @@ fn asked_above(loss: PrivacyLoss, ask: impl Fn(&PrivacyLoss) -> Result<Margin>) 
 
 /// Compares an answer with what is allowed; an unknown upper end keeps no promise.
 fn within<T: Copy + Into<f64>>(answer: &Answer<T>, allowed: f64) -> Result<Margin> {
-    let lower = answer.bounds.lower.map_or(0.0, |end| (*end.get()).into());
-    let upper = answer
-        .bounds
-        .upper
-        .map_or(f64::INFINITY, |end| (*end.get()).into());
+    let lower = answer.bounds.low().unwrap_or(0.0);
+    let upper = answer.bounds.high().unwrap_or(f64::INFINITY);
     Ok(Margin::of(lower, upper, allowed))
 }
 
@@ -524,18 +520,7 @@ fn guessed(mechanism: &Mechanism, group: GroupSize, prior: Probability) -> Resul
 /// Returns 2^−bits, rounded up.
 fn share(bits: f64) -> Result<Probability> {
     if !(bits > 0.0 && bits <= 1074.0) {
-        return Err(Error::OutOfRange {
-            what: "exposure",
-            range: "(0, 1074]",
-            value: bits,
-        });
+        return Err(Error::out_of_range("exposure", "(0, 1074]", bits));
     }
     Probability::new(((-bits).exp2() * (1.0 + 2.0 * f64::EPSILON)).min(1.0))
-}
-
-const fn replaced(group: GroupSize) -> Query {
-    Query {
-        neighbours: Neighbours::Replace,
-        group,
-    }
 }

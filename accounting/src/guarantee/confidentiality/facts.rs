@@ -70,10 +70,7 @@ impl Reach {
     #[must_use]
     pub const fn query(self) -> Option<Query> {
         match self {
-            Self::Records(group) => Some(Query {
-                neighbours: Neighbours::Replace,
-                group,
-            }),
+            Self::Records(group) => Some(Query::replace(group)),
             Self::Nothing | Self::Open => None,
         }
     }
@@ -154,11 +151,7 @@ fn at_most(what: &'static str, range: &'static str, value: u64, most: u64) -> Re
     if value <= most {
         return Ok(());
     }
-    Err(Error::OutOfRange {
-        what,
-        range,
-        value: value as f64,
-    })
+    Err(Error::out_of_range(what, range, value as f64))
 }
 
 impl CorpusFacts {
@@ -185,18 +178,18 @@ impl CorpusFacts {
             missed,
         )?;
         if missed > 0 && most_records == 0 {
-            return Err(Error::OutOfRange {
-                what: "most records of a missed secret",
-                range: "[1, 2^64) where a secret is missed",
-                value: 0.0,
-            });
+            return Err(Error::out_of_range(
+                "most records of a missed secret",
+                "[1, 2^64) where a secret is missed",
+                0.0,
+            ));
         }
         if spread == Spread::AtMost(0) {
-            return Err(Error::OutOfRange {
-                what: "spread of the stages",
-                range: "[1, 2^64)",
-                value: 0.0,
-            });
+            return Err(Error::out_of_range(
+                "spread of the stages",
+                "[1, 2^64)",
+                0.0,
+            ));
         }
         Ok(Self {
             secrets,
@@ -206,6 +199,21 @@ impl CorpusFacts {
             spread,
             knowledge,
         })
+    }
+
+    /// Returns the facts of the same secrets with other counts of those that both policies miss, and of the most records.
+    ///
+    /// # Errors
+    /// As [`CorpusFacts::new`].
+    pub fn recounted(&self, missed_by_both: u64, most_records: u64) -> Result<Self> {
+        Self::new(
+            self.secrets,
+            self.missed,
+            missed_by_both,
+            most_records,
+            self.spread,
+            self.knowledge,
+        )
     }
 
     /// Returns the number of distinct secrets.
@@ -355,21 +363,17 @@ impl Confidentiality {
     /// None for a δ in range.
     pub fn epsilon(&self, delta: Delta) -> Result<Bounds<Epsilon>> {
         match self.reach {
-            Reach::Nothing => {
-                let zero = Epsilon::new(0.0)?;
-                Ok(Bounds::between(zero, zero))
-            }
             Reach::Records(_) => {
                 let found = self.profile.epsilon(delta)?;
                 // No point reaches this δ, so nothing finite is certified.
                 let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
                 Ok(if found.upper.is_some() { found } else { none })
             }
-            Reach::Open if delta.get() >= 1.0 => {
+            Reach::Open if delta.get() < 1.0 => Ok(Bounds::at_most(Epsilon::new(f64::INFINITY)?)),
+            Reach::Nothing | Reach::Open => {
                 let zero = Epsilon::new(0.0)?;
                 Ok(Bounds::between(zero, zero))
             }
-            Reach::Open => Ok(Bounds::at_most(Epsilon::new(f64::INFINITY)?)),
         }
     }
 

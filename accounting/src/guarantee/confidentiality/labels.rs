@@ -182,11 +182,7 @@ impl MeasuredRates {
 }
 
 fn bad(what: &'static str, range: &'static str, value: u64) -> Error {
-    Error::OutOfRange {
-        what,
-        range,
-        value: value as f64,
-    }
+    Error::out_of_range(what, range, value as f64)
 }
 
 impl LabelledSecrets {

@@ -6,19 +6,11 @@ use crate::loss::{Direction, PrivacyLoss, Query};
 use crate::mechanism::Mechanism;
 use crate::quantity::bound::{Bounds, Estimate};
 use crate::quantity::error::{Error, Result};
-use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
     Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-const fn replace(group: GroupSize) -> Query {
-    Query {
-        neighbours: Neighbours::Replace,
-        group,
-    }
-}
 
 fn epsilon_of(
     mechanism: &Mechanism,
@@ -26,7 +18,7 @@ fn epsilon_of(
     delta: Delta,
     tolerance: Tolerance,
 ) -> Result<Answer<Epsilon>> {
-    PrivacyLoss::of(mechanism, replace(group), Direction::Remove)?.epsilon(delta, tolerance)
+    PrivacyLoss::of(mechanism, Query::replace(group), Direction::Remove)?.epsilon(delta, tolerance)
 }
 
 /// Returns ε of selective differential privacy for a run that protects only what its policy calls
@@ -124,9 +116,9 @@ impl JustFineTuneTwice {
         let first = match &self.first {
             PhaseOne::Unnoised(conditions) => match conditions.broken() {
                 None => return self.second.clone(),
-                Some(why) => Mechanism::NonPrivate {
-                    why: format!("the first phase trains without noise, and {why}"),
-                },
+                Some(why) => {
+                    Mechanism::open(format!("the first phase trains without noise, and {why}"))
+                }
             },
             PhaseOne::Noised(mechanism) => mechanism.clone(),
         };
@@ -209,10 +201,8 @@ impl LightNoise {
         self.check()?;
         let end = |miss| -> Result<Estimate<Epsilon>> {
             let found = epsilon_of(&self.at(miss), GroupSize::ONE, delta, tolerance)?;
-            let upper = found.bounds.upper.map(|end| *end.get());
-            Ok(Estimate::new(
-                upper.map_or_else(|| Epsilon::new(f64::INFINITY), Ok)?,
-            ))
+            let upper = found.bounds.high().unwrap_or(f64::INFINITY);
+            Ok(Estimate::new(Epsilon::new(upper)?))
         };
         Ok((end(self.miss.0)?, end(self.miss.1)?))
     }
@@ -221,11 +211,11 @@ impl LightNoise {
         if self.miss.0 <= self.miss.1 {
             return Ok(());
         }
-        Err(Error::OutOfRange {
-            what: "lower end of the miss rate",
-            range: "[0, upper end]",
-            value: self.miss.0.get(),
-        })
+        Err(Error::out_of_range(
+            "lower end of the miss rate",
+            "[0, upper end]",
+            self.miss.0.get(),
+        ))
     }
 
     fn at(&self, miss: MissRate) -> Mechanism {
@@ -278,10 +268,7 @@ impl CountedBatches {
         let step = |&(records, times): &(u64, u64)| -> Result<Mechanism> {
             let noise_multiplier =
                 NoiseMultiplier::new(self.noise_multiplier.get() / records as f64)?;
-            Ok(Mechanism::Repeat {
-                times: Steps::new(times),
-                each: Box::new(Mechanism::Gaussian { noise_multiplier }),
-            })
+            Ok(Mechanism::Gaussian { noise_multiplier }.times(Steps::new(times)))
         };
         Ok(Mechanism::Sequence {
             parts: self.counts.iter().map(step).collect::<Result<_>>()?,

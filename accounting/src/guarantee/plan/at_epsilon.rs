@@ -1,6 +1,6 @@
 //! Evaluates a plan the other way round: δ at a given ε.
 
-use super::{Plan, covered};
+use super::{Plan, larger};
 use crate::compose::Answer;
 use crate::compose::solver::Solver;
 use crate::engine::Engine;
@@ -30,28 +30,16 @@ impl Plan {
     /// As [`Plan::guarantees`].
     pub fn guarantees_at(&self, epsilon: Epsilon) -> Result<Vec<Guarantee>> {
         let mut solvers = self.solvers(Query::single(self.neighbours))?;
-        let mut rows = vec![
+        let single = vec![
             self.delta_by_law(Notion::Dp, &mut solvers, epsilon)?,
             self.delta_by_renyi(&mut solvers, epsilon)?,
         ];
-        if self.group > GroupSize::ONE {
-            let (first, second) = self.group_at(&solvers, epsilon)?;
-            rows.extend([first].into_iter().chain(second));
-        }
-        if let Some(redaction) = self.redaction {
-            for convention in [Convention::Definition, Convention::Paper] {
-                let query = self.redaction_query(convention);
-                let by_law = self.redacted_at(redaction, convention, epsilon);
-                rows.extend(covered(query, by_law, || {
-                    self.redacted_by_lemma_at(redaction, query, epsilon)
-                })?);
-            }
-        }
-        if let Some(prior) = self.prior {
-            rows.extend(self.reconstruction(prior)?);
-        }
-        rows.extend(self.gaussian()?);
-        Ok(self.by_what_is_known(rows))
+        self.rows(
+            single,
+            || self.group_at(&solvers, epsilon),
+            |redaction, convention| self.redacted_at(redaction, convention, epsilon),
+            |redaction, query| self.redacted_by_lemma_at(redaction, query, epsilon),
+        )
     }
 
     /// Returns [`Plan::exactly`] for a given ε instead of the plan's δ.
@@ -74,10 +62,7 @@ impl Plan {
         single: &[Solver],
         epsilon: Epsilon,
     ) -> Result<(Guarantee, Option<Guarantee>)> {
-        let query = Query {
-            neighbours: self.neighbours,
-            group: self.group,
-        };
+        let query = Query::new(self.neighbours, self.group);
         let of_group = |row: Result<Guarantee>| {
             row.map(|row| Guarantee {
                 group: Some(self.group),
@@ -116,7 +101,7 @@ impl Plan {
             }),
             _ => None,
         };
-        let worst = larger(&answers);
+        let worst = larger_delta(&answers)?;
         let row = self.row(notion, self.neighbours, Method::Pld);
         Ok(Guarantee {
             engine: Some(worst.engine),
@@ -154,14 +139,7 @@ impl Plan {
         let directions = solvers.iter().map(|solver| &solver.loss);
         let most = delta_by_lemma(directions, self.group, epsilon, self.tolerance)?;
         let row = self.row(Notion::GroupDp, self.neighbours, Method::GroupLemma);
-        Ok(Self::with_delta(
-            row,
-            epsilon,
-            Bounds {
-                lower: None,
-                upper: Some(most),
-            },
-        ))
+        Ok(Self::with_delta(row, epsilon, Bounds::below(most)))
     }
 
     /// Returns the redaction rows of one convention at ε'.
@@ -188,7 +166,7 @@ impl Plan {
             });
         }
         let base = redaction.base_epsilon_within(epsilon)?;
-        let by_law = larger(&self.deltas(&solvers, base)?);
+        let by_law = larger_delta(&self.deltas(&solvers, base)?)?;
         rows.push(Guarantee {
             base: Some(Base::Pld),
             engine: Some(by_law.engine),
@@ -200,13 +178,7 @@ impl Plan {
             )
         });
         let by_renyi = self.delta_by_renyi(&mut solvers, base)?;
-        let renyi = by_renyi.delta_bounds.map_or(
-            Bounds {
-                lower: None,
-                upper: None,
-            },
-            |b| b,
-        );
+        let renyi = by_renyi.delta_bounds.unwrap_or(Bounds::UNKNOWN);
         rows.push(Guarantee {
             base: Some(Base::Rdp),
             order: by_renyi.order,
@@ -217,7 +189,7 @@ impl Plan {
             )
         });
         if convention == Convention::Definition {
-            let plain = larger(&self.deltas(&solvers, epsilon)?);
+            let plain = larger_delta(&self.deltas(&solvers, epsilon)?)?;
             rows.push(Guarantee {
                 engine: Some(plain.engine),
                 ..Self::with_delta(
@@ -240,10 +212,7 @@ impl Plan {
         let directions = losses(&self.mechanism, Query::single(query.neighbours))?;
         let at = |base: Epsilon| -> Result<Bounds<Delta>> {
             let most = delta_by_lemma(&directions, self.group, base, self.tolerance)?;
-            let most = Bounds {
-                lower: None,
-                upper: Some(most),
-            };
+            let most = Bounds::below(most);
             Ok(upper_shrunk(redaction, most))
         };
         let (notion, method) = (Notion::BayesianConfidentiality, Method::Proposition6);
@@ -262,32 +231,13 @@ impl Plan {
 
 /// Returns (γ − η)δ + η at the upper end. It is unknown whether a miss depends on the secret, so there is no lower end.
 fn upper_shrunk(redaction: Redaction, delta: Bounds<Delta>) -> Bounds<Delta> {
-    Bounds {
-        lower: None,
-        upper: delta
-            .upper
-            .map(|end| Upper::new(redaction.shrunk(*end.get()))),
-    }
+    let shrunk = |end: Upper<Delta>| Bounds::at_most(redaction.shrunk(end.into_inner()));
+    delta.upper.map_or(Bounds::UNKNOWN, shrunk)
 }
 
 /// Returns the larger of the directions, end by end.
-fn larger(answers: &[Answer<Delta>]) -> Answer<Delta> {
-    let mut engine = Engine::Closed;
-    let (mut lower, mut upper) = (0.0f64, 0.0f64);
-    let mut looseness = None;
-    for answer in answers {
-        engine = engine.coarser(answer.engine);
-        lower = lower.max(answer.bounds.lower.map_or(0.0, |end| end.get().get()));
-        let high = answer.bounds.upper.map_or(1.0, |end| end.get().get());
-        if high >= upper {
-            (upper, looseness) = (high, answer.looseness);
-        }
-    }
-    Answer {
-        bounds: Bounds::between(Delta::clamped(lower), Delta::clamped(upper)),
-        engine,
-        looseness,
-    }
+fn larger_delta(answers: &[Answer<Delta>]) -> Result<Answer<Delta>> {
+    larger(answers, (Some(0.0), 1.0), |delta| Ok(Delta::clamped(delta)))
 }
 
 impl Redaction {
@@ -313,8 +263,7 @@ impl Redaction {
             let mut rest = (0.0, 0.0);
             if gamma > eta {
                 let infinite = with.delta(epsilon, tolerance)?.bounds;
-                let ends = infinite.lower.zip(infinite.upper);
-                rest = ends.map_or((0.0, 1.0), |(l, u)| (l.get().get(), u.get().get()));
+                rest = infinite.low().zip(infinite.high()).unwrap_or((0.0, 1.0));
             }
             let part = |share: f64| Delta::clamped(eta + (gamma - eta) * share);
             let upper = Delta::clamped(part(rest.1).get() * (1.0 + 4.0 * f64::EPSILON));

@@ -15,10 +15,7 @@ impl Plan {
         let Some(slack) = self.gaussian_slack else {
             return Ok(None);
         };
-        let query = Query {
-            neighbours: self.neighbours,
-            group: self.group,
-        };
+        let query = Query::new(self.neighbours, self.group);
         let tolerance = Tolerance::new(self.tolerance.get().max(1e-4))?;
         let fit = GaussianFit::of(&self.mechanism, query, slack, tolerance)?;
         Ok(Some(Guarantee {
@@ -46,10 +43,6 @@ impl Plan {
             group: (self.group > GroupSize::ONE).then_some(self.group),
             ..self.row(Notion::SecretProtection, neighbours, method)
         };
-        let upper = |posterior| Bounds {
-            lower: None,
-            upper: Some(posterior),
-        };
         let exact = loss.blow_up(prior, self.tolerance)?;
         let (renyi, order) = loss.renyi_fano(prior)?;
         let mut rows = vec![
@@ -58,20 +51,20 @@ impl Plan {
                 looseness: exact.looseness,
                 ..row(Method::BlowUp, exact.bounds)
             },
-            row(Method::KlFano, upper(loss.kl_fano(prior)?)),
+            row(Method::KlFano, Bounds::below(loss.kl_fano(prior)?)),
             Guarantee {
                 order: Some(order),
-                ..row(Method::RenyiFano, upper(renyi))
+                ..row(Method::RenyiFano, Bounds::below(renyi))
             },
         ];
         // For stated Rényi divergences, these rows follow from the divergences alone and say less.
         if !self.mechanism.is_stated() {
             // Order 2 may be out of reach even if other orders aren't.
             if let Ok(posterior) = loss.chi_square_fano(prior) {
-                rows.push(row(Method::ChiSquareFano, upper(posterior)));
+                rows.push(row(Method::ChiSquareFano, Bounds::below(posterior)));
             }
             let posterior = loss.total_variation_bound(prior, self.tolerance)?;
-            rows.push(row(Method::TotalVariation, upper(posterior)));
+            rows.push(row(Method::TotalVariation, Bounds::below(posterior)));
         }
         Ok(rows)
     }

@@ -111,11 +111,7 @@ impl RdpCurve {
                 best = Some((epsilon, *order));
             }
         }
-        best.ok_or(Error::OutOfRange {
-            what: "number of orders",
-            range: "[1, inf)",
-            value: 0.0,
-        })
+        best.ok_or(Error::out_of_range("number of orders", "[1, inf)", 0.0))
     }
 }
 

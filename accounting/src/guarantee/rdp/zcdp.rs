@@ -29,11 +29,7 @@ impl Zcdp {
         if *rho.get() >= 0.0 {
             Ok(Self { rho })
         } else {
-            Err(Error::OutOfRange {
-                what: "rho",
-                range: "[0, inf]",
-                value: *rho.get(),
-            })
+            Err(Error::out_of_range("rho", "[0, inf]", *rho.get()))
         }
     }
 

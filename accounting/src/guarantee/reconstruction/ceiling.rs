@@ -32,11 +32,7 @@ pub fn rank_ceiling(
     tolerance: Tolerance,
 ) -> Result<Upper<Probability>> {
     if rank == 0 || rank > candidates {
-        return Err(Error::OutOfRange {
-            what: "rank",
-            range: "[1, candidates]",
-            value: rank as f64,
-        });
+        return Err(Error::out_of_range("rank", "[1, candidates]", rank as f64));
     }
     // Rounded up: the quotient may fall short by half a unit in the last place.
     let share = (rank as f64 / candidates as f64 * (1.0 + f64::EPSILON)).min(1.0);
@@ -65,11 +61,7 @@ pub fn rank_ceiling(
 /// Returns [`Error::OutOfRange`] for zero hits.
 pub fn at_least_ceiling(each: &[Upper<Probability>], hits: usize) -> Result<Upper<Probability>> {
     if hits == 0 {
-        return Err(Error::OutOfRange {
-            what: "number of hits",
-            range: "[1, inf)",
-            value: 0.0,
-        });
+        return Err(Error::out_of_range("number of hits", "[1, inf)", 0.0));
     }
     let sum: f64 = each.iter().map(|bound| bound.get().get()).sum();
     let slack = 1.0 + f64::EPSILON * (each.len() as f64 + 2.0);
@@ -106,11 +98,7 @@ pub fn exposure_ceiling(
     tolerance: Tolerance,
 ) -> Result<Upper<Probability>> {
     if bits.is_nan() || bits < 0.0 {
-        return Err(Error::OutOfRange {
-            what: "exposure in bits",
-            range: "[0, inf)",
-            value: bits,
-        });
+        return Err(Error::out_of_range("exposure in bits", "[0, inf)", bits));
     }
     let share = ((-bits).exp2() * (1.0 + 2.0 * f64::EPSILON)).min(1.0);
     let answer = loss.blow_up(Probability::new(share)?, tolerance)?;
@@ -142,16 +130,11 @@ pub fn best_exposure_ceiling(
     level: Probability,
     tolerance: Tolerance,
 ) -> Result<Upper<f64>> {
-    if alike == 0 || level.get() >= 1.0 {
-        return Err(Error::OutOfRange {
-            what: if alike == 0 {
-                "number of secrets"
-            } else {
-                "level"
-            },
-            range: if alike == 0 { "[1, 2^64)" } else { "[0, 1)" },
-            value: if alike == 0 { 0.0 } else { level.get() },
-        });
+    if alike == 0 {
+        return Err(Error::out_of_range("number of secrets", "[1, 2^64)", 0.0));
+    }
+    if level.get() >= 1.0 {
+        return Err(Error::out_of_range("level", "[0, 1)", level.get()));
     }
     let holds = |bits: f64| -> Result<bool> {
         let each = exposure_ceiling(loss, bits, tolerance)?;

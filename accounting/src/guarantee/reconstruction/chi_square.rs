@@ -35,11 +35,7 @@ pub fn chi_square_posterior(
 /// renormalised.
 fn posterior(excess: f64, missing: f64, prior: Probability) -> Result<Upper<Probability>> {
     if excess.is_nan() || excess < 0.0 {
-        return Err(Error::OutOfRange {
-            what: "divergence",
-            range: "[0, inf]",
-            value: excess,
-        });
+        return Err(Error::out_of_range("divergence", "[0, inf]", excess));
     }
     let p = prior.get();
     // If the second law never reaches an event, the first law reaches it only if their χ² is infinite.

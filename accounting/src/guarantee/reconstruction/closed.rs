@@ -29,11 +29,7 @@ pub fn balle_cherubin_hayes(
 ) -> Result<Upper<Probability>> {
     let (alpha, rho) = (order.get(), *divergence.get());
     if rho.is_nan() || rho < 0.0 {
-        return Err(Error::OutOfRange {
-            what: "divergence",
-            range: "[0, inf]",
-            value: rho,
-        });
+        return Err(Error::out_of_range("divergence", "[0, inf]", rho));
     }
     // If the second law never reaches an event, the first law reaches it only if their divergence is infinite.
     if prior.get() <= 0.0 && rho < f64::INFINITY {

@@ -64,11 +64,7 @@ fn below_tangent(t: f64) -> f64 {
 pub fn kl_posterior(divergence: Upper<f64>, prior: Probability) -> Result<Upper<Probability>> {
     let mu = *divergence.get();
     if mu.is_nan() || mu < 0.0 {
-        return Err(Error::OutOfRange {
-            what: "divergence",
-            range: "[0, inf]",
-            value: mu,
-        });
+        return Err(Error::out_of_range("divergence", "[0, inf]", mu));
     }
     let most = bernoulli_divergence(Probability::new(1.0)?, prior);
     if mu >= most {
@@ -100,11 +96,7 @@ pub fn renyi_posterior(
 ) -> Result<Upper<Probability>> {
     let (alpha, rho, p) = (order.get(), *divergence.get(), prior.get());
     if rho.is_nan() || rho < 0.0 {
-        return Err(Error::OutOfRange {
-            what: "divergence",
-            range: "[0, inf]",
-            value: rho,
-        });
+        return Err(Error::out_of_range("divergence", "[0, inf]", rho));
     }
     let sum = |r: f64| {
         let hit = alpha * r.ln() + (1.0 - alpha) * p.ln();

@@ -31,11 +31,11 @@ pub fn area_ceiling(
     tolerance: Tolerance,
 ) -> Result<Upper<Probability>> {
     if cells == 0 {
-        return Err(Error::OutOfRange {
-            what: "cells of the midpoint rule",
-            range: "[1, 2^32)",
-            value: 0.0,
-        });
+        return Err(Error::out_of_range(
+            "cells of the midpoint rule",
+            "[1, 2^32)",
+            0.0,
+        ));
     }
     let mut sum = 0.0;
     for cell in 0..cells {

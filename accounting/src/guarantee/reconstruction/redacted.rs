@@ -53,11 +53,11 @@ pub fn guess_ceiling(
     tolerance: Tolerance,
 ) -> Result<Upper<Probability>> {
     if guesses == 0 || guesses > candidates {
-        return Err(Error::OutOfRange {
-            what: "guesses",
-            range: "[1, candidates]",
-            value: guesses as f64,
-        });
+        return Err(Error::out_of_range(
+            "guesses",
+            "[1, candidates]",
+            guesses as f64,
+        ));
     }
     let (gamma, eta) = (redaction.miss().get(), redaction.missed_by_both().get());
     // Rounded up, here and below.

@@ -114,16 +114,8 @@ impl TradeOff {
         let tpr = self.true_positive_rate(fpr)?;
         let of = |tpr: f64| Probability::new(1.0 - tpr);
         Ok(Bounds {
-            lower: tpr
-                .upper
-                .map(|end| of(end.get().get()))
-                .transpose()?
-                .map(Lower::new),
-            upper: tpr
-                .lower
-                .map(|end| of(end.get().get()))
-                .transpose()?
-                .map(Upper::new),
+            lower: tpr.high().map(of).transpose()?.map(Lower::new),
+            upper: tpr.low().map(of).transpose()?.map(Upper::new),
         })
     }
 }

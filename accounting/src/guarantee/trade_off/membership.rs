@@ -32,11 +32,11 @@ impl PrivacyLoss {
     /// certified.
     pub fn hockey_stick(&self, ln_order: f64, tolerance: Tolerance) -> Result<Answer<Delta>> {
         if ln_order.is_nan() {
-            return Err(Error::OutOfRange {
-                what: "logarithm of the order",
-                range: "[-inf, inf]",
-                value: ln_order,
-            });
+            return Err(Error::out_of_range(
+                "logarithm of the order",
+                "[-inf, inf]",
+                ln_order,
+            ));
         }
         let mut solver = Solver::new(self);
         let (ends, engine) = solver.ln_delta(ln_order, 0.5 * tolerance.get())?;

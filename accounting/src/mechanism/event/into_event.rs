@@ -172,21 +172,16 @@ struct Epoch {
 }
 
 fn allocation(step: &Mechanism) -> Option<Epoch> {
-    let (event, rate, sampling) = match step {
+    let (rate, sampling) = step.batches()?;
+    let event = match step {
         Mechanism::SubsampledGaussian {
-            noise_multiplier,
-            sampling_rate,
-            sampling,
-        } => (gaussian(*noise_multiplier), sampling_rate, sampling),
-        Mechanism::SubsampledLaplace {
-            scale,
-            sampling_rate,
-            sampling,
-        } => (laplace(*scale), sampling_rate, sampling),
+            noise_multiplier, ..
+        } => gaussian(*noise_multiplier),
+        Mechanism::SubsampledLaplace { scale, .. } => laplace(*scale),
         _ => return None,
     };
     let (selected, steps) = match sampling {
-        Sampling::RandomAllocation { selected, steps } => (*selected, *steps),
+        Sampling::RandomAllocation { selected, steps } => (selected, steps),
         Sampling::BallsInBins => {
             let steps = (1.0 / rate.get()).round();
             let whole = (1.0 / rate.get() / steps - 1.0).abs() < 1e-12 && steps < MOST_COUNT as f64;

@@ -20,7 +20,7 @@ pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechani
     let below = |event: &Event, field: &str| of(field, mechanism(event, neighbours));
     Ok(match event {
         Event::NoOpDpEvent {} => nothing(),
-        Event::NonPrivateDpEvent {} => non_private("a NonPrivateDpEvent"),
+        Event::NonPrivateDpEvent {} => Mechanism::open("a NonPrivateDpEvent"),
         Event::ComposedDpEvent { events } => {
             let parts = events.iter().enumerate();
             let parts = parts.map(|(i, event)| below(event, &format!("events[{i}]")));
@@ -30,10 +30,7 @@ pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechani
         }
         Event::SelfComposedDpEvent { event, count } => {
             whole("count", *count, 0, MOST_COUNT)?;
-            Mechanism::Repeat {
-                times: Steps::new(*count),
-                each: Box::new(below(event, "event")?),
-            }
+            below(event, "event")?.times(Steps::new(*count))
         }
         Event::PoissonSampledDpEvent {
             sampling_probability,
@@ -117,11 +114,11 @@ fn noise(event: &Event) -> Result<Mechanism> {
     Ok(match event {
         Event::GaussianDpEvent { noise_multiplier } => match scale(*noise_multiplier)? {
             Some(noise_multiplier) => Mechanism::Gaussian { noise_multiplier },
-            None => non_private("noise of scale zero"),
+            None => Mechanism::open("noise of scale zero"),
         },
         Event::LaplaceDpEvent { noise_multiplier } => match scale(*noise_multiplier)? {
             Some(scale) => Mechanism::Laplace { scale },
-            None => non_private("noise of scale zero"),
+            None => Mechanism::open("noise of scale zero"),
         },
         Event::DiscreteLaplaceDpEvent {
             noise_parameter,
@@ -196,12 +193,6 @@ fn nothing() -> Mechanism {
     Mechanism::Sequence { parts: Vec::new() }
 }
 
-fn non_private(why: &str) -> Mechanism {
-    Mechanism::NonPrivate {
-        why: why.to_owned(),
-    }
-}
-
 /// Returns the sample size divided by the number of records.
 fn share(sample: u64, records: u64) -> Result<SamplingRate> {
     whole("source_dataset_size", records, 1, MOST_COUNT)?;
@@ -219,10 +210,7 @@ fn allocation(event: &Event, selected: u64, steps: u64) -> Result<Mechanism> {
         selected => Sampling::RandomAllocation { selected, steps },
     };
     let each = sampled(event, of("num_selected", rate)?, sampling);
-    Ok(Mechanism::Repeat {
-        times: Steps::new(steps),
-        each: Box::new(of("event", each)?),
-    })
+    Ok(of("event", each)?.times(Steps::new(steps)))
 }
 
 /// Converts what runs on a batch: noise, or several Gaussians on the same batch. Several Gaussians
@@ -231,7 +219,7 @@ fn allocation(event: &Event, selected: u64, steps: u64) -> Result<Mechanism> {
 fn sampled(event: &Event, rate: SamplingRate, sampling: Sampling) -> Result<Mechanism> {
     match event {
         Event::NoOpDpEvent {} => Ok(nothing()),
-        Event::NonPrivateDpEvent {} => Ok(non_private("a NonPrivateDpEvent on a batch")),
+        Event::NonPrivateDpEvent {} => Ok(Mechanism::open("a NonPrivateDpEvent on a batch")),
         Event::GaussianDpEvent { .. } | Event::LaplaceDpEvent { .. } => Ok(match noise(event)? {
             Mechanism::Gaussian { noise_multiplier } => Mechanism::SubsampledGaussian {
                 noise_multiplier,
@@ -251,7 +239,7 @@ fn sampled(event: &Event, rate: SamplingRate, sampling: Sampling) -> Result<Mech
                 return Ok(nothing());
             }
             if precision == f64::INFINITY {
-                return Ok(non_private("noise of scale zero on a batch"));
+                return Ok(Mechanism::open("noise of scale zero on a batch"));
             }
             // Rounded down by more than the rounding errors of the power.
             let sigma = precision.powf(-0.5) * (1.0 - 1e-14);

@@ -30,10 +30,7 @@ pub fn privacy_curve(plan: &Plan) -> Result<Plot> {
     )];
     if let Some(redaction) = plan.redaction {
         let content = rough(plan, Neighbours::Replace)?;
-        let query = Query {
-            neighbours: content.neighbours,
-            group: content.group,
-        };
+        let query = Query::new(content.neighbours, content.group);
         let base = Profile::at_epsilons(
             &content.mechanism,
             query,
@@ -96,12 +93,9 @@ fn rough(plan: &Plan, neighbours: Neighbours) -> Result<Plan> {
 
 /// Returns evenly spaced ε from 0 to where δ leaves the plot.
 fn epsilons(plan: &Plan) -> Result<Vec<Epsilon>> {
-    let end = plan.epsilon()?.upper.map_or(1.0, |upper| upper.get().get());
-    let end = if end.is_finite() && end > 0.0 {
-        end
-    } else {
-        1.0
-    };
+    let end = plan.epsilon()?.high();
+    let end = end.filter(|end| end.is_finite() && *end > 0.0);
+    let end = end.unwrap_or(1.0);
     let epsilons = (0..=POINTS).map(|index| Epsilon::new(end * index as f64 / POINTS as f64));
     Ok(epsilons.collect::<Result<Vec<_>, _>>()?)
 }

@@ -174,10 +174,7 @@ fn value(row: &WhatIf) -> String {
 }
 
 fn what_if(rows: &[WhatIf]) -> Table {
-    let upper = |bounds: &Bounds<Epsilon>| {
-        let upper = bounds.upper;
-        rounded(upper, 4)
-    };
+    let upper = |bounds: &Bounds<Epsilon>| rounded(bounds.upper, 4);
     let redacted = rows.iter().any(|row| row.bayesian.is_some());
     Table::of(rows)
         .left("changed", name)
@@ -215,11 +212,7 @@ fn no_redacted_secret(asked: &Asked, rows: &[Guarantee]) -> Option<String> {
     if rows.iter().any(given) {
         return None;
     }
-    let query = Query {
-        neighbours: Neighbours::Replace,
-        group: plan.group,
-    };
-    let error = losses(&plan.mechanism, query).err()?;
+    let error = losses(&plan.mechanism, Query::replace(plan.group)).err()?;
     Some(format!("No row of a redacted secret is given: {error}."))
 }
 

@@ -1,6 +1,6 @@
 //! Computes the guarantees of a plan as the document that is printed or written.
 
-use crate::account::plan::{Asked, Run};
+use crate::account::plan::Asked;
 use crate::account::secrets::{SecretPosteriors, by_secret};
 use crate::account::words::assumed_prior;
 use crate::contract::{Envelope, Exit};
@@ -179,7 +179,7 @@ fn of_the_mechanism(asked: &Asked) -> Result<Vec<Guarantee>> {
             None => plan.guarantees(),
         })
     };
-    let Run::Files { completed, .. } = &asked.run else {
+    let Some((completed, _)) = asked.run.of_files() else {
         return by_secret(asked, of(&asked.plan)?);
     };
     let mut rows = Vec::new();
@@ -237,13 +237,10 @@ fn exposed(asked: &Asked, completed: &CompletedRun) -> Result<Guarantee> {
 /// about a group, or about δ at an ε, is a separate question. If nothing is promised to a secret, nothing is promised
 /// to several secrets, at any ε, or by any run that follows.
 fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
-    let Run::Files {
-        completed, plan, ..
-    } = &asked.run
-    else {
+    let Some((completed, plan)) = asked.run.of_files() else {
         return Ok(others);
     };
-    let whole = plan.as_ref().filter(|plan| {
+    let whole = plan.filter(|plan| {
         asked.plan.group == GroupSize::ONE
             && asked.epsilon.is_none()
             && plan.mechanism() == asked.plan.mechanism
@@ -265,19 +262,7 @@ fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
             && row.neighbours == asked.plan.neighbours;
         (!protects_nothing(row), !asked_about)
     });
-    let terms = |row: &Guarantee| {
-        let unit = row.unit.clone();
-        (
-            row.notion,
-            row.neighbours,
-            row.convention,
-            row.method,
-            unit,
-            row.group,
-            // One for a redaction that is asked about is not the run's own.
-            (row.gamma, row.missed_by_both),
-        )
-    };
+    let terms = |row: &Guarantee| (terms(row), row.unit.clone());
     let known: Vec<_> = rows.iter().map(terms).collect();
     rows.extend(
         others
@@ -285,6 +270,13 @@ fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
             .filter(|row| !known.contains(&terms(row))),
     );
     Ok(rows)
+}
+
+/// Returns what a row is about, and how it was obtained. One for a redaction that is asked about is not the run's own.
+fn terms(row: &Guarantee) -> impl PartialEq + use<> {
+    let redaction = (row.gamma, row.missed_by_both);
+    let said = (row.notion, row.neighbours, row.convention, row.group);
+    (said, row.method, redaction)
 }
 
 /// Converts a row about records to the notion of the recipe that released the mechanism.
@@ -350,10 +342,9 @@ pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
 
 /// Returns whether a row says that nothing is promised to a secret.
 fn protects_nothing(row: &Guarantee) -> bool {
-    let epsilon = row.epsilon.and_then(|bounds| bounds.upper);
-    let delta = row.delta_bounds.and_then(|bounds| bounds.upper);
-    let nothing = epsilon.is_some_and(|end| end.get().get().is_infinite())
-        || delta.is_some_and(|end| end.get().get() >= 1.0);
+    let epsilon = row.epsilon.and_then(|bounds| bounds.high());
+    let delta = row.delta_bounds.and_then(|bounds| bounds.high());
+    let nothing = epsilon.is_some_and(f64::is_infinite) || delta.is_some_and(|end| end >= 1.0);
     row.about == Some(Subject::Secret) && row.notion != Notion::GroupDp && nothing
 }
 
@@ -380,19 +371,7 @@ pub fn held_to(
         return Ok(document);
     }
     // A manifest's row about a secret has the notion of a redacted one, whose δ is a share of its own.
-    let same = |other: &Guarantee| {
-        let key = |row: &Guarantee| {
-            (
-                row.notion,
-                row.method,
-                row.neighbours,
-                row.group,
-                row.convention,
-                (row.gamma, row.missed_by_both),
-            )
-        };
-        key(other) == key(&row)
-    };
+    let same = |other: &Guarantee| terms(other) == terms(&row);
     let there = asked.plan.guarantees_at(limit)?.into_iter().find(same);
     let held = there.is_some_and(|there| there.delta.is_some() && there.delta <= row.delta);
     if let Some(first) = rows.iter_mut().find(|other| held && **other == row) {
@@ -409,10 +388,8 @@ pub fn limit(body: &Guarantees, allowed: Option<Epsilon>) -> Option<Limit> {
 
 /// Returns the upper end of the ε that is promised first; infinite if there is none.
 pub(in crate::account) fn promised(body: &Guarantees) -> f64 {
-    headline(&body.guarantees)
-        .and_then(|row| row.epsilon)
-        .and_then(|bounds| bounds.upper)
-        .map_or(f64::INFINITY, |upper| upper.get().get())
+    let upper = headline(&body.guarantees).and_then(|row| row.epsilon?.high());
+    upper.unwrap_or(f64::INFINITY)
 }
 
 /// Returns the results with each assumed quantity changed in turn and the others kept.
@@ -440,14 +417,11 @@ fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
     };
     if let Some(noisy) = asked.run.noisy() {
         let mut change = |name: &'static str, to: Value, mechanism| {
-            plans.push((
-                name,
-                to,
-                Plan {
-                    mechanism,
-                    ..rough.clone()
-                },
-            ));
+            let plan = Plan {
+                mechanism,
+                ..rough.clone()
+            };
+            plans.push((name, to, plan));
         };
         if asked.inputs.is_assumed("sample_rate") {
             for factor in [0.1, 0.5, 2.0] {
@@ -470,26 +444,21 @@ fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
     if asked.inputs.is_assumed("delta") {
         for factor in [10.0, 0.1] {
             let delta = Delta::new(round(asked.plan.delta.get() * factor).min(1.0))?;
-            plans.push((
-                "delta",
-                delta.get().into(),
-                Plan {
-                    delta,
-                    ..rough.clone()
-                },
-            ));
+            let plan = Plan {
+                delta,
+                ..rough.clone()
+            };
+            plans.push(("delta", delta.get().into(), plan));
         }
     }
     let neighbours = Neighbours::Replace;
     if asked.inputs.is_assumed("neighbours") && asked.plan.neighbours != neighbours {
-        plans.push((
-            "neighbours",
-            neighbours.to_string().into(),
-            Plan {
-                neighbours,
-                ..rough
-            },
-        ));
+        let to = neighbours.to_string().into();
+        let plan = Plan {
+            neighbours,
+            ..rough
+        };
+        plans.push(("neighbours", to, plan));
     }
     Ok(plans)
 }

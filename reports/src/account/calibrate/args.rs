@@ -8,6 +8,8 @@ use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::{
     Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Probability, Tolerance, UnitName,
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Arguments of `account calibrate`.
@@ -115,16 +117,7 @@ impl Calibrate {
 
 /// Accountant that a calibration relies on.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Default,
-    ValueEnum,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
@@ -139,16 +132,7 @@ pub enum By {
 
 /// What a calibration solves for.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Default,
-    ValueEnum,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Solve {

@@ -4,7 +4,7 @@ use super::args::Solve;
 use super::run::Calibrated;
 use crate::account::csv::Columns;
 use crate::account::tables::{tables, tightest};
-use crate::account::words::{about_delta, about_outside_text, assumed, compared, notes};
+use crate::account::words::{about_the_answer, assumed, compared, notes};
 use crate::contract::dash;
 use crate::contract::{Envelope, Inputs};
 use crate::number::{capital, nearest, rounded, rounded_down, rounded_up, shortest};
@@ -26,7 +26,7 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
         Solve::Sigma | Solve::Rate => rounded_down(value, 8),
     };
     // A mechanism from a file runs several times; its own steps are not counted.
-    let of_file = document.inputs.iter().any(|(name, _)| name == "files");
+    let of_file = document.inputs.get("files").is_some();
     let (title, name, found, all) = match body.solved {
         Solve::Sigma => (
             "The least noise for the promise",
@@ -111,15 +111,10 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
             table,
         ));
     }
-    page.answer(Section::notes(
-        "About this answer",
-        about_delta(&document.inputs)
-            .into_iter()
-            .chain(document.inputs.not_authenticated())
-            .chain(about_outside_text(
-                body.base,
-                document.inputs.holds("held_out_public"),
-            )),
+    page.answer(about_the_answer(
+        &document.inputs,
+        document.inputs.not_authenticated(),
+        body.base,
     ))
     .section(Section::notes(
         "What the numbers mean and do not cover",
@@ -130,8 +125,8 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
 /// Returns what is kept and at which value, with its neighbours if the question has them.
 fn in_its_terms(quantity: &str, inputs: &Inputs) -> String {
     let given = |name: &str| inputs.number(name).map_or_else(dash, shortest);
-    let relation = inputs.iter().find(|(name, _)| *name == "neighbours");
-    let relation = relation.and_then(|(_, value)| Neighbours::deserialize(value).ok());
+    let relation = inputs.get("neighbours");
+    let relation = relation.and_then(|value| Neighbours::deserialize(value).ok());
     let relation =
         relation.map_or_else(String::new, |relation| format!(" ({})", compared(relation)));
     if quantity.starts_with("epsilon") {

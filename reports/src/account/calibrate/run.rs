@@ -310,11 +310,7 @@ fn numbers<T: Copy>(found: Calibration<T>, get: impl Fn(T) -> f64) -> Calibratio
 
 pub(in crate::account) fn numbered<T: Copy + Into<f64>>(bounds: Bounds<T>) -> Bounds<Number> {
     Bounds {
-        lower: bounds
-            .lower
-            .map(|end| Lower::new(Number((*end.get()).into()))),
-        upper: bounds
-            .upper
-            .map(|end| Upper::new(Number((*end.get()).into()))),
+        lower: bounds.low().map(|end| Lower::new(Number(end))),
+        upper: bounds.high().map(|end| Upper::new(Number(end))),
     }
 }

@@ -12,7 +12,7 @@ use reticent_accounting::rdp::epsilon_by_renyi;
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, Delta, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion, Plan, PrivacyLoss,
+    Bounds, Delta, GroupSize, Guarantee, Method, Neighbours, Notion, Plan, PrivacyLoss,
     Probability, Query, Tolerance, Upper,
 };
 
@@ -29,15 +29,12 @@ pub(super) fn target(
         let inputs = inputs
             .given("prior", prior)?
             .given("posterior", posterior)?;
-        return Ok((
-            Target::Posterior {
-                group,
-                prior,
-                posterior,
-            },
-            "--posterior",
-            inputs,
-        ));
+        let target = Target::Posterior {
+            group,
+            prior,
+            posterior,
+        };
+        return Ok((target, "--posterior", inputs));
     }
     if let (Some(bits), Some(probability)) = (wish.max_exposure, wish.chance) {
         let least = (-bits).exp2();
@@ -49,15 +46,12 @@ pub(super) fn target(
         let inputs = inputs
             .given("max_exposure", bits)?
             .given("chance", probability)?;
-        return Ok((
-            Target::Exposure {
-                group,
-                bits,
-                probability,
-            },
-            "--max-exposure",
-            inputs,
-        ));
+        let target = Target::Exposure {
+            group,
+            bits,
+            probability,
+        };
+        return Ok((target, "--max-exposure", inputs));
     }
     let asked = match (wish.by, wish.neighbours.map(Neighbours::from)) {
         // The papers computed add-remove, whatever they compared.
@@ -67,20 +61,14 @@ pub(super) fn target(
         }
         _ => neighbours_of(wish.neighbours, wish.schedule.sampler),
     };
-    let query = Query {
-        neighbours: asked,
-        group,
-    };
+    let query = Query::new(asked, group);
     let with_neighbours = |inputs: Inputs| {
         inputs.or_assumed("neighbours", wish.neighbours.map(Neighbours::from), asked)
     };
     if let (Some(tpr), Some(fpr)) = (wish.tpr, wish.fpr) {
         let inputs = with_neighbours(inputs.given("tpr", tpr)?.given("fpr", fpr)?)?;
-        return Ok((
-            Target::TruePositiveRate { query, fpr, tpr },
-            "--tpr",
-            inputs,
-        ));
+        let target = Target::TruePositiveRate { query, fpr, tpr };
+        return Ok((target, "--tpr", inputs));
     }
     let epsilon = wish
         .epsilon
@@ -99,28 +87,21 @@ pub(super) fn target(
         let inputs = inputs
             .given("gamma", gamma)?
             .assumed("neighbours", neighbours)?;
-        if wish.by != By::Pld {
-            return Ok((
-                Target::UninformedByRenyi {
-                    redaction,
-                    query: Query { neighbours, group },
-                    epsilon,
-                    delta,
-                },
-                "--epsilon",
-                inputs,
-            ));
-        }
-        return Ok((
-            Target::Uninformed {
+        let target = match wish.by {
+            By::Pld => Target::Uninformed {
                 redaction,
                 group,
                 epsilon,
                 delta,
             },
-            "--epsilon",
-            inputs,
-        ));
+            By::Renyi | By::Papers => Target::UninformedByRenyi {
+                redaction,
+                query: Query::new(neighbours, group),
+                epsilon,
+                delta,
+            },
+        };
+        return Ok((target, "--epsilon", inputs));
     }
     let target = match wish.by {
         By::Pld => Target::Epsilon {
@@ -143,6 +124,11 @@ pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result
     let guesses =
         |group| -> Result<PrivacyLoss> { Ok(PrivacyLoss::of_guesses(&plan.mechanism, group)?.0) };
     let group = plan.group;
+    let by_renyi = |query: Query, delta, redaction| -> Result<Bounds<Number>> {
+        let query = Query { group, ..query };
+        let found = epsilon_by_renyi(&plan.mechanism, query, delta, redaction)?;
+        Ok(numbered(Bounds::below(found)))
+    };
     let (quantity, allowed, value) = match target {
         Target::Epsilon { epsilon, .. } => (
             "epsilon",
@@ -157,20 +143,16 @@ pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result
             let found = plan
                 .bayesian_epsilon()?
                 .ok_or_else(|| anyhow!("--gamma is needed"))?;
-            (
-                "epsilon, adversary without prior knowledge",
-                epsilon.get(),
-                numbered(found),
-            )
+            let what = "epsilon, adversary without prior knowledge";
+            (what, epsilon.get(), numbered(found))
         }
         Target::EpsilonByRenyi {
             query,
             epsilon,
             delta,
         } => {
-            let query = Query { group, ..query };
-            let found = epsilon_by_renyi(&plan.mechanism, query, delta, None)?;
-            ("epsilon by Rényi", epsilon.get(), above(found))
+            let found = by_renyi(query, delta, None)?;
+            ("epsilon by Rényi", epsilon.get(), found)
         }
         Target::UninformedByRenyi {
             redaction,
@@ -178,13 +160,9 @@ pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result
             epsilon,
             delta,
         } => {
-            let query = Query { group, ..query };
-            let found = epsilon_by_renyi(&plan.mechanism, query, delta, Some(redaction))?;
-            (
-                "epsilon by Rényi, adversary without prior knowledge",
-                epsilon.get(),
-                above(found),
-            )
+            let what = "epsilon by Rényi, adversary without prior knowledge";
+            let found = by_renyi(query, delta, Some(redaction))?;
+            (what, epsilon.get(), found)
         }
         Target::Posterior {
             prior, posterior, ..
@@ -192,23 +170,17 @@ pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result
         | Target::PosteriorByKlFano {
             prior, posterior, ..
         } => {
-            let found = guesses(group)?.blow_up(prior, plan.tolerance)?;
-            (
-                "chance of guessing the secret",
-                posterior.get(),
-                numbered(found.bounds),
-            )
+            let found = guesses(group)?.blow_up(prior, plan.tolerance)?.bounds;
+            let what = "chance of guessing the secret";
+            (what, posterior.get(), numbered(found))
         }
         Target::Exposure {
             bits, probability, ..
         } => {
             let share = Probability::new((-bits).exp2())?;
-            let found = guesses(group)?.blow_up(share, plan.tolerance)?;
-            (
-                "chance of that exposure",
-                probability.get(),
-                numbered(found.bounds),
-            )
+            let found = guesses(group)?.blow_up(share, plan.tolerance)?.bounds;
+            let what = "chance of that exposure";
+            (what, probability.get(), numbered(found))
         }
         Target::TruePositiveRate { query, fpr, tpr } => {
             let query = Query { group, ..query };
@@ -243,13 +215,6 @@ pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> 
         *row = row.clone().certified_at(epsilon);
     }
     Ok(rows)
-}
-
-fn above(end: Upper<Epsilon>) -> Bounds<Number> {
-    numbered(Bounds {
-        lower: None,
-        upper: Some(end),
-    })
 }
 
 /// Returns the bound at the answer, which is certified to keep the allowed value. Evaluated in the other

@@ -3,7 +3,7 @@
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::Columns;
 use crate::account::mechanism::words::line;
-use crate::account::words::{PROMISED, about_delta, about_outside_text, assumed, compared};
+use crate::account::words::{PROMISED, about_the_answer, assumed, compared};
 use crate::contract::{Envelope, Number, Table};
 use crate::number::{capital, count_of, described, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -12,6 +12,7 @@ use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_accounting::Bounds;
 use reticent_accounting::pld::Engine;
+use serde_json::Value;
 
 const DIGITS: usize = 6;
 /// The number of points in the short text.
@@ -26,14 +27,8 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
     let first = if whole { "" } else { "at the first point " };
     let table: Table = Table::of(&body.points)
         .right(x, |point| described(point.at.0))
-        .right(format!("{y} upper"), |point| {
-            let upper = point.value.upper;
-            rounded(upper, DIGITS)
-        })
-        .right("lower", |point| {
-            let lower = point.value.lower;
-            rounded(lower, DIGITS)
-        })
+        .right(format!("{y} upper"), |p| rounded(p.value.upper, DIGITS))
+        .right("lower", |p| rounded(p.value.lower, DIGITS))
         .into();
     let mut notes = vec![meaning(body.curve)];
     if body.engine == Some(Engine::Chernoff) {
@@ -58,15 +53,10 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
             "",
             wide(document).into_iter().chain(assumed(&document.inputs)),
         ))
-        .answer(Section::notes(
-            "About this answer",
-            about_delta(&document.inputs)
-                .into_iter()
-                .chain(document.inputs.not_authenticated())
-                .chain(about_outside_text(
-                    body.base,
-                    document.inputs.holds("held_out_public"),
-                )),
+        .answer(about_the_answer(
+            &document.inputs,
+            document.inputs.not_authenticated(),
+            body.base,
         ))
         .section(Section::notes("What a point says", notes))
 }
@@ -134,9 +124,8 @@ pub(crate) fn csv(body: &Points) -> Result<String> {
 pub(crate) fn figure(document: &Envelope<Points>) -> Result<Plot> {
     let body = &document.body;
     let (x, y) = axes(body.curve);
-    let end = |end: Option<&Number>| end.map_or(f64::NAN, |number| number.0);
-    let upper = |value: &Bounds<Number>| end(value.upper.as_ref().map(|e| e.get()));
-    let lower = |value: &Bounds<Number>| end(value.lower.as_ref().map(|e| e.get()));
+    let upper = |value: &Bounds<Number>| value.high().unwrap_or(f64::NAN);
+    let lower = |value: &Bounds<Number>| value.low().unwrap_or(f64::NAN);
     let of = |pick: &dyn Fn(&Bounds<Number>) -> f64| -> Vec<(f64, f64)> {
         let points = body.points.iter().map(|p| (p.at.0, pick(&p.value)));
         points
@@ -211,8 +200,8 @@ fn axes(kind: CurveKind) -> (Axis, Axis) {
 
 fn title(document: &Envelope<Points>) -> String {
     let body = &document.body;
-    let unit = document.inputs.iter().find(|(name, _)| *name == "unit");
-    let unit = unit.and_then(|(_, unit)| unit.as_str()).unwrap_or(UNIT);
+    let unit = document.inputs.get("unit").and_then(Value::as_str);
+    let unit = unit.unwrap_or(UNIT);
     let curve = match body.curve {
         CurveKind::Profile => "delta at each epsilon",
         CurveKind::Epsilon => "epsilon at each delta",

@@ -49,12 +49,8 @@ impl Line<'_> {
             ..*self
         };
         let (ends, _) = rough.epsilon(Delta::new(LEAST)?)?;
-        let end = ends.upper.map_or(1.0, |end| end.get().0);
-        let end = if end.is_finite() && end > 0.0 {
-            end
-        } else {
-            1.0
-        };
+        let end = ends.high().filter(|end| end.is_finite() && *end > 0.0);
+        let end = end.unwrap_or(1.0);
         let step = two_digits_up(end / (count - 1) as f64);
         Ok((0..count).map(|i| round(i as f64 * step)).collect())
     }

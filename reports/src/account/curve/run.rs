@@ -52,10 +52,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         .given("group", wish.group)?;
     let line = Line {
         mechanism: &source.mechanism,
-        query: Query {
-            neighbours: asked,
-            group,
-        },
+        query: Query::new(asked, group),
         tolerance,
     };
     let mut at = if wish.at.is_empty() {
@@ -67,11 +64,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     at.dedup_by(|a, b| a.to_bits() == b.to_bits());
     let flag = if wish.at.is_empty() { "--what" } else { "--at" };
     let (values, engine) = line.values(kind, &at).context(flag)?;
-    let points = at.into_iter().zip(values).map(|(at, value)| CurvePoint {
-        at: Number(at),
-        value,
-    });
-    let points = points.collect();
+    let points = points(at, values);
     let body = Points {
         curve: kind,
         neighbours: asked,
@@ -85,6 +78,15 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     Ok(Envelope::new("curve", inputs, body))
 }
 
+fn points(at: Vec<f64>, values: Vec<Bounds<Number>>) -> Vec<CurvePoint> {
+    let each = at.into_iter().zip(values);
+    let each = each.map(|(at, value)| CurvePoint {
+        at: Number(at),
+        value,
+    });
+    each.collect()
+}
+
 /// Draws a curve, from its own points if they were chosen, otherwise from more.
 ///
 /// # Errors
@@ -96,21 +98,14 @@ pub(crate) fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot>
     let body = &document.body;
     let line = Line {
         mechanism: &body.mechanism,
-        query: Query {
-            neighbours: body.neighbours,
-            group: body.group,
-        },
+        query: Query::new(body.neighbours, body.group),
         tolerance: wish.tolerance.unwrap_or(Tolerance::DEFAULT),
     };
     let at = line.default(body.curve, Some(POINTS_DRAWN))?;
     let (values, engine) = line.values(body.curve, &at).context("--plot")?;
-    let points = at.into_iter().zip(values).map(|(at, value)| CurvePoint {
-        at: Number(at),
-        value,
-    });
     let body = Points {
         engine,
-        points: points.collect(),
+        points: points(at, values),
         ..body.clone()
     };
     figure(&Envelope {
@@ -218,10 +213,8 @@ impl Line<'_> {
         let mut worst: Vec<(f64, f64)> = vec![(0.0, 0.0); at.len()];
         for loss in losses(self.mechanism, self.query)? {
             for (most, ends) in worst.iter_mut().zip(RdpCurve::bounds(&loss, &orders)?) {
-                most.0 = most.0.max(ends.lower.map_or(0.0, |end| *end.get()));
-                most.1 = most
-                    .1
-                    .max(ends.upper.map_or(f64::INFINITY, |end| *end.get()));
+                most.0 = most.0.max(ends.low().unwrap_or(0.0));
+                most.1 = most.1.max(ends.high().unwrap_or(f64::INFINITY));
             }
         }
         let ends = |(low, high)| Bounds::between(Number(low), Number(high));

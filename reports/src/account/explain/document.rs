@@ -78,14 +78,8 @@ pub(crate) struct OneWay {
 impl OneWay {
     /// Returns the upper end that decides.
     pub(super) fn upper(&self) -> f64 {
-        let epsilon = self
-            .epsilon
-            .as_ref()
-            .map(|b| b.upper.map_or(f64::INFINITY, |end| end.get().get()));
-        let delta = self
-            .delta
-            .as_ref()
-            .map(|b| b.upper.map_or(1.0, |end| end.get().get()));
+        let epsilon = self.epsilon.map(|b| b.high().unwrap_or(f64::INFINITY));
+        let delta = self.delta.map(|b| b.high().unwrap_or(1.0));
         epsilon.or(delta).unwrap_or(f64::INFINITY)
     }
 }

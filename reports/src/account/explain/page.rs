@@ -3,13 +3,14 @@
 use super::{Explanation, OneWay, Step};
 use crate::account::answer::{what_is_asked, what_runs};
 use crate::account::plan::Asked;
-use crate::account::words::{about_delta, about_outside_text, assumed, promise};
+use crate::account::tables::ends_of;
+use crate::account::words::{about_the_answer, assumed, promise, together};
 use crate::contract::dash;
 use crate::contract::{Envelope, Table};
 use crate::number::{capital, grouped, nearest, rounded, rounded_down, rounded_up};
 use crate::page::{Page, Section};
 use reticent_accounting::pld::{Certificate, ErrorEnds, ErrorSource};
-use reticent_accounting::{Bounds, Delta, Direction, Epsilon, GroupSize, Method, Neighbours};
+use reticent_accounting::{Direction, GroupSize, Guarantee, Method, Neighbours};
 
 const DIGITS: usize = 6;
 
@@ -26,15 +27,10 @@ pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     how.extend(body.directions.iter().map(direction));
     let mut page = Page::new(title, answer(asked, body))
         .answer(Section::text("", assumed(&document.inputs)))
-        .answer(Section::notes(
-            "About this answer",
-            about_delta(&document.inputs)
-                .into_iter()
-                .chain(asked.caveats.iter().cloned())
-                .chain(about_outside_text(
-                    body.base,
-                    document.inputs.holds("held_out_public"),
-                )),
+        .answer(about_the_answer(
+            &document.inputs,
+            asked.caveats.iter().cloned(),
+            body.base,
         ))
         .section(Section::notes("What runs", what_ran(body)))
         .section(Section::notes("How", how))
@@ -77,10 +73,7 @@ fn what_ran(body: &Explanation) -> Vec<String> {
 /// States the number in full.
 fn answer(asked: &Asked, body: &Explanation) -> String {
     let plan = &asked.plan;
-    let records = match plan.group {
-        GroupSize::ONE => format!("one {}", plan.unit),
-        many => format!("{} {}s together", many.get(), plan.unit),
-    };
+    let records = together(plan.group, &plan.unit);
     let change = match plan.neighbours {
         Neighbours::AddRemove => "being present or absent",
         Neighbours::ZeroOut => {
@@ -90,10 +83,7 @@ fn answer(asked: &Asked, body: &Explanation) -> String {
     };
     let headline = &body.headline;
     // A row at an ε contains that ε too.
-    let (upper, lower) = match headline.delta_bounds {
-        Some(delta) => ends(None, Some(delta)),
-        None => ends(headline.epsilon, None),
-    };
+    let (upper, lower) = ends_of(headline).unwrap_or_else(|| (dash(), dash()));
     let what = match asked.epsilon {
         None => "epsilon",
         Some(_) => "delta",
@@ -114,14 +104,6 @@ fn answer(asked: &Asked, body: &Explanation) -> String {
     )
 }
 
-fn ends(epsilon: Option<Bounds<Epsilon>>, delta: Option<Bounds<Delta>>) -> (String, String) {
-    match (epsilon, delta) {
-        (Some(of), _) => (rounded(of.upper, DIGITS), rounded(of.lower, DIGITS)),
-        (None, Some(of)) => (rounded(of.upper, DIGITS), rounded(of.lower, DIGITS)),
-        (None, None) => (dash(), dash()),
-    }
-}
-
 fn step(step: &Step) -> String {
     let times = match step.times {
         1 => String::new(),
@@ -134,11 +116,9 @@ fn step(step: &Step) -> String {
 }
 
 fn direction(way: &OneWay) -> String {
-    let (upper, _) = ends(way.epsilon, way.delta);
-    let what = if way.epsilon.is_some() {
-        "epsilon"
-    } else {
-        "delta"
+    let (what, upper) = match way.epsilon {
+        Some(of) => ("epsilon", rounded(of.upper, DIGITS)),
+        None => ("delta", rounded(way.delta.and_then(|of| of.upper), DIGITS)),
     };
     match way.direction {
         Some(Direction::Remove) => {
@@ -264,27 +244,14 @@ fn beside(body: &Explanation) -> Vec<String> {
             .order
             .map(|order| format!(" at order {}", nearest(order.get(), 4)))
             .unwrap_or_default();
-        let (what, value) = match (&row.delta_bounds, &row.epsilon) {
-            (Some(delta), _) => ("delta", delta.upper.map(|end| end.get().get())),
-            (None, Some(epsilon)) => ("epsilon", epsilon.upper.map(|end| end.get().get())),
-            (None, None) => ("epsilon", None),
-        };
-        let value = value.map_or_else(dash, |value| rounded_up(value, DIGITS));
+        let (what, value) = bounded(row).unwrap_or(("epsilon", dash()));
         said.push(format!(
             "By Rényi divergence{order}, as most accountants: {what} is at most {value}. It holds and is looser."
         ));
     }
     for derived in &body.derived {
         let row = &derived.guarantee;
-        let value = match (&row.posterior, &row.delta_bounds, &row.epsilon) {
-            _ if row.mu.is_some() => row.mu.and_then(|mu| mu.upper).map(|end| ("mu", *end.get())),
-            (Some(after), ..) => after.upper.map(|end| ("chance after", end.get().get())),
-            (None, Some(delta), _) => delta.upper.map(|end| ("delta", end.get().get())),
-            (None, None, Some(epsilon)) => epsilon.upper.map(|end| ("epsilon", end.get().get())),
-            (None, None, None) => None,
-        };
-        if let Some((what, value)) = value {
-            let value = rounded_up(value, DIGITS);
+        if let Some((what, value)) = bounded(row) {
             said.push(format!(
                 "{}: {what} is at most {value}; {}.",
                 promise(row),
@@ -293,4 +260,16 @@ fn beside(body: &Explanation) -> Vec<String> {
         }
     }
     said
+}
+
+/// Returns what a row bounds, and its upper end.
+fn bounded(row: &Guarantee) -> Option<(&'static str, String)> {
+    let (what, upper) = match (row.mu, row.posterior, row.delta_bounds, row.epsilon) {
+        (Some(mu), ..) => ("mu", mu.high()),
+        (_, Some(after), ..) => ("chance after", after.high()),
+        (.., Some(delta), _) => ("delta", delta.high()),
+        (.., Some(epsilon)) => ("epsilon", epsilon.high()),
+        (None, None, None, None) => return None,
+    };
+    Some((what, rounded_up(upper?, DIGITS)))
 }

@@ -33,68 +33,38 @@ impl Noise {
 /// Returns the dominating pair of one step for a question; `None` if the two distributions have no
 /// single formula.
 pub(super) fn pair(step: &Mechanism, query: Query) -> Option<Pair> {
-    let k = query.group.get();
-    match step {
-        Mechanism::Gaussian { noise_multiplier } => Some(point(
-            Noise::Gaussian(noise_multiplier.get()),
-            k,
-            query.neighbours,
-        )),
-        Mechanism::Laplace { scale } => {
-            Some(point(Noise::Laplace(scale.get()), k, query.neighbours))
+    let noise = match step {
+        Mechanism::Gaussian { noise_multiplier }
+        | Mechanism::SubsampledGaussian {
+            noise_multiplier, ..
         }
-        Mechanism::SubsampledGaussian {
-            noise_multiplier,
-            sampling_rate,
-            sampling,
-        } => batch(
-            Noise::Gaussian(noise_multiplier.get()),
-            sampling_rate.get(),
-            *sampling,
-            query,
-        ),
-        Mechanism::SubsampledLaplace {
-            scale,
-            sampling_rate,
-            sampling,
-        } => batch(
-            Noise::Laplace(scale.get()),
-            sampling_rate.get(),
-            *sampling,
-            query,
-        ),
-        Mechanism::PoissonBinomialGaussian {
-            noise_multiplier,
-            rates,
-        } => {
-            let law = format!("K the sum of {} draws with the given rates", rates.len());
-            Some(random(
-                Noise::Gaussian(noise_multiplier.get()),
-                "P(K = j)",
-                "j",
-                &law,
-                query.neighbours,
-            ))
+        | Mechanism::PoissonBinomialGaussian {
+            noise_multiplier, ..
         }
-        Mechanism::MixtureOfGaussians {
-            noise_multiplier,
-            sensitivities,
-            ..
-        } => {
-            let law = format!(
-                "{} sensitivities c with the given probabilities",
-                sensitivities.len()
-            );
-            Some(random(
-                Noise::Gaussian(noise_multiplier.get()),
-                "p_i",
-                "c_i",
-                &law,
-                query.neighbours,
-            ))
+        | Mechanism::MixtureOfGaussians {
+            noise_multiplier, ..
+        } => Noise::Gaussian(noise_multiplier.get()),
+        Mechanism::Laplace { scale } | Mechanism::SubsampledLaplace { scale, .. } => {
+            Noise::Laplace(scale.get())
         }
-        _ => None,
+        _ => return None,
+    };
+    if let Some((rate, sampling)) = step.batches() {
+        return batch(noise, rate.get(), sampling, query);
     }
+    let (weight, at, law) = match step {
+        Mechanism::PoissonBinomialGaussian { rates, .. } => {
+            let law = format!("K the sum of {} draws with the given rates", rates.len());
+            ("P(K = j)", "j", law)
+        }
+        Mechanism::MixtureOfGaussians { sensitivities, .. } => {
+            let many = sensitivities.len();
+            let law = format!("{many} sensitivities c with the given probabilities");
+            ("p_i", "c_i", law)
+        }
+        _ => return Some(point(noise, query.group.get(), query.neighbours)),
+    };
+    Some(random(noise, weight, at, &law, query.neighbours))
 }
 
 /// Returns noise around a fixed shift of k.

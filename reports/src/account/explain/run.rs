@@ -26,10 +26,8 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
     })?;
     // The group lemma starts from a single record.
     let by_lemma = headline.method == Method::GroupLemma;
-    let query = Query {
-        neighbours: plan.neighbours,
-        group: if by_lemma { GroupSize::ONE } else { plan.group },
-    };
+    let group = if by_lemma { GroupSize::ONE } else { plan.group };
+    let query = Query::new(plan.neighbours, group);
     let losses = asked.run.blamed(losses(&plan.mechanism, query))?;
     let both = losses.len() > 1;
     let mut directions = losses

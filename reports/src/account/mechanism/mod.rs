@@ -252,31 +252,22 @@ pub(crate) fn export(
 ) -> Result<String> {
     let value = match (format, run.narrower()) {
         (Export::Mechanism, recipe) => {
-            let mut members = serde_json::Map::new();
-            if let Some(unit) = around.unit {
-                members.insert("unit".to_owned(), serde_json::json!(unit));
-            }
-            if let Some(recipe) = recipe {
-                members.insert("recipe".to_owned(), serde_json::json!(recipe));
-            }
-            if let Some(records) = around.records {
-                members.insert("dataset_size".to_owned(), records.into());
-            }
-            if run.labelled {
-                members.insert("labelled".to_owned(), true.into());
-            }
-            if let Some(base) = run.base {
-                members.insert("base".to_owned(), serde_json::json!(base));
-            }
-            if run.held_out_public {
-                members.insert("held_out_public".to_owned(), true.into());
-            }
-            if !around.not_authenticated.is_empty() {
-                members.insert(
-                    "not_authenticated".to_owned(),
-                    serde_json::json!(around.not_authenticated),
-                );
-            }
+            let (is, noted) = (serde_json::Value::from(true), &around.not_authenticated);
+            let members = [
+                ("unit", around.unit.map(|unit| serde_json::json!(unit))),
+                ("recipe", recipe.map(|recipe| serde_json::json!(recipe))),
+                ("dataset_size", around.records.map(Into::into)),
+                ("labelled", run.labelled.then(|| is.clone())),
+                ("base", run.base.map(|base| serde_json::json!(base))),
+                ("held_out_public", run.held_out_public.then_some(is)),
+                (
+                    "not_authenticated",
+                    (!noted.is_empty()).then(|| serde_json::json!(noted)),
+                ),
+            ];
+            let members = members.into_iter();
+            let members = members.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+            let mut members: serde_json::Map<_, _> = members.collect();
             let mechanism = crate::contract::to_json(&run.mechanism)?;
             if members.is_empty() {
                 mechanism

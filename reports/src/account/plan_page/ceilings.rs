@@ -1,7 +1,7 @@
 //! Upper bounds of a plan on attacks, as probabilities: guesses, canaries, membership.
 
 use super::PlannedRun;
-use super::promises::{or_left_out, query};
+use super::promises::or_left_out;
 use crate::number::shortest;
 use anyhow::Result;
 use reticent_accounting::confidentiality::Reach;
@@ -10,7 +10,7 @@ use reticent_accounting::reconstruction::membership::area_ceiling;
 use reticent_accounting::reconstruction::redacted::{MissedBy, guess_ceiling};
 use reticent_accounting::training::{Canaries, Recipe};
 use reticent_accounting::{
-    Direction, GroupSize, Neighbours, PrivacyLoss, Probability, Tolerance, Upper,
+    Direction, GroupSize, Neighbours, PrivacyLoss, Probability, Query, Tolerance, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ fn tolerance() -> Result<Tolerance> {
 fn zero_out(run: &PlannedRun, records: GroupSize) -> Result<PrivacyLoss> {
     Ok(PrivacyLoss::of(
         &run.plan.mechanism(),
-        query(Neighbours::ZeroOut, records),
+        Query::new(Neighbours::ZeroOut, records),
         Direction::Remove,
     )?)
 }
@@ -125,7 +125,7 @@ fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
     if plan.run.recipe() != Some(Recipe::Crt) {
         return Ok(found);
     }
-    let question = query(Neighbours::Replace, records);
+    let question = Query::replace(records);
     let replaced = PrivacyLoss::of(&plan.mechanism(), question, Direction::Remove)?;
     for (missed_by, quantity, said) in [
         (
@@ -236,7 +236,7 @@ fn planted(
 }
 
 fn membership(run: &PlannedRun) -> Result<Vec<Bounded>> {
-    let question = query(Neighbours::AddRemove, GroupSize::ONE);
+    let question = Query::single(Neighbours::AddRemove);
     let loss = PrivacyLoss::of(&run.plan.mechanism(), question, Direction::Remove)?;
     let false_positives = Probability::new(FALSE_POSITIVES)?;
     let rate = loss

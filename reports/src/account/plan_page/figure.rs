@@ -1,14 +1,13 @@
 //! Plots ε' against ε for several miss rates: the form of CRT's Fig. 6, for this plan.
 
 use super::PlannedRun;
-use super::promises::query;
 use crate::number::shortest;
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::Result;
 use reticent_accounting::pld::Profile;
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::{
-    Delta, Direction, Epsilon, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss, Tolerance,
+    Delta, Direction, Epsilon, MissRate, NoiseMultiplier, PrivacyLoss, Query, Tolerance,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,11 +53,7 @@ pub(crate) fn curves(run: &PlannedRun) -> Result<Vec<Amplified>> {
     for factor in NOISE {
         let noise = NoiseMultiplier::new(noisy.noise_multiplier.get() * factor)?;
         let here = noisy.with_noise(noise).mechanism();
-        let pair = PrivacyLoss::of(
-            &here,
-            query(Neighbours::Replace, run.records()),
-            Direction::Remove,
-        )?;
+        let pair = PrivacyLoss::of(&here, Query::replace(run.records()), Direction::Remove)?;
         let Some(base) = pair.epsilon(*run.plan.delta, tolerance)?.bounds.upper else {
             continue;
         };
@@ -145,15 +140,11 @@ pub(crate) fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
         return Ok(None);
     }
     let mechanism = run.plan.mechanism();
-    let question = query(Neighbours::Replace, run.records());
+    let question = Query::replace(run.records());
     let pair = PrivacyLoss::of(&mechanism, question, Direction::Remove)?;
     let rough = Tolerance::new(1e-3)?;
     let least = Delta::new((run.plan.delta.get() * 1e-4).max(1e-12))?;
-    let end = pair
-        .epsilon(least, rough)?
-        .bounds
-        .upper
-        .map_or(1.0, |u| u.get().get());
+    let end = pair.epsilon(least, rough)?.bounds.high().unwrap_or(1.0);
     if !end.is_finite() || end <= 0.0 {
         return Ok(None);
     }

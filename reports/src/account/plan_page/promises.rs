@@ -1,7 +1,7 @@
 //! The promises of a plan: what is promised to whom.
 
 use super::PlannedRun;
-use crate::account::words::ONE_CLASS;
+use crate::account::words::{ONE_CLASS, together};
 use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
 use reticent_accounting::pld::Engine;
@@ -47,10 +47,6 @@ pub(super) fn or_left_out<T: Default>(found: Result<T>) -> Result<T> {
         }
         found => found,
     }
-}
-
-pub(super) const fn query(neighbours: Neighbours, group: GroupSize) -> Query {
-    Query { neighbours, group }
 }
 
 impl PlannedRun {
@@ -109,17 +105,6 @@ fn knows(to: String, guarantee: Guarantee) -> Promised {
         for_planning: false,
         estimate: None,
         guarantee,
-    }
-}
-
-fn records(row: &Guarantee) -> u32 {
-    row.group.map_or(1, |group| group.get())
-}
-
-fn together(row: &Guarantee) -> String {
-    match records(row) {
-        1 => format!("one {}", row.unit),
-        n => format!("{n} {}s together", row.unit),
     }
 }
 
@@ -208,12 +193,9 @@ pub(crate) fn in_order<'a>(run: &PlannedRun, guarantees: &'a [Guarantee]) -> Vec
 
 /// Returns ε of the first promise to be signed; infinite if there is none.
 pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
-    let first = promises
-        .iter()
-        .find(|p| !p.for_planning)
-        .and_then(|p| p.guarantee.epsilon)
-        .and_then(|bounds| bounds.upper);
-    Ok(first.map_or_else(|| Epsilon::new(f64::INFINITY).map(Upper::new), Ok)?)
+    let first = promises.iter().find(|p| !p.for_planning);
+    let upper = first.and_then(|p| p.guarantee.epsilon?.high());
+    Ok(Upper::new(Epsilon::new(upper.unwrap_or(f64::INFINITY))?))
 }
 
 /// Returns the guarantees in words, in the order in which they are promised: the first line concerns the most
@@ -267,7 +249,8 @@ fn rank(run: &PlannedRun, about: Option<Subject>) -> u8 {
 
 /// Returns whom a guarantee of the plan protects.
 fn whom(run: &PlannedRun, row: &Guarantee) -> String {
-    let (unit, together) = (&row.unit, together(row));
+    let (unit, group) = (&row.unit, row.group.unwrap_or(GroupSize::ONE));
+    let together = together(group, unit);
     let selective = row.notion == Notion::SelectiveDp;
     match row.about {
         Some(Subject::Canary) => format!("the secret of a planted canary ({together})"),
@@ -308,8 +291,8 @@ fn redacted(run: &PlannedRun, promises: &mut Vec<Promised>) -> Result<()> {
     let infinite = promises[0]
         .guarantee
         .epsilon
-        .and_then(|e| e.upper)
-        .is_none_or(|u| u.get().get().is_infinite());
+        .and_then(|e| e.high())
+        .is_none_or(f64::is_infinite);
     // The first promise that is finite leads.
     let at = usize::from(!infinite);
     if let Some(random) = random_secret(run)? {
@@ -334,13 +317,6 @@ fn of_one_record(run: &PlannedRun) -> Result<Promised> {
     ))
 }
 
-fn in_records(run: &PlannedRun) -> String {
-    match run.records().get() {
-        1 => format!("one {}", run.plan.unit.value),
-        n => format!("{n} {}s together", run.plan.unit.value),
-    }
-}
-
 fn confidentiality(run: &PlannedRun) -> Notion {
     if run.records() > GroupSize::ONE {
         Notion::GroupConfidentiality
@@ -358,11 +334,7 @@ fn random_secret(run: &PlannedRun) -> Result<Option<Promised>> {
         Some(delta) => {
             let (bounds, engine) = run.replaced(run.records(), delta)?;
             // Whether a miss depends on the secret is unknown, so there is no lower end.
-            let upper = Bounds {
-                lower: None,
-                upper: bounds.upper,
-            };
-            (upper, engine)
+            (bounds.without_lower(), engine)
         }
         None => (
             Bounds::at_most(Epsilon::new(f64::INFINITY)?),
@@ -372,7 +344,10 @@ fn random_secret(run: &PlannedRun) -> Result<Option<Promised>> {
     let row = run.row(confidentiality(run), Neighbours::Replace);
     let row = run.with_epsilon(row, run.records(), found);
     Ok(Some(knows(
-        format!("a secret drawn at random ({})", in_records(run)),
+        format!(
+            "a secret drawn at random ({})",
+            together(run.records(), &run.plan.unit)
+        ),
         with_rates(run, row),
     )))
 }
@@ -426,7 +401,7 @@ fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
         (Convention::Definition, Neighbours::Replace),
         (Convention::Paper, Neighbours::AddRemove),
     ] {
-        let question = query(neighbours, run.records());
+        let question = Query::new(neighbours, run.records());
         let mechanism = run.plan.mechanism();
         let with = PrivacyLoss::of(&mechanism, question, Direction::Remove)?;
         let without = PrivacyLoss::of(&mechanism, question, Direction::Add)?;
@@ -443,7 +418,10 @@ fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
         let row = run.row(Notion::BayesianConfidentiality, neighbours);
         let row = run.with_epsilon(row, run.records(), (bounds, found.engine));
         rows.push(Promised {
-            to: format!("a secret drawn at random ({})", in_records(run)),
+            to: format!(
+                "a secret drawn at random ({})",
+                together(run.records(), &run.plan.unit)
+            ),
             adversary: Adversary::IgnoresTheSecret,
             for_planning: true,
             estimate: None,

@@ -148,14 +148,7 @@ fn limited(facts: CorpusFacts, records: GroupSize) -> Result<CorpusFacts> {
         Reach::Nothing => return Ok(facts),
         Reach::Records(_) | Reach::Open => u64::from(records.get()).min(facts.most_records()),
     };
-    Ok(CorpusFacts::new(
-        facts.secrets(),
-        facts.missed(),
-        facts.missed_by_both(),
-        most,
-        facts.spread(),
-        facts.knowledge(),
-    )?)
+    Ok(facts.recounted(facts.missed_by_both(), most)?)
 }
 
 fn labels(run: &PlannedRun) -> Result<Vec<Change>> {
@@ -217,14 +210,7 @@ fn screening(run: &PlannedRun) -> Result<Option<Change>> {
     let mut changed = run.plan.clone();
     changed.secrets.everything_private = true;
     if let Some(facts) = secrets.facts {
-        changed.secrets.facts = Some(CorpusFacts::new(
-            facts.secrets(),
-            facts.missed(),
-            0,
-            facts.most_records(),
-            facts.spread(),
-            facts.knowledge(),
-        )?);
+        changed.secrets.facts = Some(facts.recounted(0, facts.most_records())?);
     }
     if let Some(redaction) = &secrets.redaction {
         let private = Redaction::single_policy(redaction.miss());

@@ -3,8 +3,6 @@
 use super::document::{Protection, Setting};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::Result;
-use reticent_accounting::Bounds;
-use reticent_accounting::NoiseMultiplier;
 
 /// Draws the noise multiplier against the share of examples kept, one line for each proof.
 ///
@@ -28,9 +26,7 @@ pub(crate) fn noise_against_kept(body: &Protection) -> Result<Plot> {
         };
         [line, marks]
     };
-    let share = |mass: &Bounds<f64>| mass.lower.map(|end| end.get() / all);
-    let at = |setting: &Setting, sigma: f64| share(&setting.mass).map(|share| (share, sigma));
-    let upper = |sigma: &Bounds<NoiseMultiplier>| sigma.upper.map(|end| end.get().get());
+    let at = |setting: &Setting, sigma: f64| Some((setting.mass.low()? / all, sigma));
     let mut layers = Vec::new();
     layers.extend(line(
         "Fano, KL (the paper)",
@@ -39,7 +35,7 @@ pub(crate) fn noise_against_kept(body: &Protection) -> Result<Plot> {
         &|s| s.kl_fano_sigma.and_then(|sigma| at(s, sigma.get().get())),
     ));
     layers.extend(line("blow-up (tight)", Tone::PROMISED, Shape::Disc, &|s| {
-        upper(&s.sigma).and_then(|sigma| at(s, sigma))
+        s.sigma.high().and_then(|sigma| at(s, sigma))
     }));
     if body.settings.iter().any(|setting| setting.joint.is_some()) {
         layers.extend(line(
@@ -48,7 +44,7 @@ pub(crate) fn noise_against_kept(body: &Protection) -> Result<Plot> {
             Shape::Triangle,
             &|s| {
                 let joint = s.joint.as_ref()?;
-                upper(&joint.sigma).map(|sigma| (joint.mass / all, sigma))
+                joint.sigma.high().map(|sigma| (joint.mass / all, sigma))
             },
         ));
     }

@@ -172,9 +172,7 @@ fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
                 None => nearest(row.c, DIGITS),
             },
             grouped(row.kept),
-            row.mass
-                .lower
-                .map_or_else(dash, |end| nearest(*end.get(), 6)),
+            row.mass.low().map_or_else(dash, |end| nearest(end, 6)),
             gap(row.gap),
             rounded(row.sigma.upper, DIGITS),
             rounded(row.sigma.lower, DIGITS),
