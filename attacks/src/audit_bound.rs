@@ -1,6 +1,6 @@
 //! A lower bound on ε from in/out coins, together with everything that it refers to.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, ranged};
 use crate::exposure::{Assumption, EpsilonMethod};
 use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, UnitName};
 use schemars::JsonSchema;
@@ -42,24 +42,16 @@ pub struct AuditBound {
 
 impl AuditTerms {
     pub(crate) fn check(&self) -> Result<()> {
-        if self.delta.get() >= 1.0 {
-            return Err(Error::out_of_range("delta", "[0, 1)", self.delta.get()));
-        }
-        if self.copies == 0 {
-            return Err(Error::out_of_range("copies", "[1, inf)", self.copies));
-        }
-        Ok(())
+        ranged("delta", "[0, 1)", self.delta.get(), self.delta.get() < 1.0)?;
+        ranged("copies", "[1, inf)", self.copies, self.copies > 0)
     }
 
     /// Checks the terms for a bound through a Gaussian trade-off, which also needs δ > 0: its pure
     /// ε is infinite.
     pub(crate) fn check_positive_delta(&self) -> Result<()> {
         self.check()?;
-        if self.delta.get() > 0.0 {
-            return Ok(());
-        }
         let range = "(0, 1) for a Gaussian trade-off, whose epsilon at delta = 0 is infinite";
-        Err(Error::out_of_range("delta", range, self.delta.get()))
+        ranged("delta", range, self.delta.get(), self.delta.get() > 0.0)
     }
 
     /// Returns α, the probability of a false alarm.

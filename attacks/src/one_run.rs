@@ -11,7 +11,7 @@
 //! above the true ε is excluded has probability at most α under ε*, which the run also satisfies.
 
 use crate::audit_bound::{AuditBound, AuditTerms};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ranged};
 use crate::exposure::{Assumption, EpsilonMethod};
 use crate::normal::{gdp_epsilon, normal_cdf, normal_quantile};
 use crate::statistics::{binomial_upper_tail, bisect_last};
@@ -56,23 +56,24 @@ impl OneRunCounts {
     /// Counts that cannot be.
     pub fn new(canaries: u64, guesses: u64, correct: u64) -> Result<Self> {
         // The time for a bound is proportional to the count: some seconds for this many.
-        if !(1..=100_000_000).contains(&canaries) {
-            return Err(Error::out_of_range("m (canaries)", "[1, 10^8]", canaries));
-        }
-        if guesses > canaries {
-            return Err(Error::OutOfRange {
-                what: "r (guesses)",
-                range: "[0, m]",
-                value: format!("{guesses} of m = {canaries}"),
-            });
-        }
-        if correct > guesses {
-            return Err(Error::OutOfRange {
-                what: "v (right guesses)",
-                range: "[0, r]",
-                value: format!("{correct} of r = {guesses}"),
-            });
-        }
+        ranged(
+            "m (canaries)",
+            "[1, 10^8]",
+            canaries,
+            (1..=100_000_000).contains(&canaries),
+        )?;
+        ranged(
+            "r (guesses)",
+            "[0, m]",
+            format_args!("{guesses} of m = {canaries}"),
+            guesses <= canaries,
+        )?;
+        ranged(
+            "v (right guesses)",
+            "[0, r]",
+            format_args!("{correct} of r = {guesses}"),
+            correct <= guesses,
+        )?;
         Ok(Self {
             canaries,
             guesses,

@@ -1,6 +1,6 @@
 //! Perplexity of a model on records.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given};
 use crate::scoring::{each_row, nll};
 use reticent_backends::trainer::Masking;
 use reticent_backends::{Logits, Scorer};
@@ -256,9 +256,7 @@ fn ln_softmax(row: &[f64], token: TokenId) -> f64 {
 impl Perplexity {
     fn of(records: Vec<RecordCost>, none: &'static str) -> Result<Self> {
         let tokens: u64 = records.iter().map(|c| c.tokens).sum();
-        if tokens == 0 {
-            return Err(Error::Empty(none));
-        }
+        given(tokens > 0, none)?;
         let total: f64 = records.iter().map(|c| c.nll).sum();
         let mean_nll = total / tokens as f64;
         Ok(Self {

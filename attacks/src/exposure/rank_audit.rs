@@ -43,7 +43,7 @@
 //! N-ary secrets in place of in/out coins.
 
 use crate::draw::Draw;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given, ranged};
 use crate::evalue::EValueTest;
 use crate::search::RankCount;
 use crate::statistics::{binomial_upper_tail, bisect_last};
@@ -301,15 +301,9 @@ impl RankAudit {
     }
 
     fn check(&self, effective: u64) -> Result<()> {
-        if self.delta.get() >= 1.0 {
-            return Err(Error::out_of_range("delta", "[0, 1)", self.delta.get()));
-        }
-        if self.copies == 0 {
-            return Err(Error::out_of_range("copies", "[1, inf)", self.copies));
-        }
-        if self.thresholds.is_empty() {
-            return Err(Error::Empty("no threshold was given"));
-        }
+        ranged("delta", "[0, 1)", self.delta.get(), self.delta.get() < 1.0)?;
+        ranged("copies", "[1, inf)", self.copies, self.copies > 0)?;
+        given(!self.thresholds.is_empty(), "no threshold was given")?;
         self.thresholds
             .iter()
             .try_for_each(|&threshold| check_threshold(threshold, effective))
@@ -349,9 +343,7 @@ pub fn hit_probability(
     epsilon: Epsilon,
     delta: Delta,
 ) -> Result<Upper<Probability>> {
-    if canaries == 0 {
-        return Err(Error::Empty("no canary was given"));
-    }
+    given(canaries > 0, "no canary was given")?;
     check_threshold(threshold, effective)?;
     let test = HitTest {
         canaries,
@@ -374,18 +366,17 @@ fn check_threshold(threshold: u64, effective: u64) -> Result<()> {
     if (1..effective).contains(&threshold) {
         return Ok(());
     }
-    if effective <= 1 {
-        return Err(Error::out_of_range(
-            "candidates of each canary, less the canaries before it",
-            "at least 2, so that one is not known by the others",
-            effective,
-        ));
-    }
-    Err(Error::OutOfRange {
-        what: "threshold",
-        range: "[1, N') with N' the candidates open to one secret when the others are known",
-        value: format!("{threshold} for N' = {effective}"),
-    })
+    ranged(
+        "candidates of each canary, less the canaries before it",
+        "at least 2, so that one is not known by the others",
+        effective,
+        effective > 1,
+    )?;
+    Err(Error::out_of_range(
+        "threshold",
+        "[1, N') with N' the candidates open to one secret when the others are known",
+        format_args!("{threshold} for N' = {effective}"),
+    ))
 }
 
 /// The test "at least v of m secrets in sets of size t" for one threshold.

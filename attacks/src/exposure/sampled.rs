@@ -1,7 +1,7 @@
 //! Exposure estimated from a sample of the candidates, for spaces that can be neither searched nor
 //! listed.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given, numbers, ranged};
 use crate::exposure::skew_normal::SkewNormal;
 use crate::search::{CandidateTree, Target, check_tie_tolerance, score_secrets, tie_tolerance};
 use crate::statistics::check_open_unit;
@@ -69,10 +69,13 @@ pub fn sampled_exposures<S: Scorer + ?Sized>(
         batch,
         seed,
     } = sampling;
-    if sample == 0 || batch == 0 {
-        let value = format!("{sample} and {batch}");
-        return Err(Error::out_of_range("sample and batch", "[1, inf)", value));
-    }
+    let value = format!("{sample} and {batch}");
+    ranged(
+        "sample and batch",
+        "[1, inf)",
+        value,
+        sample > 0 && batch > 0,
+    )?;
     crate::search::check_targets(tree, targets)?;
     check_open_unit("confidence", confidence.get())?;
     let mut found = vec![None; targets.len()];
@@ -106,16 +109,12 @@ impl SampledExposure {
     /// Returns an error if `costs` is empty, if a cost or `nll` is NaN, which would count as neither below nor
     /// above, or if the tolerance is negative or not finite.
     pub fn of(costs: &[f64], nll: f64, tolerance: f64, confidence: Confidence) -> Result<Self> {
-        if costs.is_empty() {
-            return Err(Error::Empty("no candidate was drawn"));
-        }
+        given(!costs.is_empty(), "no candidate was drawn")?;
         for (what, nlls) in [
             ("cost of a candidate", costs),
             ("nll", std::slice::from_ref(&nll)),
         ] {
-            if let Some(bad) = nlls.iter().find(|nll| nll.is_nan()) {
-                return Err(Error::out_of_range(what, "(-inf, inf]", bad));
-            }
+            numbers(what, "(-inf, inf]", nlls)?;
         }
         check_tie_tolerance(tolerance)?;
         let n = costs.len() as u64;

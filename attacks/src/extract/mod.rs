@@ -24,7 +24,7 @@ pub use reconstruct::{PromiseTest, Reconstruction, SecretCase, reconstruct};
 pub use sampler::{SamplerSettings, ln_drawn};
 pub use study::{Contrast, PromptRates, Stratum, contrast, strata};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, counted, given};
 use crate::perplexity::check_speaks;
 use crate::scoring::{each_row, nll};
 use reticent_backends::{PrefixScorer, Scorer};
@@ -68,10 +68,10 @@ impl Passage {
 
     /// Checks that there is a prompt and a suffix: an empty suffix would come out with probability 1.
     fn check(&self) -> Result<()> {
-        if self.prompt.is_empty() || self.suffix.is_empty() {
-            return Err(Error::Empty("a passage without prompt or suffix"));
-        }
-        Ok(())
+        given(
+            !self.prompt.is_empty() && !self.suffix.is_empty(),
+            "a passage without prompt or suffix",
+        )
     }
 }
 
@@ -101,9 +101,7 @@ pub fn continuations<S: Scorer + ?Sized>(
     batch_tokens: usize,
     progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Vec<Continuation>> {
-    if passages.is_empty() {
-        return Err(Error::Empty("no passage was given"));
-    }
+    given(!passages.is_empty(), "no passage was given")?;
     passages.iter().try_for_each(Passage::check)?;
     let sequences: Vec<Vec<TokenId>> = passages
         .iter()
@@ -147,13 +145,7 @@ pub fn measure_distances<S: PrefixScorer + ?Sized>(
     batch: usize,
     progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Result<()> {
-    if found.len() != passages.len() {
-        return Err(Error::WrongCount {
-            what: "continuations",
-            got: found.len(),
-            wanted: passages.len(),
-        });
-    }
+    counted("continuations", found.len(), passages.len())?;
     passages.iter().try_for_each(Passage::check)?;
     let open: Vec<usize> = (0..found.len()).filter(|&i| !found[i].verbatim).collect();
     let mut done = found.len() - open.len();

@@ -3,7 +3,7 @@
 
 use super::half::first_half;
 use super::set::ScoreSet;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, counted, ranged};
 use crate::normal::normal_quantile;
 use nalgebra::{Cholesky, DMatrix, DVector};
 use std::collections::BTreeSet;
@@ -66,10 +66,8 @@ pub fn combined(attacks: &[ScoreSet], seed: u64) -> Result<Combined> {
     let names = |numbers: &[usize]| -> BTreeSet<usize> { numbers.iter().copied().collect() };
     let (inside_names, outside_names) = (names(&inside), names(&outside));
     let fewest = inside_names.len().min(outside_names.len());
-    if fewest < FEWEST {
-        let what = "groups of records of a kind, to combine attacks";
-        return Err(Error::out_of_range(what, "[20, inf)", fewest));
-    }
+    let what = "groups of records of a kind, to combine attacks";
+    ranged(what, "[20, inf)", fewest, fewest >= FEWEST)?;
     let half = first_half(&inside_names, &outside_names, seed);
     let fitted = |numbers: &[usize]| numbers.iter().map(|n| half.contains(n)).collect();
     let fitted: [Vec<bool>; 2] = [fitted(&inside), fitted(&outside)];
@@ -112,23 +110,14 @@ fn check(attacks: &[ScoreSet]) -> Result<&ScoreSet> {
     let [first, rest @ ..] = attacks else {
         return Err(Error::out_of_range("attacks to combine", "[2, inf)", 0));
     };
-    if rest.is_empty() {
-        return Err(Error::out_of_range("attacks to combine", "[2, inf)", 1));
-    }
+    ranged("attacks to combine", "[2, inf)", 1, !rest.is_empty())?;
     for attack in rest {
         for (got, wanted) in attack.sides().into_iter().zip(first.sides()) {
-            if got.len() != wanted.len() {
-                return Err(Error::WrongCount {
-                    what: "records of an attack to combine",
-                    got: got.len(),
-                    wanted: wanted.len(),
-                });
-            }
+            counted("records of an attack to combine", got.len(), wanted.len())?;
         }
-        if attack.group_numbers() != first.group_numbers() {
-            let range = "those of the first attack";
-            return Err(Error::out_of_range("groups of records", range, "others"));
-        }
+        let same = attack.group_numbers() == first.group_numbers();
+        let range = "those of the first attack";
+        ranged("groups of records", range, "others", same)?;
     }
     Ok(first)
 }

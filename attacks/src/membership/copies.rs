@@ -3,7 +3,7 @@
 use super::area::Area;
 use super::operating::OperatingPoint;
 use super::set::{Groups, ScoreSet};
-use crate::error::{Error, Result};
+use crate::error::{Result, counted};
 use crate::extract::strata_of;
 use reticent_accounting::Confidence;
 use reticent_corpus::dedup::same_texts;
@@ -70,13 +70,7 @@ impl ScoreSet {
         confidence: Confidence,
         seed: u64,
     ) -> Result<Vec<CopyStratum>> {
-        if copies.len() != self.members.len() {
-            return Err(Error::WrongCount {
-                what: "numbers of copies",
-                got: copies.len(),
-                wanted: self.members.len(),
-            });
-        }
+        counted("numbers of copies", copies.len(), self.members.len())?;
         let stratum = |(from, to, places): (u64, Option<u64>, Vec<usize>)| {
             let set = self.with_members(&places);
             let area = set.area(confidence, seed)?;

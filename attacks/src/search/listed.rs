@@ -6,7 +6,7 @@
 //! that all candidates share becomes part of the context, and the rest becomes one prefix tree over
 //! tokens.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ranged};
 use crate::search::{CandidateTree, Target};
 use reticent_corpus::TokenId;
 use reticent_corpus::canary::CanaryPlan;
@@ -104,13 +104,12 @@ impl<'a> Lines<'a> {
                 "another context than the first canary",
             ));
         }
-        if plan.candidates > MOST {
-            return Err(Error::OutOfRange {
-                what: "candidates of a tokenizer that merges digits",
-                range: "[1, 4000000]; larger spaces need a tokenizer with one token a digit",
-                value: plan.candidates.to_string(),
-            });
-        }
+        ranged(
+            "candidates of a tokenizer that merges digits",
+            "[1, 4000000]; larger spaces need a tokenizer with one token a digit",
+            plan.candidates,
+            plan.candidates <= MOST,
+        )?;
         Ok(Self {
             tokenizer,
             before: &first.context,
