@@ -338,10 +338,7 @@ impl Addresses {
     }
 
     fn is_near(text: &str, start: usize, context: &Regex) -> bool {
-        let mut from = start.saturating_sub(REACH);
-        while !text.is_char_boundary(from) {
-            from += 1;
-        }
+        let from = text.ceil_char_boundary(start.saturating_sub(REACH));
         context.is_match(&text[from..start])
     }
 }

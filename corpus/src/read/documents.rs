@@ -97,13 +97,10 @@ pub(crate) struct Place {
 /// As for [`Documents`]; also returns an error if the corpus contains no text. For a folder, the error names every file
 /// that cannot be read.
 pub fn read_documents(path: &Path) -> Result<Vec<Document>> {
-    let (documents, mut errors) = read_readable(path, &ReadOptions::default())?;
-    if errors.len() > 1 {
-        return Err(Error::Several(errors));
-    }
-    match errors.pop() {
-        Some(error) => Err(error),
-        None => Ok(documents),
+    let (documents, errors) = read_readable(path, &ReadOptions::default())?;
+    match errors.is_empty() {
+        true => Ok(documents),
+        false => Err(Error::several(errors)),
     }
 }
 
