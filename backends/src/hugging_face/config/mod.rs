@@ -131,16 +131,18 @@ fn refused(fields: &Fields, kind: &str) -> Error {
         let read: Vec<&str> = FAMILIES.iter().map(|(kind, _)| *kind).collect();
         format!("not covered ({} are)", read.join(", "))
     };
-    uncovered(fields, format!("model_type `{kind}` is {reason}"))
+    fields.uncovered(format!("model_type `{kind}` is {reason}"))
 }
 
-/// Returns the error for a model or setting that is not covered, with advice.
-fn uncovered(fields: &Fields, why: impl Display) -> Error {
-    let advice = match predicts_next_token(fields) {
-        true => ELSEWHERE,
-        false => NO_LOSSES,
-    };
-    fields.bad(format!("{why}; {advice}"))
+impl Fields {
+    /// Returns the error for a model or setting that is not covered, with advice.
+    fn uncovered(&self, why: impl Display) -> Error {
+        let advice = match predicts_next_token(self) {
+            true => ELSEWHERE,
+            false => NO_LOSSES,
+        };
+        self.bad(format!("{why}; {advice}"))
+    }
 }
 
 /// Returns whether a scorer could give the losses of the model.
@@ -238,10 +240,7 @@ fn refuse(fields: &Fields, key: &str, usual: bool) -> Result<()> {
     if fields.flag(key, usual)? == usual {
         Ok(())
     } else {
-        Err(uncovered(
-            fields,
-            format!("{key} = {} is not covered", !usual),
-        ))
+        Err(fields.uncovered(format!("{key} = {} is not covered", !usual)))
     }
 }
 
@@ -253,7 +252,7 @@ fn activation(fields: &Fields, key: &str, default: Activation) -> Result<Activat
         Some("silu" | "swish") => Ok(Activation::Silu),
         Some("relu") => Ok(Activation::Relu),
         Some("quick_gelu") => Ok(Activation::QuickGelu),
-        Some(other) => Err(uncovered(fields, format!("{key} `{other}` is not covered"))),
+        Some(other) => Err(fields.uncovered(format!("{key} `{other}` is not covered"))),
     }
 }
 
