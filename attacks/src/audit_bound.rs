@@ -61,11 +61,7 @@ impl AuditTerms {
 
     /// Returns what a bound without a trade-off family assumes at this δ.
     pub(crate) fn assumption(&self) -> Assumption {
-        if self.delta.get() > 0.0 {
-            Assumption::ApproximateDp
-        } else {
-            Assumption::PureDp
-        }
+        Assumption::of(self.delta)
     }
 }
 

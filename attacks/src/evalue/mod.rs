@@ -227,11 +227,7 @@ impl EValueAudit {
             unit: self.unit,
             copies: self.copies,
             method: EpsilonMethod::EValue,
-            assumes: if self.delta.get() > 0.0 {
-                Assumption::ApproximateDp
-            } else {
-                Assumption::PureDp
-            },
+            assumes: Assumption::of(self.delta),
             threshold: None,
             hits: None,
             canaries: process.revealed() as u64,

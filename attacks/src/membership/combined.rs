@@ -1,6 +1,7 @@
 //! Combines several attacks into one: a linear discriminant, fitted on half of the records and
 //! evaluated on the other half.
 
+use super::area::mid_rank;
 use super::half::first_half;
 use super::set::ScoreSet;
 use crate::error::{Error, Result, counted, ranged};
@@ -139,10 +140,7 @@ impl NormalScores {
 
     /// Φ⁻¹((below + ties/2 + 1/2) / (n + 1)).
     fn score(&self, value: f64) -> f64 {
-        let below = self.0.partition_point(|s| *s < value);
-        let up_to = self.0.partition_point(|s| *s <= value);
-        let place = (below + up_to) as f64 / 2.0;
-        normal_quantile((place + 0.5) / (self.0.len() as f64 + 1.0))
+        normal_quantile((mid_rank(&self.0, value) + 0.5) / (self.0.len() as f64 + 1.0))
     }
 }
 

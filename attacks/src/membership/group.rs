@@ -1,6 +1,6 @@
 //! Membership inference for groups of records.
 
-use super::area::{Area, AreaMethod};
+use super::area::{Area, AreaMethod, mid_rank};
 use super::bootstrap::{SAMPLES, percentiles};
 use super::set::ScoreSet;
 use crate::error::{Result, given, ranged};
@@ -156,10 +156,6 @@ fn resampled(scores: &[f64], rng: &mut ChaCha20Rng) -> Vec<f64> {
 fn area(inside: Vec<f64>, mut outside: Vec<f64>) -> f64 {
     outside.sort_by(f64::total_cmp);
     let n = outside.len() as f64;
-    let share = |score: &f64| {
-        let below = outside.partition_point(|s| s < score);
-        let up_to = outside.partition_point(|s| s <= score);
-        (below + up_to) as f64 / 2.0 / n
-    };
+    let share = |score: &f64| mid_rank(&outside, *score) / n;
     inside.iter().map(share).sum::<f64>() / inside.len() as f64
 }

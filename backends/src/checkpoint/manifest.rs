@@ -570,6 +570,6 @@ impl Manifest {
     /// # Errors
     /// Returns the serialiser's error, which does not occur in practice.
     pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string_pretty(self).map_err(|e| Error::Engine(e.to_string()))
+        serde_json::to_string_pretty(self).map_err(Error::engine)
     }
 }

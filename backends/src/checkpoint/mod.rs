@@ -748,14 +748,14 @@ fn config_json(model: &Model, tokenizer: &Tokenizer, beside: &Beside) -> Result<
             bos_token_id: bos,
             eos_token_id: eos,
         })
-        .map_err(|e| Error::Engine(e.to_string())),
+        .map_err(Error::engine),
     }
 }
 
 fn weight_bytes(
     model: &Model,
     weights: &[Vec<f32>],
-    mut notes: BTreeMap<String, String>,
+    notes: BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
     let config = match model {
         Model::Transformer(config) => return hugging_face::weight_bytes(config, weights, notes),
@@ -772,8 +772,7 @@ fn weight_bytes(
         .zip(weights)
         .map(named)
         .collect();
-    notes.insert("format".to_owned(), "pt".to_owned());
-    to_bytes(&tensors, &notes)
+    to_bytes(&tensors, notes)
 }
 
 /// Returns the model type from the text of a `config.json`.

@@ -71,7 +71,7 @@ pub(crate) fn save(
     moment: &Moment,
     tensors: &[Stored<'_>],
 ) -> Result<()> {
-    let said = serde_json::to_string(moment).map_err(|e| Error::Engine(e.to_string()))?;
+    let said = serde_json::to_string(moment).map_err(Error::engine)?;
     let notes = BTreeMap::from([("moment".to_owned(), said)]);
     let entries = tensors
         .iter()

@@ -210,7 +210,7 @@ pub(crate) fn config_json(lora: &Lora, config: &TransformerConfig, base: &str) -
         "use_dora": false,
         "use_rslora": false,
     });
-    serde_json::to_string_pretty(&fields).map_err(|e| Error::Engine(e.to_string()))
+    serde_json::to_string_pretty(&fields).map_err(Error::engine)
 }
 
 /// Returns the bytes of `adapter_model.safetensors`, with these text entries in addition to the usual one.
@@ -218,7 +218,7 @@ pub(crate) fn weight_bytes(
     lora: &Lora,
     config: &TransformerConfig,
     weights: &[Vec<f32>],
-    mut notes: BTreeMap<String, String>,
+    notes: BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
     check_shapes(&lora.parameters(), weights)?;
     let places = trainable(config);
@@ -249,8 +249,7 @@ pub(crate) fn weight_bytes(
             });
         }
     }
-    notes.insert("format".to_owned(), "pt".to_owned());
-    to_bytes(&tensors, &notes)
+    to_bytes(&tensors, notes)
 }
 
 /// Reads the weights of an adapter's folder, in the order of [`Lora::parameters`].
