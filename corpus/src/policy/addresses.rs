@@ -217,30 +217,9 @@ const STREETS: &str = "Street|Str|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|D
     Canyon|Cape|Center|Cliff|Club|Corner|Course|Curve|Dale|Dam|Divide|Passage";
 const UNIT: &str = r"(?:(?i-u:apt|apartment|suite|ste|unit|flat|room|floor|building|bldg|box|p\.?o\.? ?box|postbox|psc)\.?,? ?#?\d{1,6}[A-Za-z]?)";
 /// The same words as literals.
-const UNITS: [&str; 22] = [
-    "apt",
-    "apartment",
-    "suite",
-    "ste",
-    "unit",
-    "flat",
-    "room",
-    "floor",
-    "building",
-    "bldg",
-    "box",
-    "pobox",
-    "po box",
-    "po.box",
-    "po. box",
-    "p.obox",
-    "p.o box",
-    "p.o.box",
-    "p.o. box",
-    "postbox",
-    "psc",
-    "p o box",
-];
+const UNITS: &str = "\
+    apt|apartment|suite|ste|unit|flat|room|floor|building|bldg|box|pobox|po box|po.box|po. box|p.obox|p.o box|\
+    p.o.box|p.o. box|postbox|psc|p o box";
 /// Words that begin a street name in other languages, and endings of such names.
 const FIRST: &str = "Rue|Avenue|Av|Ave|Via|Viale|Piazza|Corso|Calle|Rua|Avenida|Plaza|Boulevard|Place|Chemin|Allée|Route|\
     Quai|Impasse|Ulica|ul|Travessa|Largo|Paseo|Carrer|Rúa";
@@ -280,7 +259,7 @@ impl Addresses {
         ];
         let begins = [
             Begins::Number,
-            Begins::Word(words(&UNITS, true)?, true),
+            Begins::Word(words(&UNITS.split('|').collect::<Vec<_>>(), true)?, true),
             Begins::EndBeforeNumber(LAST.split('|').collect()),
             Begins::Word(words(&FIRST.split('|').collect::<Vec<_>>(), false)?, false),
             Begins::Word(words(&["APO", "FPO", "DPO"], false)?, false),

@@ -23,30 +23,9 @@ const ELSEWHERE: &str = "the model can be audited by its losses through `--score
 /// The same for a model that predicts no next token.
 const NO_LOSSES: &str = "it predicts no next token, so a scorer has no losses to give either; of encoders, those of BERT and RoBERTa for masked tokens and for sequence classification are read";
 /// Model types that read a text in both directions.
-const ENCODERS: [&str; 22] = [
-    "albert",
-    "bert",
-    "big_bird",
-    "camembert",
-    "canine",
-    "deberta",
-    "deberta-v2",
-    "distilbert",
-    "electra",
-    "ernie",
-    "esm",
-    "eurobert",
-    "fnet",
-    "layoutlm",
-    "longformer",
-    "mobilebert",
-    "modernbert",
-    "mpnet",
-    "roberta",
-    "roformer",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-];
+const ENCODERS: &str = "\
+    albert bert big_bird camembert canine deberta deberta-v2 distilbert electra ernie esm eurobert fnet \
+    layoutlm longformer mobilebert modernbert mpnet roberta roformer xlm-roberta xlm-roberta-xl";
 /// What the names of architectures with another head than that of a next token end in.
 const OTHER_HEADS: [&str; 7] = [
     "ForMaskedLM",
@@ -58,49 +37,14 @@ const OTHER_HEADS: [&str; 7] = [
     "ForTokenClassification",
 ];
 /// Model types whose layers route tokens to experts.
-const EXPERTS: [&str; 22] = [
-    "dbrx",
-    "deepseek_v2",
-    "deepseek_v3",
-    "dots1",
-    "ernie4_5_moe",
-    "glm4_moe",
-    "gpt_oss",
-    "granitemoe",
-    "granitemoeshared",
-    "hunyuan_v1_moe",
-    "jetmoe",
-    "llama4",
-    "llama4_text",
-    "minimax",
-    "mixtral",
-    "nllb-moe",
-    "olmoe",
-    "phimoe",
-    "qwen2_moe",
-    "qwen3_moe",
-    "qwen3_vl_moe",
-    "switch_transformers",
-];
+const EXPERTS: &str = "\
+    dbrx deepseek_v2 deepseek_v3 dots1 ernie4_5_moe glm4_moe gpt_oss granitemoe granitemoeshared hunyuan_v1_moe \
+    jetmoe llama4 llama4_text minimax mixtral nllb-moe olmoe phimoe qwen2_moe qwen3_moe qwen3_vl_moe \
+    switch_transformers";
 /// Model types with recurrent or state-space layers, some or all.
-const HYBRIDS: [&str; 16] = [
-    "bamba",
-    "falcon_h1",
-    "falcon_mamba",
-    "granitemoehybrid",
-    "jamba",
-    "lfm2",
-    "mamba",
-    "mamba2",
-    "nemotron_h",
-    "qwen3_next",
-    "recurrent_gemma",
-    "rwkv",
-    "xlstm",
-    "zamba",
-    "zamba2",
-    "kimi_linear",
-];
+const HYBRIDS: &str = "\
+    bamba falcon_h1 falcon_mamba granitemoehybrid jamba lfm2 mamba mamba2 nemotron_h qwen3_next recurrent_gemma \
+    rwkv xlstm zamba zamba2 kimi_linear";
 
 /// Reads and checks a `config.json`.
 pub(super) fn read(path: &Path) -> Result<TransformerConfig> {
@@ -122,10 +66,15 @@ fn of(fields: &Fields) -> Result<TransformerConfig> {
     config.checked().map_err(|e| fields.bad(e))
 }
 
+/// Returns whether a model type is in a list.
+fn among(kinds: &str, kind: &str) -> bool {
+    kinds.split(' ').any(|known| known == kind)
+}
+
 fn refused(fields: &Fields, kind: &str) -> Error {
-    let reason = if EXPERTS.contains(&kind) {
+    let reason = if among(EXPERTS, kind) {
         "a mixture of experts, which is not covered".to_owned()
-    } else if HYBRIDS.contains(&kind) {
+    } else if among(HYBRIDS, kind) {
         "not made of attention alone, which is not covered".to_owned()
     } else {
         let read: Vec<&str> = FAMILIES.iter().map(|(kind, _)| *kind).collect();
@@ -152,8 +101,7 @@ fn predicts_next_token(fields: &Fields) -> bool {
     let named = fields.get("architectures").and_then(|list| list.get(0));
     let named = named.map(text).unwrap_or_default();
     let ends = |heads: &[&str]| heads.iter().any(|head| named.ends_with(head));
-    ends(&["ForCausalLM", "LMHeadModel"])
-        || !ENCODERS.contains(&kind.as_str()) && !ends(&OTHER_HEADS)
+    ends(&["ForCausalLM", "LMHeadModel"]) || !among(ENCODERS, &kind) && !ends(&OTHER_HEADS)
 }
 
 /// Every `model_type` that is read.
