@@ -92,18 +92,8 @@ impl ScoreSet {
     fn with_members(&self, places: &[usize]) -> Self {
         // Groups that have no record left must not count.
         let groups = self.groups.as_ref().map(|groups| {
-            let mut known = HashMap::new();
-            let mut number = |group: usize| {
-                let next = known.len();
-                *known.entry(group).or_insert(next)
-            };
-            let members = places.iter().map(|&i| number(groups.members[i])).collect();
-            let non_members = groups.non_members.iter().map(|&g| number(g)).collect();
-            Groups {
-                members,
-                non_members,
-                count: known.len(),
-            }
+            let members = places.iter().map(|&i| groups.members[i]);
+            Groups::of(members, groups.non_members.iter().copied())
         });
         Self {
             members: places.iter().map(|&i| self.members[i]).collect(),

@@ -39,6 +39,25 @@ pub(super) struct Groups {
 }
 
 impl Groups {
+    /// Numbers the groups of members and of non-members in the order in which they occur.
+    pub(super) fn of<G: Ord>(
+        members: impl Iterator<Item = G>,
+        non_members: impl Iterator<Item = G>,
+    ) -> Self {
+        let mut known = BTreeMap::new();
+        let mut number = |group| {
+            let next = known.len();
+            *known.entry(group).or_insert(next)
+        };
+        let members = members.map(&mut number).collect();
+        let non_members = non_members.map(&mut number).collect();
+        Self {
+            members,
+            non_members,
+            count: known.len(),
+        }
+    }
+
     /// Returns the number of members and of non-members of each group.
     fn sizes(&self) -> Vec<[usize; 2]> {
         let mut sizes = vec![[0; 2]; self.count];
@@ -150,20 +169,7 @@ impl ScoreSet {
         for (names, records) in [(members, &self.members), (non_members, &self.non_members)] {
             counted("groups", names.len(), records.len())?;
         }
-        let mut known = BTreeMap::new();
-        let mut numbered = |names: &[G]| -> Vec<usize> {
-            let number = |name| {
-                let next = known.len();
-                *known.entry(name).or_insert(next)
-            };
-            names.iter().cloned().map(number).collect()
-        };
-        let (members, non_members) = (numbered(members), numbered(non_members));
-        self.groups = Some(Groups {
-            members,
-            non_members,
-            count: known.len(),
-        });
+        self.groups = Some(Groups::of(members.iter(), non_members.iter()));
         Ok(self)
     }
 

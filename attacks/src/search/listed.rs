@@ -6,6 +6,7 @@
 //! that all candidates share becomes part of the context, and the rest becomes one prefix tree over
 //! tokens.
 
+use super::tree::chosen;
 use crate::error::{Error, Result, ranged};
 use crate::search::{CandidateTree, Target};
 use reticent_corpus::TokenId;
@@ -121,14 +122,8 @@ impl<'a> Lines<'a> {
 
     /// Returns candidate `number`, with the last position varying fastest.
     fn secret(&self, number: u64) -> String {
-        let mut rest = number;
-        let mut parts: Vec<&str> = Vec::with_capacity(self.positions.len());
-        for choices in self.positions.iter().rev() {
-            let count = choices.len() as u64;
-            parts.push(&choices[(rest % count) as usize]);
-            rest /= count;
-        }
-        parts.into_iter().rev().collect()
+        let parts = chosen(&self.positions, number).into_iter();
+        parts.map(String::as_str).collect()
     }
 
     /// Finds where to cut the line so that its two parts encode like the whole for all checked

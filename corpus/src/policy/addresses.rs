@@ -169,6 +169,10 @@ fn words_before(text: &str, number: usize, most: usize, out: &mut Vec<usize>) {
     };
     let mut spaces = 0;
     let mut last = None;
+    let mut enter = |word: Option<(usize, char)>| {
+        let begins = word.filter(|(place, c)| begins_word(text, *place, *c));
+        out.extend(begins.map(|(place, _)| place));
+    };
     for (at, c) in front.char_indices().rev() {
         if c == ' ' {
             spaces += 1;
@@ -179,18 +183,9 @@ fn words_before(text: &str, number: usize, most: usize, out: &mut Vec<usize>) {
         if ends || !of_name {
             break;
         }
-        if let Some((place, c)) = last
-            && begins_word(text, place, c)
-        {
-            out.push(place);
-        }
-        last = Some((at, c));
+        enter(last.replace((at, c)));
     }
-    if let Some((place, c)) = last
-        && begins_word(text, place, c)
-    {
-        out.push(place);
-    }
+    enter(last);
 }
 
 /// Returns whether a word may begin with the letter at this place; other than ASCII is left to the pattern.
