@@ -158,6 +158,7 @@ pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document
 /// byte), invalid JSON (line and column), spans that do not fit, two documents with the same id, anything longer than
 /// [`ReadOptions::longest`], and compressed data that ends early, is damaged, or unpacks to more than 250 times its
 /// size.
+#[derive(Default)]
 pub struct Documents {
     options: ReadOptions,
     files: std::vec::IntoIter<CorpusFile>,
@@ -318,22 +319,8 @@ impl Documents {
             users,
             size: files.iter().map(|f| f.bytes).sum(),
             files: files.into_iter(),
-            open: None,
-            begun: 0,
-            done: 0,
-            given: 0,
-            read_before: 0,
-            read: Arc::default(),
-            seen: HashMap::new(),
-            values: Vec::new(),
-            object: None,
-            left_out: Vec::new(),
-            generated_id: false,
-            stdin: None,
-            exact: false,
-            skipped: Vec::new(),
-            others: None,
             joined: 1,
+            ..Self::default()
         }
     }
 
