@@ -2,6 +2,7 @@
 
 use crate::error::{Result, ranged};
 use crate::exposure::{Assumption, EpsilonMethod};
+use crate::normal::gdp_epsilon;
 use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, UnitName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,26 +59,26 @@ impl AuditTerms {
     pub(crate) fn alpha(&self) -> f64 {
         1.0 - self.confidence.get()
     }
-
-    /// Returns what a bound without a trade-off family assumes at this δ.
-    pub(crate) fn assumption(&self) -> Assumption {
-        Assumption::of(self.delta)
-    }
 }
 
 impl AuditBound {
-    pub(crate) fn new(
-        epsilon: f64,
-        terms: &AuditTerms,
-        method: EpsilonMethod,
-        assumes: Assumption,
-    ) -> Result<Self> {
+    /// Creates a bound without a trade-off family.
+    pub(crate) fn new(epsilon: f64, terms: &AuditTerms, method: EpsilonMethod) -> Result<Self> {
         Ok(Self {
             lower: Lower::new(Epsilon::new(epsilon.max(0.0))?),
             terms: terms.clone(),
             method,
-            assumes,
+            assumes: Assumption::of(terms.delta),
             mu: None,
+        })
+    }
+
+    /// Creates the bound that a Gaussian trade-off with this μ has.
+    pub(crate) fn gaussian(mu: f64, terms: &AuditTerms, method: EpsilonMethod) -> Result<Self> {
+        Ok(Self {
+            assumes: Assumption::GaussianTradeOff,
+            mu: Some(mu),
+            ..Self::new(gdp_epsilon(mu, terms.delta.get()), terms, method)?
         })
     }
 

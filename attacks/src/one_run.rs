@@ -12,8 +12,8 @@
 
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::error::{Error, Result, ranged};
-use crate::exposure::{Assumption, EpsilonMethod};
-use crate::normal::{gdp_epsilon, normal_cdf, normal_quantile};
+use crate::exposure::EpsilonMethod;
+use crate::normal::{normal_cdf, normal_quantile};
 use crate::statistics::{binomial_upper_tail, bisect_last};
 use reticent_accounting::statistics::ln_binomial_probability;
 use reticent_accounting::{Delta, Epsilon, Probability, Upper};
@@ -156,7 +156,7 @@ impl OneRunCounts {
         let alpha = terms.alpha() * (1.0 - 1e-9);
         let delta = terms.delta.get();
         let epsilon = last_excluded(LARGEST, |epsilon| Ok(self.tail(epsilon, delta)? <= alpha))?;
-        AuditBound::new(epsilon, terms, EpsilonMethod::OneRun, terms.assumption())
+        AuditBound::new(epsilon, terms, EpsilonMethod::OneRun)
     }
 
     /// Returns the lower bound on ε(δ) if the mechanism is Gaussian (μ-GDP), by the recursion of
@@ -170,11 +170,7 @@ impl OneRunCounts {
         terms.check_positive_delta()?;
         let alpha = terms.alpha();
         let mu = last_excluded(64.0, |mu| Ok(self.excludes_gaussian(mu, alpha)))?;
-        let epsilon = gdp_epsilon(mu, terms.delta.get());
-        let assumes = Assumption::GaussianTradeOff;
-        let mut bound = AuditBound::new(epsilon, terms, EpsilonMethod::OneRunFDp, assumes)?;
-        bound.mu = Some(mu);
-        Ok(bound)
+        AuditBound::gaussian(mu, terms, EpsilonMethod::OneRunFDp)
     }
 
     /// Returns the right-hand side of the inequality in the module's documentation.

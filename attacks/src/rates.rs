@@ -6,8 +6,8 @@
 
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::error::{Error, Result, ranged};
-use crate::exposure::{Assumption, EpsilonMethod};
-use crate::normal::{gdp_epsilon, normal_quantile};
+use crate::exposure::EpsilonMethod;
+use crate::normal::normal_quantile;
 use reticent_accounting::statistics::clopper_pearson_upper;
 use reticent_accounting::{Confidence, Delta, Epsilon, Estimate, Probability, Upper};
 use schemars::JsonSchema;
@@ -183,12 +183,7 @@ impl RateCounts {
             Sides::Both => ratio(fpr, fnr).max(ratio(fnr, fpr)),
         };
         let epsilon = epsilon - 1e-10 * epsilon.abs();
-        AuditBound::new(
-            epsilon,
-            terms,
-            EpsilonMethod::ClopperPearson,
-            terms.assumption(),
-        )
+        AuditBound::new(epsilon, terms, EpsilonMethod::ClopperPearson)
     }
 
     /// Returns ε(δ) of the least μ with μ ≥ Φ⁻¹(1 − FPR_U) − Φ⁻¹(FNR_U). Direction: lower,
@@ -206,11 +201,7 @@ impl RateCounts {
         } else {
             0.0
         };
-        let epsilon = gdp_epsilon(mu, terms.delta.get());
-        let assumes = Assumption::GaussianTradeOff;
-        let mut bound = AuditBound::new(epsilon, terms, EpsilonMethod::Gdp, assumes)?;
-        bound.mu = Some(mu);
-        Ok(bound)
+        AuditBound::gaussian(mu, terms, EpsilonMethod::Gdp)
     }
 
     /// Returns ln((TPR − δ)/FPR) of the observed rates, which is never a bound, whatever the

@@ -616,7 +616,7 @@ pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBo
         process.reveal(guesses.clone())?;
     }
     let epsilon = process.bound()?.get().get();
-    AuditBound::new(epsilon, terms, EpsilonMethod::EValue, terms.assumption())
+    AuditBound::new(epsilon, terms, EpsilonMethod::EValue)
 }
 
 /// Returns the largest ε that `coins` coins can prove, if every score tells its coin as clearly as a score can. Even
