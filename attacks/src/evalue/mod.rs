@@ -94,6 +94,18 @@ pub struct EValueTest {
     pub beliefs: usize,
 }
 
+impl EValueTest {
+    /// Returns the largest ε that is rejected if ln E is at `most` what this function says.
+    fn largest(&self, most: impl Fn(f64) -> f64) -> Result<Upper<Epsilon>> {
+        let wanted = -self.working_alpha.ln();
+        if most(0.0) < wanted {
+            return Ok(Upper::new(Epsilon::new(0.0)?));
+        }
+        let epsilon = bisect_last(0.0, LARGEST, |epsilon| most(epsilon) >= wanted);
+        Ok(Upper::new(Epsilon::new(epsilon * (1.0 + 1e-12))?))
+    }
+}
+
 /// What must be fixed before a model is scored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EValueAudit {
@@ -247,12 +259,7 @@ impl EValueAudit {
     pub fn provable(&self) -> Result<Upper<Epsilon>> {
         let test = self.test()?;
         let rejected = |epsilon: f64| self.ln_at_best(&test, epsilon, self.canaries, 1);
-        let wanted = -test.working_alpha.ln();
-        if rejected(0.0) < wanted {
-            return Ok(Upper::new(Epsilon::new(0.0)?));
-        }
-        let most = bisect_last(0.0, LARGEST, |epsilon| rejected(epsilon) >= wanted);
-        Ok(Upper::new(Epsilon::new(most * (1.0 + 1e-12))?))
+        test.largest(rejected)
     }
 
     /// Returns the smallest number of canaries within the first `threshold` candidates that proves
@@ -633,12 +640,7 @@ pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
         let room = (-epsilon).exp().ln_1p();
         beliefs.iter().map(|ln| (ln + room).clamp(0.0, cap)).sum()
     };
-    let wanted = -test.working_alpha.ln();
-    if most(0.0) < wanted {
-        return Ok(Upper::new(Epsilon::new(0.0)?));
-    }
-    let epsilon = bisect_last(0.0, LARGEST, |epsilon| most(epsilon) >= wanted);
-    Ok(Upper::new(Epsilon::new(epsilon * (1.0 + 1e-12))?))
+    test.largest(most)
 }
 
 /// Returns the test for `coins` fair in/out coins, with `beliefs` beliefs about each.
