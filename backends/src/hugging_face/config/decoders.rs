@@ -23,7 +23,7 @@ fn named(f: &Fields, family: Family) -> Result<()> {
     let allowed = super::write::classes(family);
     let named = f.texts("architectures")?;
     let classes = super::write::sequence_class(family);
-    let known = |name: &&str| allowed.contains(name) || Some(*name) == classes.as_deref();
+    let known = |name: &str| allowed.iter().chain(&classes).any(|class| class == name);
     match named.iter().find(|name| !known(name)) {
         Some(other) => {
             let also = classes.map_or(String::new(), |name| format!(" and {name}"));

@@ -77,7 +77,7 @@ fn refused(fields: &Fields, kind: &str) -> Error {
     } else if among(HYBRIDS, kind) {
         "not made of attention alone, which is not covered".to_owned()
     } else {
-        let read: Vec<&str> = FAMILIES.iter().map(|(kind, _)| *kind).collect();
+        let read: Vec<&str> = FAMILIES.iter().map(|(kind, ..)| *kind).collect();
         format!("not covered ({} are)", read.join(", "))
     };
     fields.uncovered(format!("model_type `{kind}` is {reason}"))
@@ -104,41 +104,40 @@ fn predicts_next_token(fields: &Fields) -> bool {
     ends(&["ForCausalLM", "LMHeadModel"]) || !among(ENCODERS, &kind) && !ends(&OTHER_HEADS)
 }
 
-/// Every `model_type` that is read.
-const FAMILIES: [(&str, Family); 21] = [
-    ("bert", Family::Bert),
-    ("gemma", Family::Gemma),
-    ("gemma2", Family::Gemma2),
-    ("gemma3_text", Family::Gemma3),
-    ("gpt2", Family::Gpt2),
-    ("gpt_bigcode", Family::GptBigcode),
-    ("gpt_neo", Family::GptNeo),
-    ("gpt_neox", Family::GptNeox),
-    ("granite", Family::Granite),
-    ("llama", Family::Llama),
-    ("mistral", Family::Mistral),
-    ("olmo2", Family::Olmo2),
-    ("opt", Family::Opt),
-    ("phi", Family::Phi),
-    ("phi3", Family::Phi3),
-    ("qwen2", Family::Qwen2),
-    ("qwen3", Family::Qwen3),
-    ("roberta", Family::Roberta),
-    ("smollm3", Family::Smollm3),
-    ("stablelm", Family::Stablelm),
-    ("starcoder2", Family::Starcoder2),
+/// Every `model_type` that is read, and what the names of its classes in transformers begin with.
+const FAMILIES: [(&str, Family, &str); 21] = [
+    ("bert", Family::Bert, "Bert"),
+    ("gemma", Family::Gemma, "Gemma"),
+    ("gemma2", Family::Gemma2, "Gemma2"),
+    ("gemma3_text", Family::Gemma3, "Gemma3"),
+    ("gpt2", Family::Gpt2, "GPT2"),
+    ("gpt_bigcode", Family::GptBigcode, "GPTBigCode"),
+    ("gpt_neo", Family::GptNeo, "GPTNeo"),
+    ("gpt_neox", Family::GptNeox, "GPTNeoX"),
+    ("granite", Family::Granite, "Granite"),
+    ("llama", Family::Llama, "Llama"),
+    ("mistral", Family::Mistral, "Mistral"),
+    ("olmo2", Family::Olmo2, "Olmo2"),
+    ("opt", Family::Opt, "OPT"),
+    ("phi", Family::Phi, "Phi"),
+    ("phi3", Family::Phi3, "Phi3"),
+    ("qwen2", Family::Qwen2, "Qwen2"),
+    ("qwen3", Family::Qwen3, "Qwen3"),
+    ("roberta", Family::Roberta, "Roberta"),
+    ("smollm3", Family::Smollm3, "SmolLM3"),
+    ("stablelm", Family::Stablelm, "StableLm"),
+    ("starcoder2", Family::Starcoder2, "Starcoder2"),
 ];
 
 fn family(kind: &str) -> Option<Family> {
-    FAMILIES
-        .iter()
-        .find(|(known, _)| *known == kind)
-        .map(|(_, family)| *family)
+    let found = FAMILIES.iter().find(|(known, ..)| *known == kind);
+    found.map(|(_, family, _)| *family)
 }
 
-fn model_type(family: Family) -> &'static str {
-    let found = FAMILIES.iter().find(|(_, known)| *known == family);
-    found.map_or("", |(kind, _)| kind)
+/// Returns the `model_type` of a family, and what the names of its classes begin with.
+fn names(family: Family) -> [&'static str; 2] {
+    let found = FAMILIES.iter().find(|(_, known, _)| *known == family);
+    found.map_or([""; 2], |(kind, _, stem)| [*kind, *stem])
 }
 
 /// Checks that an architecture survives a round trip through its own `config.json`. An architecture that no file can
@@ -147,7 +146,7 @@ fn model_type(family: Family) -> &'static str {
 /// # Errors
 /// Returns [`Error::Unsuitable`] naming the settings that the file could not express.
 pub(super) fn expressible(config: &TransformerConfig) -> Result<()> {
-    let kind = model_type(config.family);
+    let [kind, _] = names(config.family);
     let fields = Fields::of(Path::new("config.json"), write(config, None));
     let back = of(&fields?).map_err(|e| Error::Unsuitable(format!("no {kind}: {e}")))?;
     if back == *config {
