@@ -123,6 +123,14 @@ impl Error {
     }
 }
 
+/// Returns the error of an interrupted run where its caller stops it.
+pub(crate) fn going_on(flow: std::ops::ControlFlow<()>) -> Result<()> {
+    match flow.is_continue() {
+        true => Ok(()),
+        false => Err(Error::Interrupted),
+    }
+}
+
 /// Refuses a value that is not `inside` its range.
 pub(crate) fn ranged(
     what: &'static str,

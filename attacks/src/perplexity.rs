@@ -1,6 +1,6 @@
 //! Perplexity of a model on records.
 
-use crate::error::{Error, Result, given};
+use crate::error::{Error, Result, given, going_on};
 use crate::scoring::{each_row, nll};
 use reticent_backends::trainer::Masking;
 use reticent_backends::{Logits, Scorer};
@@ -227,9 +227,7 @@ pub fn pseudo_perplexity<L: Logits + ?Sized>(
             cost.tokens += 1;
         }
         costs.push(cost);
-        if progress(costs.len()).is_break() {
-            return Err(Error::Interrupted);
-        }
+        going_on(progress(costs.len()))?;
     }
     Perplexity::of(costs, "no record has a token of text")
 }

@@ -1,6 +1,6 @@
 //! Scores records in batches of similar length and checks every answer of the scorer.
 
-use crate::error::{Error, Result, counted};
+use crate::error::{Result, counted, going_on};
 use crate::search::cost;
 use reticent_backends::{Scorer, TokenScore};
 use reticent_corpus::TokenId;
@@ -35,9 +35,7 @@ pub(crate) fn each_row<S: Scorer + ?Sized>(
             take(index, row)?;
         }
         done += batch.len();
-        if progress(done).is_break() {
-            return Err(Error::Interrupted);
-        }
+        going_on(progress(done))?;
     }
     Ok(())
 }

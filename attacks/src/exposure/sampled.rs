@@ -1,7 +1,7 @@
 //! Exposure estimated from a sample of the candidates, for spaces that can be neither searched nor
 //! listed.
 
-use crate::error::{Error, Result, given, numbers, ranged};
+use crate::error::{Result, given, going_on, numbers, ranged};
 use crate::exposure::skew_normal::SkewNormal;
 use crate::search::{CandidateTree, Target, check_tie_tolerance, score_secrets, tie_tolerance};
 use crate::statistics::check_open_unit;
@@ -54,7 +54,7 @@ pub struct Sampling {
 /// # Errors
 /// Returns an error if there is no target or one that is not a candidate, if the sample, the batch or
 /// a context is empty, if the confidence is outside (0, 1), if the engine fails, if the model returns
-/// NaN, a log-probability above 1e-4 or another number of scores, or [`Error::Interrupted`] if
+/// NaN, a log-probability above 1e-4 or another number of scores, or [`crate::Error::Interrupted`] if
 /// `progress` stops the run.
 pub fn sampled_exposures<S: Scorer + ?Sized>(
     scorer: &mut S,
@@ -88,9 +88,7 @@ pub fn sampled_exposures<S: Scorer + ?Sized>(
         let mut costs = Vec::with_capacity(secrets.len());
         for chunk in secrets.chunks(batch) {
             costs.extend(score_secrets(scorer, context, chunk)?);
-            if progress(costs.len().saturating_sub(members.len()) as u64).is_break() {
-                return Err(Error::Interrupted);
-            }
+            going_on(progress(costs.len().saturating_sub(members.len()) as u64))?;
         }
         let drawn = costs.split_off(members.len());
         let tolerance = tie_tolerance(scorer, tree.longest());

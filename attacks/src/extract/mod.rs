@@ -24,7 +24,7 @@ pub use reconstruct::{PromiseTest, Reconstruction, SecretCase, reconstruct};
 pub use sampler::{SamplerSettings, ln_drawn};
 pub use study::{Contrast, PromptRates, Stratum, contrast, strata};
 
-use crate::error::{Error, Result, counted, given};
+use crate::error::{Result, counted, given, going_on};
 use crate::perplexity::check_speaks;
 use crate::scoring::{each_row, nll};
 use reticent_backends::{PrefixScorer, Scorer};
@@ -93,8 +93,8 @@ pub struct Continuation {
 ///
 /// # Errors
 /// Returns an error if there is no passage, if a prompt or suffix is empty, if the model returns a value that is not a
-/// log-probability, if it gives most passages no finite perplexity, if the engine fails, or [`Error::Interrupted`] if
-/// `progress` stops the run.
+/// log-probability, if it gives most passages no finite perplexity, if the engine fails, or
+/// [`crate::Error::Interrupted`] if `progress` stops the run.
 pub fn continuations<S: Scorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],
@@ -137,7 +137,7 @@ pub fn continuations<S: Scorer + ?Sized>(
 ///
 /// # Errors
 /// As for [`generate_greedily`]; also returns an error if the number of continuations is not that of passages, if a
-/// prompt or suffix is empty, or [`Error::Interrupted`] if `progress` stops the run.
+/// prompt or suffix is empty, or [`crate::Error::Interrupted`] if `progress` stops the run.
 pub fn measure_distances<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],
@@ -160,9 +160,7 @@ pub fn measure_distances<S: PrefixScorer + ?Sized>(
             found[index].distance = Some(changed / suffix.len() as f64);
         }
         done += group.len();
-        if progress(done).is_break() {
-            return Err(Error::Interrupted);
-        }
+        going_on(progress(done))?;
     }
     Ok(())
 }

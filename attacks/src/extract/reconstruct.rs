@@ -235,7 +235,7 @@ fn hits_by_chance(expected: f64, hits: u64) -> f64 {
 /// - the model gives most candidates no finite perplexity, or
 /// - the engine fails.
 ///
-/// Returns [`Error::Interrupted`] if `progress` stops the run.
+/// Returns [`crate::Error::Interrupted`] if `progress` stops the run.
 pub fn reconstruct<S: Scorer + ?Sized>(
     scorer: &mut S,
     cases: &[SecretCase],
