@@ -223,27 +223,23 @@ fn not_covered(plan: &TrainingPlan, base: Option<Base>, prepared: &Prepared) -> 
                 .to_owned(),
         );
     }
-    if plan.noiseless {
-        list.insert(
-            0,
-            "everything: the noise that the plan states was left out, so this run is not private"
-                .to_owned(),
-        );
-    }
-    if plan.seeded {
-        list.insert(
-            0,
-            "everything: a fixed seed made batches and noise, so this run is not private"
-                .to_owned(),
-        );
-    }
-    if prepared.tokenizer.origin() == Origin::Leaks {
-        list.insert(
-            0,
-            "the vocabulary: it was built from private text and publishes its rare words"
-                .to_owned(),
-        );
-    }
+    let mut first = |is_so: bool, said: &str| {
+        if is_so {
+            list.insert(0, said.to_owned());
+        }
+    };
+    first(
+        plan.noiseless,
+        "everything: the noise that the plan states was left out, so this run is not private",
+    );
+    first(
+        plan.seeded,
+        "everything: a fixed seed made batches and noise, so this run is not private",
+    );
+    first(
+        prepared.tokenizer.origin() == Origin::Leaks,
+        "the vocabulary: it was built from private text and publishes its rare words",
+    );
     list
 }
 
