@@ -1,7 +1,8 @@
 //! A lower bound on ε from in/out coins, together with everything that it refers to.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, ranged};
 use crate::exposure::{Assumption, EpsilonMethod};
+use crate::normal::gdp_epsilon;
 use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, UnitName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,54 +43,42 @@ pub struct AuditBound {
 
 impl AuditTerms {
     pub(crate) fn check(&self) -> Result<()> {
-        if self.delta.get() >= 1.0 {
-            return Err(Error::out_of_range("delta", "[0, 1)", self.delta.get()));
-        }
-        if self.copies == 0 {
-            return Err(Error::out_of_range("copies", "[1, inf)", self.copies));
-        }
-        Ok(())
+        ranged("delta", "[0, 1)", self.delta.get(), self.delta.get() < 1.0)?;
+        ranged("copies", "[1, inf)", self.copies, self.copies > 0)
     }
 
     /// Checks the terms for a bound through a Gaussian trade-off, which also needs δ > 0: its pure
     /// ε is infinite.
     pub(crate) fn check_positive_delta(&self) -> Result<()> {
         self.check()?;
-        if self.delta.get() > 0.0 {
-            return Ok(());
-        }
         let range = "(0, 1) for a Gaussian trade-off, whose epsilon at delta = 0 is infinite";
-        Err(Error::out_of_range("delta", range, self.delta.get()))
+        ranged("delta", range, self.delta.get(), self.delta.get() > 0.0)
     }
 
     /// Returns α, the probability of a false alarm.
     pub(crate) fn alpha(&self) -> f64 {
         1.0 - self.confidence.get()
     }
-
-    /// Returns what a bound without a trade-off family assumes at this δ.
-    pub(crate) fn assumption(&self) -> Assumption {
-        if self.delta.get() > 0.0 {
-            Assumption::ApproximateDp
-        } else {
-            Assumption::PureDp
-        }
-    }
 }
 
 impl AuditBound {
-    pub(crate) fn new(
-        epsilon: f64,
-        terms: &AuditTerms,
-        method: EpsilonMethod,
-        assumes: Assumption,
-    ) -> Result<Self> {
+    /// Creates a bound without a trade-off family.
+    pub(crate) fn new(epsilon: f64, terms: &AuditTerms, method: EpsilonMethod) -> Result<Self> {
         Ok(Self {
             lower: Lower::new(Epsilon::new(epsilon.max(0.0))?),
             terms: terms.clone(),
             method,
-            assumes,
+            assumes: Assumption::of(terms.delta),
             mu: None,
+        })
+    }
+
+    /// Creates the bound that a Gaussian trade-off with this μ has.
+    pub(crate) fn gaussian(mu: f64, terms: &AuditTerms, method: EpsilonMethod) -> Result<Self> {
+        Ok(Self {
+            assumes: Assumption::GaussianTradeOff,
+            mu: Some(mu),
+            ..Self::new(gdp_epsilon(mu, terms.delta.get()), terms, method)?
         })
     }
 

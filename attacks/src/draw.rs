@@ -1,6 +1,6 @@
 //! How the secrets of a plan were drawn, which the null distribution and the ε bound depend on.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given, ranged};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +26,8 @@ impl Draw {
     /// # Errors
     /// No canary, no candidate, or more distinct canaries than candidates.
     pub fn effective_candidates(self, candidates: u64, canaries: u64) -> Result<u64> {
-        if canaries == 0 {
-            return Err(Error::Empty("no canary was given"));
-        }
-        if candidates == 0 {
-            return Err(Error::out_of_range("candidates", "[1, 2^63]", candidates));
-        }
+        given(canaries > 0, "no canary was given")?;
+        ranged("candidates", "[1, 2^63]", candidates, candidates > 0)?;
         match self {
             Self::Independent => Ok(candidates),
             Self::Distinct if canaries <= candidates => Ok(candidates - canaries + 1),

@@ -123,5 +123,74 @@ impl Error {
     }
 }
 
+/// Returns the error of an interrupted run where its caller stops it.
+pub(crate) fn going_on(flow: std::ops::ControlFlow<()>) -> Result<()> {
+    match flow.is_continue() {
+        true => Ok(()),
+        false => Err(Error::Interrupted),
+    }
+}
+
+/// Refuses a value that is not `inside` its range.
+pub(crate) fn ranged(
+    what: &'static str,
+    range: &'static str,
+    value: impl std::fmt::Display,
+    inside: bool,
+) -> Result<()> {
+    match inside {
+        true => Ok(()),
+        false => Err(Error::out_of_range(what, range, value)),
+    }
+}
+
+/// Refuses a number that is not positive and finite.
+pub(crate) fn positive(what: &'static str, value: f64) -> Result<()> {
+    ranged(what, "(0, inf)", value, value > 0.0 && value.is_finite())
+}
+
+/// Refuses numbers of which one is NaN.
+pub(crate) fn numbers<'a>(
+    what: &'static str,
+    range: &'static str,
+    values: impl IntoIterator<Item = &'a f64>,
+) -> Result<()> {
+    let mut values = values.into_iter();
+    values.try_for_each(|value| ranged(what, range, value, !value.is_nan()))
+}
+
+/// Refuses a number of things other than the wanted one.
+pub(crate) fn counted(what: &'static str, got: usize, wanted: usize) -> Result<()> {
+    match got == wanted {
+        true => Ok(()),
+        false => Err(Error::WrongCount { what, got, wanted }),
+    }
+}
+
+/// Refuses data of which nothing `is_there` to score.
+pub(crate) fn given(is_there: bool, why: &'static str) -> Result<()> {
+    match is_there {
+        true => Ok(()),
+        false => Err(Error::Empty(why)),
+    }
+}
+
+/// Refuses an argument that is not of the required kind.
+pub(crate) fn suited(
+    what: &'static str,
+    needed: &'static str,
+    got: impl std::fmt::Display,
+    is_suited: bool,
+) -> Result<()> {
+    match is_suited {
+        true => Ok(()),
+        false => Err(Error::Unsuitable {
+            what,
+            needed,
+            got: got.to_string(),
+        }),
+    }
+}
+
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -11,9 +11,9 @@
 //! above the true ε is excluded has probability at most α under ε*, which the run also satisfies.
 
 use crate::audit_bound::{AuditBound, AuditTerms};
-use crate::error::{Error, Result};
-use crate::exposure::{Assumption, EpsilonMethod};
-use crate::normal::{gdp_epsilon, normal_cdf, normal_quantile};
+use crate::error::{Error, Result, ranged};
+use crate::exposure::EpsilonMethod;
+use crate::normal::{normal_cdf, normal_quantile};
 use crate::statistics::{binomial_upper_tail, bisect_last};
 use reticent_accounting::statistics::ln_binomial_probability;
 use reticent_accounting::{Delta, Epsilon, Probability, Upper};
@@ -56,23 +56,24 @@ impl OneRunCounts {
     /// Counts that cannot be.
     pub fn new(canaries: u64, guesses: u64, correct: u64) -> Result<Self> {
         // The time for a bound is proportional to the count: some seconds for this many.
-        if !(1..=100_000_000).contains(&canaries) {
-            return Err(Error::out_of_range("m (canaries)", "[1, 10^8]", canaries));
-        }
-        if guesses > canaries {
-            return Err(Error::OutOfRange {
-                what: "r (guesses)",
-                range: "[0, m]",
-                value: format!("{guesses} of m = {canaries}"),
-            });
-        }
-        if correct > guesses {
-            return Err(Error::OutOfRange {
-                what: "v (right guesses)",
-                range: "[0, r]",
-                value: format!("{correct} of r = {guesses}"),
-            });
-        }
+        ranged(
+            "m (canaries)",
+            "[1, 10^8]",
+            canaries,
+            (1..=100_000_000).contains(&canaries),
+        )?;
+        ranged(
+            "r (guesses)",
+            "[0, m]",
+            format_args!("{guesses} of m = {canaries}"),
+            guesses <= canaries,
+        )?;
+        ranged(
+            "v (right guesses)",
+            "[0, r]",
+            format_args!("{correct} of r = {guesses}"),
+            correct <= guesses,
+        )?;
         Ok(Self {
             canaries,
             guesses,
@@ -155,7 +156,7 @@ impl OneRunCounts {
         let alpha = terms.alpha() * (1.0 - 1e-9);
         let delta = terms.delta.get();
         let epsilon = last_excluded(LARGEST, |epsilon| Ok(self.tail(epsilon, delta)? <= alpha))?;
-        AuditBound::new(epsilon, terms, EpsilonMethod::OneRun, terms.assumption())
+        AuditBound::new(epsilon, terms, EpsilonMethod::OneRun)
     }
 
     /// Returns the lower bound on ε(δ) if the mechanism is Gaussian (μ-GDP), by the recursion of
@@ -169,11 +170,7 @@ impl OneRunCounts {
         terms.check_positive_delta()?;
         let alpha = terms.alpha();
         let mu = last_excluded(64.0, |mu| Ok(self.excludes_gaussian(mu, alpha)))?;
-        let epsilon = gdp_epsilon(mu, terms.delta.get());
-        let assumes = Assumption::GaussianTradeOff;
-        let mut bound = AuditBound::new(epsilon, terms, EpsilonMethod::OneRunFDp, assumes)?;
-        bound.mu = Some(mu);
-        Ok(bound)
+        AuditBound::gaussian(mu, terms, EpsilonMethod::OneRunFDp)
     }
 
     /// Returns the right-hand side of the inequality in the module's documentation.

@@ -1,6 +1,6 @@
 //! Perplexity of a model on records.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given, going_on};
 use crate::scoring::{each_row, nll};
 use reticent_backends::trainer::Masking;
 use reticent_backends::{Logits, Scorer};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 /// Summed NLL of one record and the tokens it was summed over.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecordCost {
     /// −Σ ln p over the record's tokens but the first, nats.
     #[serde(with = "crate::spelled")]
@@ -154,13 +154,7 @@ pub fn perplexity<S: Scorer + ?Sized>(
     batch_tokens: usize,
     progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Perplexity> {
-    let mut costs = vec![
-        RecordCost {
-            nll: 0.0,
-            tokens: 0
-        };
-        records.len()
-    ];
+    let mut costs = vec![RecordCost::default(); records.len()];
     each_row(scorer, records, batch_tokens, progress, |index, row| {
         costs[index] = RecordCost {
             nll: nll(&row),
@@ -210,10 +204,7 @@ pub fn pseudo_perplexity<L: Logits + ?Sized>(
 ) -> Result<Perplexity> {
     let mut costs = Vec::with_capacity(records.len());
     for record in records {
-        let mut cost = RecordCost {
-            nll: 0.0,
-            tokens: 0,
-        };
+        let mut cost = RecordCost::default();
         let mut read = record.clone();
         for (i, token) in record.iter().enumerate() {
             if masking.spares(*token) {
@@ -236,9 +227,7 @@ pub fn pseudo_perplexity<L: Logits + ?Sized>(
             cost.tokens += 1;
         }
         costs.push(cost);
-        if progress(costs.len()).is_break() {
-            return Err(Error::Interrupted);
-        }
+        going_on(progress(costs.len()))?;
     }
     Perplexity::of(costs, "no record has a token of text")
 }
@@ -256,9 +245,7 @@ fn ln_softmax(row: &[f64], token: TokenId) -> f64 {
 impl Perplexity {
     fn of(records: Vec<RecordCost>, none: &'static str) -> Result<Self> {
         let tokens: u64 = records.iter().map(|c| c.tokens).sum();
-        if tokens == 0 {
-            return Err(Error::Empty(none));
-        }
+        given(tokens > 0, none)?;
         let total: f64 = records.iter().map(|c| c.nll).sum();
         let mean_nll = total / tokens as f64;
         Ok(Self {

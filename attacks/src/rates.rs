@@ -5,9 +5,9 @@
 //! of one run use [`OneRunCounts`](crate::OneRunCounts), which needs no such argument.
 
 use crate::audit_bound::{AuditBound, AuditTerms};
-use crate::error::{Error, Result};
-use crate::exposure::{Assumption, EpsilonMethod};
-use crate::normal::{gdp_epsilon, normal_quantile};
+use crate::error::{Error, Result, ranged};
+use crate::exposure::EpsilonMethod;
+use crate::normal::normal_quantile;
 use reticent_accounting::statistics::clopper_pearson_upper;
 use reticent_accounting::{Confidence, Delta, Epsilon, Estimate, Probability, Upper};
 use schemars::JsonSchema;
@@ -80,31 +80,21 @@ impl RateCounts {
     /// # Errors
     /// Returns an error if a count of trials is 0 or smaller than its positives.
     pub fn new(tp: u64, members: u64, fp: u64, non_members: u64) -> Result<Self> {
-        if members == 0 {
-            return Err(Error::out_of_range(
-                "n_in (trials with the record)",
-                "[1, inf)",
-                0,
-            ));
-        }
-        if non_members == 0 {
-            let what = "n_out (trials without the record)";
-            return Err(Error::out_of_range(what, "[1, inf)", 0));
-        }
-        if tp > members {
-            return Err(Error::OutOfRange {
-                what: "tp (true positives)",
-                range: "[0, n_in]",
-                value: format!("{tp} of n_in = {members}"),
-            });
-        }
-        if fp > non_members {
-            return Err(Error::OutOfRange {
-                what: "fp (false positives)",
-                range: "[0, n_out]",
-                value: format!("{fp} of n_out = {non_members}"),
-            });
-        }
+        ranged("n_in (trials with the record)", "[1, inf)", 0, members > 0)?;
+        let what = "n_out (trials without the record)";
+        ranged(what, "[1, inf)", 0, non_members > 0)?;
+        ranged(
+            "tp (true positives)",
+            "[0, n_in]",
+            format_args!("{tp} of n_in = {members}"),
+            tp <= members,
+        )?;
+        ranged(
+            "fp (false positives)",
+            "[0, n_out]",
+            format_args!("{fp} of n_out = {non_members}"),
+            fp <= non_members,
+        )?;
         Ok(Self {
             tp,
             members,
@@ -193,12 +183,7 @@ impl RateCounts {
             Sides::Both => ratio(fpr, fnr).max(ratio(fnr, fpr)),
         };
         let epsilon = epsilon - 1e-10 * epsilon.abs();
-        AuditBound::new(
-            epsilon,
-            terms,
-            EpsilonMethod::ClopperPearson,
-            terms.assumption(),
-        )
+        AuditBound::new(epsilon, terms, EpsilonMethod::ClopperPearson)
     }
 
     /// Returns ε(δ) of the least μ with μ ≥ Φ⁻¹(1 − FPR_U) − Φ⁻¹(FNR_U). Direction: lower,
@@ -216,11 +201,7 @@ impl RateCounts {
         } else {
             0.0
         };
-        let epsilon = gdp_epsilon(mu, terms.delta.get());
-        let assumes = Assumption::GaussianTradeOff;
-        let mut bound = AuditBound::new(epsilon, terms, EpsilonMethod::Gdp, assumes)?;
-        bound.mu = Some(mu);
-        Ok(bound)
+        AuditBound::gaussian(mu, terms, EpsilonMethod::Gdp)
     }
 
     /// Returns ln((TPR − δ)/FPR) of the observed rates, which is never a bound, whatever the

@@ -1,6 +1,6 @@
 //! Scores records in batches of similar length and checks every answer of the scorer.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, counted, going_on};
 use crate::search::cost;
 use reticent_backends::{Scorer, TokenScore};
 use reticent_corpus::TokenId;
@@ -26,30 +26,16 @@ pub(crate) fn each_row<S: Scorer + ?Sized>(
     for batch in batches(&order, records, batch_tokens) {
         let sequences: Vec<Vec<TokenId>> = batch.iter().map(|&i| records[i].clone()).collect();
         let scores = scorer.score(&sequences)?;
-        if scores.len() != batch.len() {
-            return Err(Error::WrongCount {
-                what: "score rows",
-                got: scores.len(),
-                wanted: batch.len(),
-            });
-        }
+        counted("score rows", scores.len(), batch.len())?;
         for ((&index, sequence), row) in batch.iter().zip(&sequences).zip(scores) {
-            if row.len() + 1 != sequence.len() {
-                return Err(Error::WrongCount {
-                    what: "token scores",
-                    got: row.len(),
-                    wanted: sequence.len() - 1,
-                });
-            }
+            counted("token scores", row.len(), sequence.len() - 1)?;
             for (token, score) in sequence[1..].iter().zip(&row) {
                 cost(score.log_probability, *token)?;
             }
             take(index, row)?;
         }
         done += batch.len();
-        if progress(done).is_break() {
-            return Err(Error::Interrupted);
-        }
+        going_on(progress(done))?;
     }
     Ok(())
 }

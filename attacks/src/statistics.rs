@@ -1,6 +1,6 @@
 //! Tail probabilities and bisections. The binomial tail itself is in the accounting crate.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, ranged};
 use reticent_accounting::Probability;
 
 /// Returns P[Bin(trials, q) ≥ least] for a rate that rounding may have moved out of [0, 1].
@@ -102,20 +102,12 @@ pub(crate) fn bisect_last_whole(low: u64, high: u64, holds: impl Fn(u64) -> bool
 
 /// Refuses a value outside [0, 1].
 pub(crate) fn check_closed_unit(what: &'static str, value: f64) -> Result<()> {
-    if (0.0..=1.0).contains(&value) {
-        Ok(())
-    } else {
-        Err(Error::out_of_range(what, "[0, 1]", value))
-    }
+    ranged(what, "[0, 1]", value, (0.0..=1.0).contains(&value))
 }
 
 /// Refuses a value outside the open interval (0, 1).
 pub(crate) fn check_open_unit(what: &'static str, value: f64) -> Result<()> {
-    if value > 0.0 && value < 1.0 {
-        Ok(())
-    } else {
-        Err(Error::out_of_range(what, "(0, 1)", value))
-    }
+    ranged(what, "(0, 1)", value, value > 0.0 && value < 1.0)
 }
 
 #[cfg(test)]

@@ -161,6 +161,11 @@ impl Error {
         let (path, why) = (path.into(), why.into());
         Self::State { path, why }
     }
+
+    /// An engine's error, or one that does not occur in practice.
+    pub(crate) fn engine(error: impl std::fmt::Display) -> Self {
+        Self::Engine(error.to_string())
+    }
 }
 
 /// Refuses a number that is not `inside` its range.

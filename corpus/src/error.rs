@@ -175,6 +175,14 @@ impl Error {
         }
     }
 
+    /// Returns the error of files that cannot be read, of which there is at least one.
+    pub(crate) fn several(mut errors: Vec<Self>) -> Self {
+        match errors.len() {
+            1 => errors.remove(0),
+            _ => Self::Several(errors),
+        }
+    }
+
     /// Creates the error of a line.
     pub(crate) fn line(path: &Path, line: u64, problem: impl Into<String>) -> Self {
         Self::Line {

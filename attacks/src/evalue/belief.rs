@@ -1,6 +1,6 @@
 //! What an auditor believes about one secret, and the closest distribution that (ε, 0) allows.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given, numbers, positive, ranged, suited};
 use crate::statistics::check_open_unit;
 use std::sync::Arc;
 
@@ -137,10 +137,8 @@ impl Beliefs {
     pub fn full(weights: &[f64], pool: Pool) -> Result<Arc<Self>> {
         let sum: f64 = weights.iter().sum();
         check_weights(weights, (sum - 1.0).abs() <= 1e-9)?;
-        if weights.len() < 2 {
-            let what = "candidates of a belief";
-            return Err(Error::out_of_range(what, "[2, inf)", weights.len()));
-        }
+        let count = weights.len();
+        ranged("candidates of a belief", "[2, inf)", count, count >= 2)?;
         let candidates = weights.len() as f64;
         let threshold = pool.threshold(candidates);
         let blocks = weights
@@ -166,13 +164,7 @@ impl Beliefs {
     /// No candidate in the head or none outside it, weights that are negative or not finite, or that
     /// add up to more than 1 + 1e-9.
     pub fn pooled(head: &[f64], others: u64) -> Result<(Arc<Self>, Vec<f64>, f64)> {
-        if others == 0 {
-            return Err(Error::out_of_range(
-                "candidates outside the head",
-                "[1, inf)",
-                0,
-            ));
-        }
+        ranged("candidates outside the head", "[1, inf)", 0, others > 0)?;
         let sum: f64 = head.iter().sum();
         check_weights(head, sum <= 1.0 + 1e-9)?;
         let number = others as f64;
@@ -332,18 +324,13 @@ impl Beliefs {
 }
 
 fn check_weights(weights: &[f64], sum_is_right: bool) -> Result<()> {
-    if weights.is_empty() || !weights.iter().all(|w| *w >= 0.0 && w.is_finite()) || !sum_is_right {
-        return Err(Error::Unsuitable {
-            what: "belief",
-            needed: "weights of candidates, none negative, that add up to 1",
-            got: format!(
-                "{} weights that add up to {}",
-                weights.len(),
-                weights.iter().sum::<f64>()
-            ),
-        });
-    }
-    Ok(())
+    let (count, sum) = (weights.len(), weights.iter().sum::<f64>());
+    suited(
+        "belief",
+        "weights of candidates, none negative, that add up to 1",
+        format_args!("{count} weights that add up to {sum}"),
+        count > 0 && weights.iter().all(|w| *w >= 0.0 && w.is_finite()) && sum_is_right,
+    )
 }
 
 /// Replaces a block by candidates at its two ends, with the same number and sum: a convex function
@@ -419,9 +406,7 @@ impl Temper {
     /// Returns an error if the temperature is not positive and finite, or if the share is outside
     /// (0, 1).
     pub fn new(temperature: f64, uniform: f64) -> Result<Self> {
-        if !(temperature > 0.0 && temperature.is_finite()) {
-            return Err(Error::out_of_range("temperature", "(0, inf)", temperature));
-        }
+        positive("temperature", temperature)?;
         check_open_unit("share of the uniform law", uniform)?;
         Ok(Self {
             temperature,
@@ -446,17 +431,9 @@ impl Temper {
     /// # Errors
     /// Returns an error if there is no candidate, if an NLL is NaN, or if none is finite.
     pub fn beliefs(&self, nlls: &[f64]) -> Result<Vec<f64>> {
-        if let Some(bad) = nlls.iter().find(|nll| nll.is_nan()) {
-            return Err(Error::out_of_range(
-                "NLL of a candidate",
-                "(-inf, inf]",
-                bad,
-            ));
-        }
+        numbers("NLL of a candidate", "(-inf, inf]", nlls)?;
         let least = nlls.iter().copied().fold(f64::INFINITY, f64::min);
-        if !least.is_finite() {
-            return Err(Error::Empty("no candidate has a finite NLL"));
-        }
+        given(least.is_finite(), "no candidate has a finite NLL")?;
         let raw: Vec<f64> = nlls
             .iter()
             .map(|nll| ((least - nll) / self.temperature).exp())

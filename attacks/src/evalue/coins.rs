@@ -8,7 +8,7 @@
 
 use super::CanaryGuesses;
 use super::belief::{Beliefs, Pool};
-use crate::error::{Error, Result};
+use crate::error::{Result, counted, given, numbers};
 
 /// The slopes of the logistic curves that the revealed coins choose between, for scores in units of
 /// their spread: from hardly any leak to certainty two spreads away.
@@ -124,19 +124,9 @@ pub(super) fn largest_beliefs(coins: u64) -> Vec<f64> {
 /// Returns an error if there is no score, if the number of coins is not that of scores, or if a
 /// score is NaN.
 pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>> {
-    if scores.len() != coins.len() {
-        return Err(Error::WrongCount {
-            what: "coins",
-            got: coins.len(),
-            wanted: scores.len(),
-        });
-    }
-    if scores.is_empty() {
-        return Err(Error::Empty("no canary was given"));
-    }
-    if let Some(bad) = scores.iter().find(|score| score.is_nan()) {
-        return Err(Error::out_of_range("score", "[-inf, inf]", bad));
-    }
+    counted("coins", coins.len(), scores.len())?;
+    given(!scores.is_empty(), "no canary was given")?;
+    numbers("score", "[-inf, inf]", scores)?;
     let distances = distances(scores);
     let mut order: Vec<usize> = (0..scores.len()).collect();
     // Equal distances keep the canaries' order, which does not depend on coins.

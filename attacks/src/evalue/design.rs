@@ -16,7 +16,7 @@ use super::{
     coin_provable, ln_mean,
 };
 use crate::audit_bound::AuditTerms;
-use crate::error::{Error, Result};
+use crate::error::{Result, ranged};
 use crate::exposure::{EpsilonBound, EpsilonMethod, RankAudit};
 use crate::normal::{normal_cdf, normal_quantile};
 use crate::search::RankCount;
@@ -263,10 +263,7 @@ pub fn coin_power(
 
 /// Refuses a simulation without a run: a share of none is no power.
 fn check_runs(runs: u64) -> Result<()> {
-    if runs == 0 {
-        return Err(Error::out_of_range("runs", "[1, inf)", runs));
-    }
-    Ok(())
+    ranged("runs", "[1, inf)", runs, runs > 0)
 }
 
 fn normal(random: &mut ChaCha8Rng) -> f64 {

@@ -9,7 +9,7 @@
 
 use super::belief::{Beliefs, Block, Place, Pool, Temper};
 use super::{CanaryGuesses, EValueAudit};
-use crate::error::{Error, Result};
+use crate::error::{Result, ranged, suited};
 use crate::search::Edge;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,21 +42,20 @@ impl BeliefTracker {
     /// Returns an error if the audit is for another number of candidates, or has no beliefs or more
     /// than [`MOST`].
     pub(crate) fn new(audit: &EValueAudit, candidates: u64, tolerance: f64) -> Result<Self> {
-        if candidates != audit.candidates {
-            return Err(Error::Unsuitable {
-                what: "number of candidates of the audit",
-                needed: "that of the search",
-                got: format!("{} against {candidates}", audit.candidates),
-            });
-        }
-        if !(1..=MOST).contains(&audit.tempers.len()) {
-            let range = "[1, 4] for a search";
-            return Err(Error::out_of_range(
-                "number of beliefs",
-                range,
-                audit.tempers.len(),
-            ));
-        }
+        suited(
+            "number of candidates of the audit",
+            "that of the search",
+            format_args!("{} against {candidates}", audit.candidates),
+            candidates == audit.candidates,
+        )?;
+        let beliefs = audit.tempers.len();
+        let range = "[1, 4] for a search";
+        ranged(
+            "number of beliefs",
+            range,
+            beliefs,
+            (1..=MOST).contains(&beliefs),
+        )?;
         let n = candidates as f64;
         let mut anchors = [0.0; MOST];
         for (anchor, temper) in anchors.iter_mut().zip(&audit.tempers) {

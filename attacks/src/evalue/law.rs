@@ -1,6 +1,6 @@
 //! The scores that the best attack gives a canary, from the blow-up of what ran.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, ranged};
 use crate::normal::{normal_cdf, normal_quantile};
 use reticent_accounting::Probability;
 
@@ -35,9 +35,7 @@ impl ScoreLaw {
     /// # Errors
     /// Returns an error if μ is not finite.
     pub fn gaussian(mu: f64) -> Result<Self> {
-        if !mu.is_finite() {
-            return Err(Error::out_of_range("mu", "(-inf, inf)", mu));
-        }
+        ranged("mu", "(-inf, inf)", mu, mu.is_finite())?;
         Ok(Self {
             knots: vec![(0.0, mu)],
         })

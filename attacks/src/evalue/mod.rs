@@ -62,7 +62,7 @@ pub use sequential::SequentialTest;
 
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::draw::Draw;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, counted, given, ranged, suited};
 use crate::exposure::{Assumption, EpsilonBound, EpsilonMethod, RankAudit};
 use crate::statistics::{bisect_last, ln_mean};
 use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, Upper};
@@ -92,6 +92,18 @@ pub struct EValueTest {
     pub pooled: u64,
     /// The beliefs averaged over.
     pub beliefs: usize,
+}
+
+impl EValueTest {
+    /// Returns the largest ε that is rejected if ln E is at `most` what this function says.
+    fn largest(&self, most: impl Fn(f64) -> f64) -> Result<Upper<Epsilon>> {
+        let wanted = -self.working_alpha.ln();
+        if most(0.0) < wanted {
+            return Ok(Upper::new(Epsilon::new(0.0)?));
+        }
+        let epsilon = bisect_last(0.0, LARGEST, |epsilon| most(epsilon) >= wanted);
+        Ok(Upper::new(Epsilon::new(epsilon * (1.0 + 1e-12))?))
+    }
 }
 
 /// What must be fixed before a model is scored.
@@ -156,19 +168,14 @@ impl EValueAudit {
     /// Returns an error if there is no belief, no canary or no copy, if there are fewer than two
     /// candidates, if δ = 1, or if distinct canaries would collide too often.
     pub fn test(&self) -> Result<EValueTest> {
-        if self.canaries == 0 {
-            return Err(Error::Empty("no canary was given"));
-        }
-        if self.candidates < 2 {
-            return Err(Error::out_of_range(
-                "candidates",
-                "[2, inf)",
-                self.candidates,
-            ));
-        }
-        if self.copies == 0 {
-            return Err(Error::out_of_range("copies", "[1, inf)", self.copies));
-        }
+        given(self.canaries > 0, "no canary was given")?;
+        ranged(
+            "candidates",
+            "[2, inf)",
+            self.candidates,
+            self.candidates >= 2,
+        )?;
+        ranged("copies", "[1, inf)", self.copies, self.copies > 0)?;
         let alpha =
             (1.0 - self.confidence.get()) * self.draw.uncollided(self.candidates, self.canaries)?;
         test_of(
@@ -190,13 +197,11 @@ impl EValueAudit {
     /// Returns an error if the number of canaries or of guesses is not the planned one, and as for
     /// [`Self::test`].
     pub fn bound(&self, canaries: &[CanaryGuesses]) -> Result<EpsilonBound> {
-        if canaries.len() as u64 != self.canaries {
-            return Err(Error::WrongCount {
-                what: "canaries",
-                got: canaries.len(),
-                wanted: usize::try_from(self.canaries).unwrap_or(usize::MAX),
-            });
-        }
+        counted(
+            "canaries",
+            canaries.len(),
+            usize::try_from(self.canaries).unwrap_or(usize::MAX),
+        )?;
         let mut process = EValueProcess::new(self)?;
         for guesses in canaries {
             process.reveal(guesses.clone())?;
@@ -220,13 +225,12 @@ impl EValueAudit {
     /// Returns an error if the process was created for another audit.
     pub fn found(&self, process: &EValueProcess) -> Result<EpsilonBound> {
         let test = self.test()?;
-        if process.test != test || process.limits != self.limits(&test) {
-            return Err(Error::Unsuitable {
-                what: "process",
-                needed: "one that was created for this audit",
-                got: "one with another test or plan".to_owned(),
-            });
-        }
+        suited(
+            "process",
+            "one that was created for this audit",
+            "one with another test or plan",
+            process.test == test && process.limits == self.limits(&test),
+        )?;
         Ok(EpsilonBound {
             lower: process.bound()?,
             confidence: self.confidence,
@@ -235,11 +239,7 @@ impl EValueAudit {
             unit: self.unit,
             copies: self.copies,
             method: EpsilonMethod::EValue,
-            assumes: if self.delta.get() > 0.0 {
-                Assumption::ApproximateDp
-            } else {
-                Assumption::PureDp
-            },
+            assumes: Assumption::of(self.delta),
             threshold: None,
             hits: None,
             canaries: process.revealed() as u64,
@@ -259,12 +259,7 @@ impl EValueAudit {
     pub fn provable(&self) -> Result<Upper<Epsilon>> {
         let test = self.test()?;
         let rejected = |epsilon: f64| self.ln_at_best(&test, epsilon, self.canaries, 1);
-        let wanted = -test.working_alpha.ln();
-        if rejected(0.0) < wanted {
-            return Ok(Upper::new(Epsilon::new(0.0)?));
-        }
-        let most = bisect_last(0.0, LARGEST, |epsilon| rejected(epsilon) >= wanted);
-        Ok(Upper::new(Epsilon::new(most * (1.0 + 1e-12))?))
+        test.largest(rejected)
     }
 
     /// Returns the smallest number of canaries within the first `threshold` candidates that proves
@@ -384,12 +379,8 @@ fn test_of(
     pool: Pool,
     beliefs: usize,
 ) -> Result<EValueTest> {
-    if beliefs == 0 {
-        return Err(Error::Empty("no belief was given"));
-    }
-    if delta >= 1.0 {
-        return Err(Error::out_of_range("delta", "[0, 1)", delta));
-    }
+    given(beliefs > 0, "no belief was given")?;
+    ranged("delta", "[0, 1)", delta, delta < 1.0)?;
     let pure = EValueTest {
         working_alpha: alpha,
         cap: None,
@@ -427,13 +418,7 @@ fn check_guesses(
     revealed: u64,
     guesses: &CanaryGuesses,
 ) -> Result<()> {
-    if guesses.len() != test.beliefs {
-        return Err(Error::WrongCount {
-            what: "guesses",
-            got: guesses.len(),
-            wanted: test.beliefs,
-        });
-    }
+    counted("guesses", guesses.len(), test.beliefs)?;
     for guess in guesses {
         let beliefs = &guess.beliefs;
         if let Some(candidates) = limits.candidates
@@ -445,13 +430,12 @@ fn check_guesses(
                 value: format!("{} for {candidates}", beliefs.candidates()),
             });
         }
-        if test.cap.is_some() && beliefs.shared() < test.pooled as f64 {
-            return Err(Error::OutOfRange {
-                what: "candidates that share the least belief",
-                range: "[those that the audit's pool shares, inf): fewer would need more slack than was set aside",
-                value: format!("{} for {}", beliefs.shared(), test.pooled),
-            });
-        }
+        ranged(
+            "candidates that share the least belief",
+            "[those that the audit's pool shares, inf): fewer would need more slack than was set aside",
+            format_args!("{} for {}", beliefs.shared(), test.pooled),
+            test.cap.is_none() || beliefs.shared() >= test.pooled as f64,
+        )?;
     }
     match limits.planned {
         Some(planned) if revealed >= planned => Err(Error::OutOfRange {
@@ -511,9 +495,7 @@ impl EValueProcess {
     /// # Errors
     /// Returns an error if the level is outside (0, 1) or if there is no belief.
     pub fn pure(alpha: f64, beliefs: usize) -> Result<Self> {
-        if beliefs == 0 {
-            return Err(Error::Empty("no belief was given"));
-        }
+        given(beliefs > 0, "no belief was given")?;
         let test = EValueTest {
             working_alpha: alpha,
             cap: None,
@@ -641,7 +623,7 @@ pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBo
         process.reveal(guesses.clone())?;
     }
     let epsilon = process.bound()?.get().get();
-    AuditBound::new(epsilon, terms, EpsilonMethod::EValue, terms.assumption())
+    AuditBound::new(epsilon, terms, EpsilonMethod::EValue)
 }
 
 /// Returns the largest ε that `coins` coins can prove, if every score tells its coin as clearly as a score can. Even
@@ -658,19 +640,12 @@ pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
         let room = (-epsilon).exp().ln_1p();
         beliefs.iter().map(|ln| (ln + room).clamp(0.0, cap)).sum()
     };
-    let wanted = -test.working_alpha.ln();
-    if most(0.0) < wanted {
-        return Ok(Upper::new(Epsilon::new(0.0)?));
-    }
-    let epsilon = bisect_last(0.0, LARGEST, |epsilon| most(epsilon) >= wanted);
-    Ok(Upper::new(Epsilon::new(epsilon * (1.0 + 1e-12))?))
+    test.largest(most)
 }
 
 /// Returns the test for `coins` fair in/out coins, with `beliefs` beliefs about each.
 fn coin_test(coins: u64, terms: &AuditTerms, beliefs: usize) -> Result<EValueTest> {
-    if coins == 0 {
-        return Err(Error::Empty("no canary was given"));
-    }
+    given(coins > 0, "no canary was given")?;
     terms.check()?;
     let (alpha, delta) = (terms.alpha(), terms.delta.get());
     test_of(alpha, delta, coins, 2, Pool::NONE, beliefs)

@@ -13,7 +13,7 @@
 //! e-values are averaged, never multiplied, because nothing makes the canaries independent.
 
 use crate::draw::Draw;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, counted, given};
 use crate::exposure::rank_audit::hits;
 use crate::search::RankCount;
 use crate::statistics::check_open_unit;
@@ -141,12 +141,8 @@ pub fn ceiling_test(
     alpha: f64,
 ) -> Result<CeilingTest> {
     check_open_unit("alpha", alpha)?;
-    if counts.is_empty() {
-        return Err(Error::Empty("no canary was given"));
-    }
-    if ceilings.is_empty() {
-        return Err(Error::Empty("no threshold was given"));
-    }
+    given(!counts.is_empty(), "no canary was given")?;
+    given(!ceilings.is_empty(), "no threshold was given")?;
     counts.iter().try_for_each(RankCount::check)?;
     let thresholds: Vec<CeilingPoint> = ceilings
         .iter()
@@ -175,13 +171,7 @@ fn inverse_mean(thresholds: &[CeilingPoint], hits: impl Fn(&CeilingPoint) -> u64
 }
 
 fn point(counts: &[RankCount], ceiling: &CeilingAt) -> Result<CeilingPoint> {
-    if ceiling.bounds.len() != counts.len() {
-        return Err(Error::WrongCount {
-            what: "ceilings",
-            got: ceiling.bounds.len(),
-            wanted: counts.len(),
-        });
-    }
+    counted("ceilings", ceiling.bounds.len(), counts.len())?;
     let hits = hits(counts, ceiling.threshold);
     let expected: f64 = ceiling.bounds.iter().map(|b| b.get().get()).sum();
     let p_value = if hits == 0 {

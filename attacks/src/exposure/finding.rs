@@ -1,7 +1,7 @@
 //! The result of `audit exposure` as data: the body of `schemas/exposure.schema.json`.
 
 use crate::draw::Draw;
-use crate::error::{Error, Result};
+use crate::error::{Result, counted};
 use crate::evalue::{CanaryGuesses, EValueAudit};
 use crate::exposure::rank_audit::{EpsilonBound, EpsilonMethod, RankAudit};
 use crate::exposure::{Exposure, ExposureSummary, Rank, rank_p_value};
@@ -115,13 +115,7 @@ impl ExposureFinding {
         tie_tolerance: f64,
     ) -> Result<Self> {
         let counts = &ranking.counts;
-        if names.len() != counts.len() {
-            return Err(Error::WrongCount {
-                what: "canary names",
-                got: names.len(),
-                wanted: counts.len(),
-            });
-        }
+        counted("canary names", names.len(), counts.len())?;
         let summary = ExposureSummary::of(counts, audit.draw)?;
         let canaries = names.iter().zip(counts);
         Ok(Self {

@@ -42,7 +42,7 @@
 //! Source: Shafer 2021 and Waudby-Smith and Ramdas 2024 for products of bets against a mean; the pairing is our own.
 
 use crate::draw::Draw;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given, ranged};
 use crate::exposure::Exposure;
 use crate::statistics::ln_mean;
 use std::collections::BTreeMap;
@@ -104,17 +104,14 @@ impl PairedEValue {
     /// Returns an error if there is no canary or no candidate, if an exposure's ends are NaN or in the wrong order, or if
     /// there are more distinct canaries than candidates.
     pub fn of(pairs: &[ExposurePair], candidates: u64, draw: Draw) -> Result<Self> {
-        if pairs.is_empty() {
-            return Err(Error::Empty("no canary was given"));
-        }
+        given(!pairs.is_empty(), "no canary was given")?;
         for exposure in pairs.iter().flat_map(|pair| [pair.first, pair.second]) {
-            if exposure.min.is_nan() || exposure.max.is_nan() || exposure.min > exposure.max {
-                return Err(Error::OutOfRange {
-                    what: "exposure of a canary",
-                    range: "numbers from min to max, in bits",
-                    value: format!("{} to {}", exposure.min, exposure.max),
-                });
-            }
+            ranged(
+                "exposure of a canary",
+                "numbers from min to max, in bits",
+                format_args!("{} to {}", exposure.min, exposure.max),
+                exposure.min <= exposure.max,
+            )?;
         }
         let uncollided = draw.uncollided(candidates, pairs.len() as u64)?;
         let lines = lines(candidates);

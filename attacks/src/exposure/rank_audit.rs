@@ -43,7 +43,7 @@
 //! N-ary secrets in place of in/out coins.
 
 use crate::draw::Draw;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given, ranged};
 use crate::evalue::EValueTest;
 use crate::search::RankCount;
 use crate::statistics::{binomial_upper_tail, bisect_last};
@@ -103,6 +103,17 @@ pub enum Assumption {
     /// The mechanism's trade-off is a Gaussian's. The bound meets no promise: a breach may be the
     /// assumption's fault.
     GaussianTradeOff,
+}
+
+impl Assumption {
+    /// Returns what a bound without a trade-off family assumes at this δ.
+    pub(crate) fn of(delta: Delta) -> Self {
+        if delta.get() > 0.0 {
+            Self::ApproximateDp
+        } else {
+            Self::PureDp
+        }
+    }
 }
 
 /// A lower bound on ε with everything it is a bound *of*.
@@ -174,19 +185,11 @@ impl RankAudit {
             return Err(Error::out_of_range("candidates", range, other.candidates));
         }
         counts.iter().try_for_each(RankCount::check)?;
-        let effective = self.draw.effective_candidates(first.candidates, canaries)?;
-        self.check(effective)?;
-        let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
+        let (test, alpha) = self.test(first.candidates, canaries)?;
         let mut best: Option<(f64, u64, u64)> = None;
         for &threshold in &self.thresholds {
             let hits = hits(counts, threshold);
-            let test = HitTest {
-                canaries,
-                effective,
-                threshold,
-                delta: self.delta.get(),
-            };
-            let epsilon = test.epsilon(hits, alpha)?;
+            let epsilon = test(threshold).epsilon(hits, alpha)?;
             if best.is_none_or(|(so_far, ..)| epsilon > so_far) {
                 best = Some((epsilon, threshold, hits));
             }
@@ -200,11 +203,7 @@ impl RankAudit {
             unit: self.unit,
             copies: self.copies,
             method: EpsilonMethod::RankAudit,
-            assumes: if self.delta.get() > 0.0 {
-                Assumption::ApproximateDp
-            } else {
-                Assumption::PureDp
-            },
+            assumes: Assumption::of(self.delta),
             threshold: Some(threshold),
             hits: Some(hits),
             canaries,
@@ -233,18 +232,10 @@ impl RankAudit {
     /// # Errors
     /// As for [`RankAudit::bound`].
     pub fn provable(&self, candidates: u64, canaries: u64) -> Result<Upper<Epsilon>> {
-        let effective = self.draw.effective_candidates(candidates, canaries)?;
-        self.check(effective)?;
-        let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
+        let (test, alpha) = self.test(candidates, canaries)?;
         let mut most = 0.0_f64;
         for &threshold in &self.thresholds {
-            let test = HitTest {
-                canaries,
-                effective,
-                threshold,
-                delta: self.delta.get(),
-            };
-            most = most.max(test.epsilon(canaries, alpha)?);
+            most = most.max(test(threshold).epsilon(canaries, alpha)?);
         }
         Ok(Upper::new(Epsilon::new(most)?))
     }
@@ -260,16 +251,9 @@ impl RankAudit {
         threshold: u64,
         (candidates, canaries): (u64, u64),
     ) -> Result<Option<u64>> {
-        let effective = self.draw.effective_candidates(candidates, canaries)?;
-        self.check(effective)?;
-        check_threshold(threshold, effective)?;
-        let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
-        let test = HitTest {
-            canaries,
-            effective,
-            threshold,
-            delta: self.delta.get(),
-        };
+        let (test, alpha) = self.test(candidates, canaries)?;
+        let test = test(threshold);
+        check_threshold(threshold, test.effective)?;
         for hits in 1..=canaries {
             if test.epsilon(hits, alpha)? > epsilon.get() {
                 return Ok(Some(hits));
@@ -300,16 +284,25 @@ impl RankAudit {
             .collect()
     }
 
+    /// Returns what makes the test of a threshold, and the failure probability of each.
+    fn test(&self, candidates: u64, canaries: u64) -> Result<(impl Fn(u64) -> HitTest, f64)> {
+        let effective = self.draw.effective_candidates(candidates, canaries)?;
+        self.check(effective)?;
+        let delta = self.delta.get();
+        let test = move |threshold| HitTest {
+            canaries,
+            effective,
+            threshold,
+            delta,
+        };
+        let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
+        Ok((test, alpha))
+    }
+
     fn check(&self, effective: u64) -> Result<()> {
-        if self.delta.get() >= 1.0 {
-            return Err(Error::out_of_range("delta", "[0, 1)", self.delta.get()));
-        }
-        if self.copies == 0 {
-            return Err(Error::out_of_range("copies", "[1, inf)", self.copies));
-        }
-        if self.thresholds.is_empty() {
-            return Err(Error::Empty("no threshold was given"));
-        }
+        ranged("delta", "[0, 1)", self.delta.get(), self.delta.get() < 1.0)?;
+        ranged("copies", "[1, inf)", self.copies, self.copies > 0)?;
+        given(!self.thresholds.is_empty(), "no threshold was given")?;
         self.thresholds
             .iter()
             .try_for_each(|&threshold| check_threshold(threshold, effective))
@@ -349,9 +342,7 @@ pub fn hit_probability(
     epsilon: Epsilon,
     delta: Delta,
 ) -> Result<Upper<Probability>> {
-    if canaries == 0 {
-        return Err(Error::Empty("no canary was given"));
-    }
+    given(canaries > 0, "no canary was given")?;
     check_threshold(threshold, effective)?;
     let test = HitTest {
         canaries,
@@ -374,18 +365,17 @@ fn check_threshold(threshold: u64, effective: u64) -> Result<()> {
     if (1..effective).contains(&threshold) {
         return Ok(());
     }
-    if effective <= 1 {
-        return Err(Error::out_of_range(
-            "candidates of each canary, less the canaries before it",
-            "at least 2, so that one is not known by the others",
-            effective,
-        ));
-    }
-    Err(Error::OutOfRange {
-        what: "threshold",
-        range: "[1, N') with N' the candidates open to one secret when the others are known",
-        value: format!("{threshold} for N' = {effective}"),
-    })
+    ranged(
+        "candidates of each canary, less the canaries before it",
+        "at least 2, so that one is not known by the others",
+        effective,
+        effective > 1,
+    )?;
+    Err(Error::out_of_range(
+        "threshold",
+        "[1, N') with N' the candidates open to one secret when the others are known",
+        format_args!("{threshold} for N' = {effective}"),
+    ))
 }
 
 /// The test "at least v of m secrets in sets of size t" for one threshold.

@@ -1,7 +1,7 @@
 //! Exposure estimated from a sample of the candidates, for spaces that can be neither searched nor
 //! listed.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, given, going_on, numbers, ranged};
 use crate::exposure::skew_normal::SkewNormal;
 use crate::search::{CandidateTree, Target, check_tie_tolerance, score_secrets, tie_tolerance};
 use crate::statistics::check_open_unit;
@@ -54,7 +54,7 @@ pub struct Sampling {
 /// # Errors
 /// Returns an error if there is no target or one that is not a candidate, if the sample, the batch or
 /// a context is empty, if the confidence is outside (0, 1), if the engine fails, if the model returns
-/// NaN, a log-probability above 1e-4 or another number of scores, or [`Error::Interrupted`] if
+/// NaN, a log-probability above 1e-4 or another number of scores, or [`crate::Error::Interrupted`] if
 /// `progress` stops the run.
 pub fn sampled_exposures<S: Scorer + ?Sized>(
     scorer: &mut S,
@@ -69,10 +69,13 @@ pub fn sampled_exposures<S: Scorer + ?Sized>(
         batch,
         seed,
     } = sampling;
-    if sample == 0 || batch == 0 {
-        let value = format!("{sample} and {batch}");
-        return Err(Error::out_of_range("sample and batch", "[1, inf)", value));
-    }
+    let value = format!("{sample} and {batch}");
+    ranged(
+        "sample and batch",
+        "[1, inf)",
+        value,
+        sample > 0 && batch > 0,
+    )?;
     crate::search::check_targets(tree, targets)?;
     check_open_unit("confidence", confidence.get())?;
     let mut found = vec![None; targets.len()];
@@ -85,9 +88,7 @@ pub fn sampled_exposures<S: Scorer + ?Sized>(
         let mut costs = Vec::with_capacity(secrets.len());
         for chunk in secrets.chunks(batch) {
             costs.extend(score_secrets(scorer, context, chunk)?);
-            if progress(costs.len().saturating_sub(members.len()) as u64).is_break() {
-                return Err(Error::Interrupted);
-            }
+            going_on(progress(costs.len().saturating_sub(members.len()) as u64))?;
         }
         let drawn = costs.split_off(members.len());
         let tolerance = tie_tolerance(scorer, tree.longest());
@@ -106,16 +107,12 @@ impl SampledExposure {
     /// Returns an error if `costs` is empty, if a cost or `nll` is NaN, which would count as neither below nor
     /// above, or if the tolerance is negative or not finite.
     pub fn of(costs: &[f64], nll: f64, tolerance: f64, confidence: Confidence) -> Result<Self> {
-        if costs.is_empty() {
-            return Err(Error::Empty("no candidate was drawn"));
-        }
+        given(!costs.is_empty(), "no candidate was drawn")?;
         for (what, nlls) in [
             ("cost of a candidate", costs),
             ("nll", std::slice::from_ref(&nll)),
         ] {
-            if let Some(bad) = nlls.iter().find(|nll| nll.is_nan()) {
-                return Err(Error::out_of_range(what, "(-inf, inf]", bad));
-            }
+            numbers(what, "(-inf, inf]", nlls)?;
         }
         check_tie_tolerance(tolerance)?;
         let n = costs.len() as u64;

@@ -1,6 +1,6 @@
 //! The skew-normal extrapolation of an exposure, for spaces that cannot be enumerated.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, positive, ranged};
 use crate::exposure::null::integral;
 use crate::normal::{ln_normal_cdf, ln_normal_density};
 use argmin::core::{CostFunction, Executor};
@@ -150,17 +150,9 @@ impl SkewNormal {
     /// # Errors
     /// Returns an error if the scale is outside (0, ∞), or if another parameter is not finite.
     pub fn exposure(&self, x: f64) -> Result<Estimate<f64>> {
-        if !(self.scale > 0.0 && self.scale.is_finite()) {
-            return Err(Error::out_of_range("scale", "(0, inf)", self.scale));
-        }
+        positive("scale", self.scale)?;
         for value in [self.shape, self.location, x] {
-            if !value.is_finite() {
-                return Err(Error::out_of_range(
-                    "shape, location and x",
-                    "finite",
-                    value,
-                ));
-            }
+            ranged("shape, location and x", "finite", value, value.is_finite())?;
         }
         let z = (x - self.location) / self.scale;
         Ok(Estimate::new(-self.ln_cdf(z) / LN_2))

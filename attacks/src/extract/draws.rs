@@ -1,7 +1,7 @@
 //! Measures of extraction: the number of draws for a text, and the share recovered before a number
 //! of errors.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, given, ranged};
 use crate::statistics::{check_closed_unit, check_open_unit};
 
 /// Returns the number of draws after which a text of probability `once` has been drawn at least
@@ -43,9 +43,7 @@ pub fn draws_needed(ln_once: f64, wanted: f64) -> Result<f64> {
 /// NaN.
 pub fn probability_of_extraction(ln_once: f64, draws: f64) -> Result<f64> {
     check_ln(ln_once)?;
-    if draws.is_nan() || draws < 0.0 {
-        return Err(Error::out_of_range("draws", "[0, inf]", draws));
-    }
+    ranged("draws", "[0, inf]", draws, draws >= 0.0)?;
     if draws <= 0.0 {
         return Ok(0.0);
     }
@@ -59,12 +57,8 @@ pub fn probability_of_extraction(ln_once: f64, draws: f64) -> Result<f64> {
 /// # Errors
 /// Returns an error if there is no example, or if `errors` is 0.
 pub fn recall_at_errors(guesses: &[(u64, bool)], examples: u64, errors: u64) -> Result<f64> {
-    if examples == 0 {
-        return Err(Error::Empty("no example was given"));
-    }
-    if errors == 0 {
-        return Err(Error::out_of_range("errors", "[1, inf)", errors));
-    }
+    given(examples > 0, "no example was given")?;
+    ranged("errors", "[1, inf)", errors, errors > 0)?;
     let mut solved = std::collections::BTreeSet::new();
     let mut wrong = 0;
     for &(example, right) in guesses {
@@ -83,8 +77,5 @@ pub fn recall_at_errors(guesses: &[(u64, bool)], examples: u64, errors: u64) -> 
 }
 
 fn check_ln(ln_p: f64) -> Result<()> {
-    if ln_p <= 0.0 {
-        return Ok(());
-    }
-    Err(Error::out_of_range("ln p of a text", "[-inf, 0]", ln_p))
+    ranged("ln p of a text", "[-inf, 0]", ln_p, ln_p <= 0.0)
 }

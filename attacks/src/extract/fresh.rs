@@ -1,6 +1,6 @@
 //! Draws fresh candidates for a secret from its shape.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ranged};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use reticent_corpus::canary::CanaryTemplate;
@@ -90,13 +90,12 @@ impl SecretShape {
                 got: "another text".to_owned(),
             });
         }
-        if count < 2 || all < 2 {
-            return Err(Error::out_of_range(
-                "candidates",
-                "[2, inf)",
-                all.min(u128::from(count)),
-            ));
-        }
+        ranged(
+            "candidates",
+            "[2, inf)",
+            all.min(u128::from(count)),
+            count >= 2 && all >= 2,
+        )?;
         let positions = self.template.positions();
         if all <= u128::from(count) {
             return Ok(every(&positions));

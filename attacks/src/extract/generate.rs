@@ -1,6 +1,6 @@
 //! Greedy and sampled decoding over cached states.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, going_on};
 use crate::search::Meter;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -65,9 +65,7 @@ pub fn sample_continuations<S: PrefixScorer + ?Sized>(
     let mut out: Vec<SampledText> = Vec::with_capacity(count);
     let mut drawn = 0;
     while out.len() < count && drawn < count.saturating_mul(DRAWS) {
-        if progress(out.len()).is_break() {
-            return Err(Error::Interrupted);
-        }
+        going_on(progress(out.len()))?;
         let prompts = vec![prompt.to_vec(); DRAWN_AT_ONCE];
         let mut logs = Vec::with_capacity(DRAWN_AT_ONCE * length);
         let mut meter = Meter::new(scorer);

@@ -24,7 +24,7 @@ pub use reconstruct::{PromiseTest, Reconstruction, SecretCase, reconstruct};
 pub use sampler::{SamplerSettings, ln_drawn};
 pub use study::{Contrast, PromptRates, Stratum, contrast, strata};
 
-use crate::error::{Error, Result};
+use crate::error::{Result, counted, given, going_on};
 use crate::perplexity::check_speaks;
 use crate::scoring::{each_row, nll};
 use reticent_backends::{PrefixScorer, Scorer};
@@ -68,10 +68,10 @@ impl Passage {
 
     /// Checks that there is a prompt and a suffix: an empty suffix would come out with probability 1.
     fn check(&self) -> Result<()> {
-        if self.prompt.is_empty() || self.suffix.is_empty() {
-            return Err(Error::Empty("a passage without prompt or suffix"));
-        }
-        Ok(())
+        given(
+            !self.prompt.is_empty() && !self.suffix.is_empty(),
+            "a passage without prompt or suffix",
+        )
     }
 }
 
@@ -93,17 +93,15 @@ pub struct Continuation {
 ///
 /// # Errors
 /// Returns an error if there is no passage, if a prompt or suffix is empty, if the model returns a value that is not a
-/// log-probability, if it gives most passages no finite perplexity, if the engine fails, or [`Error::Interrupted`] if
-/// `progress` stops the run.
+/// log-probability, if it gives most passages no finite perplexity, if the engine fails, or
+/// [`crate::Error::Interrupted`] if `progress` stops the run.
 pub fn continuations<S: Scorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],
     batch_tokens: usize,
     progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Vec<Continuation>> {
-    if passages.is_empty() {
-        return Err(Error::Empty("no passage was given"));
-    }
+    given(!passages.is_empty(), "no passage was given")?;
     passages.iter().try_for_each(Passage::check)?;
     let sequences: Vec<Vec<TokenId>> = passages
         .iter()
@@ -139,7 +137,7 @@ pub fn continuations<S: Scorer + ?Sized>(
 ///
 /// # Errors
 /// As for [`generate_greedily`]; also returns an error if the number of continuations is not that of passages, if a
-/// prompt or suffix is empty, or [`Error::Interrupted`] if `progress` stops the run.
+/// prompt or suffix is empty, or [`crate::Error::Interrupted`] if `progress` stops the run.
 pub fn measure_distances<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],
@@ -147,13 +145,7 @@ pub fn measure_distances<S: PrefixScorer + ?Sized>(
     batch: usize,
     progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Result<()> {
-    if found.len() != passages.len() {
-        return Err(Error::WrongCount {
-            what: "continuations",
-            got: found.len(),
-            wanted: passages.len(),
-        });
-    }
+    counted("continuations", found.len(), passages.len())?;
     passages.iter().try_for_each(Passage::check)?;
     let open: Vec<usize> = (0..found.len()).filter(|&i| !found[i].verbatim).collect();
     let mut done = found.len() - open.len();
@@ -168,9 +160,7 @@ pub fn measure_distances<S: PrefixScorer + ?Sized>(
             found[index].distance = Some(changed / suffix.len() as f64);
         }
         done += group.len();
-        if progress(done).is_break() {
-            return Err(Error::Interrupted);
-        }
+        going_on(progress(done))?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@
 //! Hits on different secrets of a model that knows nothing of them are independent, so whether a model knows some of them
 //! is tested more sharply, without a promise ([`Reconstruction::blind_p_value`]). There, one secret in several places is one.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, given, ranged, suited};
 use crate::exposure::CeilingOutcome;
 use crate::perplexity::Heard;
 use crate::scoring::{each_row, nll};
@@ -69,45 +69,39 @@ impl SecretCase {
     /// - there are fewer candidates than the prior says (1/N > p_j: guessing among them beats the promised prior without
     ///   any model).
     pub fn check(&self) -> Result<()> {
-        if self.context.is_empty() || self.candidates.iter().any(Vec::is_empty) {
-            return Err(Error::Empty(
-                "a secret without context or with an empty candidate",
-            ));
-        }
-        if !self.candidates.contains(&self.secret) {
-            return Err(Error::Unsuitable {
-                what: "secret",
-                needed: "one of its candidates",
-                got: "another text".to_owned(),
-            });
-        }
+        given(
+            !self.context.is_empty() && !self.candidates.iter().any(Vec::is_empty),
+            "a secret without context or with an empty candidate",
+        )?;
+        suited(
+            "secret",
+            "one of its candidates",
+            "another text",
+            self.candidates.contains(&self.secret),
+        )?;
         let mut sorted: Vec<&Vec<TokenId>> = self.candidates.iter().collect();
         sorted.sort();
-        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(Error::Unsuitable {
-                what: "candidates",
-                needed: "different from each other in tokens",
-                got: "two that are alike".to_owned(),
-            });
-        }
+        suited(
+            "candidates",
+            "different from each other in tokens",
+            "two that are alike",
+            sorted.windows(2).all(|pair| pair[0] != pair[1]),
+        )?;
         check_closed_unit("prior", self.prior)?;
         check_closed_unit("posterior", self.posterior)?;
-        if self.posterior < self.prior {
-            return Err(Error::OutOfRange {
-                what: "posterior",
-                range: "[prior, 1]",
-                value: format!("{} below the prior {}", self.posterior, self.prior),
-            });
-        }
+        ranged(
+            "posterior",
+            "[prior, 1]",
+            format_args!("{} below the prior {}", self.posterior, self.prior),
+            self.posterior >= self.prior,
+        )?;
         let least = 1.0 / self.candidates.len() as f64;
-        if self.prior < least * (1.0 - 1e-12) {
-            return Err(Error::OutOfRange {
-                what: "prior",
-                range: "[1 / number of candidates, 1]: guessing among them is no harder",
-                value: format!("{} with {} candidates", self.prior, self.candidates.len()),
-            });
-        }
-        Ok(())
+        ranged(
+            "prior",
+            "[1 / number of candidates, 1]: guessing among them is no harder",
+            format_args!("{} with {} candidates", self.prior, self.candidates.len()),
+            self.prior >= least * (1.0 - 1e-12),
+        )
     }
 }
 
@@ -241,7 +235,7 @@ fn hits_by_chance(expected: f64, hits: u64) -> f64 {
 /// - the model gives most candidates no finite perplexity, or
 /// - the engine fails.
 ///
-/// Returns [`Error::Interrupted`] if `progress` stops the run.
+/// Returns [`crate::Error::Interrupted`] if `progress` stops the run.
 pub fn reconstruct<S: Scorer + ?Sized>(
     scorer: &mut S,
     cases: &[SecretCase],
@@ -250,9 +244,7 @@ pub fn reconstruct<S: Scorer + ?Sized>(
     progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Reconstruction> {
     check_open_unit("alpha", alpha)?;
-    if cases.is_empty() {
-        return Err(Error::Empty("no secret was given"));
-    }
+    given(!cases.is_empty(), "no secret was given")?;
     cases.iter().try_for_each(SecretCase::check)?;
     let mut ranks = Vec::with_capacity(cases.len());
     let mut tied = Vec::with_capacity(cases.len());

@@ -1,7 +1,7 @@
 //! The probability that a sampler draws a suffix.
 
 use super::Passage;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, positive, ranged};
 use crate::search::{Meter, distribution};
 use reticent_backends::PrefixScorer;
 use reticent_corpus::TokenId;
@@ -31,16 +31,8 @@ impl SamplerSettings {
     /// Returns an error if the temperature is outside (0, ∞), top-k is 0, or top-p is outside
     /// (0, 1].
     pub fn validated(self) -> Result<Self> {
-        if !(self.temperature > 0.0 && self.temperature.is_finite()) {
-            return Err(Error::out_of_range(
-                "temperature",
-                "(0, inf)",
-                self.temperature,
-            ));
-        }
-        if self.top_k == Some(0) {
-            return Err(Error::out_of_range("top-k", "[1, inf)", 0));
-        }
+        positive("temperature", self.temperature)?;
+        ranged("top-k", "[1, inf)", 0, self.top_k != Some(0))?;
         match self.top_p {
             Some(p) if !(p > 0.0 && p <= 1.0) => Err(Error::out_of_range("top-p", "(0, 1]", p)),
             _ => Ok(self),
@@ -74,9 +66,7 @@ impl SamplerSettings {
     pub fn ln_probability(&self, row: &[f64], token: TokenId) -> Result<f64> {
         self.validated()?;
         let own = token as usize;
-        if own >= row.len() {
-            return Err(Error::out_of_range("token", "one of the row", token));
-        }
+        ranged("token", "one of the row", token, own < row.len())?;
         // Divided by a small temperature, all values may become -inf.
         let row = distribution(row)?;
         let heated: Vec<f64> = row.iter().map(|v| v / self.temperature).collect();

@@ -1,7 +1,7 @@
 //! Extraction rates by prompt length, by number of copies, and in comparison with a baseline.
 
 use super::copies::strata_of;
-use crate::error::{Error, Result};
+use crate::error::{Result, counted};
 use crate::membership::Rate;
 use crate::statistics::sign_test;
 use reticent_accounting::Confidence;
@@ -65,9 +65,9 @@ pub fn strata(
     copies: &[u64],
     confidence: Confidence,
 ) -> Result<Vec<Stratum>> {
-    same_length("numbers of copies", copies.len(), extracted.len())?;
+    counted("numbers of copies", copies.len(), extracted.len())?;
     if let Some(baseline) = baseline {
-        same_length("baseline results", baseline.len(), extracted.len())?;
+        counted("baseline results", baseline.len(), extracted.len())?;
     }
     let mut found = Vec::new();
     for (from, to, members) in strata_of(copies) {
@@ -90,7 +90,7 @@ pub fn strata(
 /// # Errors
 /// Returns an error if there is no passage, or if the lists have different lengths.
 pub fn contrast(model: &[bool], baseline: &[bool], confidence: Confidence) -> Result<Contrast> {
-    same_length("baseline results", baseline.len(), model.len())?;
+    counted("baseline results", baseline.len(), model.len())?;
     let trials = model.len() as u64;
     let count = |holds: fn(bool, bool) -> bool| {
         let pairs = model.iter().zip(baseline);
@@ -103,11 +103,4 @@ pub fn contrast(model: &[bool], baseline: &[bool], confidence: Confidence) -> Re
         only_baseline: Rate::of(theirs, trials, confidence)?,
         p_value: sign_test(ours, theirs),
     })
-}
-
-fn same_length(what: &'static str, got: usize, wanted: usize) -> Result<()> {
-    if got == wanted {
-        return Ok(());
-    }
-    Err(Error::WrongCount { what, got, wanted })
 }

@@ -122,12 +122,7 @@ impl ScoreSet {
         let place = |scores: &[f64], others: &[f64], sign: f64| {
             let mut sorted: Vec<f64> = others.iter().map(|s| sign * s).collect();
             sorted.sort_by(f64::total_cmp);
-            let share = |score: &f64| {
-                let score = sign * score;
-                let below = sorted.partition_point(|s| *s < score);
-                let up_to = sorted.partition_point(|s| *s <= score);
-                (below + up_to) as f64 / 2.0 / sorted.len() as f64
-            };
+            let share = |score: &f64| mid_rank(&sorted, sign * score) / sorted.len() as f64;
             scores.iter().map(share).collect()
         };
         (
@@ -257,4 +252,11 @@ fn delong(inside: &[f64], outside: &[f64], confidence: Confidence) -> Result<Bou
     let centre = (area / (1.0 - area)).ln();
     let back = |x: f64| Probability::new(1.0 / (1.0 + (-x).exp()));
     Ok(Bounds::between(back(centre - half)?, back(centre + half)?))
+}
+
+/// Returns how many of sorted scores lie below a value; those equal to it count one half.
+pub(super) fn mid_rank(sorted: &[f64], value: f64) -> f64 {
+    let below = sorted.partition_point(|s| *s < value);
+    let up_to = sorted.partition_point(|s| *s <= value);
+    (below + up_to) as f64 / 2.0
 }

@@ -3,7 +3,7 @@
 use super::area::Area;
 use super::half::first_half;
 use super::set::ScoreSet;
-use crate::error::{Error, Result};
+use crate::error::{Result, ranged};
 use reticent_accounting::Confidence;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,10 +72,8 @@ pub(super) fn baseline_with_classes<T: AsRef<str>>(
     let names = |texts: &[(T, usize)]| -> BTreeSet<usize> { texts.iter().map(|t| t.1).collect() };
     let (inside, outside) = (names(members), names(non_members));
     let fewest = inside.len().min(outside.len());
-    if fewest < 4 {
-        let what = "groups of texts of a kind, to fit a blind baseline";
-        return Err(Error::out_of_range(what, "[4, inf)", fewest));
-    }
+    let what = "groups of texts of a kind, to fit a blind baseline";
+    ranged(what, "[4, inf)", fewest, fewest >= 4)?;
     let fitted = first_half(&inside, &outside, seed);
     let each = confidence.shared_by(if classes.is_some() { 4 } else { 3 })?;
     let sides = [members, non_members];
@@ -150,10 +148,8 @@ fn baseline(
     if distinct.len() < count {
         let groups = [&inside.1, &outside.1].map(|side| side.iter().collect::<BTreeSet<_>>().len());
         let fewest = groups[0].min(groups[1]);
-        if fewest < 10 {
-            let what = "groups of texts of a kind, to judge a blind baseline";
-            return Err(Error::out_of_range(what, "[10, inf)", fewest));
-        }
+        let what = "groups of texts of a kind, to judge a blind baseline";
+        ranged(what, "[10, inf)", fewest, fewest >= 10)?;
         set = set.with_groups(&inside.1, &outside.1)?;
     }
     let area = set.area(confidence, seed)?;

@@ -1,9 +1,10 @@
 //! Combines several attacks into one: a linear discriminant, fitted on half of the records and
 //! evaluated on the other half.
 
+use super::area::mid_rank;
 use super::half::first_half;
 use super::set::ScoreSet;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, counted, ranged};
 use crate::normal::normal_quantile;
 use nalgebra::{Cholesky, DMatrix, DVector};
 use std::collections::BTreeSet;
@@ -66,10 +67,8 @@ pub fn combined(attacks: &[ScoreSet], seed: u64) -> Result<Combined> {
     let names = |numbers: &[usize]| -> BTreeSet<usize> { numbers.iter().copied().collect() };
     let (inside_names, outside_names) = (names(&inside), names(&outside));
     let fewest = inside_names.len().min(outside_names.len());
-    if fewest < FEWEST {
-        let what = "groups of records of a kind, to combine attacks";
-        return Err(Error::out_of_range(what, "[20, inf)", fewest));
-    }
+    let what = "groups of records of a kind, to combine attacks";
+    ranged(what, "[20, inf)", fewest, fewest >= FEWEST)?;
     let half = first_half(&inside_names, &outside_names, seed);
     let fitted = |numbers: &[usize]| numbers.iter().map(|n| half.contains(n)).collect();
     let fitted: [Vec<bool>; 2] = [fitted(&inside), fitted(&outside)];
@@ -112,23 +111,14 @@ fn check(attacks: &[ScoreSet]) -> Result<&ScoreSet> {
     let [first, rest @ ..] = attacks else {
         return Err(Error::out_of_range("attacks to combine", "[2, inf)", 0));
     };
-    if rest.is_empty() {
-        return Err(Error::out_of_range("attacks to combine", "[2, inf)", 1));
-    }
+    ranged("attacks to combine", "[2, inf)", 1, !rest.is_empty())?;
     for attack in rest {
         for (got, wanted) in attack.sides().into_iter().zip(first.sides()) {
-            if got.len() != wanted.len() {
-                return Err(Error::WrongCount {
-                    what: "records of an attack to combine",
-                    got: got.len(),
-                    wanted: wanted.len(),
-                });
-            }
+            counted("records of an attack to combine", got.len(), wanted.len())?;
         }
-        if attack.group_numbers() != first.group_numbers() {
-            let range = "those of the first attack";
-            return Err(Error::out_of_range("groups of records", range, "others"));
-        }
+        let same = attack.group_numbers() == first.group_numbers();
+        let range = "those of the first attack";
+        ranged("groups of records", range, "others", same)?;
     }
     Ok(first)
 }
@@ -150,10 +140,7 @@ impl NormalScores {
 
     /// Φ⁻¹((below + ties/2 + 1/2) / (n + 1)).
     fn score(&self, value: f64) -> f64 {
-        let below = self.0.partition_point(|s| *s < value);
-        let up_to = self.0.partition_point(|s| *s <= value);
-        let place = (below + up_to) as f64 / 2.0;
-        normal_quantile((place + 0.5) / (self.0.len() as f64 + 1.0))
+        normal_quantile((mid_rank(&self.0, value) + 0.5) / (self.0.len() as f64 + 1.0))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::area::Area;
 use super::operating::OperatingPoint;
 use super::set::{Groups, ScoreSet};
-use crate::error::{Error, Result};
+use crate::error::{Result, counted};
 use crate::extract::strata_of;
 use reticent_accounting::Confidence;
 use reticent_corpus::dedup::same_texts;
@@ -70,13 +70,7 @@ impl ScoreSet {
         confidence: Confidence,
         seed: u64,
     ) -> Result<Vec<CopyStratum>> {
-        if copies.len() != self.members.len() {
-            return Err(Error::WrongCount {
-                what: "numbers of copies",
-                got: copies.len(),
-                wanted: self.members.len(),
-            });
-        }
+        counted("numbers of copies", copies.len(), self.members.len())?;
         let stratum = |(from, to, places): (u64, Option<u64>, Vec<usize>)| {
             let set = self.with_members(&places);
             let area = set.area(confidence, seed)?;
@@ -98,18 +92,8 @@ impl ScoreSet {
     fn with_members(&self, places: &[usize]) -> Self {
         // Groups that have no record left must not count.
         let groups = self.groups.as_ref().map(|groups| {
-            let mut known = HashMap::new();
-            let mut number = |group: usize| {
-                let next = known.len();
-                *known.entry(group).or_insert(next)
-            };
-            let members = places.iter().map(|&i| number(groups.members[i])).collect();
-            let non_members = groups.non_members.iter().map(|&g| number(g)).collect();
-            Groups {
-                members,
-                non_members,
-                count: known.len(),
-            }
+            let members = places.iter().map(|&i| groups.members[i]);
+            Groups::of(members, groups.non_members.iter().copied())
         });
         Self {
             members: places.iter().map(|&i| self.members[i]).collect(),

@@ -48,6 +48,7 @@ pub fn zlib_bytes(text: &str) -> usize {
 }
 
 /// The state of compressing one text.
+#[derive(Default)]
 struct Deflater<'t> {
     text: &'t [u8],
     /// The last position of each hash, and for each position the previous one with its hash. 0 means none, so nothing
@@ -68,11 +69,7 @@ impl<'t> Deflater<'t> {
             text,
             heads: vec![0; WINDOW],
             before: vec![0; text.len()],
-            lengths: Vec::new(),
-            distances: Vec::new(),
-            symbols: 0,
-            start: 0,
-            bits: 0,
+            ..Self::default()
         };
         new.clear();
         new

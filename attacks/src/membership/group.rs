@@ -1,9 +1,9 @@
 //! Membership inference for groups of records.
 
-use super::area::{Area, AreaMethod};
+use super::area::{Area, AreaMethod, mid_rank};
 use super::bootstrap::{SAMPLES, percentiles};
 use super::set::ScoreSet;
-use crate::error::{Error, Result};
+use crate::error::{Result, given, ranged};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -77,16 +77,8 @@ pub fn overlapping_groups_area(
 ) -> Result<Area> {
     let fewest = scores.members.len().min(scores.non_members.len());
     check_size(size, fewest)?;
-    if groups == 0 {
-        return Err(Error::Empty("no group was asked for"));
-    }
-    if fewest < 10 {
-        return Err(Error::out_of_range(
-            "records of a side",
-            "[10, inf)",
-            fewest,
-        ));
-    }
+    given(groups > 0, "no group was asked for")?;
+    ranged("records of a side", "[10, inf)", fewest, fewest >= 10)?;
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let area_of = |members: &[f64], others: &[f64], rng: &mut ChaCha20Rng| {
         let inside = drawn(members, size, groups, rule, rng);
@@ -126,14 +118,12 @@ pub fn chosen(records: usize, count: usize, seed: u64) -> Vec<usize> {
 }
 
 fn check_size(size: usize, records: usize) -> Result<()> {
-    if (1..=records).contains(&size) {
-        return Ok(());
-    }
-    Err(Error::OutOfRange {
-        what: "group size",
-        range: "[1, number of records]",
-        value: format!("{size} of {records}"),
-    })
+    ranged(
+        "group size",
+        "[1, number of records]",
+        format_args!("{size} of {records}"),
+        (1..=records).contains(&size),
+    )
 }
 
 fn drawn(
@@ -166,10 +156,6 @@ fn resampled(scores: &[f64], rng: &mut ChaCha20Rng) -> Vec<f64> {
 fn area(inside: Vec<f64>, mut outside: Vec<f64>) -> f64 {
     outside.sort_by(f64::total_cmp);
     let n = outside.len() as f64;
-    let share = |score: &f64| {
-        let below = outside.partition_point(|s| s < score);
-        let up_to = outside.partition_point(|s| s <= score);
-        (below + up_to) as f64 / 2.0 / n
-    };
+    let share = |score: &f64| mid_rank(&outside, *score) / n;
     inside.iter().map(share).sum::<f64>() / inside.len() as f64
 }

@@ -1,6 +1,6 @@
 //! Neighbours of a text: texts with other digits, or with one token replaced by a proposal of another model.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given, ranged};
 use crate::search::Meter;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -25,13 +25,7 @@ use std::collections::BTreeSet;
 /// Returns an error if the text has no digit.
 pub fn digit_mutations(text: &str, count: usize, seed: u64) -> Result<Vec<String>> {
     let digits = text.chars().filter(char::is_ascii_digit).count();
-    if digits == 0 {
-        return Err(Error::out_of_range(
-            "digits of the text",
-            "[1, inf)",
-            digits,
-        ));
-    }
+    ranged("digits of the text", "[1, inf)", digits, digits > 0)?;
     let own: String = text.chars().filter(char::is_ascii_digit).collect();
     let with = |new: &str| -> String {
         let mut new = new.chars();
@@ -84,9 +78,7 @@ pub fn replacements<S: PrefixScorer + ?Sized>(
 ) -> Result<Vec<Vec<TokenId>>> {
     let end = record.len().min(context.unwrap_or(usize::MAX));
     let places: Vec<usize> = (1..end).filter(|&i| record[i] != record[0]).collect();
-    if places.is_empty() {
-        return Err(Error::Empty("a record without a token to replace"));
-    }
+    given(!places.is_empty(), "a record without a token to replace")?;
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let chosen: Vec<usize> = (0..count)
         .map(|_| places[rng.random_range(0..places.len())])

@@ -1,7 +1,7 @@
 //! True positives at low false-positive rates, and the ROC curve.
 
 use super::set::{Rate, ScoreSet, falling};
-use crate::error::{Error, Result};
+use crate::error::{Result, ranged};
 use crate::statistics::{bisect_last_whole, check_open_unit};
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
 use reticent_accounting::{Bounds, Confidence, Estimate, Probability, Upper};
@@ -64,13 +64,7 @@ pub struct RocPoint {
 /// Returns an error if the rate is outside (0, 1), or below 1e-15.
 pub fn non_members_needed(fpr: f64, confidence: Confidence) -> Result<u64> {
     check_open_unit("false-positive rate", fpr)?;
-    if fpr < 1e-15 {
-        return Err(Error::out_of_range(
-            "false-positive rate",
-            "[1e-15, 1)",
-            fpr,
-        ));
-    }
+    ranged("false-positive rate", "[1e-15, 1)", fpr, fpr >= 1e-15)?;
     let needed = (-confidence.get()).ln_1p() / (-fpr).ln_1p();
     Ok((needed - 1e-9).ceil().max(1.0) as u64)
 }

@@ -3,7 +3,7 @@
 use super::neighbours::digit_mutations;
 use super::scored::{Attack, Evidence, Scored};
 use super::table::{ScoreTable, Scoring};
-use crate::error::{Error, Result};
+use crate::error::{Result, counted};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use reticent_corpus::tokenize::lower_case;
@@ -86,13 +86,7 @@ impl Panel {
                 }
             }
             Some(Neighbours::Given(near)) => {
-                if near.len() != records {
-                    return Err(Error::WrongCount {
-                        what: "records with neighbours",
-                        got: near.len(),
-                        wanted: records,
-                    });
-                }
+                counted("records with neighbours", near.len(), records)?;
                 sizes.extend(near.iter().map(Vec::len));
                 all.extend(near.into_iter().flatten());
             }

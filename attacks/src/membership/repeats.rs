@@ -2,7 +2,7 @@
 
 use super::blind::{BlindBaseline, baseline_with_classes};
 use super::set::ScoreSet;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, counted};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use reticent_accounting::Confidence;
@@ -208,13 +208,7 @@ impl ScoredRecords {
             ("classes", &classes),
         ] {
             for (given, scores) in given.iter().flatten().zip(&scores) {
-                if given.len() != scores.len() {
-                    return Err(Error::WrongCount {
-                        what,
-                        got: given.len(),
-                        wanted: scores.len(),
-                    });
-                }
+                counted(what, given.len(), scores.len())?;
             }
         }
         let Some(texts) = texts else {

@@ -1,7 +1,7 @@
 //! Membership scores of one record, all computed from one table of token scores per model.
 
 use super::deflate::zlib_bytes;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, counted, given, numbers, ranged};
 use crate::scoring::{ln_p, nll};
 use crate::search::cost;
 use reticent_backends::TokenScore;
@@ -171,16 +171,8 @@ impl<'t> Scored<'t> {
     /// Returns an error if there is no token, if the number of scores is not that of tokens, or if
     /// a ln p is NaN or above 1e-4, more than rounding.
     pub fn new(tokens: &'t [TokenId], scores: &'t [TokenScore]) -> Result<Self> {
-        if tokens.len() != scores.len() {
-            return Err(Error::WrongCount {
-                what: "token scores",
-                got: scores.len(),
-                wanted: tokens.len(),
-            });
-        }
-        if tokens.is_empty() {
-            return Err(Error::Empty("a record without a second token"));
-        }
+        counted("token scores", scores.len(), tokens.len())?;
+        given(!tokens.is_empty(), "a record without a second token")?;
         for (token, score) in tokens.iter().zip(scores) {
             cost(score.log_probability, *token)?;
         }
@@ -263,16 +255,8 @@ impl<'t> Scored<'t> {
     /// # Errors
     /// Returns an error if there is no neighbour, or if one's mean NLL is NaN.
     pub fn neighbourhood(&self, neighbours: &[f64]) -> Result<f64> {
-        if let Some(bad) = neighbours.iter().find(|nll| nll.is_nan()) {
-            return Err(Error::out_of_range(
-                "mean NLL of a neighbour",
-                "[0, inf]",
-                bad,
-            ));
-        }
-        if neighbours.is_empty() {
-            return Err(Error::Empty("a record without neighbours"));
-        }
+        numbers("mean NLL of a neighbour", "[0, inf]", neighbours)?;
+        given(!neighbours.is_empty(), "a record without neighbours")?;
         let mean = neighbours.iter().sum::<f64>() / neighbours.len() as f64;
         Ok(difference(mean, self.mean_nll()))
     }
@@ -363,16 +347,15 @@ impl<'t> Scored<'t> {
 /// # Errors
 /// Returns an error if there is no value, if one is NaN, or if the share is outside (0, 1].
 pub fn min_k(values: impl IntoIterator<Item = f64>, share: f64) -> Result<f64> {
-    if !(share > 0.0 && share <= 1.0) {
-        return Err(Error::out_of_range("share of tokens", "(0, 1]", share));
-    }
+    ranged(
+        "share of tokens",
+        "(0, 1]",
+        share,
+        share > 0.0 && share <= 1.0,
+    )?;
     let mut values: Vec<f64> = values.into_iter().collect();
-    if values.is_empty() {
-        return Err(Error::Empty("a record without a second token"));
-    }
-    if let Some(bad) = values.iter().find(|value| value.is_nan()) {
-        return Err(Error::out_of_range("value of a token", "a number", bad));
-    }
+    given(!values.is_empty(), "a record without a second token")?;
+    numbers("value of a token", "a number", &values)?;
     // Subtract a small amount: 0.1 · 30 is above 3 in double precision.
     let count = (share * values.len() as f64 - 1e-9).ceil().max(1.0) as usize;
     values.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
 //! Scores of known members and non-members.
 
 use crate::are_alike;
-use crate::error::{Error, Result};
+use crate::error::{Result, counted, given, numbers, ranged};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -39,6 +39,25 @@ pub(super) struct Groups {
 }
 
 impl Groups {
+    /// Numbers the groups of members and of non-members in the order in which they occur.
+    pub(super) fn of<G: Ord>(
+        members: impl Iterator<Item = G>,
+        non_members: impl Iterator<Item = G>,
+    ) -> Self {
+        let mut known = BTreeMap::new();
+        let mut number = |group| {
+            let next = known.len();
+            *known.entry(group).or_insert(next)
+        };
+        let members = members.map(&mut number).collect();
+        let non_members = non_members.map(&mut number).collect();
+        Self {
+            members,
+            non_members,
+            count: known.len(),
+        }
+    }
+
     /// Returns the number of members and of non-members of each group.
     fn sizes(&self) -> Vec<[usize; 2]> {
         let mut sizes = vec![[0; 2]; self.count];
@@ -128,15 +147,13 @@ impl ScoreSet {
     /// could not be computed is not a low score: leave the record out on both sides and say so, or
     /// compute it.
     pub fn new(members: Vec<f64>, non_members: Vec<f64>) -> Result<Self> {
-        if members.is_empty() {
-            return Err(Error::Empty("no member was given"));
-        }
-        if non_members.is_empty() {
-            return Err(Error::Empty("no non-member was given"));
-        }
-        if let Some(bad) = members.iter().chain(&non_members).find(|s| s.is_nan()) {
-            return Err(Error::out_of_range("score", "[-inf, inf], a number", bad));
-        }
+        given(!members.is_empty(), "no member was given")?;
+        given(!non_members.is_empty(), "no non-member was given")?;
+        numbers(
+            "score",
+            "[-inf, inf], a number",
+            members.iter().chain(&non_members),
+        )?;
         Ok(Self {
             members,
             non_members,
@@ -150,28 +167,9 @@ impl ScoreSet {
     /// Returns an error if the number of names is not that of records.
     pub fn with_groups<G: Ord + Clone>(mut self, members: &[G], non_members: &[G]) -> Result<Self> {
         for (names, records) in [(members, &self.members), (non_members, &self.non_members)] {
-            if names.len() != records.len() {
-                return Err(Error::WrongCount {
-                    what: "groups",
-                    got: names.len(),
-                    wanted: records.len(),
-                });
-            }
+            counted("groups", names.len(), records.len())?;
         }
-        let mut known = BTreeMap::new();
-        let mut numbered = |names: &[G]| -> Vec<usize> {
-            let number = |name| {
-                let next = known.len();
-                *known.entry(name).or_insert(next)
-            };
-            names.iter().cloned().map(number).collect()
-        };
-        let (members, non_members) = (numbered(members), numbered(non_members));
-        self.groups = Some(Groups {
-            members,
-            non_members,
-            count: known.len(),
-        });
+        self.groups = Some(Groups::of(members.iter(), non_members.iter()));
         Ok(self)
     }
 
@@ -271,13 +269,9 @@ impl ScoreSet {
     /// # Errors
     /// Fewer than two records of a kind, of which a half would then lack it.
     pub(super) fn halves(&self, seed: u64) -> Result<(Self, Self)> {
-        if self.members.len() < 2 || self.non_members.len() < 2 {
-            return Err(Error::out_of_range(
-                "records of a kind, to choose a threshold on one half",
-                "[2, inf)",
-                self.members.len().min(self.non_members.len()),
-            ));
-        }
+        let fewest = self.members.len().min(self.non_members.len());
+        let what = "records of a kind, to choose a threshold on one half";
+        ranged(what, "[2, inf)", fewest, fewest >= 2)?;
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut cut = |scores: &[f64]| {
             let mut mixed = scores.to_vec();

@@ -1,7 +1,7 @@
 //! LiRA and RMIA, computed from the scores of shadow models.
 
 use super::set::{ScoreSet, falling};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, counted, given, numbers, positive, ranged};
 use crate::normal::{ln_normal_density, normal_cdf};
 use crate::statistics::{check_closed_unit, check_open_unit};
 use rand::SeedableRng;
@@ -69,13 +69,7 @@ pub fn lira(
     variant: Lira,
     spread: Spread,
 ) -> Result<Vec<f64>> {
-    if targets.len() != shadows.len() {
-        return Err(Error::WrongCount {
-            what: "records with shadow scores",
-            got: shadows.len(),
-            wanted: targets.len(),
-        });
-    }
+    counted("records with shadow scores", shadows.len(), targets.len())?;
     check_finite("target score", targets)?;
     let inside = match variant {
         Lira::Offline => Vec::new(),
@@ -130,11 +124,10 @@ fn normals(
         }));
     }
     let known: Vec<Normal> = fits.iter().flatten().copied().collect();
-    if known.is_empty() {
-        return Err(Error::Empty(
-            "no record has the shadow models this attack needs",
-        ));
-    }
+    given(
+        !known.is_empty(),
+        "no record has the shadow models this attack needs",
+    )?;
     let mean = |of: fn(&Normal) -> f64| known.iter().map(of).sum::<f64>() / known.len() as f64;
     let missing = Normal {
         centre: mean(|n| n.centre),
@@ -266,17 +259,11 @@ pub fn instability(
 /// outside (0, ∞).
 pub fn rmia(record: (f64, f64), population: &[(f64, f64)], a: f64, gamma: f64) -> Result<f64> {
     check_closed_unit("a", a)?;
-    if !(gamma > 0.0 && gamma.is_finite()) {
-        return Err(Error::out_of_range("gamma", "(0, inf)", gamma));
-    }
-    if population.is_empty() {
-        return Err(Error::Empty("a population without a record"));
-    }
+    positive("gamma", gamma)?;
+    given(!population.is_empty(), "a population without a record")?;
     let ln_ratio = |(target, without): (f64, f64)| -> Result<f64> {
         for value in [target, without] {
-            if value.is_nan() || value > 0.0 {
-                return Err(Error::out_of_range("ln p of a text", "[-inf, 0]", value));
-            }
+            ranged("ln p of a text", "[-inf, 0]", value, value <= 0.0)?;
         }
         Ok(target - f64::midpoint((1.0 + a) * without.exp(), 1.0 - a).ln())
     };
@@ -313,9 +300,7 @@ pub fn logit_of_confidence(ln_p: f64) -> f64 {
 /// # Errors
 /// Returns an error if the label is not an index of `logits`, or if a logit is NaN.
 pub fn logit_of_logits(logits: &[f64], label: usize) -> Result<f64> {
-    if let Some(logit) = logits.iter().find(|logit| logit.is_nan()) {
-        return Err(Error::out_of_range("logit", "[-inf, inf]", logit));
-    }
+    numbers("logit", "[-inf, inf]", logits)?;
     let own = *logits.get(label).ok_or(Error::OutOfRange {
         what: "label",
         range: "[0, number of logits)",
@@ -336,10 +321,8 @@ pub fn logit_of_logits(logits: &[f64], label: usize) -> Result<f64> {
 }
 
 fn check_finite(what: &'static str, values: &[f64]) -> Result<()> {
-    match values.iter().find(|v| !v.is_finite()) {
-        Some(value) => Err(Error::out_of_range(what, "(-inf, inf)", value)),
-        None => Ok(()),
-    }
+    let mut values = values.iter();
+    values.try_for_each(|value| ranged(what, "(-inf, inf)", value, value.is_finite()))
 }
 
 fn median(values: &[f64]) -> f64 {

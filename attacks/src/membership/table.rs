@@ -1,7 +1,7 @@
 //! The table that all membership scores of a model are computed from: the token scores of one pass.
 
 use super::scored::Scored;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given};
 use crate::perplexity::check_speaks;
 use crate::scoring::{each_row, nll, windows};
 use reticent_backends::{Scorer, TokenScore};
@@ -38,12 +38,11 @@ impl ScoreTable {
         scoring: Scoring,
         progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Self> {
-        if records.is_empty() {
-            return Err(Error::Empty("no record was given"));
-        }
-        if records.iter().any(|r| r.len() < 2) {
-            return Err(Error::Empty("a record without a second token"));
-        }
+        given(!records.is_empty(), "no record was given")?;
+        given(
+            records.iter().all(|r| r.len() >= 2),
+            "a record without a second token",
+        )?;
         let mut owner = Vec::new();
         let mut pieces = Vec::new();
         let mut scores: Vec<Vec<TokenScore>> = Vec::with_capacity(records.len());

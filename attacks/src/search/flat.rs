@@ -2,7 +2,7 @@
 //! cost.
 
 use super::{CandidateTree, RankCount, SearchOptions, Target, by_context, check_targets, cost};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, counted};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
@@ -72,23 +72,11 @@ pub(crate) fn score_secrets<S: Scorer + ?Sized>(
         .map(|secret| [context, secret].concat())
         .collect();
     let scores = scorer.score(&sequences)?;
-    if scores.len() != sequences.len() {
-        return Err(Error::WrongCount {
-            what: "score rows",
-            got: scores.len(),
-            wanted: sequences.len(),
-        });
-    }
+    counted("score rows", scores.len(), sequences.len())?;
     let mut costs = Vec::with_capacity(secrets.len());
     for (secret, row) in secrets.iter().zip(scores) {
         let wanted = context.len() + secret.len() - 1;
-        if row.len() != wanted {
-            return Err(Error::WrongCount {
-                what: "token scores",
-                got: row.len(),
-                wanted,
-            });
-        }
+        counted("token scores", row.len(), wanted)?;
         let mut sum = 0.0;
         for (token, score) in secret.iter().zip(&row[context.len() - 1..]) {
             sum += cost(score.log_probability, *token)?;

@@ -4,7 +4,7 @@
 use super::meter::Meter;
 use super::tree::{CandidateTree, Edge};
 use super::{Progress, RankCount, SearchOptions, Target, by_context, cost};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, going_on};
 use crate::evalue::{BeliefTracker, CanaryGuesses, Gathered, LnBeliefs, MOST_BELIEFS};
 use reticent_backends::{PrefixScorer, StateId};
 use reticent_corpus::TokenId;
@@ -178,9 +178,7 @@ impl<'a> Frontier<'a> {
             }
             self.expand(meter, batch)?;
             let report = self.progress(meter.positions(), meter.states());
-            if progress(&report).is_break() {
-                return Err(Error::Interrupted);
-            }
+            going_on(progress(&report))?;
         }
         let counts = self.close()?;
         Ok((counts, self.guesses()))

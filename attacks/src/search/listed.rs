@@ -6,7 +6,8 @@
 //! that all candidates share becomes part of the context, and the rest becomes one prefix tree over
 //! tokens.
 
-use crate::error::{Error, Result};
+use super::tree::chosen;
+use crate::error::{Error, Result, ranged};
 use crate::search::{CandidateTree, Target};
 use reticent_corpus::TokenId;
 use reticent_corpus::canary::CanaryPlan;
@@ -104,13 +105,12 @@ impl<'a> Lines<'a> {
                 "another context than the first canary",
             ));
         }
-        if plan.candidates > MOST {
-            return Err(Error::OutOfRange {
-                what: "candidates of a tokenizer that merges digits",
-                range: "[1, 4000000]; larger spaces need a tokenizer with one token a digit",
-                value: plan.candidates.to_string(),
-            });
-        }
+        ranged(
+            "candidates of a tokenizer that merges digits",
+            "[1, 4000000]; larger spaces need a tokenizer with one token a digit",
+            plan.candidates,
+            plan.candidates <= MOST,
+        )?;
         Ok(Self {
             tokenizer,
             before: &first.context,
@@ -122,14 +122,8 @@ impl<'a> Lines<'a> {
 
     /// Returns candidate `number`, with the last position varying fastest.
     fn secret(&self, number: u64) -> String {
-        let mut rest = number;
-        let mut parts: Vec<&str> = Vec::with_capacity(self.positions.len());
-        for choices in self.positions.iter().rev() {
-            let count = choices.len() as u64;
-            parts.push(&choices[(rest % count) as usize]);
-            rest /= count;
-        }
-        parts.into_iter().rev().collect()
+        let parts = chosen(&self.positions, number).into_iter();
+        parts.map(String::as_str).collect()
     }
 
     /// Finds where to cut the line so that its two parts encode like the whole for all checked

@@ -1,7 +1,7 @@
 //! A metered engine: counts positions, releases states and checks answers.
 
 use super::distribution;
-use crate::error::{Error, Result};
+use crate::error::{Result, counted, ranged};
 use reticent_backends::{PrefixScorer, StateId};
 use reticent_corpus::TokenId;
 use std::collections::HashMap;
@@ -50,20 +50,19 @@ impl<'s, S: PrefixScorer + ?Sized> Meter<'s, S> {
     /// Returns log p for every state × wanted token, row-major.
     pub(crate) fn rows(&mut self, states: &[StateId], wanted: &[TokenId]) -> Result<Vec<f64>> {
         let rows = self.scorer.next_log_probabilities(states, wanted)?;
-        same_count("log-probabilities", rows.len(), states.len() * wanted.len())?;
+        counted("log-probabilities", rows.len(), states.len() * wanted.len())?;
         Ok(rows)
     }
 
     /// Returns the distribution of the next token after each state, over the whole vocabulary.
     pub(crate) fn distributions(&mut self, states: &[StateId]) -> Result<Vec<Vec<f64>>> {
         let size = self.scorer.vocabulary_size();
-        if size == 0 {
-            return Err(Error::out_of_range(
-                "vocabulary of the model",
-                "[1, 2^32] tokens",
-                size,
-            ));
-        }
+        ranged(
+            "vocabulary of the model",
+            "[1, 2^32] tokens",
+            size,
+            size > 0,
+        )?;
         let vocabulary: Vec<TokenId> = (0..size as TokenId).collect();
         let rows = self.rows(states, &vocabulary)?;
         rows.chunks(size).map(distribution).collect()
@@ -103,15 +102,7 @@ impl<'s, S: PrefixScorer + ?Sized> Meter<'s, S> {
         for state in &states {
             self.hold(*state, 1);
         }
-        same_count("states", states.len(), wanted)?;
+        counted("states", states.len(), wanted)?;
         Ok(states)
-    }
-}
-
-fn same_count(what: &'static str, got: usize, wanted: usize) -> Result<()> {
-    if got == wanted {
-        Ok(())
-    } else {
-        Err(Error::WrongCount { what, got, wanted })
     }
 }

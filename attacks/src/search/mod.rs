@@ -23,7 +23,7 @@ pub use plan::{plan_search, plan_targets};
 pub use tree::CandidateTree;
 pub(crate) use tree::Edge;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, given, ranged, suited};
 use crate::evalue::{BeliefTracker, CanaryGuesses, EValueAudit};
 use frontier::Frontier;
 use reticent_backends::{PrefixScorer, Scorer};
@@ -78,14 +78,9 @@ impl Default for SearchOptions {
 
 impl SearchOptions {
     pub(crate) fn check(&self) -> Result<()> {
-        if self.batch == 0 {
-            return Err(Error::out_of_range("batch", "[1, inf)", self.batch));
-        }
+        ranged("batch", "[1, inf)", self.batch, self.batch > 0)?;
         check_tie_tolerance(self.tie_tolerance)?;
-        if self.budget == Some(0) {
-            return Err(Error::out_of_range("budget", "[1, inf) positions", 0));
-        }
-        Ok(())
+        ranged("budget", "[1, inf) positions", 0, self.budget != Some(0))
     }
 }
 
@@ -157,14 +152,12 @@ impl RankCount {
 
     /// Checks that the ranks are among the candidates.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.rank_max() <= self.candidates {
-            return Ok(());
-        }
-        Err(Error::OutOfRange {
-            what: "largest rank of a canary",
-            range: "[1, number of candidates]",
-            value: format!("{} of {}", self.rank_max(), self.candidates),
-        })
+        ranged(
+            "largest rank of a canary",
+            "[1, number of candidates]",
+            format_args!("{} of {}", self.rank_max(), self.candidates),
+            self.rank_max() <= self.candidates,
+        )
     }
 }
 
@@ -304,25 +297,19 @@ fn search<S: PrefixScorer + ?Sized>(
 }
 
 pub(crate) fn check_tie_tolerance(nats: f64) -> Result<()> {
-    if nats >= 0.0 && nats.is_finite() {
-        Ok(())
-    } else {
-        Err(Error::out_of_range("tie tolerance", "[0, inf) nats", nats))
-    }
+    let inside = nats >= 0.0 && nats.is_finite();
+    ranged("tie tolerance", "[0, inf) nats", nats, inside)
 }
 
 pub(crate) fn check_targets(tree: &CandidateTree, targets: &[Target]) -> Result<()> {
-    if targets.is_empty() {
-        return Err(Error::Empty("no canary was given"));
-    }
+    given(!targets.is_empty(), "no canary was given")?;
     for (index, target) in targets.iter().enumerate() {
-        if target.context.is_empty() {
-            return Err(Error::out_of_range(
-                "context length",
-                "[1, inf) tokens",
-                target.context.len(),
-            ));
-        }
+        ranged(
+            "context length",
+            "[1, inf) tokens",
+            target.context.len(),
+            !target.context.is_empty(),
+        )?;
         if !tree.contains(&target.secret) {
             return Err(Error::NotACandidate {
                 index,
@@ -377,12 +364,11 @@ pub(crate) fn distribution(row: &[f64]) -> Result<Vec<f64>> {
     let row = each
         .map(|(value, token)| Ok(-cost(*value, token)?))
         .collect::<Result<Vec<f64>>>()?;
-    if row.iter().all(|value| *value == f64::NEG_INFINITY) {
-        return Err(Error::Unsuitable {
-            what: "next token of the model",
-            needed: "one of at least one token with a probability above 0",
-            got: format!("none of {}", row.len()),
-        });
-    }
+    suited(
+        "next token of the model",
+        "one of at least one token with a probability above 0",
+        format_args!("none of {}", row.len()),
+        row.iter().any(|value| *value != f64::NEG_INFINITY),
+    )?;
     Ok(row)
 }

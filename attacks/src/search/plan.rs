@@ -1,7 +1,7 @@
 //! Converts a canary plan into the inputs of the search and the audit.
 
 use crate::draw::Draw;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, suited};
 use crate::exposure::RankAudit;
 use crate::search::listed::listed_targets;
 use crate::search::{CandidateTree, Target};
@@ -31,13 +31,12 @@ pub fn plan_targets(
     space: &CandidateSpace,
 ) -> Result<(CandidateTree, Vec<Target>)> {
     let tree = CandidateTree::new(&space.positions)?;
-    if u128::from(tree.candidates()) != plan.candidates {
-        return Err(Error::Unsuitable {
-            what: "number of candidates of the space",
-            needed: "that of the canary plan",
-            got: format!("{} against {}", tree.candidates(), plan.candidates),
-        });
-    }
+    suited(
+        "number of candidates of the space",
+        "that of the canary plan",
+        format_args!("{} against {}", tree.candidates(), plan.candidates),
+        u128::from(tree.candidates()) == plan.candidates,
+    )?;
     let targets = plan
         .canaries
         .iter()

@@ -85,14 +85,8 @@ impl CandidateTree {
     /// Never: an index beyond the last candidate wraps around.
     #[must_use]
     pub fn candidate(&self, index: u64) -> Vec<TokenId> {
-        let mut rest = index;
-        let mut chosen = Vec::with_capacity(self.positions.len());
-        for choices in self.positions.iter().rev() {
-            let count = choices.len() as u64;
-            chosen.push(&choices[(rest % count) as usize]);
-            rest /= count;
-        }
-        chosen.into_iter().rev().flatten().copied().collect()
+        let choices = chosen(&self.positions, index).into_iter();
+        choices.flatten().copied().collect()
     }
 
     /// Returns the tokens of the candidate with these choice indices, one per position.
@@ -141,6 +135,19 @@ impl CandidateTree {
     pub(crate) fn edges(&self, node: u32) -> &[Edge] {
         &self.nodes[node as usize]
     }
+}
+
+/// Returns the choice of candidate `index` at each position, with the last position varying fastest.
+pub(super) fn chosen<T>(positions: &[Vec<T>], index: u64) -> Vec<&T> {
+    let mut rest = index;
+    let mut chosen = Vec::with_capacity(positions.len());
+    for choices in positions.iter().rev() {
+        let count = choices.len() as u64;
+        chosen.push(&choices[(rest % count) as usize]);
+        rest /= count;
+    }
+    chosen.reverse();
+    chosen
 }
 
 /// Validates a space and returns its number of candidates.

@@ -57,7 +57,7 @@ pub(crate) struct Description {
 /// Computes a digest under the run's key without copying the whole text.
 fn digest<T: Serialize>(key: &RunKey, what: &str, part: &T) -> Result<(String, String)> {
     let mut keyed = keyed_writer(key.bytes(), what);
-    serde_json::to_writer(&mut keyed, part).map_err(|e| Error::Engine(e.to_string()))?;
+    serde_json::to_writer(&mut keyed, part).map_err(Error::engine)?;
     Ok((what.to_owned(), hexadecimal(&keyed.finish())))
 }
 
@@ -66,7 +66,6 @@ impl Description {
         let RunIdentity {
             options, corpus, ..
         } = run;
-        let engine = |e: serde_json::Error| Error::Engine(e.to_string());
         let mut data = BTreeMap::from([
             digest(key, "records", corpus.set)?,
             digest(key, "sensitive tokens", &corpus.sensitive)?,
@@ -101,7 +100,7 @@ impl Description {
         if corpus.masking.is_some() {
             data.extend([digest(key, "masked tokens", &corpus.masking)?]);
         }
-        let mut options = serde_json::to_value(options).map_err(engine)?;
+        let mut options = serde_json::to_value(options).map_err(Error::engine)?;
         // Whether the corpus was authenticated says nothing of what it is: the digests below do.
         if let Some(plan) = options.get_mut("plan").and_then(Value::as_object_mut) {
             plan.shift_remove("unauthenticated_corpus");

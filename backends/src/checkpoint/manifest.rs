@@ -289,6 +289,15 @@ pub enum Initial {
 }
 
 impl Initial {
+    /// Returns the digest of the weights that training started from, if they came from a folder.
+    #[must_use]
+    pub fn weights(&self) -> Option<&str> {
+        match self {
+            Self::Random { .. } => None,
+            Self::Pretrained { weights, .. } | Self::Continued { weights, .. } => Some(weights),
+        }
+    }
+
     /// Returns the foreign base model of these weights, if there is one.
     #[must_use]
     pub const fn base(&self) -> Option<Base> {
@@ -416,17 +425,6 @@ pub struct Manifest {
     pub canaries: Option<CanarySeal>,
     /// What the guarantee does not cover.
     pub not_covered: Vec<String>,
-}
-
-impl Initial {
-    /// Returns the digest of the weights that training started from, if they came from a folder.
-    #[must_use]
-    pub fn weights(&self) -> Option<&str> {
-        match self {
-            Self::Random { .. } => None,
-            Self::Pretrained { weights, .. } | Self::Continued { weights, .. } => Some(weights),
-        }
-    }
 }
 
 impl Manifest {
@@ -570,6 +568,6 @@ impl Manifest {
     /// # Errors
     /// Returns the serialiser's error, which does not occur in practice.
     pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string_pretty(self).map_err(|e| Error::Engine(e.to_string()))
+        serde_json::to_string_pretty(self).map_err(Error::engine)
     }
 }

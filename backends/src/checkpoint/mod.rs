@@ -223,27 +223,23 @@ fn not_covered(plan: &TrainingPlan, base: Option<Base>, prepared: &Prepared) -> 
                 .to_owned(),
         );
     }
-    if plan.noiseless {
-        list.insert(
-            0,
-            "everything: the noise that the plan states was left out, so this run is not private"
-                .to_owned(),
-        );
-    }
-    if plan.seeded {
-        list.insert(
-            0,
-            "everything: a fixed seed made batches and noise, so this run is not private"
-                .to_owned(),
-        );
-    }
-    if prepared.tokenizer.origin() == Origin::Leaks {
-        list.insert(
-            0,
-            "the vocabulary: it was built from private text and publishes its rare words"
-                .to_owned(),
-        );
-    }
+    let mut first = |is_so: bool, said: &str| {
+        if is_so {
+            list.insert(0, said.to_owned());
+        }
+    };
+    first(
+        plan.noiseless,
+        "everything: the noise that the plan states was left out, so this run is not private",
+    );
+    first(
+        plan.seeded,
+        "everything: a fixed seed made batches and noise, so this run is not private",
+    );
+    first(
+        prepared.tokenizer.origin() == Origin::Leaks,
+        "the vocabulary: it was built from private text and publishes its rare words",
+    );
     list
 }
 
@@ -748,14 +744,14 @@ fn config_json(model: &Model, tokenizer: &Tokenizer, beside: &Beside) -> Result<
             bos_token_id: bos,
             eos_token_id: eos,
         })
-        .map_err(|e| Error::Engine(e.to_string())),
+        .map_err(Error::engine),
     }
 }
 
 fn weight_bytes(
     model: &Model,
     weights: &[Vec<f32>],
-    mut notes: BTreeMap<String, String>,
+    notes: BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
     let config = match model {
         Model::Transformer(config) => return hugging_face::weight_bytes(config, weights, notes),
@@ -772,8 +768,7 @@ fn weight_bytes(
         .zip(weights)
         .map(named)
         .collect();
-    notes.insert("format".to_owned(), "pt".to_owned());
-    to_bytes(&tensors, &notes)
+    to_bytes(&tensors, notes)
 }
 
 /// Returns the model type from the text of a `config.json`.

@@ -71,7 +71,7 @@ pub(crate) fn save(
     moment: &Moment,
     tensors: &[Stored<'_>],
 ) -> Result<()> {
-    let said = serde_json::to_string(moment).map_err(|e| Error::Engine(e.to_string()))?;
+    let said = serde_json::to_string(moment).map_err(Error::engine)?;
     let notes = BTreeMap::from([("moment".to_owned(), said)]);
     let entries = tensors
         .iter()
@@ -130,27 +130,22 @@ impl Snapshot {
         if !path.exists() {
             return Ok(None);
         }
+        let bad = |why: String| Error::state(path, why);
         let bytes = read(path)?;
         let (whole, code) = content(&bytes);
         let mut expected = keyed_writer(key.bytes(), PURPOSE);
         at(path, expected.write_all(whole))?;
         if !expected.verify(code) {
-            return Err(Error::state(
-                path,
-                format!(
-                    "not what this run stored: damaged, or of another run ({counted}); {BEGIN_AGAIN}"
-                ),
-            ));
+            return Err(bad(format!(
+                "not what this run stored: damaged, or of another run ({counted}); {BEGIN_AGAIN}"
+            )));
         }
-        let moment = moment(&bytes).map_err(|why| Error::state(path, why))?;
+        let moment = moment(&bytes).map_err(bad)?;
         if moment.schema != SCHEMA {
             let found = moment.schema;
-            return Err(Error::state(
-                path,
-                format!(
-                    "a snapshot of schema {found}, and this version reads schema {SCHEMA} ({counted}); {BEGIN_AGAIN}"
-                ),
-            ));
+            return Err(bad(format!(
+                "a snapshot of schema {found}, and this version reads schema {SCHEMA} ({counted}); {BEGIN_AGAIN}"
+            )));
         }
         Ok(Some(Self {
             path: path.to_path_buf(),

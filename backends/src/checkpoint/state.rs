@@ -134,7 +134,7 @@ impl State {
                 }));
             }
         }
-        let run = serde_json::to_value(&self.run).map_err(|e| Error::Engine(e.to_string()))?;
+        let run = serde_json::to_value(&self.run).map_err(Error::engine)?;
         let moment = Moment {
             schema: SCHEMA,
             key: self.key.name(),
@@ -220,7 +220,7 @@ fn create(folder: &Path, asked: RunIdentity<'_>) -> Result<Description> {
         kind: "run-key".into(),
         key: *key.bytes(),
     };
-    let json = serde_json::to_vec(&stored).map_err(|e| Error::Engine(e.to_string()))?;
+    let json = serde_json::to_vec(&stored).map_err(Error::engine)?;
     write_whole(&growing.join(KEY), &json)?;
     if folder.exists() {
         at(folder, std::fs::remove_dir(folder))?;

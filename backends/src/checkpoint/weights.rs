@@ -54,19 +54,20 @@ pub(crate) fn header<'a>(
         entries.insert(name.to_owned(), entry);
         from = end;
     }
-    let mut json = serde_json::to_vec(&entries).map_err(|e| Error::Engine(e.to_string()))?;
+    let mut json = serde_json::to_vec(&entries).map_err(Error::engine)?;
     json.resize(json.len().next_multiple_of(8), b' ');
     let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
     bytes.append(&mut json);
     Ok(bytes)
 }
 
-/// Returns the bytes of a safetensors file, with text entries in its header.
-pub(crate) fn to_bytes(tensors: &[Named], notes: &BTreeMap<String, String>) -> Result<Vec<u8>> {
+/// Returns the bytes of a safetensors file, with text entries in its header in addition to the usual one.
+pub(crate) fn to_bytes(tensors: &[Named], mut notes: BTreeMap<String, String>) -> Result<Vec<u8>> {
+    notes.insert("format".to_owned(), "pt".to_owned());
     let mut sorted: Vec<&Named> = tensors.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
     let entries = sorted.iter().map(|t| (&*t.name, &*t.shape, t.values.len()));
-    let mut bytes = header(notes, entries)?;
+    let mut bytes = header(&notes, entries)?;
     bytes.reserve(4 * sorted.iter().map(|t| t.values.len()).sum::<usize>());
     for tensor in sorted {
         bytes.extend(tensor.values.iter().flat_map(|v| v.to_le_bytes()));

@@ -28,27 +28,10 @@ const ELSEWHERE: &str =
 
 /// Keys that are read or do not affect the sum: the layout of a weight follows from its layer's type, and dropout ends
 /// with training.
-const HARMLESS: [&str; 19] = [
-    "auto_mapping",
-    "base_model_name_or_path",
-    "bias",
-    "exclude_modules",
-    "fan_in_fan_out",
-    "inference_mode",
-    "init_lora_weights",
-    "layers_pattern",
-    "layers_to_transform",
-    "lora_alpha",
-    "lora_dropout",
-    "megatron_core",
-    "peft_type",
-    "peft_version",
-    "qalora_group_size",
-    "r",
-    "revision",
-    "target_modules",
-    "task_type",
-];
+const HARMLESS: &str = "\
+    auto_mapping base_model_name_or_path bias exclude_modules fan_in_fan_out inference_mode init_lora_weights \
+    layers_pattern layers_to_transform lora_alpha lora_dropout megatron_core peft_type peft_version \
+    qalora_group_size r revision target_modules task_type";
 /// Initialisations that start as no change and leave the base weights as they are.
 const STARTS: [&str; 2] = ["gaussian", "orthogonal"];
 
@@ -210,7 +193,7 @@ pub(crate) fn config_json(lora: &Lora, config: &TransformerConfig, base: &str) -
         "use_dora": false,
         "use_rslora": false,
     });
-    serde_json::to_string_pretty(&fields).map_err(|e| Error::Engine(e.to_string()))
+    serde_json::to_string_pretty(&fields).map_err(Error::engine)
 }
 
 /// Returns the bytes of `adapter_model.safetensors`, with these text entries in addition to the usual one.
@@ -218,7 +201,7 @@ pub(crate) fn weight_bytes(
     lora: &Lora,
     config: &TransformerConfig,
     weights: &[Vec<f32>],
-    mut notes: BTreeMap<String, String>,
+    notes: BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
     check_shapes(&lora.parameters(), weights)?;
     let places = trainable(config);
@@ -249,8 +232,7 @@ pub(crate) fn weight_bytes(
             });
         }
     }
-    notes.insert("format".to_owned(), "pt".to_owned());
-    to_bytes(&tensors, &notes)
+    to_bytes(&tensors, notes)
 }
 
 /// Reads the weights of an adapter's folder, in the order of [`Lora::parameters`].
@@ -648,7 +630,7 @@ fn scale(fields: &Fields) -> Result<(usize, f64)> {
     }
     let stabilised = fields.flag("use_rslora", false)?;
     for (key, value) in fields.set() {
-        if !HARMLESS.contains(&key) && key != "use_rslora" {
+        if !HARMLESS.split(' ').any(|known| known == key) && key != "use_rslora" {
             let shown: String = value.to_string().chars().take(60).collect();
             return Err(fields.bad(format!(
                 "{key} is {shown}, which may change what is merged; only null, false and nothing are \

@@ -23,8 +23,7 @@ const FIRST_PIECE: usize = 3 + 256;
 pub fn convert_llama2c(model: &Path, tokenizer: &Path, out: &Path) -> Result<TransformerConfig> {
     let (config, weights) = read_model(model)?;
     let pieces = read_pieces(tokenizer, config.vocabulary)?;
-    let json = serde_json::to_string_pretty(&tokenizer_json(&pieces))
-        .map_err(|e| Error::Engine(e.to_string()))?;
+    let json = serde_json::to_string_pretty(&tokenizer_json(&pieces)).map_err(Error::engine)?;
     super::write(out, &config, &weights, Some([1, 2]), Some(&json))?;
     Ok(config)
 }

@@ -75,7 +75,7 @@ pub fn save_with_weights(folder: &Path, like: &Path, weights: &[Vec<f32>]) -> Re
             *precision = "float32".into();
         }
     }
-    let json = serde_json::to_string_pretty(&fields).map_err(|e| Error::Engine(e.to_string()))?;
+    let json = serde_json::to_string_pretty(&fields).map_err(Error::engine)?;
     let building = Building::beside(folder)?;
     building.write("config.json", json.as_bytes())?;
     let bytes = weight_bytes(&config, weights, BTreeMap::new())?;
@@ -161,18 +161,17 @@ pub(crate) fn config_json(
     let specials = specials.map(|[bos, eos]| config::Specials { bos, eos });
     let mut json = config::write(config, specials);
     beside.enter(&mut json, config.vocabulary);
-    serde_json::to_string_pretty(&json).map_err(|e| Error::Engine(e.to_string()))
+    serde_json::to_string_pretty(&json).map_err(Error::engine)
 }
 
 /// Returns the bytes of `model.safetensors`, with these text entries in addition to the usual one.
 pub(crate) fn weight_bytes(
     config: &TransformerConfig,
     weights: &[Vec<f32>],
-    mut notes: BTreeMap<String, String>,
+    notes: BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
     check_shapes(&config.parameters(), weights)?;
-    notes.insert("format".to_owned(), "pt".to_owned());
-    to_bytes(&tensors::theirs(config, weights), &notes)
+    to_bytes(&tensors::theirs(config, weights), notes)
 }
 
 /// Checks that a family's `config.json` can express an architecture.

@@ -167,6 +167,7 @@ impl<'a> Gathering<'a> {
     }
 
     fn take(&mut self, path: &Path, full: &str, name: &str, view: &TensorView<'_>) -> Result<()> {
+        let bad = |why: String| Error::checkpoint(path, why);
         let first = self.first_name(full).to_owned();
         let place = self.places[&first];
         let parameter = &self.parameters[place.parameter];
@@ -178,22 +179,16 @@ impl<'a> Gathering<'a> {
             && (rows(&shape), shape.len()) == (classes, view.shape().len())
             && rows(view.shape()) != classes
         {
-            return Err(Error::checkpoint(
-                path,
-                format!(
-                    "tensor {name} tells {} classes, and config.json names {classes} (id2label)",
-                    rows(view.shape())
-                ),
-            ));
+            return Err(bad(format!(
+                "tensor {name} tells {} classes, and config.json names {classes} (id2label)",
+                rows(view.shape())
+            )));
         }
         if view.shape() != shape {
-            return Err(Error::checkpoint(
-                path,
-                format!(
-                    "tensor {name} has shape {:?}, expected {shape:?}",
-                    view.shape()
-                ),
-            ));
+            return Err(bad(format!(
+                "tensor {name} has shape {:?}, expected {shape:?}",
+                view.shape()
+            )));
         }
         let theirs = values(path, name, view)?;
         if first == full {

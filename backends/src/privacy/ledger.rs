@@ -110,15 +110,14 @@ fn chain_key(key: &RunKey) -> Digest {
 
 /// Returns a line of the file and its digest.
 fn line<T: Serialize>(chain: &Digest, before: &Digest, entry: &T) -> Result<(String, Digest)> {
-    let engine = |e: serde_json::Error| Error::Engine(e.to_string());
     let mut message = before.to_vec();
-    serde_json::to_writer(&mut message, entry).map_err(engine)?;
+    serde_json::to_writer(&mut message, entry).map_err(Error::engine)?;
     let digest = keyed_digest(chain, &message);
     let line = Line {
         entry,
         digest: hexadecimal(&digest),
     };
-    let text = serde_json::to_string(&line).map_err(engine)? + "\n";
+    let text = serde_json::to_string(&line).map_err(Error::engine)? + "\n";
     Ok((text, digest))
 }
 
@@ -153,7 +152,7 @@ impl Ledger {
         run: &impl Serialize,
         planned: &[Planned],
     ) -> Result<()> {
-        let run = serde_json::to_value(run).map_err(|e| Error::Engine(e.to_string()))?;
+        let run = serde_json::to_value(run).map_err(Error::engine)?;
         let head = Head {
             schema: SCHEMA,
             kind: KIND.into(),

@@ -135,7 +135,7 @@ impl Side {
     ) -> Result<Seen> {
         let number = place.epoch * stage.steps + place.offset;
         let index = stage.first_index + number;
-        match &stage.work {
+        let (loss, added) = match &stage.work {
             Work::Public {
                 records,
                 passes,
@@ -152,10 +152,7 @@ impl Side {
                         what: "the loss of an ordinary batch".into(),
                     });
                 }
-                Ok(Seen {
-                    loss: Some(loss),
-                    added: None,
-                })
+                (Some(loss), None)
             }
             Work::Private { records, .. } => {
                 let batch = self.sampler_mut()?.batch(index);
@@ -170,10 +167,7 @@ impl Side {
                 let update = &mut optimizers[stage.optimizer];
                 let collective = workers.collective.as_mut();
                 let added = step.finish(self.noise.as_mut(), collective, update, ledger)?;
-                Ok(Seen {
-                    loss: None,
-                    added: Some(added),
-                })
+                (None, Some(added))
             }
             Work::Selective {
                 records,
@@ -188,12 +182,10 @@ impl Side {
                 // Every worker computes the whole step and draws the same noise for it.
                 let added = step.finish(self.noise.as_mut(), &mut Local, private, ledger)?;
                 trainer.apply_public(ordinary, public)?;
-                Ok(Seen {
-                    loss: None,
-                    added: Some(added),
-                })
+                (None, Some(added))
             }
-        }
+        };
+        Ok(Seen { loss, added })
     }
 
     fn sampler_mut(&mut self) -> Result<&mut (dyn Sampler + 'static)> {

@@ -71,7 +71,7 @@ impl Workers {
         let rank = self.collective.rank();
         let key = self.key(None, None)?;
         let run = asked.description(&key)?;
-        let words = serde_json::to_vec(&run).map_err(|e| Error::Engine(e.to_string()))?;
+        let words = serde_json::to_vec(&run).map_err(Error::engine)?;
         for (other, words) in self.collective.exchange(&words)?.iter().enumerate() {
             let differ = match serde_json::from_slice::<Description>(words) {
                 Ok(theirs) => names(&run.differences(&theirs)),
@@ -102,7 +102,7 @@ impl Run {
             held_out: self.watch.note()?,
             steps: kept.iter().map(|kept| kept.state().0).collect(),
         };
-        let words = serde_json::to_vec(&mine).map_err(|e| Error::Engine(e.to_string()))?;
+        let words = serde_json::to_vec(&mine).map_err(Error::engine)?;
         let first = collective.exchange(&words)?.into_iter().next();
         let place: Option<Place> = first.and_then(|words| serde_json::from_slice(&words).ok());
         let place = place.ok_or_else(|| Error::Worker("worker 0 says no place".into()))?;

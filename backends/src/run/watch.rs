@@ -54,7 +54,7 @@ impl Watch {
 
     pub(super) fn note(&self) -> Result<String> {
         let noted = (&self.losses, &self.classified);
-        serde_json::to_string(&noted).map_err(|e| Error::Engine(e.to_string()))
+        serde_json::to_string(&noted).map_err(Error::engine)
     }
 
     /// Parses what [`Self::note`] wrote.

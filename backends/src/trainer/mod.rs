@@ -239,32 +239,22 @@ pub trait Trainer: PrefixScorer {
     /// # Errors
     /// Returns [`Error::Unsuitable`] for an engine that can't.
     fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {
-        match target {
-            None => Ok(()),
-            Some(_) => Err(Error::Unsuitable(
-                "this model can't leave a token out of the loss".into(),
-            )),
-        }
+        let why = "this model can't leave a token out of the loss";
+        refuse(target.is_some(), why)
     }
     /// Sets the masks by which training passes drop values from now on; scoring never drops any. `None` undoes it.
     ///
     /// # Errors
     /// Returns [`Error::Unsuitable`] for an engine that can't.
     fn drop_out(&mut self, masks: Option<Masks>) -> Result<()> {
-        match masks {
-            None => Ok(()),
-            Some(_) => Err(Error::Unsuitable("this model has no dropout".into())),
-        }
+        refuse(masks.is_some(), "this model has no dropout")
     }
     /// Sets the masked tokens that an encoder's training passes read and predict from now on. `None` undoes it.
     ///
     /// # Errors
     /// Returns [`Error::Unsuitable`] for an engine that can't.
     fn mask_tokens(&mut self, masked: Option<TokenMasks>) -> Result<()> {
-        match masked {
-            None => Ok(()),
-            Some(_) => Err(Error::Unsuitable("this model masks no tokens".into())),
-        }
+        refuse(masked.is_some(), "this model masks no tokens")
     }
     /// Returns Σ −ln p (nats) over the masked tokens of a batch, and the number of these tokens; nothing is dropped.
     ///
@@ -370,6 +360,14 @@ pub trait Recurrent {
         clip: &Clip,
         release: &ReleaseState<'_>,
     ) -> Result<(Vec<Vec<f32>>, Added)>;
+}
+
+/// Refuses what is `asked` of an engine that can't do it.
+fn refuse(asked: bool, why: &str) -> Result<()> {
+    match asked {
+        false => Ok(()),
+        true => Err(Error::Unsuitable(why.into())),
+    }
 }
 
 /// Checks the lengths of weights against the shapes of parameters.

@@ -250,6 +250,25 @@ impl<'a> Example<'a> {
             .flat_map(inside)
             .map(|at| at - self.start)
     }
+
+    /// Splits it into sequences that a model of this context reads. A labelled one has one loss and stays whole: it was
+    /// shortened.
+    pub(crate) fn windows(self, context: Option<usize>) -> impl Iterator<Item = Self> + 'a {
+        let parts = match self.label {
+            Some(_) => vec![self.tokens],
+            None => windows(self.tokens, context),
+        };
+        let mut next = self.start;
+        parts.into_iter().map(move |tokens| {
+            let start = next;
+            next += tokens.len().saturating_sub(1);
+            Self {
+                tokens,
+                start,
+                ..self
+            }
+        })
+    }
 }
 
 impl AsRef<[TokenId]> for Example<'_> {
@@ -285,27 +304,6 @@ fn windows(tokens: &[TokenId], context: Option<usize>) -> Vec<&[TokenId]> {
             .map(|start| &tokens[start..tokens.len().min(start + context)])
             .collect(),
         _ => vec![tokens],
-    }
-}
-
-impl<'a> Example<'a> {
-    /// Splits it into sequences that a model of this context reads. A labelled one has one loss and stays whole: it was
-    /// shortened.
-    pub(crate) fn windows(self, context: Option<usize>) -> impl Iterator<Item = Self> + 'a {
-        let parts = match self.label {
-            Some(_) => vec![self.tokens],
-            None => windows(self.tokens, context),
-        };
-        let mut next = self.start;
-        parts.into_iter().map(move |tokens| {
-            let start = next;
-            next += tokens.len().saturating_sub(1);
-            Self {
-                tokens,
-                start,
-                ..self
-            }
-        })
     }
 }
 
@@ -352,23 +350,12 @@ impl<'a> PublicBatch<'a> {
         let one = |(record, tokens): (u32, &'a Vec<TokenId>)| Example::whole(record, tokens);
         Self((first..).zip(texts).map(one).collect())
     }
-}
 
-impl<'a> PublicBatch<'a> {
     /// Returns the examples, for engines to read.
     pub fn examples(&self) -> impl Iterator<Item = Example<'a>> + '_ {
         self.0.iter().copied()
     }
-}
 
-impl<'a> PrivateBatch<'a> {
-    /// Returns the examples, for engines to read. [`Trainer::add`](super::Trainer::add) says what may leave an engine.
-    pub fn examples(&self) -> impl Iterator<Item = Example<'a>> + '_ {
-        self.0.iter().copied()
-    }
-}
-
-impl PublicBatch<'_> {
     /// Splits each record that is longer than a context into its windows.
     #[must_use]
     pub fn in_windows(self, context: Option<usize>) -> Self {
@@ -382,6 +369,11 @@ impl PublicBatch<'_> {
 }
 
 impl<'a> PrivateBatch<'a> {
+    /// Returns the examples, for engines to read. [`Trainer::add`](super::Trainer::add) says what may leave an engine.
+    pub fn examples(&self) -> impl Iterator<Item = Example<'a>> + '_ {
+        self.0.iter().copied()
+    }
+
     /// Returns the records that are read as one sequence, and for each of the others its sequences: the windows of a
     /// record longer than a context, or several augmentations, or both.
     pub(crate) fn by_sequences(

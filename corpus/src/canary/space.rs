@@ -125,10 +125,12 @@ impl CandidateSpace {
     /// Returns the tokens of candidate `number`. Numbers wrap.
     #[must_use]
     pub fn candidate(&self, number: u128) -> Vec<TokenId> {
-        self.digits(number)
-            .iter()
-            .zip(&self.positions)
-            .flat_map(|(&digit, choices)| choices[digit].iter().copied())
+        self.spelled(&self.digits(number))
+    }
+
+    fn spelled(&self, choices: &[usize]) -> Vec<TokenId> {
+        let each = choices.iter().zip(&self.positions);
+        each.flat_map(|(&at, choices)| choices[at].iter().copied())
             .collect()
     }
 
@@ -175,12 +177,7 @@ impl CandidateSpace {
     /// # Errors
     /// Returns an error if the text is not a candidate.
     pub fn tokens(&self, secret: &str) -> Result<Vec<TokenId>> {
-        Ok(self
-            .choices(secret)?
-            .into_iter()
-            .zip(&self.positions)
-            .flat_map(|(choice, choices)| choices[choice].iter().copied())
-            .collect())
+        Ok(self.spelled(&self.choices(secret)?))
     }
 
     fn check(&self, real: &[TokenId], secret: &[TokenId], text: &str) -> Result<()> {

@@ -154,22 +154,20 @@ fn expect<T: PartialEq + std::fmt::Display>(
 
 fn check_sheet(path: &Path, sheet: &PreparedDocument) -> Result<()> {
     let facts = &sheet.facts;
+    let wrong = |problem: String| Error::prepared(path, problem);
     expect(path, "schema", sheet.schema, 1)?;
     expect(path, "type", sheet.kind.as_str(), "preparation")?;
     sheet
         .options
         .validate()
-        .map_err(|error| Error::prepared(path, error.to_string()))?;
-    facts
-        .check(&sheet.options)
-        .map_err(|problem| Error::prepared(path, problem))?;
+        .map_err(|error| wrong(error.to_string()))?;
+    facts.check(&sheet.options).map_err(wrong)?;
     let product = Product {
         all_copies: facts.stability(Copies::All),
         single_copy: facts.stability(Copies::Single),
     };
     if product != sheet.stability {
-        return Err(Error::prepared(
-            path,
+        return Err(wrong(
             "stability is not the product of its stages'".to_owned(),
         ));
     }
@@ -183,32 +181,27 @@ fn load_tokenizer(
 ) -> Result<Tokenizer> {
     let path = &folder.join(TOKENIZER);
     let facts = &sheet.facts;
+    let wrong = |problem: String| Error::prepared(path, problem);
     let text = files.take(TOKENIZER)?;
     if sha256(text.as_bytes()) != sheet.tokenizer_sha256 {
-        return Err(Error::prepared(
-            path,
-            format!(
-                "it is not the tokenizer that {FACTS} has the SHA-256 of, and the tokens would stand for other texts; prepare the folder again (`audit prepare`)"
-            ),
-        ));
+        return Err(wrong(format!(
+            "it is not the tokenizer that {FACTS} has the SHA-256 of, and the tokens would stand for other texts; prepare the folder again (`audit prepare`)"
+        )));
     }
     let settings = match files.has(SETTINGS) {
         true => Some(files.take(SETTINGS)?),
         false => None,
     };
     let tokenizer = Tokenizer::of_files(&text, settings.as_deref(), facts.vocabulary);
-    let tokenizer = tokenizer.map_err(|error| Error::prepared(path, error.to_string()))?;
+    let tokenizer = tokenizer.map_err(|error| wrong(error.to_string()))?;
     let size = tokenizer.vocabulary_size();
     expect(path, "vocabulary size", size, facts.vocabulary_size)?;
     if tokenizer.origin() != facts.vocabulary {
-        return Err(Error::prepared(
-            path,
-            format!(
-                "the vocabulary is {:?}, {FACTS} says {:?}",
-                tokenizer.origin(),
-                facts.vocabulary
-            ),
-        ));
+        return Err(wrong(format!(
+            "the vocabulary is {:?}, {FACTS} says {:?}",
+            tokenizer.origin(),
+            facts.vocabulary
+        )));
     }
     Ok(tokenizer)
 }
@@ -350,31 +343,27 @@ fn read_texts(
     numbers: &[u64],
     loss_on: Option<LossOn>,
 ) -> Result<Vec<String>> {
+    let wrong = |problem: String| Error::prepared(path, problem);
     let lines: Vec<TextLine<'_>> = read_lines(path, text)?;
     expect(path, "lines", lines.len(), records.len())?;
     let each = lines.iter().zip(records).zip(numbers);
     for (number, ((line, record), own)) in (1u64..).zip(each) {
         if line.id != record_id(*own, &line.text, record, loss_on) {
-            return Err(Error::prepared(
-                path,
-                format!(
-                    "line {number}: its id is not that of its text and its record (tokens, side, class, sensitive and ignored ranges), or \
-                     whose messages carry loss ({FACTS}, options.loss_on) is not what it was; the folder was edited, or prepared by an \
-                     earlier version: prepare it again (`audit prepare`)"
-                ),
-            ));
+            return Err(wrong(format!(
+                "line {number}: its id is not that of its text and its record (tokens, side, class, sensitive and ignored ranges), or \
+                 whose messages carry loss ({FACTS}, options.loss_on) is not what it was; the folder was edited, or prepared by an \
+                 earlier version: prepare it again (`audit prepare`)"
+            )));
         }
         if line.label != record.label {
-            return Err(Error::prepared(
-                path,
-                format!("line {number}: its class is not that of its record"),
-            ));
+            return Err(wrong(format!(
+                "line {number}: its class is not that of its record"
+            )));
         }
         if line.side != record.side {
-            return Err(Error::prepared(
-                path,
-                format!("line {number}: its side is not that of its record"),
-            ));
+            return Err(wrong(format!(
+                "line {number}: its side is not that of its record"
+            )));
         }
     }
     Ok(lines.into_iter().map(|l| l.text.into_owned()).collect())
@@ -417,17 +406,15 @@ fn load_held_out(
 }
 
 fn load_plan(path: &Path, files: &mut FolderFiles, facts: &Facts) -> Result<Option<CanaryPlan>> {
+    let wrong = |problem: String| Error::prepared(path, problem);
     if facts.canaries.is_none() {
         return match files.has(CANARIES) {
-            true => Err(Error::prepared(
-                path,
-                format!("{FACTS} knows of no canaries"),
-            )),
+            true => Err(wrong(format!("{FACTS} knows of no canaries"))),
             false => Ok(None),
         };
     }
-    let plan = CanaryPlan::from_json(&files.take(CANARIES)?)
-        .map_err(|error| Error::prepared(path, error.to_string()))?;
+    let plan =
+        CanaryPlan::from_json(&files.take(CANARIES)?).map_err(|error| wrong(error.to_string()))?;
     expect(path, "unit", plan.unit, facts.unit)?;
     Ok(Some(plan))
 }
@@ -443,6 +430,7 @@ struct TrainingTexts<'a> {
 
 /// Checks that the records of a copy are those of its fate, and on its side.
 fn check_copy(path: &Path, copy: &CopyReport, records: &[Record]) -> Result<()> {
+    let wrong = |problem: String| Error::prepared(path, problem);
     let is_kept = copy.fate == CopyFate::Kept;
     let in_parts = matches!(
         copy.fate,
@@ -452,14 +440,11 @@ fn check_copy(path: &Path, copy: &CopyReport, records: &[Record]) -> Result<()> 
         || !(in_parts || copy.parts.is_empty())
         || copy.side.is_some() != copy.records().next().is_some()
     {
-        return Err(Error::prepared(
-            path,
-            format!(
-                "copy {} of canary {}: {FACTS} must give a record and its side for a copy that is kept, and those of its \
-                 parts only for one that is masked, truncated or lost",
-                copy.copy, copy.canary
-            ),
-        ));
+        return Err(wrong(format!(
+            "copy {} of canary {}: {FACTS} must give a record and its side for a copy that is kept, and those of its \
+             parts only for one that is masked, truncated or lost",
+            copy.copy, copy.canary
+        )));
     }
     // A copy is on the public side if any of its parts is.
     let fits = |part: u64| {
@@ -468,13 +453,10 @@ fn check_copy(path: &Path, copy: &CopyReport, records: &[Record]) -> Result<()> 
         record.is_some_and(|r| r.side == Side::Private || copy.side == Some(Side::Public))
     };
     match copy.parts.iter().find(|part| !fits(**part)) {
-        Some(part) => Err(Error::prepared(
-            path,
-            format!(
-                "copy {} of canary {}: no part of it can be in record {part}",
-                copy.copy, copy.canary
-            ),
-        )),
+        Some(part) => Err(wrong(format!(
+            "copy {} of canary {}: no part of it can be in record {part}",
+            copy.copy, copy.canary
+        ))),
         None => Ok(()),
     }
 }
@@ -487,15 +469,15 @@ fn check_copies(
     preflight: &Preflight,
     training: &TrainingTexts<'_>,
 ) -> Result<u64> {
+    let wrong = |problem: String| Error::prepared(path, problem);
     let planned = (0u64..).zip(&plan.canaries).flat_map(|(number, canary)| {
         (0..canary.insertions.len() as u64).map(move |copy| (number, copy))
     });
     let reported = preflight.copies.iter().map(|c| (c.canary, c.copy));
     if !planned.eq(reported) {
-        return Err(Error::prepared(
-            path,
-            format!("facts.canaries.copies of {FACTS} are not the copies of the plan, one by one"),
-        ));
+        return Err(wrong(format!(
+            "facts.canaries.copies of {FACTS} are not the copies of the plan, one by one"
+        )));
     }
     let marks = CanaryMarks::new(path, plan)?;
     // By record and mark.
@@ -512,13 +494,10 @@ fn check_copies(
             text.contains(&canary.secret) && copy.side == Some(training.records[at].side)
         });
         if !there {
-            return Err(Error::prepared(
-                path,
-                format!(
-                    "copy {} of canary {} is not in record {record}",
-                    copy.copy, copy.canary
-                ),
-            ));
+            return Err(wrong(format!(
+                "copy {} of canary {} is not in record {record}",
+                copy.copy, copy.canary
+            )));
         }
         *kept.entry((at, marks.of[number])).or_default() += 1;
     }
@@ -536,14 +515,11 @@ fn check_copies(
         for (mark, count) in &found {
             let accounted = accounted(mark);
             if *count > accounted {
-                return Err(Error::prepared(
-                    path,
-                    format!(
-                        "record {at} holds {} {count} times; {FACTS} accounts for {accounted}. The folder was edited, or the corpus has \
-                         this canary in its own text: prepare it again, with another --seed",
-                        plan.canaries[marks.canary[*mark]].id
-                    ),
-                ));
+                return Err(wrong(format!(
+                    "record {at} holds {} {count} times; {FACTS} accounts for {accounted}. The folder was edited, or the corpus has \
+                     this canary in its own text: prepare it again, with another --seed",
+                    plan.canaries[marks.canary[*mark]].id
+                )));
             }
         }
         if !found.is_empty() {

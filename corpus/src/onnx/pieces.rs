@@ -135,14 +135,8 @@ fn small(id: u32) -> Result<i32, String> {
 
 /// Extends a byte range to character boundaries, and removes white space at its ends.
 fn inside(text: &str, start: usize, end: usize) -> Range<usize> {
-    let mut start = start.min(text.len());
-    let mut end = end.clamp(start, text.len());
-    while !text.is_char_boundary(start) {
-        start -= 1;
-    }
-    while !text.is_char_boundary(end) {
-        end += 1;
-    }
+    let end = text.ceil_char_boundary(end.max(start));
+    let start = text.floor_char_boundary(start);
     let piece = &text[start..end];
     let from = start + (piece.len() - piece.trim_start().len());
     from..from + piece.trim().len()

@@ -169,6 +169,10 @@ fn words_before(text: &str, number: usize, most: usize, out: &mut Vec<usize>) {
     };
     let mut spaces = 0;
     let mut last = None;
+    let mut enter = |word: Option<(usize, char)>| {
+        let begins = word.filter(|(place, c)| begins_word(text, *place, *c));
+        out.extend(begins.map(|(place, _)| place));
+    };
     for (at, c) in front.char_indices().rev() {
         if c == ' ' {
             spaces += 1;
@@ -179,18 +183,9 @@ fn words_before(text: &str, number: usize, most: usize, out: &mut Vec<usize>) {
         if ends || !of_name {
             break;
         }
-        if let Some((place, c)) = last
-            && begins_word(text, place, c)
-        {
-            out.push(place);
-        }
-        last = Some((at, c));
+        enter(last.replace((at, c)));
     }
-    if let Some((place, c)) = last
-        && begins_word(text, place, c)
-    {
-        out.push(place);
-    }
+    enter(last);
 }
 
 /// Returns whether a word may begin with the letter at this place; other than ASCII is left to the pattern.
@@ -217,30 +212,9 @@ const STREETS: &str = "Street|Str|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|D
     Canyon|Cape|Center|Cliff|Club|Corner|Course|Curve|Dale|Dam|Divide|Passage";
 const UNIT: &str = r"(?:(?i-u:apt|apartment|suite|ste|unit|flat|room|floor|building|bldg|box|p\.?o\.? ?box|postbox|psc)\.?,? ?#?\d{1,6}[A-Za-z]?)";
 /// The same words as literals.
-const UNITS: [&str; 22] = [
-    "apt",
-    "apartment",
-    "suite",
-    "ste",
-    "unit",
-    "flat",
-    "room",
-    "floor",
-    "building",
-    "bldg",
-    "box",
-    "pobox",
-    "po box",
-    "po.box",
-    "po. box",
-    "p.obox",
-    "p.o box",
-    "p.o.box",
-    "p.o. box",
-    "postbox",
-    "psc",
-    "p o box",
-];
+const UNITS: &str = "\
+    apt|apartment|suite|ste|unit|flat|room|floor|building|bldg|box|pobox|po box|po.box|po. box|p.obox|p.o box|\
+    p.o.box|p.o. box|postbox|psc|p o box";
 /// Words that begin a street name in other languages, and endings of such names.
 const FIRST: &str = "Rue|Avenue|Av|Ave|Via|Viale|Piazza|Corso|Calle|Rua|Avenida|Plaza|Boulevard|Place|Chemin|Allée|Route|\
     Quai|Impasse|Ulica|ul|Travessa|Largo|Paseo|Carrer|Rúa";
@@ -280,7 +254,7 @@ impl Addresses {
         ];
         let begins = [
             Begins::Number,
-            Begins::Word(words(&UNITS, true)?, true),
+            Begins::Word(words(&UNITS.split('|').collect::<Vec<_>>(), true)?, true),
             Begins::EndBeforeNumber(LAST.split('|').collect()),
             Begins::Word(words(&FIRST.split('|').collect::<Vec<_>>(), false)?, false),
             Begins::Word(words(&["APO", "FPO", "DPO"], false)?, false),
@@ -338,10 +312,7 @@ impl Addresses {
     }
 
     fn is_near(text: &str, start: usize, context: &Regex) -> bool {
-        let mut from = start.saturating_sub(REACH);
-        while !text.is_char_boundary(from) {
-            from += 1;
-        }
+        let from = text.ceil_char_boundary(start.saturating_sub(REACH));
         context.is_match(&text[from..start])
     }
 }

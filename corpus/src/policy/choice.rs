@@ -169,35 +169,37 @@ impl PolicyChoice {
     /// Returns the policy with every threshold at 0: it accepts the slightest indication.
     #[must_use]
     pub fn loosened(&self) -> Self {
-        let each = |of: &[Self]| of.iter().map(Self::loosened).collect();
-        match self {
-            Self::Level { level, .. } => Self::Level {
-                level: *level,
-                least: 0.0,
-            },
-            Self::Names { .. } => Self::Names { least: 0.0 },
-            Self::General => Self::Any {
-                of: vec![
-                    Self::General,
-                    Self::Names { least: 0.0 },
-                    Self::Detectors(DetectorOptions {
-                        least: 0.0,
-                        ..DetectorOptions::default()
-                    }),
-                ],
-            },
-            Self::Onnx(options) => Self::Onnx(OnnxOptions {
-                least: 0.0,
-                ..options.clone()
-            }),
-            Self::Threshold { of, .. } => of.loosened(),
-            Self::Any { of } => Self::Any { of: each(of) },
-            Self::All { of } => Self::All { of: each(of) },
-            Self::AtLeast { count, of } => Self::AtLeast {
-                count: *count,
-                of: each(of),
-            },
+        let mut loosened = match self {
+            Self::General => {
+                let detectors = DetectorOptions {
+                    least: 0.0,
+                    ..DetectorOptions::default()
+                };
+                let names = Self::Names { least: 0.0 };
+                let of = vec![Self::General, names, Self::Detectors(detectors)];
+                return Self::Any { of };
+            }
+            Self::Threshold { of, .. } => return of.loosened(),
             other => other.clone(),
+        };
+        if let Self::Level { least, .. }
+        | Self::Names { least }
+        | Self::Onnx(OnnxOptions { least, .. }) = &mut loosened
+        {
+            *least = 0.0;
+        }
+        for one in loosened.inside() {
+            *one = one.loosened();
+        }
+        loosened
+    }
+
+    /// Returns the policies inside this one.
+    fn inside(&mut self) -> &mut [Self] {
+        match self {
+            Self::Any { of } | Self::All { of } | Self::AtLeast { of, .. } => of,
+            Self::Threshold { of, .. } => std::slice::from_mut(of.as_mut()),
+            _ => &mut [],
         }
     }
 
@@ -218,27 +220,16 @@ impl PolicyChoice {
 
     /// Returns the policy with the options of every token classifier replaced.
     pub(crate) fn with_classifiers(
-        self,
+        mut self,
         of_one: &dyn Fn(OnnxOptions) -> Result<OnnxOptions>,
     ) -> Result<Self> {
-        let each = |of: Vec<Self>| {
-            let each = of.into_iter().map(|one| one.with_classifiers(of_one));
-            each.collect::<Result<_>>()
-        };
-        Ok(match self {
-            Self::Onnx(options) => Self::Onnx(of_one(options)?),
-            Self::Any { of } => Self::Any { of: each(of)? },
-            Self::All { of } => Self::All { of: each(of)? },
-            Self::AtLeast { count, of } => Self::AtLeast {
-                count,
-                of: each(of)?,
-            },
-            Self::Threshold { least, of } => Self::Threshold {
-                least,
-                of: Box::new(of.with_classifiers(of_one)?),
-            },
-            other => other,
-        })
+        if let Self::Onnx(options) = &mut self {
+            *options = of_one(options.clone())?;
+        }
+        for one in self.inside() {
+            *one = one.clone().with_classifiers(of_one)?;
+        }
+        Ok(self)
     }
 
     /// Returns the SHA-256 of the policy as data, in hexadecimal: its patterns, words and thresholds, and the digest of

@@ -100,9 +100,7 @@ impl Simulated {
             }
         }
     }
-}
 
-impl Simulated {
     /// Applies the simulated errors to the base policy's spans, which are in order and disjoint.
     pub(crate) fn worsened(&self, view: &View<'_>, mut found: Vec<Span>) -> Vec<Span> {
         let mut alarms = Vec::new();

@@ -25,7 +25,7 @@ pub(crate) struct SecretBook {
     cut: HashSet<usize>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Entry {
     kind: Arc<str>,
     by_both: bool,
@@ -190,10 +190,7 @@ impl SecretBook {
         let kinds = &mut self.kinds;
         self.secrets.entry(key).or_insert_with(|| Entry {
             kind: one(kinds, &kind()),
-            by_both: false,
-            public: false,
-            occurrences: 0,
-            missed_records: 0,
+            ..Entry::default()
         })
     }
 

@@ -132,15 +132,11 @@ impl PrepareFiles<'_> {
 
     /// Reads input that cannot be read twice into memory.
     fn kept(&self) -> Result<(Vec<Document>, Vec<Error>)> {
-        let (documents, mut errors) = read_readable(self.data, self.reading)?;
+        let (documents, errors) = read_readable(self.data, self.reading)?;
         if errors.is_empty() || (self.reading.skip_unreadable && !documents.is_empty()) {
             return Ok((documents, errors));
         }
-        Err(if errors.len() == 1 {
-            errors.remove(0)
-        } else {
-            Error::Several(errors)
-        })
+        Err(Error::several(errors))
     }
 
     fn write_from(

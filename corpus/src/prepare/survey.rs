@@ -190,13 +190,10 @@ impl Survey {
         } else {
             out.skipped = skipped;
         }
-        match errors.len() {
-            0 => {
-                out.seal = seal.map(Seal::close);
-                Ok(Some(out))
-            }
-            1 => Err(errors.remove(0)),
-            _ => Err(Error::Several(errors)),
+        if !errors.is_empty() {
+            return Err(Error::several(errors));
         }
+        out.seal = seal.map(Seal::close);
+        Ok(Some(out))
     }
 }

@@ -108,18 +108,18 @@ impl Dialogues {
             None => Vec::new(),
         };
         let (text, answers, object) = self.content(object, &bytes)?;
+        let id = id.unwrap_or_else(|| format!("dialogue-{}", self.number));
+        let document = Document::new(id, text);
         Ok(Some(Entry {
-            number: self.number,
-            document: Document {
-                answers,
-                ..Document::new(
-                    id.unwrap_or_else(|| format!("dialogue-{}", self.number)),
-                    text,
-                )
-            },
             values,
             object,
-            prepared: false,
+            ..Entry::plain(
+                self.number,
+                Document {
+                    answers,
+                    ..document
+                },
+            )
         }))
     }
 

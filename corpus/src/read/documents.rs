@@ -97,13 +97,10 @@ pub(crate) struct Place {
 /// As for [`Documents`]; also returns an error if the corpus contains no text. For a folder, the error names every file
 /// that cannot be read.
 pub fn read_documents(path: &Path) -> Result<Vec<Document>> {
-    let (documents, mut errors) = read_readable(path, &ReadOptions::default())?;
-    if errors.len() > 1 {
-        return Err(Error::Several(errors));
-    }
-    match errors.pop() {
-        Some(error) => Err(error),
-        None => Ok(documents),
+    let (documents, errors) = read_readable(path, &ReadOptions::default())?;
+    match errors.is_empty() {
+        true => Ok(documents),
+        false => Err(Error::several(errors)),
     }
 }
 
@@ -161,6 +158,7 @@ pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document
 /// byte), invalid JSON (line and column), spans that do not fit, two documents with the same id, anything longer than
 /// [`ReadOptions::longest`], and compressed data that ends early, is damaged, or unpacks to more than 250 times its
 /// size.
+#[derive(Default)]
 pub struct Documents {
     options: ReadOptions,
     files: std::vec::IntoIter<CorpusFile>,
@@ -321,22 +319,8 @@ impl Documents {
             users,
             size: files.iter().map(|f| f.bytes).sum(),
             files: files.into_iter(),
-            open: None,
-            begun: 0,
-            done: 0,
-            given: 0,
-            read_before: 0,
-            read: Arc::default(),
-            seen: HashMap::new(),
-            values: Vec::new(),
-            object: None,
-            left_out: Vec::new(),
-            generated_id: false,
-            stdin: None,
-            exact: false,
-            skipped: Vec::new(),
-            others: None,
             joined: 1,
+            ..Self::default()
         }
     }
 

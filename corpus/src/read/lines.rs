@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use reticent_disk::utf8_advice;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 /// Lines of bounded length, validated as UTF-8, with line numbers for error messages.
 pub(super) struct Lines {
@@ -81,19 +82,18 @@ impl Lines {
         if self.number == 1 && bytes.starts_with(&BYTE_ORDER_MARK) {
             bytes.drain(..3);
         }
-        match String::from_utf8(bytes) {
-            Ok(line) => Ok(Some(line)),
-            Err(error) => {
-                let at = error.utf8_error().valid_up_to();
-                let byte = error.as_bytes().get(at).copied().unwrap_or_default();
-                Err(self.problem(format!(
-                    "invalid UTF-8: byte 0x{byte:02x} at position {} of the line; {}",
-                    at + 1,
-                    utf8_advice(byte)
-                )))
-            }
-        }
+        let line = String::from_utf8(bytes);
+        line.map(Some)
+            .map_err(|error| self.problem(not_utf8(&error, "the line")))
     }
+}
+
+/// Returns what is wrong with bytes that are no UTF-8, with the place of the first one.
+pub(super) fn not_utf8(error: &FromUtf8Error, whole: &str) -> String {
+    let at = error.utf8_error().valid_up_to();
+    let byte = error.as_bytes().get(at).copied().unwrap_or_default();
+    let (position, advice) = (at + 1, utf8_advice(byte));
+    format!("invalid UTF-8: byte 0x{byte:02x} at position {position} of {whole}; {advice}")
 }
 
 #[cfg(test)]

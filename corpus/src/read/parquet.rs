@@ -135,15 +135,17 @@ impl Rows {
             })?,
             None => Vec::new(),
         };
+        let document = Document::new(id.unwrap_or_else(|| format!("row-{number}")), text);
         Ok(Some(Entry {
-            number,
-            document: Document {
-                answers,
-                ..Document::new(id.unwrap_or_else(|| format!("row-{number}")), text)
-            },
             values,
             object,
-            prepared: false,
+            ..Entry::plain(
+                number,
+                Document {
+                    answers,
+                    ..document
+                },
+            )
         }))
     }
 }

@@ -1,11 +1,12 @@
 //! Comma- and tab-separated files with a header: a column `text`, and optionally `id`.
 
+use super::lines::not_utf8;
 use super::source::Source;
 use super::{BYTE_ORDER_MARK, Entry, ReadOptions, marks_in_a_table};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use csv::{ByteRecord, Reader, ReaderBuilder};
-use reticent_disk::{ClosedQuotes, header_advice, utf8_advice};
+use reticent_disk::{ClosedQuotes, header_advice};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -123,15 +124,8 @@ impl Rows {
         let cell = |column: usize| -> Result<String> {
             let bytes = self.record.get(column).unwrap_or_default();
             String::from_utf8(bytes.to_vec()).map_err(|error| {
-                let at = error.utf8_error().valid_up_to();
-                let byte = bytes.get(at).copied().unwrap_or_default();
-                let problem = format!(
-                    "invalid UTF-8: byte 0x{byte:02x} at position {} of field {}; {}",
-                    at + 1,
-                    column + 1,
-                    utf8_advice(byte)
-                );
-                Error::line(&self.path, line, problem)
+                let place = format!("field {}", column + 1);
+                Error::line(&self.path, line, not_utf8(&error, &place))
             })
         };
         let text = cell(self.text)?.replace("\r\n", "\n");
@@ -144,11 +138,8 @@ impl Rows {
             None => Vec::new(),
         };
         Ok(Some(Entry {
-            number: line,
-            document: Document::new(id, text),
             values: values.into_iter().filter(|v| !v.is_empty()).collect(),
-            object: None,
-            prepared: false,
+            ..Entry::plain(line, Document::new(id, text))
         }))
     }
 }

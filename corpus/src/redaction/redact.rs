@@ -270,47 +270,36 @@ impl RedactFiles<'_> {
         &self,
         policy: Arc<dyn Policy>,
         threads: usize,
-        place: OutputFile,
+        mut place: OutputFile,
         watch: Watch<'_>,
     ) -> Result<Option<Redaction>> {
-        let stopped = match place.left::<RedactionState>() {
-            Left::Nothing => {
-                return self.begun(policy, threads, Sink::File(place.begin()?), watch);
+        let cause = match place.left::<RedactionState>() {
+            Left::Nothing => None,
+            Left::Damaged => Some(RestartCause::Damaged),
+            Left::Stopped(stopped) if !stopped.identity.is_current() => Some(RestartCause::Version),
+            Left::Stopped(stopped) => {
+                let mut run = Run::new(policy.clone());
+                let mut documents = Documents::with(self.data, self.reading)?.exact();
+                match self.replayed(&mut run, &mut documents, &stopped, threads, watch)? {
+                    Replayed::Interrupted => return Ok(None),
+                    Replayed::Differs(cause) => Some(cause),
+                    Replayed::Same => match place.go_on(&stopped)? {
+                        Ok(file) => {
+                            run.state = stopped.done.clone();
+                            let (sink, done) = (Sink::File(file), Some(stopped.done));
+                            return self.go_on(run, documents, threads, sink, done, watch);
+                        }
+                        Err(untouched) => {
+                            place = untouched;
+                            Some(RestartCause::Damaged)
+                        }
+                    },
+                }
             }
-            Left::Damaged => {
-                return self.anew(policy, threads, place, RestartCause::Damaged, watch);
-            }
-            Left::Stopped(stopped) if !stopped.identity.is_current() => {
-                return self.anew(policy, threads, place, RestartCause::Version, watch);
-            }
-            Left::Stopped(stopped) => stopped,
         };
-        let mut run = Run::new(policy.clone());
-        let mut documents = Documents::with(self.data, self.reading)?.exact();
-        match self.replayed(&mut run, &mut documents, &stopped, threads, watch)? {
-            Replayed::Interrupted => return Ok(None),
-            Replayed::Differs(cause) => return self.anew(policy, threads, place, cause, watch),
-            Replayed::Same => {}
-        }
-        match place.go_on(&stopped)? {
-            Ok(file) => {
-                run.state = stopped.done.clone();
-                let done = Some(stopped.done);
-                self.go_on(run, documents, threads, Sink::File(file), done, watch)
-            }
-            Err(place) => self.anew(policy, threads, place, RestartCause::Damaged, watch),
-        }
-    }
-
-    fn anew(
-        &self,
-        policy: Arc<dyn Policy>,
-        threads: usize,
-        place: OutputFile,
-        cause: RestartCause,
-        watch: Watch<'_>,
-    ) -> Result<Option<Redaction>> {
-        if !watch(Phase::Restart(cause), 0) {
+        if let Some(cause) = cause
+            && !watch(Phase::Restart(cause), 0)
+        {
             return Ok(None);
         }
         self.begun(policy, threads, Sink::File(place.begin()?), watch)

@@ -308,9 +308,7 @@ impl Lattice {
         }
         Passed { marginals, pairs }
     }
-}
 
-impl Lattice {
     /// Computes the marginals of [`Self::run`] without sets, with W labels at a time; those from `labels` on are
     /// impossible.
     fn marginals<const W: usize>(&self, emissions: &[f32]) -> Vec<f32> {

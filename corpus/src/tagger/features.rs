@@ -273,9 +273,7 @@ impl<F: FnMut(u32)> Each<F> {
         hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         (self.out)((hash >> 32) as u32);
     }
-}
 
-impl<F: FnMut(u32)> Each<F> {
     /// Emits the feature if `wanted`; otherwise only skips its template number.
     #[inline]
     fn push_if<const N: usize>(&mut self, wanted: bool, parts: [u64; N]) {

@@ -227,6 +227,14 @@ impl Tokenizer {
         })
     }
 
+    /// Returns what one of our own alphabets says, or a pretrained tokenizer.
+    fn said<T>(&self, own: impl FnOnce(Alphabet) -> T, theirs: impl FnOnce(&Pretrained) -> T) -> T {
+        match &self.inner {
+            Inner::Own(alphabet) => own(*alphabet),
+            Inner::Pretrained(pretrained) => theirs(pretrained),
+        }
+    }
+
     /// Returns the text of a Hugging Face `tokenizer.json` with the same ids.
     ///
     /// # Errors
@@ -288,10 +296,7 @@ impl Tokenizer {
     }
 
     pub(crate) fn cut(&self, text: &str) -> Result<Cut> {
-        match &self.inner {
-            Inner::Own(alphabet) => Ok(alphabet.cut(text)),
-            Inner::Pretrained(pretrained) => pretrained.encode(text),
-        }
+        self.said(|own| Ok(own.cut(text)), |theirs| theirs.encode(text))
     }
 
     /// Returns whether each character is tokenised on its own, independently of the text around it.
@@ -316,10 +321,7 @@ impl Tokenizer {
     /// Returns the names of the beginning and end of text as a `tokenizer_config.json`; `None` if `tokenizer.json`
     /// alone says the same.
     pub(crate) fn settings(&self) -> Option<String> {
-        match &self.inner {
-            Inner::Own(_) => None,
-            Inner::Pretrained(pretrained) => pretrained.settings(),
-        }
+        self.said(|_| None, Pretrained::settings)
     }
 
     /// Decodes tokens. The beginning and end of text vanish, a mask becomes `<MASK>`, an unknown character becomes
@@ -333,10 +335,7 @@ impl Tokenizer {
             let cut = rest.iter().position(|token| specials.contains(token));
             let (plain, after) = rest.split_at(cut.unwrap_or(rest.len()));
             if !plain.is_empty() {
-                text.push_str(&match &self.inner {
-                    Inner::Own(alphabet) => alphabet.decode(plain),
-                    Inner::Pretrained(pretrained) => pretrained.decode(plain),
-                });
+                text.push_str(&self.said(|own| own.decode(plain), |theirs| theirs.decode(plain)));
             }
             if after.first() == Some(&self.mask()) {
                 text.push_str(MASK_TEXT);
@@ -349,65 +348,46 @@ impl Tokenizer {
     /// Returns the number of ids, including special tokens; every id is below it.
     #[must_use]
     pub fn vocabulary_size(&self) -> usize {
-        match &self.inner {
-            Inner::Own(alphabet) => alphabet.vocabulary_size(),
-            Inner::Pretrained(pretrained) => pretrained.vocabulary_size(),
-        }
+        self.said(Alphabet::vocabulary_size, Pretrained::vocabulary_size)
     }
 
     /// Returns the token for the beginning of text.
     #[must_use]
     pub fn bos(&self) -> TokenId {
-        match &self.inner {
-            Inner::Own(alphabet) => alphabet.bos(),
-            Inner::Pretrained(pretrained) => pretrained.bos,
-        }
+        self.said(Alphabet::bos, |theirs| theirs.bos)
     }
 
     /// Returns the token for the end of text. In some pretrained vocabularies this is the same token as [`Self::bos`].
     #[must_use]
     pub fn eos(&self) -> TokenId {
-        match &self.inner {
-            Inner::Own(alphabet) => alphabet.eos(),
-            Inner::Pretrained(pretrained) => pretrained.eos,
-        }
+        self.said(Alphabet::eos, |theirs| theirs.eos)
     }
 
     /// Returns the token for a mask.
     #[must_use]
     pub fn mask(&self) -> TokenId {
-        match &self.inner {
-            Inner::Own(alphabet) => alphabet.mask(),
-            Inner::Pretrained(pretrained) => pretrained.mask,
-        }
+        self.said(Alphabet::mask, |theirs| theirs.mask)
     }
 
     /// Returns the token that an encoder reads in place of a token to be predicted: `[MASK]` or `<mask>` of a
     /// pretrained vocabulary, else [`Self::mask`].
     #[must_use]
     pub fn masked_token(&self) -> TokenId {
-        match &self.inner {
-            Inner::Own(alphabet) => alphabet.mask(),
-            Inner::Pretrained(pretrained) => pretrained.masked.unwrap_or(pretrained.mask),
-        }
+        self.said(Alphabet::mask, |theirs| {
+            theirs.masked.unwrap_or(theirs.mask)
+        })
     }
 
     /// Returns the token that pads shorter sequences, if the vocabulary has one with a usual name.
     #[must_use]
     pub fn padding(&self) -> Option<TokenId> {
-        match &self.inner {
-            Inner::Own(_) => None,
-            Inner::Pretrained(pretrained) => pretrained.padding,
-        }
+        self.said(|_| None, |theirs| theirs.padding)
     }
 
     /// Returns the token for a character outside the alphabet, if there is one.
     #[must_use]
     pub fn unknown(&self) -> Option<TokenId> {
-        match &self.inner {
-            Inner::Own(alphabet) => alphabet.unknown(),
-            Inner::Pretrained(pretrained) => pretrained.unknown,
-        }
+        self.said(Alphabet::unknown, |theirs| theirs.unknown)
     }
 
     /// Returns where the vocabulary comes from.

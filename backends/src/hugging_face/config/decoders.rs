@@ -1,6 +1,6 @@
 //! Decoders: the keys of each family, and the switches that they set.
 
-use super::{activation, common, layer_count, refuse, rotary, uncovered};
+use super::{activation, common, layer_count, refuse, rotary};
 use crate::error::Result;
 use crate::hugging_face::fields::Fields;
 use crate::model::{
@@ -23,18 +23,15 @@ fn named(f: &Fields, family: Family) -> Result<()> {
     let allowed = super::write::classes(family);
     let named = f.texts("architectures")?;
     let classes = super::write::sequence_class(family);
-    let known = |name: &&str| allowed.contains(name) || Some(*name) == classes.as_deref();
+    let known = |name: &str| allowed.iter().chain(&classes).any(|class| class == name);
     match named.iter().find(|name| !known(name)) {
         Some(other) => {
             let also = classes.map_or(String::new(), |name| format!(" and {name}"));
             let verb = if also.is_empty() { "is" } else { "are" };
-            Err(uncovered(
-                f,
-                format!(
-                    "architecture `{other}` is not covered ({}{also} {verb})",
-                    allowed[0]
-                ),
-            ))
+            Err(f.uncovered(format!(
+                "architecture `{other}` is not covered ({}{also} {verb})",
+                allowed[0]
+            )))
         }
         None => Ok(()),
     }
@@ -109,10 +106,9 @@ fn opt(f: &Fields) -> Result<TransformerConfig> {
     if let Some(other) = f.size_if_there("word_embed_proj_dim")?
         && other != width
     {
-        return Err(uncovered(
-            f,
-            format!("word_embed_proj_dim = {other} beside hidden_size = {width} is not covered"),
-        ));
+        return Err(f.uncovered(format!(
+            "word_embed_proj_dim = {other} beside hidden_size = {width} is not covered"
+        )));
     }
     let base = TransformerConfig::new(
         Family::Opt,
@@ -302,12 +298,9 @@ fn chosen(
             kind if kind == wanted => found.push(layer),
             kind if kind == other => {}
             kind => {
-                return Err(uncovered(
-                    f,
-                    format!(
-                        "{key}[{layer}] is `{kind}`, which is not covered ({wanted} and {other} are)"
-                    ),
-                ));
+                return Err(f.uncovered(format!(
+                    "{key}[{layer}] is `{kind}`, which is not covered ({wanted} and {other} are)"
+                )));
             }
         }
     }
@@ -415,9 +408,7 @@ fn gemma(f: &Fields, family: Family) -> Result<TransformerConfig> {
     };
     let attention_cap = cap("attn_logit_softcapping", 50.0)?;
     if let Some(cap) = attention_cap.filter(|_| !gemma2) {
-        return Err(uncovered(
-            f,
-            format!(
+        return Err(f.uncovered(format!(
                 "attn_logit_softcapping = {cap} is not covered: transformers reads it and does not follow it"
             ),
         ));
@@ -446,9 +437,7 @@ fn gemma1(f: &Fields, base: TransformerConfig) -> Result<TransformerConfig> {
     };
     if activation(f, "hidden_activation", said)? != said {
         let text = |key: &str| f.text_if_there(key).map(|text| text.unwrap_or("absent"));
-        return Err(uncovered(
-            f,
-            format!(
+        return Err(f.uncovered(format!(
                 "hidden_activation `{}` beside hidden_act `{}` is not covered: transformers 4 follows the first \
                  and 5 the second",
                 text("hidden_activation")?,

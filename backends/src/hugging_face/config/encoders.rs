@@ -1,6 +1,6 @@
 //! Encoders: BERT and RoBERTa.
 
-use super::{activation, common, labels, refuse, uncovered};
+use super::{activation, common, labels, refuse};
 use crate::error::Result;
 use crate::hugging_face::fields::Fields;
 use crate::model::{Activation, Family, Head, TransformerConfig};
@@ -11,10 +11,7 @@ pub(super) fn read(f: &Fields, family: Family) -> Result<TransformerConfig> {
     if let Some(kind) = f.text_if_there("position_embedding_type")?
         && kind != "absolute"
     {
-        return Err(uncovered(
-            f,
-            format!("position_embedding_type `{kind}` is not covered"),
-        ));
+        return Err(f.uncovered(format!("position_embedding_type `{kind}` is not covered")));
     }
     let roberta = family == Family::Roberta;
     let padding = f.size_if_there("pad_token_id")?.unwrap_or(1);
@@ -44,9 +41,7 @@ fn encoder_head(f: &Fields) -> Result<(Head, Vec<String>)> {
         }
         other => {
             let other = other.map_or("(none named)".into(), |o| format!("`{o}`"));
-            Err(uncovered(
-                f,
-                format!(
+            Err(f.uncovered(format!(
                     "architecture {other} is not covered (those for masked tokens and sequence classification are)"
                 ),
             ))

@@ -23,30 +23,9 @@ const ELSEWHERE: &str = "the model can be audited by its losses through `--score
 /// The same for a model that predicts no next token.
 const NO_LOSSES: &str = "it predicts no next token, so a scorer has no losses to give either; of encoders, those of BERT and RoBERTa for masked tokens and for sequence classification are read";
 /// Model types that read a text in both directions.
-const ENCODERS: [&str; 22] = [
-    "albert",
-    "bert",
-    "big_bird",
-    "camembert",
-    "canine",
-    "deberta",
-    "deberta-v2",
-    "distilbert",
-    "electra",
-    "ernie",
-    "esm",
-    "eurobert",
-    "fnet",
-    "layoutlm",
-    "longformer",
-    "mobilebert",
-    "modernbert",
-    "mpnet",
-    "roberta",
-    "roformer",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-];
+const ENCODERS: &str = "\
+    albert bert big_bird camembert canine deberta deberta-v2 distilbert electra ernie esm eurobert fnet \
+    layoutlm longformer mobilebert modernbert mpnet roberta roformer xlm-roberta xlm-roberta-xl";
 /// What the names of architectures with another head than that of a next token end in.
 const OTHER_HEADS: [&str; 7] = [
     "ForMaskedLM",
@@ -58,49 +37,14 @@ const OTHER_HEADS: [&str; 7] = [
     "ForTokenClassification",
 ];
 /// Model types whose layers route tokens to experts.
-const EXPERTS: [&str; 22] = [
-    "dbrx",
-    "deepseek_v2",
-    "deepseek_v3",
-    "dots1",
-    "ernie4_5_moe",
-    "glm4_moe",
-    "gpt_oss",
-    "granitemoe",
-    "granitemoeshared",
-    "hunyuan_v1_moe",
-    "jetmoe",
-    "llama4",
-    "llama4_text",
-    "minimax",
-    "mixtral",
-    "nllb-moe",
-    "olmoe",
-    "phimoe",
-    "qwen2_moe",
-    "qwen3_moe",
-    "qwen3_vl_moe",
-    "switch_transformers",
-];
+const EXPERTS: &str = "\
+    dbrx deepseek_v2 deepseek_v3 dots1 ernie4_5_moe glm4_moe gpt_oss granitemoe granitemoeshared hunyuan_v1_moe \
+    jetmoe llama4 llama4_text minimax mixtral nllb-moe olmoe phimoe qwen2_moe qwen3_moe qwen3_vl_moe \
+    switch_transformers";
 /// Model types with recurrent or state-space layers, some or all.
-const HYBRIDS: [&str; 16] = [
-    "bamba",
-    "falcon_h1",
-    "falcon_mamba",
-    "granitemoehybrid",
-    "jamba",
-    "lfm2",
-    "mamba",
-    "mamba2",
-    "nemotron_h",
-    "qwen3_next",
-    "recurrent_gemma",
-    "rwkv",
-    "xlstm",
-    "zamba",
-    "zamba2",
-    "kimi_linear",
-];
+const HYBRIDS: &str = "\
+    bamba falcon_h1 falcon_mamba granitemoehybrid jamba lfm2 mamba mamba2 nemotron_h qwen3_next recurrent_gemma \
+    rwkv xlstm zamba zamba2 kimi_linear";
 
 /// Reads and checks a `config.json`.
 pub(super) fn read(path: &Path) -> Result<TransformerConfig> {
@@ -122,25 +66,32 @@ fn of(fields: &Fields) -> Result<TransformerConfig> {
     config.checked().map_err(|e| fields.bad(e))
 }
 
-fn refused(fields: &Fields, kind: &str) -> Error {
-    let reason = if EXPERTS.contains(&kind) {
-        "a mixture of experts, which is not covered".to_owned()
-    } else if HYBRIDS.contains(&kind) {
-        "not made of attention alone, which is not covered".to_owned()
-    } else {
-        let read: Vec<&str> = FAMILIES.iter().map(|(kind, _)| *kind).collect();
-        format!("not covered ({} are)", read.join(", "))
-    };
-    uncovered(fields, format!("model_type `{kind}` is {reason}"))
+/// Returns whether a model type is in a list.
+fn among(kinds: &str, kind: &str) -> bool {
+    kinds.split(' ').any(|known| known == kind)
 }
 
-/// Returns the error for a model or setting that is not covered, with advice.
-fn uncovered(fields: &Fields, why: impl Display) -> Error {
-    let advice = match predicts_next_token(fields) {
-        true => ELSEWHERE,
-        false => NO_LOSSES,
+fn refused(fields: &Fields, kind: &str) -> Error {
+    let reason = if among(EXPERTS, kind) {
+        "a mixture of experts, which is not covered".to_owned()
+    } else if among(HYBRIDS, kind) {
+        "not made of attention alone, which is not covered".to_owned()
+    } else {
+        let read: Vec<&str> = FAMILIES.iter().map(|(kind, ..)| *kind).collect();
+        format!("not covered ({} are)", read.join(", "))
     };
-    fields.bad(format!("{why}; {advice}"))
+    fields.uncovered(format!("model_type `{kind}` is {reason}"))
+}
+
+impl Fields {
+    /// Returns the error for a model or setting that is not covered, with advice.
+    fn uncovered(&self, why: impl Display) -> Error {
+        let advice = match predicts_next_token(self) {
+            true => ELSEWHERE,
+            false => NO_LOSSES,
+        };
+        self.bad(format!("{why}; {advice}"))
+    }
 }
 
 /// Returns whether a scorer could give the losses of the model.
@@ -150,45 +101,43 @@ fn predicts_next_token(fields: &Fields) -> bool {
     let named = fields.get("architectures").and_then(|list| list.get(0));
     let named = named.map(text).unwrap_or_default();
     let ends = |heads: &[&str]| heads.iter().any(|head| named.ends_with(head));
-    ends(&["ForCausalLM", "LMHeadModel"])
-        || !ENCODERS.contains(&kind.as_str()) && !ends(&OTHER_HEADS)
+    ends(&["ForCausalLM", "LMHeadModel"]) || !among(ENCODERS, &kind) && !ends(&OTHER_HEADS)
 }
 
-/// Every `model_type` that is read.
-const FAMILIES: [(&str, Family); 21] = [
-    ("bert", Family::Bert),
-    ("gemma", Family::Gemma),
-    ("gemma2", Family::Gemma2),
-    ("gemma3_text", Family::Gemma3),
-    ("gpt2", Family::Gpt2),
-    ("gpt_bigcode", Family::GptBigcode),
-    ("gpt_neo", Family::GptNeo),
-    ("gpt_neox", Family::GptNeox),
-    ("granite", Family::Granite),
-    ("llama", Family::Llama),
-    ("mistral", Family::Mistral),
-    ("olmo2", Family::Olmo2),
-    ("opt", Family::Opt),
-    ("phi", Family::Phi),
-    ("phi3", Family::Phi3),
-    ("qwen2", Family::Qwen2),
-    ("qwen3", Family::Qwen3),
-    ("roberta", Family::Roberta),
-    ("smollm3", Family::Smollm3),
-    ("stablelm", Family::Stablelm),
-    ("starcoder2", Family::Starcoder2),
+/// Every `model_type` that is read, and what the names of its classes in transformers begin with.
+const FAMILIES: [(&str, Family, &str); 21] = [
+    ("bert", Family::Bert, "Bert"),
+    ("gemma", Family::Gemma, "Gemma"),
+    ("gemma2", Family::Gemma2, "Gemma2"),
+    ("gemma3_text", Family::Gemma3, "Gemma3"),
+    ("gpt2", Family::Gpt2, "GPT2"),
+    ("gpt_bigcode", Family::GptBigcode, "GPTBigCode"),
+    ("gpt_neo", Family::GptNeo, "GPTNeo"),
+    ("gpt_neox", Family::GptNeox, "GPTNeoX"),
+    ("granite", Family::Granite, "Granite"),
+    ("llama", Family::Llama, "Llama"),
+    ("mistral", Family::Mistral, "Mistral"),
+    ("olmo2", Family::Olmo2, "Olmo2"),
+    ("opt", Family::Opt, "OPT"),
+    ("phi", Family::Phi, "Phi"),
+    ("phi3", Family::Phi3, "Phi3"),
+    ("qwen2", Family::Qwen2, "Qwen2"),
+    ("qwen3", Family::Qwen3, "Qwen3"),
+    ("roberta", Family::Roberta, "Roberta"),
+    ("smollm3", Family::Smollm3, "SmolLM3"),
+    ("stablelm", Family::Stablelm, "StableLm"),
+    ("starcoder2", Family::Starcoder2, "Starcoder2"),
 ];
 
 fn family(kind: &str) -> Option<Family> {
-    FAMILIES
-        .iter()
-        .find(|(known, _)| *known == kind)
-        .map(|(_, family)| *family)
+    let found = FAMILIES.iter().find(|(known, ..)| *known == kind);
+    found.map(|(_, family, _)| *family)
 }
 
-fn model_type(family: Family) -> &'static str {
-    let found = FAMILIES.iter().find(|(_, known)| *known == family);
-    found.map_or("", |(kind, _)| kind)
+/// Returns the `model_type` of a family, and what the names of its classes begin with.
+fn names(family: Family) -> [&'static str; 2] {
+    let found = FAMILIES.iter().find(|(_, known, _)| *known == family);
+    found.map_or([""; 2], |(kind, _, stem)| [*kind, *stem])
 }
 
 /// Checks that an architecture survives a round trip through its own `config.json`. An architecture that no file can
@@ -197,7 +146,7 @@ fn model_type(family: Family) -> &'static str {
 /// # Errors
 /// Returns [`Error::Unsuitable`] naming the settings that the file could not express.
 pub(super) fn expressible(config: &TransformerConfig) -> Result<()> {
-    let kind = model_type(config.family);
+    let [kind, _] = names(config.family);
     let fields = Fields::of(Path::new("config.json"), write(config, None));
     let back = of(&fields?).map_err(|e| Error::Unsuitable(format!("no {kind}: {e}")))?;
     if back == *config {
@@ -238,10 +187,7 @@ fn refuse(fields: &Fields, key: &str, usual: bool) -> Result<()> {
     if fields.flag(key, usual)? == usual {
         Ok(())
     } else {
-        Err(uncovered(
-            fields,
-            format!("{key} = {} is not covered", !usual),
-        ))
+        Err(fields.uncovered(format!("{key} = {} is not covered", !usual)))
     }
 }
 
@@ -253,7 +199,7 @@ fn activation(fields: &Fields, key: &str, default: Activation) -> Result<Activat
         Some("silu" | "swish") => Ok(Activation::Silu),
         Some("relu") => Ok(Activation::Relu),
         Some("quick_gelu") => Ok(Activation::QuickGelu),
-        Some(other) => Err(uncovered(fields, format!("{key} `{other}` is not covered"))),
+        Some(other) => Err(fields.uncovered(format!("{key} `{other}` is not covered"))),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Reads and writes rotary positions: `rope_theta` with `rope_scaling` and related keys (transformers 4), or
 //! `rope_parameters` alone (transformers 5).
 
-use super::uncovered;
 use crate::error::Result;
 use crate::hugging_face::fields::Fields;
 use crate::model::{Family, Rotary, RotaryScaling, TransformerConfig};
@@ -59,10 +58,9 @@ pub(super) fn read(f: &Fields, base: &TransformerConfig) -> Result<Rotary> {
     let rotary = said(parameters)?;
     match said(scaling)? == rotary {
         true => Ok(rotary),
-        false => Err(uncovered(
-            f,
-            "rope_scaling that says otherwise than rope_parameters is not covered",
-        )),
+        false => {
+            Err(f.uncovered("rope_scaling that says otherwise than rope_parameters is not covered"))
+        }
     }
 }
 
@@ -75,7 +73,7 @@ fn one(
     let usual = Rotary::new(10_000.0);
     let usual = base.rotary.clone().unwrap_or(usual);
     if scaling(f, sliding)?.is_some() {
-        return Err(uncovered(f, "a rope_type of sliding layers is not covered"));
+        return Err(f.uncovered("a rope_type of sliding layers is not covered"));
     }
     let scaling = scaling(f, full)?;
     for kind in [full, sliding].into_iter().flatten() {
@@ -88,9 +86,7 @@ fn one(
         if said.total_cmp(&1.0).is_eq() || in_part(base.family) {
             return Ok(said);
         }
-        Err(uncovered(
-            f,
-            format!(
+        Err(f.uncovered(format!(
                 "{share_key} = {said} is not covered: transformers turns whole heads of this model_type, so it must \
                  be 1"
             ),
@@ -123,7 +119,7 @@ fn only(f: &Fields, given: &Fields, known: &[&str]) -> Result<()> {
     let other = given.set().find(|(key, _)| !known.contains(key));
     other.map_or(Ok(()), |(key, _)| {
         let key = given.whole_key(key);
-        Err(uncovered(f, format!("{key} is not covered")))
+        Err(f.uncovered(format!("{key} is not covered")))
     })
 }
 
@@ -136,9 +132,7 @@ fn either(f: &Fields, given: Option<&Fields>, inner: &str, outer: &str) -> Resul
     match (given.number_if_there(inner)?, beside) {
         (Some(inside), Some(beside)) if inside.total_cmp(&beside).is_ne() => {
             let inner = given.whole_key(inner);
-            Err(uncovered(
-                f,
-                format!(
+            Err(f.uncovered(format!(
                     "{inner} = {inside} beside {outer} = {beside} is not covered: transformers 4 follows the second \
                      and 5 the first"
                 ),
@@ -167,10 +161,9 @@ fn scaling(f: &Fields, given: Option<&Fields>) -> Result<Option<RotaryScaling>> 
             high: s.number("high_freq_factor")?,
             original: s.number("original_max_position_embeddings")?,
         })),
-        Some(other) => Err(uncovered(
-            f,
-            format!("rope_type `{other}` is not covered (default, linear and llama3 are)"),
-        )),
+        Some(other) => Err(f.uncovered(format!(
+            "rope_type `{other}` is not covered (default, linear and llama3 are)"
+        ))),
     }
 }
 

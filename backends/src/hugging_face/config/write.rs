@@ -1,7 +1,7 @@
 //! Writes a `config.json` from which transformers builds the same model.
 
 use super::decoders::epsilon_key;
-use super::{labels, model_type, rotary};
+use super::{labels, names, rotary};
 use crate::model::{Activation, Family, Head, Residual, TransformerConfig};
 use serde_json::{Value, json};
 
@@ -20,7 +20,8 @@ pub(in crate::hugging_face) fn write(c: &TransformerConfig, specials: Option<Spe
         Family::Bert | Family::Roberta => write_encoder(c),
         _ => write_grouped(c),
     };
-    value["model_type"] = json!(model_type(c.family));
+    let [kind, _] = names(c.family);
+    value["model_type"] = json!(kind);
     value["architectures"] = json!([architecture(c)]);
     value["vocab_size"] = json!(c.vocabulary);
     value["tie_word_embeddings"] = json!(c.tied);
@@ -38,46 +39,26 @@ pub(in crate::hugging_face) fn write(c: &TransformerConfig, specials: Option<Spe
 }
 
 /// Returns a decoder's class in transformers, and the bare model's.
-pub(super) fn classes(family: Family) -> [&'static str; 2] {
-    match family {
-        Family::Gpt2 => ["GPT2LMHeadModel", "GPT2Model"],
-        Family::GptBigcode => ["GPTBigCodeForCausalLM", "GPTBigCodeModel"],
-        Family::GptNeo => ["GPTNeoForCausalLM", "GPTNeoModel"],
-        Family::GptNeox => ["GPTNeoXForCausalLM", "GPTNeoXModel"],
-        Family::Opt => ["OPTForCausalLM", "OPTModel"],
-        Family::Llama => ["LlamaForCausalLM", "LlamaModel"],
-        Family::Mistral => ["MistralForCausalLM", "MistralModel"],
-        Family::Qwen2 => ["Qwen2ForCausalLM", "Qwen2Model"],
-        Family::Qwen3 => ["Qwen3ForCausalLM", "Qwen3Model"],
-        Family::Gemma => ["GemmaForCausalLM", "GemmaModel"],
-        Family::Gemma2 => ["Gemma2ForCausalLM", "Gemma2Model"],
-        Family::Gemma3 => ["Gemma3ForCausalLM", "Gemma3TextModel"],
-        Family::Phi => ["PhiForCausalLM", "PhiModel"],
-        Family::Phi3 => ["Phi3ForCausalLM", "Phi3Model"],
-        Family::Olmo2 => ["Olmo2ForCausalLM", "Olmo2Model"],
-        Family::Granite => ["GraniteForCausalLM", "GraniteModel"],
-        Family::Smollm3 => ["SmolLM3ForCausalLM", "SmolLM3Model"],
-        Family::Stablelm => ["StableLmForCausalLM", "StableLmModel"],
-        Family::Starcoder2 => ["Starcoder2ForCausalLM", "Starcoder2Model"],
-        Family::Bert => ["BertForMaskedLM", "BertForPreTraining"],
-        Family::Roberta => ["RobertaForMaskedLM", "RobertaForMaskedLM"],
-    }
+pub(super) fn classes(family: Family) -> [String; 2] {
+    let [_, stem] = names(family);
+    let [head, bare] = match family {
+        Family::Gpt2 => ["LMHeadModel", "Model"],
+        Family::Gemma3 => ["ForCausalLM", "TextModel"],
+        Family::Bert => ["ForMaskedLM", "ForPreTraining"],
+        Family::Roberta => ["ForMaskedLM"; 2],
+        _ => ["ForCausalLM", "Model"],
+    };
+    [format!("{stem}{head}"), format!("{stem}{bare}")]
 }
 
 /// Returns the class in transformers that classifies sequences, if a family has one.
 pub(super) fn sequence_class(family: Family) -> Option<String> {
-    let stem = match family {
-        Family::Granite => return None,
-        Family::Gemma3 => "Gemma3Text",
-        Family::Bert => "Bert",
-        Family::Roberta => "Roberta",
-        _ => {
-            let whole = classes(family)[0];
-            let stem = whole.strip_suffix("ForCausalLM");
-            stem.or_else(|| whole.strip_suffix("LMHeadModel"))?
-        }
-    };
-    Some(format!("{stem}ForSequenceClassification"))
+    let [_, stem] = names(family);
+    match family {
+        Family::Granite => None,
+        Family::Gemma3 => Some(format!("{stem}TextForSequenceClassification")),
+        _ => Some(format!("{stem}ForSequenceClassification")),
+    }
 }
 
 fn architecture(c: &TransformerConfig) -> String {
@@ -85,7 +66,8 @@ fn architecture(c: &TransformerConfig) -> String {
         Head::Classes(_) => sequence_class(c.family),
         Head::NextToken | Head::MaskedToken => None,
     };
-    classes_of.unwrap_or_else(|| classes(c.family)[0].to_owned())
+    let [class, _] = classes(c.family);
+    classes_of.unwrap_or(class)
 }
 
 fn activation_name(activation: Activation) -> &'static str {

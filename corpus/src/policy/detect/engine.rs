@@ -125,10 +125,7 @@ impl Rule {
         if self.context.is_empty() {
             return false;
         }
-        let mut from = start.saturating_sub(CONTEXT);
-        while !text.is_char_boundary(from) {
-            from += 1;
-        }
+        let from = text.ceil_char_boundary(start.saturating_sub(CONTEXT));
         let window = &text.as_bytes()[from..start];
         let mut in_word = false;
         (0..window.len()).any(|at| {

@@ -203,7 +203,11 @@ impl ShardPlan {
         drop(OutputFolder::take(out, false)?);
         let sizes = planned_files(files.data)?;
         let bytes = sizes.iter().map(|file| file.bytes).sum();
-        let mut cuts = Cuts::new(shards, bytes);
+        let mut cuts = Cuts {
+            shards,
+            total: bytes,
+            ..Cuts::default()
+        };
         let mut seen = |document: &Document, stands: &Stands| cuts.enter(document, stands);
         let options = files.options.placed_in(&base)?;
         let settled =
@@ -696,6 +700,7 @@ fn as_range(first: u64, count: u64) -> Range<usize> {
 }
 
 /// Divides a corpus into shards of about equal size in bytes while it is read.
+#[derive(Default)]
 struct Cuts {
     shards: u64,
     total: u64,
@@ -707,17 +712,6 @@ struct Cuts {
 }
 
 impl Cuts {
-    fn new(shards: u64, total: u64) -> Self {
-        Self {
-            shards,
-            total,
-            documents: 0,
-            place: Place::default(),
-            begun: None,
-            done: Vec::new(),
-        }
-    }
-
     fn enter(&mut self, document: &Document, stands: &Stands) {
         let (place, first, mut seal) = self
             .begun
