@@ -45,7 +45,7 @@ def gate(
 
 def test_within_the_limits(tmp_path) -> None:
     code, summary, asked = gate(tmp_path, 0, 0, MODEL="my model", MAX_EXPOSURE="10", OLD="old.json")
-    assert code == 0 and summary.count("within the limits") == 2 and "Exposure is at most 4 bits." in summary
+    assert code == 0 and "Audit: within the limits" in summary and "before: no more leaks seen" in summary and "Exposure is at most 4 bits." in summary
     assert asked.splitlines() == [
         "report --model my model --max-exposure 10 --format json",
         "diff old.json reticent-report.json",
@@ -88,7 +88,7 @@ def test_the_worst_exit_code_fails_the_job(tmp_path, report, diff, ends) -> None
 @pytest.mark.parametrize("compared", ['{"outcome": "open"}', "{}", ""])
 def test_what_is_not_compared_passes_nothing(tmp_path, compared) -> None:
     code, summary, _ = gate(tmp_path, 0, 0, MODEL="m", OLD="old.json", compared=compared)
-    assert code == 2 and summary.count("within the limits") == 1 and "before: **nothing is known**" in summary
+    assert code == 2 and "no more leaks seen" not in summary and "before: **nothing is known**" in summary
 
 
 @pytest.mark.parametrize("model", [{}, {"MODEL": "m"}])
@@ -102,6 +102,20 @@ def test_the_report_does_not_replace_the_old_one(tmp_path, model) -> None:
 @pytest.mark.parametrize("old", ["missing.json", "reticent-report.json"])
 def test_an_old_report_that_is_missing_is_an_error(tmp_path, old) -> None:
     assert gate(tmp_path, 0, 0, MODEL="m", OLD=old) == (2, "", "")
+
+
+@pytest.mark.parametrize("ignored", ["CANARY_FILE", "MAX_EXPOSURE", "ARGUMENTS"])
+def test_limits_without_an_audit_are_an_error(tmp_path, ignored) -> None:
+    """A step that gives no model left its limits unread, beside a report of before."""
+    (tmp_path / "reticent-report.json").write_text(SAYS)
+    assert gate(tmp_path, 0, 0, OLD="old.json", MODEL="", **{ignored: "10"}) == (2, "", "")
+
+
+@pytest.mark.parametrize(("says", "ends"), [({"outcome": "pass"}, 0), ({"outcome": "fail"}, 1), ({}, 2)])
+def test_a_report_of_before_says_how_it_ended(tmp_path, says, ends) -> None:
+    (tmp_path / "reticent-report.json").write_text(json.dumps({"says": "a", **says}))
+    code, summary, asked = gate(tmp_path, 0, 0, OLD="old.json")
+    assert code == ends and summary.count("###") == 2 and "report --model" not in asked
 
 
 def test_nothing_to_do_is_an_error(tmp_path) -> None:

@@ -84,7 +84,8 @@ pub struct DiffReport {
     /// What could not be compared, and what is unknown about the comparison; one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Parts of the old report of which nothing could be compared: whether the new model leaks more there is not known.
+    /// Parts of the old report of which nothing could be compared, and rates that only it has: whether the new model leaks
+    /// more there is not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_compared: Vec<String>,
     /// The level that they share.
@@ -223,6 +224,8 @@ impl DiffReport {
         );
         let (mut waiting, mut notes) = (Vec::new(), Vec::new());
         let inputs = [&old["inputs"], &new["inputs"]];
+        let (mut lacking, mut not_compared) = (Vec::new(), Vec::new());
+        let mut lost = Vec::new();
         // Returns whether a part has a row, or nothing that could have had one.
         let mut compare = |part: &str, old, new, place: &str| -> Result<bool> {
             checks::checked(part, old, inputs[0], place).context("OLD")?;
@@ -232,11 +235,10 @@ impl DiffReport {
             match part {
                 "exposure" => waiting.extend(exposures(&pair, level, &mut notes)?),
                 "membership" => waiting.extend(areas(&pair, &mut notes)),
-                _ => waiting.extend(rates(&pair, &mut notes)),
+                _ => waiting.extend(rates(&pair, &mut notes, &mut lost)),
             }
             Ok(waiting.len() > before.0 || notes.len() == before.1)
         };
-        let (mut lacking, mut not_compared) = (Vec::new(), Vec::new());
         match old["type"].as_str().unwrap_or_default() {
             part @ ("exposure" | "membership" | "extraction") => {
                 compare(part, old, new, "")?;
@@ -266,6 +268,7 @@ impl DiffReport {
                 bail!("type must be exposure, membership, extraction or report, got {other:?}")
             }
         }
+        not_compared.extend(lost);
         notes.extend(lacking);
         ensure!(
             !waiting.is_empty(),
@@ -721,7 +724,8 @@ fn highest_area(document: &Value) -> f64 {
 }
 
 /// Compares rates of extraction with the prompts that both documents have, for the same suffixes of the same records.
-fn rates(pair: &Pair, notes: &mut Vec<String>) -> Vec<Waiting> {
+/// Those of the old document that can't be compared are added to `lost`, unless nothing can.
+fn rates(pair: &Pair, notes: &mut Vec<String>, lost: &mut Vec<String>) -> Vec<Waiting> {
     let by_prompt = |document: &Value| -> BTreeMap<u64, (u64, u64)> {
         let prompts = document["prompts"].as_array();
         let rows = prompts.into_iter().flatten();
@@ -744,14 +748,20 @@ fn rates(pair: &Pair, notes: &mut Vec<String>) -> Vec<Waiting> {
         notes.push(format!("not compared: rates of extraction ({differ})"));
         return Vec::new();
     }
-    let mut both = Vec::new();
+    let (mut both, mut missing) = (Vec::new(), Vec::new());
     for (prompt, (hits, trials)) in before {
         let behind = format!("behind {prompt} tokens");
         match after.remove(&prompt) {
-            None => notes.push(lacks(&format!("verbatim {behind}"), "NEW")),
-            Some((_, other)) if other != trials => notes.push(format!(
-                "not compared: verbatim {behind} (passages: {trials} in OLD, {other} in NEW)"
-            )),
+            None => {
+                notes.push(lacks(&format!("verbatim {behind}"), "NEW"));
+                missing.push(format!("verbatim {behind}"));
+            }
+            Some((_, other)) if other != trials => {
+                notes.push(format!(
+                    "not compared: verbatim {behind} (passages: {trials} in OLD, {other} in NEW)"
+                ));
+                missing.push(format!("verbatim {behind}"));
+            }
             Some((new, _)) => both.push(Waiting::Rate {
                 quantity: format!("verbatim {behind}"),
                 hits: [hits, new],
@@ -761,6 +771,9 @@ fn rates(pair: &Pair, notes: &mut Vec<String>) -> Vec<Waiting> {
     }
     let alone = after.keys();
     notes.extend(alone.map(|prompt| lacks(&format!("verbatim behind {prompt} tokens"), "OLD")));
+    if !both.is_empty() {
+        lost.extend(missing);
+    }
     both
 }
 

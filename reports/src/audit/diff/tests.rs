@@ -501,10 +501,12 @@ fn what_is_not_the_same_is_not_compared() {
     // The same names in other folders are the same.
     let moved = with(rates.clone(), "/inputs/data", "new/data.jsonl".into());
     assert_eq!(says(&rates, &moved).len(), 2);
-    // A prompt or an attack that one side lacks leaves the others.
+    // A prompt or an attack that one side lacks leaves the others; whether it leaks more there stays open.
     let short = with(rates.clone(), "/prompts/1/prompt", 25.into());
     let report = DiffReport::of(&rates, &short, 0.05).unwrap();
     assert_eq!(report.rows.len(), 1);
+    assert_eq!(report.not_compared, ["verbatim behind 50 tokens"]);
+    assert_eq!(report.otherwise(), Mood::Open);
     assert!(report.notes[0].starts_with(
         "not known: whether extraction is of the same records, as a document without"
     ));
@@ -518,6 +520,7 @@ fn what_is_not_the_same_is_not_compared() {
     let fewer = with(rates.clone(), "/prompts/0/verbatim/trials", 100.into());
     let report = DiffReport::of(&rates, &fewer, 0.05).unwrap();
     assert!(report.notes[1].ends_with("(passages: 200 in OLD, 100 in NEW)"));
+    assert_eq!(report.not_compared.len(), 1);
     let other = with(area.clone(), "/attacks/rows/0/attack", "min-k".into());
     assert_eq!(
         DiffReport::of(&area, &other, 0.05).unwrap().notes[..2],
