@@ -85,9 +85,11 @@ fn masked(
     let measured = watched(sequences.len(), "masking each token", interrupt, |done| {
         pseudo_perplexity(&mut *model, &masking, &sequences, done)
     })?;
-    let report = PerplexityReport::new(&measured, count, cut, unit)
-        .with_unknown(unknown)
-        .each_masked();
+    let report = PerplexityReport {
+        masked: true,
+        unknown,
+        ..PerplexityReport::new(&measured, count, cut, unit)
+    };
     Ok((report, unit, context))
 }
 
@@ -140,7 +142,10 @@ fn scored(
     let (records, cut) = windows(records, context);
     let measured = measure(model.scorer(), &records, interrupt)?;
     model.check_steady("--scorer")?;
-    let report = PerplexityReport::new(&measured, count, cut, unit).with_unknown(unknown);
+    let report = PerplexityReport {
+        unknown,
+        ..PerplexityReport::new(&measured, count, cut, unit)
+    };
     Ok((report, unit, context))
 }
 
