@@ -2,7 +2,7 @@
 
 use crate::account::protect::read::Kind;
 use crate::audit::args::{IncidenceArgs, PolicyArg};
-use crate::audit::owner_key::{list_hmac, with_policy};
+use crate::audit::owner_key::{hmac, with_policy};
 use crate::audit::reading::{list, warn};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::number::{count_of, grouped};
@@ -212,7 +212,7 @@ fn sense(
         let list = SecretList::new(secrets).context("--list")?;
         let inputs = inputs
             .given_path("list", Some(path))?
-            .given("list_hmac", list_hmac(&list.sha256())?)?;
+            .given("list_hmac", hmac("list", list.sha256().as_bytes())?)?;
         return Ok((Sense::List(list), inputs, Some(listed)));
     }
     let Some(ranks) = &how.words else {

@@ -1,6 +1,6 @@
 //! The sheet of a sample: which records were drawn, how and for which policy, and their labels.
 
-use crate::audit::owner_key::sheet_hmac;
+use crate::audit::owner_key::hmac;
 use crate::contract::{numbered_lines, read_json_line, to_json};
 use anyhow::{Context, Result, ensure};
 use reticent_corpus::canary::SeedOrigin;
@@ -297,7 +297,7 @@ impl Header {
             seal: None,
             ..self.clone()
         };
-        sheet_hmac(&to_json(&bare)?.to_string())
+        hmac("sheet", to_json(&bare)?.to_string().as_bytes())
     }
 
     /// A policy that was fitted to a sample misses nothing in that one, which an earlier seed would draw again.
