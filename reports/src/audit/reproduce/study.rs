@@ -180,14 +180,6 @@ fn tight(found: &Value) -> Vec<(f64, f64)> {
     upper(found, &[("method", "pld")])
 }
 
-fn fano(found: &Value) -> Vec<(f64, f64)> {
-    at(found, "kl_fano")
-}
-
-fn blow_up(found: &Value) -> Vec<(f64, f64)> {
-    at(found, "answer")
-}
-
 fn saved(found: &Value) -> Vec<(f64, f64)> {
     let both = found["kl_fano"].as_f64().zip(found["answer"].as_f64());
     both.map(|(fano, own)| (0.0, fano / own))
@@ -276,14 +268,14 @@ fn asked(paper: Paper) -> Vec<Asked> {
         }
         Paper::Hush => {
             for (what, line) in FANO.into_iter().zip(secrets()) {
-                all.push((what, None, line, fano));
+                all.push((what, None, line, |found| at(found, "kl_fano")));
             }
         }
         Paper::Ours => {
-            for (at, (what, line)) in BLOW_UP.into_iter().zip(secrets()).enumerate() {
+            for (place, (what, line)) in BLOW_UP.into_iter().zip(secrets()).enumerate() {
                 let factor = "σ by Fano over σ by the blow-up";
-                all.push((factor, Some(at as f64), line.clone(), saved));
-                all.push((what, None, line, blow_up));
+                all.push((factor, Some(place as f64), line.clone(), saved));
+                all.push((what, None, line, |found| at(found, "answer")));
             }
             let zero = "--sigma 1 --sample-rate 1 --steps 1 --delta 1e-5 --gamma 1e-6 --neighbours replace";
             let missed = "ε of the missed secret where ε′ is 0, as defined";
