@@ -92,12 +92,8 @@ impl Line {
     #[must_use]
     pub fn document(&self) -> Document {
         Document {
-            id: self.record.clone(),
-            text: self.text.clone(),
             secrets: self.secrets.clone().unwrap_or_default(),
-            masked: Vec::new(),
-            label: None,
-            answers: None,
+            ..Document::new(&self.record, &self.text)
         }
     }
 }
