@@ -1,17 +1,21 @@
 //! The devices of this machine on which models can run.
 
 use crate::device::Device;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// The kind of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Kind")]
 pub enum DeviceKind {
     /// The processor.
     Processor,
-    /// A card with its own memory.
+    /// A discrete GPU, with its own memory.
     Discrete,
-    /// A graphics unit that shares the processor's memory.
+    /// An integrated GPU, which shares the processor's memory.
     Integrated,
-    /// A card of a virtual machine.
+    /// A virtual GPU.
     Virtual,
     /// A graphics driver that computes on the processor.
     Software,

@@ -50,7 +50,9 @@ pub use owner_key::RecordsDigest;
 pub(crate) use owner_key::measured_for;
 pub use run::run;
 
+use crate::number::grouped;
 use reticent_accounting::{Bounds, Confidence, Probability};
+use std::collections::BTreeMap;
 
 /// Returns the confidence of what is shown: as given, or 0.95.
 fn confidence(given: Option<Confidence>) -> anyhow::Result<Confidence> {
@@ -81,6 +83,16 @@ fn copies(from: u64, to: Option<u64>) -> String {
         Some(to) if to == from => to.to_string(),
         Some(to) => format!("{from} to {to}"),
         None => format!("{from} and more"),
+    }
+}
+
+/// Returns how many there are of each kind, in words.
+fn by_kind(counts: &BTreeMap<String, u64>, none: &str) -> String {
+    let each = counts.iter();
+    let each = each.map(|(kind, count)| format!("{kind} {}", grouped(*count)));
+    match counts.is_empty() {
+        true => none.to_owned(),
+        false => each.collect::<Vec<_>>().join(", "),
     }
 }
 

@@ -58,16 +58,6 @@ pub(super) fn policy_hmac(policy: &PolicyChoice) -> Result<Option<String>> {
     hmac("policy", policy.sha256().as_bytes())
 }
 
-/// Returns the keyed digest of a list of secrets, from the digest of its lines.
-pub(super) fn list_hmac(sha256: &str) -> Result<Option<String>> {
-    hmac("list", sha256.as_bytes())
-}
-
-/// Returns the seal of how a sample was drawn.
-pub(super) fn sheet_hmac(header: &str) -> Result<Option<String>> {
-    hmac("sheet", header.as_bytes())
-}
-
 /// Which records an audit measured: under one key, two documents have the same digest exactly if they are of the same
 /// records, whatever their file names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -124,7 +114,7 @@ fn is_private(policy: &PolicyChoice) -> bool {
     }
 }
 
-fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
+pub(super) fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
     Ok(made()?.map(|key| {
         let digest = keyed_digest(&keyed_digest(&key, purpose.as_bytes()), bytes);
         hexadecimal(&digest)
@@ -299,7 +289,7 @@ mod tests {
         assert_ne!(Some(digest.clone()), policy_hmac(&other).unwrap());
         assert_eq!(Some(digest), policy_hmac(&one).unwrap());
         assert_ne!(
-            list_hmac(&one.sha256()).unwrap(),
+            hmac("list", one.sha256().as_bytes()).unwrap(),
             policy_hmac(&one).unwrap(),
             "one purpose says nothing of another"
         );

@@ -1,8 +1,9 @@
 //! Progress on stderr, shown only on a terminal.
 
-use super::printable;
+use super::{Interrupt, printable};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 const BYTES: &str =
@@ -61,6 +62,13 @@ impl Progress {
     /// Replaces the message on the line.
     pub fn say(&self, what: &str) {
         self.0.set_message(printable(what));
+    }
+    /// Returns a callback that shows how much is done, and stops the work on an interruption.
+    pub fn watched(self, interrupt: &Interrupt) -> impl FnMut(usize) -> ControlFlow<()> {
+        move |done| {
+            self.at(done as u64);
+            interrupt.flow()
+        }
     }
 }
 

@@ -24,7 +24,7 @@ struct Found {
     device: String,
     /// What its driver calls it.
     name: String,
-    kind: Kind,
+    kind: DeviceKind,
     /// The driver and its version, if reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     driver: Option<String>,
@@ -41,44 +41,14 @@ struct Missing {
     because: String,
 }
 
-/// What a device is.
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    /// The processor.
-    Processor,
-    /// A discrete GPU, with its own memory.
-    Discrete,
-    /// An integrated GPU, which shares the processor's memory.
-    Integrated,
-    /// A virtual GPU.
-    Virtual,
-    /// A graphics driver that computes on the processor.
-    Software,
-    /// The driver does not say.
-    Other,
-}
-
-impl Kind {
-    fn of(kind: DeviceKind) -> Self {
-        match kind {
-            DeviceKind::Processor => Self::Processor,
-            DeviceKind::Discrete => Self::Discrete,
-            DeviceKind::Integrated => Self::Integrated,
-            DeviceKind::Virtual => Self::Virtual,
-            DeviceKind::Software => Self::Software,
-            DeviceKind::Other => Self::Other,
-        }
-    }
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Processor => "processor",
-            Self::Discrete => "card",
-            Self::Integrated => "integrated",
-            Self::Virtual => "virtual card",
-            Self::Software => "driver in software",
-            Self::Other => "not said",
-        }
+const fn words(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Processor => "processor",
+        DeviceKind::Discrete => "card",
+        DeviceKind::Integrated => "integrated",
+        DeviceKind::Virtual => "virtual card",
+        DeviceKind::Software => "driver in software",
+        DeviceKind::Other => "not said",
     }
 }
 
@@ -87,7 +57,7 @@ impl Body {
         let found = all.found.into_iter().map(|found| Found {
             device: found.device.to_string(),
             name: found.name,
-            kind: Kind::of(found.kind),
+            kind: found.kind,
             driver: found.driver,
             covered: found.covered,
         });
@@ -110,7 +80,7 @@ impl Body {
         let table = Table::of(&self.devices)
             .left("--device", |found| &found.device)
             .left("name", |found| &found.name)
-            .left("kind", |found| found.kind.words())
+            .left("kind", |found| words(found.kind))
             .left("driver", |found| found.driver.clone().unwrap_or_else(dash))
             .left("this build", |found| {
                 if found.covered { "runs it" } else { "does not" }

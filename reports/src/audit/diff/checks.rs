@@ -8,8 +8,11 @@ use reticent_attacks::Draw;
 use reticent_attacks::exposure::ExposureSummary;
 use reticent_attacks::membership::{AreaMethod, Rate, ScoreSet};
 use reticent_attacks::search::RankCount;
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::ops::Deref;
 
 /// The most candidates of a canary.
 const MOST: u64 = 1 << 63;
@@ -26,39 +29,102 @@ const MOST_RANKED: u64 = 1 << 22;
 /// The share of its width by which an interval may differ if corners of the curve were left out.
 const SPREAD: f64 = 0.1;
 
+/// A value of a document, with its name there.
+struct Field<'a> {
+    value: &'a Value,
+    name: String,
+}
+
+impl<'a> Field<'a> {
+    fn at(&self, key: &str) -> Self {
+        Self {
+            value: &self.value[key],
+            name: match self.name.as_str() {
+                "" => key.to_owned(),
+                name => format!("{name}.{key}"),
+            },
+        }
+    }
+    /// Returns the items of a list; nothing has none.
+    fn items(&self) -> impl Iterator<Item = Self> {
+        let items = self.value.as_array().into_iter().flatten();
+        items.enumerate().map(move |(i, value)| Self {
+            value,
+            name: format!("{}[{i}]", self.name),
+        })
+    }
+    /// # Errors
+    /// Returns an error that names the value and says what it must be, unless that `holds`.
+    fn must(&self, holds: bool, what: impl Display) -> Result<()> {
+        let (name, got) = (&self.name, got(self.value));
+        ensure!(holds, "{name} must be {what}, got {got}");
+        Ok(())
+    }
+    fn number(&self, most: f64) -> Result<f64> {
+        let inside = self
+            .as_f64()
+            .filter(|v| (0.0..=most + ROUNDING).contains(v));
+        let most = crate::number::described(most);
+        self.must(inside.is_some(), format_args!("in [0, {most}]"))?;
+        Ok(inside.unwrap_or_default())
+    }
+    fn whole(&self, (least, most): (u64, u64)) -> Result<u64> {
+        let inside = self.as_u64().filter(|v| (least..=most).contains(v));
+        self.must(
+            inside.is_some(),
+            format_args!("a whole number from {least} to {most}"),
+        )?;
+        Ok(inside.unwrap_or_default())
+    }
+    /// Checks both ends of an interval in [0, most], in order.
+    fn between(&self, keys: [&str; 2], most: f64) -> Result<()> {
+        let [low, high] = keys.map(|key| self.at(key));
+        ensure!(
+            low.number(most)? <= high.number(most)?,
+            "{} must be at most {}, got {} and {}",
+            low.name,
+            high.name,
+            got(low.value),
+            got(high.value)
+        );
+        Ok(())
+    }
+}
+
+impl Deref for Field<'_> {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        self.value
+    }
+}
+
 /// Checks a part of a document, or the document itself.
 ///
 /// # Errors
 /// Returns an error with the name (after `place`) and the range of a field that is out of its range.
 pub(super) fn checked(part: &str, value: &Value, inputs: &Value, place: &str) -> Result<()> {
-    let confidence = &value["confidence"];
+    let name = place.trim_end_matches('.').to_owned();
+    let value = &Field { value, name };
+    let confidence = value.at("confidence");
     if !confidence.is_null() || part == "membership" {
-        let inside = confidence.as_f64().is_some_and(|c| c > 0.0 && c < 1.0);
-        ensure!(
-            inside,
-            "{place}confidence must be in (0, 1), got {}",
-            got(confidence)
-        );
-        let asked = inputs["confidence"].as_f64();
-        ensure!(
-            part == "exposure" || asked.is_none_or(|asked| confidence.as_f64() == Some(asked)),
-            "{place}confidence must be inputs.confidence, {}, got {}",
-            got(&inputs["confidence"]),
-            got(confidence)
-        );
+        confidence.must(is_inside(&confidence), "in (0, 1)")?;
+        let asked = &inputs["confidence"];
+        let as_asked = asked
+            .as_f64()
+            .is_none_or(|c| confidence.as_f64() == Some(c));
+        let what = format!("inputs.confidence, {}", got(asked));
+        confidence.must(part == "exposure" || as_asked, what)?;
     }
-    let records = &value["records"];
+    let records = value.at("records");
     for key in ["hmac", "key"] {
-        ensure!(
-            records.is_null() || records[key].is_string(),
-            "{place}records.{key} must be a text, got {}",
-            got(&records[key])
-        );
+        let digest = records.at(key);
+        digest.must(records.is_null() || digest.is_string(), "a text")?;
     }
     match part {
-        "exposure" => exposure(value, place),
-        "membership" => membership(value, place),
-        _ => extraction(value, place),
+        "exposure" => exposure(value),
+        "membership" => membership(value),
+        _ => extraction(value),
     }
 }
 
@@ -83,100 +149,98 @@ pub(super) fn parts(report: &Value) -> Result<()> {
         ),
     ] {
         let present = report[part].is_object() || report[excuse].is_string();
-        ensure!(
-            present || !asked,
-            "{part} must be an object, as inputs ask for it, got {}",
-            got(&report[part])
-        );
+        let field = Field {
+            value: &report[part],
+            name: part.to_owned(),
+        };
+        field.must(present || !asked, "an object, as inputs ask for it")?;
     }
     Ok(())
 }
 
-fn exposure(value: &Value, place: &str) -> Result<()> {
-    let digest = &value["canary_digest"];
-    ensure!(
-        digest.is_null() || digest.is_string(),
-        "{place}canary_digest must be a text, got {}",
-        got(digest)
-    );
-    let draw = &value["draw"];
-    ensure!(
-        draw.is_null() || draw == "independent" || draw == "distinct",
-        "{place}draw must be independent or distinct, got {}",
-        got(draw)
-    );
-    verdict(&value["verdict"], place)?;
-    let candidates = whole(&value["candidates"], (1, MOST), || {
-        format!("{place}candidates")
-    })?;
+fn is_inside(share: &Value) -> bool {
+    share
+        .as_f64()
+        .is_some_and(|share| share > 0.0 && share < 1.0)
+}
+
+fn exposure(value: &Field<'_>) -> Result<()> {
+    let digest = value.at("canary_digest");
+    digest.must(digest.is_null() || digest.is_string(), "a text")?;
+    let draw = value.at("draw");
+    let known = draw.is_null() || *draw == "independent" || *draw == "distinct";
+    draw.must(known, "independent or distinct")?;
+    verdict(&value.at("verdict"))?;
+    let candidates = value.at("candidates").whole((1, MOST))?;
     let most = (candidates as f64).log2();
-    let canaries = value["canaries"].as_array();
-    let canaries = canaries.with_context(|| format!("{place}canaries must be a list"))?;
+    let canaries = value.at("canaries");
+    ensure!(canaries.is_array(), "{} must be a list", canaries.name);
     let mut ids = BTreeSet::new();
-    for (i, canary) in canaries.iter().enumerate() {
-        let at = format!("{place}canaries[{i}]");
-        let id = canary["id"].as_str();
-        let id = id.with_context(|| format!("{at}.id must be a string"))?;
+    for canary in canaries.items() {
+        let Field { value: id, name } = canary.at("id");
+        let id = id.as_str();
+        let id = id.with_context(|| format!("{name} must be a string"))?;
         ensure!(
             ids.insert(id),
-            "{at}.id must be its own, and another canary has it"
+            "{name} must be its own, and another canary has it"
         );
-        if !canary["copies"].is_null() {
-            whole(&canary["copies"], (0, u64::from(u32::MAX)), || {
-                format!("{at}.copies")
-            })?;
+        let copies = canary.at("copies");
+        if !copies.is_null() {
+            copies.whole((0, u64::from(u32::MAX)))?;
         }
-        let bits = &canary["exposure"];
-        between(bits, ["min", "max"], most, &format!("{at}.exposure"))?;
-        let rank = &canary["rank"];
+        let bits = canary.at("exposure");
+        bits.between(["min", "max"], most)?;
+        let rank = canary.at("rank");
         if !rank.is_null() {
-            let end = |key: &str| whole(&rank[key], (1, candidates), || format!("{at}.rank.{key}"));
-            let ends = [("max", end("min")?), ("min", end("max")?)];
+            let [low, high] = ["min", "max"].map(|key| rank.at(key));
+            let [least, largest] = [&low, &high].map(|end| end.whole((1, candidates)));
+            let ends = [("max", least?), ("min", largest?)];
             ensure!(
                 ends[0].1 <= ends[1].1,
-                "{at}.rank.min must be at most {at}.rank.max"
+                "{} must be at most {}",
+                low.name,
+                high.name
             );
             for (key, rank) in ends {
                 let own = most - (rank as f64).log2();
-                let same = bits[key].as_f64().is_some_and(|bits| agree(bits, own));
-                ensure!(
-                    same,
-                    "{at}.exposure.{key} must be {own}, as the rank says, got {}",
-                    got(&bits[key])
-                );
+                let end = bits.at(key);
+                let same = end.as_f64().is_some_and(|bits| agree(bits, own));
+                end.must(same, format_args!("{own}, as the rank says"))?;
             }
         }
     }
-    against_chance(value, candidates, place)
+    against_chance(value, candidates)
 }
 
 /// Checks that p of maximum and mean agree with the ranks, if the document contains all of them.
-fn against_chance(value: &Value, candidates: u64, place: &str) -> Result<()> {
-    let canaries = value["canaries"].as_array();
-    let counts = canaries.into_iter().flatten().map(|canary| {
-        let rank = |key: &str| canary["rank"][key].as_u64();
-        Some(RankCount::of_ranks(candidates, rank("min")?, rank("max")?))
-    });
-    let Some(counts) = counts.collect::<Option<Vec<_>>>() else {
-        return Ok(());
-    };
-    let Ok(draw) = serde_json::from_value::<Draw>(value["draw"].clone()) else {
+fn against_chance(value: &Field<'_>, candidates: u64) -> Result<()> {
+    let (Some(counts), Ok(draw)) = (ranks(value, candidates), drawn(value)) else {
         return Ok(());
     };
     let Ok(found) = ExposureSummary::of(&counts, draw) else {
         return Ok(());
     };
     for (key, own) in [("p_max", found.max()), ("p_mean", found.mean())] {
-        let p = &value["summary"][key];
-        let same = p.as_f64().is_none_or(|p| agree(p, own.p_value()));
-        ensure!(
-            same,
-            "{place}summary.{key} must be {}, as the ranks say, got {}",
-            own.p_value(),
-            got(p)
-        );
+        let (p, own) = (value.at("summary").at(key), own.p_value());
+        let same = p.as_f64().is_none_or(|p| agree(p, own));
+        p.must(same, format_args!("{own}, as the ranks say"))?;
     }
     Ok(())
+}
+
+/// Returns the ranks of all canaries, if a document has them.
+pub(super) fn ranks(document: &Value, candidates: u64) -> Option<Vec<RankCount>> {
+    let canaries = document["canaries"].as_array();
+    let counts = canaries.into_iter().flatten().map(|canary| {
+        let rank = |key: &str| canary["rank"][key].as_u64();
+        Some(RankCount::of_ranks(candidates, rank("min")?, rank("max")?))
+    });
+    counts.collect()
+}
+
+/// Returns how a document's canaries were drawn.
+pub(super) fn drawn(document: &Value) -> serde_json::Result<Draw> {
+    Draw::deserialize(&document["draw"])
 }
 
 /// Returns whether two numbers agree; they were written in decimal, perhaps by another version that rounds
@@ -186,67 +250,56 @@ fn agree(one: f64, two: f64) -> bool {
 }
 
 /// Checks the promise and the proof, if there is a verdict.
-fn verdict(verdict: &Value, place: &str) -> Result<()> {
+fn verdict(verdict: &Field<'_>) -> Result<()> {
     if verdict.is_null() {
         return Ok(());
     }
-    let at = format!("{place}verdict");
-    ensure!(
-        verdict.is_object(),
-        "{at} must be an object, got {}",
-        got(verdict)
-    );
-    let alarm = &verdict["false_alarm"];
-    ensure!(
-        alarm.as_f64().is_some_and(|a| a > 0.0 && a < 1.0),
-        "{at}.false_alarm must be in (0, 1), got {}",
-        got(alarm)
-    );
-    let at_least = number(&verdict["at_least"], MOST_EPSILON, || {
-        format!("{at}.at_least")
-    })?;
-    for key in ["at_most", "provable"] {
-        let end = &verdict[key];
+    verdict.must(verdict.is_object(), "an object")?;
+    let alarm = verdict.at("false_alarm");
+    alarm.must(is_inside(&alarm), "in (0, 1)")?;
+    let at_least = verdict.at("at_least");
+    let proved = at_least.number(MOST_EPSILON)?;
+    let [at_most, provable] = ["at_most", "provable"].map(|key| verdict.at(key));
+    for end in [&at_most, &provable] {
         // Documents of earlier versions don't state what could have been proved.
-        let absent = key == "provable" && end.is_null();
-        ensure!(
-            absent || end == "inf" || end.as_f64().is_some_and(|e| e >= 0.0),
-            "{at}.{key} must be a number in [0, inf) or \"inf\", got {}",
-            got(end)
-        );
+        let absent = end.name == provable.name && end.is_null();
+        let inside = absent || **end == "inf" || end.as_f64().is_some_and(|e| e >= 0.0);
+        end.must(inside, "a number in [0, inf) or \"inf\"")?;
     }
-    let provable = verdict["provable"].as_f64();
     ensure!(
-        provable.is_none_or(|most| at_least <= most + ROUNDING),
-        "{at}.at_least must be at most {at}.provable, got {} and {}",
-        got(&verdict["at_least"]),
-        got(&verdict["provable"])
+        provable
+            .as_f64()
+            .is_none_or(|most| proved <= most + ROUNDING),
+        "{} must be at most {}, got {} and {}",
+        at_least.name,
+        provable.name,
+        got(&at_least),
+        got(&provable)
     );
     Ok(())
 }
 
-fn membership(value: &Value, place: &str) -> Result<()> {
+fn membership(value: &Field<'_>) -> Result<()> {
     for key in ["members", "non_members", "groups"] {
-        if !value[key].is_null() {
-            whole(&value[key], (0, MOST), || format!("{place}{key}"))?;
+        let count = value.at(key);
+        if !count.is_null() {
+            count.whole((0, MOST))?;
         }
     }
-    area(&value["area"], place)?;
-    from_roc(value, place)?;
-    accuracy(value, place)
+    area(&value.at("area"))?;
+    from_roc(value)?;
+    accuracy(value)
 }
 
 /// Checks that the area is that of the curve. Without groups, scores in the order of the curve must also give the
 /// interval: approximately, if corners of the curve were left out, between which scores count as equal.
-fn from_roc(value: &Value, place: &str) -> Result<()> {
-    let area = &value["area"];
-    let (least, most) = below(value, place)?;
-    let estimate = number(&area["estimate"], 1.0, || format!("{place}area.estimate"))?;
-    ensure!(
-        (least - ROUNDING..=most + ROUNDING).contains(&estimate),
-        "{place}area.estimate must be from {least} to {most}, as {place}roc says, got {}",
-        got(&area["estimate"])
-    );
+fn from_roc(value: &Field<'_>) -> Result<()> {
+    let (area, roc) = (value.at("area"), value.at("roc"));
+    let (least, most) = below(&roc)?;
+    let estimate = area.at("estimate");
+    let inside = (least - ROUNDING..=most + ROUNDING).contains(&estimate.number(1.0)?);
+    let what = format!("from {least} to {most}, as {} says", roc.name);
+    estimate.must(inside, what)?;
     let (Some(set), Some(confidence)) = (ranked(value), confidence(value)) else {
         return Ok(());
     };
@@ -273,27 +326,25 @@ fn from_roc(value: &Value, place: &str) -> Result<()> {
     }) {
         return Ok(());
     }
+    let (roc, confidence) = (roc.name, value.at("confidence").name);
     for (key, own) in [
         ("estimate", found.estimate),
         ("lower", lower),
         ("upper", upper),
     ] {
-        ensure!(
-            near(key, own),
-            "{place}area.{key} must be {own} to within {room}, as {place}roc and {place}confidence say, got {}",
-            got(&area[key])
-        );
+        let what = format!("{own} to within {room}, as {roc} and {confidence} say");
+        area.at(key).must(near(key, own), what)?;
     }
     Ok(())
 }
 
 /// Returns the least and the largest area under an increasing curve through these corners.
-fn below(value: &Value, place: &str) -> Result<(f64, f64)> {
-    let roc = value["roc"].as_array();
-    let roc = roc.with_context(|| format!("{place}roc must be a list of corners"))?;
-    let mut corners = Vec::with_capacity(roc.len() + 1);
-    for (i, corner) in roc.iter().enumerate() {
-        let at = |key: &str| number(&corner[key], 1.0, || format!("{place}roc[{i}].{key}"));
+fn below(roc: &Field<'_>) -> Result<(f64, f64)> {
+    let name = &roc.name;
+    ensure!(roc.is_array(), "{name} must be a list of corners");
+    let mut corners = Vec::new();
+    for corner in roc.items() {
+        let at = |key: &str| corner.at(key).number(1.0);
         corners.push((at("fpr")?, at("tpr")?));
     }
     corners.push((1.0, 1.0));
@@ -302,7 +353,7 @@ fn below(value: &Value, place: &str) -> Result<(f64, f64)> {
     for (i, (fpr, tpr)) in corners.into_iter().enumerate() {
         ensure!(
             fpr >= before.0 - ROUNDING && tpr >= before.1 - ROUNDING,
-            "{place}roc[{i}] must be no less than the corner before"
+            "{name}[{i}] must be no less than the corner before"
         );
         least += (fpr - before.0) * before.1;
         most += (fpr - before.0) * tpr;
@@ -337,29 +388,28 @@ fn ranked(value: &Value) -> Option<ScoreSet> {
 
 /// Checks the accuracy. With as many members as non-members, it is a rate over both, with an interval at the stated
 /// confidence.
-fn accuracy(value: &Value, place: &str) -> Result<()> {
-    let accuracy = &value["accuracy"];
-    let at = format!("{place}accuracy");
+fn accuracy(value: &Field<'_>) -> Result<()> {
+    let accuracy = value.at("accuracy");
     let count = |key: &str| accuracy[key].as_u64();
     let (Some(m), Some(n), Some(confidence)) =
         (count("members"), count("non_members"), confidence(value))
     else {
         return Ok(());
     };
-    let estimate = number(&accuracy["estimate"], 1.0, || format!("{at}.estimate"))?;
-    let hits = (estimate * m.saturating_mul(2) as f64).round() as u64;
+    let estimate = accuracy.at("estimate");
+    let hits = (estimate.number(1.0)? * m.saturating_mul(2) as f64).round() as u64;
     if m != n || m == 0 || m > u64::from(u32::MAX) {
         return Ok(());
     }
     let (lower, upper) = ends(&Rate::of(hits, 2 * m, confidence)?.bounds);
+    let (estimate, confidence) = (estimate.name, value.at("confidence").name);
     for (key, own) in [("lower", lower), ("upper", upper)] {
-        ensure!(
-            accuracy[key]
-                .as_f64()
-                .is_some_and(|end| (end - own).abs() <= ROUNDING),
-            "{at}.{key} must be {own}, as {at}.estimate and {place}confidence say, got {}",
-            got(&accuracy[key])
-        );
+        let end = accuracy.at(key);
+        let near = end.as_f64().is_some_and(|e| (e - own).abs() <= ROUNDING);
+        end.must(
+            near,
+            format_args!("{own}, as {estimate} and {confidence} say"),
+        )?;
     }
     Ok(())
 }
@@ -368,100 +418,56 @@ fn confidence(value: &Value) -> Option<Confidence> {
     Confidence::new(value["confidence"].as_f64()?).ok()
 }
 
-fn area(area: &Value, place: &str) -> Result<()> {
-    ensure!(
-        area.is_object(),
-        "{place}area must be an object, got {}",
-        got(area)
-    );
-    let at = format!("{place}area");
-    let estimate = number(&area["estimate"], 1.0, || format!("{at}.estimate"))?;
+fn area(area: &Field<'_>) -> Result<()> {
+    area.must(area.is_object(), "an object")?;
+    let [estimate, lower, upper] = ["estimate", "lower", "upper"].map(|key| area.at(key));
+    let middle = estimate.number(1.0)?;
     // An interval that is open at an end omits it.
-    for key in ["lower", "upper"] {
-        if !area[key].is_null() {
-            number(&area[key], 1.0, || format!("{at}.{key}"))?;
+    for end in [&lower, &upper] {
+        if !end.is_null() {
+            end.number(1.0)?;
         }
     }
-    if !area["lower"].is_null() && !area["upper"].is_null() {
-        between(area, ["lower", "upper"], 1.0, &at)?;
+    if !lower.is_null() && !upper.is_null() {
+        area.between(["lower", "upper"], 1.0)?;
     }
-    let (lower, upper) = (area["lower"].as_f64(), area["upper"].as_f64());
-    let inside = lower.is_none_or(|end| estimate >= end - ROUNDING)
-        && upper.is_none_or(|end| estimate <= end + ROUNDING);
+    let inside = lower.as_f64().is_none_or(|end| middle >= end - ROUNDING)
+        && upper.as_f64().is_none_or(|end| middle <= end + ROUNDING);
     // Percentiles of a bootstrap need not contain the estimate.
-    ensure!(
+    estimate.must(
         inside || area["method"] == "cluster-bootstrap",
-        "{at}.estimate must be from {at}.lower to {at}.upper, got {}",
-        got(&area["estimate"])
-    );
-    Ok(())
+        format_args!("from {} to {}", lower.name, upper.name),
+    )
 }
 
-fn extraction(value: &Value, place: &str) -> Result<()> {
-    if !value["suffix"].is_null() {
-        whole(&value["suffix"], (1, MOST), || format!("{place}suffix"))?;
+fn extraction(value: &Field<'_>) -> Result<()> {
+    let suffix = value.at("suffix");
+    if !suffix.is_null() {
+        suffix.whole((1, MOST))?;
     }
     let mut lengths = BTreeSet::new();
-    let rows = value["prompts"].as_array();
+    let prompts = value.at("prompts");
+    let rows = prompts.as_array();
     ensure!(
         rows.is_some_and(|rows| !rows.is_empty()) || value["passages"].as_u64().unwrap_or(0) == 0,
-        "{place}prompts must be a list of rows, as passages is {}, got {}",
+        "{} must be a list of rows, as passages is {}, got {}",
+        prompts.name,
         got(&value["passages"]),
-        rows.map_or_else(|| got(&value["prompts"]), |_| "none".to_owned())
+        rows.map_or_else(|| got(&prompts), |_| "none".to_owned())
     );
-    for (i, row) in rows.into_iter().flatten().enumerate() {
-        let at = format!("{place}prompts[{i}]");
-        let length = whole(&row["prompt"], (1, MOST), || format!("{at}.prompt"))?;
+    for row in prompts.items() {
+        let prompt = row.at("prompt");
+        let length = prompt.whole((1, MOST))?;
         ensure!(
             lengths.insert(length),
-            "{at}.prompt must be its own, and another row has {length} too"
+            "{} must be its own, and another row has {length} too",
+            prompt.name
         );
-        let trials = &row["verbatim"]["trials"];
-        let trials = whole(trials, (1, MOST), || format!("{at}.verbatim.trials"))?;
-        let hits = &row["verbatim"]["hits"];
-        whole(hits, (0, trials), || format!("{at}.verbatim.hits"))?;
+        let verbatim = row.at("verbatim");
+        let trials = verbatim.at("trials").whole((1, MOST))?;
+        verbatim.at("hits").whole((0, trials))?;
     }
     Ok(())
-}
-
-/// Checks both ends of an interval in [0, most], in order.
-fn between(value: &Value, keys: [&str; 2], most: f64, at: &str) -> Result<()> {
-    let [low, high] = keys;
-    let end = |key: &str| number(&value[key], most, || format!("{at}.{key}"));
-    ensure!(
-        end(low)? <= end(high)?,
-        "{at}.{low} must be at most {at}.{high}, got {} and {}",
-        got(&value[low]),
-        got(&value[high])
-    );
-    Ok(())
-}
-
-fn number(value: &Value, most: f64, name: impl Fn() -> String) -> Result<f64> {
-    let inside = value
-        .as_f64()
-        .filter(|v| (0.0..=most + ROUNDING).contains(v));
-    inside.with_context(|| {
-        format!(
-            "{} must be in [0, {}], got {}",
-            name(),
-            crate::number::described(most),
-            got(value)
-        )
-    })
-}
-
-fn whole(value: &Value, range: (u64, u64), name: impl Fn() -> String) -> Result<u64> {
-    let inside = value.as_u64().filter(|v| (range.0..=range.1).contains(v));
-    inside.with_context(|| {
-        format!(
-            "{} must be a whole number from {} to {}, got {}",
-            name(),
-            range.0,
-            range.1,
-            got(value)
-        )
-    })
 }
 
 /// Returns a number as it is written; of any other value only its kind.

@@ -1,12 +1,13 @@
 //! Compares the exposures of two models canary by canary, and each model's own bounds.
 
 use super::Change;
+use super::checks::{drawn, ranks};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
 use reticent_attacks::Draw;
 use reticent_attacks::exposure::{
-    EpsilonBound, Exposure, ExposureNull, ExposurePair, PairedEValue, Rank, RankAudit,
+    EpsilonBound, Exposure, ExposureNull, ExposurePair, PairedEValue, RankAudit,
 };
 use reticent_attacks::search::RankCount;
 use serde_json::Value;
@@ -251,7 +252,7 @@ fn least(document: &Value) -> f64 {
     let Some(candidates) = document["candidates"].as_u64() else {
         return 0.0;
     };
-    let draw = serde_json::from_value(document["draw"].clone()).unwrap_or(Draw::Independent);
+    let draw = drawn(document).unwrap_or(Draw::Independent);
     let of = |canaries: u64| {
         let null = ExposureNull::new(candidates, canaries, draw).ok()?;
         let mean = null.mean_p_value((candidates as f64).log2());
@@ -374,14 +375,7 @@ impl Against {
         }
         let candidates = other["candidates"].as_u64();
         let candidates = candidates.ok_or_else(|| lacks("candidates"))?;
-        let canaries = other["canaries"].as_array();
-        let counts = canaries.into_iter().flatten().map(|canary| {
-            let rank: Rank = serde_json::from_value(canary["rank"].clone()).ok()?;
-            Some(RankCount::of_ranks(candidates, rank.min, rank.max))
-        });
-        let counts: Option<Vec<RankCount>> = counts.collect();
-        let counts = counts.ok_or_else(|| lacks("the rank of a canary"))?;
-        let draw = serde_json::from_value(other["draw"].clone());
+        let counts = ranks(other, candidates).ok_or_else(|| lacks("the rank of a canary"))?;
         Ok(Self {
             promised,
             proof: Proof::Ranks {
@@ -389,7 +383,7 @@ impl Against {
                     thresholds: RankAudit::planned_thresholds(candidates, counts.len() as u64),
                     confidence: bound.confidence,
                     delta: bound.delta,
-                    draw: draw.map_err(|_| lacks("draw"))?,
+                    draw: drawn(other).map_err(|_| lacks("draw"))?,
                     unit: bound.unit,
                     copies: bound.copies,
                 },

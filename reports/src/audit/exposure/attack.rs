@@ -23,13 +23,14 @@ use reticent_attacks::exposure::{
     SampledExposure, Sampling, ceiling_test, exposure_ceiling, prior_mass, sampled_exposures,
 };
 use reticent_attacks::search::{
-    CandidateTree, FlatSample, RankCount, Ranking, SearchOptions, Target, plan_search, sample_flat,
-    search_beliefs, search_ranks, tie_tolerance,
+    CandidateTree, FlatSample, Progress as Searched, RankCount, Ranking, SearchOptions, Target,
+    plan_search, sample_flat, search_beliefs, search_ranks, tie_tolerance,
 };
 use reticent_attacks::{Draw, is_silent};
 use reticent_backends::PrefixScorer;
 use reticent_corpus::canary::{Canary, CanaryPlan};
 use reticent_corpus::tokenize::Tokenizer;
+use std::ops::ControlFlow;
 
 /// The probability with which the exposure ceiling holds.
 const CEILING_LEVEL: f64 = 0.95;
@@ -416,12 +417,9 @@ impl<'a> Attack<'a> {
         interrupt: &Interrupt,
     ) -> Result<ExposureSummary> {
         let (tree, targets) = &self.search;
-        let progress = ranking_progress();
         let options = self.options(scorer);
-        let ranking = search_ranks(scorer, tree, targets, &options, &mut |at| {
-            progress.at((at.resolved * 1000.0) as u64);
-            interrupt.flow()
-        });
+        let mut watch = ranking(interrupt);
+        let ranking = search_ranks(scorer, tree, targets, &options, &mut watch);
         let ranking = interrupt.unless_raised(ranking)?;
         Ok(ExposureSummary::of(
             &ranking.counts,
@@ -475,12 +473,9 @@ impl<'a> Attack<'a> {
         interrupt: &Interrupt,
     ) -> Result<(Ranking, Vec<CanaryGuesses>, Option<FlatSample>)> {
         let (tree, targets) = &self.search;
-        let progress = ranking_progress();
         let options = self.options(scorer);
-        let found = search_beliefs(scorer, tree, targets, &options, audit, &mut |at| {
-            progress.at((at.resolved * 1000.0) as u64);
-            interrupt.flow()
-        });
+        let mut watch = ranking(interrupt);
+        let found = search_beliefs(scorer, tree, targets, &options, audit, &mut watch);
         let (ranking, guesses) = interrupt.unless_raised(found)?;
         let flat = match (self.flat_sample, targets.first()) {
             (Some(sample), Some(target)) => {
@@ -618,8 +613,12 @@ impl<'a> Attack<'a> {
     }
 }
 
-fn ranking_progress() -> Progress {
-    Progress::of(1000, "ranking canaries", "‰ of the candidates")
+fn ranking(interrupt: &Interrupt) -> impl FnMut(&Searched) -> ControlFlow<()> {
+    let progress = Progress::of(1000, "ranking canaries", "‰ of the candidates");
+    move |at| {
+        progress.at((at.resolved * 1000.0) as u64);
+        interrupt.flow()
+    }
 }
 
 /// Passes an error of the accountant through a search of the attacks crate.

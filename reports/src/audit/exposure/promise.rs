@@ -164,7 +164,8 @@ pub(in crate::audit) fn alternatives(
 ) -> Vec<(Mistake, Mechanism, u32)> {
     let more = records.max(1).saturating_mul(TIMES);
     let mut all = vec![(Mistake::UncountedCopies, mechanism.clone(), more)];
-    if let Some(oftener) = oftener(mechanism) {
+    let mut oftener = mechanism.clone();
+    if draw_oftener(&mut oftener).is_some() {
         all.push((Mistake::SamplingRate, oftener, records));
     }
     all
@@ -173,65 +174,55 @@ pub(in crate::audit) fn alternatives(
 /// The factor of a supposed mistake.
 const TIMES: u32 = 10;
 
-/// Returns the mechanism with larger sampling rates; `None` if no batch is drawn.
-fn oftener(mechanism: &Mechanism) -> Option<Mechanism> {
-    Some(match mechanism {
+/// Raises the sampling rates of a mechanism; `None` if no batch is drawn.
+fn draw_oftener(mechanism: &mut Mechanism) -> Option<()> {
+    match mechanism {
         Mechanism::SubsampledGaussian {
-            noise_multiplier,
             sampling_rate,
             sampling: Sampling::Poisson,
-        } => Mechanism::SubsampledGaussian {
-            noise_multiplier: *noise_multiplier,
-            sampling_rate: SamplingRate::new((sampling_rate.get() * f64::from(TIMES)).min(1.0))
-                .ok()?,
-            sampling: Sampling::Poisson,
-        },
-        Mechanism::Repeat { times, each } => Mechanism::Repeat {
-            times: *times,
-            each: Box::new(oftener(each)?),
-        },
-        Mechanism::Sequence { parts } => Mechanism::Sequence {
-            parts: parts
-                .iter()
-                .map(|part| oftener(part).unwrap_or_else(|| part.clone()))
-                .collect(),
-        },
+            ..
+        } => {
+            let rate = (sampling_rate.get() * f64::from(TIMES)).min(1.0);
+            *sampling_rate = SamplingRate::new(rate).ok()?;
+        }
+        Mechanism::Repeat { each, .. } => draw_oftener(each)?,
+        Mechanism::Sequence { parts } => {
+            for part in parts {
+                draw_oftener(part);
+            }
+        }
         _ => return None,
-    })
+    }
+    Some(())
 }
 
 /// Returns the mechanism with this share of the noise of each Gaussian; `None` for any other mechanism.
 pub(in crate::audit) fn with_noise(mechanism: &Mechanism, share: f64) -> Result<Option<Mechanism>> {
-    let less = |sigma: &NoiseMultiplier| NoiseMultiplier::new(share * sigma.get());
-    Ok(Some(match mechanism {
-        Mechanism::Gaussian { noise_multiplier } => Mechanism::Gaussian {
-            noise_multiplier: less(noise_multiplier)?,
-        },
-        Mechanism::SubsampledGaussian {
-            noise_multiplier,
-            sampling_rate,
-            sampling,
-        } => Mechanism::SubsampledGaussian {
-            noise_multiplier: less(noise_multiplier)?,
-            sampling_rate: *sampling_rate,
-            sampling: *sampling,
-        },
-        Mechanism::Repeat { times, each } => match with_noise(each, share)? {
-            Some(each) => Mechanism::Repeat {
-                times: *times,
-                each: Box::new(each),
-            },
-            None => return Ok(None),
-        },
-        Mechanism::Sequence { parts } => {
-            let parts = parts.iter().map(|part| with_noise(part, share));
-            match parts.collect::<Result<Option<Vec<_>>>>()? {
-                Some(parts) => Mechanism::Sequence { parts },
-                None => return Ok(None),
-            }
+    let mut weaker = mechanism.clone();
+    Ok(lessen(&mut weaker, share)?.then_some(weaker))
+}
+
+/// Lessens the noise of each Gaussian; false if there is anything else.
+fn lessen(mechanism: &mut Mechanism, share: f64) -> Result<bool> {
+    match mechanism {
+        Mechanism::Gaussian { noise_multiplier }
+        | Mechanism::SubsampledGaussian {
+            noise_multiplier, ..
+        } => {
+            *noise_multiplier = NoiseMultiplier::new(share * noise_multiplier.get())?;
+            Ok(true)
         }
-        _ => return Ok(None),
-    }))
+        Mechanism::Repeat { each, .. } => lessen(each, share),
+        Mechanism::Sequence { parts } => {
+            for part in parts {
+                if !lessen(part, share)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
 }
 
 /// Returns the pair that bounds reconstruction of a canary: its records against a reference, the mixture first. `None`

@@ -382,14 +382,11 @@ impl Bound {
     /// Returns the bound if nothing is promised: every guess may be right.
     fn none(promise: Secret, candidates: Option<usize>, why: &str) -> Self {
         Self {
-            promise,
             prior: mass(promise, candidates).unwrap_or(Probability::ONE),
             at_most: Upper::new(Probability::ONE),
-            classes: Vec::new(),
             source: Source::Nothing,
             why: Some(why.to_owned()),
-            records: 1,
-            most: 0,
+            ..Self::stated(promise)
         }
     }
 
@@ -446,14 +443,12 @@ impl Bound {
         let largest = classes.iter().map(|(_, at_most)| *at_most);
         let largest = largest.reduce(|a, b| if a.get() > b.get() { a } else { b });
         Ok(Self {
-            promise,
             prior,
             at_most: largest.context("the run certifies no secret")?,
             classes,
             source: Source::Certified,
-            why: None,
             records,
-            most: 0,
+            ..Self::stated(promise)
         })
     }
 

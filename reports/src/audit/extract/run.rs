@@ -13,7 +13,6 @@ use crate::contract::{Exit, Inputs, Interrupt, open_limit};
 use crate::number::count_of;
 use crate::page::Output;
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::Confidence;
 use reticent_attacks::extract::{
     Continuation, Passage, PromptRates, SamplerSettings, continuations, contrast, count_copies,
     draws_needed, ln_drawn, measure_distances, strata,
@@ -176,22 +175,23 @@ pub(in crate::audit) fn measured(
     interrupt: &Interrupt,
 ) -> Result<ExtractReport> {
     let confidence = crate::audit::confidence(args.confidence)?;
+    let nothing = ExtractReport {
+        passages: 0,
+        merged: Merged::default(),
+        suffix: SUFFIX,
+        context: None,
+        near_at_most: None,
+        prompts: Vec::new(),
+        draws: Vec::new(),
+        baseline: false,
+        baseline_apart: None,
+        records: None,
+        secrets: None,
+        confidence,
+    };
     let mut report = match &args.data {
-        Some(data) => study(args, data, model, baseline, confidence, interrupt)?,
-        None => ExtractReport {
-            passages: 0,
-            merged: Merged::default(),
-            suffix: SUFFIX,
-            context: None,
-            near_at_most: None,
-            prompts: Vec::new(),
-            draws: Vec::new(),
-            baseline: false,
-            baseline_apart: None,
-            records: None,
-            secrets: None,
-            confidence,
-        },
+        Some(data) => study(args, data, model, baseline, nothing, interrupt)?,
+        None => nothing,
     };
     report.secrets = secrets::measured(args, model, interrupt)?;
     model.check_steady("--scorer")?;
@@ -232,9 +232,10 @@ fn study(
     data: &Path,
     model: &mut LoadedModel,
     mut baseline: Option<&mut LoadedModel>,
-    confidence: Confidence,
+    nothing: ExtractReport,
     interrupt: &Interrupt,
 ) -> Result<ExtractReport> {
+    let confidence = nothing.confidence;
     for (flag, model) in [
         ("--scorer", Some(&*model)),
         ("--baseline", baseline.as_deref()),
@@ -295,13 +296,9 @@ fn study(
         suffix,
         context: shortened,
         near_at_most: args.near,
-        prompts: Vec::new(),
-        draws: Vec::new(),
         baseline: baseline.is_some(),
-        baseline_apart: None,
         records: digest,
-        secrets: None,
-        confidence,
+        ..nothing
     };
     let mut both = Vec::new();
     for &length in &lengths {

@@ -331,17 +331,13 @@ impl Plan {
             Word::Plain(format!("--recipe={}", place.recipe)),
         ];
         if place.recipe == Recipe::Protect {
+            let given = merged(&arm.incidence, &Flags::new());
             let mut words = vec![whole("", prepared)];
-            words.extend(
-                self.flags(&merged(&arm.incidence, &Flags::new()))
-                    .context("incidence")?,
-            );
+            words.extend(self.flags(&given).context("incidence")?);
             let incidence = self.stage(Work::Incidence, words).context("incidence")?;
+            let given = merged(&arm.protect, &Flags::new());
             let mut words = vec![whole("--incidence=", incidence)];
-            words.extend(
-                self.flags(&merged(&arm.protect, &Flags::new()))
-                    .context("protect")?,
-            );
+            words.extend(self.flags(&given).context("protect")?);
             let weights = self.stage(Work::Protect, words).context("protect")?;
             stages.extend([incidence, weights]);
             of_train.extend([

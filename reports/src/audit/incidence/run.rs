@@ -2,7 +2,8 @@
 
 use crate::account::protect::read::Kind;
 use crate::audit::args::{IncidenceArgs, PolicyArg};
-use crate::audit::owner_key::{list_hmac, with_policy};
+use crate::audit::by_kind;
+use crate::audit::owner_key::{hmac, with_policy};
 use crate::audit::reading::{list, warn};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::number::{count_of, grouped};
@@ -212,7 +213,7 @@ fn sense(
         let list = SecretList::new(secrets).context("--list")?;
         let inputs = inputs
             .given_path("list", Some(path))?
-            .given("list_hmac", list_hmac(&list.sha256())?)?;
+            .given("list_hmac", hmac("list", list.sha256().as_bytes())?)?;
         return Ok((Sense::List(list), inputs, Some(listed)));
     }
     let Some(ranks) = &how.words else {
@@ -274,14 +275,7 @@ fn page(shown: &Body, unit: &str, by_policy: bool) -> Page {
         count_of(shown.records, unit),
         count_of(shown.pairs, "pair")
     );
-    let kinds = shown.by_kind.iter();
-    let kinds: Vec<String> = kinds
-        .map(|(kind, count)| format!("{kind} {}", grouped(*count)))
-        .collect();
-    let kinds = match kinds.as_slice() {
-        [] => "none".to_owned(),
-        kinds => kinds.join(", "),
-    };
+    let kinds = by_kind(&shown.by_kind, "none");
     let secrets = format!(
         "{} distinct ({kinds}), one of them in {} {unit}s",
         grouped(shown.distinct),

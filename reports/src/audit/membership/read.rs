@@ -30,10 +30,19 @@ struct Columns {
     id: usize,
     member: Option<usize>,
     score: usize,
-    group: Option<usize>,
-    text: Option<usize>,
-    class: Option<usize>,
+    /// Those of [`EXTRAS`].
+    extras: [Option<usize>; 3],
     texts_alone: Option<usize>,
+}
+
+/// The columns that all records have or none.
+const EXTRAS: [&str; 3] = ["group", "text", "class"];
+
+impl Table {
+    /// Returns the values of [`EXTRAS`].
+    const fn extras(&mut self) -> [&mut Option<[Vec<String>; 2]>; 3] {
+        [&mut self.groups, &mut self.texts, &mut self.classes]
+    }
 }
 
 /// Reads the file or the two files that were named.
@@ -86,29 +95,12 @@ impl Reading {
     /// Requires that groups, texts and classes are given for all records or for none.
     fn extras(&mut self, columns: &Columns, path: &Path) -> Result<()> {
         let first = self.files == 0;
-        if first && columns.group.is_some() {
-            self.table.groups = Some(Default::default());
-        }
-        if first && columns.text.is_some() {
-            self.table.texts = Some(Default::default());
-        }
-        if first && columns.class.is_some() {
-            self.table.classes = Some(Default::default());
-        }
-        for (name, here, before) in [
-            (
-                "group",
-                columns.group.is_some(),
-                self.table.groups.is_some(),
-            ),
-            ("text", columns.text.is_some(), self.table.texts.is_some()),
-            (
-                "class",
-                columns.class.is_some(),
-                self.table.classes.is_some(),
-            ),
-        ] {
-            if here != before {
+        let extras = EXTRAS.into_iter().zip(columns.extras);
+        for ((name, column), values) in extras.zip(self.table.extras()) {
+            if first {
+                *values = column.map(|_| Default::default());
+            }
+            if column.is_some() != values.is_some() {
                 bail!(
                     "{}: the column {name} must be in both files or in neither",
                     path.display()
@@ -141,17 +133,14 @@ impl Reading {
         if id.is_empty() {
             bail!("{place}: the id must not be empty");
         }
-        if let (Some(groups), Some(column)) = (&mut self.table.groups, columns.group) {
-            if row[column].is_empty() {
-                bail!("{place}: the group must not be empty; a record of its own has its id");
+        let extras = EXTRAS.into_iter().zip(columns.extras);
+        for ((name, column), values) in extras.zip(self.table.extras()) {
+            if let (Some(values), Some(column)) = (values, column) {
+                if name == "group" && row[column].is_empty() {
+                    bail!("{place}: the group must not be empty; a record of its own has its id");
+                }
+                values[side].push(row[column].to_owned());
             }
-            groups[side].push(row[column].to_owned());
-        }
-        if let (Some(texts), Some(column)) = (&mut self.table.texts, columns.text) {
-            texts[side].push(row[column].to_owned());
-        }
-        if let (Some(classes), Some(column)) = (&mut self.table.classes, columns.class) {
-            classes[side].push(row[column].to_owned());
         }
         let said = columns.texts_alone.map(|column| row[column].trim());
         self.table.said_apart |= said == Some(APART);
@@ -205,9 +194,7 @@ fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -
             column("member")
         },
         score: needed("score")?,
-        group: column("group"),
-        text: column("text"),
-        class: column("class"),
+        extras: EXTRAS.map(column),
         texts_alone: column(TEXTS_ALONE),
     })
 }

@@ -515,15 +515,11 @@ pub(in crate::audit) const fn scoring(context: Option<usize>) -> Scoring {
 }
 
 /// Returns a progress callback that stops the work on an interruption.
-pub(in crate::audit) fn watched<'a>(
+pub(in crate::audit) fn watched(
     what: &'static str,
-    interrupt: &'a Interrupt,
-) -> impl FnMut(usize) -> ControlFlow<()> + 'a {
-    let progress = Progress::spinner(what);
-    move |done| {
-        progress.at(done as u64);
-        interrupt.flow()
-    }
+    interrupt: &Interrupt,
+) -> impl FnMut(usize) -> ControlFlow<()> {
+    Progress::spinner(what).watched(interrupt)
 }
 
 /// Returns the members with the highest scores, token by token: ln p under the model minus that under the reference, or

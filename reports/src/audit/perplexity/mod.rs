@@ -81,21 +81,6 @@ impl PerplexityReport {
         }
     }
 
-    /// Marks the result as an encoder's pseudo-perplexity.
-    #[must_use]
-    pub fn each_masked(self) -> Self {
-        Self {
-            masked: true,
-            ..self
-        }
-    }
-
-    /// With so many of the tokens scored outside the vocabulary.
-    #[must_use]
-    pub fn with_unknown(self, unknown: u64) -> Self {
-        Self { unknown, ..self }
-    }
-
     /// The result in a sentence.
     #[must_use]
     pub fn says(&self, context: Option<usize>) -> String {
@@ -230,7 +215,10 @@ mod tests {
     #[test]
     fn characters_outside_the_vocabulary_are_told() {
         assert!(!report().says(None).contains("<UNK>"));
-        let report = report().with_unknown(6);
+        let report = PerplexityReport {
+            unknown: 6,
+            ..report()
+        };
         let said = report.says(None);
         assert!(
             said.contains("75.0 % of the tokens stand for") && said.contains("<UNK>"),

@@ -16,7 +16,6 @@ use reticent_backends::{Device, Scorer};
 use reticent_corpus::read::ReadOptions;
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Record, TokenId, Unit};
-use std::ops::ControlFlow;
 use std::path::Path;
 
 /// The number of tokens scored at once.
@@ -29,26 +28,10 @@ pub(in crate::audit) fn measure<S: Scorer + ?Sized>(
     interrupt: &Interrupt,
 ) -> Result<Perplexity> {
     let sequences: Vec<_> = records.iter().map(|r| r.tokens.clone()).collect();
-    watched(sequences.len(), "scoring", interrupt, |done| {
-        perplexity(scorer, &sequences, BATCH_TOKENS, done)
-    })
-}
-
-/// Returns a callback that shows how many records are done and stops on an interruption.
-fn watched(
-    records: usize,
-    doing: &str,
-    interrupt: &Interrupt,
-    measure: impl FnOnce(
-        &mut dyn FnMut(usize) -> ControlFlow<()>,
-    ) -> reticent_attacks::Result<Perplexity>,
-) -> Result<Perplexity> {
-    let progress = Progress::of(records as u64, doing, "records");
-    let result = measure(&mut |done| {
-        progress.at(done as u64);
-        interrupt.flow()
-    });
-    interrupt.unless_raised(result)
+    let progress = Progress::of(sequences.len() as u64, "scoring", "records");
+    let mut progress = progress.watched(interrupt);
+    let found = perplexity(scorer, &sequences, BATCH_TOKENS, &mut progress);
+    interrupt.unless_raised(found)
 }
 
 /// Measures an encoder, whose records are cut without overlap, so that each token is predicted
@@ -82,12 +65,15 @@ fn masked(
     let cut = records.iter().filter(|r| r.tokens.len() > most).count() as u64;
     let parts = records.iter().flat_map(|r| r.tokens.chunks(most));
     let sequences: Vec<Vec<TokenId>> = parts.map(<[TokenId]>::to_vec).collect();
-    let measured = watched(sequences.len(), "masking each token", interrupt, |done| {
-        pseudo_perplexity(&mut *model, &masking, &sequences, done)
-    })?;
-    let report = PerplexityReport::new(&measured, count, cut, unit)
-        .with_unknown(unknown)
-        .each_masked();
+    let progress = Progress::of(sequences.len() as u64, "masking each token", "records");
+    let mut progress = progress.watched(interrupt);
+    let measured = pseudo_perplexity(&mut *model, &masking, &sequences, &mut progress);
+    let measured = interrupt.unless_raised(measured)?;
+    let report = PerplexityReport {
+        masked: true,
+        unknown,
+        ..PerplexityReport::new(&measured, count, cut, unit)
+    };
     Ok((report, unit, context))
 }
 
@@ -140,7 +126,10 @@ fn scored(
     let (records, cut) = windows(records, context);
     let measured = measure(model.scorer(), &records, interrupt)?;
     model.check_steady("--scorer")?;
-    let report = PerplexityReport::new(&measured, count, cut, unit).with_unknown(unknown);
+    let report = PerplexityReport {
+        unknown,
+        ..PerplexityReport::new(&measured, count, cut, unit)
+    };
     Ok((report, unit, context))
 }
 

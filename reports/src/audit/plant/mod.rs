@@ -243,19 +243,15 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         .write(kept, format!("{json}\n").as_bytes())
         .context("--out")?;
     let place = folder.finish().context("--out")?;
+    let copies = inside.as_ref().unwrap_or(&plan).canaries.iter();
+    let copies = copies.map(|canary| canary.insertions.len() as u64);
     let shown = Planted {
         out: place.join(name).display().to_string(),
         plan: place.join(kept).display().to_string(),
         documents: total as u64,
         changed: changed.len() as u64,
         canaries: plan.canaries.len() as u64,
-        copies: plan
-            .canaries
-            .iter()
-            .enumerate()
-            .filter(|(number, _)| coins.as_ref().is_none_or(|coins| coins.inside[*number]))
-            .map(|(_, canary)| canary.insertions.len() as u64)
-            .sum(),
+        copies: copies.sum(),
         inside: inside.map(|plan| plan.canaries.len() as u64),
         seed_origin: plan.seed_origin,
         candidates: if args.coins {

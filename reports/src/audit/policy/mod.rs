@@ -116,7 +116,7 @@ pub(super) const TRACES: &str = "A covered secret still counts as missed where i
                                  it: what is left shows that it was there.";
 
 /// What finds each kind of entity, for a level.
-fn coverage(policy: &PolicyChoice) -> Result<Vec<Covered>> {
+pub(super) fn coverage(policy: &PolicyChoice) -> Result<Vec<Covered>> {
     let PolicyChoice::Level { level, .. } = policy else {
         return Ok(Vec::new());
     };
@@ -126,6 +126,19 @@ fn coverage(policy: &PolicyChoice) -> Result<Vec<Covered>> {
         .into_iter()
         .map(|(kind, by)| Covered { kind, by })
         .collect())
+}
+
+/// Returns the kinds of entities that are found in each way, behind its words.
+pub(super) fn found_by(
+    coverage: &[Covered],
+    words: [(Cover, &'static str); 5],
+) -> Vec<(&'static str, String)> {
+    let each = words.into_iter().map(|(cover, how)| {
+        let kinds = coverage.iter().filter(|c| c.by == cover);
+        let kinds: Vec<&str> = kinds.map(|c| c.kind.name()).collect();
+        (how, kinds.join(", "))
+    });
+    each.filter(|(_, kinds)| !kinds.is_empty()).collect()
 }
 
 /// One place of a secret, or all of them, combined.
@@ -261,18 +274,7 @@ impl PolicyReport {
         {
             page = page.answer(Section::text("", [TRACES]));
         }
-        let mut covered = Vec::new();
-        for (cover, how) in COVERS {
-            let kinds: Vec<&str> = self
-                .coverage
-                .iter()
-                .filter(|c| c.by == cover)
-                .map(|c| c.kind.name())
-                .collect();
-            if !kinds.is_empty() {
-                covered.push((how, kinds.join(", ")));
-            }
-        }
+        let covered = found_by(&self.coverage, COVERS);
         page.section(Section::facts("How each kind is found", covered))
     }
 

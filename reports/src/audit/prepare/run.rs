@@ -5,6 +5,7 @@ use crate::audit::args::Prepare;
 use crate::audit::owner_key::{self, with_policy};
 use crate::audit::plant::seed_words;
 use crate::audit::plant::words::{self, SampledFacts, sampled};
+use crate::audit::policy::{coverage, found_by};
 use crate::audit::published::published;
 use crate::audit::reading::{PAUSE, hint_separator, warn, watched};
 use crate::audit::unknown;
@@ -14,10 +15,9 @@ use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::CHOICE_OF_RECORDS;
 use reticent_corpus::canary::CopyFate;
-use reticent_corpus::policy::{Cover, Level, Levels, PolicyChoice};
+use reticent_corpus::policy::{Cover, Level, PolicyChoice};
 use reticent_corpus::prepare::{Facts, Preparation, PrepareFiles, PrepareOptions, SecretSource};
 use reticent_corpus::read::ReadOptions;
-use reticent_corpus::tagger::TaggerModel;
 use reticent_corpus::{LossOn, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -379,11 +379,10 @@ fn in_turn(doses: &[u32]) -> String {
 
 /// Describes, for one of JFT's levels, what finds each of the eighteen kinds of entities.
 fn covered(prepared: &Preparation) -> Option<String> {
-    let PolicyChoice::Level { level, .. } = prepared.options.policy.policy else {
+    let policy = &prepared.options.policy.policy;
+    let PolicyChoice::Level { level, .. } = policy else {
         return None;
     };
-    let tagger = TaggerModel::shipped().ok()?;
-    let coverage = Levels::new(level, Some(tagger)).ok()?.coverage();
     let words = [
         (Cover::Grammar, "by grammar"),
         (Cover::Tagger, "by a tagger and capitals inside sentences"),
@@ -394,17 +393,11 @@ fn covered(prepared: &Preparation) -> Option<String> {
         (Cover::CapitalsOnly, "by capitals inside sentences only"),
         (Cover::NotAsked, "not sensitive at this level"),
     ];
-    let kinds = |cover| -> Vec<&str> {
-        let of = coverage.iter().filter(|(_, c)| *c == cover);
-        of.map(|(kind, _)| kind.name()).collect()
-    };
-    let said: Vec<String> = words
-        .iter()
-        .map(|(cover, how)| (kinds(*cover), how))
-        .filter(|(kinds, _)| !kinds.is_empty())
-        .map(|(kinds, how)| format!("{how}: {}", kinds.join(", ")))
+    let found = found_by(&coverage(policy).ok()?, words).into_iter();
+    let said: Vec<String> = found
+        .map(|(how, kinds)| format!("{how}: {kinds}"))
         .collect();
-    let parser = if level >= Level::LowContextual {
+    let parser = if *level >= Level::LowContextual {
         "; proper nouns, pronouns, subjects, objects and verbs by a tagger"
     } else {
         ""

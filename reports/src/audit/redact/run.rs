@@ -1,6 +1,7 @@
 //! `audit redact`: deduplicates and redacts a corpus of any size as a stream.
 
 use crate::audit::args::Redact;
+use crate::audit::by_kind;
 use crate::audit::owner_key::with_policy;
 use crate::audit::reading::{hint_separator, warn, watched};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, is_stream};
@@ -148,17 +149,11 @@ fn page(shown: &Body<'_>, made: &Redaction, unit: Unit, policy: &PolicyChoice) -
         grouped(state.units),
         grouped(state.duplicates)
     );
-    let kinds = state.spans.iter();
-    let kinds: Vec<String> = kinds
-        .map(|(kind, count)| format!("{kind} {}", grouped(*count)))
-        .collect();
-    let kinds = match kinds.as_slice() {
-        [] if *policy == PolicyChoice::Gold => {
-            "nothing found: gold finds what is marked, and nothing is".to_owned()
-        }
-        [] => "nothing found".to_owned(),
-        kinds => kinds.join(", "),
+    let none = match *policy == PolicyChoice::Gold {
+        true => "nothing found: gold finds what is marked, and nothing is",
+        false => "nothing found",
     };
+    let kinds = by_kind(&state.spans, none);
     let redacted = format!("{} {unit}s with a mask: {kinds}", grouped(state.redacted));
     let throughput = format!(
         "{:.1} MB in {:.1} s, {:.1} MB/s",

@@ -91,6 +91,48 @@ impl Paper {
         }
     }
 
+    /// Returns the grids that ship with the program, each behind the items that need it.
+    const fn grids(self) -> &'static [(&'static [&'static str], &'static str)] {
+        match self {
+            Self::Crt => &[(&["fig3", "fig4", "fig5"], include_str!("grids/crt.toml"))],
+            Self::Jft => &[
+                (
+                    &[
+                        "table2-generation",
+                        "table3",
+                        "table6",
+                        "fig2",
+                        "fig3",
+                        "fig4",
+                    ],
+                    include_str!("grids/jft.toml"),
+                ),
+                (&["a2"], include_str!("grids/jft-text.toml")),
+                (&["table2-classes"], include_str!("grids/jft-classes.toml")),
+            ],
+            Self::Hush => &[
+                (
+                    &["fig1b", "fig1d", "fig2", "fig3"],
+                    include_str!("grids/hush-ordinary.toml"),
+                ),
+                (
+                    &["fig1b", "fig1d", "lemma32"],
+                    include_str!("grids/hush.toml"),
+                ),
+                (&["fig1d"], include_str!("grids/hush-masked.toml")),
+                (&["fig2", "fig3"], include_str!("grids/hush-noise.toml")),
+            ],
+            Self::Ours => &[
+                (
+                    &["null", "exposure-proves", "rank-delta"],
+                    include_str!("grids/ours.toml"),
+                ),
+                (&["exposure-proves"], include_str!("grids/ours-coins.toml")),
+                (&["rank-delta"], include_str!("grids/ours-delta.toml")),
+            ],
+        }
+    }
+
     /// Returns the claims that `--only` names.
     ///
     /// # Errors
@@ -136,14 +178,6 @@ fn curve(found: &Value) -> Vec<(f64, f64)> {
 
 fn tight(found: &Value) -> Vec<(f64, f64)> {
     upper(found, &[("method", "pld")])
-}
-
-fn fano(found: &Value) -> Vec<(f64, f64)> {
-    at(found, "kl_fano")
-}
-
-fn blow_up(found: &Value) -> Vec<(f64, f64)> {
-    at(found, "answer")
 }
 
 fn saved(found: &Value) -> Vec<(f64, f64)> {
@@ -234,14 +268,14 @@ fn asked(paper: Paper) -> Vec<Asked> {
         }
         Paper::Hush => {
             for (what, line) in FANO.into_iter().zip(secrets()) {
-                all.push((what, None, line, fano));
+                all.push((what, None, line, |found| at(found, "kl_fano")));
             }
         }
         Paper::Ours => {
-            for (at, (what, line)) in BLOW_UP.into_iter().zip(secrets()).enumerate() {
+            for (place, (what, line)) in BLOW_UP.into_iter().zip(secrets()).enumerate() {
                 let factor = "σ by Fano over σ by the blow-up";
-                all.push((factor, Some(at as f64), line.clone(), saved));
-                all.push((what, None, line, blow_up));
+                all.push((factor, Some(place as f64), line.clone(), saved));
+                all.push((what, None, line, |found| at(found, "answer")));
             }
             let zero = "--sigma 1 --sample-rate 1 --steps 1 --delta 1e-5 --gamma 1e-6 --neighbours replace";
             let missed = "ε of the missed secret where ε′ is 0, as defined";
@@ -269,68 +303,6 @@ const MASKED: [(&str, &str); 2] = [
 /// The name of the synthetic text.
 const MADE_UP: &str = "made-up dialogues";
 
-/// The grids that ship with the program, and the items that need each.
-const GRIDS: &[(Paper, &[&str], &str)] = &[
-    (
-        Paper::Crt,
-        &["fig3", "fig4", "fig5"],
-        include_str!("grids/crt.toml"),
-    ),
-    (
-        Paper::Jft,
-        &[
-            "table2-generation",
-            "table3",
-            "table6",
-            "fig2",
-            "fig3",
-            "fig4",
-        ],
-        include_str!("grids/jft.toml"),
-    ),
-    (Paper::Jft, &["a2"], include_str!("grids/jft-text.toml")),
-    (
-        Paper::Jft,
-        &["table2-classes"],
-        include_str!("grids/jft-classes.toml"),
-    ),
-    (
-        Paper::Hush,
-        &["fig1b", "fig1d", "fig2", "fig3"],
-        include_str!("grids/hush-ordinary.toml"),
-    ),
-    (
-        Paper::Hush,
-        &["fig1b", "fig1d", "lemma32"],
-        include_str!("grids/hush.toml"),
-    ),
-    (
-        Paper::Hush,
-        &["fig1d"],
-        include_str!("grids/hush-masked.toml"),
-    ),
-    (
-        Paper::Hush,
-        &["fig2", "fig3"],
-        include_str!("grids/hush-noise.toml"),
-    ),
-    (
-        Paper::Ours,
-        &["null", "exposure-proves", "rank-delta"],
-        include_str!("grids/ours.toml"),
-    ),
-    (
-        Paper::Ours,
-        &["exposure-proves"],
-        include_str!("grids/ours-coins.toml"),
-    ),
-    (
-        Paper::Ours,
-        &["rank-delta"],
-        include_str!("grids/ours-delta.toml"),
-    ),
-];
-
 impl Study {
     /// Returns what is run for these claims.
     ///
@@ -353,7 +325,7 @@ impl Study {
             }
         }
         let mut data = None;
-        for (of, items, grid) in GRIDS.iter().filter(|(of, ..)| *of == paper) {
+        for (items, grid) in paper.grids() {
             let mut file = GridFile::parse(grid, "the grid that ships")?;
             if file.data.turns && how.data != Text::Simulated {
                 if wants(items) {
@@ -364,7 +336,7 @@ impl Study {
                 }
                 continue;
             }
-            sources(&mut file, *of, how, &mut study.notes)?;
+            sources(&mut file, paper, how, &mut study.notes)?;
             if how.scale == Scale::Paper {
                 enlarge(&mut file);
             }
@@ -681,9 +653,6 @@ fn gained(all: &[Series]) -> Option<Series> {
 }
 
 fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
-    let arm = |what: &str, name: &str, of: fn(&CellDocument) -> Option<f64>| {
-        of_arm(cells, what, name, of)
-    };
     let perplexity = |cell: &CellDocument| cell.measured(Known::Perplexity);
     let extracted = |cell: &CellDocument| cell.number(Work::Extract, "prompts.0.verbatim.estimate");
     let near = |value: f64| {
@@ -698,84 +667,57 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
         };
         Some(known(cell, loss)? - known(cells.iter().find(same)?, loss)?)
     });
-    vec![
+    let perplexities = [
+        ("perplexity with weights, without noise", "weights-0"),
+        ("perplexity without weights or noise", "all-0"),
+        ("perplexity with weights and noise", "weights-noise"),
+        ("perplexity with noise alone", "all-noise"),
+        ("perplexity of ordinary training", "without-noise"),
+        (
+            "pseudo-perplexity with weights and noise",
+            "masked-weights-noise",
+        ),
+        ("pseudo-perplexity with noise alone", "masked-all-noise"),
+        (
+            "pseudo-perplexity of ordinary training",
+            "masked-without-noise",
+        ),
+    ];
+    let losses = [
+        ("loss with weights and noise", "weights-noise"),
+        ("loss with noise alone", "all-noise"),
+        (
+            "loss of masked tokens with weights and noise",
+            "masked-weights-noise",
+        ),
+        ("loss of masked tokens with noise alone", "masked-all-noise"),
+    ];
+    let mut all = vec![
         paired(
             cells,
             "loss by weights, without noise",
             ("weights-0", "all-0"),
             loss,
         ),
-        arm(
-            "perplexity with weights, without noise",
-            "weights-0",
-            perplexity,
-        ),
-        arm("perplexity without weights or noise", "all-0", perplexity),
-        arm("loss with weights and noise", "weights-noise", loss),
-        arm("loss with noise alone", "all-noise", loss),
-        arm(
-            "perplexity with weights and noise",
-            "weights-noise",
-            perplexity,
-        ),
-        arm("perplexity with noise alone", "all-noise", perplexity),
-        arm(
-            "perplexity of ordinary training",
-            "without-noise",
-            perplexity,
-        ),
-        arm(
-            "loss of masked tokens with weights and noise",
-            "masked-weights-noise",
-            loss,
-        ),
-        arm(
-            "loss of masked tokens with noise alone",
-            "masked-all-noise",
-            loss,
-        ),
-        arm(
-            "pseudo-perplexity with weights and noise",
-            "masked-weights-noise",
-            perplexity,
-        ),
-        arm(
-            "pseudo-perplexity with noise alone",
-            "masked-all-noise",
-            perplexity,
-        ),
-        arm(
-            "pseudo-perplexity of ordinary training",
-            "masked-without-noise",
-            perplexity,
-        ),
-        over(
-            cells,
-            "perplexity without noise",
-            near(NO_NOISE),
-            perplexity,
-        ),
         little,
-        over(
-            cells,
-            "perplexity with a little noise",
-            near(LITTLE_NOISE),
-            perplexity,
-        ),
-        over(
-            cells,
-            "extracted with a little noise",
-            near(LITTLE_NOISE),
-            extracted,
-        ),
-        over(cells, "extracted without noise", near(NO_NOISE), extracted),
         over(
             cells,
             "certified posterior over the promised one",
             |place| place.arm.ends_with("-noise"),
             kept,
         ),
-    ]
+    ];
+    all.extend(perplexities.map(|(what, arm)| of_arm(cells, what, arm, perplexity)));
+    all.extend(losses.map(|(what, arm)| of_arm(cells, what, arm, loss)));
+    for (noise, value) in [
+        ("without noise", NO_NOISE),
+        ("with a little noise", LITTLE_NOISE),
+    ] {
+        let named = |what: &str| format!("{what} {noise}");
+        all.push(over(cells, &named("perplexity"), near(value), perplexity));
+        all.push(over(cells, &named("extracted"), near(value), extracted));
+    }
+    all
 }
 
 /// Returns the largest ratio of a secret's posterior after training to its promise.
@@ -1049,7 +991,11 @@ mod tests {
     #[test]
     fn a_folder_changes_what_a_grid_reads() {
         let home = tempfile::tempdir().unwrap();
-        for (paper, _, grid) in GRIDS {
+        let grids = PAPERS.iter().flat_map(|paper| {
+            let own = paper.grids().iter();
+            own.map(move |(_, grid)| (paper, grid))
+        });
+        for (paper, grid) in grids {
             let mut file = GridFile::parse(grid, "g").unwrap();
             if file.data.turns {
                 continue;

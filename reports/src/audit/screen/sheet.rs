@@ -1,6 +1,6 @@
 //! The sheet of a sample: which records were drawn, how and for which policy, and their labels.
 
-use crate::audit::owner_key::sheet_hmac;
+use crate::audit::owner_key::hmac;
 use crate::contract::{numbered_lines, read_json_line, to_json};
 use anyhow::{Context, Result, ensure};
 use reticent_corpus::canary::SeedOrigin;
@@ -92,12 +92,8 @@ impl Line {
     #[must_use]
     pub fn document(&self) -> Document {
         Document {
-            id: self.record.clone(),
-            text: self.text.clone(),
             secrets: self.secrets.clone().unwrap_or_default(),
-            masked: Vec::new(),
-            label: None,
-            answers: None,
+            ..Document::new(&self.record, &self.text)
         }
     }
 }
@@ -297,7 +293,7 @@ impl Header {
             seal: None,
             ..self.clone()
         };
-        sheet_hmac(&to_json(&bare)?.to_string())
+        hmac("sheet", to_json(&bare)?.to_string().as_bytes())
     }
 
     /// A policy that was fitted to a sample misses nothing in that one, which an earlier seed would draw again.

@@ -62,18 +62,13 @@ impl Material {
 
     /// Returns the corpus: this material with the records.
     pub(in crate::audit) fn corpus<'a>(&'a self, prepared: &'a Prepared) -> Corpus<'a> {
+        let held_out = self.held_out.as_ref();
         Corpus {
             sensitive: self.sensitive.as_ref(),
             rates: self.rates.as_ref(),
-            held_out: self.held_out.as_ref().map(|held| held.texts.as_slice()),
-            held_out_ignored: self
-                .held_out
-                .as_ref()
-                .and_then(|held| held.ignored.as_deref()),
-            held_out_labels: self
-                .held_out
-                .as_ref()
-                .and_then(|held| held.labels.as_deref()),
+            held_out: held_out.map(|held| held.texts.as_slice()),
+            held_out_ignored: held_out.and_then(|held| held.ignored.as_deref()),
+            held_out_labels: held_out.and_then(|held| held.labels.as_deref()),
             masking: self.masking.as_ref(),
             ..Corpus::plain(&prepared.training)
         }

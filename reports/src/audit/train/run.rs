@@ -691,19 +691,16 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             all(|c| c.macro_f1)
         ));
     }
-    if shown.in_windows > 0 && !shown.classes.is_empty() {
+    if shown.in_windows > 0 {
         notes.push(format!(
-            "{} longer than the model's context (no guarantee covers this count): of each only the beginning and the last \
-             token were read.",
-            count_of(shown.in_windows, "record")
-        ));
-    } else if shown.in_windows > 0 {
-        notes.push(format!(
-            "{} longer than the model's context (no guarantee covers this count): trained on in windows{}.",
+            "{} longer than the model's context (no guarantee covers this count): {}.",
             count_of(shown.in_windows, "record"),
             match shown.recipe.is_private() {
-                true => ", clipped as one record",
-                false => "",
+                _ if !shown.classes.is_empty() => {
+                    "of each only the beginning and the last token were read"
+                }
+                true => "trained on in windows, clipped as one record",
+                false => "trained on in windows",
             }
         ));
     }

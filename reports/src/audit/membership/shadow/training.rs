@@ -313,25 +313,13 @@ fn start(model: &LoadedModel, reference: Option<&LoadedModel>, differs: &mut Vec
     }
 }
 
-const fn at_rate(optimizer: OptimizerSpec, args: Option<f64>) -> OptimizerSpec {
-    let Some(learning_rate) = args else {
-        return optimizer;
-    };
-    match optimizer {
-        OptimizerSpec::Sgd { momentum, .. } => OptimizerSpec::Sgd {
-            learning_rate,
-            momentum,
-        },
-        OptimizerSpec::Adam { .. } => OptimizerSpec::Adam { learning_rate },
-        OptimizerSpec::AdamW { weight_decay, .. } => OptimizerSpec::AdamW {
-            learning_rate,
-            weight_decay,
-        },
-        OptimizerSpec::AdamBc { floor, .. } => OptimizerSpec::AdamBc {
-            learning_rate,
-            floor,
-        },
-    }
+fn at_rate(mut optimizer: OptimizerSpec, args: Option<f64>) -> OptimizerSpec {
+    let (OptimizerSpec::Sgd { learning_rate, .. }
+    | OptimizerSpec::Adam { learning_rate }
+    | OptimizerSpec::AdamW { learning_rate, .. }
+    | OptimizerSpec::AdamBc { learning_rate, .. }) = &mut optimizer;
+    *learning_rate = args.unwrap_or(*learning_rate);
+    optimizer
 }
 
 fn summarised(
