@@ -1,6 +1,6 @@
 //! The skew-normal extrapolation of an exposure, for spaces that cannot be enumerated.
 
-use crate::error::{Error, Result, positive, ranged};
+use crate::error::{Result, positive, ranged};
 use crate::exposure::null::integral;
 use crate::normal::{ln_normal_cdf, ln_normal_density};
 use argmin::core::{CostFunction, Executor};
