@@ -233,6 +233,19 @@ impl RankAudit {
     /// # Errors
     /// As for [`RankAudit::bound`].
     pub fn provable(&self, candidates: u64, canaries: u64) -> Result<Upper<Epsilon>> {
+        self.provable_by((candidates, canaries), canaries)
+    }
+
+    /// Returns the largest ε that `hits` of the canaries can prove, all of them within every threshold and the others
+    /// within none.
+    ///
+    /// # Errors
+    /// As for [`RankAudit::bound`].
+    pub(crate) fn provable_by(
+        &self,
+        (candidates, canaries): (u64, u64),
+        hits: u64,
+    ) -> Result<Upper<Epsilon>> {
         let effective = self.draw.effective_candidates(candidates, canaries)?;
         self.check(effective)?;
         let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
@@ -244,7 +257,7 @@ impl RankAudit {
                 threshold,
                 delta: self.delta.get(),
             };
-            most = most.max(test.epsilon(canaries, alpha)?);
+            most = most.max(test.epsilon(hits.min(canaries), alpha)?);
         }
         Ok(Upper::new(Epsilon::new(most)?))
     }

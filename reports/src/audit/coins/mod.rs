@@ -33,6 +33,8 @@ pub struct Preflight {
     pub lacking: u64,
     /// Those of them in the text that the preparation held out, if known.
     pub held_out: u64,
+    /// Those of them of which no copy is trained on: nothing tells them from canaries that are out.
+    pub absent: u64,
 }
 
 /// Evidence that training met canaries as their coins say, or secrets.
@@ -103,7 +105,7 @@ pub struct CoinsReport {
     pub silent: bool,
     /// The lower bound on ε.
     pub epsilon: AuditBound,
-    /// The largest that so many coins can prove.
+    /// The largest that so many coins can prove, of canaries that training met.
     pub provable: Upper<Epsilon>,
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -380,6 +382,7 @@ mod tests {
                 found: 17,
                 lacking: 3,
                 held_out: 2,
+                absent: 2,
             }),
             reference: Some(Apart::of([(-1.0, -2.0)])),
             alike: false,
@@ -524,6 +527,7 @@ mod tests {
                 found: 0,
                 lacking: 20,
                 held_out: 0,
+                absent: 20,
             }),
             ..with(Inclusion::TrainedRecords, false)
         };

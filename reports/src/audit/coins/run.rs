@@ -19,7 +19,7 @@ use reticent_accounting::{
     Query, Tolerance, UnitName,
 };
 use reticent_attacks::evalue::{
-    CanaryGuesses, coin_beliefs, coin_bound, coin_power, coin_provable,
+    CanaryGuesses, coin_beliefs, coin_bound, coin_power, coin_provable_of,
 };
 use reticent_attacks::{AuditTerms, are_alike, check_speaks};
 use reticent_backends::{PrefixScorer, Scorer};
@@ -88,7 +88,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         alike: are_alike(scores.iter().copied()),
         silent: heard.is_err(),
         epsilon,
-        provable: coin_provable(canaries, &terms)?,
+        provable: coin_provable_of(told_coins(&coins, preflight.as_ref()), &terms)?,
         manifest,
         promised_by,
         verdict: None,
@@ -98,7 +98,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let unsure = inclusion.leaves_standing(model.manifest.is_some());
     let unsure = report.is_blind().or(unsure).map(str::to_owned);
     let unsure = unsure.or_else(|| heard.as_ref().err().map(ToString::to_string));
-    match (verdict(run.as_ref(), &model, &terms, &guesses)?, unsure) {
+    let of = told_coins(&coins, preflight.as_ref());
+    match (
+        verdict(run.as_ref(), &model, &terms, (&guesses, of))?,
+        unsure,
+    ) {
         (Ok(verdict), Some(why)) if !verdict.is_contradicted() => {
             report.no_verdict = Some(why);
         }
@@ -152,6 +156,14 @@ fn read(args: &Args) -> Result<CoinPlan> {
     CoinPlan::from_json(&json).with_context(|| format!("--coins-file: {}", path.display()))
 }
 
+/// Returns how many included canaries training met, how many it did not, and how many are left out. Where the training
+/// text is not known, it is taken to have met all that are in.
+fn told_coins(coins: &CoinPlan, preflight: Option<&Preflight>) -> (u64, u64, u64) {
+    let count = |coin: bool| coins.inside.iter().filter(|c| **c == coin).count() as u64;
+    let absent = preflight.map_or(0, |preflight| preflight.absent);
+    (count(true).saturating_sub(absent), absent, count(false))
+}
+
 /// Whether it is what the coins say.
 fn preflight(training: &TrainingText<'_>, coins: &CoinPlan) -> Result<Preflight> {
     let path = training.path.display();
@@ -190,6 +202,7 @@ fn preflight(training: &TrainingText<'_>, coins: &CoinPlan) -> Result<Preflight>
         found: whole,
         lacking: inside - whole,
         held_out: count(&|kept, held| kept < copies && held > 0),
+        absent: count(&|kept, _| kept == 0),
     })
 }
 
@@ -325,7 +338,7 @@ fn verdict(
     run: Option<&TrainingPlan>,
     model: &LoadedModel,
     terms: &AuditTerms,
-    guesses: &[CanaryGuesses],
+    (guesses, of): (&[CanaryGuesses], (u64, u64, u64)),
 ) -> Result<std::result::Result<Verdict, String>> {
     let Some(run) = run else {
         return Ok(Err("what ran is not known: give --mechanism".into()));
@@ -350,7 +363,7 @@ fn verdict(
         confidence: Confidence::new(1.0 - FALSE_ALARM)?,
         ..terms.clone()
     };
-    let coins = guesses.len() as u64;
+    let (met, absent, out) = of;
     let measured = Measurement {
         terms: Terms {
             delta: terms.delta,
@@ -360,8 +373,13 @@ fn verdict(
         },
         at_least: coin_bound(guesses, &strict)?.lower,
         false_alarm: Probability::new(FALSE_ALARM)?,
-        provable: coin_provable(coins, &strict)?,
-        power: power(&mechanism, &strict, coins, *promise.at_most.get())?,
+        provable: coin_provable_of(of, &strict)?,
+        power: power(
+            &mechanism,
+            &strict,
+            (met + absent + out, absent),
+            *promise.at_most.get(),
+        )?,
     };
     Ok(judge(&promise, &measured).map_err(|why| why.to_string()))
 }
@@ -401,7 +419,7 @@ fn group(terms: &AuditTerms) -> Result<GroupSize> {
 fn power(
     mechanism: &Mechanism,
     terms: &AuditTerms,
-    coins: u64,
+    coins: (u64, u64),
     promised: Epsilon,
 ) -> Result<Vec<Power>> {
     at_each_share(|share| {
@@ -432,6 +450,39 @@ fn loss(mechanism: &Mechanism, terms: &AuditTerms) -> Result<PrivacyLoss> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Included canaries of which no copy is trained on tell no coin: a limit that the others can't pass is open.
+    #[test]
+    fn absent_canaries_count_as_no_coins() {
+        use reticent_accounting::{Delta, Neighbours};
+        use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Spec};
+        use reticent_corpus::{Document, Unit};
+        let documents = [Document::new("d", "A line.\nAnother.")];
+        let options = CanaryOptions::new(Spec::new(1000, 1).unwrap());
+        let plan = CanaryPlan::new(&options, Unit::Document, &documents).unwrap();
+        let coins = CoinPlan::new(plan, false).unwrap();
+        let inside = coins.inside.iter().filter(|inside| **inside).count() as u64;
+        let terms = AuditTerms {
+            confidence: Confidence::new(0.95).unwrap(),
+            delta: Delta::new(0.0).unwrap(),
+            neighbours: Neighbours::Replace,
+            unit: UnitName::new("document").unwrap(),
+            copies: 1,
+        };
+        let most = |absent: u64| {
+            let preflight = Preflight {
+                found: inside - absent,
+                lacking: absent,
+                held_out: 0,
+                absent,
+            };
+            let of = told_coins(&coins, Some(&preflight));
+            coin_provable_of(of, &terms).unwrap().get().get()
+        };
+        assert!(most(0) > 4.0, "{}", most(0));
+        assert!(most(inside - 1) < 0.5, "{}", most(inside - 1));
+        assert_eq!(told_coins(&coins, None), (inside, 0, 1000 - inside));
+    }
 
     #[test]
     fn halves_tell_coins() {

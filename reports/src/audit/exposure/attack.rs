@@ -9,7 +9,7 @@ use crate::audit::exposure::{
 };
 use crate::audit::power;
 use crate::contract::{Interrupt, Progress};
-use crate::number::{grouped, rounded, shortest};
+use crate::number::{count_of, grouped, rounded, shortest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Promise, Terms, judge, split};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
@@ -85,6 +85,8 @@ pub struct Attack<'a> {
     pub canaries: Canaries,
     /// Whether the run itself says so.
     met: bool,
+    /// How many of them training met, as far as it is known: only these can show a leak.
+    pub reached: u64,
     /// The δ of the bound on ε.
     pub delta: Delta,
     /// The confidence of the displayed bound.
@@ -123,6 +125,7 @@ impl<'a> Attack<'a> {
             run: None,
             canaries,
             met: false,
+            reached: plan.canaries.iter().filter(|c| !c.caught).count() as u64,
             delta: TrainingPlan::default_delta(None),
             confidence: None,
             tests: TESTS,
@@ -154,7 +157,7 @@ impl<'a> Attack<'a> {
     /// Returns the evidence that the run met the canaries, including the copies that reached it.
     #[must_use]
     pub fn planting(&self) -> Planting {
-        match (self.planting, self.canaries.records) {
+        match (self.planting, self.canaries.records.min(self.reached)) {
             (Planting::Planted | Planting::NotChecked, 0) => Planting::NoCopy,
             (known, _) => known,
         }
@@ -190,13 +193,10 @@ impl<'a> Attack<'a> {
         let shown = crate::audit::confidence(self.confidence)?;
         // The verdict has its own, smaller false-alarm rate than the displayed bound.
         let strict = self.strict(each)?;
-        let PlannedAudit {
-            by_rank: audit,
-            by_evalue: beside,
-            ..
-        } = strict.at(shown);
+        let shown = strict.at(shown);
+        let audit = &shown.by_rank;
         let tie_tolerance = self.options(scorer).tie_tolerance;
-        let (ranking, guesses, flat_sample) = self.rank(scorer, &beside, interrupt)?;
+        let (ranking, guesses, flat_sample) = self.rank(scorer, &shown.by_evalue, interrupt)?;
         let names: Vec<(String, u64)> = self
             .plan
             .canaries
@@ -205,15 +205,14 @@ impl<'a> Attack<'a> {
             .collect();
         let finding = ExposureFinding {
             flat_sample,
-            ..ExposureFinding::new(&ranking, &names, &audit, tie_tolerance)?.beside_evalues(
-                (&audit, &beside),
-                strict.decides(),
-                &guesses,
-            )?
+            ..ExposureFinding::new(&ranking, &names, audit, tie_tolerance)?
+                .beside_evalues(&shown, &guesses)?
         };
         let mut report = ExposureReport::new(finding);
         report.canary_digest = Some(self.plan.identity()?);
         report.planting = self.planting();
+        let planted = self.plan.canaries.len() as u64;
+        report.reached = Some(self.reached).filter(|reached| *reached < planted);
         report.manifest.clone_from(&self.manifest);
         report.promised_by.clone_from(&self.promised_by);
         report.secrets = self.show_secrets.then(|| secrets(self.plan));
@@ -230,12 +229,12 @@ impl<'a> Attack<'a> {
         let bound = strict.bound(&ranking.counts, &guesses)?;
         if self.hold_against(&mut report, &promised, (&strict, &bound), &seen)? {
             let loss = reconstruction_loss(&seen, self.records())?;
-            let ceiling = loss.map(|loss| self.ceiling(&loss, &ranking, &audit, each));
+            let ceiling = loss.map(|loss| self.ceiling(&loss, &ranking, audit, each));
             report.ceiling = ceiling.transpose()?;
             if let Some(ceiling) = &mut report.ceiling
                 && ceiling.is_contradicted()
             {
-                ceiling.suspects = self.suspects(&seen, &ranking, &audit, each)?;
+                ceiling.suspects = self.suspects(&seen, &ranking, audit, each)?;
             }
         }
         report.without_praise(silence);
@@ -251,7 +250,8 @@ impl<'a> Attack<'a> {
             RankAudit::of_plan(self.plan, records, confidence, self.delta),
             self.search.0.candidates(),
             self.plan.canaries.len() as u64,
-        )?)
+        )?
+        .reaching(self.reached))
     }
 
     /// Returns what ran on the records of canaries, or why it promises nothing.
@@ -328,13 +328,14 @@ impl<'a> Attack<'a> {
         let level = 1.0 / stop_at;
         let confidence = Confidence::new(1.0 - level).context("--stop-at")?;
         let each = split(Probability::new(FALSE_ALARM)?, self.tests);
-        let audit = self.strict(each)?.at(confidence).by_evalue;
+        let planned = self.strict(each)?.at(confidence);
         let (tree, targets) = &self.search;
-        let provable = audit.provable()?;
+        let provable = planned.provable_by_evalues()?;
+        let audit = planned.by_evalue;
         ensure!(
             provable.get() > promise.at_most.get(),
-            "--stop-at: no outcome could contradict the promise: {} canaries of {} candidates prove at most ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
-            targets.len(),
+            "--stop-at: no outcome could contradict the promise: {} of {} candidates prove at most ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
+            count_of(self.reached, "canary"),
             grouped(tree.candidates()),
             rounded(provable, 4),
             shortest(level),
@@ -566,7 +567,7 @@ impl<'a> Attack<'a> {
                 continue;
             };
             let test = self.ceiling(&loss, ranking, audit, alpha)?.test;
-            if test.outcome == CeilingOutcome::NotContradicted {
+            if test.outcome != CeilingOutcome::Contradicted {
                 found.push(mistake);
             }
         }
@@ -612,7 +613,7 @@ impl<'a> Attack<'a> {
         Ok(Ceiling {
             exposure_at_most,
             level: CEILING_LEVEL,
-            test: ceiling_test(&ranking.counts, &at, alpha.get())?,
+            test: ceiling_test(&ranking.counts, &at, alpha.get())?.reaching(self.reached),
             suspects: Vec::new(),
         })
     }

@@ -178,6 +178,9 @@ pub struct ExposureReport {
     pub limit: Option<f64>,
     /// Evidence that training saw the canaries.
     pub planting: Planting,
+    /// The canaries that training met, where these are known to be fewer than were planted: only they can show a leak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached: Option<u64>,
 }
 
 /// Why a model says nothing about some of its canaries.
@@ -238,6 +241,7 @@ impl ExposureReport {
             secrets: None,
             limit: None,
             planting: Planting::default(),
+            reached: None,
         }
     }
     /// Removes what supports a promise if the model is silent about a canary, or if the canaries are not known to have
@@ -343,11 +347,16 @@ impl ExposureReport {
             limit: self.limit.map(|limit| self.could_pass(limit)),
         }
     }
-    /// Returns whether ranks of this many canaries among this many candidates could have shown a leak.
+    /// Returns whether ranks of this many canaries among this many candidates could have shown a leak: those that training
+    /// met on the first ranks, the others in the middle.
     pub(super) fn could_show(&self) -> bool {
         let finding = &self.finding;
         let candidates = finding.candidates;
-        let ranks = (1..=finding.canaries.len() as u64).map(|rank| rank.min(candidates));
+        let reached = self.reached.unwrap_or(u64::MAX);
+        let ranks = (1..=finding.canaries.len() as u64).map(|rank| match rank <= reached {
+            true => rank.min(candidates),
+            false => candidates.div_ceil(2),
+        });
         let best: Vec<RankCount> = ranks
             .map(|rank| RankCount::of_ranks(candidates, rank, rank))
             .collect();

@@ -153,7 +153,14 @@ fn attack<'a>(
     if let Some(run) = run.filter(|_| told || args.mechanism.is_some()) {
         attack.against(run);
     }
-    attack.planting = match (&model.manifest, met(args, plan, model)?) {
+    let inclusion = met(args, plan, model)?;
+    attack.reached = match (seal(model), inclusion) {
+        (Some(seal), _) => attack.reached.min(seal.reached.map_or(u64::MAX, u64::from)),
+        (None, Inclusion::NotChecked) => attack.reached,
+        // Every copy was found.
+        (None, _) => plan.canaries.len() as u64,
+    };
+    attack.planting = match (&model.manifest, inclusion) {
         _ if told => Planting::Planted,
         (_, Inclusion::TrainedRecords) => Planting::TrainedRecords,
         (Some(_), Inclusion::GivenText) => Planting::UntoldText,

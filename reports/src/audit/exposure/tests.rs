@@ -175,7 +175,7 @@ fn a_limit_is_passed_by_what_is_certain_only() {
 }
 
 /// A model that gives nine tenths to the next character of each canary's secret behind its context, and a hundredth to any
-/// other; nothing to the last one of a silent canary.
+/// other; nothing to the last one of a silent canary. One that remembers no canary gives each token a likelihood of its own.
 struct Remembers {
     tokenizer: Tokenizer,
     canaries: Vec<(String, String)>,
@@ -200,6 +200,15 @@ impl Remembers {
                     true => f64::NEG_INFINITY,
                     false => 0.9_f64.ln(),
                 }
+            }
+            _ if self.canaries.is_empty() => {
+                let read = prefix.iter().chain([&token]);
+                let hash = read.fold(7_u64, |hash, token| {
+                    (hash ^ u64::from(*token))
+                        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                        .rotate_left(31)
+                });
+                (0.01 + 0.01 * (hash >> 11) as f64 / (1_u64 << 53) as f64).ln()
             }
             _ => 0.01_f64.ln(),
         }
@@ -342,6 +351,53 @@ fn one_silent_canary_hides_no_contradiction() {
     let report = attack(2.0).run(&mut quiet, &interrupt).unwrap().0;
     assert!(report.inconclusive && report.exit() == Exit::Finished);
     assert!(report.verdict.is_none() && report.says().starts_with("Nothing can be concluded"));
+}
+
+/// A promise that ten canaries could contradict is out of reach where training met one of them, as the plan says of caught
+/// ones. It was called "not contradicted".
+#[test]
+fn canaries_that_training_never_met_contradict_no_promise() {
+    let documents = reticent_corpus::simulate::simulate(6, 0).unwrap();
+    let of = |caught| {
+        let options = reticent_corpus::canary::CanaryOptions {
+            own_contexts: true,
+            template: "My ID is: {digits:3}".parse().unwrap(),
+            caught,
+            ..reticent_corpus::canary::CanaryOptions::new("10x1".parse().unwrap())
+        };
+        let plan =
+            reticent_corpus::canary::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+        let canaries = reticent_accounting::training::Canaries {
+            count: 10,
+            records: 1,
+            on_public_side: 0,
+            candidates: Some(1e3),
+        };
+        let mut attack = Attack::new(&plan, &Tokenizer::bytes(), "m", canaries).unwrap();
+        let noise_multiplier = reticent_accounting::NoiseMultiplier::new(4.0).unwrap();
+        let mechanism = reticent_accounting::Mechanism::Gaussian { noise_multiplier };
+        attack.against(Attack::run_of(&plan, mechanism).unwrap());
+        attack.planting = Planting::Planted;
+        let mut model = Remembers {
+            tokenizer: Tokenizer::bytes(),
+            canaries: Vec::new(),
+            silent: None,
+            states: Vec::new(),
+        };
+        let interrupt = crate::contract::Interrupt::default();
+        attack.run(&mut model, &interrupt).unwrap().0
+    };
+    let (all, one, none) = (of(0), of(9), of(10));
+    let verdict = all.verdict.as_ref().unwrap();
+    assert!(!verdict.is_contradicted() && verdict.could_contradict());
+    assert_eq!(all.reached, None);
+    let verdict = one.verdict.as_ref().unwrap();
+    assert!(!verdict.could_contradict() && verdict.provable() <= 0.5);
+    assert_eq!(one.reached, Some(1));
+    let said = one.to_page("m").unwrap().to_text(View::full());
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("training met 1 of 10 canaries"), "{said}");
+    assert_eq!(none.planting, Planting::NoCopy);
 }
 
 /// What is not known is called neither quiet nor below a limit.
