@@ -44,6 +44,15 @@ pub(super) fn is_reversed(counts: &[RankCount], draw: Draw) -> bool {
     summary.is_ok_and(|summary| summary.low_maximum_p_value() < REVERSED)
 }
 
+/// Whether every canary of a sample has so many likelier candidates as those of one in a thousand models that ignore their
+/// canaries. With s the smallest of the lower ends of their shares of likelier candidates, such a model has this of m
+/// canaries with probability (1 − s)^m at most, whether they are distinct or independent.
+pub(super) fn is_reversed_sample(found: &[SampledExposure]) -> bool {
+    let shares = found.iter().map(|found| (-found.at_most.get()).exp2());
+    let least = shares.fold(1.0, f64::min);
+    !found.is_empty() && (1.0 - least).powf(found.len() as f64) < REVERSED
+}
+
 /// Why nothing is promised where neither a checkpoint of ours nor a mechanism says what ran.
 const UNKNOWN_RUN: &str = "what ran is not known";
 
@@ -431,7 +440,7 @@ impl<'a> Attack<'a> {
     }
 
     /// Measures exposures from a sample of the candidates, with every end for every canary at this confidence; and why the
-    /// model says nothing about a canary, if it does.
+    /// model says nothing about its canaries, if it does: it gives one no finite perplexity, or they rank too low.
     ///
     /// # Errors
     /// Returns an error if the model doesn't answer and on an interruption.
@@ -458,7 +467,8 @@ impl<'a> Attack<'a> {
         let silent = canaries
             .any(|(canary, found)| is_silent(found.nll, canary.secret.chars().count()))
             .then_some(Silence::NoPerplexity);
-        Ok((found, silent))
+        let reversed = is_reversed_sample(&found).then_some(Silence::Reversed);
+        Ok((found, silent.or(reversed)))
     }
 
     fn options(&self, scorer: &dyn PrefixScorer) -> SearchOptions {

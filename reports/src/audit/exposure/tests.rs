@@ -175,11 +175,12 @@ fn a_limit_is_passed_by_what_is_certain_only() {
 }
 
 /// A model that gives nine tenths to the next character of each canary's secret behind its context, and a hundredth to any
-/// other; nothing to the last one of a silent canary. One that remembers no canary gives each token a likelihood of its own.
+/// other; nothing to the last one of a silent canary. Scores of the opposite sign put the canaries last. One that remembers no canary gives each token a likelihood of its own.
 struct Remembers {
     tokenizer: Tokenizer,
     canaries: Vec<(String, String)>,
     silent: Option<usize>,
+    opposite: bool,
     states: Vec<Vec<TokenId>>,
 }
 
@@ -187,6 +188,15 @@ type Told<T> = reticent_backends::Result<T>;
 
 impl Remembers {
     fn log_probability(&self, prefix: &[TokenId], token: TokenId) -> f64 {
+        let remembered = self.remembered(prefix, token);
+        if self.opposite {
+            -5.0 - remembered
+        } else {
+            remembered
+        }
+    }
+
+    fn remembered(&self, prefix: &[TokenId], token: TokenId) -> f64 {
         let said = self.tokenizer.decode(prefix);
         let next = |(canary, (context, secret)): (usize, &(String, String))| {
             let begun = said.rsplit_once(context.as_str())?.1;
@@ -298,6 +308,7 @@ fn one_silent_canary_hides_no_contradiction() {
             .map(|canary| (canary.context.clone(), canary.secret.clone()))
             .collect(),
         silent,
+        opposite: false,
         states: Vec::new(),
     };
     let run = |sigma, silent| {
@@ -344,6 +355,21 @@ fn one_silent_canary_hides_no_contradiction() {
         assert_eq!(report.exit(Some(5.0)), Exit::Exceeded);
         assert_eq!(report.inconclusive(None), None, "the others show a leak");
     }
+    // Scores of the opposite sign are no sign of no leak. They kept the limit.
+    let mut reversed = Remembers {
+        opposite: true,
+        ..model(None)
+    };
+    let interrupt = crate::contract::Interrupt::default();
+    let confidence = Confidence::new(0.999).unwrap();
+    let sampled = attack(2.0).sampled(&mut reversed, (500, 1), confidence, &interrupt);
+    let (found, silence) = sampled.unwrap();
+    assert_eq!(silence, Some(Silence::Reversed));
+    let said = Some("no noise".to_owned());
+    let mut report =
+        SampledReport::new(&plan, found, Planting::GivenText, confidence, said, false).unwrap();
+    report.silence = silence;
+    assert!(report.inconclusive(Some(5.0)).is_some());
     // Nothing is shown by the other nine: they are not asked behind their contexts.
     let mut quiet = model(Some(0));
     quiet.canaries.truncate(1);
@@ -382,6 +408,7 @@ fn canaries_that_training_never_met_contradict_no_promise() {
             tokenizer: Tokenizer::bytes(),
             canaries: Vec::new(),
             silent: None,
+            opposite: false,
             states: Vec::new(),
         };
         let interrupt = crate::contract::Interrupt::default();
@@ -1009,4 +1036,16 @@ fn canaries_that_rank_last_conclude_nothing() {
         unresolved: 9,
     };
     assert!(!attack::is_reversed(&[open; 60], Draw::Independent));
+    let costs: Vec<f64> = (0..1000).map(f64::from).collect();
+    let each = Confidence::new(0.999).unwrap();
+    let sampled = |nll| {
+        let found = reticent_attacks::exposure::SampledExposure::of(&costs, nll, 0.0, each);
+        found.unwrap()
+    };
+    assert!(attack::is_reversed_sample(&vec![sampled(1e3); 2]));
+    // 0.45^9 is less than a thousandth, and 0.45^7 is not; one that ranks first is enough.
+    assert!(attack::is_reversed_sample(&vec![sampled(600.0); 9]));
+    assert!(!attack::is_reversed_sample(&vec![sampled(600.0); 7]));
+    let one = [vec![sampled(1e3); 9], vec![sampled(-1.0)]].concat();
+    assert!(!attack::is_reversed_sample(&one));
 }
