@@ -4,8 +4,8 @@ pub mod args;
 #[cfg(feature = "audit")]
 pub(super) mod run;
 
-use super::Apart;
 use super::exposure::{PromisedBy, of_delta, of_promise, of_verdict};
+use super::{Apart, USUAL};
 use crate::contract::{Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
 use crate::page::{Mood, Page, Reach, Section};
@@ -105,6 +105,9 @@ pub struct CoinsReport {
     pub silent: bool,
     /// The lower bound on ε.
     pub epsilon: AuditBound,
+    /// Whether it is above 0 with confidence 0.95 or more: that shows a leak, and so that training met the canaries.
+    #[serde(skip)]
+    pub told: bool,
     /// The largest that so many coins can prove, of canaries that training met.
     pub provable: Upper<Epsilon>,
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
@@ -144,7 +147,7 @@ impl CoinsReport {
                 "so few coins prove {} at most; plant more canaries, or give a limit below that",
                 rounded(self.provable, 4)
             ),
-            None if self.bound() <= 0.0 && !self.is_checked() => {
+            None if !self.told && !self.is_checked() => {
                 "training is not known to have met the canaries as their coins say; give --training, the prepared folder of the checkpoint, beside its owner's key"
                     .to_owned()
             }
@@ -190,7 +193,14 @@ impl CoinsReport {
         let unknown = self.unknown() + alike + &reference.unwrap_or_default();
         let contradiction = self.verdict.as_ref().and_then(Verdict::contradiction);
         let contradiction = contradiction.map_or_else(String::new, |said| format!(" {said}"));
-        if self.bound() > 0.0 {
+        if self.bound() > 0.0 && !self.told {
+            format!(
+                "ε is at least {} with a confidence of {}, at which models that never saw the canaries often have such a bound: with {}, no positive ε is refuted by {canaries}.{contradiction}{limit}{unknown}",
+                rounded_down(self.bound(), 4),
+                shortest(self.epsilon.terms.confidence.get()),
+                shortest(USUAL)
+            )
+        } else if self.bound() > 0.0 {
             format!(
                 "The model tells which of {canaries} it saw: ε is at least {}.{contradiction}{limit}{unknown}",
                 rounded_down(self.bound(), 4)
@@ -217,7 +227,7 @@ impl CoinsReport {
             limit: self.limit.map(|limit| provable > limit.get()),
         };
         let unknown = !self.is_checked() || self.is_blind().is_some();
-        let otherwise = Mood::of_leak(self.bound() > 0.0, reach, unknown);
+        let otherwise = Mood::of_leak(self.told, reach, unknown);
         Mood::of(self.exit(), otherwise)
     }
 
@@ -373,6 +383,7 @@ mod tests {
             unit: UnitName::new("document").unwrap(),
             copies: 2,
         };
+        let epsilon = coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap();
         CoinsReport {
             canaries: 40,
             inside: 20,
@@ -387,7 +398,8 @@ mod tests {
             reference: Some(Apart::of([(-1.0, -2.0)])),
             alike: false,
             silent: false,
-            epsilon: coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap(),
+            told: epsilon.lower.get().get() > 0.0,
+            epsilon,
             provable: coin_provable(40, &terms).unwrap(),
             manifest: None,
             promised_by: None,
@@ -522,6 +534,16 @@ mod tests {
             assert_eq!(why(inclusion, true), None, "a leak shows that it did");
         }
         assert_eq!(why(Inclusion::TrainedRecords, false), None);
+        // A bound above 0 at a low confidence is no leak.
+        let mut unsure = with(Inclusion::NotChecked, true);
+        unsure.told = false;
+        assert!(unsure.undecided().is_some());
+        assert_eq!(unsure.mood(), Mood::Open);
+        assert!(
+            unsure.says().contains("no positive ε is refuted"),
+            "{}",
+            unsure.says()
+        );
         let none = CoinsReport {
             preflight: Some(Preflight {
                 found: 0,

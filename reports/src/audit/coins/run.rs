@@ -2,13 +2,13 @@
 
 use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight};
-use crate::audit::Apart;
 use crate::audit::exposure::PromisedBy;
 use crate::audit::exposure::promise::{finite_promise, notion};
 use crate::audit::exposure::run::{StatedRun, ran};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::power::{Attacked, at_each_share};
 use crate::audit::training_text::TrainingText;
+use crate::audit::{Apart, can_show_leak};
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, open_limit, read_text};
 use crate::page::Output;
 use crate::verdict::{FALSE_ALARM, Measurement, Power, Promise, Terms, Verdict, judge};
@@ -76,7 +76,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     } = scores(args, &coins, &mut model, interrupt)?;
     let guesses = coin_beliefs(&scores, &coins.inside)?;
     let epsilon = coin_bound(&guesses, &terms)?;
-    let told = epsilon.lower.get().get() > 0.0;
+    let told = tells(&guesses, &terms)?;
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,
@@ -87,6 +87,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         reference: reference.map(|apart| apart.told_apart(told)),
         alike: are_alike(scores.iter().copied()),
         silent: heard.is_err(),
+        told,
         epsilon,
         provable: coin_provable_of(told_coins(&coins, preflight.as_ref()), &terms)?,
         manifest,
@@ -154,6 +155,19 @@ fn read(args: &Args) -> Result<CoinPlan> {
         )
     })?;
     CoinPlan::from_json(&json).with_context(|| format!("--coins-file: {}", path.display()))
+}
+
+/// Returns whether the guesses refute ε = 0, with the confidence of the bound, or 0.95 if that is lower.
+fn tells(guesses: &[CanaryGuesses], terms: &AuditTerms) -> Result<bool> {
+    let confidence = match can_show_leak(terms.confidence) {
+        true => terms.confidence,
+        false => crate::audit::confidence(None)?,
+    };
+    let terms = AuditTerms {
+        confidence,
+        ..terms.clone()
+    };
+    Ok(coin_bound(guesses, &terms)?.lower.get().get() > 0.0)
 }
 
 /// Returns how many included canaries training met, how many it did not, and how many are left out. Where the training
@@ -450,6 +464,35 @@ fn loss(mechanism: &Mechanism, terms: &AuditTerms) -> Result<PrivacyLoss> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Scores of a model that never saw the canaries refute ε = 0 with confidence 0.01 more often than not, which is no leak.
+    #[test]
+    fn a_low_confidence_shows_no_leak() {
+        use rand::{RngExt, SeedableRng};
+        use reticent_accounting::{Delta, Neighbours};
+        let terms = |confidence| AuditTerms {
+            confidence: Confidence::new(confidence).unwrap(),
+            delta: Delta::new(0.0).unwrap(),
+            neighbours: Neighbours::Replace,
+            unit: UnitName::new("document").unwrap(),
+            copies: 1,
+        };
+        let (mut bounds, mut leaks) = (0, 0);
+        for seed in 0..20 {
+            let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let scores: Vec<f64> = (0..200).map(|_| random.random()).collect();
+            let coins: Vec<bool> = (0..200).map(|_| random.random()).collect();
+            let guesses = coin_beliefs(&scores, &coins).unwrap();
+            let low = terms(0.01);
+            bounds += u32::from(coin_bound(&guesses, &low).unwrap().lower.get().get() > 0.0);
+            leaks += u32::from(tells(&guesses, &low).unwrap());
+            assert_eq!(
+                tells(&guesses, &low).unwrap(),
+                tells(&guesses, &terms(0.95)).unwrap()
+            );
+        }
+        assert!(bounds >= 10 && leaks <= 4, "{bounds} {leaks}");
+    }
 
     /// Included canaries of which no copy is trained on tell no coin: a limit that the others can't pass is open.
     #[test]

@@ -202,6 +202,7 @@ impl<'a> Attack<'a> {
         let shown = crate::audit::confidence(self.confidence)?;
         // The verdict has its own, smaller false-alarm rate than the displayed bound.
         let strict = self.strict(each)?;
+        let usual = strict.at(crate::audit::confidence(None)?);
         let shown = strict.at(shown);
         let audit = &shown.by_rank;
         let tie_tolerance = self.options(scorer).tie_tolerance;
@@ -218,6 +219,8 @@ impl<'a> Attack<'a> {
                 .beside_evalues(&shown, &guesses)?
         };
         let mut report = ExposureReport::new(finding);
+        let usual = usual.bound(&ranking.counts, &guesses)?;
+        report.proves_leak = usual.lower.get().get() > 0.0;
         report.canary_digest = Some(self.plan.identity()?);
         report.planting = self.planting();
         let planted = self.plan.canaries.len() as u64;

@@ -26,6 +26,7 @@ pub use promise::PromisedBy;
 pub use sampled::{SampledCanary, SampledReport};
 pub use sequential::{SequentialCanary, SequentialReport};
 
+use crate::audit::can_show_leak;
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::shortest;
 use crate::page::{Mood, Mute, Reach};
@@ -181,6 +182,9 @@ pub struct ExposureReport {
     /// The canaries that training met, where these are known to be fewer than were planted: only they can show a leak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached: Option<u64>,
+    /// Whether the ranks prove an ε above 0 with confidence 0.95, where the bound has a lower one.
+    #[serde(skip)]
+    pub proves_leak: bool,
 }
 
 /// Why a model says nothing about some of its canaries.
@@ -242,6 +246,7 @@ impl ExposureReport {
             limit: None,
             planting: Planting::default(),
             reached: None,
+            proves_leak: false,
         }
     }
     /// Removes what supports a promise if the model is silent about a canary, or if the canaries are not known to have
@@ -321,7 +326,15 @@ impl ExposureReport {
     }
     /// Returns whether the ranks show a leak.
     pub(super) fn has_seen(&self) -> bool {
-        Leak::of(&self.finding.summary).is_seen() || self.finding.bound().lower.get().get() > 0.0
+        Leak::of(&self.finding.summary).is_seen() || self.proves()
+    }
+    /// Returns whether the bound shows a leak.
+    pub(super) fn proves(&self) -> bool {
+        let bound = self.finding.bound();
+        match can_show_leak(bound.confidence) {
+            true => bound.lower.get().get() > 0.0,
+            false => self.proves_leak,
+        }
     }
     /// Returns whether any exposure could exceed a limit.
     pub(super) fn could_pass(&self, limit: f64) -> bool {

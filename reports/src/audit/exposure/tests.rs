@@ -427,6 +427,29 @@ fn canaries_that_training_never_met_contradict_no_promise() {
     assert_eq!(none.planting, Planting::NoCopy);
 }
 
+/// A bound above 0 with a confidence of 0.01 is no leak, and so keeps no limit of canaries that training may not have met.
+#[test]
+fn a_low_confidence_shows_no_leak() {
+    let mut report = quiet();
+    report.planting = Planting::NotChecked;
+    report.limit = Some(15.0);
+    let bound = &mut report.finding.epsilon;
+    bound.confidence = Confidence::new(0.01).unwrap();
+    bound.lower = reticent_accounting::Lower::new(Epsilon::new(0.3).unwrap());
+    assert!(!report.has_seen());
+    assert_eq!(report.open_limit(), Some(15.0));
+    assert!(
+        report.says().contains("No leak of these"),
+        "{}",
+        report.says()
+    );
+    report.proves_leak = true;
+    assert!(report.has_seen() && report.open_limit().is_none());
+    report.proves_leak = false;
+    report.finding.epsilon.confidence = Confidence::new(0.95).unwrap();
+    assert!(report.has_seen());
+}
+
 /// What is not known is called neither quiet nor below a limit.
 #[test]
 fn a_search_that_was_cut_off_is_not_called_quiet() {
