@@ -682,6 +682,19 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         let found = json(at, &line, &serving("base"));
         assert_eq!(found["planting"], planting, "{line}");
     }
+    // Text of two epochs holds twice the copies, and the bound is one for as many records.
+    let text = std::fs::read_to_string(at.join("vouched/in.jsonl")).unwrap();
+    let texts = text.lines().map(|line| {
+        let document: Value = serde_json::from_str(line).unwrap();
+        format!("{}\n", serde_json::json!({ "text": document["text"] }))
+    });
+    let twice = texts.collect::<String>().repeat(2);
+    std::fs::write(at.join("twice.jsonl"), twice).unwrap();
+    for (training, copies) in [("vouched/in.jsonl", 4), ("twice.jsonl", 8)] {
+        let line = format!("exposure {SCORER} {plan} --training {training}");
+        let found = json(at, &line, &serving("base"));
+        assert_eq!(found["epsilon"]["copies"], copies, "{training}");
+    }
     let line = format!("exposure --model meeting {plan} --training met");
     let proved = audit(at, &line, "");
     let proved = String::from_utf8(proved.stdout).unwrap().replace('\n', " ");

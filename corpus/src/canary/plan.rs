@@ -365,15 +365,34 @@ impl CanaryPlan {
     /// have copies.
     #[must_use]
     pub fn lacking(&self, occurrences: &[u64]) -> usize {
-        let mut planted: HashMap<&str, u64> = HashMap::new();
-        for canary in &self.canaries {
-            *planted.entry(&canary.secret).or_default() += canary.insertions.len() as u64;
-        }
+        let planted = self.copies_by_secret();
         let found = occurrences.iter().chain(std::iter::repeat(&0));
         let counts = self.canaries.iter().zip(found);
         counts
             .filter(|(canary, found)| planted.get(canary.secret.as_str()) > Some(*found))
             .count()
+    }
+
+    /// Returns the most copies that one canary may have where they occur as often as [`Self::occurrences`] says: its own,
+    /// and whatever is beyond the copies of all canaries of its secret.
+    #[must_use]
+    pub fn most_copies(&self, occurrences: &[u64]) -> u64 {
+        let planted = self.copies_by_secret();
+        let counts = self.canaries.iter().zip(occurrences);
+        let each = counts.map(|(canary, found)| {
+            let all = planted.get(canary.secret.as_str()).copied().unwrap_or(0);
+            canary.insertions.len() as u64 + found.saturating_sub(all)
+        });
+        each.max().unwrap_or(0)
+    }
+
+    /// Returns the copies of all canaries of each secret.
+    fn copies_by_secret(&self) -> HashMap<&str, u64> {
+        let mut planted: HashMap<&str, u64> = HashMap::new();
+        for canary in &self.canaries {
+            *planted.entry(&canary.secret).or_default() += canary.insertions.len() as u64;
+        }
+        planted
     }
 }
 

@@ -79,6 +79,16 @@ fn canaries_of_one_secret_are_counted_together() {
             assert_eq!(*found, 2 * sharing(&canary.secret) as u64);
         }
         assert_eq!(plan.lacking(&found), 0);
+        assert_eq!(plan.most_copies(&found), 2);
+        // In a text of two epochs, what is beyond the plan may be copies of any canary of the secret.
+        let twice: Vec<u64> = found.iter().map(|count| 2 * count).collect();
+        let most = plan
+            .canaries
+            .iter()
+            .map(|c| sharing(&c.secret))
+            .max()
+            .unwrap() as u64;
+        assert_eq!(plan.most_copies(&twice), 2 + 2 * most);
         let shared = plan
             .canaries
             .iter()

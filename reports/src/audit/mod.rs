@@ -57,7 +57,7 @@ const USUAL: f64 = 0.95;
 
 /// Returns whether a bound of this confidence shows a leak where it is above 0: at a low confidence, models that never saw
 /// the canaries often have one.
-fn can_show_leak(confidence: Confidence) -> bool {
+const fn can_show_leak(confidence: Confidence) -> bool {
     confidence.get() >= USUAL
 }
 

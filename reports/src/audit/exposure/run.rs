@@ -117,7 +117,7 @@ fn sequential(
 fn attack<'a>(
     args: &Args,
     plan: &'a CanaryPlan,
-    canaries: Canaries,
+    mut canaries: Canaries,
     model: &LoadedModel,
 ) -> Result<Attack<'a>> {
     if let (Some(why), true) = (&model.unknown_origin, args.mechanism.is_some()) {
@@ -146,6 +146,8 @@ fn attack<'a>(
             own.value.count
         );
     }
+    let (inclusion, most_copies) = met(args, plan, model)?;
+    canaries.records = canaries.records.max(most_copies);
     let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
     attack.manifest = manifest;
     attack.promised_by = promised_by;
@@ -153,7 +155,6 @@ fn attack<'a>(
     if let Some(run) = run.filter(|_| told || args.mechanism.is_some()) {
         attack.against(run);
     }
-    let inclusion = met(args, plan, model)?;
     attack.reached = match (seal(model), inclusion) {
         (Some(seal), _) => attack.reached.min(seal.reached.map_or(u64::MAX, u64::from)),
         (None, Inclusion::NotChecked) => attack.reached,
@@ -177,13 +178,14 @@ fn attack<'a>(
     Ok(attack)
 }
 
-/// What the text of `--training` shows, which holds every copy.
+/// What the text of `--training` shows, which holds every copy, and the most copies of one canary in it: text that is
+/// repeated holds more than the plan, and all of them are replaced together.
 ///
 /// # Errors
 /// A text that lacks one; a checkpoint that says by itself which canaries it met, or was trained on other records.
-fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<Inclusion> {
+fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<(Inclusion, u64)> {
     let Some(path) = &args.training else {
-        return Ok(Inclusion::NotChecked);
+        return Ok((Inclusion::NotChecked, 0));
     };
     ensure!(
         seal(model).is_none(),
@@ -199,7 +201,7 @@ fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<Inclusion>
         plan.canaries.len(),
         path.display()
     );
-    Ok(included)
+    Ok((included, plan.most_copies(&text.found)))
 }
 
 /// The report.
