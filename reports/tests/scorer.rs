@@ -729,6 +729,7 @@ fn coins_from_planting_to_the_bound() {
         "prepare tossed/in.jsonl --policy nothing --no-redaction --out ready",
         "prepare tossed/in.jsonl --policy nothing --no-redaction --held-out 0 --out another",
         "plant in.jsonl --canaries 40x1 --coins --unit turn --out thrown",
+        "plant in.jsonl --canaries 40x1 --coins --unit document --out changing",
         "train ready --recipe sgd --epochs 2 --out toss",
         "train ready --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out noisy",
         "prepare tossed/in.jsonl --policy nothing --no-redaction --unit document --out whole",
@@ -792,6 +793,13 @@ fn coins_from_planting_to_the_bound() {
         caveat.contains("copied.json: not authenticated: read away from its checkpoint"),
         "{copied}"
     );
+    // Coins that change documents of a deduplicated text change two records for each copy.
+    for (line, records) in [
+        ("coins --model long --coins-file changing/coins.json", 2),
+        ("coins --model toss --coins-file tossed/coins.json", 1),
+    ] {
+        assert_eq!(json(at, line, "")["epsilon"]["copies"], records, "{line}");
+    }
     let mut flipped = coins.clone();
     for coin in flipped["inside"].as_array_mut().unwrap() {
         *coin = Value::Bool(*coin == Value::Bool(false));

@@ -34,7 +34,8 @@ pub struct Coins {
     #[arg(long, value_name = "DIR")]
     pub reference: Option<Source>,
     /// Mechanism run on every record, for the verdict: any file that `account --mechanism` takes. A Reticent
-    /// checkpoint has its own.
+    /// checkpoint has its own. Of other models, text in which coins change documents must not have been deduplicated
+    /// with the canaries in it: two records would differ for each copy.
     #[arg(long, value_name = "FILE")]
     pub mechanism: Option<PathBuf>,
     /// δ of the bound on ε; the promise's own if absent.

@@ -25,6 +25,7 @@ use reticent_attacks::{AuditTerms, are_alike, check_speaks};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
 use reticent_corpus::canary::{Canary, CoinPlan};
+use reticent_corpus::prepare::{Copies, Stability, StageStability};
 use reticent_corpus::tokenize::Tokenizer;
 
 /// The number of canaries scored at once.
@@ -57,6 +58,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         manifest,
         promised_by,
     } = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
+    let stages = model.manifest.as_ref().map(|manifest| &manifest.stages[..]);
+    let records = records_of_coin(&coins, stages.unwrap_or_default());
     let delta = match (&args.delta, &run) {
         (Some(delta), _) => *delta,
         (None, Some(run)) => *run.delta,
@@ -67,7 +70,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         delta,
         neighbours: super::neighbours(&coins),
         unit,
-        copies: u64::from(coins.plan.copies),
+        copies: records.unwrap_or_else(|| u64::from(coins.plan.copies)),
     };
     let Scored {
         scores,
@@ -100,10 +103,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let unsure = report.is_blind().or(unsure).map(str::to_owned);
     let unsure = unsure.or_else(|| heard.as_ref().err().map(ToString::to_string));
     let of = told_coins(&coins, preflight.as_ref());
-    match (
-        verdict(run.as_ref(), &model, &terms, (&guesses, of))?,
-        unsure,
-    ) {
+    let verdict = match records {
+        Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, of))?,
+        None => Err(UNBOUNDED.to_owned()),
+    };
+    match (verdict, unsure) {
         (Ok(verdict), Some(why)) if !verdict.is_contradicted() => {
             report.no_verdict = Some(why);
         }
@@ -155,6 +159,24 @@ fn read(args: &Args) -> Result<CoinPlan> {
         )
     })?;
     CoinPlan::from_json(&json).with_context(|| format!("--coins-file: {}", path.display()))
+}
+
+/// Why a run whose stages have no stability promises nothing about a coin.
+const UNBOUNDED: &str = "nothing bounds how many records of this run's training differ where one copy of a document does";
+
+/// Returns how many training records differ if a coin does; `None` if the stages before training bound no number.
+///
+/// A coin that changes a document changes one copy of it, where another may be: {D + c, D} is trained on as it is, and
+/// of {D, D} deduplication masks one. A record that a coin adds has no copy without it.
+fn records_of_coin(coins: &CoinPlan, stages: &[StageStability]) -> Option<u64> {
+    let copies = u64::from(coins.plan.copies);
+    if coins.added {
+        return Some(copies);
+    }
+    match StageStability::product(stages, Copies::Single) {
+        Stability::Bounded(factor) => copies.checked_mul(factor),
+        Stability::Unbounded => None,
+    }
 }
 
 /// Returns whether the guesses refute ε = 0, with the confidence of the bound, or 0.95 if that is lower.
@@ -464,6 +486,36 @@ fn loss(mechanism: &Mechanism, terms: &AuditTerms) -> Result<PrivacyLoss> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A coin decides whether one copy of a document that may be there twice has a line: with deduplication, two records differ.
+    #[test]
+    fn deduplication_doubles_the_records_of_a_coin() {
+        use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Spec};
+        use reticent_corpus::prepare::Stage;
+        use reticent_corpus::{Document, Unit};
+        let stages = |single_copy| {
+            [StageStability {
+                stage: Stage::Deduplicate,
+                all_copies: Stability::Bounded(1),
+                single_copy,
+                but_for: None,
+            }]
+        };
+        let documents = [Document::new("d", "A line.\nAnother.")];
+        let of = |unit, added| {
+            let options = CanaryOptions::new(Spec::new(10, 3).unwrap());
+            let plan = CanaryPlan::new(&options, unit, &documents).unwrap();
+            CoinPlan::new(plan, added).unwrap()
+        };
+        let (changed, added) = (of(Unit::Document, false), of(Unit::Turn, true));
+        let twice = stages(Stability::Bounded(2));
+        assert_eq!(records_of_coin(&changed, &twice), Some(6));
+        assert_eq!(records_of_coin(&added, &twice), Some(3));
+        assert_eq!(records_of_coin(&changed, &[]), Some(3));
+        let near = stages(Stability::Unbounded);
+        assert_eq!(records_of_coin(&changed, &near), None);
+        assert_eq!(records_of_coin(&added, &near), Some(3));
+    }
 
     /// Scores of a model that never saw the canaries refute ε = 0 with confidence 0.01 more often than not, which is no leak.
     #[test]

@@ -504,8 +504,13 @@ fn page(shown: &Planted, spec: Spec, unit: Unit, alarm: Probability) -> Page {
         count_of(shown.canaries, "canary"),
         count_of(shown.changed, "document"),
     );
+    // A coin is about as many records as it has copies only where none is dropped as a duplicate.
+    let duplicates = match shown.inside {
+        Some(_) => " --no-deduplication",
+        None => "",
+    };
     let train = format!(
-        "train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --held-out 0 --out ready/` and `audit train ready/ --recipe RECIPE --out MODEL`, or any trainer), then:",
+        "train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction{duplicates} --held-out 0 --out ready/` and `audit train ready/ --recipe RECIPE --out MODEL`, or any trainer), then:",
         shown.out
     );
     let next = match shown.inside {
