@@ -313,6 +313,19 @@ impl RankAudit {
             .collect()
     }
 
+    /// Returns the audit of so many canaries with so many candidates each, in which thresholds of N' or more, of which
+    /// every secret is within, become N' − 1. N' follows from the numbers alone, so they stay fixed beforehand.
+    #[must_use]
+    pub fn within(mut self, candidates: u64, canaries: u64) -> Self {
+        if let Ok(effective @ 2..) = self.draw.effective_candidates(candidates, canaries) {
+            for threshold in &mut self.thresholds {
+                *threshold = (*threshold).min(effective - 1);
+            }
+            self.thresholds.dedup();
+        }
+        self
+    }
+
     fn check(&self, effective: u64) -> Result<()> {
         if self.delta.get() >= 1.0 {
             return Err(Error::out_of_range("delta", "[0, 1)", self.delta.get()));

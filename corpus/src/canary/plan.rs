@@ -360,6 +360,28 @@ impl CanaryPlan {
         Occurrences::of(self).all(texts).check_none()
     }
 
+    /// Checks that no secret is known from the others, as it is where distinct canaries take every candidate, or each has
+    /// only one: no rank of it says anything then.
+    ///
+    /// # Errors
+    /// Returns an error with the numbers of canaries and candidates.
+    pub fn check_ranks(&self) -> Result<()> {
+        let canaries = self.canaries.len();
+        let others = match self.distinct {
+            true => canaries.saturating_sub(1) as u128,
+            false => 0,
+        };
+        if self.candidates.saturating_sub(others) > 1 {
+            return Ok(());
+        }
+        Err(Error::Plan(format!(
+            "{canaries} canaries take all {} candidates of {}, so that each is known from the others and no rank says anything; \
+             plant fewer (--canaries), a longer field (--canary-format), or --independent-secrets",
+            self.candidates,
+            self.template.shown()
+        )))
+    }
+
     /// Returns how many canaries lack a copy where they occur as often as [`Self::occurrences`] says. Nothing tells the
     /// copies of one secret apart, so canaries that share it lack one if it occurs less often than all of them together
     /// have copies.

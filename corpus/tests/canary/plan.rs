@@ -32,6 +32,13 @@ fn too_few_candidates_are_an_error() {
         "the number of distinct canaries must be at most 10, the number of candidates of template PIN {digits:1}, got 11"
     );
     let all = CanaryPlan::new(&options("10x1", "PIN {digits:1}"), Unit::Turn, &documents).unwrap();
+    let said = all.check_ranks().unwrap_err().to_string();
+    assert!(
+        said.contains("10 canaries take all 10 candidates"),
+        "{said}"
+    );
+    let nine = CanaryPlan::new(&options("9x1", "PIN {digits:1}"), Unit::Turn, &documents).unwrap();
+    assert!(nine.check_ranks().is_ok());
     let secrets: HashSet<&str> = all.canaries.iter().map(|c| c.secret.as_str()).collect();
     assert_eq!(secrets.len(), 10);
     let repeated = CanaryOptions {

@@ -382,17 +382,19 @@ impl Against {
         let counts: Option<Vec<RankCount>> = counts.collect();
         let counts = counts.ok_or_else(|| lacks("the rank of a canary"))?;
         let draw = serde_json::from_value(other["draw"].clone());
+        let number = counts.len() as u64;
         Ok(Self {
             promised,
             proof: Proof::Ranks {
                 audit: RankAudit {
-                    thresholds: RankAudit::planned_thresholds(candidates, counts.len() as u64),
+                    thresholds: RankAudit::planned_thresholds(candidates, number),
                     confidence: bound.confidence,
                     delta: bound.delta,
                     draw: draw.map_err(|_| lacks("draw"))?,
                     unit: bound.unit,
                     copies: bound.copies,
-                },
+                }
+                .within(candidates, number),
                 counts,
             },
         })
