@@ -53,7 +53,6 @@ impl Inclusion {
     /// Returns why a result without contradiction says nothing about a promise: canaries that training never met can
     /// contradict it only by chance, and otherwise leave every promise standing. `ours`: whether what ran is read from
     /// the checkpoint.
-    #[cfg(feature = "audit")]
     const fn leaves_standing(self, ours: bool) -> Option<&'static str> {
         match self {
             Self::NotChecked => Some(
@@ -92,6 +91,9 @@ pub struct CoinsReport {
     pub right: u64,
     /// Evidence that training saw the canaries as their coins say.
     pub inclusion: Inclusion,
+    /// Whether what ran is read from the checkpoint.
+    #[serde(skip)]
+    pub ours: bool,
     /// What was checked in the training text; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preflight: Option<Preflight>,
@@ -148,8 +150,13 @@ impl CoinsReport {
                 rounded(self.provable, 4)
             ),
             None if !self.told && !self.is_checked() => {
-                "training is not known to have met the canaries as their coins say; give --training, the prepared folder of the checkpoint, beside its owner's key"
-                    .to_owned()
+                let what = match self.ours {
+                    true => "the prepared folder of the checkpoint, beside its owner's key",
+                    false => "the text that was trained on, with every copy of some canary",
+                };
+                format!(
+                    "training is not known to have met the canaries as their coins say; give --training, {what}"
+                )
             }
             None => return None,
         };
@@ -245,7 +252,7 @@ impl CoinsReport {
 
     /// Whether training is known to have met some canaries that are in: scores that tell nothing say nothing otherwise.
     fn is_checked(&self) -> bool {
-        self.inclusion == Inclusion::TrainedRecords
+        self.inclusion.leaves_standing(self.ours).is_none()
             && self.preflight.is_none_or(|preflight| preflight.found > 0)
     }
 
@@ -389,6 +396,7 @@ mod tests {
             inside: 20,
             right: if told { 40 } else { 20 },
             inclusion: Inclusion::GivenText,
+            ours: true,
             preflight: Some(Preflight {
                 found: 17,
                 lacking: 3,
@@ -543,6 +551,18 @@ mod tests {
             unsure.says().contains("no positive ε is refuted"),
             "{}",
             unsure.says()
+        );
+        // Of a model of others, the text is all that can be given.
+        let others = |inclusion| CoinsReport {
+            ours: false,
+            ..with(inclusion, false)
+        };
+        assert_eq!(others(Inclusion::GivenText).undecided(), None);
+        assert_eq!(others(Inclusion::GivenText).mood(), Mood::Plain);
+        let said = others(Inclusion::NotChecked).undecided().unwrap();
+        assert!(
+            said.contains("--training, the text that was trained on"),
+            "{said}"
         );
         let none = CoinsReport {
             preflight: Some(Preflight {

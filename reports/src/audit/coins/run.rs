@@ -86,6 +86,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         inside: coins.inside.iter().filter(|inside| **inside).count() as u64,
         right: right(&scores, &coins.inside),
         inclusion,
+        ours: model.manifest.is_some(),
         preflight,
         reference: reference.map(|apart| apart.told_apart(told)),
         alike: are_alike(scores.iter().copied()),
@@ -99,7 +100,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         no_verdict: None,
         limit: args.max_epsilon,
     };
-    let unsure = inclusion.leaves_standing(model.manifest.is_some());
+    let unsure = inclusion.leaves_standing(report.ours);
     let unsure = report.is_blind().or(unsure).map(str::to_owned);
     let unsure = unsure.or_else(|| heard.as_ref().err().map(ToString::to_string));
     let of = told_coins(&coins, preflight.as_ref());
