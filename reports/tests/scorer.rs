@@ -695,6 +695,34 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         let found = json(at, &line, &serving("base"));
         assert_eq!(found["epsilon"]["copies"], copies, "{training}");
     }
+    // The commands that planting names read the key that was planted in.
+    let bodies = text.lines().map(|line| {
+        let document: Value = serde_json::from_str(line).unwrap();
+        format!(
+            "{}\n",
+            serde_json::json!({ "body": document["text"], "text": "another" })
+        )
+    });
+    std::fs::write(at.join("bodies.jsonl"), bodies.collect::<String>()).unwrap();
+    let line = "plant bodies.jsonl --text-field body --canaries 3x4 --canary-format Key:{digits:4} --unit turn --out bodied";
+    let planted = String::from_utf8(audit(at, line, "").stdout).unwrap();
+    let planted = planted.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        planted.contains("bodies.jsonl --text-field body --unit turn")
+            && planted.contains("bodies.jsonl --text-field body)"),
+        "{planted}"
+    );
+    let line = format!(
+        "exposure {SCORER} --canary-file bodied/canaries.json --budget 2000 --training bodied/bodies.jsonl"
+    );
+    let named = format!("{line} --text-field body");
+    assert_eq!(json(at, &named, &serving("base"))["planting"], "given-text");
+    let other = audit(at, &line, &serving("base"));
+    assert!(
+        said(&other).contains("3 of 3 canaries lack a copy"),
+        "{}",
+        said(&other)
+    );
     let line = format!("exposure --model meeting {plan} --training met");
     let proved = audit(at, &line, "");
     let proved = String::from_utf8(proved.stdout).unwrap().replace('\n', " ");

@@ -29,6 +29,9 @@ pub struct Coins {
     /// it, no promise is reported as not contradicted.
     #[arg(long, value_name = "FILE|DIR")]
     pub training: Option<PathBuf>,
+    /// Key or column of --training that holds the text, as for `audit plant`.
+    #[arg(long, value_name = "KEY", requires = "training")]
+    pub text_field: Option<String>,
     /// Model with the same tokens that saw none of the canaries: a canary's score is then its gain in likelihood. A
     /// folder, or command:LINE.
     #[arg(long, value_name = "DIR")]

@@ -40,7 +40,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let training = args
         .training
         .as_deref()
-        .map(|path| TrainingText::read(path, &coins.plan, "--coins-file"));
+        .map(|path| (path, args.text_field.as_deref()))
+        .map(|read| TrainingText::read(read, &coins.plan, "--coins-file"));
     let training = training.transpose().context("--training")?;
     let preflight = match &training {
         Some(training) => Some(preflight(training, &coins).context("--training")?),
@@ -123,6 +124,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs)?
         .given_path("coins", Some(&args.coins_file))?
         .given_path("training", args.training.as_deref())?
+        .given("text_field", args.text_field.as_deref())?
         .given_shown("reference", args.reference.as_ref())?
         .given_path("mechanism", args.mechanism.as_deref())?
         .or_assumed("delta", args.delta, terms.delta)?

@@ -192,7 +192,8 @@ fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<(Inclusion
         "--training: {} says by itself which canaries it was trained on; omit it",
         model.name
     );
-    let text = TrainingText::read(path, plan, "--canary-file").context("--training")?;
+    let read = (path.as_path(), args.text_field.as_deref());
+    let text = TrainingText::read(read, plan, "--canary-file").context("--training")?;
     let included = text.included(&args.of, model).context("--training")?;
     let lacking = plan.lacking(&text.learned);
     ensure!(
@@ -284,6 +285,7 @@ fn inputs(args: &Args) -> Result<Inputs> {
         .given_path("canary_file", args.canary_file.as_deref())?
         .given_path("mechanism", args.mechanism.as_deref())?
         .given_path("training", args.training.as_deref())?
+        .given("text_field", args.text_field.as_deref())?
         .given("max_exposure", args.max_exposure)?)
 }
 
