@@ -1,6 +1,6 @@
 //! Measures the exposure of planted canaries and compares it with what was promised.
 
-use crate::audit::exposure::pieces::{left_open, secrets};
+use crate::audit::exposure::pieces::secrets;
 use crate::audit::exposure::promise::{
     alternatives, finite_promise, guarantees, of_all_records, reconstruction_loss,
 };
@@ -542,10 +542,7 @@ impl<'a> Attack<'a> {
             power,
         };
         match judge(&promise, &measured) {
-            Ok(verdict) => match left_open(&report.finding) {
-                Some(why) if !verdict.is_contradicted() => report.no_verdict = Some(why.to_owned()),
-                _ => report.verdict = Some(verdict),
-            },
+            Ok(verdict) => report.verdict = Some(verdict),
             Err(mismatch) => report.no_verdict = Some(mismatch.to_string()),
         }
         Ok(true)

@@ -249,12 +249,13 @@ impl ExposureReport {
             proves_leak: false,
         }
     }
-    /// Removes what supports a promise if the model is silent about a canary, or if the canaries are not known to have
-    /// been planted; a contradiction stays. A silence leaves nothing to conclude where nothing is contradicted and no leak
-    /// is seen.
+    /// Removes what supports a promise if the model is silent about a canary, if the canaries are not known to have been
+    /// planted, or if ranks were left open; a contradiction stays. A silence leaves nothing to conclude where nothing is
+    /// contradicted and no leak is seen.
     pub(super) fn without_praise(&mut self, silence: Option<Silence>) {
         let unplanted = self.planting.unplanted();
-        if silence.is_some() || unplanted.is_some() {
+        let untested = unplanted.or_else(|| pieces::left_open(&self.finding));
+        if silence.is_some() || untested.is_some() {
             self.verdict = self.verdict.take().filter(Verdict::is_contradicted);
             self.ceiling = self.ceiling.take().filter(Ceiling::is_contradicted);
         }
@@ -264,12 +265,12 @@ impl ExposureReport {
         if self.verdict.is_some() {
             return;
         }
-        match (silence, unplanted) {
+        match (silence, untested) {
             (Some(silence), _) if self.inconclusive => {
                 self.no_verdict = Some(format!("nothing can be concluded: {}", silence.why()));
             }
-            (silence, unplanted) => {
-                let why = silence.map(Silence::why).or(unplanted).map(str::to_owned);
+            (silence, untested) => {
+                let why = silence.map(Silence::why).or(untested).map(str::to_owned);
                 self.no_verdict = self.no_verdict.take().or(why);
             }
         }

@@ -450,6 +450,43 @@ fn a_low_confidence_shows_no_leak() {
     assert!(report.has_seen());
 }
 
+/// Ranks that were not found say nothing for the ceiling either, and may contradict it.
+#[test]
+fn a_search_that_was_cut_off_says_nothing_for_the_ceiling() {
+    let with = |below, unresolved, outcome| {
+        let mut report = ExposureReport::new(cut_off([below; 10], unresolved));
+        report.planting = Planting::Planted;
+        report.verdict = Some(judged(&report, Notion::GroupDp, 8.0));
+        report.ceiling = Some(Ceiling {
+            exposure_at_most: Upper::new(12.0),
+            level: 0.95,
+            test: CeilingTest {
+                outcome,
+                least_p_value: 1e-4,
+                p_value: 1.0,
+                alpha: 5e-4,
+                thresholds: Vec::new(),
+            },
+            suspects: Vec::new(),
+        });
+        report.without_praise(None);
+        report
+    };
+    let open = with(0, 999_999, CeilingOutcome::NotContradicted);
+    assert!(open.ceiling.is_none() && open.verdict.is_none());
+    assert!(open.no_verdict.unwrap().contains("cut off"));
+    assert!(
+        with(0, 999_999, CeilingOutcome::Contradicted)
+            .ceiling
+            .is_some()
+    );
+    assert!(
+        with(500_000, 0, CeilingOutcome::NotContradicted)
+            .ceiling
+            .is_some()
+    );
+}
+
 /// What is not known is called neither quiet nor below a limit.
 #[test]
 fn a_search_that_was_cut_off_is_not_called_quiet() {
