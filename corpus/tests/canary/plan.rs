@@ -111,6 +111,30 @@ fn canaries_of_one_secret_are_counted_together() {
     }
 }
 
+/// Where half of all candidates are in the text, no seed has canaries that are uniform on all; one of a million is no matter.
+#[test]
+fn candidates_in_the_text_are_refused_whatever_the_seed() {
+    let line = |number: usize| format!("code {number:02}");
+    let text: Vec<String> = (0..100).step_by(2).map(line).collect();
+    let documents = simulate(2, 0).unwrap();
+    let check = |template: &str, seed, text: &str| {
+        let drawn = CanaryOptions {
+            seed,
+            ..options("2x1", template)
+        };
+        let plan = CanaryPlan::new(&drawn, Unit::Turn, &documents).unwrap();
+        plan.check_absent([text])
+    };
+    for seed in 0..20 {
+        let said = check("code {digits:2}", seed, &text.join("\n")).unwrap_err();
+        let said = said.to_string();
+        assert!(said.contains("already occur in the text"), "{said}");
+        assert!(!said.contains("code 0"), "{said}");
+        check("code {digits:2}", seed, "code of 12, code 1").unwrap();
+        check("code {digits:6}", seed, "code x, code 000000").unwrap();
+    }
+}
+
 /// Ordered pairs of two distinct secrets out of five, seeds 0 to 3999; false-alarm rate 1e-6.
 #[test]
 fn distinct_secrets_are_uniform_over_ordered_pairs() {
