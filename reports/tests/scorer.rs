@@ -682,6 +682,47 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         let found = json(at, &line, &serving("base"));
         assert_eq!(found["planting"], planting, "{line}");
     }
+    // Text of two epochs holds twice the copies, and the bound is one for as many records.
+    let text = std::fs::read_to_string(at.join("vouched/in.jsonl")).unwrap();
+    let texts = text.lines().map(|line| {
+        let document: Value = serde_json::from_str(line).unwrap();
+        format!("{}\n", serde_json::json!({ "text": document["text"] }))
+    });
+    let twice = texts.collect::<String>().repeat(2);
+    std::fs::write(at.join("twice.jsonl"), twice).unwrap();
+    for (training, copies) in [("vouched/in.jsonl", 4), ("twice.jsonl", 8)] {
+        let line = format!("exposure {SCORER} {plan} --training {training}");
+        let found = json(at, &line, &serving("base"));
+        assert_eq!(found["epsilon"]["copies"], copies, "{training}");
+    }
+    // The commands that planting names read the key that was planted in.
+    let bodies = text.lines().map(|line| {
+        let document: Value = serde_json::from_str(line).unwrap();
+        format!(
+            "{}\n",
+            serde_json::json!({ "body": document["text"], "text": "another" })
+        )
+    });
+    std::fs::write(at.join("bodies.jsonl"), bodies.collect::<String>()).unwrap();
+    let line = "plant bodies.jsonl --text-field body --canaries 3x4 --canary-format Key:{digits:4} --unit turn --out bodied";
+    let planted = String::from_utf8(audit(at, line, "").stdout).unwrap();
+    let planted = planted.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        planted.contains("bodies.jsonl --text-field body --unit turn")
+            && planted.contains("bodies.jsonl --text-field body)"),
+        "{planted}"
+    );
+    let line = format!(
+        "exposure {SCORER} --canary-file bodied/canaries.json --budget 2000 --training bodied/bodies.jsonl"
+    );
+    let named = format!("{line} --text-field body");
+    assert_eq!(json(at, &named, &serving("base"))["planting"], "given-text");
+    let other = audit(at, &line, &serving("base"));
+    assert!(
+        said(&other).contains("3 of 3 canaries lack a copy"),
+        "{}",
+        said(&other)
+    );
     let line = format!("exposure --model meeting {plan} --training met");
     let proved = audit(at, &line, "");
     let proved = String::from_utf8(proved.stdout).unwrap().replace('\n', " ");
@@ -716,6 +757,7 @@ fn coins_from_planting_to_the_bound() {
         "prepare tossed/in.jsonl --policy nothing --no-redaction --out ready",
         "prepare tossed/in.jsonl --policy nothing --no-redaction --held-out 0 --out another",
         "plant in.jsonl --canaries 40x1 --coins --unit turn --out thrown",
+        "plant in.jsonl --canaries 40x1 --coins --unit document --out changing",
         "train ready --recipe sgd --epochs 2 --out toss",
         "train ready --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out noisy",
         "prepare tossed/in.jsonl --policy nothing --no-redaction --unit document --out whole",
@@ -779,6 +821,13 @@ fn coins_from_planting_to_the_bound() {
         caveat.contains("copied.json: not authenticated: read away from its checkpoint"),
         "{copied}"
     );
+    // Coins that change documents of a deduplicated text change two records for each copy.
+    for (line, records) in [
+        ("coins --model long --coins-file changing/coins.json", 2),
+        ("coins --model toss --coins-file tossed/coins.json", 1),
+    ] {
+        assert_eq!(json(at, line, "")["epsilon"]["copies"], records, "{line}");
+    }
     let mut flipped = coins.clone();
     for coin in flipped["inside"].as_array_mut().unwrap() {
         *coin = Value::Bool(*coin == Value::Bool(false));

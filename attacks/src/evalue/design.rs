@@ -47,6 +47,8 @@ pub struct PlannedAudit {
     /// The audit by e-values, which also holds the numbers of candidates and canaries.
     pub by_evalue: EValueAudit,
     decides: EpsilonMethod,
+    /// The canaries that training meets.
+    reached: u64,
 }
 
 /// What a planned audit is expected to prove.
@@ -71,7 +73,24 @@ impl PlannedAudit {
             decides: by_evalue.decides(&by_rank)?,
             by_rank,
             by_evalue,
+            reached: canaries,
         })
+    }
+
+    /// Returns the audit of a run that met only this many of the canaries. Its tests and their levels are those of all
+    /// canaries; what it can prove is limited to what the ones that it met can show.
+    #[must_use]
+    pub fn reaching(self, reached: u64) -> Self {
+        Self {
+            reached: reached.min(self.by_evalue.canaries),
+            ..self
+        }
+    }
+
+    /// Returns the number of canaries that training meets: all, unless [`Self::reaching`] said otherwise.
+    #[must_use]
+    pub const fn reached(&self) -> u64 {
+        self.reached
     }
 
     /// Returns the audit with the same test, tempers and pool at another confidence. Beliefs are
@@ -89,6 +108,7 @@ impl PlannedAudit {
                 ..self.by_evalue.clone()
             },
             decides: self.decides,
+            reached: self.reached,
         }
     }
 
@@ -109,16 +129,32 @@ impl PlannedAudit {
         }
     }
 
-    /// Returns the largest ε that the audit can prove.
+    /// Returns the largest ε that the audit can prove: every canary that training meets is certain, and the others are
+    /// no evidence. A canary that training does not meet can be a hit by chance only.
     ///
     /// # Errors
     /// As for [`EValueAudit::provable`] and [`RankAudit::provable`].
     pub fn provable(&self) -> Result<Upper<Epsilon>> {
-        let (candidates, canaries) = self.of();
         match self.decides {
-            EpsilonMethod::EValue => self.by_evalue.provable(),
-            _ => self.by_rank.provable(candidates, canaries),
+            EpsilonMethod::EValue => self.provable_by_evalues(),
+            _ => self.provable_by_ranks(),
         }
+    }
+
+    /// Returns the largest ε that e-values of the canaries that training meets can prove.
+    ///
+    /// # Errors
+    /// As for [`EValueAudit::provable`].
+    pub fn provable_by_evalues(&self) -> Result<Upper<Epsilon>> {
+        self.by_evalue.provable_by(self.reached)
+    }
+
+    /// Returns the largest ε that ranks of the canaries that training meets can prove.
+    ///
+    /// # Errors
+    /// As for [`RankAudit::provable`].
+    pub fn provable_by_ranks(&self) -> Result<Upper<Epsilon>> {
+        self.by_rank.provable_by(self.of(), self.reached)
     }
 
     /// Returns the smallest number of canaries within a threshold that contradicts this ε.
@@ -230,13 +266,14 @@ impl PlannedAudit {
 }
 
 /// Returns the share of `runs` simulated audits by in/out coins whose bound is above a promise,
-/// where the scores of inserted canaries have this law, and those of the others are standard normal.
+/// where the scores of inserted canaries have this law, and those of the others are standard normal, as are those of the
+/// `absent` inserted canaries that training does not meet.
 ///
 /// # Errors
 /// Returns an error if `runs` is 0, and as for [`coin_bound`].
 pub fn coin_power(
     law: &ScoreLaw,
-    coins: u64,
+    (coins, absent): (u64, u64),
     terms: &AuditTerms,
     promised: Epsilon,
     runs: u64,
@@ -247,11 +284,19 @@ pub fn coin_power(
         for seed in 0..runs {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             let drawn: Vec<bool> = (0..coins).map(|_| random.random()).collect();
+            let mut unmet = absent;
             let scores: Vec<f64> = drawn
                 .iter()
                 .map(|inside| {
                     let y = normal(&mut random);
-                    if *inside { law.score(y) } else { y }
+                    if !*inside {
+                        y
+                    } else if unmet > 0 {
+                        unmet -= 1;
+                        y
+                    } else {
+                        law.score(y)
+                    }
                 })
                 .collect();
             let bound = coin_bound(&coin_beliefs(&scores, &drawn)?, terms)?;

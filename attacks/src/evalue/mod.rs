@@ -257,8 +257,18 @@ impl EValueAudit {
     /// # Errors
     /// As for [`Self::test`].
     pub fn provable(&self) -> Result<Upper<Epsilon>> {
+        self.provable_by(self.canaries)
+    }
+
+    /// Returns the largest ε that `hits` of the secrets can prove, each of them the top candidate of such a belief. The
+    /// others are no evidence for or against it: the bound is the one at the best stopping time.
+    ///
+    /// # Errors
+    /// As for [`Self::test`].
+    pub(crate) fn provable_by(&self, hits: u64) -> Result<Upper<Epsilon>> {
         let test = self.test()?;
-        let rejected = |epsilon: f64| self.ln_at_best(&test, epsilon, self.canaries, 1);
+        let hits = hits.min(self.canaries);
+        let rejected = |epsilon: f64| self.ln_at_best(&test, epsilon, (hits, 0), 1);
         test.largest(rejected)
     }
 
@@ -271,17 +281,25 @@ impl EValueAudit {
     pub fn hits_beyond(&self, epsilon: Epsilon, threshold: u64) -> Result<Option<u64>> {
         let test = self.test()?;
         let wanted = -test.working_alpha.ln();
-        let enough =
-            |hits: u64| self.ln_at_best(&test, epsilon.get(), hits, threshold.max(1)) > wanted;
+        let enough = |hits: u64| {
+            let misses = self.canaries - hits;
+            self.ln_at_best(&test, epsilon.get(), (hits, misses), threshold.max(1)) > wanted
+        };
         Ok((1..=self.canaries).find(|&hits| enough(hits)))
     }
 
-    /// Returns ln E if `hits` secrets are among the `threshold` candidates that receive all belief,
-    /// and the others are not.
-    fn ln_at_best(&self, test: &EValueTest, epsilon: f64, hits: u64, threshold: u64) -> f64 {
+    /// Returns ln E of secrets of which `hits` are among the `threshold` candidates that receive all belief, and
+    /// `misses` are not.
+    fn ln_at_best(
+        &self,
+        test: &EValueTest,
+        epsilon: f64,
+        (hits, misses): (u64, u64),
+        threshold: u64,
+    ) -> f64 {
         let n = self.candidates as f64;
         let t = (threshold as f64).min(n - 1.0);
-        let misses = (self.canaries - hits) as f64;
+        let misses = misses as f64;
         let each = self.tempers.iter().map(|temper| {
             let other = temper.uniform / n;
             let own = (1.0 - temper.uniform) / t + other;
@@ -632,13 +650,42 @@ pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBo
 /// # Errors
 /// Returns an error if there is no coin, if δ = 1, or if there are zero copies.
 pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
-    let test = coin_test(coins, terms, 1)?;
+    coin_provable_of((coins, 0, 0), terms)
+}
+
+/// Returns the largest ε that coins can prove if training met `met` of the included canaries, did not meet `absent` of
+/// them, and `out` are left out.
+///
+/// The scores of canaries that training met tell their coins as clearly as a score can. Those of the others can't tell
+/// the absent ones from those left out: of these n coins, a belief p = max(absent, out)/n is the best, and the sum of
+/// their ln e is n KL(p ‖ 1/(1 + e^−ε)) where p is above 1/(1 + e^−ε), and 0 elsewhere.
+///
+/// # Errors
+/// As for [`coin_provable`].
+pub fn coin_provable_of(
+    (met, absent, out): (u64, u64, u64),
+    terms: &AuditTerms,
+) -> Result<Upper<Epsilon>> {
+    let test = coin_test(met + absent + out, terms, 1)?;
     let cap = test.cap.map_or(f64::INFINITY, f64::ln);
-    let beliefs: Vec<f64> = largest_beliefs(coins).iter().map(|b| b.ln()).collect();
+    let beliefs: Vec<f64> = largest_beliefs(met + out).iter().map(|b| b.ln()).collect();
+    let (of_out, of_met) = beliefs.split_at(usize::try_from(out).unwrap_or(usize::MAX));
+    let alike = (absent + out) as f64;
+    let likelier = absent.max(out) as f64 / alike;
+    // p ln(p/q), with −ln q.
+    let part = |p: f64, ln: f64| if p > 0.0 { p * (p.ln() + ln) } else { 0.0 };
     // A belief b in what a coin shows gives e = b (1 + e^−ε) where that is above 1, and 1 at most elsewhere.
     let most = |epsilon: f64| -> f64 {
         let room = (-epsilon).exp().ln_1p();
-        beliefs.iter().map(|ln| (ln + room).clamp(0.0, cap)).sum()
+        let told =
+            |beliefs: &[f64]| -> f64 { beliefs.iter().map(|ln| (ln + room).clamp(0.0, cap)).sum() };
+        let untold = match absent {
+            0 => f64::INFINITY,
+            // 1/(1 + e^−ε) is e^−room.
+            _ if likelier.ln() + room <= 0.0 => 0.0,
+            _ => alike * (part(likelier, room) + part(1.0 - likelier, room + epsilon)),
+        };
+        told(of_met) + told(of_out).min(untold)
     };
     test.largest(most)
 }

@@ -84,8 +84,8 @@ pub struct CeilingPoint {
 pub struct CeilingTest {
     /// Contradicted only if `p_value ≤ alpha`.
     pub outcome: CeilingOutcome,
-    /// The smallest p-value that any ranks could have: above alpha, the promise could not have been
-    /// contradicted.
+    /// The smallest p-value that any ranks of the canaries that training met could have: above alpha, the promise could
+    /// not have been contradicted.
     pub least_p_value: f64,
     /// 1/E with E the mean over thresholds of hits by what the promise allows on average, at most 1.
     pub p_value: f64,
@@ -93,6 +93,20 @@ pub struct CeilingTest {
     pub alpha: f64,
     /// Every threshold that was tested.
     pub thresholds: Vec<CeilingPoint>,
+}
+
+impl CeilingTest {
+    /// Returns the test of canaries of which training met only so many. Its p-value stays; the smallest that ranks could
+    /// have is that with each of these within every threshold and the others within none.
+    #[must_use]
+    pub fn reaching(self, reached: u64) -> Self {
+        let least = inverse_mean(&self.thresholds, |_| reached).max(self.least_p_value);
+        Self {
+            outcome: CeilingOutcome::of(self.p_value, least, self.alpha),
+            least_p_value: least,
+            ..self
+        }
+    }
 }
 
 /// Returns t/N', the largest prior mass of t candidates for one secret when all others are known.

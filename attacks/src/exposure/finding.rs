@@ -2,7 +2,7 @@
 
 use crate::draw::Draw;
 use crate::error::{Result, counted};
-use crate::evalue::{CanaryGuesses, EValueAudit};
+use crate::evalue::{CanaryGuesses, PlannedAudit};
 use crate::exposure::rank_audit::{EpsilonBound, EpsilonMethod, RankAudit};
 use crate::exposure::{Exposure, ExposureSummary, Rank, rank_p_value};
 use crate::search::{FlatSample, RankCount, Ranking, Work};
@@ -67,29 +67,28 @@ pub struct EValueFinding {
     pub epsilon: EpsilonBound,
     /// The method that counts, from (m, N, δ, α).
     pub decides: EpsilonMethod,
-    /// The largest ε that e-values of so many canaries can prove.
+    /// The largest ε that e-values of the canaries that training met can prove.
     pub provable: Upper<Epsilon>,
     /// The largest that ranks can.
     pub provable_by_ranks: Upper<Epsilon>,
 }
 
 impl ExposureFinding {
-    /// Adds the bound by e-values to the bound by ranks; `decides` was fixed before anything was
-    /// scored.
+    /// Adds the bound by e-values to the bound by ranks. Which of the two counts was fixed with the audit, before
+    /// anything was scored.
     ///
     /// # Errors
-    /// As for [`EValueAudit::bound`] and [`RankAudit::provable`].
+    /// As for [`EValueAudit::bound`](crate::evalue::EValueAudit::bound) and [`RankAudit::provable`].
     pub fn beside_evalues(
         mut self,
-        (rank, audit): (&RankAudit, &EValueAudit),
-        decides: EpsilonMethod,
+        audit: &PlannedAudit,
         guesses: &[CanaryGuesses],
     ) -> Result<Self> {
         self.e_value = Some(EValueFinding {
-            epsilon: audit.bound(guesses)?,
-            decides,
-            provable: audit.provable()?,
-            provable_by_ranks: rank.provable(audit.candidates, audit.canaries)?,
+            epsilon: audit.by_evalue.bound(guesses)?,
+            decides: audit.decides(),
+            provable: audit.provable_by_evalues()?,
+            provable_by_ranks: audit.provable_by_ranks()?,
         });
         Ok(self)
     }

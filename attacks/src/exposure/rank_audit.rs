@@ -232,10 +232,23 @@ impl RankAudit {
     /// # Errors
     /// As for [`RankAudit::bound`].
     pub fn provable(&self, candidates: u64, canaries: u64) -> Result<Upper<Epsilon>> {
+        self.provable_by((candidates, canaries), canaries)
+    }
+
+    /// Returns the largest ε that `hits` of the canaries can prove, all of them within every threshold and the others
+    /// within none.
+    ///
+    /// # Errors
+    /// As for [`RankAudit::bound`].
+    pub(crate) fn provable_by(
+        &self,
+        (candidates, canaries): (u64, u64),
+        hits: u64,
+    ) -> Result<Upper<Epsilon>> {
         let (test, alpha) = self.test(candidates, canaries)?;
         let mut most = 0.0_f64;
         for &threshold in &self.thresholds {
-            most = most.max(test(threshold).epsilon(canaries, alpha)?);
+            most = most.max(test(threshold).epsilon(hits.min(canaries), alpha)?);
         }
         Ok(Upper::new(Epsilon::new(most)?))
     }
@@ -297,6 +310,19 @@ impl RankAudit {
         };
         let alpha = (1.0 - self.confidence.get()) / self.thresholds.len() as f64;
         Ok((test, alpha))
+    }
+
+    /// Returns the audit of so many canaries with so many candidates each, in which thresholds of N' or more, of which
+    /// every secret is within, become N' − 1. N' follows from the numbers alone, so they stay fixed beforehand.
+    #[must_use]
+    pub fn within(mut self, candidates: u64, canaries: u64) -> Self {
+        if let Ok(effective @ 2..) = self.draw.effective_candidates(candidates, canaries) {
+            for threshold in &mut self.thresholds {
+                *threshold = (*threshold).min(effective - 1);
+            }
+            self.thresholds.dedup();
+        }
+        self
     }
 
     fn check(&self, effective: u64) -> Result<()> {

@@ -100,7 +100,8 @@ fn search_in_one_context(
 
 impl RankAudit {
     /// Returns the audit of a plan, with thresholds that follow from the plan
-    /// ([`Self::planned_thresholds`], for the largest number of canaries that share a context).
+    /// ([`Self::planned_thresholds`], for the largest number of canaries that share a context, [`Self::within`] the
+    /// plan's candidates).
     ///
     /// `copies` is the largest number of training records that contain one canary's secret: the
     /// plan's copies, unless several of them ended up in one record or deduplication removed some.
@@ -115,6 +116,7 @@ impl RankAudit {
             unit: plan.unit,
             copies,
         }
+        .within(candidates, plan.canaries.len() as u64)
     }
 }
 

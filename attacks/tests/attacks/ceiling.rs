@@ -27,6 +27,17 @@ fn promise(threshold: u64, each: f64, canaries: usize) -> CeilingAt {
     }
 }
 
+/// Canaries that training never met are within no threshold: with one of four, the least p-value is four times that of all.
+#[test]
+fn canaries_that_training_never_met_contradict_nothing() {
+    let test = ceiling_test(&[count(500); 4], &[promise(1, 1e-4, 4)], 2e-4).unwrap();
+    assert_eq!(test.outcome, CeilingOutcome::NotContradicted);
+    let one = test.clone().reaching(1);
+    assert_eq!(one.outcome, CeilingOutcome::CouldNotContradict);
+    assert!((one.least_p_value - 4.0 * test.least_p_value).abs() < 1e-12);
+    assert_eq!(test.clone().reaching(4), test);
+}
+
 /// A mechanism that reveals one random secret of m keeps B = 1/m each; one hit is no evidence
 /// against it. 1 − (1−B)^m would call it contradicted at any level above (1−1/m)^m.
 #[test]

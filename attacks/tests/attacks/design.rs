@@ -21,6 +21,31 @@ fn planned(candidates: u64, canaries: u64, delta: f64) -> PlannedAudit {
     PlannedAudit::new(rank, candidates, canaries).unwrap()
 }
 
+/// Canaries that training never met can't be hit but by chance: one of ten that it met proves next to nothing, and the
+/// test stays that of ten. Golden: the bounds of 1, 2 and 10 hits of ten by ranks, by a port to Python.
+#[test]
+fn only_canaries_that_training_met_prove() {
+    let rank = RankAudit {
+        thresholds: vec![10, 100, 1_000],
+        confidence: Confidence::new(1.0 - 5e-4).unwrap(),
+        delta: Delta::new(1e-6).unwrap(),
+        draw: Draw::Distinct,
+        unit: Unit::Turn,
+        copies: 1,
+    };
+    let audit = PlannedAudit::new(rank, 1_000_000, 10).unwrap();
+    let most = |audit: &PlannedAudit| audit.provable().unwrap().get().get();
+    for (reached, golden) in [(0, 0.0), (1, 0.449), (2, 5.236), (10, 11.178)] {
+        let found = most(&audit.clone().reaching(reached));
+        assert!((found - golden).abs() < 1e-3, "{reached}: {found}");
+    }
+    let many = planned(1_000_000, 100, 1e-6);
+    assert_eq!(many.decides(), EpsilonMethod::EValue);
+    assert!(most(&many.clone().reaching(10)) < most(&many));
+    assert!(most(&many.clone().reaching(0)) <= 0.0);
+    assert_eq!(many.clone().reaching(500).reached(), 100);
+}
+
 fn shifted(mu: f64) -> ScoreLaw {
     ScoreLaw::gaussian(mu).unwrap()
 }
@@ -131,7 +156,7 @@ fn power() {
     };
     let power = |law: &ScoreLaw, promised: f64| {
         let promised = Epsilon::new(promised).unwrap();
-        let power = coin_power(law, 1000, &terms, promised, 10).unwrap();
+        let power = coin_power(law, (1000, 0), &terms, promised, 10).unwrap();
         power.get().get()
     };
     assert!(power(&shifted(3.0), 2.0) > 0.9 && power(&shifted(0.5), 2.0) < 0.2);

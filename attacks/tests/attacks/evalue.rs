@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::evalue::{
     Beliefs, CanaryGuesses, EValueAudit, EValueProcess, Guess, Pool, ScoreLaw, SequentialTest,
-    Temper, coin_beliefs, coin_bound, coin_power, coin_provable,
+    Temper, coin_beliefs, coin_bound, coin_power, coin_provable, coin_provable_of,
 };
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_attacks::search::{SearchOptions, Target, search_beliefs, search_ranks};
@@ -690,6 +690,31 @@ fn coins_prove_no_more_than_their_curves_allow() {
     }
 }
 
+/// Coins of canaries that training never met tell nothing, and hide among those left out. Where all but one of 500 are
+/// absent, nothing can be proved; where none is, as much as by all coins.
+#[test]
+fn absent_canaries_prove_nothing() {
+    let terms = AuditTerms {
+        confidence: Confidence::new(0.999).unwrap(),
+        delta: Delta::new(0.0).unwrap(),
+        neighbours: Neighbours::Replace,
+        unit: UnitName::new("document").unwrap(),
+        copies: 1,
+    };
+    let most = |met, absent, out| {
+        coin_provable_of((met, absent, out), &terms)
+            .unwrap()
+            .get()
+            .get()
+    };
+    let all = coin_provable(1_000, &terms).unwrap().get().get();
+    assert!((most(500, 0, 500) - all).abs() < 1e-12);
+    assert!(most(1, 499, 500) <= 0.0);
+    let some = most(400, 100, 500);
+    assert!(most(250, 250, 500) < some && some < all, "{some} of {all}");
+    assert!(coin_provable_of((0, 0, 0), &terms).is_err());
+}
+
 /// Each can only help: more certainty, a smaller δ, independent draws, fewer beliefs.
 #[test]
 fn order() {
@@ -817,7 +842,7 @@ fn what_proves_too_much_is_refused() {
         assert!(EValueProcess::of_coins(0, &terms, 1).is_err());
         assert!(coin_provable(0, &terms).is_err());
         let shifted = ScoreLaw::gaussian(1.0).unwrap();
-        assert!(coin_power(&shifted, 10, &terms, level(1.0), 0).is_err());
+        assert!(coin_power(&shifted, (10, 0), &terms, level(1.0), 0).is_err());
         let wide = vec![vec![large_bet(1_000).guess(1.0).unwrap()]; 20];
         let error = coin_bound(&wide, &terms).unwrap_err().to_string();
         assert!(error.contains("candidates of a belief"), "{error}");

@@ -4,7 +4,7 @@ use crate::check;
 use crate::models::{Memoriser, Toy};
 use crate::search::{digits, quiet};
 use reticent_accounting::{Confidence, Delta};
-use reticent_attacks::evalue::EValueAudit;
+use reticent_attacks::evalue::PlannedAudit;
 use reticent_attacks::exposure::{EpsilonMethod, ExposureFinding, RankAudit};
 use reticent_attacks::search::{
     Ranking, SearchOptions, Target, sample_flat, search_beliefs, search_ranks,
@@ -140,16 +140,24 @@ fn the_test_that_was_fixed_counts() {
         vocabulary: 11,
         texts: vec![[&targets[0].context[..], &targets[0].secret].concat()],
     });
-    let beside = EValueAudit::beside(&audit(), 10_000, 3);
+    let planned = PlannedAudit::new(audit(), 10_000, 3).unwrap();
     let options = SearchOptions::default();
-    let (ranking, guesses) =
-        search_beliefs(&mut toy, &tree, &targets, &options, &beside, &mut quiet()).unwrap();
-    assert_eq!(beside.decides(&audit()).unwrap(), EpsilonMethod::RankAudit);
+    let (ranking, guesses) = search_beliefs(
+        &mut toy,
+        &tree,
+        &targets,
+        &options,
+        &planned.by_evalue,
+        &mut quiet(),
+    )
+    .unwrap();
+    assert_eq!(planned.decides(), EpsilonMethod::RankAudit);
     let mut bounds = Vec::new();
     for decides in [EpsilonMethod::RankAudit, EpsilonMethod::EValue] {
-        let finding = ExposureFinding::new(&ranking, &names(3), &audit(), 0.0)
-            .and_then(|f| f.beside_evalues((&audit(), &beside), decides, &guesses))
+        let mut finding = ExposureFinding::new(&ranking, &names(3), &audit(), 0.0)
+            .and_then(|f| f.beside_evalues(&planned, &guesses))
             .unwrap();
+        finding.e_value.as_mut().unwrap().decides = decides;
         assert_eq!(finding.bound().method, decides);
         bounds.push(finding.bound().lower.get().get());
         let value = document(&finding);

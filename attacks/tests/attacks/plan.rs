@@ -5,7 +5,7 @@ use crate::search::quiet;
 use reticent_accounting::{Confidence, Delta};
 use reticent_attacks::exposure::RankAudit;
 use reticent_attacks::search::{
-    SearchOptions, flat_ranks, plan_search, plan_targets, search_ranks,
+    RankCount, SearchOptions, flat_ranks, plan_search, plan_targets, search_ranks,
 };
 use reticent_attacks::{Draw, Error};
 use reticent_corpus::Unit;
@@ -19,6 +19,31 @@ fn plan(template: &str) -> CanaryPlan {
         ..CanaryOptions::new("4x3".parse().unwrap())
     };
     CanaryPlan::new(&options, Unit::Turn, &simulate(5, 0).unwrap()).unwrap()
+}
+
+/// Canaries that share more than half of the candidates, or all of them, have ranks that are audited, at thresholds below
+/// N'. They were refused after training.
+#[test]
+fn canaries_that_share_most_candidates_are_audited() {
+    let documents = simulate(5, 0).unwrap();
+    for (distinct, canaries, thresholds) in [
+        (true, 60, vec![40]),
+        (false, 100, vec![99]),
+        (true, 4, vec![4, 40]),
+    ] {
+        let options = CanaryOptions {
+            template: "code {digits:2}".parse().unwrap(),
+            distinct,
+            ..CanaryOptions::new(format!("{canaries}x1").parse().unwrap())
+        };
+        let plan = CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+        let (level, delta) = (Confidence::new(0.95).unwrap(), Delta::new(0.0).unwrap());
+        let audit = RankAudit::of_plan(&plan, 1, level, delta);
+        assert_eq!(audit.thresholds, thresholds);
+        let counts = vec![RankCount::of_ranks(100, 1, 1); canaries];
+        audit.bound(&counts).unwrap();
+        assert!(audit.provable(100, canaries as u64).is_ok());
+    }
 }
 
 #[test]

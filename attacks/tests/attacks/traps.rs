@@ -134,6 +134,7 @@ fn canaries_without_loss_do_not_pass() {
     let cut = with(|o| o.max_tokens = Some(12));
     assert!(!cut.passes() && cut.count(CopyFate::Truncated) == 12);
     assert!((0..3).all(|canary| cut.survivors(canary) == 0));
+    assert_eq!(cut.reached(), 0);
     let masked = with(|o| {
         o.canary_sight = CanarySight::Ordinary;
         o.policy.policy = PolicyChoice::Patterns {

@@ -338,6 +338,10 @@ pub struct CanarySeal {
     pub records: u32,
     /// Copies that were trained on the public side, because both policies missed them.
     pub on_public_side: u32,
+    /// Canaries of whose secrets a record of the training set holds a token; training learns nothing of the others.
+    /// Absent in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<u32>,
     /// HMAC-SHA256 of the plan under the owner's key, hexadecimal.
     pub digest: String,
 }

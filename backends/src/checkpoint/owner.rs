@@ -176,6 +176,7 @@ impl Owner {
             copies: plan.copies,
             records,
             on_public_side,
+            reached: None,
             digest: self.digest(plan)?,
         })
     }

@@ -5,14 +5,14 @@ use super::format::CanaryFormat;
 use super::insert::gaps;
 use super::places::{Ground, speaks};
 use super::spec::Spec;
-use super::template::CanaryTemplate;
+use super::template::{CanaryTemplate, candidate};
 use crate::document::Document;
 use crate::error::json_problem;
 use crate::error::{Error, Result};
 use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// How copies of one canary differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
@@ -352,12 +352,35 @@ impl CanaryPlan {
     }
 
     /// Checks that no canary occurs in texts in which the plan is to be planted: they would hold more copies than it says, and
-    /// no coin could leave it out.
+    /// no coin could leave it out. Nor may so many other candidates occur that secrets that do not are no uniform choice: of m
+    /// canaries with N candidates each, at most 0.01 N/m, so that false-alarm rates are at most 1.011 times as large.
     ///
     /// # Errors
-    /// Returns an error with the number of canaries that occur.
+    /// Returns an error with the number of canaries, or of candidates, that occur.
     pub fn check_absent<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Result<()> {
         Occurrences::of(self).all(texts).check_none()
+    }
+
+    /// Checks that no secret is known from the others, as it is where distinct canaries take every candidate, or each has
+    /// only one: no rank of it says anything then.
+    ///
+    /// # Errors
+    /// Returns an error with the numbers of canaries and candidates.
+    pub fn check_ranks(&self) -> Result<()> {
+        let canaries = self.canaries.len();
+        let others = match self.distinct {
+            true => canaries.saturating_sub(1) as u128,
+            false => 0,
+        };
+        if self.candidates.saturating_sub(others) > 1 {
+            return Ok(());
+        }
+        Err(Error::Plan(format!(
+            "{canaries} canaries take all {} candidates of {}, so that each is known from the others and no rank says anything; \
+             plant fewer (--canaries), a longer field (--canary-format), or --independent-secrets",
+            self.candidates,
+            self.template.shown()
+        )))
     }
 
     /// Returns how many canaries lack a copy where they occur as often as [`Self::occurrences`] says. Nothing tells the
@@ -365,15 +388,34 @@ impl CanaryPlan {
     /// have copies.
     #[must_use]
     pub fn lacking(&self, occurrences: &[u64]) -> usize {
-        let mut planted: HashMap<&str, u64> = HashMap::new();
-        for canary in &self.canaries {
-            *planted.entry(&canary.secret).or_default() += canary.insertions.len() as u64;
-        }
+        let planted = self.copies_by_secret();
         let found = occurrences.iter().chain(std::iter::repeat(&0));
         let counts = self.canaries.iter().zip(found);
         counts
             .filter(|(canary, found)| planted.get(canary.secret.as_str()) > Some(*found))
             .count()
+    }
+
+    /// Returns the most copies that one canary may have where they occur as often as [`Self::occurrences`] says: its own,
+    /// and whatever is beyond the copies of all canaries of its secret.
+    #[must_use]
+    pub fn most_copies(&self, occurrences: &[u64]) -> u64 {
+        let planted = self.copies_by_secret();
+        let counts = self.canaries.iter().zip(occurrences);
+        let each = counts.map(|(canary, found)| {
+            let all = planted.get(canary.secret.as_str()).copied().unwrap_or(0);
+            canary.insertions.len() as u64 + found.saturating_sub(all)
+        });
+        each.max().unwrap_or(0)
+    }
+
+    /// Returns the copies of all canaries of each secret.
+    fn copies_by_secret(&self) -> HashMap<&str, u64> {
+        let mut planted: HashMap<&str, u64> = HashMap::new();
+        for canary in &self.canaries {
+            *planted.entry(&canary.secret).or_default() += canary.insertions.len() as u64;
+        }
+        planted
     }
 }
 
@@ -415,14 +457,20 @@ impl Canary {
 
 /// Counts the secrets of a plan in texts, where they stand after the template's words.
 pub(crate) struct Occurrences<'p> {
-    words: &'p str,
+    template: &'p CanaryTemplate,
+    /// The choices at each position of a secret.
+    positions: Vec<Vec<String>>,
     /// The canaries of each secret.
     canaries: HashMap<&'p str, Vec<usize>>,
-    /// The different lengths of secrets, in bytes.
-    lengths: BTreeSet<usize>,
     /// By canary.
     counts: Vec<u64>,
+    /// The candidates that occur, drawn or not.
+    there: HashSet<String>,
 }
+
+/// The largest probability with which a plan may be refused for what its text holds: the secrets of a plan that is not
+/// refused are uniform but for this, so that false-alarm rates are at most 1/(1 − 0.01) times as large.
+const MOST_REFUSED: f64 = 0.01;
 
 impl<'p> Occurrences<'p> {
     pub(crate) fn of(plan: &'p CanaryPlan) -> Self {
@@ -431,10 +479,11 @@ impl<'p> Occurrences<'p> {
             canaries.entry(&canary.secret).or_default().push(number);
         }
         Self {
-            words: plan.template.prefix(),
-            lengths: canaries.keys().map(|secret| secret.len()).collect(),
+            template: &plan.template,
+            positions: plan.template.positions(),
             canaries,
             counts: vec![0; plan.canaries.len()],
+            there: HashSet::new(),
         }
     }
 
@@ -444,31 +493,44 @@ impl<'p> Occurrences<'p> {
     }
 
     pub(crate) fn enter(&mut self, text: &str) {
-        for (at, words) in text.match_indices(self.words) {
-            let behind = &text[at + words.len()..];
-            let here = self
-                .lengths
-                .iter()
-                .filter_map(|length| behind.get(..*length));
-            for number in here
-                .filter_map(|secret| self.canaries.get(secret))
-                .flatten()
-            {
+        for (at, words) in text.match_indices(self.template.prefix()) {
+            let Some(secret) = candidate(&self.positions, &text[at + words.len()..]) else {
+                continue;
+            };
+            for number in self.canaries.get(secret).into_iter().flatten() {
                 self.counts[*number] += 1;
+            }
+            if !self.there.contains(secret) {
+                self.there.insert(secret.to_owned());
             }
         }
     }
 
-    /// Returns an error if any was found.
+    /// Returns an error if any canary was found, or so many candidates that a plan of so many canaries would have been
+    /// refused with a probability above 0.01: of m canaries with N candidates of which K occur, m K/N at most. Whoever
+    /// takes another seed until none is found draws from the other N − K, and every test divides by N.
     pub(crate) fn check_none(&self) -> Result<()> {
         match self.counts.iter().filter(|count| **count > 0).count() {
-            0 => Ok(()),
+            0 => self.check_uniform(),
             there => Err(Error::Plan(format!(
                 "{there} of {} canaries already occur in the text, which would hold more copies than are planted; take the text without them, \
                  another --seed, or another --canary-format (a longer field, other words)",
                 self.counts.len()
             ))),
         }
+    }
+
+    fn check_uniform(&self) -> Result<()> {
+        let (there, all) = (self.there.len(), self.template.candidates());
+        let refused = self.counts.len() as f64 * there as f64 / all as f64;
+        if refused <= MOST_REFUSED {
+            return Ok(());
+        }
+        Err(Error::Plan(format!(
+            "{there} of {all} candidates of {} already occur in the text, so that canaries that do not are no uniform choice; \
+             take the text without them, or another --canary-format (a longer field, other words)",
+            self.template.shown()
+        )))
     }
 }
 

@@ -126,6 +126,15 @@ impl Preflight {
         records.len() as u64
     }
 
+    /// Returns the number of canaries of which some record holds a token of the secret: of the others, training learns
+    /// nothing.
+    #[must_use]
+    pub fn reached(&self) -> u64 {
+        let held = self.copies.iter().filter(|c| c.records().next().is_some());
+        let canaries: BTreeSet<u64> = held.map(|c| c.canary).collect();
+        canaries.len() as u64
+    }
+
     /// Returns the number of copies with a given fate.
     #[must_use]
     pub fn count(&self, fate: CopyFate) -> u64 {

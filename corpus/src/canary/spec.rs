@@ -45,6 +45,22 @@ impl Spec {
         Ok(Self { canaries, copies })
     }
 
+    /// Returns the most canaries that a plan may have with so many copies of each; 0 where there may be no such plan.
+    ///
+    /// ```
+    /// use reticent_corpus::canary::Spec;
+    /// let most = Spec::most_canaries(128);
+    /// assert!(Spec::new(most, 128).is_ok() && Spec::new(most + 1, 128).is_err());
+    /// ```
+    #[must_use]
+    pub const fn most_canaries(copies: u32) -> u32 {
+        match copies {
+            1..=MOST if MOST_LINES / copies < MOST => MOST_LINES / copies,
+            1..=MOST => MOST,
+            _ => 0,
+        }
+    }
+
     /// Returns the number of canaries.
     #[must_use]
     pub fn canaries(self) -> u32 {

@@ -112,15 +112,7 @@ impl CanaryTemplate {
     /// Returns whether a text is one of the candidates.
     #[must_use]
     pub fn matches(&self, secret: &str) -> bool {
-        let mut rest = secret;
-        for choices in self.positions() {
-            // At most one choice fits, since no choice is a prefix of another.
-            match choices.iter().find_map(|c| rest.strip_prefix(c.as_str())) {
-                Some(after) => rest = after,
-                None => return false,
-            }
-        }
-        rest.is_empty()
+        candidate(&self.positions(), secret) == Some(secret)
     }
 
     /// Draws a secret uniformly from the candidates.
@@ -130,6 +122,16 @@ impl CanaryTemplate {
             .map(|at| at[choices.index(at.len())].as_str())
             .collect()
     }
+}
+
+/// Returns the candidate with which a text begins. At most one choice fits at each position, since none is a prefix of
+/// another.
+pub(super) fn candidate<'t>(positions: &[Vec<String>], text: &'t str) -> Option<&'t str> {
+    let mut rest = text;
+    for choices in positions {
+        rest = choices.iter().find_map(|c| rest.strip_prefix(c.as_str()))?;
+    }
+    Some(&text[..text.len() - rest.len()])
 }
 
 fn repeat(out: &mut Vec<Vec<String>>, n: u32, letters: std::ops::RangeInclusive<char>) {

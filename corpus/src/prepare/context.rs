@@ -323,6 +323,8 @@ impl Settling<'_> {
             (None, Some(plan)) => plan,
             (None, None) => return Ok(Some(Planted::default())),
         };
+        // Ranks need it; found here, before anybody trains.
+        plan.check_ranks()?;
         let documents = {
             let numbers = draw.as_ref().map(Draw::documents);
             let insertions = plan.canaries.iter().flat_map(|c| &c.insertions);
@@ -338,7 +340,6 @@ impl Settling<'_> {
             there.check_none()?;
             documents
         };
-        // Ranks need it; found here, before anybody trains.
         CandidateSpace::check_choices(&plan, tokenizer)?;
         let plan = match &draw {
             Some(draw) => {

@@ -159,7 +159,8 @@ impl StageStability {
     }
 
     /// Returns the stability of a pipeline: the product over its stages.
-    pub(super) fn product(stages: &[Self], copies: Copies) -> Stability {
+    #[must_use]
+    pub fn product(stages: &[Self], copies: Copies) -> Stability {
         stages.iter().fold(Stability::Bounded(1), |all, stage| {
             all.then(match copies {
                 Copies::All => stage.all_copies,

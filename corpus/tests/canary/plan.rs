@@ -32,6 +32,13 @@ fn too_few_candidates_are_an_error() {
         "the number of distinct canaries must be at most 10, the number of candidates of template PIN {digits:1}, got 11"
     );
     let all = CanaryPlan::new(&options("10x1", "PIN {digits:1}"), Unit::Turn, &documents).unwrap();
+    let said = all.check_ranks().unwrap_err().to_string();
+    assert!(
+        said.contains("10 canaries take all 10 candidates"),
+        "{said}"
+    );
+    let nine = CanaryPlan::new(&options("9x1", "PIN {digits:1}"), Unit::Turn, &documents).unwrap();
+    assert!(nine.check_ranks().is_ok());
     let secrets: HashSet<&str> = all.canaries.iter().map(|c| c.secret.as_str()).collect();
     assert_eq!(secrets.len(), 10);
     let repeated = CanaryOptions {
@@ -79,6 +86,16 @@ fn canaries_of_one_secret_are_counted_together() {
             assert_eq!(*found, 2 * sharing(&canary.secret) as u64);
         }
         assert_eq!(plan.lacking(&found), 0);
+        assert_eq!(plan.most_copies(&found), 2);
+        // In a text of two epochs, what is beyond the plan may be copies of any canary of the secret.
+        let twice: Vec<u64> = found.iter().map(|count| 2 * count).collect();
+        let most = plan
+            .canaries
+            .iter()
+            .map(|c| sharing(&c.secret))
+            .max()
+            .unwrap() as u64;
+        assert_eq!(plan.most_copies(&twice), 2 + 2 * most);
         let shared = plan
             .canaries
             .iter()
@@ -91,6 +108,30 @@ fn canaries_of_one_secret_are_counted_together() {
         let found = plan.occurrences(lines.iter().map(String::as_str));
         assert_eq!(plan.lacking(&found), sharing(&shared.secret));
         assert_eq!(plan.lacking(&plan.occurrences([])), 20);
+    }
+}
+
+/// Where half of all candidates are in the text, no seed has canaries that are uniform on all; one of a million is no matter.
+#[test]
+fn candidates_in_the_text_are_refused_whatever_the_seed() {
+    let line = |number: usize| format!("code {number:02}");
+    let text: Vec<String> = (0..100).step_by(2).map(line).collect();
+    let documents = simulate(2, 0).unwrap();
+    let check = |template: &str, seed, text: &str| {
+        let drawn = CanaryOptions {
+            seed,
+            ..options("2x1", template)
+        };
+        let plan = CanaryPlan::new(&drawn, Unit::Turn, &documents).unwrap();
+        plan.check_absent([text])
+    };
+    for seed in 0..20 {
+        let said = check("code {digits:2}", seed, &text.join("\n")).unwrap_err();
+        let said = said.to_string();
+        assert!(said.contains("already occur in the text"), "{said}");
+        assert!(!said.contains("code 0"), "{said}");
+        check("code {digits:2}", seed, "code of 12, code 1").unwrap();
+        check("code {digits:6}", seed, "code x, code 000000").unwrap();
     }
 }
 

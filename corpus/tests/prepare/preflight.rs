@@ -30,6 +30,7 @@ fn copies_with_varying_carriers_survive_and_others_do_not() {
     assert!(preflight.passes());
     assert_eq!(preflight.to_string(), "60 of 60 copies survive");
     assert!((0..3).all(|canary| preflight.survivors(canary) == 20));
+    assert_eq!(preflight.reached(), 3);
     let plan = varied.plan.as_ref().unwrap();
     for copy in &preflight.copies {
         assert!(copy.in_context);

@@ -9,7 +9,7 @@ use reticent_accounting::pld::{Engine, Looseness};
 use reticent_accounting::training::{self, NUMBER_OF_RECORDS, Subject};
 use reticent_accounting::{
     Base, Bounds, Convention, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion,
-    PrivacyLoss, Probability, Tolerance,
+    PrivacyLoss, Probability, Tolerance, UnitName,
 };
 
 /// What is compared if a class accompanies redacted text.

@@ -54,9 +54,18 @@ use crate::number::grouped;
 use reticent_accounting::{Bounds, Confidence, Probability};
 use std::collections::BTreeMap;
 
+/// The confidence of what is shown unless another is given, and the least with which a bound above 0 shows a leak.
+const USUAL: f64 = 0.95;
+
+/// Returns whether a bound of this confidence shows a leak where it is above 0: at a low confidence, models that never saw
+/// the canaries often have one.
+const fn can_show_leak(confidence: Confidence) -> bool {
+    confidence.get() >= USUAL
+}
+
 /// Returns the confidence of what is shown: as given, or 0.95.
 fn confidence(given: Option<Confidence>) -> anyhow::Result<Confidence> {
-    Ok(given.map_or_else(|| Confidence::new(0.95), Ok)?)
+    Ok(given.map_or_else(|| Confidence::new(USUAL), Ok)?)
 }
 
 /// Returns the ends of a probability; 0 and 1 where they are unknown.

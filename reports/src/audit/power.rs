@@ -28,7 +28,7 @@ pub(in crate::audit) fn at_each_share(
 }
 
 /// Returns how likely the audit of planted canaries would contradict ε: the probability of a hit is at most that of the
-/// best attack on the weaker run, and canaries are assumed to be independent. Empty if no noise is known that could be
+/// best attack on the weaker run, and the canaries that training met are assumed to be independent. Empty if no noise is known that could be
 /// lower, or there is no law for this many records.
 pub(in crate::audit) fn of_ranks(
     audits: &PlannedAudit,
@@ -53,7 +53,7 @@ pub(in crate::audit) fn of_ranks(
         let mut most = Probability::new(0.0)?;
         for &(hits, mass) in &wanted {
             let each = attacked.blow_up(mass)?;
-            let chance = *RankAudit::chance_of(hits, canaries, each).get();
+            let chance = *RankAudit::chance_of(hits, audits.reached(), each).get();
             most = if chance > most { chance } else { most };
         }
         Ok(Some(Estimate::new(most)))

@@ -4,13 +4,14 @@ use super::args::Audited;
 use super::coins::Inclusion;
 use super::loaded_model::LoadedModel;
 use super::owner_key::load_texts;
+use super::reading::documents;
 use super::records::{Part, PreparedRecords, Reader, cut, is_prepared, learned};
 use anyhow::{Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
 use reticent_corpus::canary::CanaryPlan;
 use reticent_corpus::policy::goes_on;
 use reticent_corpus::prepare::Prepared;
-use reticent_corpus::read::read_documents;
+use reticent_corpus::read::{ReadOptions, read_documents};
 use reticent_corpus::{Document, Unit};
 use std::path::Path;
 
@@ -28,14 +29,22 @@ pub(in crate::audit) struct TrainingText<'a> {
 }
 
 impl<'a> TrainingText<'a> {
-    /// Reads it and counts the canaries of a plan, which `flag` named.
+    /// Reads it and counts the canaries of a plan, which `flag` named. `field`: the key that holds the text, if named.
     ///
     /// # Errors
-    /// What can't be read; a folder whose records are others than those of the plan.
-    pub(in crate::audit) fn read(path: &'a Path, plan: &CanaryPlan, flag: &str) -> Result<Self> {
+    /// What can't be read; a folder whose records are others than those of the plan, or with a key.
+    pub(in crate::audit) fn read(
+        (path, field): (&'a Path, Option<&str>),
+        plan: &CanaryPlan,
+        flag: &str,
+    ) -> Result<Self> {
         let count = |texts: &[String]| plan.occurrences(texts.iter().map(String::as_str));
         if !path.is_dir() {
-            let documents = read_documents(path)?;
+            let options = ReadOptions {
+                text: field.map(str::to_owned),
+                ..ReadOptions::default()
+            };
+            let documents = documents(path, &options)?;
             documents.iter().try_for_each(Document::unmasked)?;
             let texts = documents.iter().map(|d| d.text.as_str());
             let found = plan.occurrences(texts);
@@ -47,6 +56,11 @@ impl<'a> TrainingText<'a> {
                 held_out: count(&[]),
             });
         }
+        ensure!(
+            field.is_none(),
+            "{} is a folder that `audit prepare` made, which has one key for its text; omit --text-field",
+            path.display()
+        );
         let prepared = load_texts(path)?;
         let unit = prepared.training.unit;
         ensure!(

@@ -130,6 +130,8 @@ pub(super) struct KnownInputs {
     canaries: Option<CanaryCount>,
     /// Template of the planted canaries.
     canary_format: Option<String>,
+    /// Key or column that holds the text.
+    text_field: Option<String>,
     /// Maximum records with one planted secret.
     canary_records: Option<u64>,
     /// Contents that a secret can have.

@@ -29,12 +29,16 @@ pub struct Coins {
     /// it, no promise is reported as not contradicted.
     #[arg(long, value_name = "FILE|DIR")]
     pub training: Option<PathBuf>,
+    /// Key or column of --training that holds the text, as for `audit plant`.
+    #[arg(long, value_name = "KEY", requires = "training")]
+    pub text_field: Option<String>,
     /// Model with the same tokens that saw none of the canaries: a canary's score is then its gain in likelihood. A
     /// folder, or command:LINE.
     #[arg(long, value_name = "DIR")]
     pub reference: Option<Source>,
     /// Mechanism run on every record, for the verdict: any file that `account --mechanism` takes. A Reticent
-    /// checkpoint has its own.
+    /// checkpoint has its own. Of other models, text in which coins change documents must not have been deduplicated
+    /// with the canaries in it: two records would differ for each copy.
     #[arg(long, value_name = "FILE")]
     pub mechanism: Option<PathBuf>,
     /// δ of the bound on ε; the promise's own if absent.

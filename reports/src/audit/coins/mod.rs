@@ -4,8 +4,8 @@ pub mod args;
 #[cfg(feature = "audit")]
 pub(super) mod run;
 
-use super::Apart;
 use super::exposure::{PromisedBy, of_delta, of_promise, of_verdict};
+use super::{Apart, USUAL};
 use crate::contract::{Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
 use crate::page::{Mood, Page, Reach, Section};
@@ -33,6 +33,8 @@ pub struct Preflight {
     pub lacking: u64,
     /// Those of them in the text that the preparation held out, if known.
     pub held_out: u64,
+    /// Those of them of which no copy is trained on: nothing tells them from canaries that are out.
+    pub absent: u64,
 }
 
 /// Evidence that training met canaries as their coins say, or secrets.
@@ -51,7 +53,6 @@ impl Inclusion {
     /// Returns why a result without contradiction says nothing about a promise: canaries that training never met can
     /// contradict it only by chance, and otherwise leave every promise standing. `ours`: whether what ran is read from
     /// the checkpoint.
-    #[cfg(feature = "audit")]
     const fn leaves_standing(self, ours: bool) -> Option<&'static str> {
         match self {
             Self::NotChecked => Some(
@@ -90,6 +91,9 @@ pub struct CoinsReport {
     pub right: u64,
     /// Evidence that training saw the canaries as their coins say.
     pub inclusion: Inclusion,
+    /// Whether what ran is read from the checkpoint.
+    #[serde(skip)]
+    pub ours: bool,
     /// What was checked in the training text; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preflight: Option<Preflight>,
@@ -103,7 +107,10 @@ pub struct CoinsReport {
     pub silent: bool,
     /// The lower bound on ε.
     pub epsilon: AuditBound,
-    /// The largest that so many coins can prove.
+    /// Whether it is above 0 with confidence 0.95 or more: that shows a leak, and so that training met the canaries.
+    #[serde(skip)]
+    pub told: bool,
+    /// The largest that so many coins can prove, of canaries that training met.
     pub provable: Upper<Epsilon>,
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,9 +149,14 @@ impl CoinsReport {
                 "so few coins prove {} at most; plant more canaries, or give a limit below that",
                 rounded(self.provable, 4)
             ),
-            None if self.bound() <= 0.0 && !self.is_checked() => {
-                "training is not known to have met the canaries as their coins say; give --training, the prepared folder of the checkpoint, beside its owner's key"
-                    .to_owned()
+            None if !self.told && !self.is_checked() => {
+                let what = match self.ours {
+                    true => "the prepared folder of the checkpoint, beside its owner's key",
+                    false => "the text that was trained on, with every copy of some canary",
+                };
+                format!(
+                    "training is not known to have met the canaries as their coins say; give --training, {what}"
+                )
             }
             None => return None,
         };
@@ -188,7 +200,14 @@ impl CoinsReport {
         let unknown = self.unknown() + alike + &reference.unwrap_or_default();
         let contradiction = self.verdict.as_ref().and_then(Verdict::contradiction);
         let contradiction = contradiction.map_or_else(String::new, |said| format!(" {said}"));
-        if self.bound() > 0.0 {
+        if self.bound() > 0.0 && !self.told {
+            format!(
+                "ε is at least {} with a confidence of {}, at which models that never saw the canaries often have such a bound: with {}, no positive ε is refuted by {canaries}.{contradiction}{limit}{unknown}",
+                rounded_down(self.bound(), 4),
+                shortest(self.epsilon.terms.confidence.get()),
+                shortest(USUAL)
+            )
+        } else if self.bound() > 0.0 {
             format!(
                 "The model tells which of {canaries} it saw: ε is at least {}.{contradiction}{limit}{unknown}",
                 rounded_down(self.bound(), 4)
@@ -215,7 +234,7 @@ impl CoinsReport {
             limit: self.limit.map(|limit| provable > limit.get()),
         };
         let unknown = !self.is_checked() || self.is_blind().is_some();
-        let otherwise = Mood::of_leak(self.bound() > 0.0, reach, unknown);
+        let otherwise = Mood::of_leak(self.told, reach, unknown);
         Mood::of(self.exit(), otherwise)
     }
 
@@ -233,7 +252,7 @@ impl CoinsReport {
 
     /// Whether training is known to have met some canaries that are in: scores that tell nothing say nothing otherwise.
     fn is_checked(&self) -> bool {
-        self.inclusion == Inclusion::TrainedRecords
+        self.inclusion.leaves_standing(self.ours).is_none()
             && self.preflight.is_none_or(|preflight| preflight.found > 0)
     }
 
@@ -371,20 +390,24 @@ mod tests {
             unit: UnitName::new("document").unwrap(),
             copies: 2,
         };
+        let epsilon = coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap();
         CoinsReport {
             canaries: 40,
             inside: 20,
             right: if told { 40 } else { 20 },
             inclusion: Inclusion::GivenText,
+            ours: true,
             preflight: Some(Preflight {
                 found: 17,
                 lacking: 3,
                 held_out: 2,
+                absent: 2,
             }),
             reference: Some(Apart::of([(-1.0, -2.0)])),
             alike: false,
             silent: false,
-            epsilon: coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap(),
+            told: epsilon.lower.get().get() > 0.0,
+            epsilon,
             provable: coin_provable(40, &terms).unwrap(),
             manifest: None,
             promised_by: None,
@@ -519,11 +542,34 @@ mod tests {
             assert_eq!(why(inclusion, true), None, "a leak shows that it did");
         }
         assert_eq!(why(Inclusion::TrainedRecords, false), None);
+        // A bound above 0 at a low confidence is no leak.
+        let mut unsure = with(Inclusion::NotChecked, true);
+        unsure.told = false;
+        assert!(unsure.undecided().is_some());
+        assert_eq!(unsure.mood(), Mood::Open);
+        assert!(
+            unsure.says().contains("no positive ε is refuted"),
+            "{}",
+            unsure.says()
+        );
+        // Of a model of others, the text is all that can be given.
+        let others = |inclusion| CoinsReport {
+            ours: false,
+            ..with(inclusion, false)
+        };
+        assert_eq!(others(Inclusion::GivenText).undecided(), None);
+        assert_eq!(others(Inclusion::GivenText).mood(), Mood::Plain);
+        let said = others(Inclusion::NotChecked).undecided().unwrap();
+        assert!(
+            said.contains("--training, the text that was trained on"),
+            "{said}"
+        );
         let none = CoinsReport {
             preflight: Some(Preflight {
                 found: 0,
                 lacking: 20,
                 held_out: 0,
+                absent: 20,
             }),
             ..with(Inclusion::TrainedRecords, false)
         };

@@ -2,13 +2,13 @@
 
 use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight};
-use crate::audit::Apart;
 use crate::audit::exposure::PromisedBy;
 use crate::audit::exposure::promise::{finite_promise, notion};
 use crate::audit::exposure::run::{StatedRun, ran};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::power::{Attacked, at_each_share};
 use crate::audit::training_text::TrainingText;
+use crate::audit::{Apart, can_show_leak};
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, open_limit, read_text};
 use crate::page::Output;
 use crate::verdict::{FALSE_ALARM, Measurement, Power, Promise, Terms, Verdict, judge};
@@ -19,12 +19,13 @@ use reticent_accounting::{
     Query, Tolerance, UnitName,
 };
 use reticent_attacks::evalue::{
-    CanaryGuesses, coin_beliefs, coin_bound, coin_power, coin_provable,
+    CanaryGuesses, coin_beliefs, coin_bound, coin_power, coin_provable_of,
 };
 use reticent_attacks::{AuditTerms, are_alike, check_speaks};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
 use reticent_corpus::canary::{Canary, CoinPlan};
+use reticent_corpus::prepare::{Copies, Stability, StageStability};
 use reticent_corpus::tokenize::Tokenizer;
 
 /// The number of canaries scored at once.
@@ -39,7 +40,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let training = args
         .training
         .as_deref()
-        .map(|path| TrainingText::read(path, &coins.plan, "--coins-file"));
+        .map(|path| (path, args.text_field.as_deref()))
+        .map(|read| TrainingText::read(read, &coins.plan, "--coins-file"));
     let training = training.transpose().context("--training")?;
     let preflight = match &training {
         Some(training) => Some(preflight(training, &coins).context("--training")?),
@@ -57,6 +59,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         manifest,
         promised_by,
     } = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
+    let stages = model.manifest.as_ref().map(|manifest| &manifest.stages[..]);
+    let records = records_of_coin(&coins, stages.unwrap_or_default());
     let delta = match (&args.delta, &run) {
         (Some(delta), _) => *delta,
         (None, Some(run)) => *run.delta,
@@ -67,7 +71,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         delta,
         neighbours: super::neighbours(&coins),
         unit,
-        copies: u64::from(coins.plan.copies),
+        copies: records.unwrap_or_else(|| u64::from(coins.plan.copies)),
     };
     let Scored {
         scores,
@@ -76,29 +80,36 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     } = scores(args, &coins, &mut model, interrupt)?;
     let guesses = coin_beliefs(&scores, &coins.inside)?;
     let epsilon = coin_bound(&guesses, &terms)?;
-    let told = epsilon.lower.get().get() > 0.0;
+    let told = tells(&guesses, &terms)?;
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,
         inside: coins.inside.iter().filter(|inside| **inside).count() as u64,
         right: right(&scores, &coins.inside),
         inclusion,
+        ours: model.manifest.is_some(),
         preflight,
         reference: reference.map(|apart| apart.told_apart(told)),
         alike: are_alike(scores.iter().copied()),
         silent: heard.is_err(),
+        told,
         epsilon,
-        provable: coin_provable(canaries, &terms)?,
+        provable: coin_provable_of(told_coins(&coins, preflight.as_ref()), &terms)?,
         manifest,
         promised_by,
         verdict: None,
         no_verdict: None,
         limit: args.max_epsilon,
     };
-    let unsure = inclusion.leaves_standing(model.manifest.is_some());
+    let unsure = inclusion.leaves_standing(report.ours);
     let unsure = report.is_blind().or(unsure).map(str::to_owned);
     let unsure = unsure.or_else(|| heard.as_ref().err().map(ToString::to_string));
-    match (verdict(run.as_ref(), &model, &terms, &guesses)?, unsure) {
+    let of = told_coins(&coins, preflight.as_ref());
+    let verdict = match records {
+        Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, of))?,
+        None => Err(UNBOUNDED.to_owned()),
+    };
+    match (verdict, unsure) {
         (Ok(verdict), Some(why)) if !verdict.is_contradicted() => {
             report.no_verdict = Some(why);
         }
@@ -113,6 +124,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs)?
         .given_path("coins", Some(&args.coins_file))?
         .given_path("training", args.training.as_deref())?
+        .given("text_field", args.text_field.as_deref())?
         .given_shown("reference", args.reference.as_ref())?
         .given_path("mechanism", args.mechanism.as_deref())?
         .or_assumed("delta", args.delta, terms.delta)?
@@ -150,6 +162,45 @@ fn read(args: &Args) -> Result<CoinPlan> {
         )
     })?;
     CoinPlan::from_json(&json).with_context(|| format!("--coins-file: {}", path.display()))
+}
+
+/// Why a run whose stages have no stability promises nothing about a coin.
+const UNBOUNDED: &str = "nothing bounds how many records of this run's training differ where one copy of a document does";
+
+/// Returns how many training records differ if a coin does; `None` if the stages before training bound no number.
+///
+/// A coin that changes a document changes one copy of it, where another may be: {D + c, D} is trained on as it is, and
+/// of {D, D} deduplication masks one. A record that a coin adds has no copy without it.
+fn records_of_coin(coins: &CoinPlan, stages: &[StageStability]) -> Option<u64> {
+    let copies = u64::from(coins.plan.copies);
+    if coins.added {
+        return Some(copies);
+    }
+    match StageStability::product(stages, Copies::Single) {
+        Stability::Bounded(factor) => copies.checked_mul(factor),
+        Stability::Unbounded => None,
+    }
+}
+
+/// Returns whether the guesses refute ε = 0, with the confidence of the bound, or 0.95 if that is lower.
+fn tells(guesses: &[CanaryGuesses], terms: &AuditTerms) -> Result<bool> {
+    let confidence = match can_show_leak(terms.confidence) {
+        true => terms.confidence,
+        false => crate::audit::confidence(None)?,
+    };
+    let terms = AuditTerms {
+        confidence,
+        ..terms.clone()
+    };
+    Ok(coin_bound(guesses, &terms)?.lower.get().get() > 0.0)
+}
+
+/// Returns how many included canaries training met, how many it did not, and how many are left out. Where the training
+/// text is not known, it is taken to have met all that are in.
+fn told_coins(coins: &CoinPlan, preflight: Option<&Preflight>) -> (u64, u64, u64) {
+    let count = |coin: bool| coins.inside.iter().filter(|c| **c == coin).count() as u64;
+    let absent = preflight.map_or(0, |preflight| preflight.absent);
+    (count(true).saturating_sub(absent), absent, count(false))
 }
 
 /// Whether it is what the coins say.
@@ -190,6 +241,7 @@ fn preflight(training: &TrainingText<'_>, coins: &CoinPlan) -> Result<Preflight>
         found: whole,
         lacking: inside - whole,
         held_out: count(&|kept, held| kept < copies && held > 0),
+        absent: count(&|kept, _| kept == 0),
     })
 }
 
@@ -325,7 +377,7 @@ fn verdict(
     run: Option<&TrainingPlan>,
     model: &LoadedModel,
     terms: &AuditTerms,
-    guesses: &[CanaryGuesses],
+    (guesses, of): (&[CanaryGuesses], (u64, u64, u64)),
 ) -> Result<std::result::Result<Verdict, String>> {
     let Some(run) = run else {
         return Ok(Err("what ran is not known: give --mechanism".into()));
@@ -350,7 +402,7 @@ fn verdict(
         confidence: Confidence::new(1.0 - FALSE_ALARM)?,
         ..terms.clone()
     };
-    let coins = guesses.len() as u64;
+    let (met, absent, out) = of;
     let measured = Measurement {
         terms: Terms {
             delta: terms.delta,
@@ -360,8 +412,13 @@ fn verdict(
         },
         at_least: coin_bound(guesses, &strict)?.lower,
         false_alarm: Probability::new(FALSE_ALARM)?,
-        provable: coin_provable(coins, &strict)?,
-        power: power(&mechanism, &strict, coins, *promise.at_most.get())?,
+        provable: coin_provable_of(of, &strict)?,
+        power: power(
+            &mechanism,
+            &strict,
+            (met + absent + out, absent),
+            *promise.at_most.get(),
+        )?,
     };
     Ok(judge(&promise, &measured).map_err(|why| why.to_string()))
 }
@@ -401,7 +458,7 @@ fn group(terms: &AuditTerms) -> Result<GroupSize> {
 fn power(
     mechanism: &Mechanism,
     terms: &AuditTerms,
-    coins: u64,
+    coins: (u64, u64),
     promised: Epsilon,
 ) -> Result<Vec<Power>> {
     at_each_share(|share| {
@@ -432,6 +489,98 @@ fn loss(mechanism: &Mechanism, terms: &AuditTerms) -> Result<PrivacyLoss> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A coin decides whether one copy of a document that may be there twice has a line: with deduplication, two records differ.
+    #[test]
+    fn deduplication_doubles_the_records_of_a_coin() {
+        use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Spec};
+        use reticent_corpus::prepare::Stage;
+        use reticent_corpus::{Document, Unit};
+        let stages = |single_copy| {
+            [StageStability {
+                stage: Stage::Deduplicate,
+                all_copies: Stability::Bounded(1),
+                single_copy,
+                but_for: None,
+            }]
+        };
+        let documents = [Document::new("d", "A line.\nAnother.")];
+        let of = |unit, added| {
+            let options = CanaryOptions::new(Spec::new(10, 3).unwrap());
+            let plan = CanaryPlan::new(&options, unit, &documents).unwrap();
+            CoinPlan::new(plan, added).unwrap()
+        };
+        let (changed, added) = (of(Unit::Document, false), of(Unit::Turn, true));
+        let twice = stages(Stability::Bounded(2));
+        assert_eq!(records_of_coin(&changed, &twice), Some(6));
+        assert_eq!(records_of_coin(&added, &twice), Some(3));
+        assert_eq!(records_of_coin(&changed, &[]), Some(3));
+        let near = stages(Stability::Unbounded);
+        assert_eq!(records_of_coin(&changed, &near), None);
+        assert_eq!(records_of_coin(&added, &near), Some(3));
+    }
+
+    /// Scores of a model that never saw the canaries refute ε = 0 with confidence 0.01 more often than not, which is no leak.
+    #[test]
+    fn a_low_confidence_shows_no_leak() {
+        use rand::{RngExt, SeedableRng};
+        use reticent_accounting::{Delta, Neighbours};
+        let terms = |confidence| AuditTerms {
+            confidence: Confidence::new(confidence).unwrap(),
+            delta: Delta::new(0.0).unwrap(),
+            neighbours: Neighbours::Replace,
+            unit: UnitName::new("document").unwrap(),
+            copies: 1,
+        };
+        let (mut bounds, mut leaks) = (0, 0);
+        for seed in 0..20 {
+            let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let scores: Vec<f64> = (0..200).map(|_| random.random()).collect();
+            let coins: Vec<bool> = (0..200).map(|_| random.random()).collect();
+            let guesses = coin_beliefs(&scores, &coins).unwrap();
+            let low = terms(0.01);
+            bounds += u32::from(coin_bound(&guesses, &low).unwrap().lower.get().get() > 0.0);
+            leaks += u32::from(tells(&guesses, &low).unwrap());
+            assert_eq!(
+                tells(&guesses, &low).unwrap(),
+                tells(&guesses, &terms(0.95)).unwrap()
+            );
+        }
+        assert!(bounds >= 10 && leaks <= 4, "{bounds} {leaks}");
+    }
+
+    /// Included canaries of which no copy is trained on tell no coin: a limit that the others can't pass is open.
+    #[test]
+    fn absent_canaries_count_as_no_coins() {
+        use reticent_accounting::{Delta, Neighbours};
+        use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Spec};
+        use reticent_corpus::{Document, Unit};
+        let documents = [Document::new("d", "A line.\nAnother.")];
+        let options = CanaryOptions::new(Spec::new(1000, 1).unwrap());
+        let plan = CanaryPlan::new(&options, Unit::Document, &documents).unwrap();
+        let coins = CoinPlan::new(plan, false).unwrap();
+        let inside = coins.inside.iter().filter(|inside| **inside).count() as u64;
+        let terms = AuditTerms {
+            confidence: Confidence::new(0.95).unwrap(),
+            delta: Delta::new(0.0).unwrap(),
+            neighbours: Neighbours::Replace,
+            unit: UnitName::new("document").unwrap(),
+            copies: 1,
+        };
+        let most = |absent: u64| {
+            let preflight = Preflight {
+                found: inside - absent,
+                lacking: absent,
+                held_out: 0,
+                absent,
+            };
+            let of = told_coins(&coins, Some(&preflight));
+            coin_provable_of(of, &terms).unwrap().get().get()
+        };
+        assert!(most(0) > 4.0, "{}", most(0));
+        assert!(most(inside - 1) < 0.5, "{}", most(inside - 1));
+        assert_eq!(told_coins(&coins, None), (inside, 0, 1000 - inside));
+    }
 
     #[test]
     fn halves_tell_coins() {

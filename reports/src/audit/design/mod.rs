@@ -23,6 +23,7 @@ use reticent_attacks::Draw;
 use reticent_attacks::evalue::{PlannedAudit, ScoreLaw};
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_corpus::Unit;
+use reticent_corpus::canary::Spec;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -202,6 +203,19 @@ fn at_most(expected: Estimate<Epsilon>, promised: Option<Upper<Epsilon>>) -> Est
     }
 }
 
+/// Returns the command that plants a plan: by the document, or, where one record is all of a user's, with the
+/// preparation that knows whose a document is.
+fn command(plan: &DesignRow, unit: Unit) -> String {
+    let (how, out) = match unit {
+        Unit::User => ("prepare DATA --user-field KEY", "prepared/"),
+        _ => ("plant DATA", "planted/"),
+    };
+    format!(
+        "audit {how} --canaries {}x{} --canary-format \"My ID is: {{digits:{}}}\" --own-carriers --independent-secrets --unit {unit} --out {out}",
+        plan.canaries, plan.copies, plan.digits
+    )
+}
+
 impl Designer<'_> {
     fn report(&self) -> Result<DesignReport> {
         let (mut rows, mut laws) = (Vec::new(), BTreeMap::new());
@@ -225,10 +239,7 @@ impl Designer<'_> {
         );
         let expectation = self.best_first(&mut rows, &laws)?;
         let chosen = rows[0].clone();
-        let command = format!(
-            "audit plant DATA --canaries {}x{} --canary-format \"My ID is: {{digits:{}}}\" --own-carriers --independent-secrets --unit {} --out planted/",
-            chosen.canaries, chosen.copies, chosen.digits, self.unit
-        );
+        let command = command(&chosen, self.unit);
         Ok(DesignReport {
             delta: self.delta,
             confidence: self.confidence,
@@ -287,7 +298,8 @@ impl Designer<'_> {
         promised: Option<Upper<Epsilon>>,
     ) -> Result<Option<DesignRow>> {
         let each = (self.args.carrier_tokens + u64::from(digits)).saturating_mul(u64::from(copies));
-        let canaries = (self.args.tokens / each).min(self.args.max_canaries);
+        let most = u64::from(Spec::most_canaries(copies)).min(self.args.max_canaries);
+        let canaries = (self.args.tokens / each).min(most);
         if canaries < 2 {
             return Ok(None);
         }
@@ -689,6 +701,57 @@ mod tests {
             "{:?}",
             expectation.power
         );
+    }
+
+    /// The commands that plant and prepare take what is printed, for every unit and the most lines that a plan may have.
+    #[test]
+    fn the_command_is_one_that_plants() {
+        use crate::audit::args::{Audit, Command};
+        let line = [
+            "x",
+            "--sigma",
+            "1",
+            "--sample-rate",
+            "0.02",
+            "--steps",
+            "200",
+            "--tokens",
+            "400000000",
+            "--max-canaries",
+            "10000",
+        ];
+        let args = Line::try_parse_from(line).unwrap().args;
+        let stated = mechanism(&args).unwrap();
+        let designer = Designer {
+            args: &args,
+            unit: Unit::Document,
+            stated,
+            delta: Delta::new(1e-6).unwrap(),
+            confidence: Confidence::new(0.95).unwrap(),
+        };
+        let law = ScoreLaw::gaussian(1.0).unwrap();
+        let row = designer.row(1, 128, (&law, 1.0), None).unwrap().unwrap();
+        assert_eq!(row.canaries, 7_812);
+        for unit in [
+            Unit::Turn,
+            Unit::Sentence,
+            Unit::Dialogue,
+            Unit::Document,
+            Unit::User,
+        ] {
+            // The shell takes a quoted format as one word.
+            let line = command(&row, unit).replace("\"My ID is: {digits:1}\"", "ID:{digits:1}");
+            match Audit::try_parse_from(line.split_whitespace())
+                .unwrap()
+                .command
+            {
+                Command::Plant(plant) => assert_eq!(plant.unit, unit),
+                Command::Prepare(prepare) => {
+                    assert!(unit == Unit::User && prepare.how.options(Vec::new()).is_ok());
+                }
+                _ => panic!("{line}"),
+            }
+        }
     }
 
     #[test]

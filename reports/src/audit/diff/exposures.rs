@@ -376,17 +376,19 @@ impl Against {
         let candidates = other["candidates"].as_u64();
         let candidates = candidates.ok_or_else(|| lacks("candidates"))?;
         let counts = ranks(other, candidates).ok_or_else(|| lacks("the rank of a canary"))?;
+        let number = counts.len() as u64;
         Ok(Self {
             promised,
             proof: Proof::Ranks {
                 audit: RankAudit {
-                    thresholds: RankAudit::planned_thresholds(candidates, counts.len() as u64),
+                    thresholds: RankAudit::planned_thresholds(candidates, number),
                     confidence: bound.confidence,
                     delta: bound.delta,
                     draw: drawn(other).map_err(|_| lacks("draw"))?,
                     unit: bound.unit,
                     copies: bound.copies,
-                },
+                }
+                .within(candidates, number),
                 counts,
             },
         })

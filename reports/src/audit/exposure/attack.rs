@@ -1,6 +1,6 @@
 //! Measures the exposure of planted canaries and compares it with what was promised.
 
-use crate::audit::exposure::pieces::{left_open, secrets};
+use crate::audit::exposure::pieces::secrets;
 use crate::audit::exposure::promise::{
     alternatives, finite_promise, guarantees, of_all_records, reconstruction_loss,
 };
@@ -9,7 +9,7 @@ use crate::audit::exposure::{
 };
 use crate::audit::power;
 use crate::contract::{Interrupt, Progress};
-use crate::number::{grouped, rounded, shortest};
+use crate::number::{count_of, grouped, rounded, shortest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Promise, Terms, judge, split};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
@@ -43,6 +43,15 @@ const REVERSED: f64 = 1e-3;
 pub(super) fn is_reversed(counts: &[RankCount], draw: Draw) -> bool {
     let summary = ExposureSummary::of(counts, draw);
     summary.is_ok_and(|summary| summary.low_maximum_p_value() < REVERSED)
+}
+
+/// Whether every canary of a sample has so many likelier candidates as those of one in a thousand models that ignore their
+/// canaries. With s the smallest of the lower ends of their shares of likelier candidates, such a model has this of m
+/// canaries with probability (1 − s)^m at most, whether they are distinct or independent.
+pub(super) fn is_reversed_sample(found: &[SampledExposure]) -> bool {
+    let shares = found.iter().map(|found| (-found.at_most.get()).exp2());
+    let least = shares.fold(1.0, f64::min);
+    !found.is_empty() && (1.0 - least).powf(found.len() as f64) < REVERSED
 }
 
 /// Why nothing is promised where neither a checkpoint of ours nor a mechanism says what ran.
@@ -86,6 +95,8 @@ pub struct Attack<'a> {
     pub canaries: Canaries,
     /// Whether the run itself says so.
     met: bool,
+    /// How many of them training met, as far as it is known: only these can show a leak.
+    pub reached: u64,
     /// The δ of the bound on ε.
     pub delta: Delta,
     /// The confidence of the displayed bound.
@@ -124,6 +135,7 @@ impl<'a> Attack<'a> {
             run: None,
             canaries,
             met: false,
+            reached: plan.canaries.iter().filter(|c| !c.caught).count() as u64,
             delta: TrainingPlan::default_delta(None),
             confidence: None,
             tests: TESTS,
@@ -155,7 +167,7 @@ impl<'a> Attack<'a> {
     /// Returns the evidence that the run met the canaries, including the copies that reached it.
     #[must_use]
     pub fn planting(&self) -> Planting {
-        match (self.planting, self.canaries.records) {
+        match (self.planting, self.canaries.records.min(self.reached)) {
             (Planting::Planted | Planting::NotChecked, 0) => Planting::NoCopy,
             (known, _) => known,
         }
@@ -191,13 +203,11 @@ impl<'a> Attack<'a> {
         let shown = crate::audit::confidence(self.confidence)?;
         // The verdict has its own, smaller false-alarm rate than the displayed bound.
         let strict = self.strict(each)?;
-        let PlannedAudit {
-            by_rank: audit,
-            by_evalue: beside,
-            ..
-        } = strict.at(shown);
+        let usual = strict.at(crate::audit::confidence(None)?);
+        let shown = strict.at(shown);
+        let audit = &shown.by_rank;
         let tie_tolerance = self.options(scorer).tie_tolerance;
-        let (ranking, guesses, flat_sample) = self.rank(scorer, &beside, interrupt)?;
+        let (ranking, guesses, flat_sample) = self.rank(scorer, &shown.by_evalue, interrupt)?;
         let names: Vec<(String, u64)> = self
             .plan
             .canaries
@@ -206,15 +216,16 @@ impl<'a> Attack<'a> {
             .collect();
         let finding = ExposureFinding {
             flat_sample,
-            ..ExposureFinding::new(&ranking, &names, &audit, tie_tolerance)?.beside_evalues(
-                (&audit, &beside),
-                strict.decides(),
-                &guesses,
-            )?
+            ..ExposureFinding::new(&ranking, &names, audit, tie_tolerance)?
+                .beside_evalues(&shown, &guesses)?
         };
         let mut report = ExposureReport::new(finding);
+        let usual = usual.bound(&ranking.counts, &guesses)?;
+        report.proves_leak = usual.lower.get().get() > 0.0;
         report.canary_digest = Some(self.plan.identity()?);
         report.planting = self.planting();
+        let planted = self.plan.canaries.len() as u64;
+        report.reached = Some(self.reached).filter(|reached| *reached < planted);
         report.manifest.clone_from(&self.manifest);
         report.promised_by.clone_from(&self.promised_by);
         report.secrets = self.show_secrets.then(|| secrets(self.plan));
@@ -231,12 +242,12 @@ impl<'a> Attack<'a> {
         let bound = strict.bound(&ranking.counts, &guesses)?;
         if self.hold_against(&mut report, &promised, (&strict, &bound), &seen)? {
             let loss = reconstruction_loss(&seen, self.records())?;
-            let ceiling = loss.map(|loss| self.ceiling(&loss, &ranking, &audit, each));
+            let ceiling = loss.map(|loss| self.ceiling(&loss, &ranking, audit, each));
             report.ceiling = ceiling.transpose()?;
             if let Some(ceiling) = &mut report.ceiling
                 && ceiling.is_contradicted()
             {
-                ceiling.suspects = self.suspects(&seen, &ranking, &audit, each)?;
+                ceiling.suspects = self.suspects(&seen, &ranking, audit, each)?;
             }
         }
         report.without_praise(silence);
@@ -252,7 +263,8 @@ impl<'a> Attack<'a> {
             RankAudit::of_plan(self.plan, records, confidence, self.delta),
             self.search.0.candidates(),
             self.plan.canaries.len() as u64,
-        )?)
+        )?
+        .reaching(self.reached))
     }
 
     /// Returns what ran on the records of canaries, or why it promises nothing.
@@ -329,13 +341,14 @@ impl<'a> Attack<'a> {
         let level = 1.0 / stop_at;
         let confidence = Confidence::new(1.0 - level).context("--stop-at")?;
         let each = split(Probability::new(FALSE_ALARM)?, self.tests);
-        let audit = self.strict(each)?.at(confidence).by_evalue;
+        let planned = self.strict(each)?.at(confidence);
         let (tree, targets) = &self.search;
-        let provable = audit.provable()?;
+        let provable = planned.provable_by_evalues()?;
+        let audit = planned.by_evalue;
         ensure!(
             provable.get() > promise.at_most.get(),
-            "--stop-at: no outcome could contradict the promise: {} canaries of {} candidates prove at most ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
-            targets.len(),
+            "--stop-at: no outcome could contradict the promise: {} of {} candidates prove at most ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
+            count_of(self.reached, "canary"),
             grouped(tree.candidates()),
             rounded(provable, 4),
             shortest(level),
@@ -428,7 +441,7 @@ impl<'a> Attack<'a> {
     }
 
     /// Measures exposures from a sample of the candidates, with every end for every canary at this confidence; and why the
-    /// model says nothing about a canary, if it does.
+    /// model says nothing about its canaries, if it does: it gives one no finite perplexity, or they rank too low.
     ///
     /// # Errors
     /// Returns an error if the model doesn't answer and on an interruption.
@@ -455,7 +468,8 @@ impl<'a> Attack<'a> {
         let silent = canaries
             .any(|(canary, found)| is_silent(found.nll, canary.secret.chars().count()))
             .then_some(Silence::NoPerplexity);
-        Ok((found, silent))
+        let reversed = is_reversed_sample(&found).then_some(Silence::Reversed);
+        Ok((found, silent.or(reversed)))
     }
 
     fn options(&self, scorer: &dyn PrefixScorer) -> SearchOptions {
@@ -523,10 +537,7 @@ impl<'a> Attack<'a> {
             power,
         };
         match judge(&promise, &measured) {
-            Ok(verdict) => match left_open(&report.finding) {
-                Some(why) if !verdict.is_contradicted() => report.no_verdict = Some(why.to_owned()),
-                _ => report.verdict = Some(verdict),
-            },
+            Ok(verdict) => report.verdict = Some(verdict),
             Err(mismatch) => report.no_verdict = Some(mismatch.to_string()),
         }
         Ok(true)
@@ -561,7 +572,7 @@ impl<'a> Attack<'a> {
                 continue;
             };
             let test = self.ceiling(&loss, ranking, audit, alpha)?.test;
-            if test.outcome == CeilingOutcome::NotContradicted {
+            if test.outcome != CeilingOutcome::Contradicted {
                 found.push(mistake);
             }
         }
@@ -607,7 +618,7 @@ impl<'a> Attack<'a> {
         Ok(Ceiling {
             exposure_at_most,
             level: CEILING_LEVEL,
-            test: ceiling_test(&ranking.counts, &at, alpha.get())?,
+            test: ceiling_test(&ranking.counts, &at, alpha.get())?.reaching(self.reached),
             suspects: Vec::new(),
         })
     }

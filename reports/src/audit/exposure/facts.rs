@@ -72,6 +72,10 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(&'static str, String)> {
     if let Some(said) = report.planting.says() {
         facts.push(("planting", said.to_owned()));
     }
+    if let Some(reached) = report.reached {
+        let planted = report.finding.canaries.len() as u64;
+        facts.push(("reached", of_reached(reached, planted)));
+    }
     facts.extend(of_promise(
         report.manifest.as_ref(),
         report.promised_by.as_ref(),
@@ -81,6 +85,15 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(&'static str, String)> {
         report.no_verdict.as_deref(),
     ));
     facts
+}
+
+/// Says how many canaries training met.
+fn of_reached(reached: u64, planted: u64) -> String {
+    format!(
+        "training met {} of {}; the others can show no leak, and what could be shown is that of these",
+        grouped(reached),
+        count_of(planted, "canary")
+    )
 }
 
 /// Names what a promise is taken from.

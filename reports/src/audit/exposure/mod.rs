@@ -26,6 +26,7 @@ pub use promise::PromisedBy;
 pub use sampled::{SampledCanary, SampledReport};
 pub use sequential::{SequentialCanary, SequentialReport};
 
+use crate::audit::can_show_leak;
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::shortest;
 use crate::page::{Mood, Mute, Reach};
@@ -178,6 +179,12 @@ pub struct ExposureReport {
     pub limit: Option<f64>,
     /// Evidence that training saw the canaries.
     pub planting: Planting,
+    /// The canaries that training met, where these are known to be fewer than were planted: only they can show a leak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached: Option<u64>,
+    /// Whether the ranks prove an ε above 0 with confidence 0.95, where the bound has a lower one.
+    #[serde(skip)]
+    pub proves_leak: bool,
 }
 
 /// Why a model says nothing about some of its canaries.
@@ -238,14 +245,17 @@ impl ExposureReport {
             secrets: None,
             limit: None,
             planting: Planting::default(),
+            reached: None,
+            proves_leak: false,
         }
     }
-    /// Removes what supports a promise if the model is silent about a canary, or if the canaries are not known to have
-    /// been planted; a contradiction stays. A silence leaves nothing to conclude where nothing is contradicted and no leak
-    /// is seen.
+    /// Removes what supports a promise if the model is silent about a canary, if the canaries are not known to have been
+    /// planted, or if ranks were left open; a contradiction stays. A silence leaves nothing to conclude where nothing is
+    /// contradicted and no leak is seen.
     pub(super) fn without_praise(&mut self, silence: Option<Silence>) {
         let unplanted = self.planting.unplanted();
-        if silence.is_some() || unplanted.is_some() {
+        let untested = unplanted.or_else(|| pieces::left_open(&self.finding));
+        if silence.is_some() || untested.is_some() {
             self.verdict = self.verdict.take().filter(Verdict::is_contradicted);
             self.ceiling = self.ceiling.take().filter(Ceiling::is_contradicted);
         }
@@ -255,12 +265,12 @@ impl ExposureReport {
         if self.verdict.is_some() {
             return;
         }
-        match (silence, unplanted) {
+        match (silence, untested) {
             (Some(silence), _) if self.inconclusive => {
                 self.no_verdict = Some(format!("nothing can be concluded: {}", silence.why()));
             }
-            (silence, unplanted) => {
-                let why = silence.map(Silence::why).or(unplanted).map(str::to_owned);
+            (silence, untested) => {
+                let why = silence.map(Silence::why).or(untested).map(str::to_owned);
                 self.no_verdict = self.no_verdict.take().or(why);
             }
         }
@@ -317,7 +327,15 @@ impl ExposureReport {
     }
     /// Returns whether the ranks show a leak.
     pub(super) fn has_seen(&self) -> bool {
-        Leak::of(&self.finding.summary).is_seen() || self.finding.bound().lower.get().get() > 0.0
+        Leak::of(&self.finding.summary).is_seen() || self.proves()
+    }
+    /// Returns whether the bound shows a leak.
+    pub(super) fn proves(&self) -> bool {
+        let bound = self.finding.bound();
+        match can_show_leak(bound.confidence) {
+            true => bound.lower.get().get() > 0.0,
+            false => self.proves_leak,
+        }
     }
     /// Returns whether any exposure could exceed a limit.
     pub(super) fn could_pass(&self, limit: f64) -> bool {
@@ -343,11 +361,16 @@ impl ExposureReport {
             limit: self.limit.map(|limit| self.could_pass(limit)),
         }
     }
-    /// Returns whether ranks of this many canaries among this many candidates could have shown a leak.
+    /// Returns whether ranks of this many canaries among this many candidates could have shown a leak: those that training
+    /// met on the first ranks, the others in the middle.
     pub(super) fn could_show(&self) -> bool {
         let finding = &self.finding;
         let candidates = finding.candidates;
-        let ranks = (1..=finding.canaries.len() as u64).map(|rank| rank.min(candidates));
+        let reached = self.reached.unwrap_or(u64::MAX);
+        let ranks = (1..=finding.canaries.len() as u64).map(|rank| match rank <= reached {
+            true => rank.min(candidates),
+            false => candidates.div_ceil(2),
+        });
         let best: Vec<RankCount> = ranks
             .map(|rank| RankCount::of_ranks(candidates, rank, rank))
             .collect();

@@ -117,7 +117,7 @@ fn sequential(
 fn attack<'a>(
     args: &Args,
     plan: &'a CanaryPlan,
-    canaries: Canaries,
+    mut canaries: Canaries,
     model: &LoadedModel,
 ) -> Result<Attack<'a>> {
     if let (Some(why), true) = (&model.unknown_origin, args.mechanism.is_some()) {
@@ -146,6 +146,8 @@ fn attack<'a>(
             own.value.count
         );
     }
+    let (inclusion, most_copies) = met(args, plan, model)?;
+    canaries.records = canaries.records.max(most_copies);
     let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
     attack.manifest = manifest;
     attack.promised_by = promised_by;
@@ -153,7 +155,13 @@ fn attack<'a>(
     if let Some(run) = run.filter(|_| told || args.mechanism.is_some()) {
         attack.against(run);
     }
-    attack.planting = match (&model.manifest, met(args, plan, model)?) {
+    attack.reached = match (seal(model), inclusion) {
+        (Some(seal), _) => attack.reached.min(seal.reached.map_or(u64::MAX, u64::from)),
+        (None, Inclusion::NotChecked) => attack.reached,
+        // Every copy was found.
+        (None, _) => plan.canaries.len() as u64,
+    };
+    attack.planting = match (&model.manifest, inclusion) {
         _ if told => Planting::Planted,
         (_, Inclusion::TrainedRecords) => Planting::TrainedRecords,
         (Some(_), Inclusion::GivenText) => Planting::UntoldText,
@@ -170,20 +178,22 @@ fn attack<'a>(
     Ok(attack)
 }
 
-/// What the text of `--training` shows, which holds every copy.
+/// What the text of `--training` shows, which holds every copy, and the most copies of one canary in it: text that is
+/// repeated holds more than the plan, and all of them are replaced together.
 ///
 /// # Errors
 /// A text that lacks one; a checkpoint that says by itself which canaries it met, or was trained on other records.
-fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<Inclusion> {
+fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<(Inclusion, u64)> {
     let Some(path) = &args.training else {
-        return Ok(Inclusion::NotChecked);
+        return Ok((Inclusion::NotChecked, 0));
     };
     ensure!(
         seal(model).is_none(),
         "--training: {} says by itself which canaries it was trained on; omit it",
         model.name
     );
-    let text = TrainingText::read(path, plan, "--canary-file").context("--training")?;
+    let read = (path.as_path(), args.text_field.as_deref());
+    let text = TrainingText::read(read, plan, "--canary-file").context("--training")?;
     let included = text.included(&args.of, model).context("--training")?;
     let lacking = plan.lacking(&text.learned);
     ensure!(
@@ -192,7 +202,7 @@ fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<Inclusion>
         plan.canaries.len(),
         path.display()
     );
-    Ok(included)
+    Ok((included, plan.most_copies(&text.found)))
 }
 
 /// The report.
@@ -275,6 +285,7 @@ fn inputs(args: &Args) -> Result<Inputs> {
         .given_path("canary_file", args.canary_file.as_deref())?
         .given_path("mechanism", args.mechanism.as_deref())?
         .given_path("training", args.training.as_deref())?
+        .given("text_field", args.text_field.as_deref())?
         .given("max_exposure", args.max_exposure)?)
 }
 

@@ -175,11 +175,12 @@ fn a_limit_is_passed_by_what_is_certain_only() {
 }
 
 /// A model that gives nine tenths to the next character of each canary's secret behind its context, and a hundredth to any
-/// other; nothing to the last one of a silent canary.
+/// other; nothing to the last one of a silent canary. Scores of the opposite sign put the canaries last. One that remembers no canary gives each token a likelihood of its own.
 struct Remembers {
     tokenizer: Tokenizer,
     canaries: Vec<(String, String)>,
     silent: Option<usize>,
+    opposite: bool,
     states: Vec<Vec<TokenId>>,
 }
 
@@ -187,6 +188,15 @@ type Told<T> = reticent_backends::Result<T>;
 
 impl Remembers {
     fn log_probability(&self, prefix: &[TokenId], token: TokenId) -> f64 {
+        let remembered = self.remembered(prefix, token);
+        if self.opposite {
+            -5.0 - remembered
+        } else {
+            remembered
+        }
+    }
+
+    fn remembered(&self, prefix: &[TokenId], token: TokenId) -> f64 {
         let said = self.tokenizer.decode(prefix);
         let next = |(canary, (context, secret)): (usize, &(String, String))| {
             let begun = said.rsplit_once(context.as_str())?.1;
@@ -200,6 +210,15 @@ impl Remembers {
                     true => f64::NEG_INFINITY,
                     false => 0.9_f64.ln(),
                 }
+            }
+            _ if self.canaries.is_empty() => {
+                let read = prefix.iter().chain([&token]);
+                let hash = read.fold(7_u64, |hash, token| {
+                    (hash ^ u64::from(*token))
+                        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                        .rotate_left(31)
+                });
+                (0.01 + 0.01 * (hash >> 11) as f64 / (1_u64 << 53) as f64).ln()
             }
             _ => 0.01_f64.ln(),
         }
@@ -289,6 +308,7 @@ fn one_silent_canary_hides_no_contradiction() {
             .map(|canary| (canary.context.clone(), canary.secret.clone()))
             .collect(),
         silent,
+        opposite: false,
         states: Vec::new(),
     };
     let run = |sigma, silent| {
@@ -335,6 +355,21 @@ fn one_silent_canary_hides_no_contradiction() {
         assert_eq!(report.exit(Some(5.0)), Exit::Exceeded);
         assert_eq!(report.inconclusive(None), None, "the others show a leak");
     }
+    // Scores of the opposite sign are no sign of no leak. They kept the limit.
+    let mut reversed = Remembers {
+        opposite: true,
+        ..model(None)
+    };
+    let interrupt = crate::contract::Interrupt::default();
+    let confidence = Confidence::new(0.999).unwrap();
+    let sampled = attack(2.0).sampled(&mut reversed, (500, 1), confidence, &interrupt);
+    let (found, silence) = sampled.unwrap();
+    assert_eq!(silence, Some(Silence::Reversed));
+    let said = Some("no noise".to_owned());
+    let mut report =
+        SampledReport::new(&plan, found, Planting::GivenText, confidence, said, false).unwrap();
+    report.silence = silence;
+    assert!(report.inconclusive(Some(5.0)).is_some());
     // Nothing is shown by the other nine: they are not asked behind their contexts.
     let mut quiet = model(Some(0));
     quiet.canaries.truncate(1);
@@ -342,6 +377,114 @@ fn one_silent_canary_hides_no_contradiction() {
     let report = attack(2.0).run(&mut quiet, &interrupt).unwrap().0;
     assert!(report.inconclusive && report.exit() == Exit::Finished);
     assert!(report.verdict.is_none() && report.says().starts_with("Nothing can be concluded"));
+}
+
+/// A promise that ten canaries could contradict is out of reach where training met one of them, as the plan says of caught
+/// ones. It was called "not contradicted".
+#[test]
+fn canaries_that_training_never_met_contradict_no_promise() {
+    let documents = reticent_corpus::simulate::simulate(6, 0).unwrap();
+    let of = |caught| {
+        let options = reticent_corpus::canary::CanaryOptions {
+            own_contexts: true,
+            template: "My ID is: {digits:3}".parse().unwrap(),
+            caught,
+            ..reticent_corpus::canary::CanaryOptions::new("10x1".parse().unwrap())
+        };
+        let plan =
+            reticent_corpus::canary::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+        let canaries = reticent_accounting::training::Canaries {
+            count: 10,
+            records: 1,
+            on_public_side: 0,
+            candidates: Some(1e3),
+        };
+        let mut attack = Attack::new(&plan, &Tokenizer::bytes(), "m", canaries).unwrap();
+        let noise_multiplier = reticent_accounting::NoiseMultiplier::new(4.0).unwrap();
+        let mechanism = reticent_accounting::Mechanism::Gaussian { noise_multiplier };
+        attack.against(Attack::run_of(&plan, mechanism).unwrap());
+        attack.planting = Planting::Planted;
+        let mut model = Remembers {
+            tokenizer: Tokenizer::bytes(),
+            canaries: Vec::new(),
+            silent: None,
+            opposite: false,
+            states: Vec::new(),
+        };
+        let interrupt = crate::contract::Interrupt::default();
+        attack.run(&mut model, &interrupt).unwrap().0
+    };
+    let (all, one, none) = (of(0), of(9), of(10));
+    let verdict = all.verdict.as_ref().unwrap();
+    assert!(!verdict.is_contradicted() && verdict.could_contradict());
+    assert_eq!(all.reached, None);
+    let verdict = one.verdict.as_ref().unwrap();
+    assert!(!verdict.could_contradict() && verdict.provable() <= 0.5);
+    assert_eq!(one.reached, Some(1));
+    let said = one.to_page("m").unwrap().to_text(View::full());
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("training met 1 of 10 canaries"), "{said}");
+    assert_eq!(none.planting, Planting::NoCopy);
+}
+
+/// A bound above 0 with a confidence of 0.01 is no leak, and so keeps no limit of canaries that training may not have met.
+#[test]
+fn a_low_confidence_shows_no_leak() {
+    let mut report = quiet();
+    report.planting = Planting::NotChecked;
+    report.limit = Some(15.0);
+    let bound = &mut report.finding.epsilon;
+    bound.confidence = Confidence::new(0.01).unwrap();
+    bound.lower = reticent_accounting::Lower::new(Epsilon::new(0.3).unwrap());
+    assert!(!report.has_seen());
+    assert_eq!(report.open_limit(), Some(15.0));
+    assert!(
+        report.says().contains("No leak of these"),
+        "{}",
+        report.says()
+    );
+    report.proves_leak = true;
+    assert!(report.has_seen() && report.open_limit().is_none());
+    report.proves_leak = false;
+    report.finding.epsilon.confidence = Confidence::new(0.95).unwrap();
+    assert!(report.has_seen());
+}
+
+/// Ranks that were not found say nothing for the ceiling either, and may contradict it.
+#[test]
+fn a_search_that_was_cut_off_says_nothing_for_the_ceiling() {
+    let with = |below, unresolved, outcome| {
+        let mut report = ExposureReport::new(cut_off([below; 10], unresolved));
+        report.planting = Planting::Planted;
+        report.verdict = Some(judged(&report, Notion::GroupDp, 8.0));
+        report.ceiling = Some(Ceiling {
+            exposure_at_most: Upper::new(12.0),
+            level: 0.95,
+            test: CeilingTest {
+                outcome,
+                least_p_value: 1e-4,
+                p_value: 1.0,
+                alpha: 5e-4,
+                thresholds: Vec::new(),
+            },
+            suspects: Vec::new(),
+        });
+        report.without_praise(None);
+        report
+    };
+    let open = with(0, 999_999, CeilingOutcome::NotContradicted);
+    assert!(open.ceiling.is_none() && open.verdict.is_none());
+    assert!(open.no_verdict.unwrap().contains("cut off"));
+    assert!(
+        with(0, 999_999, CeilingOutcome::Contradicted)
+            .ceiling
+            .is_some()
+    );
+    assert!(
+        with(500_000, 0, CeilingOutcome::NotContradicted)
+            .ceiling
+            .is_some()
+    );
 }
 
 /// What is not known is called neither quiet nor below a limit.
@@ -953,4 +1096,16 @@ fn canaries_that_rank_last_conclude_nothing() {
         unresolved: 9,
     };
     assert!(!attack::is_reversed(&[open; 60], Draw::Independent));
+    let costs: Vec<f64> = (0..1000).map(f64::from).collect();
+    let each = Confidence::new(0.999).unwrap();
+    let sampled = |nll| {
+        let found = reticent_attacks::exposure::SampledExposure::of(&costs, nll, 0.0, each);
+        found.unwrap()
+    };
+    assert!(attack::is_reversed_sample(&vec![sampled(1e3); 2]));
+    // 0.45^9 is less than a thousandth, and 0.45^7 is not; one that ranks first is enough.
+    assert!(attack::is_reversed_sample(&vec![sampled(600.0); 9]));
+    assert!(!attack::is_reversed_sample(&vec![sampled(600.0); 7]));
+    let one = [vec![sampled(1e3); 9], vec![sampled(-1.0)]].concat();
+    assert!(!attack::is_reversed_sample(&one));
 }

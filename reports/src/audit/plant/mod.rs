@@ -269,10 +269,11 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         .given("data", args.data.display().to_string())?
         .given("canaries", args.canaries.to_string())?
         .given("unit", args.unit)?
-        .given("canary_format", args.shape.canary_format.to_string())?;
+        .given("canary_format", args.shape.canary_format.to_string())?
+        .given("text_field", field)?;
     output.answer(
         &Envelope::new("planting", inputs, &shown),
-        &page(&shown, args.canaries, args.unit, alarm),
+        &page(&shown, (args.canaries, args.unit, field), alarm),
     )
 }
 
@@ -294,8 +295,7 @@ fn readable(path: &Path) -> Result<()> {
         "FILE: {}: it is a folder, not a regular file; name a file of texts in it",
         path.display()
     );
-    // Quoted for a shell.
-    let shown = format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+    let shown = quoted(&path.display().to_string());
     let mut head = [0; 4];
     let read = match path.is_file() {
         true => std::fs::File::open(path).and_then(|mut file| file.read(&mut head)),
@@ -325,6 +325,11 @@ fn readable(path: &Path) -> Result<()> {
         return Ok(());
     };
     bail!("FILE: {} {command}", path.display())
+}
+
+/// Quotes a word for a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Returns the documents of a file whose lines can be written back.
@@ -492,7 +497,20 @@ pub(in crate::audit) const fn seed_words(seed: SeedOrigin) -> &'static str {
     }
 }
 
-fn page(shown: &Planted, spec: Spec, unit: Unit, alarm: Probability) -> Page {
+/// Returns whether a character has no meaning of its own for a shell.
+const fn is_plain(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.')
+}
+
+fn page(
+    shown: &Planted,
+    (spec, unit, field): (Spec, Unit, Option<&str>),
+    alarm: Probability,
+) -> Page {
+    let field = field.map_or_else(String::new, |key| match key.chars().all(is_plain) {
+        true => format!(" --text-field {key}"),
+        false => format!(" --text-field {}", quoted(key)),
+    });
     let said = format!(
         "{}: {} of {} in {}.",
         shown.out,
@@ -500,17 +518,22 @@ fn page(shown: &Planted, spec: Spec, unit: Unit, alarm: Probability) -> Page {
         count_of(shown.canaries, "canary"),
         count_of(shown.changed, "document"),
     );
+    // A coin is about as many records as it has copies only where none is dropped as a duplicate.
+    let duplicates = match shown.inside {
+        Some(_) => " --no-deduplication",
+        None => "",
+    };
     let train = format!(
-        "train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --held-out 0 --out ready/` and `audit train ready/ --recipe RECIPE --out MODEL`, or any trainer), then:",
+        "train on the text (`audit prepare {}{field} --unit {unit} --policy nothing --no-redaction{duplicates} --held-out 0 --out ready/` and `audit train ready/ --recipe RECIPE --out MODEL`, or any trainer), then:",
         shown.out
     );
     let next = match shown.inside {
         None => format!(
-            "{train} audit exposure --model MODEL --canary-file {} --canaries {spec} --training ready/ (or, of another trainer, --training {})",
+            "{train} audit exposure --model MODEL --canary-file {} --canaries {spec} --training ready/ (or, of another trainer, --training {}{field})",
             shown.plan, shown.out
         ),
         Some(_) => format!(
-            "keep {} from whoever trains; {train} audit coins --model MODEL --coins-file {} --training ready/ (or, of another trainer, --training {})",
+            "keep {} from whoever trains; {train} audit coins --model MODEL --coins-file {} --training ready/ (or, of another trainer, --training {}{field})",
             shown.plan, shown.plan, shown.out
         ),
     };

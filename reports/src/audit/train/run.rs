@@ -30,8 +30,8 @@ use reticent_accounting::training::{
 };
 use reticent_accounting::{Epsilon, Guarantee, Mechanism, Neighbours, Tolerance, Upper};
 use reticent_backends::checkpoint::{
-    Checkpoint, FolderLock, Manifest, Owner, erase_finished, free_for, owner_folder, state_folder,
-    weights_digest,
+    CanarySeal, Checkpoint, FolderLock, Manifest, Owner, erase_finished, free_for, owner_folder,
+    state_folder, weights_digest,
 };
 use reticent_backends::engine::open;
 use reticent_backends::model::{Head, LoraSpec, Model};
@@ -41,7 +41,7 @@ use reticent_backends::run::{
 use reticent_backends::trainer::Dropout;
 use reticent_backends::{Collective, Corpus, Device, Error, Schedule, TrainOptions};
 use reticent_corpus::LossOn;
-use reticent_corpus::canary::CanaryPlan;
+use reticent_corpus::canary::{CanaryPlan, Preflight};
 use reticent_corpus::prepare::Prepared;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -144,7 +144,11 @@ impl Job<'_> {
                 Run::Crt { .. } => small(canaries.on_public_side),
                 _ => 0,
             };
-            manifest.canaries = Some(owner.keep(plan, small(canaries.records), open)?);
+            let reached = prepared.facts.canaries.as_ref().map(Preflight::reached);
+            manifest.canaries = Some(CanarySeal {
+                reached: reached.map(small),
+                ..owner.keep(plan, small(canaries.records), open)?
+            });
         }
         owner.keep_records(prepared)?;
         let (tokenizer, owner) = (&prepared.tokenizer, Some(owner));
