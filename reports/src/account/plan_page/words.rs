@@ -2,7 +2,7 @@
 
 use super::PlannedRun;
 use crate::account::words::about_delta;
-use crate::number::{capital, grouped, nearest, rounded, rounded_up, shortest};
+use crate::number::{capital, count_of, grouped, nearest, rounded, rounded_up, shortest};
 use crate::plan::taken_for_granted;
 use reticent_accounting::confidentiality::{
     Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Standing,
@@ -157,12 +157,19 @@ pub(crate) fn about_the_labels(labels: Option<&LabelledRates>, compared: bool) -
     }
 }
 
-/// Returns what the rates of labels suppose of a secret where each was labelled in one place.
+/// Returns what the rates of labels suppose of secrets that were not labelled in all their records.
 #[must_use]
-pub(crate) fn of_single_places(sample: &LabelledSecrets) -> Option<String> {
-    sample.in_single_places().then(|| {
-        "Each secret was labelled in one place: the rates are those of secrets in one record, and one in several is missed where any of them shows it.".to_owned()
-    })
+pub(crate) fn of_labelled_places(sample: &LabelledSecrets) -> Option<String> {
+    let places = sample.fewest_places()?;
+    let (who, places) = match (places == 1, sample.labelled() == sample.places()) {
+        (true, true) => ("Each secret", "one place".to_owned()),
+        (true, false) => ("A secret", "one place alone".to_owned()),
+        (false, _) => ("A secret", format!("{} alone", count_of(places, "place"))),
+    };
+    Some(format!(
+        "{who} was labelled in {places}: the rates are those of the places that were labelled, and a secret in several records is missed \
+         where any of them shows it."
+    ))
 }
 
 /// Returns what is assumed of a corpus whose miss rates labels state, if it was not compared with them.
@@ -203,7 +210,7 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates, compared: bool) -> 
             .measured_for()
             .map(|measured| same_policy(measured, compared)),
     );
-    said.extend(of_single_places(sample));
+    said.extend(of_labelled_places(sample));
     if found.stratified {
         said.push(format!(
             "{} kinds are bounded apart and weighted by their sizes; each single bound has confidence {}.",
