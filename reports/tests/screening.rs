@@ -434,6 +434,18 @@ fn labels_fit_the_policy_that_they_were_measured_for() {
     // The records of a prepared corpus are what they were prepared as: labels of its turns are none of documents.
     let turns = "prepare data.jsonl --unit turn --policy general --tokenizer characters --no-redaction --out turns";
     assert_eq!(audit(here, turns, "").status.code(), Some(0));
+    // A part of a record shows less than the record.
+    let parts = audit(
+        here,
+        "screen turns/train.jsonl --policy general --sheet turns.s",
+        "",
+    );
+    let why = refused(&parts);
+    assert!(
+        why.contains("--unit: must be document with DATA in a prepared folder"),
+        "{why}"
+    );
+    assert!(!here.join("turns.s").exists());
     let screen =
         "screen turns/train.jsonl --unit document --policy general --sheet turns.s --format json";
     json_of(&audit(here, &format!("{screen} --sample 40"), ""));
