@@ -49,6 +49,11 @@ fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
     )
     .unwrap();
     let screen = "screen data.jsonl --unit document --policy policy.json --conservative digits --format json";
+    let low = refused(&audit(here, &format!("{screen} --confidence 0.7"), ""));
+    assert!(
+        low.contains("--confidence") && low.contains("[0.75, 1)"),
+        "{low}"
+    );
     let drawn = json_of(&audit(here, &format!("{screen} --sample 40 --seed 3"), ""));
     assert_eq!(
         (&drawn["type"], &drawn["open"]),

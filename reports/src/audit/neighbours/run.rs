@@ -10,7 +10,7 @@ use crate::number::{count_of, grouped, rounded_up};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
-use reticent_accounting::statistics::clopper_pearson_upper;
+use reticent_accounting::statistics::share_of_sampled;
 use reticent_corpus::Document;
 use reticent_corpus::policy::{PolicyChoice, View, resolved};
 use reticent_corpus::prepare::{NeighbourCounts, NeighbourDiff, Neighbours, Preparer, Selection};
@@ -144,7 +144,7 @@ fn shown<'a>(found: &'a Neighbours, marked: &'static str, show: bool) -> Result<
     let missed = found.secrets.iter().filter(|one| !one.diff.identical());
     let sampled = found.all.examined < found.distinct;
     let confidence = Confidence::new(CONFIDENCE)?;
-    let upper = clopper_pearson_upper(found.all.missed, found.all.examined, confidence)?;
+    let upper = share_of_sampled(found.all.missed, found.all.examined, confidence)?;
     Ok(Body {
         distinct: found.distinct,
         marked,

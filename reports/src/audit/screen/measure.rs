@@ -3,7 +3,7 @@
 use super::sheet::{Drawn, JFT_SAMPLES, Line, Sheet};
 use anyhow::Result;
 use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredFor, MeasuredRates};
-use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
+use reticent_accounting::statistics::{least_share_of_sampled, share_of_sampled};
 use reticent_accounting::{Confidence, Estimate, Lower, Probability, Upper};
 use reticent_corpus::Document;
 use reticent_corpus::screening::{Judged, PolicyJudge, SecretFate, Words, first_records};
@@ -346,11 +346,11 @@ fn kinds(seen: &[Seen<'_>], confidence: Confidence) -> Result<BTreeMap<String, K
         // Without a record that brings one nothing is known.
         let upper = |count| match records {
             0 => Ok(Upper::new(Probability::ONE)),
-            _ => clopper_pearson_upper(count, records, confidence),
+            _ => share_of_sampled(count, records, confidence),
         };
         let all_caught = match records {
             0 => Lower::new(Probability::new(0.0)?),
-            _ => clopper_pearson_lower(records - missed, records, confidence)?,
+            _ => least_share_of_sampled(records - missed, records, confidence)?,
         };
         Ok(KindRow {
             records,
@@ -397,7 +397,7 @@ fn found(seen: &[Seen<'_>], confidence: Confidence) -> Result<BTreeMap<String, F
             precision: right as f64 / spans as f64,
             records,
             records_right,
-            records_all_right: clopper_pearson_lower(records_right, records, confidence)?,
+            records_all_right: least_share_of_sampled(records_right, records, confidence)?,
         })
     };
     named

@@ -23,6 +23,7 @@ use crate::plan::PreparedFacts;
 use anyhow::{Context, Result, bail, ensure};
 use outputs::Outputs;
 use reticent_accounting::confidentiality::MeasuredFor;
+use reticent_accounting::statistics::check_sample_confidence;
 use reticent_accounting::{Confidence, UnitName};
 use reticent_corpus::canary::SeedOrigin;
 use reticent_corpus::screening::{
@@ -63,6 +64,8 @@ struct Drawing {
 /// the policy.
 pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     whole_records(args)?;
+    let confidence = crate::audit::confidence(args.confidence)?;
+    check_sample_confidence(confidence).context("--confidence")?;
     let outputs = Outputs::open(args)?;
     let documents = args.measured.documents()?;
     let records = screening_records(&documents, args.measured.unit).context("DATA")?;
@@ -83,7 +86,6 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     if args.label {
         label(args, &mut sheet, interrupt)?;
     }
-    let confidence = crate::audit::confidence(args.confidence)?;
     let inputs = inputs(args, &sheet, confidence)?;
     if sheet.open() > 0 {
         return wait(args, &sheet, inputs, output);

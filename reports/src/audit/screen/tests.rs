@@ -660,6 +660,33 @@ fn a_catch_that_an_earlier_record_may_introduce_does_not_count() {
     assert_eq!((found.bringing, found.bringing_missed), (first, 0));
 }
 
+/// Of ten of eleven records, drawn without replacement, Clopper and Pearson's bound was 0.974 at a confidence of 0.75: a
+/// population of 39 with 38 such records is left below it in 28 %. The same from the other end.
+#[test]
+fn bounds_by_kind_cover_finitely_many_records() {
+    let records: Vec<Document> = (0..11)
+        .map(|i| {
+            let word = if i == 0 { "found" } else { "hidden" };
+            let text = format!("see {word}-{i:03} there");
+            let length = word.len() + 4;
+            Document::new(format!("r{i}"), text).with_secret(4, 4 + length, "code")
+        })
+        .collect();
+    let mut sheet = Sheet::draw(&records, &draw(Some(11), 0, None)).unwrap();
+    mark(&mut sheet, &records);
+    let of = PolicyJudge::new(&policy(), None).unwrap();
+    let seen = judge(&sheet, &of, &records).unwrap();
+    let level = Confidence::new(0.75).unwrap();
+    let labels = labels(&seen, None);
+    let found = Screening::of(&sheet, &seen, &labels, level, Words::default()).unwrap();
+    let row = &found.kinds["code"];
+    assert_eq!((row.records, row.missed), (11, 10));
+    assert_eq!(
+        (row.gamma.get().get(), row.records_all_caught.get().get()),
+        (1.0, 0.0)
+    );
+}
+
 /// Of a secret in three records, a sample of records shows parts alone.
 #[test]
 fn marks_that_extend_over_records_are_no_labels() {
