@@ -6,7 +6,9 @@ use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredFor, 
 use reticent_accounting::statistics::{least_share_of_sampled, share_of_sampled};
 use reticent_accounting::{Confidence, Estimate, Lower, Probability, Upper};
 use reticent_corpus::Document;
-use reticent_corpus::screening::{Judged, PolicyJudge, SecretFate, Words, first_records};
+use reticent_corpus::screening::{
+    FoundSpan, Judged, PolicyJudge, SecretFate, Words, first_records,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -37,7 +39,7 @@ pub struct KindRow {
     /// covered / secrets.
     pub recall: f64,
     /// Of them caught: the redacted record has no trace of the secret, neither its length nor its effect on its
-    /// neighbours.
+    /// neighbours, nor its text in a place without a label.
     pub caught: u64,
     /// caught / secrets.
     pub nothing_left: f64,
@@ -153,16 +155,35 @@ pub(super) fn judge<'a>(
 ) -> Result<Vec<Seen<'a>>> {
     let bringers = bringers(sheet, records)?;
     let of = |line: &'a Line| -> Result<Seen<'a>> {
-        let brought_by = texts(line)
-            .into_iter()
-            .map(|text| bringers.get(&text).copied());
+        let texts = texts(line);
+        let mut judged = judge.judge(&line.document())?;
+        for (fate, text) in judged.fates.iter_mut().zip(&texts) {
+            fate.caught &= !stands(&line.text, text, &judged.found);
+        }
+        let brought_by = texts.iter().map(|text| bringers.get(text).copied());
         Ok(Seen {
             brought_by: brought_by.collect(),
-            judged: judge.judge(&line.document())?,
+            judged,
             line,
         })
     };
     sheet.lines.iter().map(of).collect()
+}
+
+/// Returns whether a secret's text stands in a place, labelled or not, that no span of the policy touches. Nobody has to
+/// label each place: Enter accepts what the policy found as all there is.
+fn stands(text: &str, secret: &str, found: &[(FoundSpan, bool)]) -> bool {
+    let length = secret.chars().count();
+    let mut places = text.match_indices(secret);
+    places.any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + secret.len()..]);
+        let part =
+            before.ends_with(char::is_alphanumeric) || after.starts_with(char::is_alphanumeric);
+        let start = before.chars().count();
+        let touched =
+            |(span, _): &(FoundSpan, bool)| span.start < start + length && start < span.end;
+        !part && !found.iter().any(touched)
+    })
 }
 
 /// The random record to which a secret is assigned.

@@ -660,6 +660,33 @@ fn a_catch_that_an_earlier_record_may_introduce_does_not_count() {
     assert_eq!((found.bringing, found.bringing_missed), (first, 0));
 }
 
+/// Who accepts what the policy found labels one of two places: the other still shows the secret. Part of a word does not.
+#[test]
+fn a_text_that_stands_in_another_place_is_missed() {
+    let policy = PolicyChoice::Patterns {
+        rules: vec![PatternRule {
+            kind: "code".to_owned(),
+            pattern: "first (?<secret>code-1)".to_owned(),
+        }],
+    };
+    for (text, missed) in [
+        ("first code-1 then code-1", 1),
+        ("first code-1 then code-12", 0),
+    ] {
+        let records = [Document::new("r", text)];
+        let how = Draw {
+            policy: policy.clone(),
+            ..draw(Some(1), 0, None)
+        };
+        let mut sheet = Sheet::draw(&records, &how).unwrap();
+        by_hand(&mut sheet, |_| (6, 12));
+        let found = screening_of(&sheet, &records);
+        assert_eq!((found.bringing, found.bringing_missed), (1, missed));
+        let row = &found.kinds["code"];
+        assert_eq!((row.covered, row.caught), (1, 1 - missed));
+    }
+}
+
 /// Of ten of eleven records, drawn without replacement, Clopper and Pearson's bound was 0.974 at a confidence of 0.75: a
 /// population of 39 with 38 such records is left below it in 28 %. The same from the other end.
 #[test]
