@@ -86,8 +86,17 @@ fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
         (&json!(40), &json!(40), &json!(missed))
     );
     assert_eq!(measured["kinds"]["order"]["missed_by_both"], 0);
-    let plan = "--sigma 1 --sample-rate 0.01 --steps 100 --labels labels.jsonl --format json";
-    let account = json_of(&run(env!("CARGO_BIN_EXE_account"), here, plan, ""));
+    let plan = "--sigma 1 --sample-rate 0.01 --steps 100 --labels labels.jsonl";
+    let page = run(env!("CARGO_BIN_EXE_account"), here, plan, "").stdout;
+    let page = String::from_utf8(page).unwrap();
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("was drawn with a given seed, 3"), "{page}");
+    assert!(
+        page.contains("Their file has no code under the owner's key"),
+        "{page}"
+    );
+    let plan = format!("{plan} --format json");
+    let account = json_of(&run(env!("CARGO_BIN_EXE_account"), here, &plan, ""));
     assert!(
         account
             .to_string()

@@ -60,6 +60,9 @@ pub struct MeasuredFor {
     /// What one record is; absent in labels of earlier versions where the records were those of a prepared corpus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<UnitName>,
+    /// The seed of the sample, where it was given: whoever knows it can foresee the sample, and another one draws another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
 }
 
 impl MeasuredFor {
@@ -68,7 +71,7 @@ impl MeasuredFor {
     /// ```
     /// use reticent_accounting::confidentiality::MeasuredFor;
     /// let of = |policy: &str| MeasuredFor {
-    ///     policy: policy.into(), digest: None, conservative: None, unit: None,
+    ///     policy: policy.into(), digest: None, conservative: None, unit: None, seed: None,
     /// };
     /// assert_eq!(of("general").disagreement(&of("general")), None);
     /// assert!(of("general").disagreement(&of("nothing")).unwrap().contains("nothing"));

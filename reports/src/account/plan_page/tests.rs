@@ -809,6 +809,9 @@ fn labels_of_one_place_say_nothing_of_secrets_in_several_records() {
         said.any(|said| said.starts_with(supposed))
     };
     assert!(said("A secret was labelled in 2 places alone") && !said(supposed));
+    assert!(said(
+        "Premise: the labels are those of a random sample of this corpus"
+    ));
     // All of its records.
     labels(2, ",\"records\":2");
     let all = sheet(&plan(3).unwrap()).unwrap();

@@ -157,9 +157,21 @@ pub(crate) fn about_the_labels(labels: Option<&LabelledRates>, compared: bool) -
     }
 }
 
-/// Returns what the rates of labels suppose of secrets that were not labelled in all their records.
+/// Returns what the rates of labels suppose of the sample.
 #[must_use]
-pub(crate) fn of_labelled_places(sample: &LabelledSecrets) -> Option<String> {
+pub(crate) fn about_the_sample(sample: &LabelledSecrets) -> Vec<String> {
+    let seed = sample.measured_for().and_then(|measured| measured.seed);
+    let seed = seed.map(|seed| {
+        format!("The labels' sample was drawn with a given seed, {seed}: it could be foreseen, or chosen among several.")
+    });
+    let premise = "Premise: the labels are those of a random sample of this corpus, as they were measured. Their file has no code \
+                   under the owner's key, and does not say the corpus.";
+    let said = std::iter::once(premise.to_owned());
+    said.chain(seed).chain(of_labelled_places(sample)).collect()
+}
+
+/// Returns what the rates of labels suppose of secrets that were not labelled in all their records.
+fn of_labelled_places(sample: &LabelledSecrets) -> Option<String> {
     let places = sample.fewest_places()?;
     let (who, places) = match (places == 1, sample.labelled() == sample.places()) {
         (true, true) => ("Each secret", "one place".to_owned()),
@@ -210,7 +222,7 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates, compared: bool) -> 
             .measured_for()
             .map(|measured| same_policy(measured, compared)),
     );
-    said.extend(of_labelled_places(sample));
+    said.extend(about_the_sample(sample));
     if found.stratified {
         said.push(format!(
             "{} kinds are bounded apart and weighted by their sizes; each single bound has confidence {}.",

@@ -285,7 +285,10 @@ fn measured(args: &Screen, h: &Header) -> Result<MeasuredFor> {
         Some(folder) => PreparedFacts::read(folder).context("DATA")?.unit,
         None => UnitName::new(h.unit.to_string())?,
     };
-    measured_for(&h.policy, h.conservative.as_ref(), unit)
+    Ok(MeasuredFor {
+        seed: (h.seed_origin == SeedOrigin::Given).then_some(h.seed),
+        ..measured_for(&h.policy, h.conservative.as_ref(), unit)?
+    })
 }
 
 /// The words of the whole corpus, for JFT's share of redacted ones.
