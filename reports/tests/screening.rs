@@ -174,7 +174,10 @@ fn screened_records_for_jft_are_all_that_were_drawn() {
     let screen = "screen data.jsonl --unit dialogue --jft --marked --format json";
     let line = &format!("{screen} --policy nothing --screened ids.txt");
     let problem = refused(&audit(here, line, ""));
-    assert!(problem.contains("--mended"), "{problem}");
+    assert!(
+        problem.contains("--mended") && problem.contains("with the same number"),
+        "{problem}"
+    );
     let done = json_of(&audit(here, &format!("{line} --mended mended.json"), ""));
     assert_eq!(
         done["missing_rate"]["samples"].as_array().unwrap().len(),
