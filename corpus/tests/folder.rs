@@ -36,6 +36,8 @@ fn names(folder: &Path) -> Vec<String> {
 fn same(one: &Prepared, other: &Prepared) {
     assert_eq!(one.training, other.training);
     assert_eq!(one.points, other.points);
+    assert_eq!(one.documents, other.documents);
+    assert_eq!(one.held_out_documents, other.held_out_documents);
     assert_eq!(one.texts, other.texts);
     assert_eq!(one.held_out, other.held_out);
     assert_eq!(one.held_out_texts, other.held_out_texts);
@@ -286,6 +288,18 @@ fn tampering_is_noticed() {
             "\"point\":0",
             "\"point\":9999",
             "line 1: point 9999; points rise and stay below",
+        ),
+        (
+            "records.jsonl",
+            "\"document\":0",
+            "\"document\":9999",
+            "line 1: document 9999; they do not fall and stay below",
+        ),
+        (
+            "held-out.jsonl",
+            "\"document\":0",
+            "\"document\":1",
+            "line 2: document 0; they do not fall and stay below",
         ),
         (
             "records.jsonl",

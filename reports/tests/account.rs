@@ -606,6 +606,22 @@ fn labels_measure_both_rates() {
         let said = "--group: must be 1 with --labels";
         assert_eq!(stderr(&output).contains(said), ends == 2);
     }
+    // A second place of one of them is none of the others.
+    let line = |i| {
+        format!(
+            "{{\"kind\":\"phone\",\"missed\":{},\"secret\":\"{i}\"}}\n",
+            i < 20
+        )
+    };
+    let twice: String = std::iter::once(0).chain(0..200).map(line).collect();
+    let other = folder.path().join("twice.jsonl");
+    std::fs::write(&other, twice).unwrap();
+    let other = other.to_str().unwrap();
+    let output = account(&[
+        "--sigma", "1.1", "--steps", "50", "--labels", other, "--group", "20",
+    ]);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("--group: must be 1 with --labels"));
     for more in [
         ["--gamma", "0.1"],
         ["--joint-miss", "0.1"],

@@ -93,6 +93,23 @@ fn neighbours_of_a_plain_corpus_take_a_list_or_what_the_policy_finds() {
         (&found["distinct"], &found["missed"]),
         (&1.into(), &0.into())
     );
+    // What a policy finds says nothing of what it overlooks.
+    let both = "Mail ada@example.org and bob@example.org.\n";
+    std::fs::write(at.join("both.txt"), both).unwrap();
+    let sample = "neighbours both.txt --policy detectors --held-out 0 --sample 1";
+    let found = json(at, sample);
+    assert_eq!(
+        (&found["distinct"], &found["examined"]),
+        (&2.into(), &1.into())
+    );
+    assert!(found.get("missed_share").is_none());
+    let text = ok(at, sample);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("that the policy finds missed")
+            && text.contains("a simple random sample of 1"),
+        "{text}"
+    );
     assert_eq!(found["marked"], "found by the policy");
     let listed = json(at, &format!("neighbours {how} --list names.txt"));
     assert_eq!(

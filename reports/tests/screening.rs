@@ -49,6 +49,11 @@ fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
     )
     .unwrap();
     let screen = "screen data.jsonl --unit document --policy policy.json --conservative digits --format json";
+    let low = refused(&audit(here, &format!("{screen} --confidence 0.7"), ""));
+    assert!(
+        low.contains("--confidence") && low.contains("[0.75, 1)"),
+        "{low}"
+    );
     let drawn = json_of(&audit(here, &format!("{screen} --sample 40 --seed 3"), ""));
     assert_eq!(
         (&drawn["type"], &drawn["open"]),
@@ -81,8 +86,17 @@ fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
         (&json!(40), &json!(40), &json!(missed))
     );
     assert_eq!(measured["kinds"]["order"]["missed_by_both"], 0);
-    let plan = "--sigma 1 --sample-rate 0.01 --steps 100 --labels labels.jsonl --format json";
-    let account = json_of(&run(env!("CARGO_BIN_EXE_account"), here, plan, ""));
+    let plan = "--sigma 1 --sample-rate 0.01 --steps 100 --labels labels.jsonl";
+    let page = run(env!("CARGO_BIN_EXE_account"), here, plan, "").stdout;
+    let page = String::from_utf8(page).unwrap();
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("was drawn with a given seed, 3"), "{page}");
+    assert!(
+        page.contains("Their file has no code under the owner's key"),
+        "{page}"
+    );
+    let plan = format!("{plan} --format json");
+    let account = json_of(&run(env!("CARGO_BIN_EXE_account"), here, &plan, ""));
     assert!(
         account
             .to_string()
@@ -160,7 +174,10 @@ fn screened_records_for_jft_are_all_that_were_drawn() {
     let screen = "screen data.jsonl --unit dialogue --jft --marked --format json";
     let line = &format!("{screen} --policy nothing --screened ids.txt");
     let problem = refused(&audit(here, line, ""));
-    assert!(problem.contains("--mended"), "{problem}");
+    assert!(
+        problem.contains("--mended") && problem.contains("with the same number"),
+        "{problem}"
+    );
     let done = json_of(&audit(here, &format!("{line} --mended mended.json"), ""));
     assert_eq!(
         done["missing_rate"]["samples"].as_array().unwrap().len(),
@@ -434,6 +451,18 @@ fn labels_fit_the_policy_that_they_were_measured_for() {
     // The records of a prepared corpus are what they were prepared as: labels of its turns are none of documents.
     let turns = "prepare data.jsonl --unit turn --policy general --tokenizer characters --no-redaction --out turns";
     assert_eq!(audit(here, turns, "").status.code(), Some(0));
+    // A part of a record shows less than the record.
+    let parts = audit(
+        here,
+        "screen turns/train.jsonl --policy general --sheet turns.s",
+        "",
+    );
+    let why = refused(&parts);
+    assert!(
+        why.contains("--unit: must be document with DATA in a prepared folder"),
+        "{why}"
+    );
+    assert!(!here.join("turns.s").exists());
     let screen =
         "screen turns/train.jsonl --unit document --policy general --sheet turns.s --format json";
     json_of(&audit(here, &format!("{screen} --sample 40"), ""));

@@ -227,9 +227,17 @@ impl LabelledSample {
 /// at Clopper and Pearson's bound for a confidence of at least 0.75, except for n − 1 of n: if 38 of 39 are missed, 11
 /// draws have 10 or fewer with probability 0.282, where 0.25 was required.
 ///
+/// ```
+/// use reticent_accounting::{Confidence, statistics::share_of_sampled};
+/// let at = Confidence::new(0.75)?;
+/// assert_eq!(share_of_sampled(10, 11, at)?.get().get(), 1.0);
+/// assert!(share_of_sampled(9, 11, at)?.get().get() < 0.92);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
 /// # Errors
-/// Returns [`Error::OutOfRange`] for a confidence below 0.75, and for more found than drawn.
-pub(crate) fn share_of_sampled(
+/// Returns [`Error::OutOfRange`] for a confidence below 0.75, for no draws, and for more found than drawn.
+pub fn share_of_sampled(
     found: u64,
     sampled: u64,
     confidence: Confidence,
@@ -241,11 +249,36 @@ pub(crate) fn share_of_sampled(
     clopper_pearson_upper(found, sampled, confidence)
 }
 
+/// Returns a lower bound on a share of a finite population, if `found` of `sampled` drawn without replacement belong to
+/// it: one minus [`share_of_sampled`] of the others.
+///
+/// ```
+/// use reticent_accounting::{Confidence, statistics::least_share_of_sampled};
+/// let at = Confidence::new(0.75)?;
+/// assert_eq!(least_share_of_sampled(1, 11, at)?.get().get(), 0.0);
+/// assert!(least_share_of_sampled(2, 11, at)?.get().get() > 0.08);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// Returns [`Error::OutOfRange`] as [`share_of_sampled`] does.
+pub fn least_share_of_sampled(
+    found: u64,
+    sampled: u64,
+    confidence: Confidence,
+) -> Result<Lower<Probability>> {
+    check_sample_confidence(confidence)?;
+    if found == 1 && sampled > 1 {
+        return Ok(Lower::new(Probability::new(0.0)?));
+    }
+    clopper_pearson_lower(found, sampled, confidence)
+}
+
 /// Checks the confidence of a sample drawn without replacement; see [`share_of_sampled`].
 ///
 /// # Errors
 /// Returns [`Error::OutOfRange`] for a confidence below 0.75.
-pub(crate) fn check_sample_confidence(confidence: Confidence) -> Result<()> {
+pub fn check_sample_confidence(confidence: Confidence) -> Result<()> {
     if confidence.get() >= 0.75 {
         return Ok(());
     }
@@ -326,6 +359,10 @@ mod tests {
                 let bounds: Vec<[f64; 2]> = (0..=sampled)
                     .map(|found| {
                         let ours = share_of_sampled(found, sampled, level(confidence)).unwrap();
+                        let others =
+                            least_share_of_sampled(sampled - found, sampled, level(confidence));
+                        let others = 1.0 - others.unwrap().get().get();
+                        assert!((ours.get().get() - others).abs() < 1e-9);
                         [ours.get().get(), upper(found, sampled, confidence)]
                     })
                     .collect();

@@ -34,6 +34,7 @@ fn label(
         missed,
         missed_by_conservative: open,
         secret: secret.map(|id| format!("{kind}-{id}")),
+        records: None,
         population,
         measured_for: None,
     }

@@ -39,7 +39,9 @@ impl Prepared {
         let path = folder.join(RECORDS);
         let text = files.take(RECORDS)?;
         let frame = Frame::new(&tokenizer, &sheet.options);
-        let (records, points) = check_records(&path, read_lines(&path, &text)?, facts, &frame)?;
+        let lines: Vec<RecordLine<'_>> = read_lines(&path, &text)?;
+        let documents = documents_of(&path, &lines, facts.documents)?;
+        let (records, points) = check_records(&path, lines, facts, &frame)?;
         drop(text);
         let texts = read_texts(
             &folder.join(TEXTS),
@@ -48,7 +50,11 @@ impl Prepared {
             &points,
             sheet.options.loss_on,
         )?;
-        let (held_out, held_out_texts) = load_held_out(folder, &mut files, facts, &frame)?;
+        let HeldOut {
+            records: held_out,
+            documents: held_out_documents,
+            texts: held_out_texts,
+        } = load_held_out(folder, &mut files, facts, &frame)?;
         let path = folder.join(CANARIES);
         let plan = load_plan(&path, &mut files, facts)?;
         if let (Some(plan), Some(preflight)) = (&plan, &facts.canaries) {
@@ -76,8 +82,10 @@ impl Prepared {
                 mask_only: facts.mask_only,
             },
             points,
+            documents,
             texts,
             held_out,
+            held_out_documents,
             held_out_texts,
             plan,
             tokenizer,
@@ -321,6 +329,28 @@ fn check_records(
     Ok((training.records, points))
 }
 
+/// Returns the number of each record's document, which rise and stay below `count`; `None` if some record doesn't say it.
+fn documents_of(path: &Path, lines: &[RecordLine<'_>], count: u64) -> Result<Option<Vec<u64>>> {
+    let mut least = 0;
+    let each = (1u64..).zip(lines).map(|(number, line)| {
+        let Some(document) = line.document else {
+            return Ok(None);
+        };
+        if !(least..count).contains(&document) {
+            return Err(Error::prepared(
+                path,
+                format!(
+                    "line {number}: document {document}; they do not fall and stay below {count}"
+                ),
+            ));
+        }
+        least = document;
+        Ok(Some(document))
+    });
+    let each: Vec<Option<u64>> = each.collect::<Result<_>>()?;
+    Ok(each.into_iter().collect())
+}
+
 fn check_ranges(
     what: &str,
     ranges: &[Range<usize>],
@@ -369,12 +399,19 @@ fn read_texts(
     Ok(lines.into_iter().map(|l| l.text.into_owned()).collect())
 }
 
+/// The held-out part of a folder.
+struct HeldOut {
+    records: Vec<Record>,
+    documents: Option<Vec<u64>>,
+    texts: Vec<String>,
+}
+
 fn load_held_out(
     folder: &Path,
     files: &mut FolderFiles,
     facts: &Facts,
     frame: &Frame<'_>,
-) -> Result<(Vec<Record>, Vec<String>)> {
+) -> Result<HeldOut> {
     let path = folder.join(HELD_OUT);
     if facts.held_out_documents == 0 {
         return match files.has(HELD_OUT) || files.has(TEST) {
@@ -382,11 +419,16 @@ fn load_held_out(
                 &path,
                 format!("{FACTS} knows of no documents held out"),
             )),
-            false => Ok((Vec::new(), Vec::new())),
+            false => Ok(HeldOut {
+                records: Vec::new(),
+                documents: Some(Vec::new()),
+                texts: Vec::new(),
+            }),
         };
     }
     let text = files.take(HELD_OUT)?;
     let lines: Vec<RecordLine<'_>> = read_lines(&path, &text)?;
+    let documents = documents_of(&path, &lines, facts.held_out_documents)?;
     let mut records = Vec::with_capacity(lines.len());
     for (number, line) in (1u64..).zip(lines) {
         frame
@@ -402,7 +444,11 @@ fn load_held_out(
     let loss_on = frame.options.loss_on;
     let path = folder.join(TEST);
     let texts = read_texts(&path, &files.take(TEST)?, &records, &numbers, loss_on)?;
-    Ok((records, texts))
+    Ok(HeldOut {
+        records,
+        documents,
+        texts,
+    })
 }
 
 fn load_plan(path: &Path, files: &mut FolderFiles, facts: &Facts) -> Result<Option<CanaryPlan>> {

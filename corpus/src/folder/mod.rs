@@ -82,6 +82,10 @@ struct RecordLine<'a> {
     /// Number of the unit among all units of the corpus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     point: Option<u64>,
+    /// Number of its document among the training documents or, of a held-out record, among the held-out ones. Absent in
+    /// folders of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    document: Option<u64>,
     side: Side,
     tokens: Cow<'a, [TokenId]>,
     /// What the policy found in text that was left as it is: ranges of `tokens`.

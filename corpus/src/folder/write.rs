@@ -32,17 +32,31 @@ impl Prepared {
     /// which the folder is authenticated; without it, it is not.
     ///
     /// # Errors
-    /// A folder that exists and is not empty, or a place that cannot be written.
+    /// A folder that exists and is not empty, or a place that cannot be written; what was read from a folder of an earlier
+    /// version, which doesn't say the document of each record.
     pub fn write(&self, folder: &Path, force: bool, owner: Option<[u8; 32]>) -> Result<()> {
+        let (Some(documents), Some(held_out_documents)) =
+            (&self.documents, &self.held_out_documents)
+        else {
+            return Err(Error::prepared(
+                Path::new(RECORDS),
+                "a record without its document; prepare the folder again (`audit prepare`)"
+                    .to_owned(),
+            ));
+        };
         let mut out =
             OutputFolder::take(folder, force)?.begin(self.facts.held_out_documents > 0)?;
         let loss_on = self.options.loss_on;
         let training = self.training.records.iter().zip(&self.texts);
-        for ((record, text), point) in training.zip(&self.points) {
-            out.put(Put::Training(*point), lines(record, text, loss_on)?.parts())?;
+        let numbers = self.points.iter().zip(documents);
+        for ((record, text), (&point, &document)) in training.zip(numbers) {
+            let put = Put::Training { point, document };
+            out.put(put, lines(record, text, loss_on)?.parts())?;
         }
-        for (record, text) in self.held_out.iter().zip(&self.held_out_texts) {
-            out.put(Put::HeldOut, lines(record, text, loss_on)?.parts())?;
+        let held_out = self.held_out.iter().zip(&self.held_out_texts);
+        for ((record, text), &document) in held_out.zip(held_out_documents) {
+            let put = Put::HeldOut { document };
+            out.put(put, lines(record, text, loss_on)?.parts())?;
         }
         out.close(
             &self.facts,
@@ -245,6 +259,7 @@ fn record_line(record: &Record, out: &mut Vec<u8>) -> Result<()> {
 fn record_frame(record: &Record, out: &mut Vec<u8>) -> Result<usize> {
     let line = RecordLine {
         point: None,
+        document: None,
         side: record.side,
         tokens: Cow::Borrowed(&[]),
         sensitive: Cow::Borrowed(&record.sensitive),
@@ -427,17 +442,18 @@ impl FolderWriter {
         let [begins, text_begins] = &mut self.begins;
         begins.clear();
         begins.push(b'{');
+        // A vector takes whatever is written to it.
         let (pair, number) = match (put, &mut self.held_out) {
-            (Put::Training(point), _) => {
-                // A vector takes whatever is written to it.
-                let _ = write!(begins, "\"point\":{point},");
+            (Put::Training { point, document }, _) => {
+                let _ = write!(begins, "\"point\":{point},\"document\":{document},");
                 (&mut self.training, point)
             }
-            (Put::HeldOut, Some(pair)) => {
+            (Put::HeldOut { document }, Some(pair)) => {
+                let _ = write!(begins, "\"document\":{document},");
                 self.tests += 1;
                 (pair, self.tests - 1)
             }
-            (Put::HeldOut, None) => return Ok(()),
+            (Put::HeldOut { .. }, None) => return Ok(()),
         };
         text_begins.clear();
         text_begins.extend_from_slice(b"{\"id\":\"");
@@ -600,6 +616,7 @@ mod tests {
                 };
                 let line = RecordLine {
                     point: None,
+                    document: None,
                     side: record.side,
                     tokens: Cow::Borrowed(&record.tokens),
                     sensitive: Cow::Borrowed(&record.sensitive),

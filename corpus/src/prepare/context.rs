@@ -114,7 +114,7 @@ impl Found {
                 for (role, document) in batch {
                     let (number, found) = match role {
                         Role::Training(number) => (*number, &mut here.trained),
-                        Role::HeldOut => (0, &mut here.held_out),
+                        Role::HeldOut(_) => (0, &mut here.held_out),
                     };
                     for unit in units(document, number, unit)? {
                         Work::new(&unit, tokenizer)?.view(|view| {

@@ -85,7 +85,7 @@ impl FirstPass {
             |batch| {
                 let training = batch.iter().filter_map(|(role, document)| match role {
                     Role::Training(number) => Some((*number, document)),
-                    Role::HeldOut => None,
+                    Role::HeldOut(_) => None,
                 });
                 let made = training.map(|(number, document)| {
                     let units = units(document, number, options.unit)?;

@@ -21,10 +21,16 @@ pub struct Prepared {
     pub training: TrainingSet,
     /// For each record of the training set, the number of its unit among all units.
     pub points: Vec<u64>,
+    /// For each record of the training set, the number of its document among the training documents; `None` if a folder of
+    /// an earlier version was read, which doesn't say.
+    pub documents: Option<Vec<u64>>,
     /// For each record of the training set, its redacted text.
     pub texts: Vec<String>,
     /// Held-out records, redacted in the same way but not deduplicated, without points that are only `<MASK>`.
     pub held_out: Vec<Record>,
+    /// For each held-out record, the number of its document among the held-out documents; `None` if a folder of an
+    /// earlier version was read, which doesn't say.
+    pub held_out_documents: Option<Vec<u64>>,
     /// The redacted texts of the held-out records.
     pub held_out_texts: Vec<String>,
     /// What the preparation did, in numbers.
@@ -128,7 +134,7 @@ impl Preparer {
         while let Some((role, document)) = feed()? {
             match role {
                 Role::Training(_) => training.push(document.into_owned()),
-                Role::HeldOut => held_out.push(document.into_owned()),
+                Role::HeldOut(_) => held_out.push(document.into_owned()),
             }
         }
         drop(feed);
@@ -185,15 +191,18 @@ impl Preparer {
         };
         let (mut records, mut points, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         let (mut held_out, mut held_out_texts) = (Vec::new(), Vec::new());
+        let (mut documents_of, mut held_out_documents) = (Vec::new(), Vec::new());
         let mut all = All(|put, (record, text)| {
             match put {
-                Put::Training(point) => {
+                Put::Training { point, document } => {
                     records.push(record);
                     points.push(point);
+                    documents_of.push(document);
                     texts.push(text);
                 }
-                Put::HeldOut => {
+                Put::HeldOut { document } => {
                     held_out.push(record);
+                    held_out_documents.push(document);
                     held_out_texts.push(text);
                 }
             }
@@ -208,8 +217,10 @@ impl Preparer {
                 mask_only: facts.mask_only,
             },
             points,
+            documents: Some(documents_of),
             texts,
             held_out,
+            held_out_documents: Some(held_out_documents),
             held_out_texts,
             facts,
             options: settled.options.clone(),

@@ -27,10 +27,10 @@ use std::sync::{PoisonError, RwLock};
 /// The destination of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// The training set, with the number of the record's unit.
-    Training(u64),
-    /// The held-out set.
-    HeldOut,
+    /// The training set, with the number of the record's unit and that of its document among the training documents.
+    Training { point: u64, document: u64 },
+    /// The held-out set, with the number of the record's document among the held-out ones.
+    HeldOut { document: u64 },
 }
 
 /// The inputs of a pass.
@@ -48,18 +48,18 @@ pub(super) struct Pass<'a, F> {
     pub(super) form: F,
 }
 
-/// A document after the workers' stages.
+/// A document after the workers' stages, with its number among those of its role.
 enum DocumentMade<O> {
-    Training(Vec<UnitMade<O>>),
-    HeldOut(Vec<Recorded<O>>),
+    Training(u64, Vec<UnitMade<O>>),
+    HeldOut(u64, Vec<Recorded<O>>),
 }
 
 impl<O> DocumentMade<O> {
     /// Returns the units that are deduplicated.
     fn trained_on(&self) -> &[UnitMade<O>] {
         match self {
-            Self::Training(units) => units,
-            Self::HeldOut(_) => &[],
+            Self::Training(_, units) => units,
+            Self::HeldOut(..) => &[],
         }
     }
 }
@@ -151,15 +151,15 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                 let mut stay = stay.into_iter();
                 for document in batch {
                     match document {
-                        DocumentMade::Training(units) => {
+                        DocumentMade::Training(number, units) => {
                             run.begin_document(units.is_empty());
                             for (unit, stays) in units.into_iter().zip(&mut stay) {
-                                run.unit(unit, stays, sink)?;
+                                run.unit(unit, number, stays, sink)?;
                             }
                         }
-                        DocumentMade::HeldOut(records) => {
+                        DocumentMade::HeldOut(number, records) => {
                             for record in records {
-                                run.held_out(record, sink)?;
+                                run.held_out(record, number, sink)?;
                             }
                         }
                     }
@@ -229,12 +229,13 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
 ) -> Result<DocumentMade<O>> {
     let unit = worker.settled.options.unit;
     match role {
-        Role::HeldOut => {
+        Role::HeldOut(number) => {
             let units = units(document, 0, unit)?;
             let records = units
                 .iter()
                 .filter_map(|unit| worker.held_out(unit).transpose());
-            Ok(DocumentMade::HeldOut(records.collect::<Result<_>>()?))
+            let records = records.collect::<Result<_>>()?;
+            Ok(DocumentMade::HeldOut(number as u64, records))
         }
         Role::Training(number) => {
             let units = units(document, number, unit)?;
@@ -246,7 +247,8 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
                 };
                 worker.unit(unit, &before.cut(number, at), copy)
             });
-            Ok(DocumentMade::Training(made.collect::<Result<_>>()?))
+            let made = made.collect::<Result<_>>()?;
+            Ok(DocumentMade::Training(number as u64, made))
         }
     }
 }
@@ -354,7 +356,13 @@ impl<'a> Run<'a> {
     }
 
     /// Adds the next unit in corpus order. `stays` is true if the unit is not a copy of an earlier one.
-    fn unit<O>(&mut self, made: UnitMade<O>, stays: bool, sink: &mut impl Sink<O>) -> Result<()> {
+    fn unit<O>(
+        &mut self,
+        made: UnitMade<O>,
+        document: u64,
+        stays: bool,
+        sink: &mut impl Sink<O>,
+    ) -> Result<()> {
         let point = self.facts.units;
         self.facts.units += 1;
         let Some(kept) = made.kept.filter(|_| stays) else {
@@ -389,7 +397,7 @@ impl<'a> Run<'a> {
             Side::Private => &mut self.facts.private,
         };
         *side += 1;
-        sink.put(Put::Training(point), record.form)
+        sink.put(Put::Training { point, document }, record.form)
     }
 
     fn count<O>(&mut self, kept: &KeptUnit<O>) {
@@ -406,10 +414,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn held_out<O>(&mut self, record: Recorded<O>, sink: &mut impl Sink<O>) -> Result<()> {
+    fn held_out<O>(
+        &mut self,
+        record: Recorded<O>,
+        document: u64,
+        sink: &mut impl Sink<O>,
+    ) -> Result<()> {
         self.facts.held_out_records += 1;
         self.facts.held_out_tokens += record.loss;
-        sink.put(Put::HeldOut, record.form)
+        sink.put(Put::HeldOut { document }, record.form)
     }
 
     /// Records what became of a canary copy, and the record that holds any of it.
@@ -488,7 +501,8 @@ fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Fac
 pub(super) fn feed<'a>(training: &'a [Document], held_out: &'a [Document]) -> Feed<'a> {
     let training = training.iter().enumerate();
     let training = training.map(|(number, d)| (Role::Training(number), Cow::Borrowed(d)));
-    let held_out = held_out.iter().map(|d| (Role::HeldOut, Cow::Borrowed(d)));
+    let held_out = held_out.iter().enumerate();
+    let held_out = held_out.map(|(number, d)| (Role::HeldOut(number), Cow::Borrowed(d)));
     let mut all = training.chain(held_out);
     Box::new(move || Ok(all.next()))
 }

@@ -44,8 +44,8 @@ pub(super) type Watch<'w> = &'w dyn Fn(Phase, u64) -> bool;
 pub(super) enum Role {
     /// Training, with its number among the training documents.
     Training(usize),
-    /// Evaluation only.
-    HeldOut,
+    /// Evaluation only, with its number among the held-out documents.
+    HeldOut(usize),
 }
 
 /// Documents in order, each with its role.
@@ -221,7 +221,7 @@ pub(super) fn again<'a>(
         }
         number += 1;
         if division.held_out.contains(&(number - 1)) {
-            return Ok(Some((Role::HeldOut, document)));
+            return Ok(Some((Role::HeldOut(number - 1 - training), document)));
         }
         training += 1;
         let planted = planted.and_then(|p| p.get(&(training - 1)));

@@ -123,15 +123,15 @@ pub fn distinct_records(mut records: Vec<ScreeningRecord>) -> (Vec<ScreeningReco
     (records, dropped as u64)
 }
 
-/// Returns, for each text, the first record that contains it with no letter or digit at its ends, in any form that a
-/// [`Dictionary`] matches; `None` if there is none.
-///
-/// Every text has at most one such record, however many records contain it. A text that is counted only in that record
-/// is therefore as likely as any other to be in a random sample of records.
+/// Returns, for each text, the number of the first record that contains it with no letter or digit at its ends, in any
+/// form that a [`Dictionary`] matches; `None` if there is none.
 ///
 /// # Errors
 /// Returns an error if a text consists only of white space, or there are too many texts.
-pub fn first_records(records: &[Document], texts: &[String]) -> Result<Vec<Option<usize>>> {
+pub fn first_records<'a>(
+    records: impl IntoIterator<Item = &'a Document>,
+    texts: &[String],
+) -> Result<Vec<Option<usize>>> {
     let mut first = vec![None; texts.len()];
     if texts.is_empty() {
         return Ok(first);
@@ -142,7 +142,7 @@ pub fn first_records(records: &[Document], texts: &[String]) -> Result<Vec<Optio
         case_sensitive: true,
         whole_words: true,
     })?;
-    for (at, record) in records.iter().enumerate() {
+    for (at, record) in records.into_iter().enumerate() {
         for (text, ..) in words.occurrences(&record.text) {
             first[text].get_or_insert(at);
         }

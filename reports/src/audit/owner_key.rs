@@ -50,6 +50,7 @@ pub(crate) fn measured_for(
         digest: told(is_private(policy), "policy", policy.sha256())?,
         conservative: conservative.flatten(),
         unit: Some(unit),
+        seed: None,
     })
 }
 

@@ -1,10 +1,11 @@
 //! Texts cut into records, with the ties that make several records a single piece of evidence.
 
+use crate::audit::args::GroupBy;
 use crate::audit::owner_key::load_texts;
 use crate::audit::reading::documents;
 use crate::contract::note;
 use crate::number::count_of;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use reticent_attacks::membership::lookalikes;
 use reticent_backends::model::Model;
 use reticent_corpus::prepare::Prepared;
@@ -180,6 +181,8 @@ pub(in crate::audit) fn is_prepared(path: &Path) -> bool {
 /// The records of one part of a prepared folder.
 pub(in crate::audit) struct PreparedRecords {
     pub(in crate::audit) records: Vec<Record>,
+    /// The name of each record's document, with the folder and the part; `None` if the folder doesn't say it.
+    pub(in crate::audit) documents: Option<Vec<String>>,
     /// Their texts, as far as their tokens go.
     pub(in crate::audit) texts: Vec<String>,
     pub(in crate::audit) tokenizer: Tokenizer,
@@ -206,13 +209,26 @@ impl PreparedRecords {
              --unit {own}",
             path.display()
         );
-        let (mut texts, mut records) = match part {
-            Part::Training => (learned(&prepared), prepared.training.records),
+        let (mut texts, mut records, documents) = match part {
+            Part::Training => (
+                learned(&prepared),
+                prepared.training.records,
+                prepared.documents,
+            ),
             Part::HeldOut => (
                 as_far_as_tokens(&prepared, &prepared.held_out, &prepared.held_out_texts),
                 prepared.held_out,
+                prepared.held_out_documents,
             ),
         };
+        // Each record is a document of its own, so that its number is one.
+        let whole = matches!(unit, Unit::Dialogue | Unit::Document | Unit::User);
+        let documents = documents.or_else(|| whole.then(|| (0..records.len() as u64).collect()));
+        let named = |number: u64| {
+            let part = part.name();
+            format!("{}: {part} document {}", path.display(), number + 1)
+        };
+        let documents = documents.map(|numbers| numbers.into_iter().map(named).collect());
         ensure!(
             !records.is_empty(),
             "{}: it has no {} record",
@@ -228,9 +244,24 @@ impl PreparedRecords {
         }
         Ok(Self {
             records,
+            documents,
             texts,
             tokenizer: prepared.tokenizer,
             labels: prepared.options.labels,
+        })
+    }
+
+    /// Takes the name of each record's document.
+    ///
+    /// # Errors
+    /// A folder of an earlier version, which doesn't say which records are of one document.
+    pub(in crate::audit) fn take_documents(&mut self, path: &Path) -> Result<Vec<String>> {
+        self.documents.take().with_context(|| {
+            format!(
+                "{}: an earlier version prepared it, and it does not say which records are of one document; prepare it again \
+                 (`audit prepare`)",
+                path.display()
+            )
         })
     }
 
@@ -289,26 +320,35 @@ pub(in crate::audit) fn to_measure(path: &Path, options: &ReadOptions) -> Result
     Ok(found)
 }
 
-/// Reads a prepared folder, or cuts every document of a file into units, without masking or dropping anything. With
-/// `secrets`, records are also tied by the secrets marked in their documents. Records end where training on them did.
+/// Reads a prepared folder, or cuts every document of a file into units, without masking or dropping anything. Records
+/// are tied by their documents and, if `by` says so, by the secrets marked in these. Records end where training on them did.
+///
+/// # Errors
+/// What can't be read; a prepared folder that doesn't say what the records are to be tied by; no records.
 pub(in crate::audit) fn cut(
     path: &Path,
     part: Part,
     unit: Unit,
-    secrets: bool,
+    by: GroupBy,
     reader: &Reader<'_>,
 ) -> Result<Cut> {
     let mut out = Cut::default();
     if is_prepared(path) {
         let most = Some(reader.most);
-        let found = PreparedRecords::read(path, part, unit, most)?.fits(path, reader.tokenizer)?;
-        // Both parts count from 1, and their records are no pairs.
-        out.ties = (1..=found.texts.len())
-            .map(|number| {
-                let part = part.name();
-                vec![format!("{}: {part} record {number}", path.display())]
-            })
-            .collect();
+        let read = PreparedRecords::read(path, part, unit, most)?;
+        let mut found = read.fits(path, reader.tokenizer)?;
+        out.ties = match by {
+            GroupBy::Nothing => vec![Vec::new(); found.texts.len()],
+            GroupBy::Document => {
+                let documents = found.take_documents(path)?;
+                documents.into_iter().map(|name| vec![name]).collect()
+            }
+            GroupBy::Secret => bail!(
+                "{}: a prepared folder carries no marks of secrets, got --group-by secret; name the text that it was prepared \
+                 from, or group by document",
+                path.display()
+            ),
+        };
         out.secrets = vec![Vec::new(); found.texts.len()];
         out.texts = found.texts;
         let tokens = found.records.into_iter().map(|record| Some(record.tokens));
@@ -325,7 +365,7 @@ pub(in crate::audit) fn cut(
             let inside = marked.filter(|s| !s.is_empty() && text.contains(s));
             let inside: Vec<String> = inside.map(str::to_owned).collect();
             let mut ties = vec![name.clone()];
-            if secrets {
+            if by == GroupBy::Secret {
                 ties.extend(inside.iter().map(|s| format!("secret {s}")));
             }
             out.texts.push(text);
@@ -444,10 +484,10 @@ mod tests {
         assert_eq!(others, ["d", "a", "b"]);
     }
 
-    /// Record 3 of one part has nothing to do with record 3 of the other. Tied, one of the two was left out where records
-    /// are thinned.
+    /// Turns of one dialogue are no independent evidence. Document 3 of one part has nothing to do with document 3 of the
+    /// other: tied, one of the two was left out where records are thinned.
     #[test]
-    fn parts_of_a_prepared_folder_are_not_tied() {
+    fn records_of_a_prepared_folder_are_tied_by_their_documents() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prepared");
         let options = PrepareOptions {
@@ -460,10 +500,34 @@ mod tests {
         let key = crate::audit::owner_key::made().unwrap();
         made.write(&path, false, key).unwrap();
         let reader = Reader::new(&made.tokenizer, None, false);
-        let of = |part| cut(&path, part, Unit::Turn, false, &reader).unwrap();
-        let [members, others] = shared_groups(&[of(Part::Training), of(Part::HeldOut)]);
-        assert!(!members.is_empty() && !others.is_empty());
+        let of = |part, by| cut(&path, part, Unit::Turn, by, &reader);
+        let by_document = |part| of(part, GroupBy::Document).unwrap();
+        let sides = [Part::Training, Part::HeldOut].map(by_document);
+        let [members, others] = shared_groups(&sides);
         assert!(others.iter().all(|name| !members.contains(name)));
+        for (names, documents) in [(&members, 4), (&others, 4)] {
+            let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+            assert_eq!(distinct.len(), documents);
+            assert!(names.len() > documents);
+        }
+        let said = of(Part::Training, GroupBy::Secret).unwrap_err().to_string();
+        assert!(said.contains("carries no marks"), "{said}");
+        // A folder of an earlier version.
+        for name in ["records.jsonl", "held-out.jsonl"] {
+            let text = std::fs::read_to_string(path.join(name)).unwrap();
+            let lines = text.lines().map(|line| {
+                let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+                assert!(line.as_object_mut().unwrap().remove("document").is_some());
+                format!("{line}\n")
+            });
+            std::fs::write(path.join(name), lines.collect::<String>()).unwrap();
+        }
+        if let Some(key) = key {
+            reticent_corpus::prepare::seal_folder(&path, key).unwrap();
+        }
+        let said = of(Part::HeldOut, GroupBy::Document).unwrap_err();
+        assert!(said.to_string().contains("prepare it again"), "{said}");
+        assert!(of(Part::HeldOut, GroupBy::Nothing).is_ok());
     }
 
     /// The mask of a prepared line is one token, and that of other text is text; a record ends where training on it did.
@@ -475,7 +539,14 @@ mod tests {
             let path = folder.path().join("d.jsonl");
             std::fs::write(&path, line).unwrap();
             let mut reader = Reader::new(&tokenizer, most, false);
-            let found = cut(&path, Part::Training, Unit::Document, false, &reader).unwrap();
+            let found = cut(
+                &path,
+                Part::Training,
+                Unit::Document,
+                GroupBy::Document,
+                &reader,
+            )
+            .unwrap();
             reader.learn(&found);
             (
                 found.texts[0].clone(),
@@ -513,7 +584,7 @@ mod tests {
         .unwrap();
         let tokenizer = Tokenizer::bytes();
         let reader = Reader::new(&tokenizer, None, false);
-        let of = |unit| cut(&path, Part::Training, unit, false, &reader).unwrap();
+        let of = |unit| cut(&path, Part::Training, unit, GroupBy::Document, &reader).unwrap();
         let turns = of(Unit::Turn);
         assert_eq!(turns.texts.len(), 4, "repetitions stay");
         let name = format!("{}: document p", path.display());

@@ -1,6 +1,6 @@
 //! The text that a model was trained on, as `--training` names it.
 
-use super::args::Audited;
+use super::args::{Audited, GroupBy};
 use super::coins::Inclusion;
 use super::loaded_model::LoadedModel;
 use super::owner_key::load_texts;
@@ -181,7 +181,7 @@ pub(in crate::audit) fn training_records(
     if is_prepared(path) {
         return Ok(PreparedRecords::read(path, Part::Training, unit, None)?.texts);
     }
-    Ok(cut(path, Part::Training, unit, false, reader)?.texts)
+    Ok(cut(path, Part::Training, unit, GroupBy::Nothing, reader)?.texts)
 }
 
 #[cfg(test)]

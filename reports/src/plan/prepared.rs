@@ -112,6 +112,7 @@ impl PolicyOptions {
             digest: None,
             conservative: None,
             unit: Some(unit.clone()),
+            seed: None,
         }
     }
 

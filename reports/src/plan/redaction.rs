@@ -3,7 +3,8 @@
 use super::args::RedactionArgs;
 use super::request::PlanRequest;
 use super::{CONFIDENCE, labels};
-use anyhow::{Context, Result, bail};
+use crate::number::count_of;
+use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::LabelledSecrets;
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::statistics::LabelledSample;
@@ -48,21 +49,28 @@ impl Redacted {
         }
     }
 
-    /// Checks that the rates are those of secrets in so many records. Labels of one place of each secret bound how often a
-    /// secret in one record is missed; one in several records is missed where any of them shows it.
+    /// Checks that the rates are those of secrets in so many records: a secret is missed where any of its records shows it,
+    /// and the labels say so only of the places that they are of.
     ///
     /// # Errors
-    /// Returns an error, which names `labels` and `records`, if each secret was labelled in one place and is in several
-    /// records.
+    /// Returns an error, which names `labels` and `records`, if a secret may be in more records than it was labelled in.
     pub fn covers(&self, group: GroupSize, labels: &str, records: &str) -> Result<()> {
         let sample = self.labels.as_ref().map(|labels| &labels.sample);
-        if group > GroupSize::ONE && sample.is_some_and(LabelledSecrets::in_single_places) {
-            bail!(
-                "{records}: must be 1 with {labels}, in which each secret was labelled in one place, got {}: a secret in several records \
-                 is missed where any of them shows it; label each secret in all its records, or state the miss rate of such secrets",
-                group.get()
-            );
-        }
+        let Some(places) = sample.and_then(LabelledSecrets::fewest_places) else {
+            return Ok(());
+        };
+        let range = match places {
+            1 => "be 1".to_owned(),
+            more => format!("lie in [1, {more}]"),
+        };
+        ensure!(
+            u64::from(group.get()) <= places,
+            "{records}: must {range} with {labels}, in which a secret was labelled in {} alone, got {}: a secret in several records \
+             is missed where any of them shows it; label each secret in all its records and state how many there are (`records`), or \
+             state the miss rate of such secrets",
+            count_of(places, "place"),
+            group.get()
+        );
         Ok(())
     }
 }

@@ -21,7 +21,8 @@ pub(crate) fn screened_records(
         }
         records.push(number(id).with_context(|| {
             format!(
-                "{}, line {line}: is not a record of PREPARED; use ids from its train.jsonl",
+                "{}, line {line}: is not a record of PREPARED; use ids from its train.jsonl. A record in which another policy finds \
+                 something else has another id with the same number (unit-NUMBER-...); without it, the list would depend on secrets",
                 path.display()
             )
         })?);
@@ -45,6 +46,7 @@ mod tests {
             ("r7\n\n r2\nr7\n", Ok(vec![2, 7])),
             ("\n", Err("lists no record")),
             ("r1\nx\n", Err("line 2: is not a record of PREPARED")),
+            ("x\n", Err("has another id with the same number")),
         ] {
             std::fs::write(&path, text).unwrap();
             match (screened_records(&path, number), found) {

@@ -32,6 +32,9 @@ pub struct Label {
     /// one label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// How many records show the secret, the same on each of its labels; absent where nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<u64>,
     /// Number of distinct secrets of this kind in the corpus, the same on every label of the
     /// kind that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,6 +60,9 @@ pub struct MeasuredFor {
     /// What one record is; absent in labels of earlier versions where the records were those of a prepared corpus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<UnitName>,
+    /// The seed of the sample, where it was given: whoever knows it can foresee the sample, and another one draws another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
 }
 
 impl MeasuredFor {
@@ -65,7 +71,7 @@ impl MeasuredFor {
     /// ```
     /// use reticent_accounting::confidentiality::MeasuredFor;
     /// let of = |policy: &str| MeasuredFor {
-    ///     policy: policy.into(), digest: None, conservative: None, unit: None,
+    ///     policy: policy.into(), digest: None, conservative: None, unit: None, seed: None,
     /// };
     /// assert_eq!(of("general").disagreement(&of("general")), None);
     /// assert!(of("general").disagreement(&of("nothing")).unwrap().contains("nothing"));
@@ -138,7 +144,18 @@ pub struct StratumCounts {
 pub struct LabelledSecrets {
     strata: BTreeMap<String, StratumCounts>,
     conservative_labelled: bool,
+    /// The fewest labelled places of a secret that may be in more records than these; `None` if there is no such secret.
+    fewest_places: Option<u64>,
     measured_for: Option<MeasuredFor>,
+}
+
+/// A secret while its labels are gathered.
+struct Gathered {
+    kind: String,
+    missed: bool,
+    missed_by_both: bool,
+    places: u64,
+    records: Option<u64>,
 }
 
 /// Upper bounds for one kind.
@@ -192,7 +209,7 @@ impl LabelledSecrets {
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
     /// let label = |secret: &str, missed| Label {
     ///     kind: "phone".into(), missed, missed_by_conservative: Some(false),
-    ///     secret: Some(secret.into()), population: None, measured_for: None,
+    ///     secret: Some(secret.into()), records: None, population: None, measured_for: None,
     /// };
     /// // Three places, two secrets, one of them missed somewhere.
     /// let sample = LabelledSecrets::gather([label("a", false), label("a", true), label("b", false)])?;
@@ -201,11 +218,11 @@ impl LabelledSecrets {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::OutOfRange`] if there is no label, or if a population is smaller than its sample or differs
-    /// between two labels of a kind; [`Error::Unsupported`] if a secret has two kinds, if a kind has no population
-    /// while another has one, or if the conservative policy was labelled on some lines only.
+    /// Returns [`Error::OutOfRange`] if there is no label, if a secret has no records, or if a population is smaller than its sample or differs
+    /// between two labels of a kind; [`Error::Unsupported`] if a secret has two kinds or two numbers of records, if a kind
+    /// has no population while another has one, or if the conservative policy was labelled on some lines only.
     pub fn gather(labels: impl IntoIterator<Item = Label>) -> Result<Self> {
-        let mut secrets: Vec<(String, bool, bool)> = Vec::new();
+        let mut secrets: Vec<Gathered> = Vec::new();
         let mut known: HashMap<String, usize> = HashMap::new();
         let mut strata: BTreeMap<String, StratumCounts> = BTreeMap::new();
         let (mut with, mut without) = (0u64, 0u64);
@@ -241,17 +258,36 @@ impl LabelledSecrets {
                 None => secrets.len(),
             };
             if index == secrets.len() {
-                secrets.push((label.kind.clone(), false, false));
+                secrets.push(Gathered {
+                    kind: label.kind.clone(),
+                    missed: false,
+                    missed_by_both: false,
+                    places: 0,
+                    records: label.records,
+                });
             }
-            let (kind, missed, missed_by_both) = &mut secrets[index];
-            if *kind != label.kind {
+            if label.records == Some(0) {
+                return Err(bad("records of a secret", "[1, 2^64)", 0));
+            }
+            let secret = &mut secrets[index];
+            if secret.kind != label.kind {
                 return Err(Error::Unsupported {
-                    what: format!("a secret labelled as {kind:?} and as {:?}", label.kind),
+                    what: format!(
+                        "a secret labelled as {:?} and as {:?}",
+                        secret.kind, label.kind
+                    ),
                     why: "a secret belongs to one kind".into(),
                 });
             }
-            *missed |= label.missed;
-            *missed_by_both |= both;
+            if secret.records != label.records {
+                return Err(Error::Unsupported {
+                    what: "a secret whose labels differ in records".into(),
+                    why: "the number of records that show it is the same on each of them".into(),
+                });
+            }
+            secret.missed |= label.missed;
+            secret.missed_by_both |= both;
+            secret.places += 1;
         }
         if with > 0 && without > 0 {
             return Err(Error::Unsupported {
@@ -259,15 +295,18 @@ impl LabelledSecrets {
                 why: format!("{with} others have it; label it on all or on none"),
             });
         }
-        for (kind, missed, missed_by_both) in secrets {
-            let stratum = strata.entry(kind).or_default();
+        let partly = |secret: &&Gathered| secret.records.is_none_or(|all| secret.places < all);
+        let fewest_places = secrets.iter().filter(partly).map(|s| s.places).min();
+        for secret in secrets {
+            let stratum = strata.entry(secret.kind).or_default();
             stratum.labelled += 1;
-            stratum.missed += u64::from(missed);
-            stratum.missed_by_both += u64::from(missed_by_both);
+            stratum.missed += u64::from(secret.missed);
+            stratum.missed_by_both += u64::from(secret.missed_by_both);
         }
         let sample = Self {
             strata,
             conservative_labelled: with > 0,
+            fewest_places,
             measured_for: measured_for.flatten(),
         };
         sample.check()?;
@@ -322,6 +361,12 @@ impl LabelledSecrets {
         self.strata.values().map(|s| s.labelled).sum()
     }
 
+    /// Returns the number of labelled places.
+    #[must_use]
+    pub fn places(&self) -> u64 {
+        self.strata.values().map(|s| s.places).sum()
+    }
+
     /// Returns the number of labelled secrets missed by the redaction policy.
     #[must_use]
     pub fn missed(&self) -> u64 {
@@ -340,20 +385,27 @@ impl LabelledSecrets {
         self.conservative_labelled
     }
 
-    /// Returns whether each secret was labelled in one place: the rates are then those of a secret in one record. One in
-    /// several records is missed where any of them shows it, which is at least as often.
+    /// Returns the largest number of records of a secret, at least 1, for which the rates count all of them: the fewest
+    /// places in which one of the secrets was labelled, those aside that were labelled in as many places as they have
+    /// `records`; `None` if there is no other. A secret in more records is missed where any of them shows it, which is at
+    /// least as often as the rates say.
     ///
     /// ```
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
-    /// let line = r#"{"kind":"phone","missed":false,"secret":"s-17"}"#;
-    /// let label: Label = serde_json::from_str(line).unwrap();
-    /// assert!(LabelledSecrets::gather([label.clone()])?.in_single_places());
-    /// assert!(!LabelledSecrets::gather([label.clone(), label])?.in_single_places());
+    /// let label = |line| serde_json::from_str::<Label>(line).unwrap();
+    /// let one = label(r#"{"kind":"phone","missed":false,"secret":"s-17"}"#);
+    /// let two = label(r#"{"kind":"phone","missed":false,"secret":"s-18"}"#);
+    /// let all = label(r#"{"kind":"phone","missed":false,"secret":"s-19","records":1}"#);
+    /// let of = |labels: &[&Label]| LabelledSecrets::gather(labels.iter().map(|&label| label.clone()));
+    /// assert_eq!(of(&[&two, &two])?.fewest_places(), Some(2));
+    /// assert_eq!(of(&[&one, &two, &two])?.fewest_places(), Some(1));
+    /// assert_eq!(of(&[&all, &two, &two])?.fewest_places(), Some(2));
+    /// assert_eq!(of(&[&all])?.fewest_places(), None);
     /// # Ok::<(), reticent_accounting::Error>(())
     /// ```
     #[must_use]
-    pub fn in_single_places(&self) -> bool {
-        self.strata.values().all(|s| s.places == s.labelled)
+    pub const fn fewest_places(&self) -> Option<u64> {
+        self.fewest_places
     }
 
     /// Returns whether kinds have sizes, so that each kind is bounded separately.
@@ -385,8 +437,8 @@ impl LabelledSecrets {
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
     /// // CRT's appendix: 200 labels, 20 missed by the policy, none by the conservative one.
     /// let label = |i| Label {
-    ///     kind: "any".into(), missed: i < 20, missed_by_conservative: Some(false), secret: None, population: None,
-    ///     measured_for: None,
+    ///     kind: "any".into(), missed: i < 20, missed_by_conservative: Some(false), secret: None, records: None,
+    ///     population: None, measured_for: None,
     /// };
     /// let rates = LabelledSecrets::gather((0..200).map(label))?.rates(Confidence::new(0.95)?)?;
     /// // Each at 97.5 %: 0.1503 and 0.01828, neither 0.1 nor 8e-5.
@@ -470,7 +522,7 @@ impl LabelledSecrets {
             labelled: self.labelled(),
             missed: self.missed(),
             missed_by_both: self.missed_by_both(),
-            places: self.strata.values().map(|s| s.places).sum(),
+            places: self.places(),
             population,
         }
     }

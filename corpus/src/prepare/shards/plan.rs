@@ -558,7 +558,8 @@ impl ShardPlan {
                 open = Some((shard, left - 1, seal));
                 number += 1;
                 if settled.division.held_out.contains(&(number - 1)) {
-                    return Ok(Some((Role::HeldOut, Cow::Owned(document))));
+                    let held_out = number - 1 - training;
+                    return Ok(Some((Role::HeldOut(held_out), Cow::Owned(document))));
                 }
                 training += 1;
                 let planted = planted.get(&(training - 1));

@@ -465,8 +465,11 @@ impl ShardPlan {
                     read += records.read;
                     for (put, lines) in records.puts.iter().zip(records.lines.each()) {
                         let put = match put {
-                            Put::Training(point) => Put::Training(first + point),
-                            Put::HeldOut => Put::HeldOut,
+                            Put::Training { point, document } => Put::Training {
+                                point: first + point,
+                                document: *document,
+                            },
+                            Put::HeldOut { .. } => *put,
                         };
                         out.put(put, lines)?;
                     }
@@ -562,7 +565,7 @@ impl Records {
         let mut at = 0;
         while let Some(head) = bytes[at..].first_chunk::<HEAD>() {
             let (numbers, _) = head[1..].as_chunks::<8>();
-            let [point, lengths @ ..] = numbers else {
+            let [point, document, lengths @ ..] = numbers else {
                 return None;
             };
             let mut each = [0; PackedLines::PARTS];
@@ -576,9 +579,11 @@ impl Records {
                 break;
             };
             lines.unpack(packed, each)?;
+            let point = u64::from_le_bytes(*point);
+            let document = u64::from_le_bytes(*document);
             puts.push(match head[0] {
-                0 => Put::Training(u64::from_le_bytes(*point)),
-                _ => Put::HeldOut,
+                0 => Put::Training { point, document },
+                _ => Put::HeldOut { document },
             });
             at = end;
         }
@@ -627,8 +632,8 @@ fn part_of(key: &[u8; 20], parts: u64) -> u64 {
     (u64::from(begin) * parts) >> 32
 }
 
-/// Before the lines of a record: where it goes, its point, and the lengths of their parts.
-const HEAD: usize = 1 + 8 + PackedLines::PARTS * 8;
+/// Before the lines of a record: where it goes, its point, its document, and the lengths of their parts.
+const HEAD: usize = 1 + 2 * 8 + PackedLines::PARTS * 8;
 
 /// Records on their way into the file of a stage.
 struct Framed<'a> {
@@ -639,15 +644,15 @@ struct Framed<'a> {
 
 impl Sink<PackedLines> for Framed<'_> {
     fn put(&mut self, put: Put, lines: PackedLines) -> Result<()> {
-        let (kind, point) = match put {
-            Put::Training(point) => (0, point),
-            Put::HeldOut => (1, 0),
+        let (kind, point, document) = match put {
+            Put::Training { point, document } => (0, point, document),
+            Put::HeldOut { document } => (1, 0, document),
         };
         let (bytes, lengths) = lines.parts();
         let mut head = [0; HEAD];
         head[0] = kind;
         let (numbers, _) = head[1..].as_chunks_mut::<8>();
-        let each = [point]
+        let each = [point, document]
             .into_iter()
             .chain(lengths.map(|length| length as u64));
         for (place, number) in numbers.iter_mut().zip(each) {

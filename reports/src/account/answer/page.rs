@@ -4,7 +4,7 @@ use super::run::{Guarantees, Limit, WhatIf, promised};
 use crate::account::explain::status;
 use crate::account::mechanism::words::{batches, line, noisy_steps};
 use crate::account::plan::{Asked, Run};
-use crate::account::plan_page::{about_the_labels, labels_for, of_single_places};
+use crate::account::plan_page::{about_the_labels, about_the_sample, labels_for};
 use crate::account::tables::{tables, tightest};
 use crate::account::words::{
     about_delta, about_outside_text, assumed, compared, notes, says, wide,
@@ -69,7 +69,11 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         .and_then(|found| found.labels.as_ref());
     // No prepared corpus is behind this page.
     alarms.extend(about_the_labels(labelled, false));
-    alarms.extend(labelled.and_then(|found| of_single_places(&found.sample)));
+    alarms.extend(
+        labelled
+            .iter()
+            .flat_map(|found| about_the_sample(&found.sample)),
+    );
     let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
     alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
     alarms.extend(asked.caveats.iter().cloned());

@@ -35,7 +35,7 @@ use tighten::Tightened;
 pub(crate) use page::page;
 #[cfg(feature = "audit")]
 pub(crate) use page::{guarantees, secrets_named, sigma_found};
-pub(crate) use words::{about_the_labels, labels_for, of_single_places};
+pub(crate) use words::{about_the_labels, about_the_sample, labels_for};
 
 /// The relative width of the numbers on the page: they are printed to five digits.
 const TOLERANCE: f64 = 1e-6;

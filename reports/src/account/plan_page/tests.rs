@@ -778,14 +778,15 @@ fn labels_of_one_place_say_nothing_of_secrets_in_several_records() {
         );
         of_file(&folder.plan(&plan))
     };
-    let labels = |places: usize| {
-        let label =
-            |i: u32| format!("{{\"kind\":\"phone\",\"missed\":false,\"secret\":\"{i}\"}}\n");
+    let labels = |places: usize, records: &str| {
+        let label = |i: u32| {
+            format!("{{\"kind\":\"phone\",\"missed\":false,\"secret\":\"{i}\"{records}}}\n")
+        };
         let lines: String = (0..200).map(|i| label(i).repeat(places)).collect();
         folder.write("labels.jsonl", &lines);
     };
     let supposed = "Each secret was labelled in one place";
-    labels(1);
+    labels(1, "");
     let why = format!("{:#}", plan(3).unwrap_err());
     let said = "secrets.records: must be 1 with secrets.labels";
     assert!(why.contains(said) && why.contains("got 3"), "{why}");
@@ -796,15 +797,28 @@ fn labels_of_one_place_say_nothing_of_secrets_in_several_records() {
             .iter()
             .any(|said| said.starts_with(supposed))
     );
-    labels(2);
-    let several = sheet(&plan(3).unwrap()).unwrap();
+    labels(2, "");
+    let why = format!("{:#}", plan(3).unwrap_err());
     assert!(
-        !several
-            .body
-            .assumptions
-            .iter()
-            .any(|said| said.starts_with(supposed))
+        why.contains("must lie in [1, 2] with secrets.labels"),
+        "{why}"
     );
+    let several = sheet(&plan(2).unwrap()).unwrap();
+    let said = |supposed: &str| {
+        let mut said = several.body.assumptions.iter();
+        said.any(|said| said.starts_with(supposed))
+    };
+    assert!(said("A secret was labelled in 2 places alone") && !said(supposed));
+    assert!(said(
+        "Premise: the labels are those of a random sample of this corpus"
+    ));
+    // All of its records.
+    labels(2, ",\"records\":2");
+    let all = sheet(&plan(3).unwrap()).unwrap();
+    let mut said = all.body.assumptions.iter();
+    assert!(!said.any(|said| said.contains("was labelled in")));
+    labels(2, ",\"records\":3");
+    assert!(plan(3).is_err());
 }
 
 #[test]

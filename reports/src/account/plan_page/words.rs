@@ -2,7 +2,7 @@
 
 use super::PlannedRun;
 use crate::account::words::about_delta;
-use crate::number::{capital, grouped, nearest, rounded, rounded_up, shortest};
+use crate::number::{capital, count_of, grouped, nearest, rounded, rounded_up, shortest};
 use crate::plan::taken_for_granted;
 use reticent_accounting::confidentiality::{
     Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Standing,
@@ -157,12 +157,31 @@ pub(crate) fn about_the_labels(labels: Option<&LabelledRates>, compared: bool) -
     }
 }
 
-/// Returns what the rates of labels suppose of a secret where each was labelled in one place.
+/// Returns what the rates of labels suppose of the sample.
 #[must_use]
-pub(crate) fn of_single_places(sample: &LabelledSecrets) -> Option<String> {
-    sample.in_single_places().then(|| {
-        "Each secret was labelled in one place: the rates are those of secrets in one record, and one in several is missed where any of them shows it.".to_owned()
-    })
+pub(crate) fn about_the_sample(sample: &LabelledSecrets) -> Vec<String> {
+    let seed = sample.measured_for().and_then(|measured| measured.seed);
+    let seed = seed.map(|seed| {
+        format!("The labels' sample was drawn with a given seed, {seed}: it could be foreseen, or chosen among several.")
+    });
+    let premise = "Premise: the labels are those of a random sample of this corpus, as they were measured. Their file has no code \
+                   under the owner's key, and does not say the corpus.";
+    let said = std::iter::once(premise.to_owned());
+    said.chain(seed).chain(of_labelled_places(sample)).collect()
+}
+
+/// Returns what the rates of labels suppose of secrets that were not labelled in all their records.
+fn of_labelled_places(sample: &LabelledSecrets) -> Option<String> {
+    let places = sample.fewest_places()?;
+    let (who, places) = match (places == 1, sample.labelled() == sample.places()) {
+        (true, true) => ("Each secret", "one place".to_owned()),
+        (true, false) => ("A secret", "one place alone".to_owned()),
+        (false, _) => ("A secret", format!("{} alone", count_of(places, "place"))),
+    };
+    Some(format!(
+        "{who} was labelled in {places}: the rates are those of the places that were labelled, and a secret in several records is missed \
+         where any of them shows it."
+    ))
 }
 
 /// Returns what is assumed of a corpus whose miss rates labels state, if it was not compared with them.
@@ -203,7 +222,7 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates, compared: bool) -> 
             .measured_for()
             .map(|measured| same_policy(measured, compared)),
     );
-    said.extend(of_single_places(sample));
+    said.extend(about_the_sample(sample));
     if found.stratified {
         said.push(format!(
             "{} kinds are bounded apart and weighted by their sizes; each single bound has confidence {}.",

@@ -116,7 +116,7 @@ fn of_folder(
             None => Ok(found),
         }
     };
-    let found: PreparedRecords = read().context("--data")?;
+    let mut found: PreparedRecords = read().context("--data")?;
     let classes = found.labels.as_ref().map(|labels| &labels.classes);
     let classes = classes.with_context(|| {
         format!(
@@ -125,12 +125,18 @@ fn of_folder(
         )
     })?;
     fits(classes, names, loaded, path)?;
-    let records = (1_u64..).zip(found.records.into_iter().zip(found.texts));
+    // Only --scores-out says which records are of one document.
+    let documents = match args.scores_out {
+        Some(_) => found.take_documents(path).context("--data")?,
+        None => vec![String::new(); found.texts.len()],
+    };
+    let records = found.records.into_iter().zip(found.texts);
+    let records = documents.into_iter().zip(records);
     records
-        .map(|(number, (record, text))| {
+        .map(|(document, (record, text))| {
             let label = record.label.context("--data: a record without a class")?;
             Ok(Labelled {
-                document: format!("{}: record {number}", path.display()),
+                document,
                 text,
                 tokens: loaded.manifest.as_ref().map(|_| record.tokens),
                 class: label as usize,

@@ -1,6 +1,6 @@
 //! `audit extract`: takes prompts from the training text, and ranks secrets among their candidates.
 
-use crate::audit::args::Extract as Args;
+use crate::audit::args::{Extract as Args, GroupBy};
 use crate::audit::extract::candidates as secrets;
 use crate::audit::extract::{ExtractReport, Merged, WithinDraws};
 use crate::audit::loaded_model::LoadedModel;
@@ -248,7 +248,7 @@ fn study(
     let unit = args.unit.unwrap_or_else(|| model.unit());
     let tokenizer = model.tokenizer.clone();
     let mut reader = Reader::new(&tokenizer, model.longest(), true);
-    let of_data = cut(data, Part::Training, unit, false, &reader).context("--data")?;
+    let of_data = cut(data, Part::Training, unit, GroupBy::Nothing, &reader).context("--data")?;
     reader.learn(&of_data);
     let digest = RecordsDigest::of(&[&of_data.texts])?;
     let records = records(&of_data.texts, &reader).context("--data")?;

@@ -399,7 +399,7 @@ struct Sides {
 /// Cuts both files into records and keeps one for each text and none whose text occurs in both; CRT's protocol takes a
 /// sample of each.
 fn sides(args: &MembershipArgs, unit: Unit, reader: &Reader<'_>) -> Result<Sides> {
-    let shared = args.on.group_by.unwrap_or_default() == GroupBy::Secret;
+    let by = args.on.group_by.unwrap_or_default();
     let files = [
         ("--members", &args.members, Part::Training),
         ("--non-members", &args.non_members, Part::HeldOut),
@@ -408,7 +408,7 @@ fn sides(args: &MembershipArgs, unit: Unit, reader: &Reader<'_>) -> Result<Sides
         let path = path
             .as_ref()
             .with_context(|| format!("{flag} must be given"))?;
-        cut(path, part, unit, shared, reader).context(flag)
+        cut(path, part, unit, by, reader).context(flag)
     };
     let cuts = match args.on.lookalikes {
         true => side(files[0])?

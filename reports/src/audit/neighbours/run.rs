@@ -10,7 +10,7 @@ use crate::number::{count_of, grouped, rounded_up};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
-use reticent_accounting::statistics::clopper_pearson_upper;
+use reticent_accounting::statistics::share_of_sampled;
 use reticent_corpus::Document;
 use reticent_corpus::policy::{PolicyChoice, View, resolved};
 use reticent_corpus::prepare::{NeighbourCounts, NeighbourDiff, Neighbours, Preparer, Selection};
@@ -19,6 +19,9 @@ use reticent_corpus::redaction::SecretList;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Who marked the secrets where the policy did: what it overlooks is not among them, and bounds no miss rate.
+const BY_POLICY: &str = "found by the policy";
 
 /// The confidence with which the share of misses in the corpus is below its bound.
 const CONFIDENCE: f64 = 0.95;
@@ -36,7 +39,7 @@ pub(crate) struct Body<'a> {
     missed_secrets: Vec<Missed<'a>>,
 }
 
-/// Of all secrets, from a sample of them.
+/// Of all secrets that are marked or listed, from a sample of them.
 #[derive(Serialize, JsonSchema)]
 struct Share {
     upper: f64,
@@ -137,19 +140,19 @@ fn marked(
         let secrets = SecretList::new(secrets.into_iter().collect())?;
         out = out.iter().map(|d| secrets.mark(d, &kind)).collect();
     }
-    Ok((out, "found by the policy"))
+    Ok((out, BY_POLICY))
 }
 
 fn shown<'a>(found: &'a Neighbours, marked: &'static str, show: bool) -> Result<Body<'a>> {
     let missed = found.secrets.iter().filter(|one| !one.diff.identical());
     let sampled = found.all.examined < found.distinct;
     let confidence = Confidence::new(CONFIDENCE)?;
-    let upper = clopper_pearson_upper(found.all.missed, found.all.examined, confidence)?;
+    let upper = share_of_sampled(found.all.missed, found.all.examined, confidence)?;
     Ok(Body {
         distinct: found.distinct,
         marked,
         all: found.all,
-        missed_share: sampled.then_some(Share {
+        missed_share: (sampled && marked != BY_POLICY).then_some(Share {
             upper: upper.get().get(),
             confidence: CONFIDENCE,
         }),
@@ -168,12 +171,19 @@ fn shown<'a>(found: &'a Neighbours, marked: &'static str, show: bool) -> Result<
 
 fn page(shown: &Body<'_>) -> Page {
     let all = &shown.all;
-    let taken = match shown.missed_share {
-        Some(_) => format!("a simple random sample of {}", grouped(all.examined)),
-        None => "all".to_owned(),
+    let taken = match all.examined < shown.distinct {
+        true => format!("a simple random sample of {}", grouped(all.examined)),
+        false => "all".to_owned(),
+    };
+    let (of, unknown) = match shown.marked == BY_POLICY {
+        true => (
+            " that the policy finds",
+            " What it overlooks is not known: see audit screen.",
+        ),
+        false => ("", ""),
     };
     let said = format!(
-        "{} of {} missed; masking one of them beforehand changes at most {}.",
+        "{} of {}{of} missed; masking one of them beforehand changes at most {}.{unknown}",
         grouped(all.missed),
         count_of(all.examined, "secret"),
         count_of(all.most_records, "record")

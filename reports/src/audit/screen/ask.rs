@@ -8,7 +8,7 @@ use std::io::{BufRead, Write};
 
 const HELP: &str = "\
 Mark every secret of each record. What the policy found is offered as [1:text].
-  Enter       what is marked is right, and all there is
+  Enter       what is marked is right, and all there is; other places of the same text count, too
   -2          number 2 is no secret (or not from end to end: then mark it as it should be)
   phone: text this text is a secret of the kind phone, wherever it stands in the record
   none        no secret here

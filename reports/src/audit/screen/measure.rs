@@ -3,13 +3,15 @@
 use super::sheet::{Drawn, JFT_SAMPLES, Line, Sheet};
 use anyhow::Result;
 use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredFor, MeasuredRates};
-use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
+use reticent_accounting::statistics::{least_share_of_sampled, share_of_sampled};
 use reticent_accounting::{Confidence, Estimate, Lower, Probability, Upper};
 use reticent_corpus::Document;
-use reticent_corpus::screening::{Judged, PolicyJudge, SecretFate, Words, first_records};
+use reticent_corpus::screening::{
+    FoundSpan, Judged, PolicyJudge, SecretFate, Words, first_records,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The 97.5 % point of Student's t with 9 degrees of freedom.
 const T_NINE: f64 = 2.262_157_162_798_2;
@@ -18,7 +20,7 @@ const T_NINE: f64 = 2.262_157_162_798_2;
 /// when one that it brings is.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct KindRow {
-    /// Records with a secret of the kind that no earlier record of the corpus marks or, where none marks it, contains.
+    /// Records of the sample that introduce a secret of the kind.
     pub records: u64,
     /// Of them with one that the policy misses, there or elsewhere in the sample.
     pub missed: u64,
@@ -37,7 +39,7 @@ pub struct KindRow {
     /// covered / secrets.
     pub recall: f64,
     /// Of them caught: the redacted record has no trace of the secret, neither its length nor its effect on its
-    /// neighbours.
+    /// neighbours, nor its text in a place without a label.
     pub caught: u64,
     /// caught / secrets.
     pub nothing_left: f64,
@@ -89,8 +91,9 @@ pub struct Screening {
     pub with_secrets: u64,
     /// Of these, with one that the policy misses.
     pub missed: u64,
-    /// Records of the sample with a secret that no earlier record of the corpus marks or, where none marks it, contains:
-    /// they bring it, and each secret counts there alone.
+    /// Records of the sample that introduce a secret; each secret counts there alone. It is introduced in the first record
+    /// in which it is marked. Where an earlier record outside the sample contains its text unmarked, it counts only if it is
+    /// missed, in the first record of the sample in which it is marked.
     pub bringing: u64,
     /// Of them with one that the policy misses, there or elsewhere in the sample: what the bounds count.
     pub bringing_missed: u64,
@@ -114,8 +117,8 @@ pub struct Screening {
 pub(super) struct Seen<'a> {
     pub(super) line: &'a Line,
     pub(super) judged: Judged,
-    /// For each secret, the line of the random record to which it is assigned; `None` if that record was not drawn.
-    brought_by: Vec<Option<usize>>,
+    /// For each secret, the record to which it is assigned; `None` if that record was not drawn.
+    brought_by: Vec<Option<Bringer>>,
 }
 
 impl Seen<'_> {
@@ -152,54 +155,94 @@ pub(super) fn judge<'a>(
 ) -> Result<Vec<Seen<'a>>> {
     let bringers = bringers(sheet, records)?;
     let of = |line: &'a Line| -> Result<Seen<'a>> {
-        let brought_by = texts(line)
-            .into_iter()
-            .map(|text| bringers.get(&text).copied());
+        let texts = texts(line);
+        let mut judged = judge.judge(&line.document())?;
+        for (fate, text) in judged.fates.iter_mut().zip(&texts) {
+            fate.caught &= !stands(&line.text, text, &judged.found);
+        }
+        let brought_by = texts.iter().map(|text| bringers.get(text).copied());
         Ok(Seen {
             brought_by: brought_by.collect(),
-            judged: judge.judge(&line.document())?,
+            judged,
             line,
         })
     };
     sheet.lines.iter().map(of).collect()
 }
 
-/// Assigns the text of each secret to the line of a random record: the first of all records in which it is marked, or in
-/// which it occurs if it is marked in none. A secret in many records is drawn more often; so that it has no more weight
-/// than others, it counts only there, and not at all if that record was not drawn. A record that contains it unmarked may
-/// have no label of it, so that it would be drawn without it.
-fn bringers(sheet: &Sheet, records: &[Document]) -> Result<HashMap<String, usize>> {
+/// Returns whether a secret's text stands in a place, labelled or not, that no span of the policy touches. Nobody has to
+/// label each place: Enter accepts what the policy found as all there is.
+fn stands(text: &str, secret: &str, found: &[(FoundSpan, bool)]) -> bool {
+    let length = secret.chars().count();
+    let mut places = text.match_indices(secret);
+    places.any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + secret.len()..]);
+        let part =
+            before.ends_with(char::is_alphanumeric) || after.starts_with(char::is_alphanumeric);
+        let start = before.chars().count();
+        let touched =
+            |(span, _): &(FoundSpan, bool)| span.start < start + length && start < span.end;
+        !part && !found.iter().any(touched)
+    })
+}
+
+/// The random record to which a secret is assigned.
+#[derive(Clone, Copy)]
+struct Bringer {
+    /// Its line.
+    line: usize,
+    /// Whether no record outside the sample can introduce the secret.
+    certain: bool,
+}
+
+/// Assigns the text of each secret to the first random record in which it is labelled. A secret in many records is drawn
+/// more often; so that it has no more weight than others, it counts only in the first record of all that a reader would
+/// label it in. An earlier record outside the sample is that one if DATA marks the text there. If it only contains the
+/// text, perhaps inside another secret, nobody knows: the secret then counts if it is missed and not if it is caught,
+/// which can only raise the bounds. Where DATA marks the text, a record that contains it unmarked does not introduce it.
+fn bringers(sheet: &Sheet, records: &[Document]) -> Result<HashMap<String, Bringer>> {
     let places: HashMap<&str, usize> = records
         .iter()
         .enumerate()
         .map(|(at, record)| (&*record.id, at))
         .collect();
-    let mut drawn: HashMap<usize, usize> = HashMap::new();
-    // Where each text is first labelled, which counts even if it is part of a word.
-    let mut labelled: BTreeMap<String, usize> = BTreeMap::new();
+    let mut drawn = BTreeSet::new();
+    // The place and the line of the first record in which each text is labelled.
+    let mut labelled: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let lines = sheet.lines.iter().enumerate();
     for (number, line) in lines.filter(|(_, line)| line.drawn == Drawn::Random) {
         if let Some(&place) = places.get(&*line.record) {
-            drawn.insert(place, number);
+            drawn.insert(place);
             for text in texts(line) {
-                let first = labelled.entry(text).or_insert(place);
-                *first = place.min(*first);
+                let first = labelled.entry(text).or_insert((place, number));
+                *first = (place, number).min(*first);
             }
         }
     }
-    let mut marked: HashMap<&str, usize> = HashMap::new();
+    let others: Vec<usize> = (0..records.len())
+        .filter(|at| !drawn.contains(at))
+        .collect();
+    let mut marked: HashSet<(&str, usize)> = HashSet::new();
+    let mut marked_elsewhere: HashMap<&str, usize> = HashMap::new();
     for (at, record) in records.iter().enumerate() {
         for secret in &record.secrets {
-            marked.entry(record.secret_text(secret)).or_insert(at);
+            let text = record.secret_text(secret);
+            marked.insert((text, at));
+            if !drawn.contains(&at) {
+                marked_elsewhere.entry(text).or_insert(at);
+            }
         }
     }
-    let (texts, labelled): (Vec<String>, Vec<usize>) = labelled.into_iter().unzip();
-    let first = first_records(records, &texts)?;
+    let (texts, labelled): (Vec<String>, Vec<_>) = labelled.into_iter().unzip();
+    let first = first_records(others.iter().map(|&at| &records[at]), &texts)?;
     let bringers = texts.into_iter().zip(labelled).zip(first);
-    let bringers = bringers.filter_map(|((text, labelled), first)| {
-        let occurs = || first.map_or(labelled, |first| first.min(labelled));
-        let first = marked.get(&*text).copied().unwrap_or_else(occurs);
-        Some((text, *drawn.get(&first)?))
+    let bringers = bringers.filter_map(|((text, (place, line)), first)| {
+        if marked_elsewhere.get(&*text).is_some_and(|&at| at < place) {
+            return None;
+        }
+        let contained_before = first.is_some_and(|first| others[first] < place);
+        let certain = !contained_before || marked.contains(&(&*text, place));
+        Some((text, Bringer { line, certain }))
     });
     Ok(bringers.collect())
 }
@@ -210,6 +253,8 @@ struct Brought<'a> {
     kinds: BTreeSet<&'a str>,
     missed: bool,
     missed_by_both: bool,
+    /// Whether it introduces one of them for certain.
+    certain: bool,
 }
 
 /// Returns, by line, each random record to which one of these secrets is assigned. Records were drawn, so a bound
@@ -222,14 +267,19 @@ fn brought<'a>(
     for s in random(seen) {
         let fates = s.judged.fates.iter().zip(&s.brought_by);
         for (fate, by) in fates.filter(|(fate, _)| of(fate)) {
-            let Some(by) = by else {
+            let Some(by) = by.filter(|by| by.certain || !fate.caught) else {
                 continue;
             };
-            let brought = all.entry(*by).or_default();
+            let brought = all.entry(by.line).or_default();
+            brought.certain |= by.certain;
             brought.kinds.insert(&fate.kind);
             brought.missed |= !fate.caught;
             brought.missed_by_both |= !fate.caught && s.flagged() == Some(false);
         }
+    }
+    // As a record that both policies do not miss, one that may introduce nothing would lower the bound on eta.
+    for brought in all.values_mut().filter(|brought| !brought.certain) {
+        brought.missed_by_both = brought.missed;
     }
     all
 }
@@ -248,6 +298,7 @@ pub(super) fn labels(seen: &[Seen<'_>], measured_for: Option<&MeasuredFor>) -> V
             missed: brought.missed,
             missed_by_conservative: seen[line].flagged().map(unflagged),
             secret: Some(seen[line].line.record.clone()),
+            records: None,
             population: None,
             measured_for: measured_for.cloned(),
         }
@@ -316,11 +367,11 @@ fn kinds(seen: &[Seen<'_>], confidence: Confidence) -> Result<BTreeMap<String, K
         // Without a record that brings one nothing is known.
         let upper = |count| match records {
             0 => Ok(Upper::new(Probability::ONE)),
-            _ => clopper_pearson_upper(count, records, confidence),
+            _ => share_of_sampled(count, records, confidence),
         };
         let all_caught = match records {
             0 => Lower::new(Probability::new(0.0)?),
-            _ => clopper_pearson_lower(records - missed, records, confidence)?,
+            _ => least_share_of_sampled(records - missed, records, confidence)?,
         };
         Ok(KindRow {
             records,
@@ -367,7 +418,7 @@ fn found(seen: &[Seen<'_>], confidence: Confidence) -> Result<BTreeMap<String, F
             precision: right as f64 / spans as f64,
             records,
             records_right,
-            records_all_right: clopper_pearson_lower(records_right, records, confidence)?,
+            records_all_right: least_share_of_sampled(records_right, records, confidence)?,
         })
     };
     named

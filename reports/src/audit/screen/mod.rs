@@ -23,6 +23,7 @@ use crate::plan::PreparedFacts;
 use anyhow::{Context, Result, bail, ensure};
 use outputs::Outputs;
 use reticent_accounting::confidentiality::MeasuredFor;
+use reticent_accounting::statistics::check_sample_confidence;
 use reticent_accounting::{Confidence, UnitName};
 use reticent_corpus::canary::SeedOrigin;
 use reticent_corpus::screening::{
@@ -32,6 +33,7 @@ use reticent_corpus::{Document, Unit, system_seed};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// The default number of records to draw.
 const SAMPLE: u64 = 200;
@@ -61,6 +63,9 @@ struct Drawing {
 /// Returns an error if data or a sheet can't be read, or if a sheet doesn't belong to the data or
 /// the policy.
 pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    whole_records(args)?;
+    let confidence = crate::audit::confidence(args.confidence)?;
+    check_sample_confidence(confidence).context("--confidence")?;
     let outputs = Outputs::open(args)?;
     let documents = args.measured.documents()?;
     let records = screening_records(&documents, args.measured.unit).context("DATA")?;
@@ -81,7 +86,6 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     if args.label {
         label(args, &mut sheet, interrupt)?;
     }
-    let confidence = crate::audit::confidence(args.confidence)?;
     let inputs = inputs(args, &sheet, confidence)?;
     if sheet.open() > 0 {
         return wait(args, &sheet, inputs, output);
@@ -105,6 +109,29 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
             args.labels.as_deref(),
         ),
     )
+}
+
+/// Returns the prepared folder that the data is in, if it is in one.
+fn prepared_folder(args: &Screen) -> Option<&Path> {
+    let data = &args.measured.data;
+    let folder = match data.is_dir() {
+        true => data.as_path(),
+        false => reticent_disk::parent_of(data),
+    };
+    folder.join("prepared.json").is_file().then_some(folder)
+}
+
+/// Refuses to cut the records of a prepared folder: a part of one shows less than the record that is trained on.
+fn whole_records(args: &Screen) -> Result<()> {
+    let unit = args.measured.unit;
+    let cut = matches!(unit, Unit::Turn | Unit::Sentence);
+    match prepared_folder(args).filter(|_| cut) {
+        Some(folder) => bail!(
+            "--unit: must be document with DATA in a prepared folder ({}), where each line is one record, got {unit}",
+            folder.display()
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the marks in the data can be labels of its records.
@@ -252,18 +279,16 @@ fn wait(args: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<
     )
 }
 
-/// What the labels are of. The records of a prepared corpus are what they were prepared as, whatever `--unit` says.
+/// What the labels are of. The records of a prepared corpus are what they were prepared as: its lines are not cut.
 fn measured(args: &Screen, h: &Header) -> Result<MeasuredFor> {
-    let data = &args.measured.data;
-    let folder = match data.is_dir() {
-        true => data.as_path(),
-        false => reticent_disk::parent_of(data),
+    let unit = match prepared_folder(args) {
+        Some(folder) => PreparedFacts::read(folder).context("DATA")?.unit,
+        None => UnitName::new(h.unit.to_string())?,
     };
-    let unit = match folder.join("prepared.json").is_file() {
-        true => PreparedFacts::read(folder).context("DATA")?.unit,
-        false => UnitName::new(h.unit.to_string())?,
-    };
-    measured_for(&h.policy, h.conservative.as_ref(), unit)
+    Ok(MeasuredFor {
+        seed: (h.seed_origin == SeedOrigin::Given).then_some(h.seed),
+        ..measured_for(&h.policy, h.conservative.as_ref(), unit)?
+    })
 }
 
 /// The words of the whole corpus, for JFT's share of redacted ones.

@@ -65,7 +65,7 @@ impl Outputs {
         // drawn.
         ensure!(
             self.screened.is_none() || missed.is_empty() || self.mended.is_some(),
-            "--screened: the policy misses {} secrets of these records; give --mended too, prepare again with that policy and the same seed, and train on that",
+            "--screened: the policy misses {} secrets of these records; give --mended too, prepare again with that policy and the same seed, replace each id by the one of that train.jsonl with the same number (unit-NUMBER-...), and train on that",
             missed.len()
         );
         if let Some(file) = self.labels {

@@ -80,8 +80,9 @@ impl Screening {
                 }
                 let how = format!(
                     "Together with {percent} % confidence, by Clopper and Pearson. Each secret counts once, in the first \
-                     record of the corpus that marks it or, if none does, contains it: that record introduces it. In the \
-                     sample, {} a secret; in {}, the policy misses one, there or elsewhere in the sample. Occurrences \
+                     record of the corpus in which it is marked: that record introduces it. Where an earlier record \
+                     outside the sample contains its text unmarked, a secret counts if it is missed and not if it is \
+                     caught. In the sample, {} a secret; in {}, the policy misses one, there or elsewhere in the sample. Occurrences \
                      outside the sample are not examined: of secrets in several records more are missed, and account refuses \
                      these labels for them. A record that introduces several secrets counts as missed where one of them \
                      is, so that the bound is on records, not on the share of all secrets.",
@@ -100,8 +101,8 @@ impl Screening {
             None => page.answer(Section::text(
                 "",
                 [
-                    "No record of the sample is the first of the corpus to contain a secret: nothing can be said \
-                    about what is missed; draw a larger sample.",
+                    "No record of the sample introduces a secret, that is, is known to be the first of the corpus with it: \
+                    nothing can be said about what is missed; draw a larger sample.",
                 ],
             )),
         };

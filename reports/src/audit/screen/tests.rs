@@ -590,6 +590,130 @@ fn an_unmarked_twin_takes_no_label_away() {
     }
 }
 
+/// Labels one secret in each record, as a reader does.
+fn by_hand(sheet: &mut Sheet, find: impl Fn(&str) -> (usize, usize)) {
+    for line in &mut sheet.lines {
+        let (start, end) = find(&line.text);
+        let kind = "code".to_owned();
+        line.secrets = Some(vec![Secret { start, end, kind }]);
+    }
+}
+
+/// Half of all secrets are missed, each in one record, and the text of each of them is part of a secret that is caught in
+/// an earlier record. Where that record was not drawn, the miss was thrown away: gamma was at most 0.2.
+#[test]
+fn a_miss_whose_text_stands_in_another_secret_counts() {
+    let caught =
+        (0..1000).map(|i| Document::new(format!("c{i}"), format!("write to user{i}@x.org today")));
+    let missed = (0..1000).map(|i| Document::new(format!("m{i}"), format!("then user{i} agreed")));
+    let records: Vec<Document> = caught.chain(missed).collect();
+    let digits = ConservativeOptions {
+        capitals: false,
+        ..ConservativeOptions::default()
+    };
+    let policy = PolicyChoice::Patterns {
+        rules: vec![PatternRule {
+            kind: "email".to_owned(),
+            pattern: "user[0-9]+@x[.]org".to_owned(),
+        }],
+    };
+    for seed in 0..20 {
+        let how = Draw {
+            seed,
+            policy: policy.clone(),
+            ..draw(Some(200), 0, Some(digits.clone()))
+        };
+        let mut sheet = Sheet::draw(&records, &how).unwrap();
+        by_hand(&mut sheet, |text| {
+            let start = text.find("user").unwrap();
+            let length = text[start..].find(' ').unwrap();
+            (start, start + length)
+        });
+        let drawn: BTreeSet<&str> = sheet.lines.iter().map(|line| &*line.record).collect();
+        let missed: Vec<&str> = drawn.iter().filter_map(|id| id.strip_prefix('m')).collect();
+        let alone = |id: &&&str| !drawn.contains(&*format!("c{id}"));
+        let alone = missed.iter().filter(alone).count() as u64;
+        let found = screening_of(&sheet, &records);
+        let counts = (found.bringing, found.bringing_missed);
+        assert_eq!(counts, (200, missed.len() as u64));
+        // The conservative policy flags all, but a record that may introduce nothing makes eta no smaller.
+        assert_eq!(found.kinds["code"].missed_by_both, Some(alone));
+        assert!(found.rates.unwrap().gamma.get().get() >= 0.4);
+    }
+}
+
+/// Every secret is caught in two records: the second introduces none, and counts nowhere if the first was not drawn.
+#[test]
+fn a_catch_that_an_earlier_record_may_introduce_does_not_count() {
+    let texts = (0..100).flat_map(|i| {
+        [
+            (format!("a{i}"), format!("see found-{i:03} there")),
+            (format!("b{i}"), format!("and found-{i:03} again")),
+        ]
+    });
+    let records: Vec<Document> = texts.map(|(id, text)| Document::new(id, text)).collect();
+    let mut sheet = Sheet::draw(&records, &draw(Some(80), 0, None)).unwrap();
+    by_hand(&mut sheet, |_| (4, 13));
+    let first = sheet.lines.iter().filter(|l| l.record.starts_with('a'));
+    let first = first.count() as u64;
+    let found = screening_of(&sheet, &records);
+    assert_eq!((found.bringing, found.bringing_missed), (first, 0));
+}
+
+/// Who accepts what the policy found labels one of two places: the other still shows the secret. Part of a word does not.
+#[test]
+fn a_text_that_stands_in_another_place_is_missed() {
+    let policy = PolicyChoice::Patterns {
+        rules: vec![PatternRule {
+            kind: "code".to_owned(),
+            pattern: "first (?<secret>code-1)".to_owned(),
+        }],
+    };
+    for (text, missed) in [
+        ("first code-1 then code-1", 1),
+        ("first code-1 then code-12", 0),
+    ] {
+        let records = [Document::new("r", text)];
+        let how = Draw {
+            policy: policy.clone(),
+            ..draw(Some(1), 0, None)
+        };
+        let mut sheet = Sheet::draw(&records, &how).unwrap();
+        by_hand(&mut sheet, |_| (6, 12));
+        let found = screening_of(&sheet, &records);
+        assert_eq!((found.bringing, found.bringing_missed), (1, missed));
+        let row = &found.kinds["code"];
+        assert_eq!((row.covered, row.caught), (1, 1 - missed));
+    }
+}
+
+/// Of ten of eleven records, drawn without replacement, Clopper and Pearson's bound was 0.974 at a confidence of 0.75: a
+/// population of 39 with 38 such records is left below it in 28 %. The same from the other end.
+#[test]
+fn bounds_by_kind_cover_finitely_many_records() {
+    let records: Vec<Document> = (0..11)
+        .map(|i| {
+            let word = if i == 0 { "found" } else { "hidden" };
+            let text = format!("see {word}-{i:03} there");
+            let length = word.len() + 4;
+            Document::new(format!("r{i}"), text).with_secret(4, 4 + length, "code")
+        })
+        .collect();
+    let mut sheet = Sheet::draw(&records, &draw(Some(11), 0, None)).unwrap();
+    mark(&mut sheet, &records);
+    let of = PolicyJudge::new(&policy(), None).unwrap();
+    let seen = judge(&sheet, &of, &records).unwrap();
+    let level = Confidence::new(0.75).unwrap();
+    let labels = labels(&seen, None);
+    let found = Screening::of(&sheet, &seen, &labels, level, Words::default()).unwrap();
+    let row = &found.kinds["code"];
+    assert_eq!((row.records, row.missed), (11, 10));
+    assert_eq!(
+        (row.gamma.get().get(), row.records_all_caught.get().get()),
+        (1.0, 0.0)
+    );
+}
+
 /// Of a secret in three records, a sample of records shows parts alone.
 #[test]
 fn marks_that_extend_over_records_are_no_labels() {
