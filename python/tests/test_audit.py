@@ -137,6 +137,14 @@ def test_chats_are_planted_in_their_answers() -> None:
     shared = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "ho"}, {"from": "human", "value": "bye"}]
     parts = [{"role": "user", "content": "a"}, {"role": "assistant", "content": [{"type": "text", "text": "b"}]}]
     silent = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": None}]
+    # The answer is the last with a text: one that only calls a tool, or is blank, has none.
+    called = [*parts[:1], {"role": "bot", "content": "the answer"}, {"role": "user", "content": "do"}, {"role": "assistant", "content": None, "tool_calls": []}]
+    blank = [*called[:3], {"role": "assistant", "content": " \n"}]
+    for chat in (called, blank):
+        plan = reticent.canaries([chat], n=1, copies=1)
+        planted = audit.insert(plan, [chat])[0]
+        assert planted[2:] == chat[2:] and plan.secrets[0][1] in planted[1]["content"]
+        assert "the answer" in planted[1]["content"].split("\n")
     chats = [*CHATS, shared, parts, silent, []]
     before = copy.deepcopy(chats)
     plan = reticent.canaries(chats, n=4, copies=3)
@@ -291,6 +299,33 @@ def test_redaction() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             reticent.redact(wrong)
+
+
+def test_chats_are_masked_as_by_the_command() -> None:
+    """Names by their place, numbers, what a question says of its answer, and what JSON does not have."""
+    said = lambda *texts: [{"role": "user", "content": text} for text in texts]  # noqa: E731
+    address, image = "ada@example.org", object()
+
+    def call(text, card):
+        arguments = {"from": text, "to": text, "id": text, 1: text, "card": card, "share": numpy.float64(0.1)}
+        called = {"id": address, "type": "function", "function": {"arguments": arguments}}
+        return [{"role": "assistant", "type": address, "content": None, "image": image, "tool_calls": [called]}]
+
+    more = "It has been a very long day so far, believe me. My order number?"
+    for chat, clean in (
+        (call(address, 4111111111111111), call("<MASK>", "<MASK>")),
+        ([{**said("a")[0], "meta": {"from": address}}], [{**said("a")[0], "meta": {"from": "<MASK>"}}]),
+        (said("What is your order number?", "4417823"), said("What is your order number?", "<MASK>")),
+        (said("4417823", more, "4417823"), said("4417823", more, "<MASK>")),
+        (said(f"<MASK> {address}"), said("<MASK> <MASK>")),
+        (said([{"type": "text", "text": address}, {"type": image}]), said([{"type": "text", "text": "<MASK>"}, {"type": image}])),
+    ):
+        before = copy.deepcopy(chat, {id(image): image})
+        assert reticent.redact(chat, "detectors") == clean == reticent.redact(clean, "detectors")
+        assert reticent.redact({"messages": [chat, None]}, "detectors", field="messages") == {"messages": [clean, None]}
+        assert chat == before
+    with pytest.raises(ValueError, match="batch: messages, message 1: neither content nor value in it"):
+        reticent.redact([{"role": "user"}])
 
 
 def test_groups_and_texts_are_as_many_as_scores() -> None:
