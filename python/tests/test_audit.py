@@ -127,6 +127,36 @@ def test_whose_word_a_promise_is_is_said() -> None:
         assert ("not covered is the base model" in document.get("manifest", "")) is not assumed
 
 
+def test_a_promise_keeps_the_records_of_canaries() -> None:
+    """Those of the run that a manifest's goes on from too, and its δ; pickled and written they are the same."""
+    plan = reticent.canaries(TEXTS, n=4, copies=1)
+    given = lambda value: {"value": value, "provenance": {"from": "given", "by": "test"}}  # noqa: E731
+    earlier = {"type": "gaussian", "noise_multiplier": 50}
+    step = {"type": "subsampled-gaussian", "noise_multiplier": 50.0, "sampling_rate": 0.5, "sampling": "poisson"}
+    steps = {"noise_multiplier": given(50.0), "sampling": given("poisson"), "sampling_rate": given(0.5), "steps_per_epoch": 2, "steps": given(10)}
+
+    def manifest(**before):
+        ran = {"run": {"recipe": "dpsgd", "private": steps}, "unit": given("document"), "delta": given(1e-7)}
+        return json.dumps({
+            "schema": 1, "type": "checkpoint", "unit": "document", "vocabulary": "bytes", "seeded": False,
+            "plan": {**ran, "continues": given({"mechanism": earlier, **before})},
+            "mechanism": {"type": "sequence", "parts": [earlier, {"type": "repeat", "times": 10, "each": step}]},
+            "canaries": {"canaries": 4, "records": 20, "on_public_side": 0},
+        })  # fmt: skip
+
+    for before, copies in (({"canary_records": 200}, 200), ({"canary_records": 3}, 20), ({}, 20)):
+        promise = reticent.Plan.from_json(manifest(**before))
+        other = reticent.Plan(sigma=50, sample_rate=1, steps=1)
+        kept = pickle.loads(pickle.dumps(promise))
+        assert kept == promise != reticent.Plan.from_json(json.dumps(json.loads(promise.to_json())["mechanism"]))
+        for same in (promise, kept, reticent.Plan.from_json(promise.to_json()), promise.then(other), other.then(promise)):
+            found = reticent.exposure(plan, uniform, tokenizer="characters", budget=10, promise=same).document
+            assert found["epsilon"]["copies"] == copies and found["epsilon"]["delta"] == 1e-7
+            unknown = "in how many records of the earlier run a canary was is not known" in json.dumps(found)
+            assert unknown is (before == {})
+        assert reticent.exposure(plan, uniform, tokenizer="characters", budget=10, promise=promise, delta=1e-5).document["epsilon"]["delta"] == 1e-5
+
+
 CHATS = [
     [{"role": "system", "content": "be brief"}, {"role": "user", "content": f"hi {i}"}, {"role": "assistant", "content": f"answer {i}"}]
     for i in range(6)

@@ -215,22 +215,33 @@ pub(crate) fn exposure(
     let mut scorer = CallableScorer::new(scorer, vocabulary, batch);
     let found = py.detach(|| -> anyhow::Result<ExposureReport> {
         let mut attack = Attack::new(&plan, &tokenizer, &name, canaries)?;
-        let unknown = promise.is_none();
+        let mut unknown = promise
+            .is_none()
+            .then_some("what ran is not known: no promise was given");
         if let Some(promise) = promise {
+            let beside = &promise.beside;
             let mut run = Attack::run_of(&plan, promise.mechanism)?;
-            if promise.beside.unit.is_some() {
+            if beside.unit.is_some() {
                 run.unit = Stated::given(run.unit.value, "promise");
             }
+            if let Some(delta) = beside.delta {
+                run.delta = Stated::given(delta, "promise");
+            }
             let records = &mut attack.canaries.records;
-            *records = promise.beside.canary_records.max(*records);
-            attack.manifest = promise.beside.caveat();
+            *records = beside.canary_records.max(*records);
+            attack.manifest = beside.caveat();
             attack.promised_by = Some(PromisedBy {
                 file: "the given plan".to_owned(),
                 unit: run.unit.value.clone(),
                 unit_assumed: run.unit.is_assumed(),
                 neighbours_assumed: false,
             });
-            attack.against(run);
+            if beside.canary_records_unknown {
+                attack.delta = *run.delta;
+                unknown = Some("in how many records of the earlier run a canary was is not known");
+            } else {
+                attack.against(run);
+            }
         }
         if let Some(delta) = delta {
             attack.delta = delta;
@@ -238,8 +249,8 @@ pub(crate) fn exposure(
         attack.confidence = confidence;
         attack.budget = budget;
         let (mut report, _) = attack.run(&mut scorer, &Interrupt::default())?;
-        if unknown {
-            report.no_verdict = Some("what ran is not known: no promise was given".into());
+        if let Some(why) = unknown {
+            report.no_verdict = Some(why.into());
         }
         report.limit = limit;
         report.earlier = earlier;

@@ -510,13 +510,24 @@ fn of_mechanism(
         );
     }
     let delta = document.delta_or_default();
+    let unknown = document.plan.is_none() && document.canary_records_unknown;
     // The plan contains more, unless the document around it withdraws something.
     if let Some(run) = document.plan
         && run.mechanism() == document.mechanism
     {
         return Ok(stated(with_canaries(run, plan, document.canaries)));
     }
-    let mut run = Attack::run_of(plan, document.mechanism)?;
+    ensure!(
+        !unknown,
+        "{}: in how many records of the earlier run a canary was is not known",
+        loaded.name
+    );
+    let canaries = (document.canary_records > 0).then_some(Planted {
+        canaries: plan.canaries.len() as u64,
+        records: document.canary_records,
+        on_public_side: 0,
+    });
+    let mut run = with_canaries(Attack::run_of(plan, document.mechanism)?, plan, canaries);
     run.delta.value = delta;
     if document.unit.is_some() {
         run.unit = Stated::given(unit, "--mechanism");
