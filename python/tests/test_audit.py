@@ -5,6 +5,7 @@ import html
 import json
 import math
 import pickle
+import random
 
 import numpy
 import pytest
@@ -235,18 +236,27 @@ def test_exposure_of_a_model_that_knows_and_of_one_that_does_not() -> None:
 @pytest.mark.parametrize(
     ("scorer", "words"),
     [
-        (lambda p, w: [[math.nan] * len(w)] * len(p), "a log-probability must lie in"),
-        (lambda p, w: [[0.5] * len(w)] * len(p), "a log-probability must lie in"),
-        (lambda p, w: [[0.0] * len(w)] * len(p), "must be normalised over the whole vocabulary"),
-        (lambda p, w: [[-5.0] * len(w)] * (len(p) + 1), "rows for"),
-        (lambda p, w: [[-5.0]] * len(p), "numbers in row 0"),
+        (lambda p, w: [[math.nan] * len(w)] * len(p), r"scorer: answered NaN at .*; it must lie in \[-inf, 0\]"),
+        (lambda p, w: [[0.5] * len(w)] * len(p), r"scorer: answered 0.5 at .*; it must lie in \[-inf, 0\]"),
+        (lambda p, w: [[0.0] * len(w)] * len(p), r"whose probabilities sum to \d+; they must be at most 1 together"),
+        (lambda p, w: [[-5.0] * len(w)] * (len(p) + 1), "rows of log_probabilities for"),
+        (lambda p, w: [[-5.0]] * len(p), r"answered with 1 log_probabilities in row 0, \d+ were asked for"),
+        # Dropout that is left on: each answer is that of another model.
+        (lambda p, w: [[-9 + random.random() for _ in w] for _ in p], "scorer: answers the same question in two ways: ln p of a token"),
         (lambda p, w: [[-math.inf] * len(w)] * len(p), "no finite perplexity"),
     ],
 )
 def test_scorers_are_not_trusted(scorer, words) -> None:
     plan = reticent.canaries(TEXTS, n=2, copies=1)
     with pytest.raises(ValueError, match=words):
-        reticent.exposure(plan, scorer, tokenizer="characters")
+        reticent.exposure(plan, scorer, tokenizer="characters", budget=2000)
+
+
+def test_scorers_may_round_to_half_precision() -> None:
+    """In bf16 ln 1/4 is -1.3828125, so that four equal tokens sum to 1.0035."""
+    plan = reticent.canaries(TEXTS, "ID {list:a|b|c|d}-{list:a|b|c|d}", n=2, copies=1)
+    found = reticent.exposure(plan, lambda p, w: [[-1.3828125] * len(w)] * len(p), tokenizer="characters")
+    assert found.largest_lower == 0
 
 
 def test_what_a_scorer_raises_comes_through() -> None:

@@ -133,7 +133,8 @@ def exposure(
     scorer: `scorer(prefixes, wanted)` with prefixes as lists of token ids and the token ids that
     are asked for; returns for each prefix the natural log-probability of each wanted token to
     come next, normalised over the whole vocabulary, as nested lists, an array or a tensor. What
-    is no log-probability is refused. `reticent.hf.scorer` makes one of a model.
+    is no log-probability is refused, and so are other answers to questions that are repeated at the end (dropout that is
+    left on). `reticent.hf.scorer` makes one of a model.
     tokenizer: a fast tokenizer of transformers, the path or text of a tokenizer.json,
     "characters" or "bytes".
     vocabulary: how many tokens the model knows; the tokenizer's if None.

@@ -212,7 +212,7 @@ pub(crate) fn exposure(
             })
         })
         .collect::<PyResult<_>>()?;
-    let mut scorer = CallableScorer::new(scorer, vocabulary, batch);
+    let mut scorer = CallableScorer::new(scorer, vocabulary, batch).map_err(words)?;
     let found = py.detach(|| -> anyhow::Result<ExposureReport> {
         let mut attack = Attack::new(&plan, &tokenizer, &name, canaries)?;
         let mut unknown = promise
@@ -249,6 +249,7 @@ pub(crate) fn exposure(
         attack.confidence = confidence;
         attack.budget = budget;
         let (mut report, _) = attack.run(&mut scorer, &Interrupt::default())?;
+        scorer.check_steady()?;
         if let Some(why) = unknown {
             report.no_verdict = Some(why.into());
         }
