@@ -16,12 +16,14 @@ from datasets import Dataset
 from opacus.grad_sample import GradSampleModule
 from peft import LoraConfig, PrefixTuningConfig, PromptEncoderConfig, PromptTuningConfig, get_peft_model
 from reticent.hf import AuditCallback, _resumed, _vocabulary, plant, scorer, supervised_texts
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.utils.data import DataLoader
 from transformers import (
     DataCollatorForLanguageModeling,
     DataCollatorWithFlattening,
     Gemma3Config,
     Gemma3ForConditionalGeneration,
+    PreTrainedTokenizerFast,
     Trainer,
     TrainingArguments,
 )
@@ -208,6 +210,31 @@ def test_auditing_changes_nothing_about_the_training(tmp_path) -> None:
     assert torch.equal(drawn, torch.rand(1))
     for (name, ours), theirs in zip(with_audit.model.state_dict().items(), without.model.state_dict().values()):
         assert torch.equal(ours, theirs), name
+
+
+@pytest.mark.parametrize(("names", "begins"), [(["<s>", "</s>"], "</s>"), (["<|startoftext|>"], "<|startoftext|>")])
+def test_canaries_are_read_behind_the_tokens_own_beginning(tmp_path, names, begins) -> None:
+    """As OPT's, whose vocabulary also has a token of a more usual name; or by a name that is not usual at all."""
+    vocabulary = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    vocabulary |= {name: len(vocabulary) + number for number, name in enumerate(names)}
+    made = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, bos_token=begins, eos_token=begins)
+    tokenizer.save_pretrained(tmp_path)
+    plan, _ = planted()
+    seen = set()
+
+    def record(prefixes, wanted):
+        seen.update(prefix[0] for prefix in prefixes)
+        return [[-6.0] * len(wanted) for _ in prefixes]
+
+    # Padded, so that an invented token is in the vocabulary.
+    for given in (tokenizer, tmp_path, str(tmp_path / "tokenizer.json"), tmp_path / "tokenizer.json"):
+        reticent.exposure(plan, record, tokenizer=given, vocabulary=512, budget=50)
+    assert seen == {vocabulary[begins]}
+    if len(names) == 1:
+        with pytest.raises(ValueError, match="tokenizer: nothing says which token begins a text"):
+            reticent.exposure(plan, record, tokenizer=made.to_str(), vocabulary=512, budget=50)
 
 
 def test_the_scorer_is_the_model_and_leaves_it_as_it_was() -> None:

@@ -161,7 +161,8 @@ class Exposure:
 
 def exposure(
     plan: CanaryPlan,
-    tokenizer: str,
+    tokenizer: str | PathLike[str],
+    settings: str | None,
     scorer: Callable[[list[list[int]], list[int]], Any],
     *,
     vocabulary: int,

@@ -135,8 +135,9 @@ def exposure(
     come next, normalised over the whole vocabulary, as nested lists, an array or a tensor. What
     is no log-probability is refused, and so are other answers to questions that are repeated at the end (dropout that is
     left on). `reticent.hf.scorer` makes one of a model.
-    tokenizer: a fast tokenizer of transformers, the path or text of a tokenizer.json,
-    "characters" or "bytes".
+    tokenizer: a fast tokenizer of transformers, the path of a tokenizer.json (with the files beside it) or of its folder,
+    the text of one, "characters" or "bytes". Canaries are read behind the token that begins a text (`bos_token`); a text
+    alone does not name it, so that the first usual name in the vocabulary is taken.
     vocabulary: how many tokens the model knows; the tokenizer's if None.
     budget: positions to score at most; what it leaves open counts on both sides, so that the ends move apart.
     delta: of the bound on ε; 1e-6 where nothing is said. confidence: of that bound; 0.95 where nothing is said.
@@ -158,16 +159,17 @@ def exposure(
     >>> found.epsilon_lower, found.largest_lower
     (0.0, 0.0)
     """
-    text = _tokenizer(tokenizer)
+    source, settings = _tokenizer(tokenizer)
     if vocabulary is None:
-        vocabulary = {"characters": 100, "bytes": 259}.get(text)
+        vocabulary = {"characters": 100, "bytes": 259}.get(str(source))
     if vocabulary is None:
         vocabulary = len(tokenizer) if hasattr(tokenizer, "__len__") and not isinstance(tokenizer, str) else None
     if vocabulary is None:
         raise ValueError("vocabulary: how many tokens the model knows must be given with this tokenizer")
     return _reticent.exposure(
         plan,
-        text,
+        source,
+        settings,
         scorer,
         vocabulary=vocabulary,
         name=name,
@@ -448,16 +450,16 @@ def _with_text(value: Any, text: str | None) -> Any:
     return _changed(value, plain, json.loads(_reticent.with_answer(json.dumps(plain), text)))
 
 
-def _tokenizer(tokenizer: Any) -> str:
+def _tokenizer(tokenizer: Any) -> tuple[str | Path, str | None]:
+    """A tokenizer.json as text or path, and the tokenizer_config.json of a text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
-        return str(backend.to_str())
-    if isinstance(tokenizer, Path):
-        return tokenizer.read_text(encoding="utf-8")
-    if isinstance(tokenizer, str):
-        if tokenizer in ("characters", "bytes") or tokenizer.lstrip().startswith("{"):
-            return tokenizer
-        return Path(tokenizer).read_text(encoding="utf-8")
+        ends = {key: getattr(tokenizer, key, None) for key in ("bos_token", "eos_token")}
+        return str(backend.to_str()), json.dumps({key: str(token) for key, token in ends.items() if token is not None})
+    if isinstance(tokenizer, str) and (tokenizer in ("characters", "bytes") or tokenizer.lstrip().startswith("{")):
+        return tokenizer, None
+    if isinstance(tokenizer, (str, Path)):
+        return Path(tokenizer), None
     raise ValueError(
         "tokenizer: must be a fast tokenizer of transformers, a tokenizer.json, \"characters\" or \"bytes\", "
         f"got {type(tokenizer).__name__}"

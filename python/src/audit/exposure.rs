@@ -16,6 +16,7 @@ use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport, Prom
 use reticent_reports::contract::{Exit, Inputs, Interrupt};
 use reticent_reports::defaults::Configured;
 use reticent_reports::page::Section;
+use std::path::PathBuf;
 
 /// What a model reveals about planted canaries, compared with what was promised.
 ///
@@ -133,15 +134,45 @@ pub(crate) enum Earlier {
     Summary(String),
 }
 
+/// A tokenizer: the text of a tokenizer.json or the name of one of ours, or a file or folder.
+#[derive(FromPyObject)]
+pub(crate) enum Splits {
+    Text(String),
+    Path(PathBuf),
+}
+
+impl Splits {
+    /// Returns the tokenizer; `settings` is the tokenizer_config.json that belongs to a text, if any.
+    fn tokenizer(&self, settings: Option<&str>) -> PyResult<Tokenizer> {
+        let origin = Origin::Pretrained;
+        let made = match self {
+            Self::Text(name) if name == "characters" => Ok(Tokenizer::characters()),
+            Self::Text(name) if name == "bytes" => Ok(Tokenizer::bytes()),
+            Self::Text(json) => Tokenizer::of_files(json, settings, origin),
+            Self::Path(path) if path.is_dir() => Tokenizer::load_folder(path, origin),
+            Self::Path(path) => Tokenizer::load(path, origin),
+        };
+        let made = of("tokenizer", made)?;
+        if !made.has_own_bos() {
+            return Err(value_error(
+                "tokenizer: nothing says which token begins a text, behind which the model was trained: set bos_token of the \
+                 tokenizer of transformers, or give the path of a tokenizer.json with its tokenizer_config.json beside it",
+            ));
+        }
+        Ok(made)
+    }
+}
+
 /// Measures the exposure; `reticent.exposure` is the public function.
 #[pyfunction]
-#[pyo3(signature = (plan, tokenizer, scorer, *, vocabulary, name, delta, confidence, max_exposure, batch, budget, records,
+#[pyo3(signature = (plan, tokenizer, settings, scorer, *, vocabulary, name, delta, confidence, max_exposure, batch, budget, records,
     promise, earlier, defaults))]
 #[expect(clippy::too_many_arguments, reason = "keywords of one question")]
 pub(crate) fn exposure(
     py: Python<'_>,
     plan: PyRef<'_, CanaryPlan>,
-    tokenizer: &str,
+    tokenizer: Splits,
+    settings: Option<String>,
     scorer: Py<PyAny>,
     vocabulary: Whole,
     name: String,
@@ -155,11 +186,7 @@ pub(crate) fn exposure(
     earlier: Vec<(String, Earlier)>,
     defaults: Option<PyRef<'_, Defaults>>,
 ) -> PyResult<Exposure> {
-    let tokenizer = match tokenizer {
-        "characters" => Tokenizer::characters(),
-        "bytes" => Tokenizer::bytes(),
-        json => of("tokenizer", Tokenizer::from_json(json, Origin::Pretrained))?,
-    };
+    let tokenizer = tokenizer.tokenizer(settings.as_deref())?;
     let mut taking = Taking::from(defaults.as_deref());
     let delta = delta
         .map(|delta| of("delta", Delta::new(delta.0)))
