@@ -78,6 +78,19 @@ def test_a_training_writes_its_report(tmp_path) -> None:
     assert callback.last.document == document and callback.last.card in html.unescape(page)
 
 
+def test_that_training_met_the_canaries_is_known_of_what_was_looked_at(tmp_path) -> None:
+    """Only then is a limit known to be kept, and is a report without a leak one that `audit diff` compares."""
+    plan, rows = planted()
+    for preflight, planting in ((True, "supervised"), (False, "not-checked")):
+        callback = AuditCallback(plan, max_exposure=9.9, preflight=preflight)
+        trainer(tmp_path, rows, callback).train()
+        document = json.loads((tmp_path / "report.json").read_text())
+        assert document["planting"] == planting
+        assert ("not checked" in callback.last.card) is not preflight
+        assert not preflight or "is not known" not in callback.last.says
+        assert documents.problems("exposure", json.dumps(document)) == []
+
+
 def test_a_resumed_training_keeps_the_epochs_before(tmp_path) -> None:
     plan, rows = planted()
     trainer(tmp_path, rows, AuditCallback(plan, budget=300), epochs=2, save="epoch").train()

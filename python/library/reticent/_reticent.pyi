@@ -173,6 +173,7 @@ def exposure(
     batch: int,
     budget: int | None,
     records: int | None,
+    met: bool,
     promise: Plan | None,
     earlier: Sequence[tuple[str, Exposure | str]],
     defaults: Defaults | None,

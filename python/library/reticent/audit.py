@@ -123,6 +123,7 @@ def exposure(
     batch: int = 64,
     budget: int | None = None,
     records: int | None = None,
+    met: bool = False,
     promise: Plan | None = None,
     name: str = "the model",
     earlier: Sequence[tuple[str, Exposure | Mapping[str, Any]]] = (),
@@ -141,10 +142,12 @@ def exposure(
     vocabulary: how many tokens the model knows; the tokenizer's if None.
     budget: positions to score at most; what it leaves open counts on both sides, so that the ends move apart.
     delta: of the bound on ε; 1e-6 where nothing is said. confidence: of that bound; 0.95 where nothing is said.
-    max_exposure: bits above which `Exposure.exceeded` is true. Where `budget` cut the search off, false may mean that it is
-    not known; `Exposure.says` tells.
+    max_exposure: bits above which `Exposure.exceeded` is true. Where `budget` cut the search off, or without `met`, false may
+    mean that it is not known; `Exposure.says` tells.
     records: how many training records hold one canary, at most, where the training cut the texts into
     more than the plan's `records`; the bound on ε is about as many records replaced at once.
+    met: whether `preflight` found every copy in what the model was then trained on. Without it, ranks that show no leak
+    show nothing: a limit is not known to be kept, and `audit diff` compares no such report.
     promise: what ran. The report has its upper bound in the same terms beside the measured lower bound, and the
     verdict, as `audit exposure --mechanism` has.
     name: of the model, and earlier: exposures of the same canaries in earlier checkpoints, by name, or what their documents
@@ -179,6 +182,7 @@ def exposure(
         batch=batch,
         budget=budget,
         records=records,
+        met=met,
         promise=promise,
         earlier=[(name, found if isinstance(found, Exposure) else json.dumps(found)) for name, found in _items("earlier", earlier, unordered=True)],
         defaults=defaults,

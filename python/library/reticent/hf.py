@@ -189,7 +189,8 @@ class AuditCallback(TrainerCallback):
     lower bound, and the verdict, as `audit report` has.
     tokenizer: the Trainer's `processing_class` if None.
     delta, confidence, max_exposure, batch, budget, defaults: as in `reticent.exposure`.
-    preflight: whether what carries a loss is looked at before the training.
+    preflight: whether what carries a loss is looked at before the training. Without it, no limit is known to be kept, and
+    `audit diff` compares no report that shows no leak: nothing says that the training met the canaries.
     records: how many training records hold one canary, at most, as in `reticent.exposure`. The look beforehand counts
     them; without it, give the number where packing, windows or cutting make other records than the plan's texts.
     """
@@ -222,6 +223,7 @@ class AuditCallback(TrainerCallback):
         self.epochs: list[tuple[str, Exposure]] = []
         self._before: list[tuple[str, Mapping[str, Any]]] = []
         self._audited: int | None = None
+        self._met = False
         self._asked: dict[str, Any] = {
             "delta": delta, "confidence": confidence, "max_exposure": max_exposure, "batch": batch, "budget": budget,
             "defaults": defaults,
@@ -252,7 +254,7 @@ class AuditCallback(TrainerCallback):
                 "parallelism), and the first would wait for the others while it scores: audit the saved model with "
                 "reticent.exposure and reticent.hf.scorer"
             )
-        self.epochs, self._audited = [], None
+        self.epochs, self._audited, self._met = [], None, False
         self._before = _resumed(self.plan, Path(args.output_dir), state) if state.global_step > 0 else []
         tokenizer = self._tokenizer(kwargs)
         if self.preflight:
@@ -261,6 +263,7 @@ class AuditCallback(TrainerCallback):
             # Packing and cutting make other records than the texts that the plan was drawn for.
             held = (sum(any(secret in text for text in row) for row in rows) for _, secret, _ in self.plan.secrets)
             self.records = max(self.plan.records, self._stated, *held)
+            self._met = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Audits the model after each epoch."""
@@ -292,6 +295,7 @@ class AuditCallback(TrainerCallback):
             tokenizer=self._tokenizer(kwargs),
             vocabulary=_vocabulary(model),
             records=self.records,
+            met=self._met,
             promise=self._promised(),
             name=best or _NAME + epoch,
             earlier=[*self._before, *self.epochs],

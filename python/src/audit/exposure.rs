@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use reticent_accounting::training::{Canaries, Stated};
 use reticent_accounting::{Confidence, Delta};
 use reticent_corpus::tokenize::{Origin, Tokenizer};
-use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport, PromisedBy};
+use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport, Planting, PromisedBy};
 use reticent_reports::contract::{Exit, Inputs, Interrupt};
 use reticent_reports::defaults::Configured;
 use reticent_reports::page::Section;
@@ -59,8 +59,8 @@ impl Exposure {
     }
 
     /// Whether the promise is contradicted, or `max_exposure` is certainly exceeded: the cases in which
-    /// `audit exposure` exits with 1. False does not mean that the promise is kept if `budget` cut the search off;
-    /// `says` then states that it is unknown.
+    /// `audit exposure` exits with 1. False does not mean that the promise is kept if `budget` cut the search off, nor that
+    /// `max_exposure` is if training is not known to have met the canaries; `says` then states that it is unknown.
     #[getter]
     fn exceeded(&self) -> bool {
         self.report.exit() == Exit::Exceeded
@@ -166,7 +166,7 @@ impl Splits {
 /// Measures the exposure; `reticent.exposure` is the public function.
 #[pyfunction]
 #[pyo3(signature = (plan, tokenizer, settings, scorer, *, vocabulary, name, delta, confidence, max_exposure, batch, budget, records,
-    promise, earlier, defaults))]
+    met, promise, earlier, defaults))]
 #[expect(clippy::too_many_arguments, reason = "keywords of one question")]
 pub(crate) fn exposure(
     py: Python<'_>,
@@ -182,6 +182,7 @@ pub(crate) fn exposure(
     batch: Whole,
     budget: Option<Whole>,
     records: Option<Whole>,
+    met: bool,
     promise: Option<PyRef<'_, Plan>>,
     earlier: Vec<(String, Earlier)>,
     defaults: Option<PyRef<'_, Defaults>>,
@@ -272,6 +273,9 @@ pub(crate) fn exposure(
         }
         if let Some(delta) = delta {
             attack.delta = delta;
+        }
+        if met {
+            attack.planting = Planting::Supervised;
         }
         attack.confidence = confidence;
         attack.budget = budget;
