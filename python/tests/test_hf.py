@@ -15,7 +15,7 @@ import torch
 from datasets import Dataset
 from opacus.grad_sample import GradSampleModule
 from peft import LoraConfig, PrefixTuningConfig, PromptEncoderConfig, PromptTuningConfig, get_peft_model
-from reticent.hf import AuditCallback, _resumed, _vocabulary, plant, scorer, supervised_texts
+from reticent.hf import AuditCallback, _differing, _records, _resumed, _vocabulary, plant, scorer, supervised_texts
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.utils.data import DataLoader
 from transformers import (
@@ -172,22 +172,46 @@ def test_data_without_canaries_stop_the_training(tmp_path) -> None:
 
 
 def test_records_are_counted_as_they_are_trained_on(tmp_path) -> None:
-    """One text with every copy, cut into rows of 64 tokens: more records hold a canary than texts do."""
+    """One text with every copy, cut into overlapping rows: each row counts that would be another with another secret."""
     text = Dataset.from_dict({"text": ["\n".join(tiny.texts(12))]})
     plan, rows = plant(text, "ID {digits:3}", n=1, copies=4)
     assert plan.records == 1
-    tokens = tiny.tokenizer()(rows["text"][0]).input_ids
     secret = plan.secrets[0][1]
-    parts = [tokens[i : i + 96] for i in range(0, len(tokens), 48)]  # overlapping: no copy is cut apart everywhere
+    other = "".join(str((int(digit) + 1) % 10) for digit in secret)
+    whole = rows["text"][0]
+    # Overlapping: no copy is cut apart everywhere.
+    tokens, others = (tiny.tokenizer()(said).input_ids for said in (whole, whole.replace(secret, other)))
+    parts, apart = ([ids[i : i + 96] for i in range(0, len(ids), 48)] for ids in (tokens, others))
+    differing = sum(part != also for part, also in zip(parts, apart))
     callback = AuditCallback(plan, promise=reticent.Plan(sigma=2.0, sample_rate=1.0, steps=1))
     cut = trainer(tmp_path, rows, callback)
     cut.train_dataset = Dataset.from_dict({"input_ids": parts, "attention_mask": [[1] * len(p) for p in parts]})
     cut.train()
-    decoded = [tiny.tokenizer().decode(part[1:]) for part in parts]
-    holding = sum(secret in part for part in decoded)
-    assert callback.records == holding > 1
+    assert callback.records == differing > 1
     document = json.loads((tmp_path / "report.json").read_text())
-    assert document["epsilon"]["copies"] == holding == document["verdict"]["terms"]["group"]
+    assert document["epsilon"]["copies"] == differing == document["verdict"]["terms"]["group"]
+
+
+def test_records_that_hold_a_part_of_a_canary_count() -> None:
+    """Cut at any place, or without a loss; not those that end or begin where it does."""
+    plan = reticent.canaries(["one line"], "ID {digits:3}", n=1, copies=1)
+    secret = plan.secrets[0][1]
+    line = json.loads(plan.to_json())["canaries"][0]["insertions"][0]["text"]
+    (differs,) = _differing(plan)
+    at = line.index(secret)
+    for cut in range(len(line) + 1):
+        within = at < cut < at + len(secret)
+        assert differs("before\n" + line[:cut]) is (cut > at) and differs(line[cut:] + "\nafter") is (cut < at + len(secret)), cut
+        assert not within or (differs(line[:cut]) and differs(line[cut:]) and differs(line[at:cut]))
+    assert not differs("") and not differs("other") and not differs(secret[1:] + "x other")
+    ids = tiny.tokenizer()(f"ID {secret}").input_ids
+    collate = lambda items: {  # noqa: E731
+        "input_ids": torch.tensor([[*items[0], 256, 256]]),
+        "attention_mask": torch.tensor([[1] * len(items[0]) + [0, 0]]),
+        "labels": torch.tensor([[-100] * (len(items[0]) + 2)]),
+    }
+    ((supervised, whole),) = _records(DataLoader([ids], collate_fn=collate), tiny.tokenizer())
+    assert supervised == [] and whole == [f"ID {secret}"]
 
 
 def test_records_are_stated_where_nothing_is_looked_at(tmp_path) -> None:
