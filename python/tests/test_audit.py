@@ -103,6 +103,19 @@ def test_plans_are_pickled_copied_and_compared() -> None:
         pickle.dumps(found)
 
 
+def test_a_plan_from_json_is_whole_and_says_nothing_of_its_texts() -> None:
+    plan = reticent.canaries(["one text"], n=3, copies=20)
+    cut = json.loads(plan.to_json())
+    del cut["canaries"][-1], cut["digest"]
+    with pytest.raises(ValueError, match="text: canary plan: it has no digest"):
+        reticent.CanaryPlan.from_json(json.dumps(cut))
+    # As the command, which knows the copies alone.
+    read = reticent.CanaryPlan.from_json(plan.to_json())
+    copies = lambda plan, **more: reticent.exposure(plan, uniform, tokenizer="characters", budget=10, **more).document["epsilon"]["copies"]  # noqa: E731
+    assert (plan.records, read.records) == (1, 20) == (copies(plan), copies(read))
+    assert copies(read, records=5) == 5 and copies(pickle.loads(pickle.dumps(plan))) == 1
+
+
 def test_a_search_that_is_cut_off_is_not_called_quiet() -> None:
     plan = reticent.canaries(TEXTS, n=4, copies=1)
     found = reticent.exposure(plan, uniform, tokenizer="characters", budget=10, max_exposure=5)
@@ -126,6 +139,15 @@ def test_whose_word_a_promise_is_is_said() -> None:
         assert document["promised_by"]["unit_assumed"] is assumed
         assert ("unit" in document["inputs"]["assumed"]) is assumed and document["inputs"]["unit"] == unit
         assert ("not covered is the base model" in document.get("manifest", "")) is not assumed
+
+
+def test_a_promise_about_a_unit_is_held_against_canaries_of_that_unit() -> None:
+    plan = reticent.canaries(TEXTS, n=4, copies=1, unit="turn")
+    promise = reticent.Plan.from_json(reticent.Plan(sigma=5.0, sample_rate=1.0, steps=1).report(1e-6, unit="turn").to_json())
+    document = reticent.exposure(plan, uniform, tokenizer="characters", budget=5000, promise=promise).document
+    assert document["inputs"]["unit"] == "turn" and document["promised_by"]["unit_assumed"] is False
+    with pytest.raises(ValueError, match='unit: must be one of "turn", .*got "row"'):
+        reticent.canaries(TEXTS, n=1, copies=1, unit="row")
 
 
 def test_a_promise_keeps_the_records_of_canaries() -> None:

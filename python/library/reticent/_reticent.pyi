@@ -135,6 +135,7 @@ def plan_canaries(
     n: int,
     seed: int | None = None,
     own_contexts: bool = False,
+    unit: str = "document",
 ) -> CanaryPlan: ...
 @final
 class Exposure:

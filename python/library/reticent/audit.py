@@ -34,6 +34,7 @@ def canaries(
     field: str = "text",
     seed: int | None = None,
     own_contexts: bool = False,
+    unit: str = "document",
 ) -> CanaryPlan:
     """Draws a plan of `n` canaries for a list of texts or chats, or for the `field` of a dataset.
 
@@ -44,6 +45,8 @@ def canaries(
     seed: None (from the operating system) wherever the result is to be believed.
     own_contexts: words of its own before each canary; the bound on ε is then larger where all
     are memorised.
+    unit: what one row is: "turn", "sentence", "dialogue", "document" or "user". A promise about another unit is not compared
+    with these canaries.
 
     >>> import reticent
     >>> plan = reticent.canaries(["one line", "another"], n=3, copies=[1, 4])
@@ -52,8 +55,9 @@ def canaries(
     """
     doses = list(_items("copies", copies)) if isinstance(copies, Iterable) else [copies]
     return _reticent.plan_canaries(
-        list(_texts(data, field).values()), template, copies=doses, n=n, seed=seed, own_contexts=own_contexts
-    )
+        list(_texts(data, field).values()), template, copies=doses, n=n, seed=seed, own_contexts=own_contexts,
+        unit=unit,
+    )  # fmt: skip
 
 
 def insert(plan: CanaryPlan, data: Any, *, field: str = "text") -> Any:
@@ -145,7 +149,8 @@ def exposure(
     max_exposure: bits above which `Exposure.exceeded` is true. Where `budget` cut the search off, or without `met`, false may
     mean that it is not known; `Exposure.says` tells.
     records: how many training records hold one canary, at most, where the training cut the texts into
-    more than the plan's `records`; the bound on ε is about as many records replaced at once.
+    more than the plan's `records`, or where fewer hold the copies of a plan from JSON, whose texts are not known; the bound
+    on ε is about as many records replaced at once.
     met: whether `preflight` found every copy in what the model was then trained on. Without it, ranks that show no leak
     show nothing: a limit is not known to be kept, and `audit diff` compares no such report.
     promise: what ran. The report has its upper bound in the same terms beside the measured lower bound, and the

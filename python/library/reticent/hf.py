@@ -38,13 +38,14 @@ def plant(
     field: str = "text",
     seed: int | None = None,
     own_contexts: bool = False,
+    unit: str = "document",
 ) -> tuple[CanaryPlan, Any]:
     """A canary plan for a dataset, and the dataset with the canaries in it; arguments as `reticent.canaries`.
 
     field: of texts, or of chats (`field="messages"`), where canaries go into the assistant's last answer.
     """
     plan = canaries(
-        dataset, template, n=n, copies=copies, field=field, seed=seed, own_contexts=own_contexts
+        dataset, template, n=n, copies=copies, field=field, seed=seed, own_contexts=own_contexts, unit=unit
     )
     return plan, insert(plan, dataset, field=field)
 

@@ -9,7 +9,7 @@ use crate::number::{Number, Whole};
 use crate::report::{not_pickled, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use reticent_accounting::training::{Canaries, Stated};
+use reticent_accounting::training::Stated;
 use reticent_accounting::{Confidence, Delta};
 use reticent_corpus::tokenize::{Origin, Tokenizer};
 use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport, Planting, PromisedBy};
@@ -208,13 +208,7 @@ pub(crate) fn exposure(
     let records: Option<u64> = records
         .map(|records| records.at_least(1, "records"))
         .transpose()?;
-    let canaries = Canaries {
-        count: plan.plan.canaries.len() as u64,
-        // Training may have cut the plan's texts into more records, never into fewer that contain a canary.
-        records: plan.records().max(records.unwrap_or(0)),
-        on_public_side: 0,
-        candidates: Some(Canaries::candidates(plan.plan.candidates)),
-    };
+    let canaries = Attack::unsealed(&plan.plan, plan.records_at_most(records));
     let plan = plan.plan.clone();
     let promise = promise.map(|promise| (*promise).clone());
     let stated = promise
