@@ -236,7 +236,8 @@ class AuditCallback(TrainerCallback):
     preflight: whether what carries a loss is looked at before the training. Without it, no limit is known to be kept, and
     `audit diff` compares no report that shows no leak: nothing says that the training met the canaries.
     records: how many training records hold one canary, at most, as in `reticent.exposure`. The look beforehand counts
-    those that hold it, or a part at which they were cut, with a loss or without; without it, give the number where packing, windows or cutting make other records than the plan's texts.
+    those that hold it, or a part at which they were cut, with a loss or without; without it, give the number where
+    packing, windows or cutting make other records than the plan's texts.
     """
 
     def __init__(
