@@ -35,7 +35,7 @@ pub(crate) struct Plan {
 }
 
 /// What is known of a run besides its mechanism, from the document that it was read from.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Beside {
     /// What one record is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,9 +49,19 @@ pub(crate) struct Beside {
     /// The documents that no owner's key authenticates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_authenticated: Vec<&'static str>,
-    /// The most records that differ if one of its canaries does. No JSON of a plan holds them.
-    #[serde(skip)]
+    /// The δ of its promises.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) delta: Option<Delta>,
+    /// The most records that differ if one of its canaries does, in earlier runs too.
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) canary_records: u64,
+    /// Whether more may differ in an earlier run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) canary_records_unknown: bool,
+}
+
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Beside {
@@ -63,7 +73,11 @@ impl Beside {
             base: document.base,
             held_out_public: document.held_out_public,
             not_authenticated: unknown.then_some("text").into_iter().collect(),
-            canary_records: document.canaries.map_or(0, |canaries| canaries.records),
+            // As the command takes it: the default for its records, if it holds only their number.
+            delta: (document.delta.is_some() || document.records.is_some())
+                .then(|| document.delta_or_default()),
+            canary_records: document.canary_records,
+            canary_records_unknown: document.canary_records_unknown,
         }
     }
 
@@ -88,7 +102,12 @@ impl Beside {
             base: both.base,
             held_out_public: both.held_out_public,
             not_authenticated: unknown.into_iter().flatten().copied().take(1).collect(),
+            delta: match (self.delta, other.delta) {
+                (Some(one), Some(two)) if two.get() < one.get() => Some(two),
+                (one, two) => one.or(two),
+            },
             canary_records: self.canary_records.max(other.canary_records),
+            canary_records_unknown: self.canary_records_unknown || other.canary_records_unknown,
         })
     }
 
@@ -342,13 +361,11 @@ impl Plan {
     }
 
     /// Returns the mechanism as JSON: the content of a mechanism.json, which `account --mechanism` and
-    /// `from_json` read, with what its document said beside it (unit, base, what was not authenticated).
+    /// `from_json` read, with what its document said beside it (unit, base, δ, the records of canaries, what was not
+    /// authenticated).
     fn to_json(&self) -> PyResult<String> {
         let beside = &self.beside;
-        let bare = beside.unit.is_none()
-            && beside.base.is_none()
-            && !beside.held_out_public
-            && beside.not_authenticated.is_empty();
+        let bare = *beside == Beside::default();
         let text = match bare {
             true => serde_json::to_string(&self.mechanism),
             false => serde_json::to_string(&Written {

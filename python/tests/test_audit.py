@@ -5,6 +5,7 @@ import html
 import json
 import math
 import pickle
+import random
 
 import numpy
 import pytest
@@ -102,6 +103,19 @@ def test_plans_are_pickled_copied_and_compared() -> None:
         pickle.dumps(found)
 
 
+def test_a_plan_from_json_is_whole_and_says_nothing_of_its_texts() -> None:
+    plan = reticent.canaries(["one text"], n=3, copies=20)
+    cut = json.loads(plan.to_json())
+    del cut["canaries"][-1], cut["digest"]
+    with pytest.raises(ValueError, match="text: canary plan: it has no digest"):
+        reticent.CanaryPlan.from_json(json.dumps(cut))
+    # As the command, which knows the copies alone.
+    read = reticent.CanaryPlan.from_json(plan.to_json())
+    copies = lambda plan, **more: reticent.exposure(plan, uniform, tokenizer="characters", budget=10, **more).document["epsilon"]["copies"]  # noqa: E731
+    assert (plan.records, read.records) == (1, 20) == (copies(plan), copies(read))
+    assert copies(read, records=5) == 5 and copies(pickle.loads(pickle.dumps(plan))) == 1
+
+
 def test_a_search_that_is_cut_off_is_not_called_quiet() -> None:
     plan = reticent.canaries(TEXTS, n=4, copies=1)
     found = reticent.exposure(plan, uniform, tokenizer="characters", budget=10, max_exposure=5)
@@ -127,6 +141,45 @@ def test_whose_word_a_promise_is_is_said() -> None:
         assert ("not covered is the base model" in document.get("manifest", "")) is not assumed
 
 
+def test_a_promise_about_a_unit_is_held_against_canaries_of_that_unit() -> None:
+    plan = reticent.canaries(TEXTS, n=4, copies=1, unit="turn")
+    promise = reticent.Plan.from_json(reticent.Plan(sigma=5.0, sample_rate=1.0, steps=1).report(1e-6, unit="turn").to_json())
+    document = reticent.exposure(plan, uniform, tokenizer="characters", budget=5000, promise=promise).document
+    assert document["inputs"]["unit"] == "turn" and document["promised_by"]["unit_assumed"] is False
+    with pytest.raises(ValueError, match='unit: must be one of "turn", .*got "row"'):
+        reticent.canaries(TEXTS, n=1, copies=1, unit="row")
+
+
+def test_a_promise_keeps_the_records_of_canaries() -> None:
+    """Those of the run that a manifest's goes on from too, and its δ; pickled and written they are the same."""
+    plan = reticent.canaries(TEXTS, n=4, copies=1)
+    given = lambda value: {"value": value, "provenance": {"from": "given", "by": "test"}}  # noqa: E731
+    earlier = {"type": "gaussian", "noise_multiplier": 50}
+    step = {"type": "subsampled-gaussian", "noise_multiplier": 50.0, "sampling_rate": 0.5, "sampling": "poisson"}
+    steps = {"noise_multiplier": given(50.0), "sampling": given("poisson"), "sampling_rate": given(0.5), "steps_per_epoch": 2, "steps": given(10)}
+
+    def manifest(**before):
+        ran = {"run": {"recipe": "dpsgd", "private": steps}, "unit": given("document"), "delta": given(1e-7)}
+        return json.dumps({
+            "schema": 1, "type": "checkpoint", "unit": "document", "vocabulary": "bytes", "seeded": False,
+            "plan": {**ran, "continues": given({"mechanism": earlier, **before})},
+            "mechanism": {"type": "sequence", "parts": [earlier, {"type": "repeat", "times": 10, "each": step}]},
+            "canaries": {"canaries": 4, "records": 20, "on_public_side": 0},
+        })  # fmt: skip
+
+    for before, copies in (({"canary_records": 200}, 200), ({"canary_records": 3}, 20), ({}, 20)):
+        promise = reticent.Plan.from_json(manifest(**before))
+        other = reticent.Plan(sigma=50, sample_rate=1, steps=1)
+        kept = pickle.loads(pickle.dumps(promise))
+        assert kept == promise != reticent.Plan.from_json(json.dumps(json.loads(promise.to_json())["mechanism"]))
+        for same in (promise, kept, reticent.Plan.from_json(promise.to_json()), promise.then(other), other.then(promise)):
+            found = reticent.exposure(plan, uniform, tokenizer="characters", budget=10, promise=same).document
+            assert found["epsilon"]["copies"] == copies and found["epsilon"]["delta"] == 1e-7
+            unknown = "in how many records of the earlier run a canary was is not known" in json.dumps(found)
+            assert unknown is (before == {})
+        assert reticent.exposure(plan, uniform, tokenizer="characters", budget=10, promise=promise, delta=1e-5).document["epsilon"]["delta"] == 1e-5
+
+
 CHATS = [
     [{"role": "system", "content": "be brief"}, {"role": "user", "content": f"hi {i}"}, {"role": "assistant", "content": f"answer {i}"}]
     for i in range(6)
@@ -137,6 +190,14 @@ def test_chats_are_planted_in_their_answers() -> None:
     shared = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "ho"}, {"from": "human", "value": "bye"}]
     parts = [{"role": "user", "content": "a"}, {"role": "assistant", "content": [{"type": "text", "text": "b"}]}]
     silent = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": None}]
+    # The answer is the last with a text: one that only calls a tool, or is blank, has none.
+    called = [*parts[:1], {"role": "bot", "content": "the answer"}, {"role": "user", "content": "do"}, {"role": "assistant", "content": None, "tool_calls": []}]
+    blank = [*called[:3], {"role": "assistant", "content": " \n"}]
+    for chat in (called, blank):
+        plan = reticent.canaries([chat], n=1, copies=1)
+        planted = audit.insert(plan, [chat])[0]
+        assert planted[2:] == chat[2:] and plan.secrets[0][1] in planted[1]["content"]
+        assert "the answer" in planted[1]["content"].split("\n")
     chats = [*CHATS, shared, parts, silent, []]
     before = copy.deepcopy(chats)
     plan = reticent.canaries(chats, n=4, copies=3)
@@ -197,18 +258,27 @@ def test_exposure_of_a_model_that_knows_and_of_one_that_does_not() -> None:
 @pytest.mark.parametrize(
     ("scorer", "words"),
     [
-        (lambda p, w: [[math.nan] * len(w)] * len(p), "a log-probability must lie in"),
-        (lambda p, w: [[0.5] * len(w)] * len(p), "a log-probability must lie in"),
-        (lambda p, w: [[0.0] * len(w)] * len(p), "must be normalised over the whole vocabulary"),
-        (lambda p, w: [[-5.0] * len(w)] * (len(p) + 1), "rows for"),
-        (lambda p, w: [[-5.0]] * len(p), "numbers in row 0"),
+        (lambda p, w: [[math.nan] * len(w)] * len(p), r"scorer: answered NaN at .*; it must lie in \[-inf, 0\]"),
+        (lambda p, w: [[0.5] * len(w)] * len(p), r"scorer: answered 0.5 at .*; it must lie in \[-inf, 0\]"),
+        (lambda p, w: [[0.0] * len(w)] * len(p), r"whose probabilities sum to \d+; they must be at most 1 together"),
+        (lambda p, w: [[-5.0] * len(w)] * (len(p) + 1), "rows of log_probabilities for"),
+        (lambda p, w: [[-5.0]] * len(p), r"answered with 1 log_probabilities in row 0, \d+ were asked for"),
+        # Dropout that is left on: each answer is that of another model.
+        (lambda p, w: [[-9 + random.random() for _ in w] for _ in p], "scorer: answers the same question in two ways: ln p of a token"),
         (lambda p, w: [[-math.inf] * len(w)] * len(p), "no finite perplexity"),
     ],
 )
 def test_scorers_are_not_trusted(scorer, words) -> None:
     plan = reticent.canaries(TEXTS, n=2, copies=1)
     with pytest.raises(ValueError, match=words):
-        reticent.exposure(plan, scorer, tokenizer="characters")
+        reticent.exposure(plan, scorer, tokenizer="characters", budget=2000)
+
+
+def test_scorers_may_round_to_half_precision() -> None:
+    """In bf16 ln 1/4 is -1.3828125, so that four equal tokens sum to 1.0035."""
+    plan = reticent.canaries(TEXTS, "ID {list:a|b|c|d}-{list:a|b|c|d}", n=2, copies=1)
+    found = reticent.exposure(plan, lambda p, w: [[-1.3828125] * len(w)] * len(p), tokenizer="characters")
+    assert found.largest_lower == 0
 
 
 def test_what_a_scorer_raises_comes_through() -> None:
@@ -291,6 +361,33 @@ def test_redaction() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             reticent.redact(wrong)
+
+
+def test_chats_are_masked_as_by_the_command() -> None:
+    """Names by their place, numbers, what a question says of its answer, and what JSON does not have."""
+    said = lambda *texts: [{"role": "user", "content": text} for text in texts]  # noqa: E731
+    address, image = "ada@example.org", object()
+
+    def call(text, card):
+        arguments = {"from": text, "to": text, "id": text, 1: text, "card": card, "share": numpy.float64(0.1)}
+        called = {"id": address, "type": "function", "function": {"arguments": arguments}}
+        return [{"role": "assistant", "type": address, "content": None, "image": image, "tool_calls": [called]}]
+
+    more = "It has been a very long day so far, believe me. My order number?"
+    for chat, clean in (
+        (call(address, 4111111111111111), call("<MASK>", "<MASK>")),
+        ([{**said("a")[0], "meta": {"from": address}}], [{**said("a")[0], "meta": {"from": "<MASK>"}}]),
+        (said("What is your order number?", "4417823"), said("What is your order number?", "<MASK>")),
+        (said("4417823", more, "4417823"), said("4417823", more, "<MASK>")),
+        (said(f"<MASK> {address}"), said("<MASK> <MASK>")),
+        (said([{"type": "text", "text": address}, {"type": image}]), said([{"type": "text", "text": "<MASK>"}, {"type": image}])),
+    ):
+        before = copy.deepcopy(chat, {id(image): image})
+        assert reticent.redact(chat, "detectors") == clean == reticent.redact(clean, "detectors")
+        assert reticent.redact({"messages": [chat, None]}, "detectors", field="messages") == {"messages": [clean, None]}
+        assert chat == before
+    with pytest.raises(ValueError, match="batch: messages, message 1: neither content nor value in it"):
+        reticent.redact([{"role": "user"}])
 
 
 def test_groups_and_texts_are_as_many_as_scores() -> None:

@@ -15,13 +15,15 @@ import torch
 from datasets import Dataset
 from opacus.grad_sample import GradSampleModule
 from peft import LoraConfig, PrefixTuningConfig, PromptEncoderConfig, PromptTuningConfig, get_peft_model
-from reticent.hf import AuditCallback, _resumed, _vocabulary, plant, scorer, supervised_texts
+from reticent.hf import AuditCallback, _differing, _records, _resumed, _vocabulary, plant, scorer, supervised_texts
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.utils.data import DataLoader
 from transformers import (
     DataCollatorForLanguageModeling,
     DataCollatorWithFlattening,
     Gemma3Config,
     Gemma3ForConditionalGeneration,
+    PreTrainedTokenizerFast,
     Trainer,
     TrainingArguments,
 )
@@ -74,6 +76,19 @@ def test_a_training_writes_its_report(tmp_path) -> None:
         assert f"ID {secret}" not in page and f">{secret}<" not in page
     assert (tmp_path / "report.json").stat().st_mode & 0o077 == 0
     assert callback.last.document == document and callback.last.card in html.unescape(page)
+
+
+def test_that_training_met_the_canaries_is_known_of_what_was_looked_at(tmp_path) -> None:
+    """Only then is a limit known to be kept, and is a report without a leak one that `audit diff` compares."""
+    plan, rows = planted()
+    for preflight, planting in ((True, "supervised"), (False, "not-checked")):
+        callback = AuditCallback(plan, max_exposure=9.9, preflight=preflight)
+        trainer(tmp_path, rows, callback).train()
+        document = json.loads((tmp_path / "report.json").read_text())
+        assert document["planting"] == planting
+        assert ("not checked" in callback.last.card) is not preflight
+        assert not preflight or "is not known" not in callback.last.says
+        assert documents.problems("exposure", json.dumps(document)) == []
 
 
 def test_a_resumed_training_keeps_the_epochs_before(tmp_path) -> None:
@@ -157,22 +172,46 @@ def test_data_without_canaries_stop_the_training(tmp_path) -> None:
 
 
 def test_records_are_counted_as_they_are_trained_on(tmp_path) -> None:
-    """One text with every copy, cut into rows of 64 tokens: more records hold a canary than texts do."""
+    """One text with every copy, cut into overlapping rows: each row counts that would be another with another secret."""
     text = Dataset.from_dict({"text": ["\n".join(tiny.texts(12))]})
     plan, rows = plant(text, "ID {digits:3}", n=1, copies=4)
     assert plan.records == 1
-    tokens = tiny.tokenizer()(rows["text"][0]).input_ids
     secret = plan.secrets[0][1]
-    parts = [tokens[i : i + 96] for i in range(0, len(tokens), 48)]  # overlapping: no copy is cut apart everywhere
+    other = "".join(str((int(digit) + 1) % 10) for digit in secret)
+    whole = rows["text"][0]
+    # Overlapping: no copy is cut apart everywhere.
+    tokens, others = (tiny.tokenizer()(said).input_ids for said in (whole, whole.replace(secret, other)))
+    parts, apart = ([ids[i : i + 96] for i in range(0, len(ids), 48)] for ids in (tokens, others))
+    differing = sum(part != also for part, also in zip(parts, apart))
     callback = AuditCallback(plan, promise=reticent.Plan(sigma=2.0, sample_rate=1.0, steps=1))
     cut = trainer(tmp_path, rows, callback)
     cut.train_dataset = Dataset.from_dict({"input_ids": parts, "attention_mask": [[1] * len(p) for p in parts]})
     cut.train()
-    decoded = [tiny.tokenizer().decode(part[1:]) for part in parts]
-    holding = sum(secret in part for part in decoded)
-    assert callback.records == holding > 1
+    assert callback.records == differing > 1
     document = json.loads((tmp_path / "report.json").read_text())
-    assert document["epsilon"]["copies"] == holding == document["verdict"]["terms"]["group"]
+    assert document["epsilon"]["copies"] == differing == document["verdict"]["terms"]["group"]
+
+
+def test_records_that_hold_a_part_of_a_canary_count() -> None:
+    """Cut at any place, or without a loss; not those that end or begin where it does."""
+    plan = reticent.canaries(["one line"], "ID {digits:3}", n=1, copies=1)
+    secret = plan.secrets[0][1]
+    line = json.loads(plan.to_json())["canaries"][0]["insertions"][0]["text"]
+    (differs,) = _differing(plan)
+    at = line.index(secret)
+    for cut in range(len(line) + 1):
+        within = at < cut < at + len(secret)
+        assert differs("before\n" + line[:cut]) is (cut > at) and differs(line[cut:] + "\nafter") is (cut < at + len(secret)), cut
+        assert not within or (differs(line[:cut]) and differs(line[cut:]) and differs(line[at:cut]))
+    assert not differs("") and not differs("other") and not differs(secret[1:] + "x other")
+    ids = tiny.tokenizer()(f"ID {secret}").input_ids
+    collate = lambda items: {  # noqa: E731
+        "input_ids": torch.tensor([[*items[0], 256, 256]]),
+        "attention_mask": torch.tensor([[1] * len(items[0]) + [0, 0]]),
+        "labels": torch.tensor([[-100] * (len(items[0]) + 2)]),
+    }
+    ((supervised, whole),) = _records(DataLoader([ids], collate_fn=collate), tiny.tokenizer())
+    assert supervised == [] and whole == [f"ID {secret}"]
 
 
 def test_records_are_stated_where_nothing_is_looked_at(tmp_path) -> None:
@@ -208,6 +247,31 @@ def test_auditing_changes_nothing_about_the_training(tmp_path) -> None:
     assert torch.equal(drawn, torch.rand(1))
     for (name, ours), theirs in zip(with_audit.model.state_dict().items(), without.model.state_dict().values()):
         assert torch.equal(ours, theirs), name
+
+
+@pytest.mark.parametrize(("names", "begins"), [(["<s>", "</s>"], "</s>"), (["<|startoftext|>"], "<|startoftext|>")])
+def test_canaries_are_read_behind_the_tokens_own_beginning(tmp_path, names, begins) -> None:
+    """As OPT's, whose vocabulary also has a token of a more usual name; or by a name that is not usual at all."""
+    vocabulary = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    vocabulary |= {name: len(vocabulary) + number for number, name in enumerate(names)}
+    made = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, bos_token=begins, eos_token=begins)
+    tokenizer.save_pretrained(tmp_path)
+    plan, _ = planted()
+    seen = set()
+
+    def record(prefixes, wanted):
+        seen.update(prefix[0] for prefix in prefixes)
+        return [[-6.0] * len(wanted) for _ in prefixes]
+
+    # Padded, so that an invented token is in the vocabulary.
+    for given in (tokenizer, tmp_path, str(tmp_path / "tokenizer.json"), tmp_path / "tokenizer.json"):
+        reticent.exposure(plan, record, tokenizer=given, vocabulary=512, budget=50)
+    assert seen == {vocabulary[begins]}
+    if len(names) == 1:
+        with pytest.raises(ValueError, match="tokenizer: nothing says which token begins a text"):
+            reticent.exposure(plan, record, tokenizer=made.to_str(), vocabulary=512, budget=50)
 
 
 def test_the_scorer_is_the_model_and_leaves_it_as_it_was() -> None:

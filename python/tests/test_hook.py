@@ -1,10 +1,12 @@
 """The pre-commit hook."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
-from reticent._hook import main
+from reticent._hook import _JSON, main
 
 
 def test_finds_masks_and_never_quotes(tmp_path, capsys) -> None:
@@ -28,6 +30,12 @@ def test_what_is_no_text_is_an_error(tmp_path, capsys) -> None:
     assert main([str(tmp_path / "missing.txt")]) == 2
     assert main(["--policy", "magic"]) == 2
     assert "must be one of" in capsys.readouterr().err
+
+
+def test_pre_commit_passes_every_file_that_is_read_as_json() -> None:
+    hooks = (Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text()
+    files = re.search(r"files: (.*)", hooks)[1]
+    assert all(re.search(files, f"a{ending}") for ending in _JSON) and not re.search(files, "a.py")
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "A.NDJSON"])

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from itertools import islice
 
 import numpy
 import pandas
@@ -18,6 +19,7 @@ from opacus.optimizers import DPOptimizer
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from reticent.opacus import Accountant
 from test_opacus import BATCH, RECORDS, made, step
+from torch.utils.data import DataLoader, TensorDataset
 
 PLAN = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
 TEXTS = ["one line", "another line"]
@@ -320,16 +322,68 @@ def test_batches_of_one_step_without_a_count_are_refused() -> None:
         step(model, optimizer, next(batches))
 
 
-def test_batches_may_be_left_out_and_drawn_ahead() -> None:
-    engine, plain, model, optimizer, loader = made()
-    for number, batch in enumerate(loader):
-        if number % 2:
-            step(model, optimizer, batch)
-    assert len(engine.accountant) == 4
+def test_batches_may_be_drawn_ahead() -> None:
+    engine, _, model, optimizer, loader = made()
     loader.num_workers, loader.prefetch_factor = 2, 2
     for batch in loader:
         step(model, optimizer, batch)
-    assert len(engine.accountant) == 12
+    assert len(engine.accountant) == 8
+
+
+def small(**kwargs):
+    """Eight records in batches of one on average, of which a third is empty."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    data = TensorDataset(torch.randn(8, 4), torch.zeros(8).long())
+    engine = PrivacyEngine(accountant="reticent")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    settings = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, **kwargs}
+    return engine, *engine.make_private(module=model, optimizer=optimizer, data_loader=DataLoader(data, batch_size=1), **settings)
+
+
+def test_empty_batches_have_their_steps() -> None:
+    """Left out, whether there is a step depends on one record: without x the batch {x} is empty."""
+    engine, model, optimizer, loader = small()
+    sizes = []
+    for _ in range(3):
+        for batch in loader:
+            sizes.append(len(batch[0]))
+            step(model, optimizer, batch)
+    assert len(engine.accountant) == 24 and 0 in sizes and all(p.isfinite().all() for p in model.parameters())
+    _, model, optimizer, loader = small()
+    with pytest.raises(ValueError, match="batch has at most 0 records: a batch before it was left out"):
+        for batch in (batch for _ in range(3) for batch in loader if len(batch[0]) > 0):
+            step(model, optimizer, batch)
+    # A row that is made up for an empty batch is as far from {x} as two records are.
+    _, model, optimizer, loader = small(rand_on_empty=True)
+    with pytest.raises(ValueError, match=r"batch has at most 0 records: .*\(rand_on_empty\)"):
+        for batch in (batch for _ in range(3) for batch in loader):
+            step(model, optimizer, batch)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_pass_may_end_early_but_not_with_an_empty_batch_left_out(workers) -> None:
+    engine, model, optimizer, loader = small()
+    loader.num_workers, loader.prefetch_factor = workers, 2 if workers else None
+    for _ in range(6):
+        for batch in islice(loader, 7):
+            step(model, optimizer, batch)
+    assert len(engine.accountant) == 42
+    if workers == 0:
+        with pytest.raises(ValueError, match="the last pass ended with an empty batch that had no step"):
+            for _ in range(20):
+                batches = list(loader)  # each is taken in turn
+                last = len(batches) - (len(batches[-1][0]) == 0)
+                for batch in batches[:last]:
+                    step(model, optimizer, batch)
+
+
+def test_other_batches_are_not_left_out_either() -> None:
+    _, _, model, optimizer, loader = made()
+    with pytest.raises(ValueError, match="a batch before it was left out"):
+        for batch in loader:
+            if len(batch[0]) >= BATCH:
+                step(model, optimizer, batch)
 
 
 def test_a_replaced_accountant_is_refused() -> None:

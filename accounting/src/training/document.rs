@@ -43,6 +43,11 @@ pub struct Document {
     pub plan: Option<TrainingPlan>,
     /// In a manifest, how the run met the canaries that its preparation planted, if it planted any.
     pub canaries: Option<Planted>,
+    /// The most records that differ if one planted canary does, in the run and in those that it goes on from, as far as the
+    /// document says.
+    pub canary_records: u64,
+    /// Whether more may differ: the document doesn't say in how many records of an earlier run a canary was.
+    pub canary_records_unknown: bool,
     /// Whether its records have classes.
     pub labelled: bool,
     /// The model of others that the run began from, if the document names one.
@@ -78,6 +83,8 @@ impl Document {
             recipe: None,
             plan: None,
             canaries: None,
+            canary_records: 0,
+            canary_records_unknown: false,
             labelled: false,
             base: None,
             delta: None,
@@ -174,13 +181,22 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
                 "held_out_public",
                 "dataset_size",
                 "not_authenticated",
+                "delta",
+                "canary_records",
+                "canary_records_unknown",
                 INNER,
             ];
             if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
                 let why = format!("unknown key; allowed are {}", known.join(", "));
                 return Err(refused(odd, &why));
             }
-            around(&document, members, inner, neighbours)
+            let bare: Bare = lenient(&document, "", &[])?;
+            Ok(Document {
+                delta: bare.delta,
+                canary_records: bare.canary_records.unwrap_or(0),
+                canary_records_unknown: bare.canary_records_unknown == Some(true),
+                ..around(&document, members, inner, neighbours)?
+            })
         }
         (None, None) => Err(refused(
             "",
@@ -220,6 +236,17 @@ struct Around {
     dataset_size: Option<u64>,
     #[serde(default)]
     not_authenticated: Vec<String>,
+}
+
+/// Further members of a document without a type.
+#[derive(Deserialize)]
+struct Bare {
+    #[serde(default, deserialize_with = "present")]
+    delta: Option<Delta>,
+    #[serde(default, deserialize_with = "present")]
+    canary_records: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
+    canary_records_unknown: Option<bool>,
 }
 
 /// Further members of a manifest.
@@ -362,6 +389,7 @@ fn around(
         Some(plan) => plan.base().or(own_words.base),
         None => own_words.base,
     };
+    let earlier = plan.as_ref().and_then(|plan| plan.continues.as_ref());
     let recipe = plan
         .as_ref()
         .and_then(|plan| plan.run.recipe())
@@ -376,6 +404,10 @@ fn around(
         unit,
         recipe,
         canaries,
+        canary_records: canaries
+            .map_or(0, |canaries| canaries.records)
+            .max(earlier.and_then(|run| run.canary_records).unwrap_or(0)),
+        canary_records_unknown: earlier.is_some_and(|run| run.canary_records.is_none()),
         labelled: own_words.labelled == Some(true),
         base,
         delta: plan.as_ref().map(|plan| *plan.delta).or(inputs.delta),

@@ -274,6 +274,21 @@ impl CanaryPlan {
         Ok(plan)
     }
 
+    /// Checks that the plan has a digest. Without one, canaries may have been removed after their ranks were known, or copies
+    /// of all of them, which contradicts any promise.
+    ///
+    /// # Errors
+    /// Returns an error if it has none.
+    pub fn check_digest(&self) -> Result<()> {
+        match &self.digest {
+            Some(_) => Ok(()),
+            None => Err(Error::Plan(
+                "it has no digest, as an earlier version wrote it: whether it was cut or edited since is not known; plant again"
+                    .to_owned(),
+            )),
+        }
+    }
+
     /// Checks that the secrets are the first that the seed draws. Ranks of secrets chosen for their likelihood, or a
     /// plan from which canaries were removed for it, could contradict any promise.
     pub(super) fn check_secrets(&self) -> Result<()> {

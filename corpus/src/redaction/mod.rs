@@ -8,7 +8,8 @@ mod words;
 
 pub use incidence::{Incidence, SecretList, Sense, Sensed};
 pub use redact::{
-    RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, redacted_text,
+    RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, redacted_object,
+    redacted_text,
 };
 pub use words::DocumentFrequencies;
 

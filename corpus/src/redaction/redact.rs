@@ -552,6 +552,36 @@ pub fn redacted_text(policy: &dyn Policy, text: &str) -> String {
     masked(text, &resolved(policy, &view))
 }
 
+/// Redacts a chat or a pair as a pass would: every text except names (roles, types, ids) is masked, on its own and by
+/// what the joined texts say of it, and a number in which something is found becomes text. Literal `<MASK>`s stay as
+/// they are, as in [`redacted_text`]; a pass escapes them.
+///
+/// ```
+/// use reticent_corpus::policy::PolicyChoice;
+/// use reticent_corpus::redaction::redacted_object;
+/// let policy = PolicyChoice::Detectors(Default::default()).build()?;
+/// let pair = serde_json::json!({"prompt": "What is your order number?", "completion": "4417823"});
+/// let redacted = redacted_object(policy.as_ref(), pair.as_object().unwrap()).unwrap();
+/// assert_eq!(redacted["completion"], "<MASK>");
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+///
+/// # Errors
+/// Returns an error if a message has no text and calls no tool, as where it is read.
+pub fn redacted_object(
+    policy: &dyn Policy,
+    object: &Object,
+) -> std::result::Result<Object, String> {
+    let all = Joined::of(object)?;
+    Ok(masked_object(
+        policy,
+        object,
+        all.as_ref(),
+        |_| None,
+        &mut Vec::new(),
+    ))
+}
+
 /// Returns the text with one `<MASK>` for each run of touching spans, which must be in order.
 fn masked(text: &str, spans: &[Span]) -> String {
     masked_with(
@@ -629,14 +659,34 @@ fn made(read: &Read, unit: Unit, names: &mut Names<'_>, deduplicate: bool) -> Re
     })
 }
 
-/// Redacts an object in its own format, as one record. The policy sees all of its texts joined, as everywhere else,
-/// since a question may indicate what its answer is. It also sees each text on its own, including those that are not
-/// read.
+/// Redacts an object in its own format, as one record.
 fn whole(document: &Document, object: &Object, names: &mut Names<'_>, deduplicate: bool) -> Made {
-    let policy = names.policy;
     let mut kinds = Vec::new();
+    let all = Joined::of(object).ok().flatten();
+    let object = masked_object(names.policy, object, all.as_ref(), escaped, &mut kinds);
+    let named = any_name(&object, &mut |name| names.finds(name));
+    let mut line = serde_json::Value::Object(object).to_string().into_bytes();
+    line.push(b'\n');
+    Made {
+        key: deduplicate.then(|| digest(document.text.as_bytes())),
+        line,
+        kinds,
+        named,
+    }
+}
+
+/// Masks what the policy finds in the texts of an object, and appends the kinds of the spans. The policy sees all of its
+/// texts joined, as everywhere else, since a question may indicate what its answer is. It also sees each text on its own,
+/// including those that are not read. `literal` may return another spelling of a part that is not masked.
+fn masked_object(
+    policy: &dyn Policy,
+    object: &Object,
+    all: Option<&Joined<'_>>,
+    literal: impl Fn(&str) -> Option<String>,
+    kinds: &mut Vec<Arc<str>>,
+) -> Object {
     let mut in_context: HashMap<*const u8, Vec<Range<usize>>> = HashMap::new();
-    if let Ok(Some(all)) = Joined::of(object) {
+    if let Some(all) = all {
         let view = View {
             text: &all.text,
             secrets: &[],
@@ -650,7 +700,7 @@ fn whole(document: &Document, object: &Object, names: &mut Names<'_>, deduplicat
             }
         }
     }
-    let object = each_text(object, &mut |text| {
+    each_text(object, &mut |text| {
         let mut ranges = in_context.remove(&text.as_ptr()).unwrap_or_default();
         let known = ranges.len();
         for span in resolved(policy, &View { text, secrets: &[] }) {
@@ -660,21 +710,12 @@ fn whole(document: &Document, object: &Object, names: &mut Names<'_>, deduplicat
             ranges.push(span.start..span.end);
             kinds.extend(new.then_some(span.kind));
         }
-        let literal = |part| escaped(part).map_or(Cow::Borrowed(part), Cow::Owned);
+        let written = |part| literal(part).map_or(Cow::Borrowed(part), Cow::Owned);
         match ranges.is_empty() {
-            true => escaped(text),
-            false => Some(masked_with(text, joined(ranges), literal)),
+            true => literal(text),
+            false => Some(masked_with(text, joined(ranges), written)),
         }
-    });
-    let named = any_name(&object, &mut |name| names.finds(name));
-    let mut line = serde_json::Value::Object(object).to_string().into_bytes();
-    line.push(b'\n');
-    Made {
-        key: deduplicate.then(|| digest(document.text.as_bytes())),
-        line,
-        kinds,
-        named,
-    }
+    })
 }
 
 fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: bool) -> Result<Made> {

@@ -200,8 +200,8 @@ impl Tokenizer {
     /// Creates a tokenizer from the texts of a `tokenizer.json` and of the `tokenizer_config.json` beside it, if any.
     ///
     /// # Errors
-    /// As for [`Self::from_json`].
-    pub(crate) fn of_files(json: &str, settings: Option<&str>, origin: Origin) -> Result<Self> {
+    /// As for [`Self::from_json`]; also if the settings are not a JSON object.
+    pub fn of_files(json: &str, settings: Option<&str>, origin: Origin) -> Result<Self> {
         let ends = settings.map(Ends::of_settings).transpose()?;
         Self::with(json, origin, &ends.unwrap_or_default())
     }
@@ -355,6 +355,15 @@ impl Tokenizer {
     #[must_use]
     pub fn bos(&self) -> TokenId {
         self.said(Alphabet::bos, |theirs| theirs.bos)
+    }
+
+    /// Returns whether the vocabulary has the beginning of text. Otherwise it was added, and no model was trained behind it.
+    #[must_use]
+    pub fn has_own_bos(&self) -> bool {
+        match &self.inner {
+            Inner::Own(_) => true,
+            Inner::Pretrained(pretrained) => pretrained.own_bos,
+        }
     }
 
     /// Returns the token for the end of text. In some pretrained vocabularies this is the same token as [`Self::bos`].

@@ -27,6 +27,8 @@ pub(super) struct Pretrained {
     /// Whether the beginning and end are put around a text, if the files beside the tokenizer say so.
     around: Option<[bool; 2]>,
     pub(super) bos: TokenId,
+    /// Whether the vocabulary has it; otherwise it was added.
+    pub(super) own_bos: bool,
     pub(super) eos: TokenId,
     pub(super) mask: TokenId,
     pub(super) unknown: Option<TokenId>,
@@ -85,6 +87,7 @@ impl Pretrained {
         let named = |names: &[&str]| names.iter().find_map(|name| engine.token_to_id(name));
         let (masked, padding) = (named(&MASKED_TOKEN), named(&PADDING));
         let mut whole = engine.clone();
+        let own_bos = engine.token_to_id(&special[0]).is_some();
         let [bos, eos, mask] = add(&mut whole, &special)?;
         // Ids may have gaps, so the size is one more than the largest.
         let largest = whole.get_vocab(true).into_values().max().unwrap_or(0);
@@ -105,6 +108,7 @@ impl Pretrained {
             post_processor,
             around: ends.around,
             bos,
+            own_bos,
             eos,
             mask,
             unknown,

@@ -123,7 +123,10 @@ class CanaryPlan:
 class Redactor:
     def __new__(cls, policy: str = "general") -> Redactor: ...
     def __call__(self, text: str) -> str: ...
+    def chat(self, messages: str) -> str: ...
 
+def answer(messages: str) -> str | None: ...
+def with_answer(chat: str, text: str) -> str: ...
 def plan_canaries(
     texts: Sequence[str],
     template: str,
@@ -132,6 +135,7 @@ def plan_canaries(
     n: int,
     seed: int | None = None,
     own_contexts: bool = False,
+    unit: str = "document",
 ) -> CanaryPlan: ...
 @final
 class Exposure:
@@ -158,7 +162,8 @@ class Exposure:
 
 def exposure(
     plan: CanaryPlan,
-    tokenizer: str,
+    tokenizer: str | PathLike[str],
+    settings: str | None,
     scorer: Callable[[list[list[int]], list[int]], Any],
     *,
     vocabulary: int,
@@ -169,6 +174,7 @@ def exposure(
     batch: int,
     budget: int | None,
     records: int | None,
+    met: bool,
     promise: Plan | None,
     earlier: Sequence[tuple[str, Exposure | str]],
     defaults: Defaults | None,

@@ -6,8 +6,9 @@ all candidates is a lower bound on what it leaks.
 
 from __future__ import annotations
 
-import copy
 import json
+import math
+import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ def canaries(
     field: str = "text",
     seed: int | None = None,
     own_contexts: bool = False,
+    unit: str = "document",
 ) -> CanaryPlan:
     """Draws a plan of `n` canaries for a list of texts or chats, or for the `field` of a dataset.
 
@@ -43,6 +45,8 @@ def canaries(
     seed: None (from the operating system) wherever the result is to be believed.
     own_contexts: words of its own before each canary; the bound on ε is then larger where all
     are memorised.
+    unit: what one row is: "turn", "sentence", "dialogue", "document" or "user". A promise about another unit is not compared
+    with these canaries.
 
     >>> import reticent
     >>> plan = reticent.canaries(["one line", "another"], n=3, copies=[1, 4])
@@ -51,8 +55,9 @@ def canaries(
     """
     doses = list(_items("copies", copies)) if isinstance(copies, Iterable) else [copies]
     return _reticent.plan_canaries(
-        list(_texts(data, field).values()), template, copies=doses, n=n, seed=seed, own_contexts=own_contexts
-    )
+        list(_texts(data, field).values()), template, copies=doses, n=n, seed=seed, own_contexts=own_contexts,
+        unit=unit,
+    )  # fmt: skip
 
 
 def insert(plan: CanaryPlan, data: Any, *, field: str = "text") -> Any:
@@ -122,6 +127,7 @@ def exposure(
     batch: int = 64,
     budget: int | None = None,
     records: int | None = None,
+    met: bool = False,
     promise: Plan | None = None,
     name: str = "the model",
     earlier: Sequence[tuple[str, Exposure | Mapping[str, Any]]] = (),
@@ -132,16 +138,21 @@ def exposure(
     scorer: `scorer(prefixes, wanted)` with prefixes as lists of token ids and the token ids that
     are asked for; returns for each prefix the natural log-probability of each wanted token to
     come next, normalised over the whole vocabulary, as nested lists, an array or a tensor. What
-    is no log-probability is refused. `reticent.hf.scorer` makes one of a model.
-    tokenizer: a fast tokenizer of transformers, the path or text of a tokenizer.json,
-    "characters" or "bytes".
+    is no log-probability is refused, and so are other answers to questions that are repeated at the end (dropout that is
+    left on). `reticent.hf.scorer` makes one of a model.
+    tokenizer: a fast tokenizer of transformers, the path of a tokenizer.json (with the files beside it) or of its folder,
+    the text of one, "characters" or "bytes". Canaries are read behind the token that begins a text (`bos_token`); a text
+    alone does not name it, so that the first usual name in the vocabulary is taken.
     vocabulary: how many tokens the model knows; the tokenizer's if None.
     budget: positions to score at most; what it leaves open counts on both sides, so that the ends move apart.
     delta: of the bound on ε; 1e-6 where nothing is said. confidence: of that bound; 0.95 where nothing is said.
-    max_exposure: bits above which `Exposure.exceeded` is true. Where `budget` cut the search off, false may mean that it is
-    not known; `Exposure.says` tells.
+    max_exposure: bits above which `Exposure.exceeded` is true. Where `budget` cut the search off, or without `met`, false may
+    mean that it is not known; `Exposure.says` tells.
     records: how many training records hold one canary, at most, where the training cut the texts into
-    more than the plan's `records`; the bound on ε is about as many records replaced at once.
+    more than the plan's `records`, or where fewer hold the copies of a plan from JSON, whose texts are not known; the bound
+    on ε is about as many records replaced at once.
+    met: whether `preflight` found every copy in what the model was then trained on. Without it, ranks that show no leak
+    show nothing: a limit is not known to be kept, and `audit diff` compares no such report.
     promise: what ran. The report has its upper bound in the same terms beside the measured lower bound, and the
     verdict, as `audit exposure --mechanism` has.
     name: of the model, and earlier: exposures of the same canaries in earlier checkpoints, by name, or what their documents
@@ -156,16 +167,17 @@ def exposure(
     >>> found.epsilon_lower, found.largest_lower
     (0.0, 0.0)
     """
-    text = _tokenizer(tokenizer)
+    source, settings = _tokenizer(tokenizer)
     if vocabulary is None:
-        vocabulary = {"characters": 100, "bytes": 259}.get(text)
+        vocabulary = {"characters": 100, "bytes": 259}.get(str(source))
     if vocabulary is None:
         vocabulary = len(tokenizer) if hasattr(tokenizer, "__len__") and not isinstance(tokenizer, str) else None
     if vocabulary is None:
         raise ValueError("vocabulary: how many tokens the model knows must be given with this tokenizer")
     return _reticent.exposure(
         plan,
-        text,
+        source,
+        settings,
         scorer,
         vocabulary=vocabulary,
         name=name,
@@ -175,6 +187,7 @@ def exposure(
         batch=batch,
         budget=budget,
         records=records,
+        met=met,
         promise=promise,
         earlier=[(name, found if isinstance(found, Exposure) else json.dumps(found)) for name, found in _items("earlier", earlier, unordered=True)],
         defaults=defaults,
@@ -328,7 +341,10 @@ _REDACTORS: dict[str, Redactor] = {}
 def redact(batch: Any, policy: str | Mapping[str, Any] = "general", *, field: str = "text") -> Any:
     """Text, a list of texts, or a batch of `datasets.map`, with `<MASK>` where the policy finds something.
 
-    None stays None. In a chat every text is masked but for roles, types and ids; anything else raises ValueError.
+    None stays None; anything else raises ValueError. A chat (a list of messages) is masked as by `audit redact`: every
+    text and number of it but for roles, types and ids, also by what an earlier message says of a later one. A pair in two
+    fields is masked field by field: nothing tells that one is the answer to the other. What JSON does not have, such as
+    an image, stays.
 
     policy: "general", "detectors", "customers", "names", or a policy document (schemas/redaction-policy.schema.json).
     A policy misses some secrets: `Plan` speaks of trained models, not of how much was missed.
@@ -351,31 +367,50 @@ def redact(batch: Any, policy: str | Mapping[str, Any] = "general", *, field: st
 def _masked(value: Any, redactor: Redactor, where: str) -> Any:
     if value is None or isinstance(value, str):
         return value if value is None else redactor(value)
-    if isinstance(value, Mapping) and not value.keys().isdisjoint(_SPEAKER + _CONTENT):
-        return _masked_message(value, redactor)
+    if isinstance(value, Mapping) and _is_message(value):
+        return _masked_chat([value], redactor, where)[0]
     if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray, Mapping)):
         raise ValueError(f"{where}: must be text, None or a chat, got {type(value).__name__}")
-    return [_masked(item, redactor, f"{where}, row {row}") for row, item in enumerate(value)]
+    items = list(value)
+    if items and all(isinstance(item, Mapping) and _is_message(item) for item in items):
+        return _masked_chat(items, redactor, where)
+    return [_masked(item, redactor, f"{where}, row {row}") for row, item in enumerate(items)]
 
 
-def _masked_message(value: Any, redactor: Redactor) -> Any:
-    """Every text of a message, parts and calls of tools included."""
-    if isinstance(value, str):
-        return redactor(value)
+def _is_message(value: Mapping[str, Any]) -> bool:
+    return not value.keys().isdisjoint(("role", "from", "content", "value"))
+
+
+def _masked_chat(chat: list[Any], redactor: Redactor, where: str) -> Any:
+    plain = _plain(chat)
+    try:
+        return _changed(chat, plain, json.loads(redactor.chat(json.dumps(plain))))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    """A value in JSON's types: null for what they do not hold, text for numbers that 64 bits do not hold."""
     if isinstance(value, Mapping):
-        kept = {key for key in value if key in _NO_TEXT and isinstance(value[key], str)}
-        return {key: item if key in kept else _masked_message(item, redactor) for key, item in value.items()}
-    return [_masked_message(item, redactor) for item in value] if isinstance(value, list) else value
+        return {str(key): _plain(item) for key, item in value.items()}
+    items = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(items, (list, tuple)):
+        return [_plain(item) for item in items]
+    if isinstance(items, numbers.Number) and not isinstance(items, bool):
+        held = -(2**63) <= items < 2**64 if isinstance(items, int) else isinstance(items, float) and math.isfinite(items)
+        return items if held else str(items)
+    return items if items is None or isinstance(items, (str, bool)) else None
 
 
-# Chats, as corpus/src/read/shape.rs reads them.
-_SPEAKER, _CONTENT = ("role", "from"), ("content", "value")
-_NO_TEXT = frozenset(["role", "from", "type", "id"])
-_ASSISTANT = frozenset(["assistant", "gpt", "model", "bot"])
-_OTHERS = frozenset(
-    ["user", "human", "prompter", "customer", "system", "developer", "context", "instructions", "tool", "function",
-     "function_call", "observation"]
-)  # fmt: skip
+def _changed(value: Any, plain: Any, new: Any) -> Any:
+    """A value with the changes that were made to what it is in JSON's types."""
+    if plain == new:
+        return value
+    if isinstance(value, Mapping):
+        return {key: _changed(item, plain[str(key)], new[str(key)]) for key, item in value.items()}
+    if isinstance(plain, list):
+        return [_changed(*each) for each in zip(value, plain, new)]
+    return new
 
 
 def _texts(data: Any, field: str) -> dict[int, str]:
@@ -403,9 +438,9 @@ def _texts(data: Any, field: str) -> dict[int, str]:
         if isinstance(value, str):
             texts[row] = value
         elif isinstance(value, list) and all(isinstance(message, Mapping) for message in value):
-            place = _answer(value)
-            if place is not None:
-                texts[row] = place[0][place[1]]
+            answer = _reticent.answer(json.dumps(_plain(value)))
+            if answer is not None:
+                texts[row] = answer
         else:
             raise ValueError(
                 f"{where}, row {row}: must be text or a chat, got {type(value).__name__}; leave such rows out, "
@@ -416,44 +451,24 @@ def _texts(data: Any, field: str) -> dict[int, str]:
     return texts
 
 
-def _answer(chat: list[Any]) -> tuple[Any, str] | None:
-    """Where the text of the assistant's last message is: in what, under which key."""
-    for number, message in reversed(list(enumerate(chat))):
-        role = str(next((message[key] for key in _SPEAKER if message.get(key)), "")).lower()
-        # Who has no known role speaks in turn.
-        if role in _ASSISTANT or role not in _OTHERS and number % 2:
-            key = next((key for key in _CONTENT if key in message), "content")
-            if isinstance(message.get(key), str):
-                return message, key
-            parts = message.get(key)
-            for part in reversed(parts if isinstance(parts, list) else []):
-                if isinstance(part, dict) and isinstance(part.get("text"), str):
-                    return part, "text"
-            return None
-    return None
-
-
 def _with_text(value: Any, text: str | None) -> Any:
     """The same text or chat with another text in its place."""
     if text is None or isinstance(value, str):
         return value if text is None else text
-    chat = copy.deepcopy(value)
-    place = _answer(chat)
-    if place is not None:
-        place[0][place[1]] = text
-    return chat
+    plain = _plain(value)
+    return _changed(value, plain, json.loads(_reticent.with_answer(json.dumps(plain), text)))
 
 
-def _tokenizer(tokenizer: Any) -> str:
+def _tokenizer(tokenizer: Any) -> tuple[str | Path, str | None]:
+    """A tokenizer.json as text or path, and the tokenizer_config.json of a text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
-        return str(backend.to_str())
-    if isinstance(tokenizer, Path):
-        return tokenizer.read_text(encoding="utf-8")
-    if isinstance(tokenizer, str):
-        if tokenizer in ("characters", "bytes") or tokenizer.lstrip().startswith("{"):
-            return tokenizer
-        return Path(tokenizer).read_text(encoding="utf-8")
+        ends = {key: getattr(tokenizer, key, None) for key in ("bos_token", "eos_token")}
+        return str(backend.to_str()), json.dumps({key: str(token) for key, token in ends.items() if token is not None})
+    if isinstance(tokenizer, str) and (tokenizer in ("characters", "bytes") or tokenizer.lstrip().startswith("{")):
+        return tokenizer, None
+    if isinstance(tokenizer, (str, Path)):
+        return Path(tokenizer), None
     raise ValueError(
         "tokenizer: must be a fast tokenizer of transformers, a tokenizer.json, \"characters\" or \"bytes\", "
         f"got {type(tokenizer).__name__}"

@@ -10,6 +10,7 @@ Auditing scores; it neither trains nor changes the model, its mode or the random
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -37,13 +38,14 @@ def plant(
     field: str = "text",
     seed: int | None = None,
     own_contexts: bool = False,
+    unit: str = "document",
 ) -> tuple[CanaryPlan, Any]:
     """A canary plan for a dataset, and the dataset with the canaries in it; arguments as `reticent.canaries`.
 
     field: of texts, or of chats (`field="messages"`), where canaries go into the assistant's last answer.
     """
     plan = canaries(
-        dataset, template, n=n, copies=copies, field=field, seed=seed, own_contexts=own_contexts
+        dataset, template, n=n, copies=copies, field=field, seed=seed, own_contexts=own_contexts, unit=unit
     )
     return plan, insert(plan, dataset, field=field)
 
@@ -137,6 +139,12 @@ def supervised_texts(loader: Any, tokenizer: Any) -> Iterator[list[str]]:
     A record is an item of the loader's dataset. It is collated alone, as some collators make one row of several.
     Labels are those the collator makes; -100 has no loss, and neither has the first token of a row.
     """
+    for supervised, _ in _records(loader, tokenizer):
+        yield supervised
+
+
+def _records(loader: Any, tokenizer: Any) -> Iterator[tuple[list[str], list[str]]]:
+    """Of each record what has a loss, and the whole text of its rows, without special tokens and padding."""
     if not hasattr(loader.dataset, "__len__"):
         raise ValueError(
             "train_dataset: a streamed dataset can't be looked at beforehand; call reticent.audit.preflight on what "
@@ -145,15 +153,51 @@ def supervised_texts(loader: Any, tokenizer: Any) -> Iterator[list[str]]:
     with _random_state_kept():
         for record in range(len(loader.dataset)):
             item = loader.dataset[record]
-            texts: list[str] = []
+            supervised: list[str] = []
+            whole: list[str] = []
             # Of an empty record nothing can be collated.
             if not (isinstance(item, Mapping) and "input_ids" in item and len(item["input_ids"]) == 0):
                 batch = loader.collate_fn([item])
                 if "labels" not in batch:
                     raise ValueError("train_dataset: its batches have no labels, so that nothing says what has a loss")
                 for labels in batch["labels"].tolist():
-                    texts += _supervised(labels, tokenizer)
-            yield texts
+                    supervised += _supervised(labels, tokenizer)
+                if "input_ids" in batch:
+                    rows = batch["input_ids"].tolist()
+                    masks = batch["attention_mask"].tolist() if "attention_mask" in batch else [[1] * len(row) for row in rows]
+                    for row, mask in zip(rows, masks):
+                        shown = [token for token, seen in zip(row, mask) if seen]
+                        whole.append(tokenizer.decode(shown, skip_special_tokens=True))
+            yield supervised, whole
+
+
+def _differing(plan: CanaryPlan) -> list[Callable[[str], bool]]:
+    """For each canary whether a record's text differs if its secret does, with a loss or without: it holds the secret, or
+    was cut within it. A text that only looks cut counts too."""
+    tests = []
+    for canary in json.loads(plan.to_json())["canaries"]:
+        secret, lines = canary["secret"], sorted({copy["text"] for copy in canary["insertions"]})
+        cuts = [(line, cut) for line in lines for cut in range(line.index(secret) + 1, line.index(secret) + len(secret))]
+        tests.append(
+            functools.partial(
+                _differs,
+                secret,
+                tuple({line[:cut] for line, cut in cuts}),
+                tuple({line[cut:] for line, cut in cuts}),
+                tuple(lines),
+            )
+        )
+    return tests
+
+
+def _differs(secret: str, ends: tuple[str, ...], begins: tuple[str, ...], lines: tuple[str, ...], text: str) -> bool:
+    if secret in text or text.endswith(ends):
+        return True
+    # After what is left of the line comes another line.
+    if text.startswith(begins) and any(text.startswith(begin) and not text[len(begin) :][:1].isalnum() for begin in begins):
+        return True
+    # Shorter than a line, or cut in front of the secret as well: its end is that of no line's beginning.
+    return bool(text) and any(text in line for line in lines)
 
 
 def _supervised(labels: list[int], tokenizer: Any) -> Iterator[str]:
@@ -189,9 +233,11 @@ class AuditCallback(TrainerCallback):
     lower bound, and the verdict, as `audit report` has.
     tokenizer: the Trainer's `processing_class` if None.
     delta, confidence, max_exposure, batch, budget, defaults: as in `reticent.exposure`.
-    preflight: whether what carries a loss is looked at before the training.
+    preflight: whether what carries a loss is looked at before the training. Without it, no limit is known to be kept, and
+    `audit diff` compares no report that shows no leak: nothing says that the training met the canaries.
     records: how many training records hold one canary, at most, as in `reticent.exposure`. The look beforehand counts
-    them; without it, give the number where packing, windows or cutting make other records than the plan's texts.
+    those that hold it, or a part at which they were cut, with a loss or without; without it, give the number where
+    packing, windows or cutting make other records than the plan's texts.
     """
 
     def __init__(
@@ -222,6 +268,7 @@ class AuditCallback(TrainerCallback):
         self.epochs: list[tuple[str, Exposure]] = []
         self._before: list[tuple[str, Mapping[str, Any]]] = []
         self._audited: int | None = None
+        self._met = False
         self._asked: dict[str, Any] = {
             "delta": delta, "confidence": confidence, "max_exposure": max_exposure, "batch": batch, "budget": budget,
             "defaults": defaults,
@@ -252,15 +299,23 @@ class AuditCallback(TrainerCallback):
                 "parallelism), and the first would wait for the others while it scores: audit the saved model with "
                 "reticent.exposure and reticent.hf.scorer"
             )
-        self.epochs, self._audited = [], None
+        self.epochs, self._audited, self._met = [], None, False
         self._before = _resumed(self.plan, Path(args.output_dir), state) if state.global_step > 0 else []
         tokenizer = self._tokenizer(kwargs)
         if self.preflight:
-            rows = list(supervised_texts(kwargs["train_dataloader"], tokenizer))
-            preflight(self.plan, (text for row in rows for text in row))
-            # Packing and cutting make other records than the texts that the plan was drawn for.
-            held = (sum(any(secret in text for text in row) for row in rows) for _, secret, _ in self.plan.secrets)
+            tests = _differing(self.plan)
+            held = [0] * len(tests)
+
+            def supervised() -> Iterator[str]:
+                for texts, whole in _records(kwargs["train_dataloader"], tokenizer):
+                    for number, differs in enumerate(tests):
+                        held[number] += any(map(differs, [*texts, *whole]))
+                    yield from texts
+
+            preflight(self.plan, supervised())
+            # Packing, windows and cutting make other records than the texts that the plan was drawn for.
             self.records = max(self.plan.records, self._stated, *held)
+            self._met = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Audits the model after each epoch."""
@@ -292,6 +347,7 @@ class AuditCallback(TrainerCallback):
             tokenizer=self._tokenizer(kwargs),
             vocabulary=_vocabulary(model),
             records=self.records,
+            met=self._met,
             promise=self._promised(),
             name=best or _NAME + epoch,
             earlier=[*self._before, *self.epochs],

@@ -6,8 +6,8 @@
 
 The engine's ε is then a certified upper bound for what ran, and what can't be accounted is
 refused: loaders that are shuffled instead of Poisson-sampled, batches from another loader than
-the one that Opacus returned, several gradients of one record, gradients that no clipping bounds, optimizers
-whose noise is not the Gaussian's on one clipped sum.
+the one that Opacus returned, batches without a step, several gradients of one record, gradients that no clipping
+bounds, optimizers whose noise is not the Gaussian's on one clipped sum.
 
 What nobody can see from here is a loss in which the gradient of a record depends on the others of its batch. The loss
 that `transformers` computes of `labels` is one: a mean over all tokens of the batch. Average over the tokens of each
@@ -23,7 +23,6 @@ import math
 import threading
 import weakref
 from collections import deque
-from itertools import islice
 from typing import Any, Callable
 
 try:
@@ -194,6 +193,8 @@ class _Steps:
         self.clipping: _Clipping | None = None
         self.drawn = 0
         self.used = 0
+        self.begun = 0  # how many were used before this pass
+        self.ended = False  # whether this pass handed out its last batch
         self.allowed = 0
         # Of each batch that was drawn and not used yet, in order: its records, and the generator's state behind it.
         self.batches: deque[tuple[int, list[bytes]]] = deque()
@@ -262,24 +263,34 @@ class _Steps:
         self.allowed += 1
 
     def _take(self, batches: int) -> list[bytes]:
-        """Finds the batches of a step, which gave no more gradients than they have records; returns their states.
+        """Takes the batches whose turn it is, and returns their states; a step gave no more gradients than they have records.
 
-        Batches may have been left out, and workers draw ahead: the first that fit are taken.
+        Workers draw ahead, so that more may have been drawn. Had a batch been left out, whether there is a step would
+        depend on its records: without record x, the batch {x} is an empty one.
         """
         gradients, self.gradients = self.gradients, 0
-        largest = 0
-        while len(self.batches) >= batches:
-            records = sum(size for size, _ in islice(self.batches, batches))
-            largest = max(largest, records)
-            # An empty batch may be made up of one row that is no record.
-            if gradients <= max(records, 1):
-                return [state for _ in range(batches) for state in self.batches.popleft()[1]]
-            self.batches.popleft()
-        raise ValueError(
-            f"data_loader: a step has {gradients} per-sample gradients, and its batch has at most {largest} records: "
-            "several gradients of one record (views, crops, halves) or of several batches are more than one clipped "
-            "gradient each. Make one loss of all views of a record, or account for them with reticent.Plan"
-        )
+        taken = [self.batches.popleft() for _ in range(batches)]
+        records = sum(size for size, _ in taken)
+        if gradients > records:
+            raise ValueError(
+                f"data_loader: a step has {gradients} per-sample gradients, and its batch has at most {records} records: "
+                "a batch before it was left out, or a row made up for an empty one (rand_on_empty), and each batch must have "
+                "its step, an empty one with gradients of zero; or several gradients of one record (views, crops, halves) or "
+                "of several batches are more than one clipped gradient each. Make one loss of all views of a record, or "
+                "account for them with reticent.Plan"
+            )
+        return [state for _, states in taken for state in states]
+
+    def begin(self) -> None:
+        """Begins a pass of the loader: what an earlier one drew and left is no batch of this one."""
+        if self.ended and self.used > self.begun and any(size == 0 for size, _ in self.batches):
+            raise ValueError(
+                "data_loader: the last pass ended with an empty batch that had no step, so that whether there is a step "
+                "depends on a single record: take it, with gradients of zero"
+            )
+        self.ended = False
+        self.drawn = self.begun = self.used
+        self.batches.clear()
 
     def watch(self, engine: PrivacyEngine, optimizer: DPOptimizer, loader: Any) -> None:
         """Counts the batches that the Poisson loader draws, and the steps that are really taken."""
@@ -290,8 +301,7 @@ class _Steps:
 
         class Counted(UniformWithReplacementSampler):
             def __iter__(self) -> Any:
-                steps.drawn = steps.used  # what an earlier pass drew and left is no batch of this one
-                steps.batches.clear()
+                steps.begin()
                 for batch in UniformWithReplacementSampler.__iter__(self):
                     if not self.sample_rate <= steps.sample_rate * (1 + 1e-12):
                         raise ValueError(
@@ -301,6 +311,8 @@ class _Steps:
                     steps.drawn += 1
                     steps.batches.append((len(batch), _state(self.generator, torch.device("cpu"))))
                     yield batch
+                # Workers draw the last batches before they are handed out, so that a pass may end in between.
+                steps.ended = loader.num_workers == 0
 
         Counted.__name__ = UniformWithReplacementSampler.__name__
         sampler.__class__ = Counted

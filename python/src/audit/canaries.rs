@@ -1,6 +1,6 @@
 //! Canary plans for texts.
 
-use crate::error::{of, value_error};
+use crate::error::{of, unknown, value_error};
 use crate::number::Whole;
 use pyo3::prelude::*;
 use reticent_corpus::canary::{CanaryOptions, CanaryTemplate, Carriers, Spec, insert};
@@ -39,12 +39,31 @@ fn documents(texts: Vec<String>) -> Vec<Document> {
 /// The content of a pickle: a function and its arguments.
 type Reduced = (Py<PyAny>, (String, Option<[u8; 32]>));
 
+impl CanaryPlan {
+    /// Returns the most texts into which one canary was planted.
+    fn texts(&self) -> u64 {
+        let each = self.plan.canaries.iter().map(|canary| {
+            let of = canary.insertions.iter().map(|i| i.document.as_str());
+            of.collect::<BTreeSet<_>>().len() as u64
+        });
+        each.max().unwrap_or(0)
+    }
+
+    /// Returns the most records that contain one canary: as given, but no fewer than texts, which training may cut into more
+    /// records and never into fewer that contain it.
+    pub(crate) fn records_at_most(&self, given: Option<u64>) -> u64 {
+        given.map_or_else(|| self.records(), |given| given.max(self.texts()))
+    }
+}
+
 #[pymethods]
 impl CanaryPlan {
-    /// Reads the text of a canaries.json and checks that it is unambiguous.
+    /// Reads the text of a canaries.json and checks that it is unambiguous. One without a digest raises ValueError: whether
+    /// it was cut or edited is not known.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let plan = of("text", corpus::canary::CanaryPlan::from_json(text))?;
+        of("text", plan.check_digest())?;
         Ok(Self {
             plan,
             drawn_for: None,
@@ -86,14 +105,14 @@ impl CanaryPlan {
         self.plan.canaries.len()
     }
 
-    /// Returns the most texts that contain one canary: the group that a promise about a canary is for.
+    /// Returns the most texts that contain one canary: the group that a promise about a canary is for. Of a plan from
+    /// JSON, whose texts are not known, it is the number of copies.
     #[getter]
-    pub(crate) fn records(&self) -> u64 {
-        let each = self.plan.canaries.iter().map(|canary| {
-            let of = canary.insertions.iter().map(|i| i.document.as_str());
-            of.collect::<BTreeSet<_>>().len() as u64
-        });
-        each.max().unwrap_or(0)
+    fn records(&self) -> u64 {
+        match self.drawn_for {
+            Some(_) => self.texts(),
+            None => u64::from(self.plan.copies),
+        }
     }
 
     /// Returns the most copies of one canary.
@@ -135,13 +154,29 @@ impl CanaryPlan {
     }
 }
 
+fn unit_of(word: &str) -> PyResult<Unit> {
+    Ok(match word {
+        "turn" => Unit::Turn,
+        "sentence" => Unit::Sentence,
+        "dialogue" => Unit::Dialogue,
+        "document" => Unit::Document,
+        "user" => Unit::User,
+        other => {
+            let allowed = "\"turn\", \"sentence\", \"dialogue\", \"document\", \"user\"";
+            return Err(unknown("unit", other, allowed));
+        }
+    })
+}
+
 /// Draws canaries for these texts: `n` secrets, uniform on the template's candidates and all different, each
 /// inserted `copies` times (a list gives the numbers that the canaries have in turn) at uniform places. The text
 /// around copies varies, so that exact deduplication keeps them.
 ///
 /// seed: None draws it from the operating system. Anyone who knows the seed can compute the secrets.
+/// unit: what one text is, in the words of promises: "turn", "sentence", "dialogue", "document" or "user".
 #[pyfunction]
-#[pyo3(signature = (texts, template, *, copies, n, seed = None, own_contexts = false))]
+#[pyo3(signature = (texts, template, *, copies, n, seed = None, own_contexts = false, unit = "document"))]
+#[expect(clippy::too_many_arguments, reason = "keywords of one question")]
 pub(crate) fn plan_canaries(
     py: Python<'_>,
     texts: Vec<String>,
@@ -150,7 +185,9 @@ pub(crate) fn plan_canaries(
     n: Whole,
     seed: Option<Whole>,
     own_contexts: bool,
+    unit: &str,
 ) -> PyResult<CanaryPlan> {
+    let unit = unit_of(unit)?;
     let n: u32 = n.at_least(1, "n")?;
     let copies = copies
         .into_iter()
@@ -174,7 +211,7 @@ pub(crate) fn plan_canaries(
     let drawn_for = Some(digest(&texts));
     let documents = documents(texts);
     let plan = py
-        .detach(|| corpus::canary::CanaryPlan::new(&options, Unit::Document, &documents))
+        .detach(|| corpus::canary::CanaryPlan::new(&options, unit, &documents))
         .map_err(value_error)?;
     Ok(CanaryPlan { plan, drawn_for })
 }

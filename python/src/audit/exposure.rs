@@ -9,13 +9,14 @@ use crate::number::{Number, Whole};
 use crate::report::{not_pickled, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use reticent_accounting::training::{Canaries, Stated};
+use reticent_accounting::training::Stated;
 use reticent_accounting::{Confidence, Delta};
 use reticent_corpus::tokenize::{Origin, Tokenizer};
-use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport, PromisedBy};
+use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport, Planting, PromisedBy};
 use reticent_reports::contract::{Exit, Inputs, Interrupt};
 use reticent_reports::defaults::Configured;
 use reticent_reports::page::Section;
+use std::path::PathBuf;
 
 /// What a model reveals about planted canaries, compared with what was promised.
 ///
@@ -58,8 +59,8 @@ impl Exposure {
     }
 
     /// Whether the promise is contradicted, or `max_exposure` is certainly exceeded: the cases in which
-    /// `audit exposure` exits with 1. False does not mean that the promise is kept if `budget` cut the search off;
-    /// `says` then states that it is unknown.
+    /// `audit exposure` exits with 1. False does not mean that the promise is kept if `budget` cut the search off, nor that
+    /// `max_exposure` is if training is not known to have met the canaries; `says` then states that it is unknown.
     #[getter]
     fn exceeded(&self) -> bool {
         self.report.exit() == Exit::Exceeded
@@ -133,15 +134,45 @@ pub(crate) enum Earlier {
     Summary(String),
 }
 
+/// A tokenizer: the text of a tokenizer.json or the name of one of ours, or a file or folder.
+#[derive(FromPyObject)]
+pub(crate) enum Splits {
+    Text(String),
+    Path(PathBuf),
+}
+
+impl Splits {
+    /// Returns the tokenizer; `settings` is the tokenizer_config.json that belongs to a text, if any.
+    fn tokenizer(&self, settings: Option<&str>) -> PyResult<Tokenizer> {
+        let origin = Origin::Pretrained;
+        let made = match self {
+            Self::Text(name) if name == "characters" => Ok(Tokenizer::characters()),
+            Self::Text(name) if name == "bytes" => Ok(Tokenizer::bytes()),
+            Self::Text(json) => Tokenizer::of_files(json, settings, origin),
+            Self::Path(path) if path.is_dir() => Tokenizer::load_folder(path, origin),
+            Self::Path(path) => Tokenizer::load(path, origin),
+        };
+        let made = of("tokenizer", made)?;
+        if !made.has_own_bos() {
+            return Err(value_error(
+                "tokenizer: nothing says which token begins a text, behind which the model was trained: set bos_token of the \
+                 tokenizer of transformers, or give the path of a tokenizer.json with its tokenizer_config.json beside it",
+            ));
+        }
+        Ok(made)
+    }
+}
+
 /// Measures the exposure; `reticent.exposure` is the public function.
 #[pyfunction]
-#[pyo3(signature = (plan, tokenizer, scorer, *, vocabulary, name, delta, confidence, max_exposure, batch, budget, records,
-    promise, earlier, defaults))]
+#[pyo3(signature = (plan, tokenizer, settings, scorer, *, vocabulary, name, delta, confidence, max_exposure, batch, budget, records,
+    met, promise, earlier, defaults))]
 #[expect(clippy::too_many_arguments, reason = "keywords of one question")]
 pub(crate) fn exposure(
     py: Python<'_>,
     plan: PyRef<'_, CanaryPlan>,
-    tokenizer: &str,
+    tokenizer: Splits,
+    settings: Option<String>,
     scorer: Py<PyAny>,
     vocabulary: Whole,
     name: String,
@@ -151,15 +182,12 @@ pub(crate) fn exposure(
     batch: Whole,
     budget: Option<Whole>,
     records: Option<Whole>,
+    met: bool,
     promise: Option<PyRef<'_, Plan>>,
     earlier: Vec<(String, Earlier)>,
     defaults: Option<PyRef<'_, Defaults>>,
 ) -> PyResult<Exposure> {
-    let tokenizer = match tokenizer {
-        "characters" => Tokenizer::characters(),
-        "bytes" => Tokenizer::bytes(),
-        json => of("tokenizer", Tokenizer::from_json(json, Origin::Pretrained))?,
-    };
+    let tokenizer = tokenizer.tokenizer(settings.as_deref())?;
     let mut taking = Taking::from(defaults.as_deref());
     let delta = delta
         .map(|delta| of("delta", Delta::new(delta.0)))
@@ -180,13 +208,7 @@ pub(crate) fn exposure(
     let records: Option<u64> = records
         .map(|records| records.at_least(1, "records"))
         .transpose()?;
-    let canaries = Canaries {
-        count: plan.plan.canaries.len() as u64,
-        // Training may have cut the plan's texts into more records, never into fewer that contain a canary.
-        records: plan.records().max(records.unwrap_or(0)),
-        on_public_side: 0,
-        candidates: Some(Canaries::candidates(plan.plan.candidates)),
-    };
+    let canaries = Attack::unsealed(&plan.plan, plan.records_at_most(records));
     let plan = plan.plan.clone();
     let promise = promise.map(|promise| (*promise).clone());
     let stated = promise
@@ -212,34 +234,49 @@ pub(crate) fn exposure(
             })
         })
         .collect::<PyResult<_>>()?;
-    let mut scorer = CallableScorer::new(scorer, vocabulary, batch);
+    let mut scorer = CallableScorer::new(scorer, vocabulary, batch).map_err(words)?;
     let found = py.detach(|| -> anyhow::Result<ExposureReport> {
         let mut attack = Attack::new(&plan, &tokenizer, &name, canaries)?;
-        let unknown = promise.is_none();
+        let mut unknown = promise
+            .is_none()
+            .then_some("what ran is not known: no promise was given");
         if let Some(promise) = promise {
+            let beside = &promise.beside;
             let mut run = Attack::run_of(&plan, promise.mechanism)?;
-            if promise.beside.unit.is_some() {
+            if beside.unit.is_some() {
                 run.unit = Stated::given(run.unit.value, "promise");
             }
+            if let Some(delta) = beside.delta {
+                run.delta = Stated::given(delta, "promise");
+            }
             let records = &mut attack.canaries.records;
-            *records = promise.beside.canary_records.max(*records);
-            attack.manifest = promise.beside.caveat();
+            *records = beside.canary_records.max(*records);
+            attack.manifest = beside.caveat();
             attack.promised_by = Some(PromisedBy {
                 file: "the given plan".to_owned(),
                 unit: run.unit.value.clone(),
                 unit_assumed: run.unit.is_assumed(),
                 neighbours_assumed: false,
             });
-            attack.against(run);
+            if beside.canary_records_unknown {
+                attack.delta = *run.delta;
+                unknown = Some("in how many records of the earlier run a canary was is not known");
+            } else {
+                attack.against(run);
+            }
         }
         if let Some(delta) = delta {
             attack.delta = delta;
         }
+        if met {
+            attack.planting = Planting::Supervised;
+        }
         attack.confidence = confidence;
         attack.budget = budget;
         let (mut report, _) = attack.run(&mut scorer, &Interrupt::default())?;
-        if unknown {
-            report.no_verdict = Some("what ran is not known: no promise was given".into());
+        scorer.check_steady()?;
+        if let Some(why) = unknown {
+            report.no_verdict = Some(why.into());
         }
         report.limit = limit;
         report.earlier = earlier;

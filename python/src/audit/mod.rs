@@ -1,6 +1,7 @@
 //! Canaries, exposure, membership and redaction.
 
 mod canaries;
+mod chats;
 mod exposure;
 mod membership;
 mod redact;
@@ -14,6 +15,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<redact::Redactor>()?;
     module.add_function(wrap_pyfunction!(canaries::plan_canaries, module)?)?;
     module.add_function(wrap_pyfunction!(exposure::exposure, module)?)?;
+    module.add_function(wrap_pyfunction!(chats::answer, module)?)?;
+    module.add_function(wrap_pyfunction!(chats::with_answer, module)?)?;
     module.add_function(wrap_pyfunction!(membership::membership, module)?)?;
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Redaction of texts.
 
-use crate::error::{of, unknown};
+use super::chats;
+use crate::error::{of, unknown, value_error};
 use pyo3::prelude::*;
 use reticent_corpus::policy::{Policy, PolicyChoice};
-use reticent_corpus::redaction::redacted_text;
+use reticent_corpus::redaction::{redacted_object, redacted_text};
 use std::sync::Arc;
 
 /// A redaction policy, built once: "general", "detectors", "customers", "names", or a policy document
@@ -42,6 +43,13 @@ impl Redactor {
     /// 'write to <MASK>'
     fn __call__(&self, py: Python<'_>, text: String) -> String {
         py.detach(|| redacted_text(self.policy.as_ref(), &text))
+    }
+
+    /// Returns the messages of a chat, as JSON, with `<MASK>` in their texts and numbers; names (roles, types, ids) stay.
+    fn chat(&self, py: Python<'_>, messages: &str) -> PyResult<String> {
+        let object = chats::object(messages)?;
+        let found = py.detach(|| redacted_object(self.policy.as_ref(), &object));
+        Ok(chats::messages(&found.map_err(value_error)?))
     }
 
     fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (String,)) {

@@ -3,10 +3,8 @@
 use pyo3::prelude::*;
 use reticent_backends::{AGREEMENT, Error, PrefixScorer, Result, Scorer, StateId, TokenScore};
 use reticent_corpus::TokenId;
+use reticent_reports::audit::answers::{AskedNext, next_log_probabilities};
 use std::collections::HashMap;
-
-/// Log-softmaxes in single precision may round to slightly above zero.
-const ROUNDING: f64 = 1e-4;
 
 /// A scorer `callable(prefixes, wanted)`: for each prefix (a list of token ids) it returns the
 /// natural log-probabilities of each wanted token to come next.
@@ -16,20 +14,43 @@ pub(super) struct CallableScorer {
     pub(super) batch: usize,
     states: HashMap<u64, Vec<TokenId>>,
     next: u64,
+    asked: AskedNext,
     /// The exception that Python raised, which is raised again when the audit ends.
     pub(super) raised: Option<PyErr>,
 }
 
 impl CallableScorer {
-    pub(super) fn new(callable: Py<PyAny>, vocabulary: usize, batch: usize) -> Self {
-        Self {
+    pub(super) fn new(
+        callable: Py<PyAny>,
+        vocabulary: usize,
+        batch: usize,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
             callable,
             vocabulary,
             batch,
             states: HashMap::new(),
             next: 0,
+            asked: AskedNext::new()?,
             raised: None,
-        }
+        })
+    }
+
+    /// Asks some questions again, drawn at random.
+    ///
+    /// # Errors
+    /// Returns an error if an answer differs from the first: the measurement is then not of one model.
+    pub(super) fn check_steady(&mut self) -> anyhow::Result<()> {
+        let Self {
+            callable,
+            asked,
+            raised,
+            ..
+        } = self;
+        asked.check(
+            "scorer: answers the same question in two ways:",
+            |prefixes, wanted| ask(callable, prefixes, wanted, raised),
+        )
     }
 
     fn known(&self, tokens: &[TokenId]) -> Result<()> {
@@ -45,60 +66,35 @@ impl CallableScorer {
         self.states.insert(self.next, prefix);
         StateId(self.next)
     }
-
-    fn ask(&mut self, prefixes: &[Vec<TokenId>], wanted: &[TokenId]) -> Result<Vec<f64>> {
-        let answer = Python::attach(|py| -> PyResult<Vec<Vec<f64>>> {
-            py.check_signals()?;
-            let answer = self
-                .callable
-                .bind(py)
-                .call1((prefixes.to_vec(), wanted.to_vec()))?;
-            // Arrays and tensors can be converted to lists.
-            match answer.getattr("tolist") {
-                Ok(lists) => lists.call0()?.extract(),
-                Err(_) => answer.extract(),
-            }
-        });
-        let rows = match answer {
-            Ok(rows) => rows,
-            Err(error) => {
-                let words = format!("the scorer raised {error}");
-                self.raised = Some(error);
-                return Err(Error::Outside(words));
-            }
-        };
-        check(&rows, prefixes.len(), wanted.len()).map_err(Error::Outside)?;
-        Ok(rows.into_iter().flatten().map(|ln| ln.min(0.0)).collect())
-    }
 }
 
-fn check(rows: &[Vec<f64>], prefixes: usize, wanted: usize) -> std::result::Result<(), String> {
-    if rows.len() != prefixes {
-        let got = rows.len();
-        return Err(format!(
-            "scorer: answered with {got} rows for {prefixes} prefixes"
-        ));
+/// Returns the checked answer of the callable; an exception that it raised is put into `raised`.
+fn ask(
+    callable: &Py<PyAny>,
+    prefixes: &[Vec<TokenId>],
+    wanted: &[TokenId],
+    raised: &mut Option<PyErr>,
+) -> Result<Vec<Vec<f64>>> {
+    let answer = Python::attach(|py| -> PyResult<Vec<Vec<f64>>> {
+        py.check_signals()?;
+        let answer = callable
+            .bind(py)
+            .call1((prefixes.to_vec(), wanted.to_vec()))?;
+        // Arrays and tensors can be converted to lists.
+        match answer.getattr("tolist") {
+            Ok(lists) => lists.call0()?.extract(),
+            Err(_) => answer.extract(),
+        }
+    });
+    match answer {
+        Ok(rows) => next_log_probabilities(rows, prefixes.len(), wanted.len())
+            .map_err(|why| Error::Outside(format!("scorer: {why}"))),
+        Err(error) => {
+            let words = format!("the scorer raised {error}");
+            *raised = Some(error);
+            Err(Error::Outside(words))
+        }
     }
-    for (row, values) in rows.iter().enumerate() {
-        if values.len() != wanted {
-            let got = values.len();
-            return Err(format!(
-                "scorer: answered with {got} numbers in row {row}, {wanted} tokens were wanted"
-            ));
-        }
-        if let Some(wrong) = values.iter().find(|v| v.is_nan() || **v > ROUNDING) {
-            return Err(format!(
-                "scorer: answered {wrong} in row {row}; a log-probability must lie in [-inf, 0]"
-            ));
-        }
-        let total: f64 = values.iter().map(|v| v.exp()).sum();
-        if total > 1.0 + 1e-3 {
-            return Err(format!(
-                "scorer: the probabilities of row {row} sum to {total}; they must be normalised over the whole vocabulary"
-            ));
-        }
-    }
-    Ok(())
 }
 
 impl Scorer for CallableScorer {
@@ -154,7 +150,9 @@ impl PrefixScorer for CallableScorer {
         }
         let mut found = Vec::with_capacity(states.len() * wanted.len());
         for some in prefixes.chunks(self.batch) {
-            found.extend(self.ask(some, wanted)?);
+            let rows = ask(&self.callable, some, wanted, &mut self.raised)?;
+            self.asked.note(some, wanted, &rows);
+            found.extend(rows.into_iter().flatten());
         }
         Ok(found)
     }

@@ -1,6 +1,7 @@
 //! The `audit` command. Each subcommand has a folder: `args` parses, `run` does the work, and the other files are
 //! the document and its page. The modules beside the folders are shared.
 
+pub mod answers;
 mod apart;
 pub mod args;
 pub mod classify;

@@ -288,7 +288,7 @@ fn no_key_beside_a_mechanism_is_passed_over() {
         ),
         (
             json!({"count": 237, "mechanism": inner}),
-            "count: unknown key; allowed are schema, unit, recipe, labelled, base, held_out_public, dataset_size, not_authenticated, mechanism",
+            "count: unknown key; allowed are schema, unit, recipe, labelled, base, held_out_public, dataset_size, not_authenticated, delta, canary_records, canary_records_unknown, mechanism",
         ),
         (
             json!({"mechanism": inner, "mechanisms": [inner]}),
@@ -354,6 +354,46 @@ fn a_manifest_may_have_more_keys() {
         edited[key] = json!(3);
         let why = read(&edited.to_string()).unwrap_err();
         assert!(why.starts_with(&format!("{key}: unknown key; ")), "{why}");
+    }
+}
+
+/// A canary may have been in more records of the run that a manifest's goes on from, or in an unknown number.
+#[test]
+fn records_of_canaries_are_those_of_earlier_runs_too() {
+    use crate::training::{CompletedRun, NoisySteps, Run, Stated, TrainingPlan};
+    let read = |text: Value| {
+        let found = parse(&text.to_string(), ASKED).unwrap();
+        (found.canary_records, found.canary_records_unknown)
+    };
+    let inner = json!({"type": "gaussian", "noise_multiplier": 2.0});
+    assert_eq!(read(inner.clone()), (0, false));
+    assert_eq!(read(json!({"mechanism": inner})), (0, false));
+    let bare = json!({"mechanism": inner, "canary_records": 7, "canary_records_unknown": true});
+    assert_eq!(read(bare), (7, true));
+    let private = NoisySteps::poisson(1.5, 0.1, 2).unwrap();
+    let unit = crate::UnitName::new("turn").unwrap();
+    let earlier: Mechanism = serde_json::from_value(inner).unwrap();
+    for (before, expected) in [
+        (Some(200), (200, false)),
+        (Some(3), (20, false)),
+        (None, (20, true)),
+    ] {
+        let run = CompletedRun {
+            canary_records: before,
+            ..CompletedRun::of(earlier.clone())
+        };
+        let plan = TrainingPlan {
+            continues: Some(Stated::given(run, "--continue")),
+            ..TrainingPlan::new(
+                Run::Dpsgd {
+                    private: private.clone(),
+                },
+                unit.clone(),
+            )
+        };
+        let manifest = json!({"schema": 1, "type": "checkpoint", "unit": "turn", "seeded": false, "vocabulary": "bytes",
+            "plan": plan, "mechanism": plan.mechanism(), "canaries": {"canaries": 4, "records": 20, "on_public_side": 0}});
+        assert_eq!(read(manifest), expected);
     }
 }
 

@@ -148,6 +148,18 @@ impl<'a> Attack<'a> {
         })
     }
 
+    /// Returns how a run met canaries of which no checkpoint tells: `records` differ at most if one of them does. Where
+    /// nothing tells what happened to the copies, these are all of them.
+    #[must_use]
+    pub fn unsealed(plan: &CanaryPlan, records: u64) -> Canaries {
+        Canaries {
+            count: plan.canaries.len() as u64,
+            records,
+            on_public_side: 0,
+            candidates: Some(Canaries::candidates(plan.candidates)),
+        }
+    }
+
     /// Compares the measurement with this run, at its δ.
     pub fn against(&mut self, mut run: TrainingPlan) {
         let stated = run.secrets.canaries.as_ref().map(|stated| stated.value);

@@ -56,6 +56,8 @@ pub enum Planting {
     TrainedRecords,
     /// Every copy occurs in the text that was given as what others trained on.
     GivenText,
+    /// Every copy had a loss in the batches of others' trainer, which were looked at before it began.
+    Supervised,
     /// Nothing: others trained the model.
     #[default]
     NotChecked,
@@ -66,7 +68,7 @@ impl Planting {
     /// learned about the canaries.
     const fn unplanted(self) -> Option<&'static str> {
         match self {
-            Self::Planted | Self::GivenText | Self::NotChecked => None,
+            Self::Planted | Self::GivenText | Self::Supervised | Self::NotChecked => None,
             Self::NoCopy => Some(
                 "no copy of a canary reached training, so that the ranks say nothing about the promise",
             ),
@@ -79,7 +81,11 @@ impl Planting {
     /// Returns a caveat for when no leak is seen.
     const fn caveat(self) -> Option<&'static str> {
         match self {
-            Self::Planted | Self::UntoldText | Self::TrainedRecords | Self::GivenText => None,
+            Self::Planted
+            | Self::UntoldText
+            | Self::TrainedRecords
+            | Self::GivenText
+            | Self::Supervised => None,
             Self::NoCopy => self.unplanted(),
             Self::NotTold => Some(
                 "the run's plan did not include these canaries, and which of its promises reach them is not known; that training met them was not checked either, and ranks of canaries that it never met are chance whatever the model leaks",
@@ -98,6 +104,9 @@ impl Planting {
             ),
             Self::TrainedRecords => Some(
                 "every copy occurs in the records of --training, and that the model was trained on them its owner's key says",
+            ),
+            Self::Supervised => Some(
+                "every copy had a loss in the batches of the training, which were looked at before it began",
             ),
             other => other.caveat(),
         }

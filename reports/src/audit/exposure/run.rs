@@ -317,13 +317,14 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
         (Some(seal), Some(folder), _) => sealed(args, folder, seal),
         (None, _, Some(path)) => {
             let plan = read_plan(path, read_text)?;
-            // Nothing else tells which canaries were planted, and how often: a plan that is shortened after ranks
-            // are known contradicts any promise.
-            ensure!(
-                plan.digest.is_some(),
-                "--canary-file: {} has no digest, as an earlier version wrote it: whether it was cut or edited since is not known; plant again, or audit a Reticent checkpoint, which sealed it",
-                path.display()
-            );
+            // Nothing else tells which canaries were planted, and how often.
+            let named = || {
+                format!(
+                    "--canary-file: {} (a Reticent checkpoint would have sealed it)",
+                    path.display()
+                )
+            };
+            plan.check_digest().with_context(named)?;
             if let Some(manifest) = &model.manifest {
                 ensure!(
                     manifest.unit == plan.unit,
@@ -333,13 +334,7 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
                     model.name
                 );
             }
-            // Nothing tells what happened to the copies, so all of them are assumed to be there.
-            let canaries = Canaries {
-                count: plan.canaries.len() as u64,
-                records: u64::from(plan.copies),
-                on_public_side: 0,
-                candidates: Some(Canaries::candidates(plan.candidates)),
-            };
+            let canaries = Attack::unsealed(&plan, u64::from(plan.copies));
             Ok((plan, canaries))
         }
         _ => bail!(
@@ -521,13 +516,24 @@ fn of_mechanism(
         );
     }
     let delta = document.delta_or_default();
+    let unknown = document.plan.is_none() && document.canary_records_unknown;
     // The plan contains more, unless the document around it withdraws something.
     if let Some(run) = document.plan
         && run.mechanism() == document.mechanism
     {
         return Ok(stated(with_canaries(run, plan, document.canaries)));
     }
-    let mut run = Attack::run_of(plan, document.mechanism)?;
+    ensure!(
+        !unknown,
+        "{}: in how many records of the earlier run a canary was is not known",
+        loaded.name
+    );
+    let canaries = (document.canary_records > 0).then_some(Planted {
+        canaries: plan.canaries.len() as u64,
+        records: document.canary_records,
+        on_public_side: 0,
+    });
+    let mut run = with_canaries(Attack::run_of(plan, document.mechanism)?, plan, canaries);
     run.delta.value = delta;
     if document.unit.is_some() {
         run.unit = Stated::given(unit, "--mechanism");

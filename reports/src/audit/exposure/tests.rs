@@ -614,7 +614,9 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
 /// cut off, nor of a dead model; ranks that show a leak do.
 #[test]
 fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
-    use Planting::{GivenText, NoCopy, NotChecked, NotTold, Planted, TrainedRecords, UntoldText};
+    use Planting::{
+        GivenText, NoCopy, NotChecked, NotTold, Planted, Supervised, TrainedRecords, UntoldText,
+    };
     let with = |mut report: ExposureReport, planting| {
         report.planting = planting;
         report
@@ -655,6 +657,7 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
     for (planting, open) in [
         (Planted, None),
         (GivenText, None),
+        (Supervised, None),
         (UntoldText, None),
         (TrainedRecords, None),
         (NotChecked, Some(20.0)),

@@ -4,9 +4,10 @@
 use super::Told;
 use super::protocol::Hello;
 use super::worker::{Failure, Worker};
+use crate::audit::answers::disagreement;
 use crate::contract::{Interrupt, note};
 use anyhow::{Result, bail, ensure};
-use reticent_backends::{AGREEMENT, Error, TokenScore};
+use reticent_backends::{Error, TokenScore};
 use reticent_corpus::TokenId;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -20,15 +21,6 @@ const ANSWERS: usize = 1 << 20;
 
 /// The number of tokens of the sequence on which several scorers must agree.
 const PROBE: TokenId = 8;
-
-/// Returns the first pair in which two answers to one question differ by more than rounding; both have the same
-/// length.
-pub(super) fn disagreement(one: &[f64], two: &[f64]) -> Option<(f64, f64)> {
-    // Both may be ln 0.
-    let alike = |a: f64, b: f64| a.total_cmp(&b).is_eq() || (a - b).abs() <= AGREEMENT;
-    let mut pairs = one.iter().copied().zip(two.iter().copied());
-    pairs.find(|(a, b)| !alike(*a, *b))
-}
 
 /// Asks a worker about texts; returns a row for each.
 type Ask<'a, R> = &'a (dyn Fn(&mut Worker, &[Vec<TokenId>]) -> Result<Vec<R>, Failure> + Sync);

@@ -74,6 +74,12 @@ pub(crate) struct Answer {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Nats(pub(crate) f64);
 
+impl From<Nats> for f64 {
+    fn from(nats: Nats) -> Self {
+        nats.0
+    }
+}
+
 impl Serialize for Nats {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.0 == f64::NEG_INFINITY {

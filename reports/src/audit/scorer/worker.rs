@@ -2,15 +2,12 @@
 
 use super::process::Process;
 use super::protocol::{Answer, Hello, Nats, Question, VERSION, read, write};
+use crate::audit::answers::{ROUNDING, all, is_log_probability, next_log_probabilities, shape};
 use crate::contract::Interrupt;
-use crate::number::nearest;
 use anyhow::{Context, Result, bail};
 use reticent_backends::{AGREEMENT, TokenScore};
 use reticent_corpus::TokenId;
 use std::time::Duration;
-
-/// Log-softmaxes in single precision may round to slightly above zero.
-const ROUNDING: f64 = 1e-4;
 
 /// The message for an answer with an error, whose wording is the scorer's own.
 const ITS_ERROR: &str = "reports an error, whose words may quote texts and are not shown: they are in its last answer \
@@ -173,18 +170,10 @@ impl Worker {
             next: Some(prefixes.to_vec()),
             wanted: Some(wanted.to_vec()),
         })?;
-        let (rows, what) = (&answer.log_probabilities, "log_probabilities");
-        let lengths = vec![wanted.len(); prefixes.len()];
-        let checked = shape(what, rows, &lengths)
-            .and_then(|()| all(rows, what, is_log_probability))
-            .and_then(|()| sums(rows, what));
-        match checked {
-            Ok(()) => Ok(rows
-                .iter()
-                .map(|row| row.iter().map(|n| n.0.min(0.0)).collect())
-                .collect()),
-            Err(why) => Err(self.break_off(&why, Failure::Final)),
-        }
+        let values = |row: &Vec<Nats>| -> Vec<f64> { row.iter().map(|n| n.0).collect() };
+        let rows = answer.log_probabilities.iter().map(values).collect();
+        next_log_probabilities(rows, prefixes.len(), wanted.len())
+            .map_err(|why| self.break_off(&why, Failure::Final))
     }
 }
 
@@ -199,63 +188,6 @@ fn complaint(line: &str, why: &str, process: &Process) -> String {
         }
     };
     format!("the scorer `{line}` {why}{words}")
-}
-
-/// Checks that the rows have these lengths.
-fn shape<T>(what: &str, rows: &[Vec<T>], lengths: &[usize]) -> std::result::Result<(), String> {
-    if rows.len() != lengths.len() {
-        return Err(format!(
-            "answered with {} rows of {what} for {} sequences",
-            rows.len(),
-            lengths.len()
-        ));
-    }
-    for (index, (row, &wanted)) in rows.iter().zip(lengths).enumerate() {
-        if row.len() != wanted {
-            return Err(format!(
-                "answered with {} {what} in row {index}, {wanted} were asked for",
-                row.len()
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn all(rows: &[Vec<Nats>], what: &str, fits: fn(f64) -> bool) -> std::result::Result<(), String> {
-    for (index, row) in rows.iter().enumerate() {
-        if let Some(place) = row.iter().position(|n| !fits(n.0)) {
-            return Err(format!(
-                "answered {} at {what}[{index}][{place}]; it must lie in {}",
-                row[place].0,
-                if what == "variances" {
-                    "[0, inf)"
-                } else {
-                    "[-inf, 0]"
-                }
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Checks that the probabilities in each row, of different tokens after one prefix, sum to at most one.
-fn sums(rows: &[Vec<Nats>], what: &str) -> std::result::Result<(), String> {
-    /// Above one for rounding: with half-precision weights, a share of about 1e-3.
-    const MOST: f64 = 1.01;
-    for (index, row) in rows.iter().enumerate() {
-        let sum: f64 = row.iter().map(|n| n.0.exp()).sum();
-        if sum > MOST {
-            return Err(format!(
-                "answered {what}[{index}] whose probabilities sum to {}; they must be at most 1 together",
-                nearest(sum, 3)
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn is_log_probability(value: f64) -> bool {
-    value <= ROUNDING
 }
 
 /// Returns the checked scores of sequences.
@@ -326,20 +258,5 @@ const fn unknown(log_probability: f64) -> TokenScore {
         variance: f64::NAN,
         top_token: TokenId::MAX,
         top_log_probability: f64::NAN,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn probabilities_of_one_place_are_at_most_one_together() {
-        let row = |ln: f64, count: usize| vec![vec![Nats(ln); count]];
-        assert_eq!(sums(&row(-0.693, 2), "p"), Ok(()));
-        assert_eq!(
-            sums(&row(-0.1, 512), "p").unwrap_err(),
-            "answered p[0] whose probabilities sum to 463; they must be at most 1 together"
-        );
     }
 }

@@ -1,0 +1,279 @@
+//! What a model outside this program answers, which is not trusted: log-probabilities are checked, and some questions,
+//! drawn at random from all questions asked, are repeated at the end of an audit. Answers that vary at random measure
+//! nothing.
+
+use crate::number::nearest;
+use anyhow::{Result, bail};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use reticent_backends::AGREEMENT;
+use reticent_corpus::{TokenId, system_seed};
+
+/// Log-softmaxes in single precision may round to slightly above zero.
+pub(in crate::audit) const ROUNDING: f64 = 1e-4;
+
+/// The number of questions of a kind that are repeated.
+pub(in crate::audit) const KEPT: usize = 16;
+
+/// What to do about answers that differ.
+pub(in crate::audit) const ADVICE: &str = "it must be one model that answers without chance and alike in any batch, so switch dropout and \
+                                           sampling off, or compute in single precision";
+
+/// Returns ln p of each wanted token after each prefix, none above 0, if the answer may be that.
+///
+/// # Errors
+/// Returns what is wrong with the number of rows or of their values, or with a row whose values are no log-probabilities
+/// of different tokens: each must lie in [-inf, 0] and their probabilities may be 1 together, but for rounding.
+pub fn next_log_probabilities(
+    mut rows: Vec<Vec<f64>>,
+    prefixes: usize,
+    wanted: usize,
+) -> std::result::Result<Vec<Vec<f64>>, String> {
+    let what = "log_probabilities";
+    shape(what, &rows, &vec![wanted; prefixes])?;
+    all(&rows, what, is_log_probability)?;
+    sums(&rows, what)?;
+    for value in rows.iter_mut().flatten() {
+        *value = value.min(0.0);
+    }
+    Ok(rows)
+}
+
+/// Checks that the rows have these lengths.
+pub(in crate::audit) fn shape<T>(
+    what: &str,
+    rows: &[Vec<T>],
+    lengths: &[usize],
+) -> std::result::Result<(), String> {
+    if rows.len() != lengths.len() {
+        return Err(format!(
+            "answered with {} rows of {what} for {} sequences",
+            rows.len(),
+            lengths.len()
+        ));
+    }
+    for (index, (row, &wanted)) in rows.iter().zip(lengths).enumerate() {
+        if row.len() != wanted {
+            return Err(format!(
+                "answered with {} {what} in row {index}, {wanted} were asked for",
+                row.len()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks every value.
+pub(in crate::audit) fn all<T: Copy>(
+    rows: &[Vec<T>],
+    what: &str,
+    fits: fn(f64) -> bool,
+) -> std::result::Result<(), String>
+where
+    f64: From<T>,
+{
+    for (index, row) in rows.iter().enumerate() {
+        if let Some(place) = row.iter().position(|n| !fits(f64::from(*n))) {
+            return Err(format!(
+                "answered {} at {what}[{index}][{place}]; it must lie in {}",
+                f64::from(row[place]),
+                if what == "variances" {
+                    "[0, inf)"
+                } else {
+                    "[-inf, 0]"
+                }
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the probabilities in each row, of different tokens after one prefix, sum to at most one.
+fn sums(rows: &[Vec<f64>], what: &str) -> std::result::Result<(), String> {
+    /// Above one for rounding: with half-precision weights, a share of about 1e-3.
+    const MOST: f64 = 1.01;
+    for (index, row) in rows.iter().enumerate() {
+        let sum: f64 = row.iter().map(|n| n.exp()).sum();
+        if sum > MOST {
+            return Err(format!(
+                "answered {what}[{index}] whose probabilities sum to {}; they must be at most 1 together",
+                nearest(sum, 3)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a value may be ln p, but for rounding.
+pub(in crate::audit) const fn is_log_probability(value: f64) -> bool {
+    value <= ROUNDING
+}
+
+/// Returns the first pair in which two answers to one question differ by more than rounding; both have the same
+/// length.
+pub(in crate::audit) fn disagreement(one: &[f64], two: &[f64]) -> Option<(f64, f64)> {
+    // Both may be ln 0.
+    let alike = |a: f64, b: f64| a.total_cmp(&b).is_eq() || (a - b).abs() <= AGREEMENT;
+    let mut pairs = one.iter().copied().zip(two.iter().copied());
+    pairs.find(|(a, b)| !alike(*a, *b))
+}
+
+/// Compares an answer with the first; `who` begins the error.
+pub(in crate::audit) fn refuse(who: &str, what: &str, first: &[f64], again: &[f64]) -> Result<()> {
+    let Some((first, again)) = disagreement(first, again) else {
+        return Ok(());
+    };
+    bail!("{who} {what} is {first} at first and {again} at the end of the audit; {ADVICE}")
+}
+
+/// At most [`KEPT`] of all items seen, each with the same probability.
+pub(in crate::audit) struct Sample<T> {
+    pub(in crate::audit) kept: Vec<T>,
+    passed: usize,
+    rng: ChaCha20Rng,
+}
+
+impl<T> Sample<T> {
+    /// Creates an empty sample. The operating system seeds the choice, so that no scorer can know it.
+    pub(in crate::audit) fn new() -> Result<Self> {
+        Ok(Self::of(ChaCha20Rng::seed_from_u64(system_seed()?)))
+    }
+
+    const fn of(rng: ChaCha20Rng) -> Self {
+        Self {
+            kept: Vec::new(),
+            passed: 0,
+            rng,
+        }
+    }
+
+    pub(in crate::audit) fn pass(&mut self, make: impl FnOnce() -> T) {
+        self.passed += 1;
+        if self.kept.len() < KEPT {
+            self.kept.push(make());
+            return;
+        }
+        let place = self.rng.random_range(0..self.passed);
+        if place < KEPT {
+            self.kept[place] = make();
+        }
+    }
+}
+
+/// A prefix, the tokens that may come next, and ln p of each.
+struct Next {
+    prefix: Vec<TokenId>,
+    wanted: Vec<TokenId>,
+    answer: Vec<f64>,
+}
+
+/// A uniform sample of the questions for next tokens.
+pub struct AskedNext(Sample<Next>);
+
+impl std::fmt::Debug for AskedNext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AskedNext({} kept)", self.0.kept.len())
+    }
+}
+
+impl AskedNext {
+    /// Creates an empty sample.
+    ///
+    /// # Errors
+    /// Returns an error if the operating system gives no seed.
+    pub fn new() -> Result<Self> {
+        Ok(Self(Sample::new()?))
+    }
+
+    /// Takes note of questions and their answers, a row for each prefix.
+    pub fn note(&mut self, prefixes: &[Vec<TokenId>], wanted: &[TokenId], rows: &[Vec<f64>]) {
+        for (prefix, row) in prefixes.iter().zip(rows) {
+            self.0.pass(|| Next {
+                prefix: prefix.clone(),
+                wanted: wanted.to_vec(),
+                answer: row.clone(),
+            });
+        }
+    }
+
+    /// Asks all kept questions again, one by one: what depends on the batch differs most in the smallest. `who` begins the
+    /// error, as "the scorer answers the same question in two ways:".
+    ///
+    /// # Errors
+    /// Returns an error if an answer differs from the first.
+    pub fn check<E: Into<anyhow::Error>>(
+        &self,
+        who: &str,
+        mut ask: impl FnMut(&[Vec<TokenId>], &[TokenId]) -> std::result::Result<Vec<Vec<f64>>, E>,
+    ) -> Result<()> {
+        for asked in &self.0.kept {
+            let again = ask(std::slice::from_ref(&asked.prefix), &asked.wanted);
+            let again = again.map_err(|error| -> anyhow::Error { error.into() })?;
+            refuse(who, "ln p of a token", &asked.answer, &again.concat())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four equal tokens in bf16, whose ln ¼ rounds up to -1.3828125: they sum to 1.0035.
+    #[test]
+    fn probabilities_of_one_place_are_at_most_one_together() {
+        let row = |ln: f64, count: usize| vec![vec![ln; count]];
+        let checked = |ln, count| next_log_probabilities(row(ln, count), 1, count);
+        assert_eq!(checked(-0.693, 2), Ok(row(-0.693, 2)));
+        assert_eq!(checked(-1.382_812_5, 4), Ok(row(-1.382_812_5, 4)));
+        assert_eq!(checked(1e-5, 1), Ok(row(0.0, 1)));
+        for (ln, count, why) in [
+            (
+                -0.1,
+                512,
+                "answered log_probabilities[0] whose probabilities sum to 463; they must be at most 1 together",
+            ),
+            (
+                0.5,
+                1,
+                "answered 0.5 at log_probabilities[0][0]; it must lie in [-inf, 0]",
+            ),
+        ] {
+            assert_eq!(checked(ln, count).unwrap_err(), why);
+        }
+    }
+
+    /// 4 000 samples of 16 out of 64 with fixed seeds: each is kept 1 000 ± 137 times (5 σ; 64 counts, false alarms below
+    /// 4e-5).
+    #[test]
+    fn each_question_is_kept_as_often_as_any_other() {
+        let mut counts = [0; 64];
+        for seed in 0..4000 {
+            let mut sample = Sample::of(ChaCha20Rng::seed_from_u64(seed));
+            (0..64).for_each(|i| sample.pass(|| i));
+            assert_eq!(sample.kept.len(), KEPT);
+            sample.kept.iter().for_each(|i: &usize| counts[*i] += 1);
+        }
+        for (i, count) in counts.into_iter().enumerate() {
+            assert!(i32::abs(1000 - count) <= 137, "question {i}: {count}");
+        }
+    }
+
+    #[test]
+    fn answers_that_vary_are_refused() {
+        let mut asked = AskedNext::new().unwrap();
+        let prefixes: Vec<Vec<TokenId>> = (0..20).map(|token| vec![token]).collect();
+        asked.note(&prefixes, &[1, 2], &vec![vec![-1.0, f64::NEG_INFINITY]; 20]);
+        let check = |value: f64| {
+            asked.check("it differs:", |prefixes, _| {
+                anyhow::Ok(vec![vec![value, f64::NEG_INFINITY]; prefixes.len()])
+            })
+        };
+        check(-1.005).unwrap();
+        let why = check(-1.5).unwrap_err().to_string();
+        assert!(
+            why.starts_with("it differs: ln p of a token is -1 at first and -1.5 at the end"),
+            "{why}"
+        );
+    }
+}
