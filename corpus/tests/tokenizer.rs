@@ -448,3 +448,23 @@ fn ids_beyond_any_vocabulary_are_refused() {
     let tokenizer = Tokenizer::from_json(&most, Origin::Pretrained).unwrap();
     assert!(tokenizer.vocabulary_size() >= 1 << 20);
 }
+
+/// The library draws at each reading: canaries would be asked in other tokens than those that were trained on.
+#[test]
+fn a_dropout_of_merges_is_refused() {
+    let with = |dropout: &str| {
+        let file = SMALL_BPE.replacen("\"dropout\":null", &format!("\"dropout\":{dropout}"), 1);
+        Tokenizer::from_json(&file, Origin::Pretrained)
+    };
+    for dropout in ["0.1", "1", "1.0", "0.1,\"dropout\":null"] {
+        assert!(with(dropout).is_err(), "{dropout}");
+    }
+    let said = with("0.1").unwrap_err().to_string();
+    assert!(
+        said.contains("model.dropout must be 0 or null, got 0.1"),
+        "{said}"
+    );
+    for dropout in ["0", "0.0"] {
+        assert_eq!(with(dropout).unwrap().encode("ab ab").unwrap(), [5, 6]);
+    }
+}

@@ -10,7 +10,7 @@ mod two_files;
 pub use train::train_tokenizer;
 
 #[cfg(feature = "onnx")]
-pub(crate) use pretrained::checked_ids;
+pub(crate) use pretrained::check_outline;
 
 use crate::error::{Error, Result};
 use crate::record::TokenId;

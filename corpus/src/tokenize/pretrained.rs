@@ -173,7 +173,7 @@ impl Pretrained {
 /// All token ids must be below this: 2^20. Libraries allocate tables as long as the largest id.
 pub(crate) const IDS: u64 = 1 << 20;
 
-/// The parts of a `tokenizer.json` that contain ids.
+/// The parts of a `tokenizer.json` that are checked before anything is built from it.
 #[derive(Deserialize)]
 struct Outline {
     #[serde(default)]
@@ -190,6 +190,8 @@ struct ModelOutline {
     unk_token: Value,
     #[serde(default)]
     unk_id: Value,
+    #[serde(default)]
+    dropout: Value,
 }
 
 impl ModelOutline {
@@ -254,13 +256,14 @@ fn value(id: &serde_json::Number) -> f64 {
     id.as_f64().unwrap_or(f64::INFINITY)
 }
 
-/// Rejects implausible ids before anything is built from them.
+/// Checks the parts of a `tokenizer.json` as [`Outline::checked`] does. Returns whether there is an outline: where the
+/// library accepts a file without one, it contains a key twice.
 ///
 /// # Errors
-/// Returns an error for an id of 2^20 or more.
+/// As for [`Outline::checked`].
 #[cfg(feature = "onnx")]
-pub(crate) fn checked_ids(json: &str) -> Result<()> {
-    Outline::checked(json).map(drop)
+pub(crate) fn check_outline(json: &str) -> Result<bool> {
+    Ok(Outline::checked(json)?.is_some())
 }
 
 impl Outline {
@@ -268,7 +271,8 @@ impl Outline {
     /// document of this kind, which the library rejects with its own messages.
     ///
     /// # Errors
-    /// Returns an error for an id of 2^20 or more.
+    /// Returns an error for an id of 2^20 or more, and for a dropout, with which the library splits one text at random
+    /// into other tokens each time.
     fn checked(json: &str) -> Result<Option<Self>> {
         let Ok(outline) = serde_json::from_str::<Self>(json) else {
             return Ok(None);
@@ -280,6 +284,13 @@ impl Outline {
                     "ids of tokens must be below {IDS}, got {id}"
                 )));
             }
+        }
+        let dropout = &outline.model.dropout;
+        if !dropout.is_null() && dropout.as_f64() != Some(0.0) {
+            return Err(Error::Tokenizer(format!(
+                "model.dropout must be 0 or null, got {dropout}: it would split a text at random into other tokens \
+                 each time"
+            )));
         }
         Ok(Some(outline))
     }

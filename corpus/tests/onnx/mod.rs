@@ -245,6 +245,18 @@ fn folders_that_are_no_classifiers_are_refused_with_the_place() {
             .to_string()
             .starts_with("m/tokenizer.json: ")
     );
+    let text = String::from_utf8(tokenizer()).unwrap();
+    let with = |dropout: &str| {
+        let file = text.replacen(r#""model":{"#, &format!(r#""model":{{{dropout},"#), 1);
+        let made =
+            TokenClassifier::from_bytes(Path::new("m"), good.clone(), &labels, file.as_bytes());
+        made.map(drop).map_err(|error| error.to_string())
+    };
+    with(r#""dropout":0"#).unwrap();
+    let said = with(r#""dropout":0.1"#).unwrap_err();
+    assert!(said.contains("model.dropout must be 0"), "{said}");
+    let said = with(r#""dropout":0.1,"dropout":null"#).unwrap_err();
+    assert!(said.starts_with("m/tokenizer.json: "), "{said}");
     let short = br#"{"max_position_embeddings": 2, "id2label": {"0": "O", "1": "B-PER"}}"#;
     refused(good, short, "leaves no room beside 2 special tokens");
 
