@@ -110,7 +110,7 @@ impl Places {
 /// let tokenizer = Tokenizer::characters();
 /// let tokens = tokenizer.encode("ID 42")?;
 /// assert_eq!(tokens.len(), 5);
-/// assert_eq!(tokenizer.decode(&tokens), "ID 42");
+/// assert_eq!(tokenizer.decode(&tokens)?, "ID 42");
 /// assert_eq!(tokenizer.vocabulary_size(), 100);
 /// # Ok::<(), reticent_corpus::Error>(())
 /// ```
@@ -324,8 +324,10 @@ impl Tokenizer {
 
     /// Decodes tokens. The beginning and end of text vanish, a mask becomes `<MASK>`, an unknown character becomes
     /// U+FFFD, and an id outside the vocabulary is skipped.
-    #[must_use]
-    pub fn decode(&self, tokens: &[TokenId]) -> String {
+    ///
+    /// # Errors
+    /// Returns an error only if the decoder of a pretrained tokenizer fails.
+    pub fn decode(&self, tokens: &[TokenId]) -> Result<String> {
         let mut text = String::new();
         let mut rest = tokens;
         while !rest.is_empty() {
@@ -335,7 +337,7 @@ impl Tokenizer {
             if !plain.is_empty() {
                 text.push_str(&match &self.inner {
                     Inner::Own(alphabet) => alphabet.decode(plain),
-                    Inner::Pretrained(pretrained) => pretrained.decode(plain),
+                    Inner::Pretrained(pretrained) => pretrained.decode(plain)?,
                 });
             }
             if after.first() == Some(&self.mask()) {
@@ -343,7 +345,7 @@ impl Tokenizer {
             }
             rest = after.get(1..).unwrap_or_default();
         }
-        text
+        Ok(text)
     }
 
     /// Returns the number of ids, including special tokens; every id is below it.

@@ -67,9 +67,7 @@ const PADDING: [&str; 5] = [
 impl Pretrained {
     pub(super) fn from_json(json: &str, ends: &Ends) -> Result<Self> {
         let outline = Outline::checked(json)?;
-        let mut engine: Engine = quietly(|| json.parse())
-            .unwrap_or_else(|| Err("it contradicts itself".into()))
-            .map_err(problem)?;
+        let mut engine: Engine = guarded(|| json.parse())?;
         engine.with_truncation(None).map_err(problem)?;
         engine.with_padding(None);
         let post_processor = engine.get_post_processor().cloned();
@@ -141,10 +139,10 @@ impl Pretrained {
     }
 
     fn encoding(&self, text: &str) -> Result<Encoding> {
-        let encoding = self.engine.encode(text, false).map_err(problem)?;
+        let encoding = guarded(|| self.engine.encode(text, false))?;
         match &self.plain {
             Some(plain) if encoding.get_ids().contains(&self.mask) => {
-                plain.encode(text, false).map_err(problem)
+                guarded(|| plain.encode(text, false))
             }
             _ => Ok(encoding),
         }
@@ -161,12 +159,12 @@ impl Pretrained {
         let Some(rules) = &self.post_processor else {
             return Ok(encoding.get_ids().to_vec());
         };
-        let whole = rules.process(encoding, None, true).map_err(problem)?;
+        let whole = guarded(|| rules.process(encoding, None, true))?;
         Ok(whole.get_ids().to_vec())
     }
 
-    pub(super) fn decode(&self, tokens: &[TokenId]) -> String {
-        self.engine.decode(tokens, false).unwrap_or_default()
+    pub(super) fn decode(&self, tokens: &[TokenId]) -> Result<String> {
+        guarded(|| self.engine.decode(tokens, false))
     }
 }
 
@@ -315,6 +313,13 @@ fn add(engine: &mut Engine, names: &[String; 3]) -> Result<[TokenId; 3]> {
             .ok_or_else(|| Error::Tokenizer(format!("cannot add the special token {name}")))?;
     }
     Ok(ids)
+}
+
+/// Calls the library, which panics on some of the files that it accepts.
+fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
+    quietly(call)
+        .unwrap_or_else(|| Err("it contradicts itself".into()))
+        .map_err(problem)
 }
 
 fn problem(error: impl std::fmt::Display) -> Error {
