@@ -175,9 +175,11 @@ impl Worker {
         })?;
         let (rows, what) = (&answer.log_probabilities, "log_probabilities");
         let lengths = vec![wanted.len(); prefixes.len()];
+        let whole = wanted.len() == self.hello.vocabulary
+            && wanted.iter().zip(0..).all(|(token, id)| *token == id);
         let checked = shape(what, rows, &lengths)
             .and_then(|()| all(rows, what, is_log_probability))
-            .and_then(|()| sums(rows, what));
+            .and_then(|()| sums(rows, what, whole));
         match checked {
             Ok(()) => Ok(rows
                 .iter()
@@ -238,15 +240,23 @@ fn all(rows: &[Vec<Nats>], what: &str, fits: fn(f64) -> bool) -> std::result::Re
     Ok(())
 }
 
-/// Checks that the probabilities in each row, of different tokens after one prefix, sum to at most one.
-fn sums(rows: &[Vec<Nats>], what: &str) -> std::result::Result<(), String> {
-    /// Above one for rounding: with half-precision weights, a share of about 1e-3.
+/// Checks that the probabilities in each row, of different tokens after one prefix, sum to at most one, or to one if they
+/// are of the `whole` vocabulary.
+fn sums(rows: &[Vec<Nats>], what: &str, whole: bool) -> std::result::Result<(), String> {
+    /// Both beside one for rounding: with half-precision weights, a share of about 1e-3.
     const MOST: f64 = 1.01;
+    const LEAST: f64 = 0.99;
     for (index, row) in rows.iter().enumerate() {
         let sum: f64 = row.iter().map(|n| n.0.exp()).sum();
         if sum > MOST {
             return Err(format!(
                 "answered {what}[{index}] whose probabilities sum to {}; they must be at most 1 together",
+                nearest(sum, 3)
+            ));
+        }
+        if whole && sum < LEAST {
+            return Err(format!(
+                "answered {what}[{index}] whose probabilities sum to {}; those of the whole vocabulary must be 1 together",
                 nearest(sum, 3)
             ));
         }
@@ -336,10 +346,17 @@ mod tests {
     #[test]
     fn probabilities_of_one_place_are_at_most_one_together() {
         let row = |ln: f64, count: usize| vec![vec![Nats(ln); count]];
-        assert_eq!(sums(&row(-0.693, 2), "p"), Ok(()));
+        for whole in [false, true] {
+            assert_eq!(sums(&row(-0.693, 2), "p", whole), Ok(()));
+            assert_eq!(
+                sums(&row(-0.1, 512), "p", whole).unwrap_err(),
+                "answered p[0] whose probabilities sum to 463; they must be at most 1 together"
+            );
+        }
+        assert_eq!(sums(&row(-0.693, 1), "p", false), Ok(()));
         assert_eq!(
-            sums(&row(-0.1, 512), "p").unwrap_err(),
-            "answered p[0] whose probabilities sum to 463; they must be at most 1 together"
+            sums(&row(-0.693, 1), "p", true).unwrap_err(),
+            "answered p[0] whose probabilities sum to 0.500; those of the whole vocabulary must be 1 together"
         );
     }
 }
