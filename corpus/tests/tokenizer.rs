@@ -274,6 +274,43 @@ fn ends_are_those_that_the_files_beside_name() {
     );
 }
 
+/// Classes of transformers that split text by a setting, where the file says otherwise.
+#[test]
+fn settings_that_the_file_contradicts_are_refused() {
+    let of = |text: &str| beside(&[("tokenizer_config.json", text)]);
+    for (text, says) in [
+        (
+            r#"{"add_prefix_space":true}"#,
+            "has add_prefix_space true in tokenizer_config.json and false in tokenizer.json",
+        ),
+        (
+            r#"{"tokenizer_class":"GPT2TokenizerFast","add_prefix_space":true}"#,
+            "has add_prefix_space true in tokenizer_config.json and false in tokenizer.json",
+        ),
+        (
+            r#"{"added_tokens_decoder":{"12":{"content":"<|user|>"}}}"#,
+            r#"has the added token "<|user|>" listed in tokenizer_config.json and not in tokenizer.json"#,
+        ),
+    ] {
+        let error = of(text).unwrap_err();
+        assert!(
+            error.contains(says) && error.contains("python -c"),
+            "{error}"
+        );
+    }
+    for text in [
+        "{}",
+        r#"{"add_prefix_space":false}"#,
+        r#"{"add_prefix_space":null}"#,
+        // This class has everything from the file, and another normaliser has no such switches.
+        r#"{"tokenizer_class":"TokenizersBackend","add_prefix_space":true}"#,
+        r#"{"do_lower_case":true,"strip_accents":true,"tokenize_chinese_chars":false}"#,
+        r#"{"added_tokens_decoder":{"9":{"content":"<|endoftext|>"}}}"#,
+    ] {
+        assert!(of(text).is_ok(), "{text}");
+    }
+}
+
 /// As transformers 5.24 encodes "ab" with these files: its own flags go before the post-processor.
 #[test]
 fn special_tokens_around_a_text_are_those_of_the_files() {

@@ -18,6 +18,7 @@ pub(crate) use model::Model;
 
 use crate::error::{Error, Result, within};
 use crate::policy::{Policy, Span, View};
+use crate::tokenize::check_settings;
 use crate::worker::{Refusal, Work, Worker};
 use labels::Said;
 use model::{FILES, Word};
@@ -64,10 +65,14 @@ impl TokenClassifier {
     /// an output `logits` (or a single one) of shape [1, tokens, labels] and 32-bit floats.
     ///
     /// # Errors
-    /// Returns an error with the path and the place if a file is missing, too large or invalid. In a separate process,
-    /// also if the model needs more memory or time than its size allows.
+    /// Returns an error with the path and the place if a file is missing, too large or invalid, or contradicts a setting of
+    /// a `tokenizer_config.json` beside it. In a separate process, also if the model needs more memory or time than its
+    /// size allows.
     pub fn load(folder: &Path) -> Result<Arc<Self>> {
         let files = read_files(folder)?;
+        if let Ok(json) = std::str::from_utf8(&files[2]) {
+            check_settings(folder, FILES[2].0, json)?;
+        }
         Self::cached(&files, |digest, files| {
             let Some(started) = Worker::start(files) else {
                 return Self::here(folder, digest, files);

@@ -2,6 +2,7 @@
 
 mod alike;
 mod ends;
+mod overrides;
 mod own;
 mod pretrained;
 mod train;
@@ -9,6 +10,7 @@ mod two_files;
 
 pub use train::train_tokenizer;
 
+pub(crate) use overrides::check_settings;
 #[cfg(feature = "onnx")]
 pub(crate) use pretrained::check_outline;
 
@@ -155,10 +157,13 @@ impl Tokenizer {
     /// added after the last id.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, or the `tokenizers` crate rejects it.
+    /// Returns an error if the file cannot be read, or the `tokenizers` crate rejects it; and if `tokenizer_config.json`
+    /// has settings by which transformers splits text in another way than the file says.
     pub fn load(path: &Path, origin: Origin) -> Result<Self> {
         let json = read_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        check_settings(folder, &name, &json)?;
         let made = Self::with(&json, origin, &Ends::beside(folder)?);
         made.map_err(|error| match error {
             Error::Tokenizer(problem) => Error::Tokenizer(format!("{}: {problem}", path.display())),

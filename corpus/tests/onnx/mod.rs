@@ -189,6 +189,30 @@ fn a_policy_names_the_model_it_was_made_with() {
     assert!(error.contains("config.json: cannot read"), "{error}");
 }
 
+/// BERT's classes of transformers read text by these settings.
+#[test]
+fn settings_that_its_tokenizer_contradicts_are_refused() {
+    let folder = folder();
+    let of = |settings: &str| {
+        std::fs::write(folder.path().join("tokenizer_config.json"), settings).unwrap();
+        let made = TokenClassifier::load(folder.path());
+        made.map(drop).map_err(|error| error.to_string())
+    };
+    for key in ["do_lower_case", "strip_accents"] {
+        let error = of(&format!(r#"{{"{key}":true}}"#)).unwrap_err();
+        let says = format!("has {key} true in tokenizer_config.json and false in tokenizer.json");
+        assert!(error.contains(&says), "{error}");
+    }
+    let error = of(r#"{"tokenize_chinese_chars":false}"#).unwrap_err();
+    assert!(error.contains("tokenize_chinese_chars false in"), "{error}");
+    for settings in [
+        r#"{"do_lower_case":false,"strip_accents":null,"tokenize_chinese_chars":true}"#,
+        r#"{"tokenizer_class":"PreTrainedTokenizerFast","do_lower_case":true}"#,
+    ] {
+        of(settings).unwrap();
+    }
+}
+
 /// What is no number masks; what fails on a text masks all of it.
 #[test]
 fn failures_mask() {
