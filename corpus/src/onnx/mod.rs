@@ -16,8 +16,8 @@ mod windows;
 
 pub(crate) use model::Model;
 
-use crate::error::{Error, Result, within};
-use crate::policy::{Policy, Span, View};
+use crate::error::{Error, Result};
+use crate::policy::{Policy, Span, View, threshold};
 use crate::tokenize::check_settings;
 use crate::worker::{Refusal, Work, Worker};
 use labels::Said;
@@ -215,11 +215,11 @@ impl Classified {
     /// Finds entities with at least this score.
     ///
     /// # Errors
-    /// Returns an error if the threshold is outside [0, 1].
+    /// As for [`threshold`].
     pub fn new(model: Arc<TokenClassifier>, least: f32) -> Result<Self> {
         Ok(Self {
             model,
-            least: within("the threshold", least, 0.0..=1.0)?,
+            least: threshold(least)?,
         })
     }
 }

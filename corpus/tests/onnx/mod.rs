@@ -334,5 +334,11 @@ fn folders_that_are_no_classifiers_are_refused_with_the_place() {
         &labels,
         "got [\"a\", \"b\"]",
     );
-    assert!(Classified::new(tiny(), 1.5).is_err());
+    for least in [1.5, -0.1, 0.005, 0.019, f32::NAN] {
+        let error = Classified::new(tiny(), least).unwrap_err().to_string();
+        assert!(error.contains("must be 0 or from 0.02 to 1"), "{error}");
+    }
+    for least in [0.0, 0.02, 1.0] {
+        assert!(Classified::new(tiny(), least).is_ok());
+    }
 }
