@@ -372,9 +372,16 @@ fn limit(args: &Audited) -> Duration {
 pub(in crate::audit) fn answer(args: &Serve, interrupt: &Interrupt) -> Result<Exit> {
     let mut model = LoadedModel::released(&args.model, args.adapter.as_deref(), args.device)?;
     let context = model.context;
+    let row = match model.weights() {
+        // Keys and values in single precision.
+        Some((Model::Transformer(config), _)) => {
+            config.layers * 2 * config.key_value_width() * size_of::<f32>()
+        }
+        _ => 0,
+    };
     let served = serve(
         model.scorer(),
-        context,
+        (context, row),
         std::io::stdin().lock(),
         std::io::stdout().lock(),
         interrupt,
