@@ -503,8 +503,18 @@ fn seeds(home: &Path) -> Result<(), Failure> {
         rows.push(vec![-1.5; tokenizer.encode(&text)?.len() + 1]);
     }
     let hello = serde_json::json!({"reticent_scorer": 1, "vocabulary": size, "batch": 8});
-    // At the end, each text is asked for again by itself.
-    let answers = [&rows[..], &rows[..1], &rows[1..]];
+    // At the end, each text is asked for again by itself, and then the first half of each.
+    let halves: Vec<Vec<f64>> = rows
+        .iter()
+        .map(|row| row[..row.len() / 2].to_vec())
+        .collect();
+    let answers = [
+        &rows[..],
+        &rows[..1],
+        &rows[1..],
+        &halves[..1],
+        &halves[1..],
+    ];
     let answers = (1..).zip(answers).map(|(id, rows)| {
         let answer = serde_json::json!({"id": id, "log_probabilities": rows});
         format!("{answer}\n")

@@ -223,6 +223,31 @@ fn every_file_of_an_adapter_is_covered() {
     assert!(refused(Pretrained::load(&out)).contains("manifest.json"));
 }
 
+/// No digest covers the files of the base that name the beginning and end of text.
+#[test]
+fn an_adapter_keeps_the_ends_of_text_that_it_was_trained_with() {
+    let mut home = Home::new(Family::Llama);
+    let json = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
+        "model": {"type": "WordLevel", "vocab": {"<s>": 0, "</s>": 1, "a": 2, "?": 3}, "unk_token": "?"},
+    });
+    let tokenizer = Tokenizer::from_json(&json.to_string(), Origin::Pretrained).unwrap();
+    let written = tokenizer.to_json().unwrap();
+    std::fs::write(home.at("base/tokenizer.json"), written).unwrap();
+    home.prepared.tokenizer = tokenizer;
+    let (_, out) = home.adapter();
+    let ends = |folder: &Path| {
+        let tokenizer = Pretrained::load(folder).unwrap().tokenizer;
+        [tokenizer.bos(), tokenizer.eos()]
+    };
+    assert_eq!(ends(&out), [0, 1]);
+    let other = r#"{"bos_token": "a", "eos_token": "?"}"#;
+    std::fs::write(home.at("base/tokenizer_config.json"), other).unwrap();
+    assert_eq!(ends(&home.at("base")), [2, 3]);
+    assert_eq!(ends(&out), [0, 1]);
+}
+
 /// What the same noise must never meet: other gradients of the same adapter.
 #[test]
 fn a_run_goes_on_with_its_own_base_and_adapter_alone() {

@@ -27,12 +27,17 @@ fn vocabularies_and_specials() {
     assert_eq!(characters.unknown(), Some(96));
     assert_eq!(characters.origin(), Origin::Characters);
     assert_eq!(
-        characters.decode(&characters.encode("aé\n").unwrap()),
+        characters
+            .decode(&characters.encode("aé\n").unwrap())
+            .unwrap(),
         "a\u{fffd}\n"
     );
     let framed = characters.frame("x").unwrap();
     assert_eq!(framed, [97, 88, 98]);
-    assert_eq!(characters.decode(&[97, 88, 99, 98, 4_000_000]), "x<MASK>");
+    assert_eq!(
+        characters.decode(&[97, 88, 99, 98, 4_000_000]).unwrap(),
+        "x<MASK>"
+    );
 }
 
 #[test]
@@ -67,7 +72,7 @@ fn a_pretrained_one_gets_a_mask_and_keeps_its_ids() {
     assert_eq!(encoded.tokens, [5, 6, 4, 7, 8]);
     let spans: Vec<(usize, usize)> = encoded.offsets.iter().map(|o| (o.start, o.end)).collect();
     assert_eq!(spans, [(0, 2), (2, 5), (5, 6), (6, 8), (8, 9)]);
-    assert_eq!(tokenizer.decode(&[9, 5, 10, 6, 9]), "ab<MASK> ab");
+    assert_eq!(tokenizer.decode(&[9, 5, 10, 6, 9]).unwrap(), "ab<MASK> ab");
     // Written and read again: the same ids, and the post-processor is still there.
     let json = tokenizer.to_json().unwrap();
     assert!(json.contains("\"post_processor\": {"));
@@ -269,6 +274,43 @@ fn ends_are_those_that_the_files_beside_name() {
     );
 }
 
+/// Classes of transformers that split text by a setting, where the file says otherwise.
+#[test]
+fn settings_that_the_file_contradicts_are_refused() {
+    let of = |text: &str| beside(&[("tokenizer_config.json", text)]);
+    for (text, says) in [
+        (
+            r#"{"add_prefix_space":true}"#,
+            "has add_prefix_space true in tokenizer_config.json and false in tokenizer.json",
+        ),
+        (
+            r#"{"tokenizer_class":"GPT2TokenizerFast","add_prefix_space":true}"#,
+            "has add_prefix_space true in tokenizer_config.json and false in tokenizer.json",
+        ),
+        (
+            r#"{"added_tokens_decoder":{"12":{"content":"<|user|>"}}}"#,
+            r#"has the added token "<|user|>" listed in tokenizer_config.json and not in tokenizer.json"#,
+        ),
+    ] {
+        let error = of(text).unwrap_err();
+        assert!(
+            error.contains(says) && error.contains("python -c"),
+            "{error}"
+        );
+    }
+    for text in [
+        "{}",
+        r#"{"add_prefix_space":false}"#,
+        r#"{"add_prefix_space":null}"#,
+        // This class has everything from the file, and another normaliser has no such switches.
+        r#"{"tokenizer_class":"TokenizersBackend","add_prefix_space":true}"#,
+        r#"{"do_lower_case":true,"strip_accents":true,"tokenize_chinese_chars":false}"#,
+        r#"{"added_tokens_decoder":{"9":{"content":"<|endoftext|>"}}}"#,
+    ] {
+        assert!(of(text).is_ok(), "{text}");
+    }
+}
+
 /// As transformers 5.24 encodes "ab" with these files: its own flags go before the post-processor.
 #[test]
 fn special_tokens_around_a_text_are_those_of_the_files() {
@@ -347,7 +389,7 @@ fn a_mask_of_the_plain_vocabulary_becomes_special() {
     assert_eq!(tokenizer.vocabulary_size(), 12);
     let tokens = tokenizer.encode("ab<MASK>ab").unwrap();
     assert!(!tokens.contains(&11), "{tokens:?}");
-    assert_eq!(tokenizer.decode(&[5, 11, 5]), "ab<MASK>ab");
+    assert_eq!(tokenizer.decode(&[5, 11, 5]).unwrap(), "ab<MASK>ab");
 }
 
 #[test]
@@ -397,8 +439,8 @@ proptest! {
     #[test]
     fn decoding_undoes_encoding(text in "\\PC{0,60}", ascii in "[ -~\n]{0,60}") {
         let [bytes, characters] = ours();
-        prop_assert_eq!(bytes.decode(&bytes.encode(&text).unwrap()), text);
-        prop_assert_eq!(characters.decode(&characters.encode(&ascii).unwrap()), ascii);
+        prop_assert_eq!(bytes.decode(&bytes.encode(&text).unwrap()).unwrap(), text);
+        prop_assert_eq!(characters.decode(&characters.encode(&ascii).unwrap()).unwrap(), ascii);
     }
 
     #[test]
@@ -447,4 +489,47 @@ fn ids_beyond_any_vocabulary_are_refused() {
     let most = SMALL_BPE.replacen("\"12\":7", "\"12\":1048575", 1);
     let tokenizer = Tokenizer::from_json(&most, Origin::Pretrained).unwrap();
     assert!(tokenizer.vocabulary_size() >= 1 << 20);
+}
+
+/// The library draws at each reading: canaries would be asked in other tokens than those that were trained on.
+#[test]
+fn a_dropout_of_merges_is_refused() {
+    let with = |dropout: &str| {
+        let file = SMALL_BPE.replacen("\"dropout\":null", &format!("\"dropout\":{dropout}"), 1);
+        Tokenizer::from_json(&file, Origin::Pretrained)
+    };
+    for dropout in ["0.1", "1", "1.0", "0.1,\"dropout\":null"] {
+        assert!(with(dropout).is_err(), "{dropout}");
+    }
+    let said = with("0.1").unwrap_err().to_string();
+    assert!(
+        said.contains("model.dropout must be 0 or null, got 0.1"),
+        "{said}"
+    );
+    for dropout in ["0", "0.0"] {
+        assert_eq!(with(dropout).unwrap().encode("ab ab").unwrap(), [5, 6]);
+    }
+}
+
+/// The library accepts these files, and panics at the first text.
+#[test]
+fn what_the_library_cannot_split_or_decode_is_an_error() {
+    let of = |splits: &str, decoder: &str| {
+        let file = format!(
+            r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+            "pre_tokenizer":{splits},"post_processor":null,"decoder":{decoder},
+            "model":{{"type":"WordLevel","vocab":{{" ":0,"?":1}},"unk_token":"?"}}}}"#
+        );
+        Tokenizer::from_json(&file, Origin::Pretrained).unwrap()
+    };
+    let splits = of(r#"{"type":"FixedLength","length":0}"#, "null");
+    let error = splits.encode(" ").unwrap_err().to_string();
+    assert!(error.contains("it contradicts itself"), "{error}");
+    for (start, stop) in [(0, 2), (1, 1)] {
+        let decoder = format!(r#"{{"type":"Strip","content":" ","start":{start},"stop":{stop}}}"#);
+        let decodes = of("null", &decoder);
+        assert_eq!(decodes.encode(" ").unwrap(), [0]);
+        let error = decodes.decode(&[0]).unwrap_err().to_string();
+        assert!(error.contains("it contradicts itself"), "{error}");
+    }
 }

@@ -4,8 +4,9 @@
     audit perplexity --scorer "command:python3 scorer_transformers.py MODEL" --tokenizer MODEL/tokenizer.json --data text.txt
 
 MODEL is a folder or a name on the hub. schemas/scorer.md has the protocol. Sequences of a question are padded behind
-their ends, where causal attention doesn't look; an answer may still differ with the batch, in half precision by
-more than the 0.01 nats that an audit allows: --dtype float32 helps.
+their ends, where causal attention doesn't look; an answer may still differ with the batch and with the length of a
+sequence, in half precision by more than the 0.01 nats that an audit allows: --dtype float32 helps. At its end an audit
+asks some texts and prefixes again, the first half of each text, and by `score` for a token behind each prefix.
 """
 import argparse
 import json

@@ -336,7 +336,14 @@ fn a_classifier_of_the_users_own_is_a_policy() {
     let manifest = std::fs::read_to_string(at.join("p/prepared.json")).unwrap();
     assert!(manifest.contains("sha256"), "{manifest}");
     for (policy, problem) in [
-        ("onnx:ner@2", "the threshold must be from 0 to 1, got \"2\""),
+        (
+            "onnx:ner@2",
+            "the threshold must be 0 or from 0.02 to 1, got 2",
+        ),
+        (
+            "onnx:ner@0.005",
+            "the threshold must be 0 or from 0.02 to 1, got 0.005",
+        ),
         ("onnx:", "must be onnx:FOLDER[@THRESHOLD]"),
         ("onnx:nowhere", "nowhere/model.onnx: cannot read"),
     ] {

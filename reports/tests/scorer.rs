@@ -267,6 +267,26 @@ fn a_scorer_that_only_scores_does_what_it_can() {
     assert_ne!(through["outcome"], "pass", "{says}");
 }
 
+/// The commonest mistake in a scorer: canaries were asked behind another prefix, where no leak shows.
+#[test]
+fn next_must_be_asked_behind_the_whole_prefix() {
+    let at = trained();
+    // Drops the last token of each prefix.
+    let script =
+        format!(r#"sed -u '/"next"/s/,[0-9]*\]\([],]\)/]\1/g' | {AUDIT} serve --model ckpt"#);
+    std::fs::write(at.join("behind.sh"), script + "\n").unwrap();
+    let line = format!("exposure {SCORER} --canary-file planted/canaries.json");
+    let refused = audit(at, &line, "command:sh behind.sh");
+    let message = said(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(
+        message
+            .contains("--scorer: the scorer `sh behind.sh` contradicts itself: ln p of a token is")
+            && message.contains("by `score` behind the same prefix"),
+        "{message}"
+    );
+}
+
 /// Each token costs the same everywhere: no rank, no score and no limit says anything.
 #[test]
 fn scores_that_tell_nothing_conclude_nothing() {
@@ -1129,16 +1149,16 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             );
         }
     }
-    let twice = |rows: [&str; 2]| {
-        let said = [1, 2].map(|id| {
-            let row = rows[id - 1];
+    let answers = |rows: &[&str]| {
+        let said = (1..).zip(rows).map(|(id, row)| {
             format!("read q; echo '{{\"id\":{id},\"log_probabilities\":[[{row}]]}}'")
         });
+        let said: Vec<String> = said.collect();
         format!("{HELLO}; {}; cat >/dev/null\n", said.join("; "))
     };
     // Questions are asked again at the end.
     let other = "-1,-1,-1,-1,-1.02,-1";
-    std::fs::write(at.join("scorer.sh"), twice([good, other])).unwrap();
+    std::fs::write(at.join("scorer.sh"), answers(&[good, other])).unwrap();
     let refused = audit(at, line, "command:sh scorer.sh");
     assert_eq!(refused.status.code(), Some(2));
     let message = said(&refused);
@@ -1148,25 +1168,37 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             && message.contains("is -1 at first and -1.02 at the end"),
         "{message}"
     );
+    // Then the first half alone, of which the second says nothing.
+    let cut = answers(&[good, good, "-1,-1,-1.02"]);
+    std::fs::write(at.join("scorer.sh"), cut).unwrap();
+    let refused = audit(at, line, "command:sh scorer.sh");
+    assert_eq!(refused.status.code(), Some(2));
+    let message = said(&refused);
+    assert!(
+        message.contains("--scorer: the scorer `sh scorer.sh` contradicts itself")
+            && message.contains("is -1 in a text and -1.02 in its first half"),
+        "{message}"
+    );
     // And so are the statistics of the whole vocabulary.
-    let told = |id: u32, variance: &str| {
-        let six = |number: &str| [number; 6].join(",");
+    let told = |id: u32, count: usize, variance: &str| {
+        let row = |number: &str| vec![number; count].join(",");
         format!(
             "read q; echo '{{\"id\":{id},\"log_probabilities\":[[{}]],\"means\":[[{}]],\"variances\":[[{}]],\
              \"top_tokens\":[[{}]],\"top_log_probabilities\":[[{}]]}}'; ",
-            six("-1"),
-            six("-2"),
-            six(variance),
-            six("0"),
-            six("-0.9")
+            row("-1"),
+            row("-2"),
+            row(variance),
+            row("0"),
+            row("-0.9")
         )
     };
     let hello = HELLO.replace("false", "true");
     for (again, code) in [("0.25", 0), ("0.36", 2)] {
         let script = format!(
-            "{hello}; {}{}cat >/dev/null\n",
-            told(1, "0.25"),
-            told(2, again)
+            "{hello}; {}{}{}cat >/dev/null\n",
+            told(1, 6, "0.25"),
+            told(2, 6, again),
+            told(3, 3, "0.25")
         );
         std::fs::write(at.join("scorer.sh"), script).unwrap();
         let output = audit(at, line, "command:sh scorer.sh");
@@ -1175,7 +1207,8 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         let says = "the root of the variance of ln p is 0.5 at first and 0.6 at the end";
         assert_eq!(message.contains(says), code == 2, "{message}");
     }
-    std::fs::write(at.join("scorer.sh"), twice([good, good])).unwrap();
+    let steady = answers(&[good, good, "-1,-1,-1"]);
+    std::fs::write(at.join("scorer.sh"), steady).unwrap();
     let fine = audit(at, line, "command:sh scorer.sh");
     assert!(said(&fine).is_empty(), "{}", said(&fine));
     assert!(

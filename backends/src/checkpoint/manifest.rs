@@ -413,6 +413,10 @@ pub struct Manifest {
     /// The architecture of the model that the adapter goes on; absent without one, and in manifests of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Box<TransformerConfig>>,
+    /// The ids of the beginning and the end of text with which an adapter was trained; absent without one, and in
+    /// manifests of earlier versions, where those of its base count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<[u32; 2]>,
     /// Whose messages of a conversation carried loss; absent where every token did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_on: Option<LossOn>,

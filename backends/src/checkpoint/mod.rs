@@ -270,6 +270,7 @@ impl Manifest {
             initial,
             adapter: None,
             architecture: None,
+            ends: None,
             loss_on: prepared.options.loss_on,
             max_tokens: prepared.options.max_tokens,
             weights: String::new(),
@@ -351,6 +352,7 @@ impl Checkpoint {
         let config = decoder(model)?;
         manifest.adapter = Some(lora.spec().clone());
         manifest.architecture = Some(Box::new(config.clone()));
+        manifest.ends = Some([tokenizer.bos(), tokenizer.eos()]);
         let files = Files {
             kind: Kind::Adapter,
             config: adapter::config_json(lora, config, base)?,
@@ -456,7 +458,9 @@ impl Checkpoint {
             ));
         }
         let json = text(folder, "tokenizer.json")?;
-        let ends = [base.tokenizer.bos(), base.tokenizer.eos()];
+        // No digest covers the files of the base that name them.
+        let of_base = [base.tokenizer.bos(), base.tokenizer.eos()];
+        let ends = manifest.ends.unwrap_or(of_base);
         let tokenizer = Tokenizer::from_json_with_ends(&json, manifest.vocabulary, ends)
             .map_err(|e| bad("tokenizer.json", e.to_string()))?;
         let tokens = tokenizer.vocabulary_size().max(base.model.vocabulary());

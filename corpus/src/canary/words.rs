@@ -203,7 +203,7 @@ impl<'a> TokenCounts<'a> {
         order.sort_by_key(|&token| (self.tokens[token as usize], std::cmp::Reverse(token)));
         let mut words: BTreeSet<String> = BTreeSet::new();
         for token in order {
-            let word = tokenizer.decode(&[token]);
+            let word = tokenizer.decode(&[token])?;
             let letters = word.strip_prefix(' ').unwrap_or_default();
             let plain =
                 letters.len() >= LETTERS && letters.bytes().all(|b| b.is_ascii_alphabetic());

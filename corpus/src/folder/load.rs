@@ -556,7 +556,7 @@ fn check_copies(
             && found.iter().any(|(mark, count)| *count > accounted(mark))
         {
             // The text goes on behind the end of the tokens.
-            found = marks.count(&training.tokenizer.decode(&record.tokens));
+            found = marks.count(&training.tokenizer.decode(&record.tokens)?);
         }
         for (mark, count) in &found {
             let accounted = accounted(mark);
@@ -570,7 +570,7 @@ fn check_copies(
         }
         if !found.is_empty() {
             for plain in outside(record) {
-                let found = marks.count(&training.tokenizer.decode(plain));
+                let found = marks.count(&training.tokenizer.decode(plain)?);
                 in_sight += found.values().sum::<u64>();
             }
         }

@@ -16,8 +16,9 @@ mod windows;
 
 pub(crate) use model::Model;
 
-use crate::error::{Error, Result, within};
-use crate::policy::{Policy, Span, View};
+use crate::error::{Error, Result};
+use crate::policy::{Policy, Span, View, threshold};
+use crate::tokenize::check_settings;
 use crate::worker::{Refusal, Work, Worker};
 use labels::Said;
 use model::{FILES, Word};
@@ -64,10 +65,14 @@ impl TokenClassifier {
     /// an output `logits` (or a single one) of shape [1, tokens, labels] and 32-bit floats.
     ///
     /// # Errors
-    /// Returns an error with the path and the place if a file is missing, too large or invalid. In a separate process,
-    /// also if the model needs more memory or time than its size allows.
+    /// Returns an error with the path and the place if a file is missing, too large or invalid, or contradicts a setting of
+    /// a `tokenizer_config.json` beside it. In a separate process, also if the model needs more memory or time than its
+    /// size allows.
     pub fn load(folder: &Path) -> Result<Arc<Self>> {
         let files = read_files(folder)?;
+        if let Ok(json) = std::str::from_utf8(&files[2]) {
+            check_settings(folder, FILES[2].0, json)?;
+        }
         Self::cached(&files, |digest, files| {
             let Some(started) = Worker::start(files) else {
                 return Self::here(folder, digest, files);
@@ -210,11 +215,11 @@ impl Classified {
     /// Finds entities with at least this score.
     ///
     /// # Errors
-    /// Returns an error if the threshold is outside [0, 1].
+    /// As for [`threshold`].
     pub fn new(model: Arc<TokenClassifier>, least: f32) -> Result<Self> {
         Ok(Self {
             model,
-            least: within("the threshold", least, 0.0..=1.0)?,
+            least: threshold(least)?,
         })
     }
 }

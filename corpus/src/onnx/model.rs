@@ -5,12 +5,10 @@ use super::labels::{Labels, Said};
 use super::pieces::Pieces;
 use super::session::Session;
 use super::{frame, windows};
+use crate::policy::LEAST_SCORE;
 use crate::quiet::quietly;
 use crate::worker::{Refusal, Work};
 use std::ops::Range;
-
-/// Words that are less likely to be part of an entity are not reported.
-const FLOOR: f32 = 0.02;
 
 /// The files of a folder, and the largest size of each in bytes.
 pub(super) const FILES: [(&str, u64); 3] = [
@@ -71,7 +69,7 @@ impl Work for Model {
 }
 
 impl Model {
-    /// Returns the words whose score reaches the floor, in order.
+    /// Returns the words whose score reaches [`LEAST_SCORE`], in order.
     pub(super) fn words(&self, text: &str) -> Result<Vec<Word>, Refusal> {
         guarded(0, || self.classified(text))
     }
@@ -107,7 +105,7 @@ impl Model {
             }
             number = Some(piece.word);
         }
-        words.retain(|word| word.said.score >= FLOOR && !word.range.is_empty());
+        words.retain(|word| word.said.score >= LEAST_SCORE && !word.range.is_empty());
         let in_order = |pair: &[Word]| pair[0].range.end <= pair[1].range.start;
         if words.windows(2).all(in_order) {
             Ok(words)

@@ -1,6 +1,6 @@
 //! The tokenizer of a folder: splits text into pieces of words, with their byte ranges.
 
-use crate::tokenize::checked_ids;
+use crate::tokenize::check_outline;
 use serde::Deserialize;
 use std::ops::Range;
 use tokenizers::Tokenizer;
@@ -38,8 +38,11 @@ struct Config {
 impl Pieces {
     pub(super) fn new(tokenizer: &[u8], config: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(tokenizer).map_err(|_| "it is not UTF-8".to_owned())?;
-        checked_ids(text).map_err(|e| e.to_string())?;
+        let outlined = check_outline(text).map_err(|e| e.to_string())?;
         let mut tokenizer = Tokenizer::from_bytes(tokenizer).map_err(|e| e.to_string())?;
+        if !outlined {
+            return Err("it contradicts itself".to_owned());
+        }
         tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
         tokenizer.with_padding(None);
         // Special tokens in raw text are treated as text, so that text cannot end early.

@@ -42,13 +42,13 @@ pub enum PolicyChoice {
     Level {
         /// Which.
         level: Level,
-        /// The score that the tagger's words need, from 0 to 1.
+        /// The score that the tagger's words need, from 0.02 to 1, or 0, which stands for 0.02.
         #[serde(default = "likely")]
         least: f32,
     },
     /// Names, by the tagger that ships.
     Names {
-        /// The score a word needs, from 0 to 1. Low ones make a conservative policy.
+        /// The score a word needs, from 0.02 to 1, or 0, which stands for 0.02. Low ones make a conservative policy.
         #[serde(default = "names_least")]
         least: f32,
     },
@@ -86,8 +86,8 @@ pub enum PolicyChoice {
 pub struct OnnxOptions {
     /// Folder of `model.onnx`, `config.json` and `tokenizer.json`.
     pub folder: PathBuf,
-    /// The probability of being part of an entity that a word needs, from 0 to 1. Low ones make
-    /// a conservative policy.
+    /// The probability of being part of an entity that a word needs, from 0.02 to 1, or 0, which stands for 0.02. Low
+    /// ones make a conservative policy.
     #[serde(default = "names_least")]
     pub least: f32,
     /// SHA-256 of the folder's files, in hexadecimal: another model is refused. Without it any
@@ -166,7 +166,10 @@ impl PolicyChoice {
         self.build_below(DEEPEST)
     }
 
-    /// Returns the policy with every threshold at 0: it accepts the slightest indication.
+    /// Returns the policy with every threshold at 0: it accepts the slightest indication, which is [`LEAST_SCORE`] of the
+    /// tagger and of token classifiers.
+    ///
+    /// [`LEAST_SCORE`]: super::LEAST_SCORE
     #[must_use]
     pub fn loosened(&self) -> Self {
         let mut loosened = match self {

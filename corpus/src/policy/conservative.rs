@@ -74,8 +74,8 @@ impl Conservative {
     /// Builds the policy from these options. Without options, it flags every record.
     ///
     /// # Errors
-    /// Returns an error if a pattern does not compile, a threshold is outside [0, 1], or a token
-    /// classifier does not load.
+    /// Returns an error if a pattern does not compile, a threshold is neither 0 nor in [0.02, 1], or a
+    /// token classifier does not load.
     pub fn new(options: Option<&ConservativeOptions>, base: &Arc<dyn Policy>) -> Result<Self> {
         let rules = match options {
             None => None,

@@ -37,11 +37,31 @@ pub(crate) use levels::listed;
 pub(crate) use simulated::{Spare, blank};
 
 use crate::document::whole;
+use crate::error::{Result, range};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Replaces a span in a [`View`] that is already masked (U+FFFC, object replacement).
 pub const MASKED: char = '\u{fffc}';
+
+/// The least score of a word that the tagger and token classifiers report.
+pub const LEAST_SCORE: f32 = 0.02;
+
+/// Checks the least score with which a word counts, a probability, and returns it. Scores below [`LEAST_SCORE`] are not
+/// reported, so 0 stands for it, and a threshold between the two would say more than it does.
+///
+/// # Errors
+/// Returns an error if the threshold is neither 0 nor in [0.02, 1].
+pub fn threshold(least: f32) -> Result<f32> {
+    if least == 0.0 || (LEAST_SCORE..=1.0).contains(&least) {
+        return Ok(least);
+    }
+    Err(range(
+        "the threshold",
+        least,
+        format!("0 or from {LEAST_SCORE} to 1"),
+    ))
+}
 
 /// A span that a policy finds secret, in bytes of the view's text.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,8 @@
 //! Names found by a tagger, with a threshold.
 
 use super::levels::{Tagger, names};
-use super::{Policy, Span, View};
-use crate::error::{Result, within};
+use super::{Policy, Span, View, threshold};
+use crate::error::Result;
 use std::sync::Arc;
 
 /// Finds the words that a tagger considers parts of names with at least a given probability.
@@ -37,7 +37,7 @@ impl Names {
     /// Finds names with at least this score.
     ///
     /// # Errors
-    /// Returns an error if the threshold is outside [0, 1].
+    /// As for [`threshold`].
     pub fn new(tagger: Arc<dyn Tagger>, least: f32) -> Result<Self> {
         Self::of(tagger, least, "names")
     }
@@ -46,7 +46,7 @@ impl Names {
     pub(super) fn of(tagger: Arc<dyn Tagger>, least: f32, source: &str) -> Result<Self> {
         Ok(Self {
             tagger,
-            least: within("the threshold", least, 0.0..=1.0)?,
+            least: threshold(least)?,
             source: source.into(),
         })
     }

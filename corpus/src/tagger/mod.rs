@@ -20,7 +20,7 @@ pub use lexicon::TaggerLexicon;
 pub use train::{TaggedSentence, TaggerMaterial, TaggerTraining};
 
 use crate::error::{Error, Result};
-use crate::policy::{EntityKind, Role, RoleTag, Tagger};
+use crate::policy::{EntityKind, LEAST_SCORE, Role, RoleTag, Tagger};
 use between::{Between, Evidence, Room, evidence};
 use chain::{Chain, MOST_LABELS, Sums};
 use features::Forms;
@@ -61,9 +61,6 @@ const TASKS: [(&str, usize); 3] = [
     ("names", NAME_LABELS.len()),
     ("roles", ROLE_LABELS.len()),
 ];
-
-/// Tags with a lower probability are not reported.
-const FLOOR: f32 = 0.02;
 
 static SHIPPED: &[u8] = include_bytes!("../../models/tagger.bin");
 
@@ -123,7 +120,7 @@ fn kinds(names: &[[f32; 9]], mut each: impl FnMut(usize, usize, bool)) {
         while end < names.len() {
             let name = &names[end];
             let begins = name[1] + name[3] + name[5] + name[7];
-            if end > at && (begins >= 1.0 - name[0] - begins || name[0] > 1.0 - FLOOR) {
+            if end > at && (begins >= 1.0 - name[0] - begins || name[0] > 1.0 - LEAST_SCORE) {
                 break;
             }
             for (sum, kind) in sums.iter_mut().zip(0..) {
@@ -344,7 +341,7 @@ impl Tagger for TaggerModel {
                     (Role::Pronoun, tags.speech[PRON as usize]),
                     (Role::Entity(KINDS[kind]), tags.in_name()),
                 ];
-                found.extend(roles.into_iter().filter(|(_, p)| *p >= FLOOR).map(
+                found.extend(roles.into_iter().filter(|(_, p)| *p >= LEAST_SCORE).map(
                     |(role, score)| RoleTag {
                         range: range.clone(),
                         role,
@@ -368,7 +365,7 @@ impl Tagger for TaggerModel {
                 let names = probabilities.as_chunks().0;
                 kinds(names, |word, kind, _| {
                     let (range, score) = (&sentence[word], 1.0 - names[word][0]);
-                    if score >= FLOOR && is_word(&text[range.clone()]) {
+                    if score >= LEAST_SCORE && is_word(&text[range.clone()]) {
                         found.push(RoleTag {
                             range: range.clone(),
                             role: Role::Entity(KINDS[kind]),

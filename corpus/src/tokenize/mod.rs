@@ -2,6 +2,7 @@
 
 mod alike;
 mod ends;
+mod overrides;
 mod own;
 mod pretrained;
 mod train;
@@ -9,8 +10,9 @@ mod two_files;
 
 pub use train::train_tokenizer;
 
+pub(crate) use overrides::check_settings;
 #[cfg(feature = "onnx")]
-pub(crate) use pretrained::checked_ids;
+pub(crate) use pretrained::check_outline;
 
 use crate::error::{Error, Result};
 use crate::record::TokenId;
@@ -110,7 +112,7 @@ impl Places {
 /// let tokenizer = Tokenizer::characters();
 /// let tokens = tokenizer.encode("ID 42")?;
 /// assert_eq!(tokens.len(), 5);
-/// assert_eq!(tokenizer.decode(&tokens), "ID 42");
+/// assert_eq!(tokenizer.decode(&tokens)?, "ID 42");
 /// assert_eq!(tokenizer.vocabulary_size(), 100);
 /// # Ok::<(), reticent_corpus::Error>(())
 /// ```
@@ -155,10 +157,13 @@ impl Tokenizer {
     /// added after the last id.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, or the `tokenizers` crate rejects it.
+    /// Returns an error if the file cannot be read, or the `tokenizers` crate rejects it; and if `tokenizer_config.json`
+    /// has settings by which transformers splits text in another way than the file says.
     pub fn load(path: &Path, origin: Origin) -> Result<Self> {
         let json = read_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        check_settings(folder, &name, &json)?;
         let made = Self::with(&json, origin, &Ends::beside(folder)?);
         made.map_err(|error| match error {
             Error::Tokenizer(problem) => Error::Tokenizer(format!("{}: {problem}", path.display())),
@@ -326,8 +331,10 @@ impl Tokenizer {
 
     /// Decodes tokens. The beginning and end of text vanish, a mask becomes `<MASK>`, an unknown character becomes
     /// U+FFFD, and an id outside the vocabulary is skipped.
-    #[must_use]
-    pub fn decode(&self, tokens: &[TokenId]) -> String {
+    ///
+    /// # Errors
+    /// Returns an error only if the decoder of a pretrained tokenizer fails.
+    pub fn decode(&self, tokens: &[TokenId]) -> Result<String> {
         let mut text = String::new();
         let mut rest = tokens;
         while !rest.is_empty() {
@@ -335,14 +342,16 @@ impl Tokenizer {
             let cut = rest.iter().position(|token| specials.contains(token));
             let (plain, after) = rest.split_at(cut.unwrap_or(rest.len()));
             if !plain.is_empty() {
-                text.push_str(&self.said(|own| own.decode(plain), |theirs| theirs.decode(plain)));
+                let decoded =
+                    self.said(|own| Ok(own.decode(plain)), |theirs| theirs.decode(plain))?;
+                text.push_str(&decoded);
             }
             if after.first() == Some(&self.mask()) {
                 text.push_str(MASK_TEXT);
             }
             rest = after.get(1..).unwrap_or_default();
         }
-        text
+        Ok(text)
     }
 
     /// Returns the number of ids, including special tokens; every id is below it.

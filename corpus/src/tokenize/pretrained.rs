@@ -69,9 +69,7 @@ const PADDING: [&str; 5] = [
 impl Pretrained {
     pub(super) fn from_json(json: &str, ends: &Ends) -> Result<Self> {
         let outline = Outline::checked(json)?;
-        let mut engine: Engine = quietly(|| json.parse())
-            .unwrap_or_else(|| Err("it contradicts itself".into()))
-            .map_err(problem)?;
+        let mut engine: Engine = guarded(|| json.parse())?;
         engine.with_truncation(None).map_err(problem)?;
         engine.with_padding(None);
         let post_processor = engine.get_post_processor().cloned();
@@ -145,10 +143,10 @@ impl Pretrained {
     }
 
     fn encoding(&self, text: &str) -> Result<Encoding> {
-        let encoding = self.engine.encode(text, false).map_err(problem)?;
+        let encoding = guarded(|| self.engine.encode(text, false))?;
         match &self.plain {
             Some(plain) if encoding.get_ids().contains(&self.mask) => {
-                plain.encode(text, false).map_err(problem)
+                guarded(|| plain.encode(text, false))
             }
             _ => Ok(encoding),
         }
@@ -165,19 +163,19 @@ impl Pretrained {
         let Some(rules) = &self.post_processor else {
             return Ok(encoding.get_ids().to_vec());
         };
-        let whole = rules.process(encoding, None, true).map_err(problem)?;
+        let whole = guarded(|| rules.process(encoding, None, true))?;
         Ok(whole.get_ids().to_vec())
     }
 
-    pub(super) fn decode(&self, tokens: &[TokenId]) -> String {
-        self.engine.decode(tokens, false).unwrap_or_default()
+    pub(super) fn decode(&self, tokens: &[TokenId]) -> Result<String> {
+        guarded(|| self.engine.decode(tokens, false))
     }
 }
 
 /// All token ids must be below this: 2^20. Libraries allocate tables as long as the largest id.
 pub(crate) const IDS: u64 = 1 << 20;
 
-/// The parts of a `tokenizer.json` that contain ids.
+/// The parts of a `tokenizer.json` that are checked before anything is built from it.
 #[derive(Deserialize)]
 struct Outline {
     #[serde(default)]
@@ -194,6 +192,8 @@ struct ModelOutline {
     unk_token: Value,
     #[serde(default)]
     unk_id: Value,
+    #[serde(default)]
+    dropout: Value,
 }
 
 impl ModelOutline {
@@ -258,13 +258,14 @@ fn value(id: &serde_json::Number) -> f64 {
     id.as_f64().unwrap_or(f64::INFINITY)
 }
 
-/// Rejects implausible ids before anything is built from them.
+/// Checks the parts of a `tokenizer.json` as [`Outline::checked`] does. Returns whether there is an outline: where the
+/// library accepts a file without one, it contains a key twice.
 ///
 /// # Errors
-/// Returns an error for an id of 2^20 or more.
+/// As for [`Outline::checked`].
 #[cfg(feature = "onnx")]
-pub(crate) fn checked_ids(json: &str) -> Result<()> {
-    Outline::checked(json).map(drop)
+pub(crate) fn check_outline(json: &str) -> Result<bool> {
+    Ok(Outline::checked(json)?.is_some())
 }
 
 impl Outline {
@@ -272,7 +273,8 @@ impl Outline {
     /// document of this kind, which the library rejects with its own messages.
     ///
     /// # Errors
-    /// Returns an error for an id of 2^20 or more.
+    /// Returns an error for an id of 2^20 or more, and for a dropout, with which the library splits one text at random
+    /// into other tokens each time.
     fn checked(json: &str) -> Result<Option<Self>> {
         let Ok(outline) = serde_json::from_str::<Self>(json) else {
             return Ok(None);
@@ -284,6 +286,13 @@ impl Outline {
                     "ids of tokens must be below {IDS}, got {id}"
                 )));
             }
+        }
+        let dropout = &outline.model.dropout;
+        if !dropout.is_null() && dropout.as_f64() != Some(0.0) {
+            return Err(Error::Tokenizer(format!(
+                "model.dropout must be 0 or null, got {dropout}: it would split a text at random into other tokens \
+                 each time"
+            )));
         }
         Ok(Some(outline))
     }
@@ -308,6 +317,13 @@ fn add(engine: &mut Engine, names: &[String; 3]) -> Result<[TokenId; 3]> {
             .ok_or_else(|| Error::Tokenizer(format!("cannot add the special token {name}")))?;
     }
     Ok(ids)
+}
+
+/// Calls the library, which panics on some of the files that it accepts.
+fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
+    quietly(call)
+        .unwrap_or_else(|| Err("it contradicts itself".into()))
+        .map_err(problem)
 }
 
 fn problem(error: impl std::fmt::Display) -> Error {

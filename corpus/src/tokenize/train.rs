@@ -22,7 +22,7 @@ const MOST: usize = 1 << 20;
 /// let origin = reticent_corpus::tokenize::Origin::DeclaredPublic;
 /// let tokenizer = reticent_corpus::tokenize::Tokenizer::from_json(&json, origin)?;
 /// assert_eq!(tokenizer.encode("so so")?.len(), 2);
-/// assert_eq!(tokenizer.decode(&tokenizer.encode("Né?")?), "Né?");
+/// assert_eq!(tokenizer.decode(&tokenizer.encode("Né?")?)?, "Né?");
 /// # Ok::<(), reticent_corpus::Error>(())
 /// ```
 ///

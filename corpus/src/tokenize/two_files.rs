@@ -28,13 +28,7 @@ const ADDED: &str = "added_tokens.json";
 /// Returns an error, with the command that writes the file, for a folder without the two files, of another class of
 /// tokenizers, or with added tokens whose ids don't follow those of the vocabulary.
 pub(super) fn joined(folder: &Path) -> Result<String> {
-    let refused = |why: String| {
-        Error::Tokenizer(format!(
-            "{} {why}; write tokenizer.json with: python -c \"import transformers as t; \
-             t.AutoTokenizer.from_pretrained('{0}').save_pretrained('{0}')\"",
-            folder.display()
-        ))
-    };
+    let refused = |why: String| refused(folder, &why);
     let files = ["vocab.json", "merges.txt"].map(|name| folder.join(name));
     if !files.iter().all(|file| file.exists()) {
         let why = "has neither tokenizer.json nor vocab.json with merges.txt";
@@ -64,6 +58,17 @@ pub(super) fn joined(folder: &Path) -> Result<String> {
             "byte_fallback": false, "ignore_merges": false, "vocab": vocabulary, "merges": pairs}
     });
     Ok(whole.to_string())
+}
+
+/// Returns the error for a folder, with the command that writes its `tokenizer.json`.
+pub(super) fn refused(folder: &Path, why: &str) -> Error {
+    let here = folder.as_os_str().is_empty();
+    let folder = if here { Path::new(".") } else { folder };
+    Error::Tokenizer(format!(
+        "{} {why}; write tokenizer.json with: python -c \"import transformers as t; \
+         t.AutoTokenizer.from_pretrained('{0}').save_pretrained('{0}')\"",
+        folder.display()
+    ))
 }
 
 /// Returns the class of tokenizers that the files name, or the type of model if they name none, unless it is one of

@@ -189,6 +189,30 @@ fn a_policy_names_the_model_it_was_made_with() {
     assert!(error.contains("config.json: cannot read"), "{error}");
 }
 
+/// BERT's classes of transformers read text by these settings.
+#[test]
+fn settings_that_its_tokenizer_contradicts_are_refused() {
+    let folder = folder();
+    let of = |settings: &str| {
+        std::fs::write(folder.path().join("tokenizer_config.json"), settings).unwrap();
+        let made = TokenClassifier::load(folder.path());
+        made.map(drop).map_err(|error| error.to_string())
+    };
+    for key in ["do_lower_case", "strip_accents"] {
+        let error = of(&format!(r#"{{"{key}":true}}"#)).unwrap_err();
+        let says = format!("has {key} true in tokenizer_config.json and false in tokenizer.json");
+        assert!(error.contains(&says), "{error}");
+    }
+    let error = of(r#"{"tokenize_chinese_chars":false}"#).unwrap_err();
+    assert!(error.contains("tokenize_chinese_chars false in"), "{error}");
+    for settings in [
+        r#"{"do_lower_case":false,"strip_accents":null,"tokenize_chinese_chars":true}"#,
+        r#"{"tokenizer_class":"PreTrainedTokenizerFast","do_lower_case":true}"#,
+    ] {
+        of(settings).unwrap();
+    }
+}
+
 /// What is no number masks; what fails on a text masks all of it.
 #[test]
 fn failures_mask() {
@@ -245,6 +269,18 @@ fn folders_that_are_no_classifiers_are_refused_with_the_place() {
             .to_string()
             .starts_with("m/tokenizer.json: ")
     );
+    let text = String::from_utf8(tokenizer()).unwrap();
+    let with = |dropout: &str| {
+        let file = text.replacen(r#""model":{"#, &format!(r#""model":{{{dropout},"#), 1);
+        let made =
+            TokenClassifier::from_bytes(Path::new("m"), good.clone(), &labels, file.as_bytes());
+        made.map(drop).map_err(|error| error.to_string())
+    };
+    with(r#""dropout":0"#).unwrap();
+    let said = with(r#""dropout":0.1"#).unwrap_err();
+    assert!(said.contains("model.dropout must be 0"), "{said}");
+    let said = with(r#""dropout":0.1,"dropout":null"#).unwrap_err();
+    assert!(said.starts_with("m/tokenizer.json: "), "{said}");
     let short = br#"{"max_position_embeddings": 2, "id2label": {"0": "O", "1": "B-PER"}}"#;
     refused(good, short, "leaves no room beside 2 special tokens");
 
@@ -298,5 +334,11 @@ fn folders_that_are_no_classifiers_are_refused_with_the_place() {
         &labels,
         "got [\"a\", \"b\"]",
     );
-    assert!(Classified::new(tiny(), 1.5).is_err());
+    for least in [1.5, -0.1, 0.005, 0.019, f32::NAN] {
+        let error = Classified::new(tiny(), least).unwrap_err().to_string();
+        assert!(error.contains("must be 0 or from 0.02 to 1"), "{error}");
+    }
+    for least in [0.0, 0.02, 1.0] {
+        assert!(Classified::new(tiny(), least).is_ok());
+    }
 }

@@ -37,7 +37,7 @@ fn copies_with_varying_carriers_survive_and_others_do_not() {
         assert_eq!(copy.side, Some(Side::Private));
         let canary = &plan.canaries[copy.canary as usize];
         let record = &varied.training.records[copy.record.unwrap() as usize];
-        let text = varied.tokenizer.decode(&record.tokens);
+        let text = varied.tokenizer.decode(&record.tokens).unwrap();
         assert_eq!(text, canary.insertions[copy.copy as usize].text);
     }
     let same = prepare(
@@ -243,7 +243,7 @@ fn caught_as_planned(tokenizer: &TokenizerChoice) {
             .training
             .records
             .iter()
-            .map(|r| prepared.tokenizer.decode(&r.tokens))
+            .map(|r| prepared.tokenizer.decode(&r.tokens).unwrap())
             .collect();
         for (number, canary) in (0..).zip(&mut plan.canaries) {
             let trained = texts.iter().filter(|t| t.contains(&canary.secret)).count();

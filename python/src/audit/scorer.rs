@@ -43,13 +43,14 @@ impl CallableScorer {
     pub(super) fn check_steady(&mut self) -> anyhow::Result<()> {
         let Self {
             callable,
+            vocabulary,
             asked,
             raised,
             ..
         } = self;
         asked.check(
             "scorer: answers the same question in two ways:",
-            |prefixes, wanted| ask(callable, prefixes, wanted, raised),
+            |prefixes, wanted| ask((callable, *vocabulary), prefixes, wanted, raised),
         )
     }
 
@@ -68,9 +69,9 @@ impl CallableScorer {
     }
 }
 
-/// Returns the checked answer of the callable; an exception that it raised is put into `raised`.
+/// Returns the checked answer of the callable with its vocabulary; an exception that it raised is put into `raised`.
 fn ask(
-    callable: &Py<PyAny>,
+    (callable, vocabulary): (&Py<PyAny>, usize),
     prefixes: &[Vec<TokenId>],
     wanted: &[TokenId],
     raised: &mut Option<PyErr>,
@@ -87,7 +88,7 @@ fn ask(
         }
     });
     match answer {
-        Ok(rows) => next_log_probabilities(rows, prefixes.len(), wanted.len())
+        Ok(rows) => next_log_probabilities(rows, prefixes.len(), wanted, vocabulary)
             .map_err(|why| Error::Outside(format!("scorer: {why}"))),
         Err(error) => {
             let words = format!("the scorer raised {error}");
@@ -150,7 +151,12 @@ impl PrefixScorer for CallableScorer {
         }
         let mut found = Vec::with_capacity(states.len() * wanted.len());
         for some in prefixes.chunks(self.batch) {
-            let rows = ask(&self.callable, some, wanted, &mut self.raised)?;
+            let rows = ask(
+                (&self.callable, self.vocabulary),
+                some,
+                wanted,
+                &mut self.raised,
+            )?;
             self.asked.note(some, wanted, &rows);
             found.extend(rows.into_iter().flatten());
         }

@@ -23,16 +23,20 @@ pub(in crate::audit) const ADVICE: &str = "it must be one model that answers wit
 ///
 /// # Errors
 /// Returns what is wrong with the number of rows or of their values, or with a row whose values are no log-probabilities
-/// of different tokens: each must lie in [-inf, 0] and their probabilities may be 1 together, but for rounding.
+/// of different tokens: each must lie in [-inf, 0], and their probabilities are at most 1 together, and 1 if `wanted` is
+/// the whole vocabulary, but for rounding.
 pub fn next_log_probabilities(
     mut rows: Vec<Vec<f64>>,
     prefixes: usize,
-    wanted: usize,
+    wanted: &[TokenId],
+    vocabulary: usize,
 ) -> std::result::Result<Vec<Vec<f64>>, String> {
     let what = "log_probabilities";
-    shape(what, &rows, &vec![wanted; prefixes])?;
+    shape(what, &rows, &vec![wanted.len(); prefixes])?;
     all(&rows, what, is_log_probability)?;
-    sums(&rows, what)?;
+    let whole =
+        wanted.len() == vocabulary && wanted.iter().zip(0..).all(|(token, id)| *token == id);
+    sums(&rows, what, whole)?;
     for value in rows.iter_mut().flatten() {
         *value = value.min(0.0);
     }
@@ -88,15 +92,23 @@ where
     Ok(())
 }
 
-/// Checks that the probabilities in each row, of different tokens after one prefix, sum to at most one.
-fn sums(rows: &[Vec<f64>], what: &str) -> std::result::Result<(), String> {
-    /// Above one for rounding: with half-precision weights, a share of about 1e-3.
+/// Checks that the probabilities in each row, of different tokens after one prefix, sum to at most one, or to one if they
+/// are of the `whole` vocabulary.
+fn sums(rows: &[Vec<f64>], what: &str, whole: bool) -> std::result::Result<(), String> {
+    /// Both beside one for rounding: with half-precision weights, a share of about 1e-3.
     const MOST: f64 = 1.01;
+    const LEAST: f64 = 0.99;
     for (index, row) in rows.iter().enumerate() {
         let sum: f64 = row.iter().map(|n| n.exp()).sum();
         if sum > MOST {
             return Err(format!(
                 "answered {what}[{index}] whose probabilities sum to {}; they must be at most 1 together",
+                nearest(sum, 3)
+            ));
+        }
+        if whole && sum < LEAST {
+            return Err(format!(
+                "answered {what}[{index}] whose probabilities sum to {}; those of the whole vocabulary must be 1 together",
                 nearest(sum, 3)
             ));
         }
@@ -161,10 +173,10 @@ impl<T> Sample<T> {
 }
 
 /// A prefix, the tokens that may come next, and ln p of each.
-struct Next {
-    prefix: Vec<TokenId>,
-    wanted: Vec<TokenId>,
-    answer: Vec<f64>,
+pub(in crate::audit) struct Next {
+    pub(in crate::audit) prefix: Vec<TokenId>,
+    pub(in crate::audit) wanted: Vec<TokenId>,
+    pub(in crate::audit) answer: Vec<f64>,
 }
 
 /// A uniform sample of the questions for next tokens.
@@ -196,6 +208,11 @@ impl AskedNext {
         }
     }
 
+    /// Returns the questions that are asked again.
+    pub(in crate::audit) fn kept(&self) -> &[Next] {
+        &self.0.kept
+    }
+
     /// Asks all kept questions again, one by one: what depends on the batch differs most in the smallest. `who` begins the
     /// error, as "the scorer answers the same question in two ways:".
     ///
@@ -223,7 +240,9 @@ mod tests {
     #[test]
     fn probabilities_of_one_place_are_at_most_one_together() {
         let row = |ln: f64, count: usize| vec![vec![ln; count]];
-        let checked = |ln, count| next_log_probabilities(row(ln, count), 1, count);
+        let tokens: Vec<TokenId> = (0..512).collect();
+        let checked =
+            |ln, count: usize| next_log_probabilities(row(ln, count), 1, &tokens[..count], 600);
         assert_eq!(checked(-0.693, 2), Ok(row(-0.693, 2)));
         assert_eq!(checked(-1.382_812_5, 4), Ok(row(-1.382_812_5, 4)));
         assert_eq!(checked(1e-5, 1), Ok(row(0.0, 1)));
@@ -241,6 +260,11 @@ mod tests {
         ] {
             assert_eq!(checked(ln, count).unwrap_err(), why);
         }
+        let whole = next_log_probabilities(row(-0.7, 1), 1, &tokens[..1], 1);
+        assert_eq!(
+            whole.unwrap_err(),
+            "answered log_probabilities[0] whose probabilities sum to 0.497; those of the whole vocabulary must be 1 together"
+        );
     }
 
     /// 4 000 samples of 16 out of 64 with fixed seeds: each is kept 1 000 ± 137 times (5 σ; 64 counts, false alarms below

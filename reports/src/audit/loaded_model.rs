@@ -334,9 +334,11 @@ fn is_rounded(weights: &[Vec<f32>], rounded: &[Vec<f32>]) -> bool {
     all(|x| bf16::from_f32(x).to_f32()) || all(|x| f16::from_f32(x).to_f32())
 }
 
-/// Returns whether two models split text into the same tokens.
+/// Returns whether two models split text into the same tokens, between the same beginning and end of text, which a
+/// `tokenizer.json` does not name.
 pub(in crate::audit) fn same_tokenizer(one: &Tokenizer, other: &Tokenizer) -> Result<bool> {
-    Ok(one.to_json()? == other.to_json()?)
+    let ends = |tokenizer: &Tokenizer| [tokenizer.bos(), tokenizer.eos()];
+    Ok(ends(one) == ends(other) && one.to_json()? == other.to_json()?)
 }
 
 /// Returns whether two models read each of these texts, also in lower case, as the same tokens: the tokenizers are the
@@ -370,9 +372,16 @@ fn limit(args: &Audited) -> Duration {
 pub(in crate::audit) fn answer(args: &Serve, interrupt: &Interrupt) -> Result<Exit> {
     let mut model = LoadedModel::released(&args.model, args.adapter.as_deref(), args.device)?;
     let context = model.context;
+    let row = match model.weights() {
+        // Keys and values in single precision.
+        Some((Model::Transformer(config), _)) => {
+            config.layers * 2 * config.key_value_width() * size_of::<f32>()
+        }
+        _ => 0,
+    };
     let served = serve(
         model.scorer(),
-        context,
+        (context, row),
         std::io::stdin().lock(),
         std::io::stdout().lock(),
         interrupt,
@@ -397,6 +406,10 @@ mod tests {
     use serde_json::json;
 
     fn tokenizer(added: &[&str], words: &[&str]) -> Tokenizer {
+        with_ends(added, words, [0, 0])
+    }
+
+    fn with_ends(added: &[&str], words: &[&str], ends: [u32; 2]) -> Tokenizer {
         let known: serde_json::Map<_, _> = words
             .iter()
             .zip(0..)
@@ -415,7 +428,7 @@ mod tests {
             "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
             "model": {"type": "WordLevel", "vocab": known, "unk_token": "?"},
         });
-        Tokenizer::from_json_with_ends(&json.to_string(), Origin::Pretrained, [0, 0]).unwrap()
+        Tokenizer::from_json_with_ends(&json.to_string(), Origin::Pretrained, ends).unwrap()
     }
 
     #[test]
@@ -451,5 +464,16 @@ mod tests {
         assert!(!alike(&plain, &padded, &["a b", "a <pad> b"]));
         assert!(!alike(&plain, &padded, &["a <PAD> b"]), "in lower case");
         assert!(!alike(&plain, &other, &["<"]));
+    }
+
+    #[test]
+    fn tokenizers_with_other_ends_of_text_differ_though_their_files_do_not() {
+        // Special already, so that the file does not say which of them are the ends.
+        let of = |ends| with_ends(&["<|im_end|>", "<|eot|>", "<|start|>"], &["?", "a"], ends);
+        let (one, other) = (of([4, 2]), of([4, 3]));
+        assert_eq!(one.to_json().unwrap(), other.to_json().unwrap());
+        assert!(same_tokenizer(&one, &of([4, 2])).unwrap());
+        assert!(!same_tokenizer(&one, &other).unwrap());
+        assert!(!cuts_alike(&one, &other, &["a".to_owned()]).unwrap());
     }
 }

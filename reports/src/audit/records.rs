@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
             return Ok((text, None));
         }
         tokens.truncate(self.most);
-        Ok((self.tokenizer.decode(&tokens), Some(tokens)))
+        Ok((self.tokenizer.decode(&tokens)?, Some(tokens)))
     }
 }
 
@@ -211,12 +211,12 @@ impl PreparedRecords {
         );
         let (mut texts, mut records, documents) = match part {
             Part::Training => (
-                learned(&prepared),
+                learned(&prepared)?,
                 prepared.training.records,
                 prepared.documents,
             ),
             Part::HeldOut => (
-                as_far_as_tokens(&prepared, &prepared.held_out, &prepared.held_out_texts),
+                as_far_as_tokens(&prepared, &prepared.held_out, &prepared.held_out_texts)?,
                 prepared.held_out,
                 prepared.held_out_documents,
             ),
@@ -239,7 +239,7 @@ impl PreparedRecords {
         for (record, text) in records.iter_mut().zip(&mut texts) {
             if record.tokens.len() > most {
                 record.tokens.truncate(most);
-                *text = prepared.tokenizer.decode(&record.tokens);
+                *text = prepared.tokenizer.decode(&record.tokens)?;
             }
         }
         Ok(Self {
@@ -280,20 +280,24 @@ impl PreparedRecords {
 }
 
 /// Returns the texts of the records that are trained on, as far as their tokens go.
-pub(in crate::audit) fn learned(prepared: &Prepared) -> Vec<String> {
+pub(in crate::audit) fn learned(prepared: &Prepared) -> Result<Vec<String>> {
     as_far_as_tokens(prepared, &prepared.training.records, &prepared.texts)
 }
 
 /// Returns the texts of records of a folder as far as their tokens go: one that may have been cut behind `--max-tokens`
 /// is read back from them.
-fn as_far_as_tokens(prepared: &Prepared, records: &[Record], texts: &[String]) -> Vec<String> {
+fn as_far_as_tokens(
+    prepared: &Prepared,
+    records: &[Record],
+    texts: &[String],
+) -> Result<Vec<String>> {
     let Some(most) = prepared.options.max_tokens else {
-        return texts.to_vec();
+        return Ok(texts.to_vec());
     };
     let each = texts.iter().zip(records);
     let each = each.map(|(text, record)| match record.tokens.len() < most {
-        true => text.clone(),
-        false => prepared.tokenizer.decode(&record.tokens),
+        true => Ok(text.clone()),
+        false => Ok(prepared.tokenizer.decode(&record.tokens)?),
     });
     each.collect()
 }

@@ -70,7 +70,7 @@ impl<'a> TrainingText<'a> {
             plan.unit
         );
         let found = count(&prepared.texts);
-        let learned = count(&learned(&prepared));
+        let learned = count(&learned(&prepared)?);
         Ok(Self {
             path,
             found,
@@ -141,7 +141,7 @@ pub(in crate::audit) fn occurring(
     let (inclusion, records) = if path.is_dir() {
         let prepared = load_texts(path)?;
         let inclusion = included(&prepared, path, of, model)?;
-        (inclusion, learned(&prepared))
+        (inclusion, learned(&prepared)?)
     } else {
         let documents = read_documents(path)?;
         documents.iter().try_for_each(Document::unmasked)?;

@@ -11,8 +11,8 @@ use super::dictionary::{Dictionary, DictionaryOptions};
 use super::folded::{Composed, Forms};
 use super::introduced;
 use super::speakers::{is_no_name, is_question, without_speakers};
-use super::{Policy, Span, View};
-use crate::error::{Result, within};
+use super::{Policy, Span, View, threshold};
+use crate::error::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -173,10 +173,10 @@ impl Levels {
     /// Sets another threshold for the tagger's scores; patterns and lists are certain.
     ///
     /// # Errors
-    /// Returns an error if the threshold is outside [0, 1].
+    /// As for [`threshold`].
     pub fn at_least(self, least: f32) -> Result<Self> {
         Ok(Self {
-            least: within("the threshold", least, 0.0..=1.0)?,
+            least: threshold(least)?,
             ..self
         })
     }

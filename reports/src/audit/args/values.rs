@@ -3,7 +3,9 @@
 use crate::contract::{counted, read_json, toml_line, toml_with_counts, without_content};
 use anyhow::{Context, Error, Result, anyhow};
 use clap::ValueEnum;
-use reticent_corpus::policy::{DetectorOptions, Level, Names, OnnxOptions, PolicyChoice};
+use reticent_corpus::policy::{
+    DetectorOptions, Level, Names, OnnxOptions, PolicyChoice, threshold,
+};
 use reticent_corpus::tokenize::{Origin, Tokenizer};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -181,10 +183,7 @@ impl FromStr for OnnxArg {
         // A folder's name may contain an @, but not one followed by a number.
         let (folder, least) = match rest.rsplit_once('@') {
             Some((folder, number)) => match number.parse::<f32>() {
-                Ok(least) if (0.0..=1.0).contains(&least) => (folder, Some(least)),
-                Ok(_) => {
-                    return Err(format!("the threshold must be from 0 to 1, got {number:?}"));
-                }
+                Ok(least) => (folder, Some(threshold(least).map_err(|e| e.to_string())?)),
                 Err(_) => (rest, None),
             },
             None => (rest, None),

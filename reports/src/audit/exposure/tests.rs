@@ -197,7 +197,7 @@ impl Remembers {
     }
 
     fn remembered(&self, prefix: &[TokenId], token: TokenId) -> f64 {
-        let said = self.tokenizer.decode(prefix);
+        let said = self.tokenizer.decode(prefix).unwrap();
         let next = |(canary, (context, secret)): (usize, &(String, String))| {
             let begun = said.rsplit_once(context.as_str())?.1;
             let next = secret.strip_prefix(begun)?.chars().next()?;
@@ -205,7 +205,9 @@ impl Remembers {
         };
         let next = self.canaries.iter().enumerate().find_map(next);
         match next {
-            Some((canary, next, last)) if self.tokenizer.decode(&[token]) == next.to_string() => {
+            Some((canary, next, last))
+                if self.tokenizer.decode(&[token]).unwrap() == next.to_string() =>
+            {
                 match last && self.silent == Some(canary) {
                     true => f64::NEG_INFINITY,
                     false => 0.9_f64.ln(),

@@ -381,7 +381,7 @@ fn distinct(
         }
         merged.copies += u64::from(!texts.insert(record));
         long.push(i);
-        suffixes.push(tokenizer.decode(&passage.suffix));
+        suffixes.push(tokenizer.decode(&passage.suffix)?);
     }
     let distinct = DistinctTexts::of(&suffixes, &[], SEED)?;
     let kept: Vec<usize> = distinct.kept()[0].iter().map(|&at| long[at]).collect();

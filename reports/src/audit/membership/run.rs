@@ -545,13 +545,13 @@ fn heat(
             };
             let pieces = target.each().zip(base).take(HEATED.1);
             let pieces = pieces.map(|((token, score), base)| {
-                let text = tokenizer.decode(&[token]);
+                let text = tokenizer.decode(&[token])?;
                 let shown = if show { text } else { masked(&text) };
-                (shown, score.log_probability - base)
+                Ok((shown, score.log_probability - base))
             });
             Ok(HeatLine {
                 name: format!("member {} (place {})", kept[index] + 1, place + 1),
-                pieces: pieces.collect(),
+                pieces: pieces.collect::<Result<_>>()?,
             })
         })
         .collect()

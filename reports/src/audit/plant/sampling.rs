@@ -25,7 +25,7 @@ pub(super) fn drawn(
     let words = tokenizer.encode(place.before)?;
     let mut prompt = vec![tokenizer.bos()];
     prompt.extend(&words);
-    let (before, length) = (tokenizer.decode(&words), place.tokens as usize);
+    let (before, length) = (tokenizer.decode(&words)?, place.tokens as usize);
     if let Some(context) = model.context {
         let needed = prompt.len() + length;
         ensure!(
@@ -36,7 +36,7 @@ pub(super) fn drawn(
     let mut texts: Vec<String> = Vec::with_capacity(wanted);
     let mut accept = |tokens: &[TokenId]| {
         let both: Vec<TokenId> = words.iter().chain(tokens).copied().collect();
-        let whole = tokenizer.decode(&both);
+        let whole = tokenizer.decode(&both).unwrap_or_default();
         let Some(text) = whole.strip_prefix(&before) else {
             return false;
         };

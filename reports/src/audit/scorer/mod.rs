@@ -2,8 +2,8 @@
 //! log-probabilities.
 //!
 //! The answers are not trusted: the number, counts and ranges of every answer are checked, and the first wrong answer
-//! ends the command. Some questions, drawn at random, are asked again at the end of an audit and must have the same
-//! answers. Several processes share the questions; if one ends, the others take over its questions.
+//! ends the command. Some questions, drawn at random, are asked again at the end of an audit, as they were and in other
+//! forms, and must have the same answers. Several processes share the questions; if one ends, the others take over its questions.
 
 mod again;
 mod pool;
@@ -52,10 +52,11 @@ impl CommandScorer {
         })
     }
 
-    /// Asks some questions again, drawn at random.
+    /// Asks some questions again, drawn at random, as they were and in other forms.
     ///
     /// # Errors
-    /// Returns an error if an answer differs from the first: the measurement is then not of one model.
+    /// Returns an error if an answer differs from the first: the measurement is then not of one model that predicts the
+    /// next token.
     pub(crate) fn check_steady(&mut self) -> Result<()> {
         self.asked.check(&mut self.pool)
     }

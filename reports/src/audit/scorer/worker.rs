@@ -172,7 +172,7 @@ impl Worker {
         })?;
         let values = |row: &Vec<Nats>| -> Vec<f64> { row.iter().map(|n| n.0).collect() };
         let rows = answer.log_probabilities.iter().map(values).collect();
-        next_log_probabilities(rows, prefixes.len(), wanted.len())
+        next_log_probabilities(rows, prefixes.len(), wanted, self.hello.vocabulary)
             .map_err(|why| self.break_off(&why, Failure::Final))
     }
 }
