@@ -68,6 +68,8 @@ pub(crate) struct RunIdentity<'a> {
     pub(crate) lanes: usize,
     /// The kind of device that computes them.
     pub(crate) device: &'static str,
+    /// η, by which clipping multiplies norms.
+    pub(crate) margin: f64,
     pub(crate) schedule: &'a Schedule,
 }
 

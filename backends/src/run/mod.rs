@@ -248,6 +248,7 @@ fn run(
         adapter: trainer.adapter(),
         lanes: if workers.lanes { LANES } else { 1 },
         device: trainer.device_kind(),
+        margin: trainer.norm_margin(),
         schedule: &schedule,
     };
     workers.can_share()?;
