@@ -114,6 +114,30 @@ fn a_state_folder_is_no_link() {
     assert_eq!(made.count(), 0);
 }
 
+/// Whoever reads the key can compute the noise of all steps, so a state that others can read is not resumed.
+#[cfg(unix)]
+#[test]
+fn a_state_that_others_can_read_is_refused() {
+    let (_home, state) = home();
+    let asked = options(Recipe::Dpsgd);
+    interrupted(&asked, &state, 3);
+    let open = |path: &Path, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, mode).unwrap();
+    };
+    let key = state.join("key.json");
+    for (path, shared, private) in [(&key, 0o644, 0o600), (&state, 0o750, 0o700)] {
+        open(path, shared);
+        let error = refused(run(&asked, &state, u64::MAX));
+        let chmod = format!("chmod {private:o}");
+        for word in [&*path.to_string_lossy(), "others", &chmod] {
+            assert!(error.contains(word), "{error}");
+        }
+        open(path, private);
+    }
+    assert!(run(&asked, &state, u64::MAX).is_ok());
+}
+
 /// Another option, seed or text than the run began with is refused, and named, without a word of
 /// the text.
 #[test]
