@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 pub struct PrivateOptions {
     /// C.
     pub clipping_norm: f64,
-    /// How C falls over the steps of each phase; it stays where this is absent.
+    /// How C falls, in steps of the (last) phase with noise; it stays where this is absent. In the first phase of `jft`
+    /// it falls after as many epochs as in the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_decay: Option<StepDecay>,
     /// How C is kept.

@@ -344,11 +344,17 @@ impl Schedule {
             }
             FirstPhase::LightNoise { steps, .. } => {
                 let records = redacted_private(corpus.set, sensitive)?;
-                let stage = Stage {
+                let mut stage = Stage {
                     leave_out,
                     optimizer: 0,
                     ..noisy(options, steps, records)?
                 };
+                if let Work::Private { constants, .. } = &mut stage.work
+                    && let (Some(decay), Some(last)) =
+                        (constants.clip_decay, options.plan.run.steps_per_epoch())
+                {
+                    constants.clip_decay = Some(by_epochs(decay, [last, steps.steps_per_epoch])?);
+                }
                 self.round(steps.epochs(), vec![stage], Some(steps.steps.get()));
             }
         }
@@ -467,6 +473,13 @@ fn constants(options: &TrainOptions) -> Result<&PrivateOptions> {
         "the constants of its private side",
         options.private.as_ref(),
     )
+}
+
+/// Returns a decay after as many epochs, where epochs have another number of steps: `to` instead of `from`.
+fn by_epochs(decay: StepDecay, [from, to]: [u64; 2]) -> Result<StepDecay> {
+    let every = u128::from(decay.every()) * u128::from(to) / u128::from(from.max(1));
+    let every = u64::try_from(every).unwrap_or(u64::MAX).max(1);
+    Ok(StepDecay::new(decay.factor(), every)?)
 }
 
 fn needs<'a, T>(options: &TrainOptions, what: &str, given: Option<&'a T>) -> Result<&'a T> {
