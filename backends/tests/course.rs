@@ -171,6 +171,22 @@ fn a_run_stops_early_and_counts_what_it_had_planned() {
     }
 }
 
+/// Held-out text is scored by the weights that the run ends with, and scoring moves no weight.
+#[test]
+fn held_out_text_is_scored_by_the_average_of_the_weights() {
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings::in_memory(&stop);
+    let text = held_out();
+    let mut asked = stopping(Recipe::Dpsgd, true);
+    asked.plan.stopping = None;
+    asked.average = Some(0.9);
+    let mut averaged = run(&asked, &text, &surroundings);
+    let last = *averaged.ran.held_out.last().unwrap();
+    assert!((loss(&mut averaged, &text) - last).abs() < 1e-6);
+    let unseen = common::trained(&asked, &Corpus::plain(&set(4, 8, 1)));
+    assert_eq!(weights(&averaged), weights(&unseen));
+}
+
 /// The last step of a run that stops early has its own number, and not that of the last planned step.
 #[test]
 fn a_run_that_stops_early_counts_the_steps_that_it_took() {

@@ -133,7 +133,8 @@ pub struct Ran {
     /// The epochs and learning rates.
     pub course: Course,
     /// Mean loss of the held-out text after each epoch of the last phase, in nats per predicted token (for a
-    /// classifier, per record). No guarantee covers it, and no checkpoint stores it.
+    /// classifier, per record), by the moving average of the weights where the run ends with one. No guarantee covers
+    /// it, and no checkpoint stores it.
     pub held_out: Vec<f64>,
     /// For a classifier, how well the held-out records were classified after each of these epochs. Reported and stored
     /// as [`Self::held_out`].
@@ -483,18 +484,31 @@ impl Run {
             && next.is_none_or(|next| (next.round, next.epoch) != (place.round, place.epoch))
     }
 
-    /// Scores the held-out text, if there is any, and returns whether the run should stop.
+    /// Scores the held-out text, if there is any, by the weights that the run would end with, and returns whether it
+    /// should stop.
     fn stops(&mut self) -> Result<bool> {
         if self.held_out.is_empty() {
             return Ok(false);
         }
         let patience = self.options.plan.stopping.as_ref();
         let patience = patience.map(|rule| *rule.patience);
-        self.watch.after_epoch(
+        let own = match &self.average {
+            Some(average) => {
+                let own = self.trainer.weights().to_vec();
+                self.trainer.set_weights(average.weights().to_vec())?;
+                Some(own)
+            }
+            None => None,
+        };
+        let stops = self.watch.after_epoch(
             self.trainer.as_mut(),
             (&self.held_out, self.masking.as_ref()),
             patience,
-        )
+        )?;
+        if let Some(own) = own {
+            self.trainer.set_weights(own)?;
+        }
+        Ok(stops)
     }
 
     fn step(&mut self, place: StepPosition) -> Result<Seen> {
