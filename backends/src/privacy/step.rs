@@ -270,7 +270,7 @@ impl<'a> Step<'a> {
         }
         let added = added_by_all(self.added, self.trainer, collective)?;
         self.check(gradients.par_iter().flatten().all(|g| g.is_finite()))?;
-        update.noised(std / divisor);
+        update.noised(if noise.is_none() { 0.0 } else { std / divisor });
         let gradients = Gradients::Host(gradients);
         self.trainer.apply(Privatized { gradients }, update)?;
         Ok(added)
