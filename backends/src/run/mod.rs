@@ -629,6 +629,8 @@ impl Run {
             course: Course {
                 epochs: last.map_or(0, |round| round.epochs),
                 learning_rates: self.options.learning_rates,
+                average: self.options.average,
+                precision: self.options.precision,
             },
             held_out: self.watch.losses.clone(),
             classified: self.watch.classified.clone(),
