@@ -239,6 +239,7 @@ fn run(
                 .into(),
         ));
     }
+    options.augmented(&trainer.model())?;
     trainer.compute_in(options.precision)?;
     let weights = crate::checkpoint::weights::weights_digest(trainer.weights());
     let asked = RunIdentity {
