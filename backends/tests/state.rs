@@ -1,13 +1,17 @@
 //! The state folder: what is lost, damaged or of another run is named and never resumed.
 
-use crate::common::{model, options, run_until, secret_rates, seeded, sensitive, set, weights};
+use crate::common::{
+    VOCABULARY, model, options, run_until, secret_rates, seeded, sensitive, set, weights,
+};
 use reticent_accounting::NoiseMultiplier;
 use reticent_accounting::training::Run as Plan;
 use reticent_backends::checkpoint::Phase;
+use reticent_backends::engine::open;
+use reticent_backends::model::{Family, Model, TransformerConfig};
 use reticent_backends::privacy::Clipping;
 use reticent_backends::run::{Surroundings, Trained, train_on};
 use reticent_backends::trainer::OptimizerSpec;
-use reticent_backends::{Corpus, Error, Recipe, TrainOptions};
+use reticent_backends::{Corpus, Device, Error, Recipe, TrainOptions};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -322,6 +326,20 @@ fn a_second_run_on_the_same_folder_fails_at_once() {
 
 /// A17: a run whose weights come to nothing stops at that step, keeps its last good snapshot and
 /// never ends well.
+/// The text by which a model with a large weight is checked is one that the model can read.
+#[test]
+fn a_model_of_two_positions_goes_on_with_a_large_weight() {
+    let config = TransformerConfig::new(Family::Gpt2, VOCABULARY, 8, 1, 2, 2);
+    let model = Model::from(config);
+    let mut weights = model.starting_weights(1);
+    let parameters = model.parameters();
+    let positions = parameters.iter().position(|p| p.name.contains("position"));
+    weights[positions.unwrap()][0] = 2e3;
+    let trainer = open(&model, weights, Device::Cpu).unwrap();
+    let end = run_until(trainer, &options(Recipe::Dpsgd), None, u64::MAX);
+    assert!(end.is_ok(), "{:?}", end.err());
+}
+
 #[test]
 fn a_run_that_diverges_stops_and_keeps_its_state() {
     for recipe in EVERY {

@@ -561,7 +561,8 @@ impl Run {
             return Ok(());
         }
         let vocabulary = self.trainer.vocabulary_size() as u32;
-        let text: Vec<TokenId> = (0..vocabulary.min(3)).collect();
+        let most = self.trainer.context().unwrap_or(3).min(3) as u32;
+        let text: Vec<TokenId> = (0..vocabulary.min(most)).collect();
         let (loss, what) = match self.trainer.model().head() {
             Head::NextToken => {
                 let scores = self.trainer.score(&[text])?;
