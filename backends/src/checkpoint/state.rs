@@ -20,6 +20,7 @@ use crate::model::{Lora, Model};
 use crate::privacy::ledger::{BEGIN_AGAIN, Ledger, unauthenticated_counts};
 use crate::privacy::random::RunKey;
 use crate::recipe::{Schedule, TrainOptions};
+use crate::run::own_key;
 use crate::trainer::Trainer;
 use crate::trainer::optimizer::Moments;
 use serde::{Deserialize, Serialize};
@@ -246,8 +247,7 @@ fn refuse_shared(folder: &Path) -> Result<()> {
 
 /// Creates the folder of a new run: whole under its name, or not at all.
 fn create(folder: &Path, asked: RunIdentity<'_>) -> Result<Description> {
-    let seed = asked.options.seed;
-    let key = seed.map_or_else(RunKey::from_system, |seed| Ok(RunKey::from_seed(seed)))?;
+    let key = own_key(None, asked.options.seed)?;
     let run = asked.description(&key)?;
     let growing = sibling(folder, NEW);
     private_folder(&growing)?;

@@ -25,6 +25,7 @@ use side::{Seen, Side, Workers};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+pub use together::can_share;
 pub(crate) use together::own_key;
 pub use watch::Classified;
 use watch::{HeldOut, Watch};
@@ -253,7 +254,12 @@ fn run(
         margin: trainer.norm_margin(),
         schedule: &schedule,
     };
-    workers.can_share()?;
+    if !can_share(workers.collective.world()) {
+        return Err(Error::Worker(format!(
+            "the number of workers (WORLD_SIZE) must be 1, 2, 4 or 8, got {}",
+            workers.collective.world()
+        )));
+    }
     // Before a state folder is created.
     workers.agree(asked)?;
     let own = surroundings.state.as_deref().filter(|_| workers.leads());
@@ -309,7 +315,6 @@ impl Run {
         key: RunKey,
         noise: &dyn Fn(&RunKey) -> Box<dyn Noise>,
     ) -> Result<Self> {
-        trainer.compute_in(options.precision)?;
         for stage in &mut schedule.stages {
             stage.shorten(trainer.context());
         }
