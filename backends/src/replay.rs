@@ -99,7 +99,7 @@ struct Recorded {
 }
 
 fn recorded(
-    trainer: Box<dyn Trainer>,
+    mut trainer: Box<dyn Trainer>,
     options: &TrainOptions,
     corpus: &Corpus<'_>,
     forced: Option<Arc<Tape>>,
@@ -115,6 +115,7 @@ fn recorded(
         })
     };
     let key = own_key(None, options.seed)?;
+    trainer.compute_in(options.precision)?;
     let mut run = Run::new(trainer, options, schedule, None, key, &recorder)?;
     run.hold_out(corpus)?;
     let stop = AtomicBool::new(false);

@@ -5,8 +5,11 @@ use crate::common::{for_epochs, given, model, options, set, unseeded, weights};
 use reticent_accounting::Mechanism;
 use reticent_accounting::training::Stopping;
 use reticent_backends::checkpoint::Phase;
+use reticent_backends::model::{Family, Head};
 use reticent_backends::run::{Surroundings, Trained, train_on};
-use reticent_backends::trainer::{Decay, LearningRates, Optimizer, OptimizerSpec, unprotected};
+use reticent_backends::trainer::{
+    Decay, Dropout, LearningRates, Optimizer, OptimizerSpec, unprotected,
+};
 use reticent_backends::{Corpus, Error, Recipe, TrainOptions};
 use reticent_corpus::TokenId;
 use std::path::Path;
@@ -51,6 +54,37 @@ fn steps_take_the_declared_share_of_the_learning_rate() {
         for (x, y) in ours.iter().flatten().zip(hand.iter().flatten()) {
             assert!((x - y).abs() < 1e-6, "{learning_rates:?}: {x} against {y}");
         }
+    }
+}
+
+/// Augmentations of a record differ by the tokens that an encoder masks, or by what this model drops.
+#[test]
+fn augmentations_that_would_be_alike_are_refused() {
+    let run = |trainer, dropout| {
+        let mut asked = for_epochs(options(Recipe::Dpsgd), 1);
+        asked.dropout = dropout;
+        if let Some(private) = &mut asked.private {
+            private.augmentations = 2;
+        }
+        common::run_until(trainer, &asked, None, u64::MAX)
+    };
+    let of_attention = Dropout {
+        attention: 0.2,
+        ..Dropout::NONE
+    };
+    let (name, gpt2) = common::models()[2];
+    assert_eq!(name, "gpt2");
+    let encoder = common::headed(Family::Bert, Head::MaskedToken);
+    assert!(run(encoder, Dropout::NONE).is_ok() && run(gpt2(), of_attention).is_ok());
+    // An LSTM has no attention.
+    let classifier = common::headed(Family::Bert, Head::Classes(2));
+    for (trainer, dropout) in [
+        (model(), Dropout::NONE),
+        (model(), of_attention),
+        (classifier, Dropout::NONE),
+    ] {
+        let error = run(trainer, dropout).err().unwrap().to_string();
+        assert!(error.contains("they need dropout"), "{error}");
     }
 }
 
@@ -169,6 +203,22 @@ fn a_run_stops_early_and_counts_what_it_had_planned() {
         let (last, before) = stopped.ran.phases.split_last().unwrap();
         assert_eq!((last, before), (&said, &whole.ran.phases[..]));
     }
+}
+
+/// Held-out text is scored by the weights that the run ends with, and scoring moves no weight.
+#[test]
+fn held_out_text_is_scored_by_the_average_of_the_weights() {
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings::in_memory(&stop);
+    let text = held_out();
+    let mut asked = stopping(Recipe::Dpsgd, true);
+    asked.plan.stopping = None;
+    asked.average = Some(0.9);
+    let mut averaged = run(&asked, &text, &surroundings);
+    let last = *averaged.ran.held_out.last().unwrap();
+    assert!((loss(&mut averaged, &text) - last).abs() < 1e-6);
+    let unseen = common::trained(&asked, &Corpus::plain(&set(4, 8, 1)));
+    assert_eq!(weights(&averaged), weights(&unseen));
 }
 
 /// The last step of a run that stops early has its own number, and not that of the last planned step.

@@ -97,8 +97,14 @@ fn written(files: &Files) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     for (name, bytes) in files {
         let path = home.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, bytes).unwrap();
+        let folder = path.parent().unwrap();
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        #[cfg(unix)]
+        for (path, mode) in [(folder, 0o700), (path.as_path(), 0o600)] {
+            let private = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(path, private).unwrap();
+        }
     }
     home
 }

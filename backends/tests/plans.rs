@@ -1,12 +1,12 @@
 //! A run is its plan: as many steps as it says, on the corpus it was made for, or none at all.
 
 use crate::common::{
-    MASK, direct, for_epochs, given, jft, light, model, options, options_on, run_until,
+    MASK, direct, for_epochs, given, jft, light, model, noisy, options, options_on, run_until,
     secret_rates, seeded, sensitive, set, spans, unseeded, weights,
 };
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run, Sizes, StepDecay};
-use reticent_accounting::{Mechanism, SamplingRate, Steps};
+use reticent_accounting::{Mechanism, MissRate, SamplingRate, Steps};
 use reticent_backends::checkpoint::{Initial, Manifest, Phase};
 use reticent_backends::run::{Surroundings, Trained, train_on};
 use reticent_backends::{Corpus, Error, Recipe, Schedule, SecretRates, Sensitive, TrainOptions};
@@ -165,6 +165,28 @@ fn a_clipping_norm_that_vanishes_is_refused_at_once() {
             assert!(error.contains(word), "{recipe}: {error}");
         }
     }
+}
+
+/// Clipping norms fall after so many epochs, which may have another number of steps in each phase.
+#[test]
+fn clipping_norms_fall_by_the_epochs_of_each_phase() {
+    let first = FirstPhase::LightNoise {
+        steps: noisy(0.4, 2, 13, 2),
+        token_miss: Some((MissRate::ZERO, MissRate::ZERO)),
+    };
+    let mut asked = jft(first, &set(4, 8, 1));
+    if let Some(private) = &mut asked.private {
+        // After every second epoch of five steps.
+        private.clip_decay = Some(StepDecay::new(0.5, 10).unwrap());
+    }
+    let whole = run(&asked, None, u64::MAX).unwrap();
+    let falls = whole.ran.phases.iter().filter_map(|phase| match phase {
+        Phase::LightNoise { clip_decay, .. } | Phase::Private { clip_decay, .. } => {
+            clip_decay.map(|decay| decay.every())
+        }
+        _ => None,
+    });
+    assert_eq!(falls.collect::<Vec<_>>(), [14, 10]);
 }
 
 /// A plan that knows its sizes is for no other training set.

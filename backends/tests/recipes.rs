@@ -8,12 +8,12 @@ use crate::common::{
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run};
 use reticent_accounting::{
-    Delta, Direction, GroupSize, Mechanism, MissRate, Neighbours, PrivacyLoss, Query, SamplingRate,
-    Steps, Tolerance,
+    Delta, Direction, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss,
+    Query, SamplingRate, Steps, Tolerance,
 };
 use reticent_backends::checkpoint::Phase;
 use reticent_backends::run::Trained;
-use reticent_backends::trainer::unprotected;
+use reticent_backends::trainer::{OptimizerSpec, unprotected};
 use reticent_backends::{Corpus, Recipe, Schedule, Sensitive, TrainOptions};
 use reticent_corpus::TrainingSet;
 
@@ -54,6 +54,25 @@ fn steps_of(mechanism: &Mechanism) -> u64 {
         Mechanism::Repeat { times, .. } => times.get(),
         other => panic!("{other:?}"),
     }
+}
+
+/// Where a run adds no noise, DP-AdamBC takes none off the second moment: σ of the plan makes no difference.
+#[test]
+fn a_run_without_noise_takes_none_off_the_second_moment() {
+    let run = |sigma| {
+        let mut asked = options(Recipe::Dpsgd);
+        asked.plan.noiseless = true;
+        asked.plan.run.noisy_mut().unwrap().noise_multiplier.value =
+            NoiseMultiplier::new(sigma).unwrap();
+        if let Some(private) = &mut asked.private {
+            private.optimizer = OptimizerSpec::AdamBc {
+                learning_rate: 0.01,
+                floor: 1e-8,
+            };
+        }
+        weights(&trained(&asked, &Corpus::plain(&set(4, 8, 1))))
+    };
+    assert_eq!(run(1e-6), run(50.0));
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! The state folder: what is lost, damaged or of another run is named and never resumed.
 
-use crate::common::{model, options, run_until, secret_rates, seeded, sensitive, set, weights};
+use crate::common::{
+    VOCABULARY, model, options, run_until, secret_rates, seeded, sensitive, set, weights,
+};
 use reticent_accounting::NoiseMultiplier;
 use reticent_accounting::training::Run as Plan;
 use reticent_backends::checkpoint::Phase;
+use reticent_backends::engine::open;
+use reticent_backends::model::{Family, Model, TransformerConfig};
 use reticent_backends::privacy::Clipping;
 use reticent_backends::run::{Surroundings, Trained, train_on};
 use reticent_backends::trainer::OptimizerSpec;
-use reticent_backends::{Corpus, Error, Recipe, TrainOptions};
+use reticent_backends::{Corpus, Device, Error, Recipe, TrainOptions};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -112,6 +116,30 @@ fn a_state_folder_is_no_link() {
     assert!(error.contains("it is a link"), "{error}");
     let made = std::fs::read_dir(home.path().join("elsewhere")).unwrap();
     assert_eq!(made.count(), 0);
+}
+
+/// Whoever reads the key can compute the noise of all steps, so a state that others can read is not resumed.
+#[cfg(unix)]
+#[test]
+fn a_state_that_others_can_read_is_refused() {
+    let (_home, state) = home();
+    let asked = options(Recipe::Dpsgd);
+    interrupted(&asked, &state, 3);
+    let open = |path: &Path, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, mode).unwrap();
+    };
+    let key = state.join("key.json");
+    for (path, shared, private) in [(&key, 0o644, 0o600), (&state, 0o750, 0o700)] {
+        open(path, shared);
+        let error = refused(run(&asked, &state, u64::MAX));
+        let chmod = format!("chmod {private:o}");
+        for word in [&*path.to_string_lossy(), "others", &chmod] {
+            assert!(error.contains(word), "{error}");
+        }
+        open(path, private);
+    }
+    assert!(run(&asked, &state, u64::MAX).is_ok());
 }
 
 /// Another option, seed or text than the run began with is refused, and named, without a word of
@@ -298,6 +326,20 @@ fn a_second_run_on_the_same_folder_fails_at_once() {
 
 /// A17: a run whose weights come to nothing stops at that step, keeps its last good snapshot and
 /// never ends well.
+/// The text by which a model with a large weight is checked is one that the model can read.
+#[test]
+fn a_model_of_two_positions_goes_on_with_a_large_weight() {
+    let config = TransformerConfig::new(Family::Gpt2, VOCABULARY, 8, 1, 2, 2);
+    let model = Model::from(config);
+    let mut weights = model.starting_weights(1);
+    let parameters = model.parameters();
+    let positions = parameters.iter().position(|p| p.name.contains("position"));
+    weights[positions.unwrap()][0] = 2e3;
+    let trainer = open(&model, weights, Device::Cpu).unwrap();
+    let end = run_until(trainer, &options(Recipe::Dpsgd), None, u64::MAX);
+    assert!(end.is_ok(), "{:?}", end.err());
+}
+
 #[test]
 fn a_run_that_diverges_stops_and_keeps_its_state() {
     for recipe in EVERY {

@@ -113,6 +113,15 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
             );
         }
     }
+    // A record that is too long for a classifier is shortened and not read in windows.
+    let cut = json(
+        at,
+        "train prepared/ --recipe sgd --model gpt2 --layers 1 --width 8 --heads 2 --context 4 --epochs 1 --out cut",
+    );
+    assert!(
+        number(&cut["shortened"]) > 0.5 && cut.get("in_windows").is_none(),
+        "{cut}"
+    );
     // Another promise for the same weights: the run continues from the folder with its classes. If no record is public,
     // crt learns no class without noise.
     let on = "train prepared/ --recipe crt --sigma 1 --sample-rate 0.1 --epochs 1 --model bert/";

@@ -86,6 +86,29 @@ fn shadow_models_are_trained_as_the_model_was() {
         "{found}"
     );
 
+    // Batches of another sampler and a last epoch that was cut are imitated as far as Poisson batches can.
+    let drawn = noise.replace(
+        "--sample-rate 0.2",
+        "--epoch-steps 5 --sampler balls-in-bins",
+    );
+    ok(
+        home,
+        &format!("train prepared --recipe dpsgd {drawn} --epochs 1 --average 0.9 --out bins"),
+    );
+    let course = std::fs::read_to_string(home.join("bins/manifest.json")).unwrap();
+    let course: Value = serde_json::from_str(&course).unwrap();
+    near(&course["course"]["average"], 0.9);
+    assert!(said(&shadows(home, "bins", "")).contains("another sampler"));
+    ok(
+        home,
+        &format!("train prepared --recipe dpsgd {noise} --steps 7 --out cut"),
+    );
+    let found = said(&shadows(home, "cut", ""));
+    assert_eq!(
+        found,
+        "the model took 7 noisy steps, shadow models take 10: whole epochs"
+    );
+
     // A public side can't be known here. Without a seed, so that something is promised.
     let noise = noise.replace(" --seed 1", "");
     ok(

@@ -11,8 +11,15 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The version of this program. Another one may round sums otherwise, which the same noise must not meet.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Numbers what the steps of a run compute. Increase it with every change to clipping, gradients, dropout, token masks,
+/// noise, samplers, schedules, optimisers or the order of sums: a step that is repeated after such a change would add the
+/// same noise to another sum, and the difference of the two releases has no noise.
+pub(crate) const ARITHMETIC: u32 = 1;
+
+/// Returns the version of what this program computes.
+pub(crate) fn version() -> String {
+    format!("{} (arithmetic {ARITHMETIC})", env!("CARGO_PKG_VERSION"))
+}
 
 /// Something in which two runs differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +84,7 @@ impl Description {
             // So have other roundings.
             digest(key, "order of sums (WORLD_SIZE set, or not)", &run.lanes)?,
             digest(key, "kind of device (cpu, cuda or wgpu)", &run.device)?,
+            digest(key, "margin of norms", &run.margin)?,
         ]);
         // So has another base below the same adapter.
         if run.adapter.is_some() {
@@ -106,7 +114,7 @@ impl Description {
             plan.shift_remove("unauthenticated_corpus");
         }
         Ok(Self {
-            version: VERSION.to_owned(),
+            version: version(),
             options,
             data,
             planned: planned(run.schedule),
@@ -118,12 +126,12 @@ impl Description {
         let theirs = run.get("version").and_then(Value::as_str);
         let theirs = theirs.unwrap_or("an earlier one").to_owned();
         serde_json::from_value(run).map_err(|e| {
-            if theirs == VERSION {
+            if theirs == version() {
                 return Error::state(path, format!("its header describes no run: {e}"));
             }
             Error::OtherRun {
                 path: path.to_path_buf(),
-                differ: vec![Difference::of_versions(VERSION, &theirs)],
+                differ: vec![Difference::of_versions(&version(), &theirs)],
             }
         })
     }
@@ -195,4 +203,41 @@ fn planned(schedule: &Schedule) -> Vec<Planned> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::privacy::random::{ChaChaNoise, Noise, PoissonSampler, Sampler};
+    use crate::privacy::{Clip, Clipping, SquaredNorms};
+    use reticent_accounting::SamplingRate;
+
+    /// Noise, a batch and clipping factors of arithmetic 1. If one of them changes, increase [`ARITHMETIC`] too.
+    #[test]
+    fn the_arithmetic_is_the_one_of_its_number() {
+        assert_eq!(ARITHMETIC, 1);
+        let key = RunKey::from_seed(7);
+        let mut noise = [0.0f32; 4];
+        ChaChaNoise::new(key.clone()).add(5, 2, 1.5, &mut noise);
+        assert_eq!(
+            noise.map(f32::to_bits),
+            [0x3f72_a123, 0xc04c_dc64, 0x3e54_f929, 0xbeea_8a11]
+        );
+        let quarter = SamplingRate::new(0.25).unwrap();
+        let batch = PoissonSampler::new(key, quarter, 32).batch(5);
+        assert_eq!(batch, [7, 8, 10, 17, 24]);
+        // Of two groups of squared norms 4 and 5.
+        let norms = SquaredNorms::new(2, vec![4.0, 5.0]).unwrap();
+        let automatic = Clipping::Automatic { stability: 0.01 };
+        for (kind, bits) in [
+            (Clipping::Flat, [0x3eaa_9fbf; 2]),
+            (Clipping::PerLayer, [0x3eb4_f95e, 0x3ea1_de3f]),
+            (automatic, [0x3eaa_0eaa; 2]),
+        ] {
+            let factors = Clip::new(1.0, 2.5e-4).unwrap().by(kind).unwrap();
+            let factors = factors.factors(&norms);
+            let found = [0, 1].map(|group| factors.of(0, group).to_bits());
+            assert_eq!(found, bits, "{kind:?}");
+        }
+    }
 }

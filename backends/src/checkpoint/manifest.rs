@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::model::{LoraSpec, TransformerConfig};
 use crate::privacy::clip::Clipping;
 use crate::recipe::{is_once, once, run_of};
+use crate::trainer::Precision;
 use crate::trainer::dropout::Dropout;
 use crate::trainer::learning_rate::{Decay, LearningRates};
 use crate::trainer::optimizer::OptimizerSpec;
@@ -317,13 +318,20 @@ impl Initial {
 }
 
 /// What no promise rests on, but whoever trains such a model again has to know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Course {
     /// Epochs of the last phase, as planned.
     pub epochs: u64,
     /// How learning rates moved.
     pub learning_rates: LearningRates,
+    /// Share that the moving average of the weights kept of itself at each step of the last phase; absent where the
+    /// weights are those of the last step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average: Option<f64>,
+    /// In what precision training passes computed their products.
+    #[serde(default, skip_serializing_if = "Precision::is_single")]
+    pub precision: Precision,
 }
 
 /// The canaries the model was trained with, sealed: only the owner's key opens the digest.

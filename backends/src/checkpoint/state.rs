@@ -20,6 +20,7 @@ use crate::model::{Lora, Model};
 use crate::privacy::ledger::{BEGIN_AGAIN, Ledger, unauthenticated_counts};
 use crate::privacy::random::RunKey;
 use crate::recipe::{Schedule, TrainOptions};
+use crate::run::own_key;
 use crate::trainer::Trainer;
 use crate::trainer::optimizer::Moments;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,8 @@ pub(crate) struct RunIdentity<'a> {
     pub(crate) lanes: usize,
     /// The kind of device that computes them.
     pub(crate) device: &'static str,
+    /// η, by which clipping multiplies norms.
+    pub(crate) margin: f64,
     pub(crate) schedule: &'a Schedule,
 }
 
@@ -82,7 +85,7 @@ impl State {
     ///
     /// # Errors
     /// Returns [`Error::Io`] (busy) if another run uses the folder; [`Error::OtherRun`] if the folder belongs to another
-    /// run; [`Error::State`] if it is damaged or has lost its key.
+    /// run; [`Error::State`] if it is damaged, has lost its key, or another user can read or has made it.
     pub(crate) fn open(folder: &Path, asked: RunIdentity<'_>) -> Result<Self> {
         at(folder, reticent_disk::private_folder(parent_of(folder)))?;
         let lock = FolderLock::take(folder)?;
@@ -90,6 +93,7 @@ impl State {
         let made = is_free(folder)?
             .then(|| create(folder, asked))
             .transpose()?;
+        refuse_shared(folder)?;
         let (key, ledger, run) = authenticated(folder, asked.options.seed)?;
         let run = Description::read(&folder.join(LEDGER), run)?;
         let ours = made.map_or_else(|| asked.description(&key), Ok)?;
@@ -207,10 +211,43 @@ fn is_free(folder: &Path) -> Result<bool> {
     }
 }
 
+/// Refuses a state that other users can read or have made: its key determines all noise of the run. It is compared with a
+/// file that is made in it, because some file systems have one owner or one mode for all files.
+fn refuse_shared(folder: &Path) -> Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        const OTHERS: u32 = 0o077;
+        let own = tempfile::tempfile_in(folder).and_then(|own| own.metadata());
+        let own = at(folder, own)?;
+        for (path, mode) in [(folder.to_path_buf(), 700), (folder.join(KEY), 600)] {
+            let about = match std::fs::metadata(&path) {
+                // A missing key is reported where it is read.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                about => at(&path, about)?,
+            };
+            let why = if about.uid() != own.uid() {
+                "it belongs to another user, who may know the key of the noise; remove the state folder and begin again"
+                    .to_owned()
+            } else if about.mode() & OTHERS != 0 && own.mode() & OTHERS == 0 {
+                format!(
+                    "others on this machine can use it, and so may know the key of the noise; if nobody did, restrict it with \
+                     chmod {mode}, otherwise remove the state folder and begin again"
+                )
+            } else {
+                continue;
+            };
+            return Err(Error::state(path, why));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = folder;
+    Ok(())
+}
+
 /// Creates the folder of a new run: whole under its name, or not at all.
 fn create(folder: &Path, asked: RunIdentity<'_>) -> Result<Description> {
-    let seed = asked.options.seed;
-    let key = seed.map_or_else(RunKey::from_system, |seed| Ok(RunKey::from_seed(seed)))?;
+    let key = own_key(None, asked.options.seed)?;
     let run = asked.description(&key)?;
     let growing = sibling(folder, NEW);
     private_folder(&growing)?;

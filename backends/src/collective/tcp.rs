@@ -83,14 +83,18 @@ impl Tcp {
     }
 }
 
-fn address(options: &TcpOptions) -> Result<SocketAddr> {
+/// Returns the addresses of rank 0; without a key, those on this machine.
+fn addresses(options: &TcpOptions) -> Result<Vec<SocketAddr>> {
     let wrong = |why: String| Error::Worker(format!("{}: {why}", options.address));
-    let mut found = options
-        .address
-        .to_socket_addrs()
-        .map_err(|e| wrong(e.to_string()))?;
-    let found = found.next().ok_or_else(|| wrong("no such host".into()))?;
-    if options.key.is_none() && !found.ip().is_loopback() {
+    let found = options.address.to_socket_addrs();
+    let mut found: Vec<SocketAddr> = found.map_err(|e| wrong(e.to_string()))?.collect();
+    if found.is_empty() {
+        return Err(wrong("no such host".into()));
+    }
+    if options.key.is_none() {
+        found.retain(|address| address.ip().is_loopback());
+    }
+    if found.is_empty() {
         return Err(wrong(
             "sums before noise would cross the network in the clear: give all workers a key (--worker-key)".into(),
         ));
@@ -98,22 +102,29 @@ fn address(options: &TcpOptions) -> Result<SocketAddr> {
     Ok(found)
 }
 
-/// Returns the address on which rank 0 listens.
+/// Returns the addresses of which rank 0 listens on the first that it can.
 ///
-/// A machine may resolve its own name to a loopback address, as with Debian's `/etc/hosts`, while others resolve it to
-/// one that they can reach. With a key, rank 0 then listens on all its addresses. An address in numbers and `localhost`
-/// are the same everywhere and are taken as they are.
-fn listening(options: &TcpOptions, found: SocketAddr) -> SocketAddr {
-    let everywhere =
-        options.address.parse::<SocketAddr>().is_ok() || options.address.starts_with("localhost:");
-    if everywhere || options.key.is_none() || !found.ip().is_loopback() {
-        return found;
+/// A machine may resolve its own name to other addresses than other machines do: to a loopback address, as with Debian's
+/// `/etc/hosts`, or to IPv6 alone. With a key, rank 0 then listens on all its addresses. An address in numbers and
+/// `localhost` are the same everywhere and are taken as they are.
+fn listening(options: &TcpOptions, found: &[SocketAddr]) -> Vec<SocketAddr> {
+    let (parsed, address) = (options.address.parse::<SocketAddr>(), &options.address);
+    let same_everywhere = parsed.is_ok() || address.starts_with("localhost:");
+    if same_everywhere || options.key.is_none() {
+        return found.iter().take(1).copied().collect();
     }
-    let all = match found.ip() {
-        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    };
-    SocketAddr::new(all, found.port())
+    let port = found.first().map_or(0, SocketAddr::port);
+    let all = |ip: IpAddr| SocketAddr::new(ip, port);
+    let (v6, v4) = (
+        all(Ipv6Addr::UNSPECIFIED.into()),
+        all(Ipv4Addr::UNSPECIFIED.into()),
+    );
+    // Windows takes no calls over IPv4 at an address of IPv6.
+    if cfg!(windows) {
+        vec![v4, v6]
+    } else {
+        vec![v6, v4]
+    }
 }
 
 /// The number of a caller, and the result of its handshake.
@@ -123,9 +134,10 @@ type Answered = (usize, std::io::Result<(usize, Link)>);
 ///
 /// Every caller is answered by its own thread and disconnected after [`HANDSHAKE`], so that a stranger delays nobody.
 fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
-    let address = listening(options, address(options)?);
+    let address = &options.address;
     let refused = |e: std::io::Error| Error::Worker(format!("can't listen on {address}: {e}"));
-    let listener = TcpListener::bind(address).map_err(refused)?;
+    let listener = TcpListener::bind(&listening(options, &addresses(options)?)[..]);
+    let listener = listener.map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     let (tell, heard) = std::sync::mpsc::channel::<Answered>();
     let mut callers: Vec<(usize, TcpStream, Instant)> = Vec::new();
@@ -211,31 +223,53 @@ fn answer(stream: TcpStream, options: &TcpOptions) -> std::io::Result<(usize, Li
     Ok((rank as usize, link))
 }
 
-/// Other ranks: returns the link to rank 0.
+/// Other ranks: returns the link to rank 0, at the first of its addresses that answers.
 fn call(options: &TcpOptions) -> Result<Link> {
-    let address = address(options)?;
+    call_one_of(&addresses(options)?, options)
+}
+
+fn call_one_of(addresses: &[SocketAddr], options: &TcpOptions) -> Result<Link> {
     let began = Instant::now();
+    // An address that swallows calls must not take the time of the others.
+    let each = options.patience.min(HANDSHAKE);
+    let mut refused = None;
     loop {
-        let tried = TcpStream::connect_timeout(&address, options.patience).and_then(|stream| {
-            let mut link = Link::new(stream, options.key.as_ref(), true, options.patience)?;
-            let numbers = [options.rank as u64, options.world as u64];
-            link.tell(&[HELLO.as_slice(), &write_numbers(&numbers)].concat())?;
-            if link.words_up_to(GREETING)? == HELLO {
-                Ok(link)
-            } else {
-                Err(broken())
-            }
-        });
-        match tried {
-            Ok(link) => return Ok(link),
-            Err(_) if began.elapsed() < options.patience => std::thread::sleep(KNOCK),
-            Err(e) => {
-                return Err(Error::Worker(format!(
-                    "worker 0 did not answer at {address} within {} s ({e}); it must have the same key and WORLD_SIZE",
-                    options.patience.as_secs()
-                )));
+        let mut unanswered = None;
+        for address in addresses {
+            match TcpStream::connect_timeout(address, each) {
+                Ok(stream) => match greet(stream, options) {
+                    Ok(link) => return Ok(link),
+                    Err(e) => refused = Some((address, e)),
+                },
+                Err(e) => unanswered = Some((address, e)),
             }
         }
+        if began.elapsed() < options.patience {
+            std::thread::sleep(KNOCK);
+            continue;
+        }
+        let within = options.patience.as_secs();
+        return Err(Error::Worker(match (refused, unanswered) {
+            (Some((address, e)), _) => format!(
+                "worker 0 refused the call at {address} for {within} s ({e}); it must have the same key and WORLD_SIZE"
+            ),
+            (None, Some((address, e))) => {
+                format!("worker 0 did not listen at {address} within {within} s ({e})")
+            }
+            (None, None) => "worker 0 has no address".to_owned(),
+        }));
+    }
+}
+
+/// Performs the handshake with rank 0.
+fn greet(stream: TcpStream, options: &TcpOptions) -> std::io::Result<Link> {
+    let mut link = Link::new(stream, options.key.as_ref(), true, options.patience)?;
+    let numbers = [options.rank as u64, options.world as u64];
+    link.tell(&[HELLO.as_slice(), &write_numbers(&numbers)].concat())?;
+    if link.words_up_to(GREETING)? == HELLO {
+        Ok(link)
+    } else {
+        Err(broken())
     }
 }
 
@@ -627,23 +661,63 @@ mod tests {
         assert!(tcp.links[0].cipher.is_some());
     }
 
-    /// A name that is a loopback address here may be another one on the machines of the other workers.
+    /// A name may be another address here than on the machines of the other workers.
     #[test]
     fn a_name_of_this_machine_is_listened_for_on_all_its_addresses() {
         let key = Some([7; 32]);
         for (address, key, found, expected) in [
-            ("node1:29500", key, "127.0.1.1:29500", "0.0.0.0:29500"),
-            ("node1:29500", key, "[::1]:29500", "[::]:29500"),
-            ("node1:29500", key, "10.0.0.1:29500", "10.0.0.1:29500"),
-            ("node1:29500", None, "127.0.1.1:29500", "127.0.1.1:29500"),
-            ("127.0.0.1:29500", key, "127.0.0.1:29500", "127.0.0.1:29500"),
-            ("[::1]:29500", key, "[::1]:29500", "[::1]:29500"),
-            ("localhost:29500", key, "127.0.0.1:29500", "127.0.0.1:29500"),
+            ("node1:29500", key, "127.0.1.1:29500", None),
+            ("node1:29500", key, "[2001:db8::1]:29500", None),
+            ("node1:29500", key, "10.0.0.1:29500", None),
+            (
+                "node1:29500",
+                None,
+                "127.0.1.1:29500",
+                Some("127.0.1.1:29500"),
+            ),
+            (
+                "127.0.0.1:29500",
+                key,
+                "127.0.0.1:29500",
+                Some("127.0.0.1:29500"),
+            ),
+            ("[::1]:29500", key, "[::1]:29500", Some("[::1]:29500")),
+            (
+                "localhost:29500",
+                key,
+                "127.0.0.1:29500",
+                Some("127.0.0.1:29500"),
+            ),
         ] {
             let options = options(0, 2, address, key);
-            let found = listening(&options, found.parse().unwrap());
-            assert_eq!(found, expected.parse::<SocketAddr>().unwrap(), "{address}");
+            let found = listening(&options, &[found.parse().unwrap()]);
+            match expected {
+                Some(expected) => assert_eq!(found, [expected.parse::<SocketAddr>().unwrap()]),
+                None => assert!(
+                    found.len() == 2 && found.iter().all(|a| a.ip().is_unspecified()),
+                    "{address}: {found:?}"
+                ),
+            }
         }
+    }
+
+    /// A worker whose name for worker 0 has an address at which nobody listens calls at the next one.
+    #[test]
+    fn a_worker_calls_at_each_address() {
+        let (address, key) = (free_address(), Some([7; 32]));
+        let silent: SocketAddr = free_address().parse().unwrap();
+        let listened: SocketAddr = address.parse().unwrap();
+        let first = options(0, 2, &address, key);
+        let first = std::thread::spawn(move || Tcp::connect(&first).map(|_| ()));
+        let second = options(1, 2, &address, key);
+        call_one_of(&[silent, listened], &second).unwrap();
+        first.join().unwrap().unwrap();
+        let hurried = TcpOptions {
+            patience: Duration::from_millis(300),
+            ..second
+        };
+        let error = call_one_of(&[silent], &hurried).err().unwrap().to_string();
+        assert!(error.contains("did not listen"), "{error}");
     }
 
     /// Sixteen that say nothing, and four that flood, keep nobody waiting.

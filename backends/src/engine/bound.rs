@@ -106,6 +106,20 @@ impl AddAssign for Measured {
 mod tests {
     use super::*;
 
+    /// Part of what the number of the arithmetic stands for: if one of these changes, increase it.
+    #[test]
+    fn bounds_are_those_of_the_arithmetic() {
+        assert_eq!(crate::checkpoint::description::ARITHMETIC, 1);
+        assert_eq!(MARGIN.to_bits(), 2.5e-4f64.to_bits());
+        assert!((rounding(1004) / 1.510_904_266_143_308_6e-5 - 1.0).abs() < 1e-12);
+        let measured = Measured {
+            squared: 4.0,
+            doubt: 0.01,
+            slack: 0.02,
+        };
+        assert!((measured.bound() / 4.088_455_454_322_377 - 1.0).abs() < 1e-12);
+    }
+
     #[test]
     fn a_norm_stays_where_the_margin_covers_its_rounding_and_grows_elsewhere() {
         let ordinary = Measured {

@@ -4,7 +4,7 @@ use super::bound::MARGIN;
 use super::kernels::{Dropped, GROUP, GROUPS, Kernels, Taps, Weights};
 use super::layers::{Losses, Sums};
 use super::ops;
-use super::packed::Packed;
+use super::packed::{Packed, finite};
 use super::rows::{Grid, Microbatch, consecutive, on_grids};
 use super::selective::Plain;
 use super::transfers::upload as upload_values;
@@ -337,7 +337,9 @@ impl<B: Kernels> Lstm<B> {
         let (taps, _) = self.taps(&packed);
         let norms = SquaredNorms::new(GROUPS, B::squared_norms(&taps, &self.weights, &packed))?;
         if norms.rejected() > 0 {
-            return self.add_finite(part, grid, &norms, clip);
+            let (finite, mut added) = finite(part, &norms);
+            added += self.add_part(&finite, grid, clip)?;
+            return Ok(added);
         }
         let factors = clip.factors(&norms);
         B::add_weighted_sums(taps, &self.weights, &factors, &packed, &mut self.sums);
@@ -345,25 +347,6 @@ impl<B: Kernels> Lstm<B> {
             examples: packed.examples,
             clipped: factors.clipped(),
             rejected: 0,
-        })
-    }
-
-    /// Adds only the examples with finite gradients, because zero times infinity would not be zero.
-    fn add_finite(
-        &mut self,
-        part: &[Example<'_>],
-        grid: Option<Grid>,
-        norms: &SquaredNorms,
-        clip: &Clip,
-    ) -> Result<Added> {
-        let rejected = norms.rejected();
-        let kept = (0..part.len()).filter(|e| norms.finite(*e));
-        let finite: Vec<Example<'_>> = kept.map(|e| part[e]).collect();
-        let added = self.add_part(&finite, grid, clip)?;
-        Ok(Added {
-            examples: added.examples + rejected,
-            rejected: added.rejected + rejected,
-            ..added
         })
     }
 }

@@ -3,14 +3,28 @@
 use super::rows::Grid;
 use super::transfers::Kept;
 use crate::error::{Error, Result};
-use crate::trainer::Example;
+use crate::privacy::clip::SquaredNorms;
 use crate::trainer::dropout::{DropoutSite, RecordMasks};
+use crate::trainer::{Added, Example};
 use reticent_corpus::TokenId;
 
 /// Returns the number of examples per group. Small batches still make several groups, so that several cores have work;
 /// large ones make few. It depends on the batch alone, never on the number of threads.
 fn group_size(examples: usize) -> usize {
     (examples / 8).clamp(4, 64)
+}
+
+/// Returns the examples of a part whose gradients are finite, and the counts of the others. A pass is repeated without
+/// those, because zero times infinity would not be zero.
+pub(crate) fn finite<'a>(part: &[Example<'a>], norms: &SquaredNorms) -> (Vec<Example<'a>>, Added) {
+    let kept = (0..part.len()).filter(|e| norms.finite(*e));
+    let rejected = norms.rejected();
+    let others = Added {
+        examples: rejected,
+        clipped: 0,
+        rejected,
+    };
+    (kept.map(|e| part[e]).collect(), others)
 }
 
 /// A group of examples, sorted by decreasing length, with adjacent rows: first all rows of step 0, then those of step

@@ -12,6 +12,7 @@ use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::backend::Backend;
 use burn::tensor::{DType, FloatDType, IndexingUpdateOp, Int, Tensor};
 use reticent_corpus::TokenId;
+use std::cell::OnceCell;
 
 pub(super) use super::transfers::{host, indices, upload};
 
@@ -530,6 +531,9 @@ pub(super) fn squared_norms<B: Floats>(
     let longer = total(lengths) * weight.reshape([1, 1]);
     terms.push((0, spread, longer));
     let found = measured(terms, packed.examples, GROUPS);
+    // Downloaded and measured once, where a record needs it.
+    let values = OnceCell::new();
+    let input = OnceCell::new();
     let mut norms = Vec::with_capacity(packed.examples * GROUPS);
     for example in 0..packed.examples {
         let own: [Measured; GROUPS] = std::array::from_fn(|group| found[group][example]);
@@ -555,12 +559,9 @@ pub(super) fn squared_norms<B: Floats>(
             d_gates: &here(&taps.d_gates),
             d_logits: &here(&taps.d_logits),
         };
-        let input = host(weights.input.clone());
-        norms.extend(lstm_norms(
-            &here_again,
-            &InputWeight::new(&input),
-            (e, h, vocabulary),
-        ));
+        let input = input
+            .get_or_init(|| InputWeight::new(values.get_or_init(|| host(weights.input.clone()))));
+        norms.extend(lstm_norms(&here_again, input, (e, h, vocabulary)));
     }
     norms
 }

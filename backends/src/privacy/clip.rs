@@ -104,6 +104,16 @@ impl Clip {
         Ok(Self { kind, ..self })
     }
 
+    /// Returns the same bound with at least this margin.
+    ///
+    /// # Errors
+    /// Returns [`Error::OutOfRange`] unless `margin` lies in [0, 1).
+    pub(crate) fn with_margin(self, margin: f64) -> Result<Self> {
+        below_one("clipping margin", margin)?;
+        let margin = self.margin.max(margin);
+        Ok(Self { margin, ..self })
+    }
+
     /// Returns how the bound is enforced.
     #[must_use]
     pub const fn kind(&self) -> Clipping {

@@ -121,6 +121,10 @@ pub trait Noise: Send {
     fn add(&mut self, step: u64, tensor: usize, std: f64, values: &mut [f32]);
     /// Returns whether an adversary can't predict the noise.
     fn is_secret(&self) -> bool;
+    /// Returns whether it adds nothing.
+    fn is_none(&self) -> bool {
+        false
+    }
     /// Returns this source as ChaCha20 noise, which a device can draw too, or `None` if it is another kind of noise.
     fn as_chacha(&self) -> Option<&ChaChaNoise> {
         None
@@ -135,6 +139,9 @@ impl Noise for NoNoise {
     fn add(&mut self, _: u64, _: usize, _: f64, _: &mut [f32]) {}
     fn is_secret(&self) -> bool {
         false
+    }
+    fn is_none(&self) -> bool {
+        true
     }
 }
 

@@ -2,7 +2,7 @@
 //! once.
 
 use crate::collective::{Collective, add};
-use crate::error::{Error, Result, positive};
+use crate::error::{Error, Result, positive, ranged};
 use crate::privacy::clip::Clip;
 use crate::privacy::ledger::Ledger;
 use crate::privacy::random::{MeanNoise, Noise};
@@ -29,7 +29,7 @@ const BLOCK: usize = 1 << 14;
 pub struct PrivateStep {
     /// σ: noise standard deviation over clipping norm.
     pub noise_multiplier: NoiseMultiplier,
-    /// How each example is clipped.
+    /// How each example is clipped. A step raises the margin to the one that the engine's norms need.
     pub clip: Clip,
     /// The fixed expected batch size by which the noised sum is divided. Never the realised
     /// size: that would make the update a function of the batch's secret size.
@@ -53,7 +53,7 @@ impl PrivateStep {
 pub struct StateRelease {
     /// Noise standard deviation over clipping norm.
     pub noise_multiplier: NoiseMultiplier,
-    /// The norm to which h and c are each clipped.
+    /// The norm to which h and c are each clipped. A step raises the margin as that of [`PrivateStep::clip`].
     pub clip: Clip,
 }
 
@@ -95,13 +95,22 @@ impl<'a> Step<'a> {
     /// Begins the private step with this index.
     ///
     /// # Errors
-    /// Returns [`Error::OutOfRange`] unless the expected batch size is positive and finite.
+    /// Returns [`Error::OutOfRange`] unless the expected batch size is positive and finite and there is at least one
+    /// augmentation, or if the engine's margin lies outside [0, 1).
     pub fn begin(trainer: &'a mut dyn Trainer, constants: PrivateStep, index: u64) -> Result<Self> {
         positive("expected batch size", constants.expected_batch)?;
+        let augmentations = f64::from(constants.augmentations);
+        ranged(
+            "augmentations",
+            "[1, inf)",
+            augmentations,
+            augmentations >= 1.0,
+        )?;
+        let clip = constants.clip.with_margin(trainer.norm_margin())?;
         trainer.begin();
         Ok(Self {
             trainer,
-            constants,
+            constants: PrivateStep { clip, ..constants },
             index,
             added: Added::default(),
             sums: Vec::new(),
@@ -185,6 +194,8 @@ impl<'a> Step<'a> {
         noise: &mut dyn Noise,
     ) -> Result<Vec<Vec<f32>>> {
         let (first, index) = (self.trainer.parameters().len(), self.index);
+        let clip = states.clip.with_margin(self.trainer.norm_margin())?;
+        let states = StateRelease { clip, ..*states };
         let recurrent = self.trainer.as_recurrent().ok_or_else(|| {
             Error::Unsuitable("selective steps need a recurrent model (lstm)".into())
         })?;
@@ -259,7 +270,7 @@ impl<'a> Step<'a> {
         }
         let added = added_by_all(self.added, self.trainer, collective)?;
         self.check(gradients.par_iter().flatten().all(|g| g.is_finite()))?;
-        update.noised(std / divisor);
+        update.noised(if noise.is_none() { 0.0 } else { std / divisor });
         let gradients = Gradients::Host(gradients);
         self.trainer.apply(Privatized { gradients }, update)?;
         Ok(added)

@@ -8,7 +8,7 @@ pub use schedule::Schedule;
 pub(crate) use schedule::{Constants, Stage, StepPosition, Work};
 
 use crate::error::{Error, Result, below_one};
-use crate::model::in_range;
+use crate::model::{Head, Model, in_range};
 use crate::privacy::clip::{Clip, Clipping};
 use crate::trainer::Precision;
 use crate::trainer::dropout::Dropout;
@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 pub struct PrivateOptions {
     /// C.
     pub clipping_norm: f64,
-    /// How C falls over the steps of each phase; it stays where this is absent.
+    /// How C falls, in steps of the (last) phase with noise; it stays where this is absent. In the first phase of `jft`
+    /// it falls after as many epochs as in the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_decay: Option<StepDecay>,
     /// How C is kept.
@@ -139,7 +140,14 @@ impl TrainOptions {
             Some(p) => {
                 Clip::new(p.clipping_norm, 0.0)?.by(p.clipping)?;
                 p.optimizer.validated()?;
-                self.augmented(recipe, p.augmentations)?;
+                let (count, range) = (u64::from(p.augmentations), "[1, 1024]");
+                positive("augmentations", count, MOST_AUGMENTATIONS, range)?;
+                if count > 1 && recipe == Recipe::Sdp {
+                    return Err(Error::Unsuitable(
+                        "recipe sdp reads each record once in a step, got several augmentations"
+                            .into(),
+                    ));
+                }
             }
         }
         if (self.learning_rates.decay == Decay::Plateau) != self.plan.rates_by_public_text.is_some()
@@ -163,15 +171,22 @@ impl TrainOptions {
         Ok(self)
     }
 
-    /// Checks that several augmentations of a record can differ.
-    fn augmented(&self, recipe: Recipe, augmentations: u32) -> Result<()> {
-        let (count, range) = (u64::from(augmentations), "[1, 1024]");
-        positive("augmentations", count, MOST_AUGMENTATIONS, range)?;
-        if augmentations > 1 && (self.dropout.is_none() || recipe == Recipe::Sdp) {
-            return Err(Error::Unsuitable(match recipe {
-                Recipe::Sdp => "recipe sdp reads each record once in a step, got several augmentations",
-                _ => "augmentations of a record differ in what dropout leaves out: they need dropout",
-            }.into()));
+    /// Checks that several augmentations of a record can differ in this model: by the tokens that an encoder masks, or by
+    /// what the model drops.
+    pub(crate) fn augmented(&self, model: &Model) -> Result<()> {
+        let dropped = match model {
+            Model::Lstm(_) => Dropout {
+                attention: 0.0,
+                ..self.dropout
+            },
+            Model::Transformer(_) => self.dropout,
+        };
+        let alike = dropped.is_none() && model.head() != Head::MaskedToken;
+        if alike && self.private.is_some_and(|p| p.augmentations > 1) {
+            return Err(Error::Unsuitable(
+                "augmentations of a record differ in what dropout leaves out: they need dropout"
+                    .into(),
+            ));
         }
         Ok(())
     }

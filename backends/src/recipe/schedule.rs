@@ -159,14 +159,9 @@ impl Stage {
         let rate = *steps.sampling_rate;
         let batch = rate.get() * records.size() as f64;
         // Records without loss also count in a batch that is truncated, as in the accounting.
-        let drawn = match *steps.sampling {
-            Sampling::TruncatedPoisson { .. } => records.size() as usize,
-            Sampling::Poisson
-            | Sampling::WithoutReplacement
-            | Sampling::WithReplacement
-            | Sampling::Shuffled
-            | Sampling::BallsInBins
-            | Sampling::RandomAllocation { .. } => records.len(),
+        let drawn = match records_of_cut(*steps.sampling) {
+            Some(_) => records.size() as usize,
+            None => records.len(),
         };
         let work = Work::Private {
             rates: Rates::uniform(rate, drawn),
@@ -344,11 +339,17 @@ impl Schedule {
             }
             FirstPhase::LightNoise { steps, .. } => {
                 let records = redacted_private(corpus.set, sensitive)?;
-                let stage = Stage {
+                let mut stage = Stage {
                     leave_out,
                     optimizer: 0,
                     ..noisy(options, steps, records)?
                 };
+                if let Work::Private { constants, .. } = &mut stage.work
+                    && let (Some(decay), Some(last)) =
+                        (constants.clip_decay, options.plan.run.steps_per_epoch())
+                {
+                    constants.clip_decay = Some(by_epochs(decay, [last, steps.steps_per_epoch])?);
+                }
                 self.round(steps.epochs(), vec![stage], Some(steps.steps.get()));
             }
         }
@@ -469,9 +470,29 @@ fn constants(options: &TrainOptions) -> Result<&PrivateOptions> {
     )
 }
 
+/// Returns a decay after as many epochs, where epochs have another number of steps: `to` instead of `from`.
+fn by_epochs(decay: StepDecay, [from, to]: [u64; 2]) -> Result<StepDecay> {
+    let every = u128::from(decay.every()) * u128::from(to) / u128::from(from.max(1));
+    let every = u64::try_from(every).unwrap_or(u64::MAX).max(1);
+    Ok(StepDecay::new(decay.factor(), every)?)
+}
+
 fn needs<'a, T>(options: &TrainOptions, what: &str, given: Option<&'a T>) -> Result<&'a T> {
     let recipe = options.recipe()?;
     given.ok_or_else(|| Error::Unsuitable(format!("recipe {recipe} needs {what}")))
+}
+
+/// Returns the number of records that batches are cut from, which only truncated samplers state.
+const fn records_of_cut(sampling: Sampling) -> Option<u64> {
+    match sampling {
+        Sampling::TruncatedPoisson { records, .. } => Some(records),
+        Sampling::Poisson
+        | Sampling::WithoutReplacement
+        | Sampling::WithReplacement
+        | Sampling::Shuffled
+        | Sampling::BallsInBins
+        | Sampling::RandomAllocation { .. } => None,
+    }
 }
 
 fn noisy(options: &TrainOptions, steps: &NoisySteps, records: PrivateRecords) -> Result<Stage> {
@@ -480,21 +501,12 @@ fn noisy(options: &TrainOptions, steps: &NoisySteps, records: PrivateRecords) ->
             "the plan has noisy steps, the training set no private record".into(),
         ));
     }
-    match *steps.sampling {
-        Sampling::TruncatedPoisson { records: n, .. } if n != records.size() => {
-            return Err(Error::Unsuitable(format!(
-                "the plan cuts batches of {n} records, the training set has {}",
-                records.size()
-            )));
-        }
-        // It states this number of records, or none.
-        Sampling::Poisson
-        | Sampling::TruncatedPoisson { .. }
-        | Sampling::WithoutReplacement
-        | Sampling::WithReplacement
-        | Sampling::Shuffled
-        | Sampling::BallsInBins
-        | Sampling::RandomAllocation { .. } => {}
+    let planned = records_of_cut(*steps.sampling);
+    if let Some(planned) = planned.filter(|planned| *planned != records.size()) {
+        return Err(Error::Unsuitable(format!(
+            "the plan cuts batches of {planned} records, the training set has {}",
+            records.size()
+        )));
     }
     Ok(Stage::noisy(steps, records, constants(options)?))
 }

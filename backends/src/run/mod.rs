@@ -25,6 +25,7 @@ use side::{Seen, Side, Workers};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+pub use together::can_share;
 pub(crate) use together::own_key;
 pub use watch::Classified;
 use watch::{HeldOut, Watch};
@@ -133,7 +134,8 @@ pub struct Ran {
     /// The epochs and learning rates.
     pub course: Course,
     /// Mean loss of the held-out text after each epoch of the last phase, in nats per predicted token (for a
-    /// classifier, per record). No guarantee covers it, and no checkpoint stores it.
+    /// classifier, per record), by the moving average of the weights where the run ends with one. No guarantee covers
+    /// it, and no checkpoint stores it.
     pub held_out: Vec<f64>,
     /// For a classifier, how well the held-out records were classified after each of these epochs. Reported and stored
     /// as [`Self::held_out`].
@@ -238,6 +240,7 @@ fn run(
                 .into(),
         ));
     }
+    options.augmented(&trainer.model())?;
     trainer.compute_in(options.precision)?;
     let weights = crate::checkpoint::weights::weights_digest(trainer.weights());
     let asked = RunIdentity {
@@ -248,9 +251,15 @@ fn run(
         adapter: trainer.adapter(),
         lanes: if workers.lanes { LANES } else { 1 },
         device: trainer.device_kind(),
+        margin: trainer.norm_margin(),
         schedule: &schedule,
     };
-    workers.can_share()?;
+    if !can_share(workers.collective.world()) {
+        return Err(Error::Worker(format!(
+            "the number of workers (WORLD_SIZE) must be 1, 2, 4 or 8, got {}",
+            workers.collective.world()
+        )));
+    }
     // Before a state folder is created.
     workers.agree(asked)?;
     let own = surroundings.state.as_deref().filter(|_| workers.leads());
@@ -306,7 +315,6 @@ impl Run {
         key: RunKey,
         noise: &dyn Fn(&RunKey) -> Box<dyn Noise>,
     ) -> Result<Self> {
-        trainer.compute_in(options.precision)?;
         for stage in &mut schedule.stages {
             stage.shorten(trainer.context());
         }
@@ -482,18 +490,31 @@ impl Run {
             && next.is_none_or(|next| (next.round, next.epoch) != (place.round, place.epoch))
     }
 
-    /// Scores the held-out text, if there is any, and returns whether the run should stop.
+    /// Scores the held-out text, if there is any, by the weights that the run would end with, and returns whether it
+    /// should stop.
     fn stops(&mut self) -> Result<bool> {
         if self.held_out.is_empty() {
             return Ok(false);
         }
         let patience = self.options.plan.stopping.as_ref();
         let patience = patience.map(|rule| *rule.patience);
-        self.watch.after_epoch(
+        let own = match &self.average {
+            Some(average) => {
+                let own = self.trainer.weights().to_vec();
+                self.trainer.set_weights(average.weights().to_vec())?;
+                Some(own)
+            }
+            None => None,
+        };
+        let stops = self.watch.after_epoch(
             self.trainer.as_mut(),
             (&self.held_out, self.masking.as_ref()),
             patience,
-        )
+        )?;
+        if let Some(own) = own {
+            self.trainer.set_weights(own)?;
+        }
+        Ok(stops)
     }
 
     fn step(&mut self, place: StepPosition) -> Result<Seen> {
@@ -545,7 +566,8 @@ impl Run {
             return Ok(());
         }
         let vocabulary = self.trainer.vocabulary_size() as u32;
-        let text: Vec<TokenId> = (0..vocabulary.min(3)).collect();
+        let most = self.trainer.context().unwrap_or(3).min(3) as u32;
+        let text: Vec<TokenId> = (0..vocabulary.min(most)).collect();
         let (loss, what) = match self.trainer.model().head() {
             Head::NextToken => {
                 let scores = self.trainer.score(&[text])?;
@@ -614,6 +636,8 @@ impl Run {
             course: Course {
                 epochs: last.map_or(0, |round| round.epochs),
                 learning_rates: self.options.learning_rates,
+                average: self.options.average,
+                precision: self.options.precision,
             },
             held_out: self.watch.losses.clone(),
             classified: self.watch.classified.clone(),

@@ -20,6 +20,12 @@ struct Place {
     steps: Vec<u64>,
 }
 
+/// Returns whether so many workers can share a run: 1, 2, 4 or 8, so that the weights have the same bits for any of them.
+#[must_use]
+pub const fn can_share(world: usize) -> bool {
+    LANES.is_multiple_of(world)
+}
+
 /// Returns the key of a run: the one in its state, or a new one.
 pub(crate) fn own_key(kept: Option<&RunKey>, seed: Option<u64>) -> Result<RunKey> {
     match (kept, seed) {
@@ -33,16 +39,6 @@ impl Workers {
     /// Returns whether this is rank 0, which keeps the state.
     pub(super) fn leads(&self) -> bool {
         self.collective.rank() == 0
-    }
-
-    pub(super) fn can_share(&self) -> Result<()> {
-        let world = self.collective.world();
-        if LANES.is_multiple_of(world) {
-            return Ok(());
-        }
-        Err(Error::Worker(format!(
-            "the number of workers (WORLD_SIZE) must be 1, 2, 4 or 8, got {world}"
-        )))
     }
 
     /// Returns the run's key: rank 0's, for all workers.

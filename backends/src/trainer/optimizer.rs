@@ -33,9 +33,9 @@ pub enum OptimizerSpec {
         /// λ, in [0, 1].
         weight_decay: f64,
     },
-    /// Adam on noised gradients: the noise's variance is taken off the second moment before its root. The step is
-    /// lr·m̂/√max(v̂ − Φ, γ), Φ = (σC/B)² that of a coordinate of the noised mean. Source: Tang, Shpilevskiy & Lécuyer 2024
-    /// (DP-AdamBC).
+    /// Adam on noised gradients: the noise's share of the second moment is taken off it before the root. The step is
+    /// lr·m̂/√max(v̂ − Φ̂, γ), where Φ̂ averages the variances Φ = (σC/B)² of a coordinate of the noised means as v̂ averages
+    /// their squares; it is Φ while σC stays. Source: Tang, Shpilevskiy & Lécuyer 2024 (DP-AdamBC).
     AdamBc {
         /// Step size.
         learning_rate: f64,
@@ -187,9 +187,9 @@ impl Optimizer {
     pub fn new(spec: OptimizerSpec, lengths: &[usize]) -> Self {
         let zeros = || lengths.iter().map(|n| vec![0.0; *n]).collect::<Vec<_>>();
         let (first, second) = match spec {
-            OptimizerSpec::Adam { .. }
-            | OptimizerSpec::AdamW { .. }
-            | OptimizerSpec::AdamBc { .. } => (zeros(), zeros()),
+            OptimizerSpec::Adam { .. } | OptimizerSpec::AdamW { .. } => (zeros(), zeros()),
+            // The last value is the average of Φ.
+            OptimizerSpec::AdamBc { .. } => (zeros(), [zeros(), vec![vec![0.0]]].concat()),
             OptimizerSpec::Sgd { momentum, .. } if momentum > 0.0 => (zeros(), Vec::new()),
             OptimizerSpec::Sgd { .. } => (Vec::new(), Vec::new()),
         };
@@ -345,9 +345,16 @@ impl Optimizer {
     fn adam_bc(&mut self, rate: f64, floor: f64, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
         let (first_correction, second_correction) = corrections(self.steps);
         let rate = rate * self.scale / first_correction;
-        let noise = self.noise_variance;
+        let (b2, variance) = (BETA2 as f32, self.noise_variance as f32);
+        let [_, second] = self.kept.on_host();
+        let mut noise = 0.0;
+        if let Some(average) = second.last_mut().and_then(|values| values.first_mut()) {
+            // In f32 as v, so that both round alike.
+            *average = b2 * *average + (1.0 - b2) * variance;
+            noise = f64::from(*average) / second_correction;
+        }
         self.by_moments(weights, gradients, |w, m, v| {
-            // v̂ − Φ cancels: in f64
+            // v̂ − Φ̂ cancels: in f64
             let second = (f64::from(v) / second_correction - noise).max(floor);
             *w -= (rate * f64::from(m) / second.sqrt()) as f32;
         });
@@ -431,9 +438,9 @@ mod tests {
     use super::*;
 
     /// The update rules written down in f64, weight by weight.
-    fn by_hand(spec: OptimizerSpec, gradients: &[f64], start: f64, noise: f64) -> f64 {
-        let (mut w, mut m, mut v) = (start, 0.0, 0.0);
-        for (t, g) in (1..).zip(gradients) {
+    fn by_hand(spec: OptimizerSpec, gradients: &[f64], start: f64, noise: &[f64]) -> f64 {
+        let (mut w, mut m, mut v, mut phi) = (start, 0.0, 0.0, 0.0);
+        for (t, (g, noise)) in (1..).zip(gradients.iter().zip(noise)) {
             match spec {
                 OptimizerSpec::Sgd {
                     learning_rate,
@@ -458,8 +465,9 @@ mod tests {
                 } => {
                     m = BETA1 * m + (1.0 - BETA1) * g;
                     v = BETA2 * v + (1.0 - BETA2) * g * g;
-                    let (m, v) = (m / (1.0 - BETA1.powi(t)), v / (1.0 - BETA2.powi(t)));
-                    w -= learning_rate * m / (v - noise * noise).max(floor).sqrt();
+                    phi = BETA2 * phi + (1.0 - BETA2) * noise * noise;
+                    let (m, v) = (m / (1.0 - BETA1.powi(t)), (v - phi) / (1.0 - BETA2.powi(t)));
+                    w -= learning_rate * m / v.max(floor).sqrt();
                 }
             }
         }
@@ -469,6 +477,8 @@ mod tests {
     #[test]
     fn every_optimiser_moves_weights_by_its_rule() {
         let gradients = [0.5, -1.25, 3.0, 0.0, 0.125];
+        // The second moment keeps the noise of earlier steps where it falls.
+        let noise = [0.5, 0.5, 0.5, 0.1, 0.1];
         for spec in [
             OptimizerSpec::Sgd {
                 learning_rate: 0.1,
@@ -490,11 +500,11 @@ mod tests {
         ] {
             let mut optimizer = Optimizer::new(spec.validated().unwrap(), &[1]);
             let mut weights = vec![vec![2.0f32]];
-            for g in gradients {
-                optimizer.noised(0.5);
+            for (g, noise) in gradients.into_iter().zip(noise) {
+                optimizer.noised(noise);
                 optimizer.update(&mut weights, &[vec![g as f32]]);
             }
-            let expected = by_hand(spec, &gradients, 2.0, 0.5);
+            let expected = by_hand(spec, &gradients, 2.0, &noise);
             let error = (f64::from(weights[0][0]) - expected).abs();
             assert!(error < 1e-5, "{spec:?}: {error}");
         }

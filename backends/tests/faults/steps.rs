@@ -31,6 +31,9 @@ impl Noise for Counting {
     }
 }
 
+/// The margin η of our f32 engines; the exact one needs less.
+const MARGIN: f64 = 2.5e-4;
+
 fn constants(clipping: Clipping) -> PrivateStep {
     PrivateStep {
         noise_multiplier: NoiseMultiplier::new(1.5).unwrap(),
@@ -71,6 +74,44 @@ fn norm(x: impl Iterator<Item = f64>) -> f64 {
 fn apart(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
     norm(a.iter().zip(b).map(|(a, b)| f64::from(*a) - f64::from(*b)))
+}
+
+/// The update of a step without noise that adds these records of a set.
+fn added_alone(constants: PrivateStep, set: &TrainingSet, batch: &[u32]) -> Vec<f32> {
+    let (mut model, records) = (model(), all_private(set));
+    let mut step = Step::begin(model.as_mut(), constants, 0).unwrap();
+    step.add(&records.batch(batch)).unwrap();
+    let (mut kept, mut ledger) = (Kept(Vec::new()), Ledger::in_memory());
+    step.finish(&mut Counting(0), &mut Local, &mut kept, &mut ledger)
+        .unwrap();
+    kept.0
+}
+
+/// An engine measures norms for its own margin: with less, a record would add more than the clipping norm.
+#[test]
+fn a_step_clips_with_the_margin_that_its_engine_needs() {
+    assert!((model().norm_margin() - MARGIN).abs() < 1e-12);
+    let constants = PrivateStep {
+        clip: Clip::new(1e-3, 0.0).unwrap(),
+        expected_batch: 1.0,
+        ..constants(Clipping::Flat)
+    };
+    let update = added_alone(constants, &set(0, 1, 0), &[0]);
+    let length = norm(update.iter().map(|x| f64::from(*x)));
+    let expected = 1e-3 / (1.0 + MARGIN);
+    assert!((length / expected - 1.0).abs() < 1e-4, "{length}");
+}
+
+/// With none a record longer than the context would be left out, and counted.
+#[test]
+fn a_step_without_augmentations_is_refused() {
+    let constants = PrivateStep {
+        augmentations: 0,
+        ..constants(Clipping::Flat)
+    };
+    let mut model = model();
+    let error = Step::begin(model.as_mut(), constants, 0).err().unwrap();
+    assert!(error.to_string().contains("augmentations"), "{error}");
 }
 
 /// Fault 6. Seed 8: 150 steps at q = 0.01 over three records, all but a few empty; each moves
@@ -352,7 +393,7 @@ fn augmentations_of_a_record_are_averaged_and_clipped_as_one() {
     for (fast, slow) in [("lstm", "lstm, exact"), ("gpt2", "gpt2, exact")] {
         let norm_of = |found: &[f32]| norm(found.iter().map(|x| f64::from(*x)));
         for bound in [0.5, 1e30] {
-            let clip = Clip::new(bound, 1e-5).unwrap();
+            let clip = Clip::new(bound, MARGIN).unwrap();
             let (once, _) = sum_of(fast, 1, 0.0, clip);
             let length = norm_of(&once);
             let (thrice, added) = sum_of(fast, 3, 0.0, clip);
@@ -414,9 +455,9 @@ fn a_long_record_is_the_clipped_sum_of_its_windows() {
         let (whole, _) = sum_of(slow, windows.clone(), huge);
         let length = norm(whole.iter().map(|x| f64::from(*x)));
         for bound in [length * 0.3, length * 0.99, length * 1.01] {
-            let clip = Clip::new(bound, 1e-5).unwrap();
+            let clip = Clip::new(bound, MARGIN).unwrap();
             let (found, added) = sum_of(fast, vec![record(&long)], clip);
-            let factor = (bound / (length * (1.0 + 1e-5))).min(1.0) as f32;
+            let factor = (bound / (length * (1.0 + MARGIN))).min(1.0) as f32;
             let expected: Vec<f32> = whole.iter().map(|x| x * factor).collect();
             assert!(apart(&found, &expected) < 1e-5 * length, "{fast}, {bound}");
             assert!(norm(found.iter().map(|x| f64::from(*x))) <= bound);

@@ -95,7 +95,7 @@ pub struct Optimization {
     #[arg(long, value_name = "EPOCHS", value_parser = positive)]
     pub clip_decay_every: Option<u64>,
     /// All but sgd and sdp: passes over each record in a step, each with fresh dropout; the mean of its gradients is
-    /// clipped as one [default: 1]. Needs dropout.
+    /// clipped as one [default: 1]. Needs dropout, except for encoders, which mask other tokens each time.
     #[arg(long, value_name = "K", value_parser = positive)]
     pub augmentations: Option<u64>,
     /// All but sgd: optimiser of private steps [default: sgd].

@@ -7,6 +7,7 @@ mod common;
 
 use super::*;
 use crate::checkpoint::Checkpoint;
+use crate::checkpoint::description::version;
 use crate::checkpoint::manifest::{Initial, Manifest};
 use crate::checkpoint::owner::{Authentication, Owner};
 use crate::hugging_face::Beside;
@@ -232,7 +233,7 @@ fn a_state_of_another_version_is_refused() {
     further["engine"] = "another".into();
     let refused = || run(&asked, &state).err().unwrap().to_string();
     let versions = |theirs: &str| {
-        let ours = env!("CARGO_PKG_VERSION");
+        let ours = version();
         format!("version, {ours} here and {theirs} there")
     };
     let begin = |described_as: &serde_json::Value| {
@@ -242,6 +243,8 @@ fn a_state_of_another_version_is_refused() {
     };
     for (other, theirs) in [
         (of("0.0.0"), "0.0.0"),
+        // The same release, built from other sources.
+        (of(env!("CARGO_PKG_VERSION")), env!("CARGO_PKG_VERSION")),
         (silent, "an earlier one"),
         (further.clone(), "9.9.9"),
     ] {
@@ -271,4 +274,31 @@ fn a_state_of_another_version_is_refused() {
     let schema = 2;
     let error = beside(&Moment { schema, ..moment });
     assert!(error.contains("schema 2"), "{error}");
+}
+
+/// Another margin makes other factors, which the same noise must not meet.
+#[test]
+fn a_run_with_another_margin_of_norms_is_another_run() {
+    let (asked, set) = (options(Recipe::Dpsgd), set(4, 8, 1));
+    let corpus = Corpus::plain(&set);
+    let schedule = Schedule::of(&asked, &corpus).unwrap();
+    let model = Model::from(common::CONFIG);
+    let key = RunKey::from_seed(1);
+    let of = |margin| {
+        let identity = RunIdentity {
+            options: &asked,
+            corpus: &corpus,
+            weights: "",
+            model: &model,
+            adapter: None,
+            lanes: 1,
+            device: "cpu",
+            margin,
+            schedule: &schedule,
+        };
+        identity.description(&key).unwrap()
+    };
+    let differ = of(1e-5).differences(&of(2.5e-4));
+    assert_eq!(differ.len(), 1, "{differ:?}");
+    assert_eq!(differ[0].name, "margin of norms");
 }

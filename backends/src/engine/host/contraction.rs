@@ -8,7 +8,7 @@
 use super::examples::{Lengths, gram_norm, instantiated, instantiated_norm, table_norm};
 use super::gemm::{Store, View, weighted_product};
 use super::product::product_transposed;
-use super::vector::{row_lengths, sum_of_squares, wide};
+use super::vector::{sum_of_squares, wide};
 use crate::engine::bound::{Measured, rounding_of_rows};
 use crate::engine::kernels::GROUPS;
 use crate::engine::packed::Packed;
@@ -18,18 +18,18 @@ use reticent_corpus::TokenId;
 /// Rows per parallel block.
 const BLOCK: usize = 128;
 
-/// ‖aᵀg‖² for a: t × d, g: t × p, whichever way is cheaper.
-pub(crate) fn squared_norm_linear(
+/// ‖aᵀg‖² for a: t × d, g: t × p with rows of these lengths, whichever way is cheaper.
+fn squared_norm_linear(
     a: &[f32],
     g: &[f32],
+    lengths: &Lengths,
     (t, d, p): (usize, usize, usize),
 ) -> Measured {
-    let lengths = Lengths::of(a, g, (t, d, p));
     // a Gram matrix is symmetric, so only half of it is computed
     if t * (d + p) <= 2 * d * p {
-        gram_norm(a, g, &lengths, (t, d, p))
+        gram_norm(a, g, lengths, (t, d, p))
     } else {
-        instantiated_norm(&instantiated(a, g, (t, d, p)), &lengths)
+        instantiated_norm(&instantiated(a, g, (t, d, p)), lengths)
     }
 }
 
@@ -52,14 +52,19 @@ fn embedding_norm(tokens: &[TokenId], g: &[f32], w: &[f32], d: usize) -> f64 {
 }
 
 /// R of the gradient of an LSTM's embedding, which is summed over rows and multiplied with `input`: each is off by a
-/// rounding of Σ_t ‖g_t‖ times the length of `input`, and of the largest dropout factor.
-fn embedding_slack(rows: &LstmRows<'_>, input: &InputWeight<'_>, gates: usize) -> f64 {
+/// rounding of Σ_t ‖g_t‖ times the length of `input`, and of the largest dropout factor. `lengths` are those of g.
+fn embedding_slack(
+    rows: &LstmRows<'_>,
+    input: &InputWeight<'_>,
+    lengths: &[f64],
+    gates: usize,
+) -> f64 {
     let most = rows.factors.map_or(1.0, |factors| {
         factors
             .iter()
             .fold(0.0f64, |most, f| most.max(f64::from(*f)))
     });
-    let spread: f64 = row_lengths(rows.d_gates, gates).iter().sum();
+    let spread: f64 = lengths.iter().sum();
     most * rounding_of_rows(rows.tokens.len() + gates) * spread * input.length
 }
 
@@ -115,12 +120,6 @@ pub(crate) fn lstm_norms(
             table_norm(rows.tokens, &d_x, e).squared
         }
     };
-    let embedding = Measured {
-        squared: embedding,
-        doubt: 0.0,
-        // the norm and the share
-        slack: 2.0 * embedding_slack(rows, input, 4 * h),
-    };
     // input weight, recurrent weight and bias share dL/dz: one layer with inputs [x, h before, 1]
     let mut inputs = Vec::with_capacity(t * (e + h + 1));
     let mut outputs = Vec::with_capacity(t * (h + 1));
@@ -131,12 +130,19 @@ pub(crate) fn lstm_norms(
         outputs.extend_from_slice(&rows.read[row * h..(row + 1) * h]);
         outputs.push(1.0);
     }
-    [
-        embedding,
-        squared_norm_linear(&inputs, rows.d_gates, (t, e + h + 1, 4 * h)),
-        squared_norm_linear(&outputs, rows.d_logits, (t, h + 1, vocabulary)),
-    ]
-    .map(|measured| measured.bound())
+    let shape = (t, e + h + 1, 4 * h);
+    let lengths = Lengths::of(&inputs, rows.d_gates, shape);
+    let embedding = Measured {
+        squared: embedding,
+        doubt: 0.0,
+        // the norm and the share
+        slack: 2.0 * embedding_slack(rows, input, &lengths.g, 4 * h),
+    };
+    let recurrent = squared_norm_linear(&inputs, rows.d_gates, &lengths, shape);
+    let shape = (t, h + 1, vocabulary);
+    let lengths = Lengths::of(&outputs, rows.d_logits, shape);
+    let head = squared_norm_linear(&outputs, rows.d_logits, &lengths, shape);
+    [embedding, recurrent, head].map(|measured| measured.bound())
 }
 
 /// Gathers the rows of one example.

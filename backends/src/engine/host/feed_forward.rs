@@ -2,12 +2,12 @@
 
 use super::activation::{exp, sigmoid, tanh};
 use super::vector::{BLOCK, wide};
+use crate::engine::portable_layers::QUICK;
 use crate::model::Activation;
 use rayon::prelude::*;
 
 const ROOT_2_OVER_PI: f32 = 0.797_884_6;
 const CUBE: f32 = 0.044_715;
-const QUICK: f32 = 1.702;
 
 /// Φ(x) by the error function: Abramowitz & Stegun 7.1.26, absolute error below 1e-7.
 #[inline(always)]

@@ -17,7 +17,7 @@ use super::layers::{
     NormWeights, Norms, Sums, Tape,
 };
 use super::ops;
-use super::packed::NO_LOSS;
+use super::packed::{NO_LOSS, finite};
 use super::rows::{AskedRows, Grid, Microbatch, Rows, consecutive, on_grids};
 use super::transfers::{host, indices, upload as upload_values};
 use crate::error::{Error, Result};
@@ -386,28 +386,18 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     }
 
     fn add_part(&mut self, part: &[Example<'_>], grid: Option<Grid>, clip: &Clip) -> Result<Added> {
+        if part.is_empty() {
+            return Ok(Added::default());
+        }
         let rows = self.rows(part, grid)?;
         let (tape, _) = self.pass(&rows, None);
         let norms = K::norms(&tape, &rows, self.parameters.len());
         let squared = self.grouped(&norms, part.len())?;
-        let rejected = squared.rejected();
-        if rejected > 0 {
-            // zero times infinity would not be zero: the pass is repeated without these examples
+        if squared.rejected() > 0 {
             drop((tape, norms));
-            let finite: Vec<Example<'_>> = (0..part.len())
-                .filter(|e| squared.finite(*e))
-                .map(|e| part[e])
-                .collect();
-            let added = if finite.is_empty() {
-                Added::default()
-            } else {
-                self.add_part(&finite, grid, clip)?
-            };
-            return Ok(Added {
-                examples: added.examples + rejected,
-                rejected: added.rejected + rejected,
-                ..added
-            });
+            let (finite, mut added) = finite(part, &squared);
+            added += self.add_part(&finite, grid, clip)?;
+            return Ok(added);
         }
         let factors = clip.factors(&squared);
         let clipped = factors.clipped();

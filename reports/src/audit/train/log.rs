@@ -4,9 +4,10 @@
 //! How much was clipped and the loss of an ordinary batch are functions of the text that no guarantee covers.
 //! Therefore the log is written in the state folder and ends up in the owner's.
 
+use crate::contract::to_json;
 use anyhow::{Context, Result};
-use reticent_accounting::training::TrainingPlan;
-use reticent_accounting::{Delta, Neighbours, Tolerance};
+use reticent_accounting::training::{Subject, TrainingPlan};
+use reticent_accounting::{Convention, Delta, Neighbours, Notion, Tolerance, UnitName};
 use reticent_backends::checkpoint::Owner;
 use reticent_backends::run::{Epoch, TrainProgress};
 use schemars::JsonSchema;
@@ -44,7 +45,7 @@ pub(crate) enum Line {
         step: u64,
         /// The epoch that ended, from 1.
         ended: u64,
-        /// What the weights after it promise a record; nothing for a run without a promise.
+        /// What the weights after it promise about a record, by definition; nothing for a run without a promise.
         promises: Vec<Promised>,
         /// Perplexity of the held-out text.
         #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -58,12 +59,19 @@ pub(crate) enum Line {
     },
 }
 
-/// What is promised of a record after an epoch.
+/// What is promised about a record after an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Promised {
+    /// What kind of promise it is.
+    notion: Notion,
+    /// What one record of the promise is.
+    unit: UnitName,
     /// Neighbouring relation.
     neighbours: Neighbours,
+    /// Whether it holds between records of one class only.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    same_class: bool,
     /// δ.
     delta: Delta,
     /// The upper bound on ε.
@@ -132,10 +140,7 @@ impl Line {
                 add("held_out_accuracy", *held_out_accuracy);
                 add("held_out_macro_f1", *held_out_macro_f1);
                 for promise in promises {
-                    add(
-                        &format!("epsilon/{}", promise.neighbours),
-                        Some(promise.epsilon),
-                    );
+                    add(&promise.name(), Some(promise.epsilon));
                 }
             }
         }
@@ -149,20 +154,34 @@ impl Line {
     }
 }
 
+impl Promised {
+    /// Returns the name of its ε among scalars: `epsilon/notion/unit/neighbours`.
+    fn name(&self) -> String {
+        let notion = to_json(&self.notion).unwrap_or_default();
+        let notion = notion.as_str().unwrap_or_default();
+        format!("epsilon/{notion}/{}/{}", self.unit, self.neighbours)
+    }
+}
+
+/// Returns the finite promises about a record by definition. What the papers computed for other neighbours is no promise:
+/// the presence of a record of which a part is trained on without noise is not protected.
 fn promises(plan: &TrainingPlan, tolerance: Tolerance) -> Result<Vec<Promised>> {
-    use reticent_accounting::training::Subject;
     let rows = plan.guarantees_about(Subject::Record, tolerance)?;
-    let finite = rows.iter().filter_map(|row| {
+    let defined = rows
+        .into_iter()
+        .filter(|row| row.convention == Convention::Definition);
+    let finite = defined.filter_map(|row| {
         let epsilon = row.epsilon?.upper?.get().get();
         epsilon.is_finite().then_some(Promised {
+            notion: row.notion,
+            unit: row.unit,
             neighbours: row.neighbours,
+            same_class: row.same_class,
             delta: row.delta?,
             epsilon,
         })
     });
-    let mut found: Vec<Promised> = finite.collect();
-    found.dedup();
-    Ok(found)
+    Ok(finite.collect())
 }
 
 /// The log of a run in progress.
@@ -234,6 +253,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reticent_accounting::training::{NoisySteps, Run, Stated};
 
     fn step(step: u64) -> Line {
         Line::Step {
@@ -242,6 +262,32 @@ mod tests {
             loss: Some(step as f64),
             examples: None,
             clipped: None,
+        }
+    }
+
+    /// A redacted part of a record is promised something, the presence of the record nothing: the public side is trained
+    /// on without noise.
+    #[test]
+    fn what_papers_computed_is_not_logged_as_a_promise() {
+        let noisy = || NoisySteps::poisson(2.0, 0.1, 2).unwrap();
+        let crt = Run::Crt {
+            private: Some(noisy()),
+            epochs: 2,
+            public_passes: Stated::given(1, "test"),
+        };
+        let dpsgd = Run::Dpsgd { private: noisy() };
+        let tolerance = Tolerance::new(1e-3).unwrap();
+        for (run, names) in [
+            (crt, &["epsilon/confidentiality/turn/replace"][..]),
+            (
+                dpsgd,
+                &["epsilon/dp/turn/add-remove", "epsilon/dp/turn/replace"],
+            ),
+        ] {
+            let plan = TrainingPlan::new(run, UnitName::new("turn").unwrap());
+            let found = promises(&plan, tolerance).unwrap();
+            let found: Vec<String> = found.iter().map(Promised::name).collect();
+            assert_eq!(found, names);
         }
     }
 

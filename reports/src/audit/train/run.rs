@@ -275,6 +275,10 @@ pub(crate) struct Body {
     /// this count.
     #[serde(skip_serializing_if = "crate::contract::is_zero")]
     in_windows: u64,
+    /// Of a classifier: records longer than the model's context, of which only the beginning and the last token were
+    /// read. No guarantee covers this count.
+    #[serde(skip_serializing_if = "crate::contract::is_zero")]
+    shortened: u64,
 }
 
 /// The trained adapter, and its base.
@@ -314,7 +318,7 @@ impl TrainedAdapter {
 }
 
 /// Returns the number of records that are longer than the model's context.
-fn in_windows(model: &Model, prepared: &Prepared) -> u64 {
+fn too_long(model: &Model, prepared: &Prepared) -> u64 {
     let Some(context) = model.context() else {
         return 0;
     };
@@ -504,6 +508,11 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         not_compared,
     };
     let guarantees = run.plan.guarantees(tolerance)?;
+    let long = too_long(model, &prepared);
+    let (in_windows, shortened) = match model.head() {
+        Head::Classes(_) => (0, long),
+        Head::NextToken | Head::MaskedToken => (long, 0),
+    };
     let shown = Body {
         out: train.out.display().to_string(),
         recipe: request.recipe(),
@@ -533,7 +542,8 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         },
         dropout: Dropped::of(trained.ran.dropout, &request),
         adapter: from.adapter.as_ref().map(TrainedAdapter::of),
-        in_windows: in_windows(model, &prepared),
+        in_windows,
+        shortened,
     };
     output.answer(
         &Envelope::new("training", run.inputs.clone(), &shown),
@@ -695,16 +705,20 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             all(|c| c.macro_f1)
         ));
     }
+    if shown.shortened > 0 {
+        notes.push(format!(
+            "{} longer than the model's context (no guarantee covers this count): of each only the beginning and the last \
+             token were read.",
+            count_of(shown.shortened, "record")
+        ));
+    }
     if shown.in_windows > 0 {
         notes.push(format!(
-            "{} longer than the model's context (no guarantee covers this count): {}.",
+            "{} longer than the model's context (no guarantee covers this count): trained on in windows{}.",
             count_of(shown.in_windows, "record"),
             match shown.recipe.is_private() {
-                _ if !shown.classes.is_empty() => {
-                    "of each only the beginning and the last token were read"
-                }
-                true => "trained on in windows, clipped as one record",
-                false => "trained on in windows",
+                true => ", clipped as one record",
+                false => "",
             }
         ));
     }

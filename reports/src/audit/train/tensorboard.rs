@@ -7,31 +7,32 @@
 
 use super::log::Line;
 use anyhow::{Context, Result};
-use std::fs::File;
+use reticent_disk::{DiskFile, private_folder};
 use std::io::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An event file in progress.
 pub(super) struct Events {
-    file: File,
+    file: DiskFile,
     begun: bool,
 }
 
 impl Events {
-    /// Creates a new file in a folder, which is created if missing.
+    /// Creates a new file in a folder, which is created if missing; only their owner can read them, because the losses of
+    /// single batches tell of private text.
     ///
     /// # Errors
     /// Returns an error if the folder or the file can't be created.
     pub(super) fn create(folder: &Path) -> Result<Self> {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        private_folder(folder).with_context(|| folder.display().to_string())?;
         let name = format!(
             "events.out.tfevents.{:.0}.{}.reticent",
             now(),
             std::process::id()
         );
         let path = folder.join(name);
-        let file = File::create_new(&path).with_context(|| path.display().to_string())?;
+        let file = DiskFile::create(&path).with_context(|| path.display().to_string())?;
         let mut events = Self { file, begun: false };
         events.event(0, &bytes(3, b"brain.Event:2"))?;
         Ok(events)
@@ -119,6 +120,20 @@ fn varint(mut value: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_can_read_the_events() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("events");
+        Events::create(&folder).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700);
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            assert_eq!(mode(&entry.unwrap().path()), 0o600);
+        }
+    }
 
     /// Check values: RFC 3720, B.4.
     #[test]

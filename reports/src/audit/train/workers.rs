@@ -4,6 +4,7 @@
 use super::args::{RANK, WORLD, Workers};
 use crate::contract::note;
 use anyhow::{Context, Result, bail, ensure};
+use reticent_backends::run::can_share;
 use reticent_backends::{Collective, Tcp, TcpOptions};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -59,7 +60,7 @@ fn beside_tcp(args: &Workers, rank: usize, world: usize) -> Result<TcpOptions> {
 
 fn checked(world: usize, name: &str) -> Result<()> {
     ensure!(
-        [1, 2, 4, 8].contains(&world),
+        can_share(world),
         "{name}: must be 1, 2, 4 or 8, so that the weights have the same bits for any of them, got {world}"
     );
     Ok(())

@@ -143,7 +143,6 @@ impl GroupBack<'_> {
                     &block,
                     self.d_head(index),
                     (&mut d_query, &mut d_keys, &mut d_values),
-                    width,
                 );
             }
             self.turn_back(&mut d_query);
@@ -227,7 +226,6 @@ impl HeadBack {
         block: &Block,
         d_head: View<'_>,
         (d_query, d_keys, d_values): (&mut Lines<'_>, &mut Lines<'_>, &mut Lines<'_>),
-        _width: usize,
     ) {
         let keys = block.keys.len();
         let (p, d) = (View::new(&self.scores, keys), View::new(&self.d, keys));

@@ -7,8 +7,8 @@ use crate::audit::membership::ShadowTraining;
 use crate::audit::train::model::dropout_in;
 use crate::audit::train::run::INITIAL_SEED;
 use anyhow::{Context, Result};
-use reticent_accounting::UnitName;
 use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, StepDecay, TrainingPlan};
+use reticent_accounting::{Sampling, UnitName};
 use reticent_backends::checkpoint::{Initial, Manifest, Phase, weights_digest};
 use reticent_backends::trainer::{Decay, LearningRates, OptimizerSpec, Precision};
 use reticent_backends::{PrivateOptions, TrainOptions};
@@ -105,15 +105,31 @@ impl Training {
                 rates.warmup
             ));
         }
+        let precision = course.map_or(Precision::Single, |c| c.precision);
+        if !precision.is_single() {
+            differs.push(format!(
+                "the model's products were computed in {precision}, those of shadow models are in f32"
+            ));
+        }
         start(model, reference, &mut differs);
         let own = |optimizer| at_rate(optimizer, args.shadow_rate);
         let run = match &steps.private {
-            Some(p) => Run::Dpsgd {
-                private: NoisySteps {
+            Some(p) => {
+                let private = NoisySteps {
                     noise_decay: p.noise_decay,
                     ..NoisySteps::poisson(p.noise_multiplier, p.rate, epochs)?
-                },
-            },
+                };
+                let taken = manifest.and_then(|m| m.phases.last()?.private_steps());
+                let own = private.steps.get();
+                if let Some(taken) = taken.filter(|taken| *taken != own)
+                    && args.shadow_epochs.is_none()
+                {
+                    differs.push(format!(
+                        "the model took {taken} noisy steps, shadow models take {own}: whole epochs"
+                    ));
+                }
+                Run::Dpsgd { private }
+            }
             None => Run::Sgd {
                 epochs: Stated::given(epochs, "the model"),
                 steps: None,
@@ -141,7 +157,7 @@ impl Training {
                 None => rates_of_dropout,
             },
             learning_rates: rates,
-            average: None,
+            average: course.and_then(|c| c.average),
             initial_seed: INITIAL_SEED,
             seed: Some(seed),
         };
@@ -193,7 +209,19 @@ fn steps(manifest: &Manifest, differs: &mut Vec<String>) -> Option<Steps> {
             optimizer,
             ..
         } => ordinary(*batch_size, *optimizer),
-        Phase::Private { sampling_rate, .. } => noised(last, *sampling_rate)?,
+        Phase::Private {
+            sampling_rate,
+            sampling,
+            ..
+        } => {
+            if *sampling != Sampling::Poisson {
+                differs.push(
+                    "the model's batches were drawn by another sampler, those of shadow models are Poisson batches"
+                        .to_owned(),
+                );
+            }
+            noised(last, *sampling_rate)?
+        }
         Phase::Weighted {
             steps,
             largest_rate,
