@@ -127,16 +127,16 @@ impl<'a> Work<'a> {
         Ok(found)
     }
 
-    /// Returns whether masking a span beforehand masks exactly the same bytes as `after`, which the policy made from
+    /// Returns whether masking spans beforehand masks exactly the same bytes as `after`, which the policy made from
     /// this unit. If so, the tokens are equal too.
     pub(super) fn comes_to(
         &self,
-        span: &Range<usize>,
+        spans: &[Range<usize>],
         policy: Option<&dyn Policy>,
         after: &Self,
     ) -> bool {
         let mut neighbour = self.masks.clone();
-        neighbour.add(std::slice::from_ref(span));
+        neighbour.add(spans);
         if let Some(policy) = policy {
             let found = neighbour.view(|view| resolved(policy, view));
             let found = found.iter().map(|found| neighbour.in_unit(found));
