@@ -182,7 +182,7 @@ const fn is_unspaced(c: char) -> bool {
         | '\u{1aff0}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Returns a text as dictionaries compare it in any case, without spaces, dashes and dots between digits.
+/// Returns a text as dictionaries compare it in any case, without what stands between digits and is no letter.
 pub(crate) fn joined_numbers(text: &str) -> String {
     let folded = Folded::of(&Plain::of(text).text, true).text;
     let mut joined = String::with_capacity(folded.len());
@@ -191,7 +191,7 @@ pub(crate) fn joined_numbers(text: &str) -> String {
         joined.push(c);
         rest = &rest[c.len_utf8()..];
         if c.is_numeric() {
-            let behind = rest.trim_start_matches([' ', '-', '.']);
+            let behind = rest.trim_start_matches(|c| !in_word(c));
             if behind.starts_with(char::is_numeric) {
                 rest = behind;
             }
@@ -244,6 +244,10 @@ mod tests {
             ("A 4111-1111 1111.1 b. 1 - 2 x", "a 4111111111111 b. 12 x"),
             ("\u{ff11}\u{a0}\u{661} v. 2-a", "11 v. 2-a"),
             (r"4111\n1111", "41111111"),
+            (
+                "(415) 555/01,2_3 +1(4) 1a2 1\u{301} 2",
+                "(4155550123141a21\u{301} 2",
+            ),
         ] {
             assert_eq!(joined_numbers(text), joined, "{text}");
         }

@@ -12,6 +12,9 @@ use reticent_disk::folded_word;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+/// Brackets around the first or last digits of a number are one way to group them (`(415) 555-0123`).
+const BRACKETS: [char; 6] = ['(', ')', '[', ']', '{', '}'];
+
 /// A list of secrets, all of whose occurrences are found by one automaton, including overlapping ones.
 #[derive(Debug, Clone)]
 pub struct SecretList {
@@ -42,6 +45,7 @@ impl SecretList {
         let joined: Vec<String> = with_digits
             .iter()
             .map(|at| joined_numbers(&secrets[*at]))
+            .map(|joined| joined.trim_matches(BRACKETS).to_owned())
             .collect();
         let numbers = match joined.is_empty() {
             true => None,
