@@ -32,7 +32,7 @@ pub use simulated::{Simulated, missed_strings};
 pub(crate) use budget::is_spent;
 #[cfg(feature = "onnx")]
 pub(crate) use budget::{LONGEST, unbudgeted};
-pub(crate) use folded::joined_numbers;
+pub(crate) use folded::Joined;
 pub(crate) use levels::listed;
 pub(crate) use simulated::{Spare, blank};
 
