@@ -4,7 +4,7 @@
 use super::context::{Corpus, PreparationContext};
 use super::facts::{Facts, SecretSource};
 use super::first_pass::FirstPass;
-use super::record_work::Work;
+use super::record_work::{Work, unit_key};
 use super::resume::{Done, DoneNow};
 use super::secrets::SecretBook;
 use super::sink::Sink;
@@ -196,15 +196,13 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                     if let Role::Training(number) = role {
                         let units = units(document, *number, settled.options.unit)?;
                         for (at, unit) in units.iter().enumerate() {
-                            let (key, marks) = if marker.reads_tokens() {
+                            let marks = if marker.reads_tokens() {
                                 let work = Work::new(unit, &settled.tokenizer)?;
-                                let tokens = work.content(settled.tokenizer.mask());
-                                (work.key(), marker.marks(&tokens))
+                                marker.marks(&work.content(settled.tokenizer.mask()))
                             } else {
-                                let key = Work::key_of(unit, &settled.tokenizer)?;
-                                (key, Marks::default())
+                                Marks::default()
                             };
-                            out.push((*number, at, key, marks));
+                            out.push((*number, at, unit_key(unit), marks));
                         }
                     }
                 }

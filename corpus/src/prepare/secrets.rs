@@ -2,6 +2,7 @@
 
 use super::facts::{KindFacts, SecretFacts, SecretSource};
 use super::record_work::Work;
+use crate::document::joined;
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Side, TokenId};
@@ -57,7 +58,7 @@ pub(super) struct KnownSecret {
     occurrences: u64,
     /// Where in the document those begin of which the unit contains only part.
     cut: Vec<usize>,
-    /// Whether masking all of its occurrences beforehand changes the record, or this was not checked.
+    /// Whether masking all of its occurrences beforehand changes a record, or this was not checked.
     missed: bool,
     /// Whether it counts as missed only because it was not checked.
     pub(super) unchecked: bool,
@@ -74,6 +75,9 @@ pub(super) struct Outcome<'a> {
     pub(super) salt: &'a [u8],
     /// Whether masking a secret can change records that do not contain it. If so, no secret counts as caught.
     pub(super) spreads: bool,
+    /// Whether copies are dropped. Units that differ only in where an answer begins or ends inside a secret become copies when it is
+    /// masked, so that it does not count as caught.
+    pub(super) deduplicate: bool,
     /// The canaries that were planted in the unit, which are no secrets of the corpus.
     pub(super) planted: &'a [Range<usize>],
     /// The number of bytes of text that may be processed again for the secrets of one unit: [`CHECKED_TEXT`].
@@ -132,6 +136,18 @@ pub(super) fn known_secrets(
             for (range, kind) in found.iter().filter(|(range, _)| own(range)) {
                 enter(range, (&unit.text[range.clone()], None), &|| kind.clone());
             }
+        }
+    }
+    // In order, since answers are.
+    let answers = unit.answers.iter().flatten();
+    let ends: Vec<usize> = answers.flat_map(|a| [a.start, a.end]).collect();
+    let holds_an_end = |range: &Range<usize>| {
+        let behind = ends.partition_point(|end| *end <= range.start);
+        ends.get(behind).is_some_and(|end| *end < range.end)
+    };
+    if outcome.deduplicate && !ends.is_empty() {
+        for (secret, ranges) in &mut known {
+            secret.missed |= joined(ranges.clone()).iter().any(holds_an_end);
         }
     }
     let mut looked_at = 0;
@@ -314,6 +330,7 @@ mod tests {
                 mask: tokenizer.mask(),
                 salt: &[],
                 spreads,
+                deduplicate: true,
                 planted: &[],
                 checked_text,
             };

@@ -139,6 +139,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
                 mask,
                 salt: settled.division.seal.as_ref().map_or(&[], |seal| &seal[..]),
                 spreads: self.spreads,
+                deduplicate: settled.options.deduplicate,
                 planted: &planted,
                 checked_text: CHECKED_TEXT,
             },
