@@ -3,6 +3,7 @@
 use super::FACTS;
 use super::stopped::{self, Stopped};
 use crate::error::{Error, Result};
+use crate::prepare::Key;
 use reticent_disk::{self as disk, OutputPlace, lock_file, parent_of};
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
@@ -80,12 +81,12 @@ impl Beside {
         })
     }
 
-    /// Reads what an earlier process left.
-    pub(super) fn left<D: DeserializeOwned>(&self) -> Left<D> {
+    /// Reads what an earlier process left. `owner`: the key under which it must have been written.
+    pub(super) fn left<D: DeserializeOwned>(&self, owner: Option<&Key>) -> Left<D> {
         if !stopped::lies_in(&self.path) {
             return Left::Nothing;
         }
-        match Stopped::read(&self.path) {
+        match Stopped::read(&self.path, owner) {
             Some(stopped) => Left::Stopped(Box::new(stopped)),
             None => Left::Damaged,
         }
