@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
         let first = self.facts.units;
         add!(self.facts, done.facts;
             blank_documents, units, duplicates, repeated, public, private, mask_only, redacted, flagged, truncated, escaped, cut_secrets,
-            uncaught, unchecked, loss_tokens, unknown_tokens, held_out_records, held_out_tokens;
+            uncaught, unchecked, not_examined, loss_tokens, unknown_tokens, held_out_records, held_out_tokens;
             // Those of the whole corpus.
             unit, vocabulary, vocabulary_size, documents, held_out_documents, user_documents, distinct_units, secrets,
             stages, canaries
@@ -398,6 +398,7 @@ impl<'a> Run<'a> {
         self.facts.redacted += u64::from(kept.redacted);
         self.facts.flagged += u64::from(kept.flagged);
         self.facts.uncaught += kept.uncaught;
+        self.facts.not_examined += u64::from(kept.not_examined);
         for secret in &kept.secrets {
             self.facts.unchecked += u64::from(secret.unchecked);
             self.book.enter(secret, kept.side, kept.flagged);
@@ -472,6 +473,7 @@ fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Fac
         cut_secrets: 0,
         uncaught: 0,
         unchecked: 0,
+        not_examined: 0,
         loss_tokens: 0,
         unknown_tokens: 0,
         held_out_records: 0,

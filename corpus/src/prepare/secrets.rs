@@ -73,8 +73,9 @@ pub(super) struct Outcome<'a> {
     pub(super) mask: TokenId,
     /// The key for the digests of secrets.
     pub(super) salt: &'a [u8],
-    /// Whether masking a secret can change records that do not contain it. If so, no secret counts as caught.
-    pub(super) spreads: bool,
+    /// Whether no secret counts as caught: masking one can change records that do not contain it, or the policy could not examine
+    /// the unit, and may do so on another machine.
+    pub(super) none_caught: bool,
     /// Whether copies are dropped. Units that differ only in where an answer begins or ends inside a secret become copies when it is
     /// masked, so that it does not count as caught.
     pub(super) deduplicate: bool,
@@ -110,7 +111,7 @@ pub(super) fn known_secrets(
                     kind: kind(),
                     occurrences: 0,
                     cut: Vec::new(),
-                    missed: outcome.spreads,
+                    missed: outcome.none_caught,
                     unchecked: false,
                 };
                 known.push((secret, Vec::new()));
@@ -323,13 +324,13 @@ mod tests {
         let found = before.placed(before.view(|view| resolved(policy.as_ref(), view)));
         after.redact(policy.as_ref()).unwrap();
         let tokens = after.tokens(tokenizer.mask());
-        let known = |checked_text, spreads| {
+        let known = |checked_text, none_caught| {
             let outcome = Outcome {
                 after: &after,
                 tokens: &tokens,
                 mask: tokenizer.mask(),
                 salt: &[],
-                spreads,
+                none_caught,
                 deduplicate: true,
                 planted: &[],
                 checked_text,
