@@ -154,26 +154,27 @@ impl Beside {
     }
 
     fn replace(&self) -> std::io::Result<()> {
-        let replaced = self.target.exists();
         let mut old = tempfile::Builder::new();
         let old = old
             .prefix(".preparing-old-")
             .tempdir_in(parent_of(&self.target))?;
-        if replaced {
-            disk::rename(&self.target, &old.path().join("old"))?;
-        }
         std::fs::remove_file(self.path.join(LOCK))?;
         disk::sync_folder(&self.path)?;
-        if let Err(error) = disk::rename(&self.path, &self.target) {
-            // The rename may have succeeded if only syncing it failed.
-            if replaced && !self.target.exists() {
-                let old = old.keep();
-                std::fs::rename(old.join("old"), &self.target)?;
-                std::fs::remove_dir(old)?;
+        let replaced = old.path().join("old");
+        let rename = || {
+            if self.target.exists() {
+                disk::rename(&self.target, &replaced)?;
             }
-            return Err(error);
+            disk::rename(&self.path, &self.target)
+        };
+        let renamed = rename();
+        // A rename may have succeeded if only syncing it failed.
+        if renamed.is_err() && replaced.exists() && !self.target.exists() {
+            let old = old.keep();
+            std::fs::rename(&replaced, &self.target)?;
+            std::fs::remove_dir(old)?;
         }
-        Ok(())
+        renamed
     }
 }
 
