@@ -6,7 +6,7 @@ use crate::record::TokenId;
 use std::collections::HashMap;
 
 /// Sequences of twelve characters, of which near copies share four fifths: about one word in thirty changed. The bands
-/// miss one in 2900 of such pairs, and fewer of closer ones.
+/// miss one in 2800 of such pairs, and fewer of closer ones.
 const SHAPE: Shape = Shape {
     shingle: 12,
     bands: 20,
