@@ -24,7 +24,7 @@ pub(crate) use substring::{Repeats, Stretches};
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Deduplication {
     /// By SHA-1 (Zhao et al. 2022, Algorithm 1) of the tokens. Preparation hashes instead what a record is made of: text,
-    /// marked ranges with their kinds, class, and ranges that carry loss. Stability is 1 if all copies of a unit change
+    /// marked ranges of whatever kind, class, and ranges that carry loss. Stability is 1 if all copies of a unit change
     /// together, 2 for a single copy.
     #[default]
     Exact,
