@@ -350,6 +350,46 @@ fn a_caught_secret_makes_no_copies() -> reticent_corpus::Result<()> {
     Ok(())
 }
 
+/// Masking a secret makes copies of units that differ only in where an answer ends inside it; of others it makes none.
+#[test]
+fn a_secret_in_which_answers_end_is_not_caught() -> reticent_corpus::Result<()> {
+    let options = PrepareOptions {
+        unit: Unit::Document,
+        loss_on: Some(LossOn::Assistant),
+        ..options(Deduplication::Exact)
+    };
+    let answering = |end| Document {
+        answers: Some(Answers {
+            spans: vec![0..end],
+            end: true,
+        }),
+        ..Document::new("d", "ab cdeffe gh")
+            .with_secret(3, 7, "name")
+            .with_secret(7, 9, "name")
+    };
+    for (ends, missed) in [([4, 6], 1), ([3, 7], 0), ([7, 9], 0), ([2, 12], 0)] {
+        let preparer = Preparer::new(&ends.map(answering), &options)?;
+        let facts = preparer.run()?.facts;
+        assert_eq!(
+            (facts.secrets.all.missed, facts.duplicates),
+            (missed, 0),
+            "{ends:?}"
+        );
+        let found = preparer.neighbours(Selection::All, &|_, _| true)?;
+        assert_eq!(found.all.missed, missed, "{ends:?}");
+    }
+    // The two touch, and masking makes them one.
+    let twice = |end| Document {
+        answers: answering(end).answers,
+        ..Document::new("d", "ab cdcd gh")
+            .with_secret(3, 5, "name")
+            .with_secret(5, 7, "name")
+    };
+    let preparer = Preparer::new(&[twice(5), twice(7)], &options)?;
+    assert_eq!(preparer.run()?.facts.secrets.all.missed, 1);
+    Ok(())
+}
+
 /// Records that differ in class or in what carries loss are no copies: another one in its place would be another record,
 /// and the promise counts one.
 #[test]

@@ -50,6 +50,37 @@ fn same(one: &Prepared, other: &Prepared) {
     );
 }
 
+/// Wherever the disk fails, the folder that is replaced stays, or the new one has its name.
+#[test]
+#[cfg(debug_assertions)]
+fn a_failing_disk_leaves_the_old_folder_or_the_new_one() {
+    use reticent_disk::failing;
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("prepared");
+    let [old, new] = [0, 1]
+        .map(|seed| prepare(&simulate(5, seed).unwrap(), &PrepareOptions::default()).unwrap());
+    let facts = || std::fs::read(folder.join("prepared.json")).unwrap();
+    new.write(&folder, false, None).unwrap();
+    let new_facts = facts();
+    let mut failures = 0;
+    loop {
+        old.write(&folder, true, None).unwrap();
+        let old_facts = facts();
+        failing::after(Some(failures));
+        let written = new.write(&folder, true, None);
+        failing::after(None);
+        let there = facts();
+        assert!(there == old_facts || there == new_facts, "{failures}");
+        Prepared::load(&folder, None).unwrap();
+        if written.is_ok() {
+            assert!(there == new_facts && failures > 4);
+            break;
+        }
+        failures += 1;
+    }
+    assert_eq!(names(place.path()), ["prepared"]);
+}
+
 #[test]
 fn what_is_written_is_what_is_read() {
     let place = tempfile::tempdir().unwrap();

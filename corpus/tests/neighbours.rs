@@ -3,7 +3,9 @@
 
 use proptest::prelude::*;
 use reticent_corpus::dedup::Deduplication;
-use reticent_corpus::policy::{ConservativeOptions, PatternRule, PolicyChoice, PolicyOptions};
+use reticent_corpus::policy::{
+    ConservativeOptions, DetectorOptions, PatternRule, PolicyChoice, PolicyOptions,
+};
 use reticent_corpus::prepare::{
     Copies, PrepareOptions, Preparer, Selection, Stability, TokenizerChoice, mask_secret,
     neighbour_diff,
@@ -332,6 +334,74 @@ proptest! {
         let found = preparer.neighbours(Selection::All, &|_, _| true).unwrap();
         prop_assert_eq!(secrets.all.distinct, found.distinct);
         prop_assert_eq!((secrets.all.missed, secrets.most_records), (found.all.missed, found.all.most_records));
+    }
+}
+
+/// Marked secrets whose first letters are context words of the detectors (`case`, `id`), and numbers that these find only
+/// behind a context word.
+const CONTEXT: [(&str, bool); 5] = [
+    ("Casey", true),
+    ("Idris", true),
+    ("4417823", false),
+    ("4417824", true),
+    ("and", false),
+];
+
+/// Options under which the policy finds the marked secrets and what the detectors find.
+fn in_context(unit: Unit) -> PrepareOptions {
+    let of = vec![
+        PolicyChoice::Gold,
+        PolicyChoice::Detectors(DetectorOptions::default()),
+    ];
+    PrepareOptions {
+        unit,
+        policy: PolicyOptions {
+            policy: PolicyChoice::Any { of },
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    }
+}
+
+/// Either occurrence of the name is a context word for the number, so that only masking both of them shows that the record
+/// depends on it.
+#[test]
+fn all_occurrences_of_a_secret_are_masked_together() {
+    let document = Document::new("d", "Casey, Casey 4417823")
+        .with_secret(0, 5, "name")
+        .with_secret(7, 12, "name");
+    let preparer = Preparer::new(&[document], &in_context(Unit::Document)).unwrap();
+    let facts = preparer.run().unwrap().facts.secrets;
+    let found = preparer.neighbours(Selection::All, &|_, _| true).unwrap();
+    assert_eq!((facts.all.distinct, facts.all.missed), (1, 1));
+    assert_eq!((found.all.missed, found.all.most_records), (1, 1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The facts agree with the definition where what the policy finds depends on secrets that a record repeats.
+    #[test]
+    fn repeated_secrets_count_as_their_neighbours_say(
+        words in proptest::collection::vec((0..CONTEXT.len(), 0..3usize), 1..10),
+        document in any::<bool>(),
+    ) {
+        let mut corpus = Document::new("d", "");
+        for (word, separator) in words {
+            let (word, marked) = CONTEXT[word];
+            let start = corpus.text.len();
+            corpus.text.push_str(word);
+            if marked {
+                corpus = corpus.with_secret(start, start + word.len(), "k");
+            }
+            corpus.text.push_str([" ", ", ", "\n"][separator]);
+        }
+        let unit = if document { Unit::Document } else { Unit::Turn };
+        let preparer = Preparer::new(&[corpus], &in_context(unit)).unwrap();
+        let facts = preparer.run().unwrap().facts.secrets;
+        let found = preparer.neighbours(Selection::All, &|_, _| true).unwrap();
+        prop_assert_eq!(facts.all.distinct, found.distinct);
+        prop_assert_eq!((facts.all.missed, facts.most_records), (found.all.missed, found.all.most_records));
     }
 }
 

@@ -6,7 +6,7 @@ use reticent_corpus::prepare::{Phase, PrepareOptions, RestartCause, TokenizerCho
 use reticent_corpus::read::{Documents, ReadOptions};
 use reticent_corpus::redaction::{
     Incidence, RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, SecretList,
-    Sense,
+    Sense, mark_found,
 };
 use reticent_corpus::simulate::simulate;
 use reticent_corpus::{Document, Unit};
@@ -525,6 +525,11 @@ fn a_list_is_found_wherever_a_secret_can_stand() {
         ("4111111111111111", "4111 1111-1111.1111", false),
         ("4111 1111 1111 1111", "card4111111111111111", true),
         ("4111-1111", "4111\u{a0}1111", false),
+        ("415-555-0123", "(415) 555-0123", false),
+        ("415-555-0123", "415/555/0123", false),
+        ("415-555-0123", "415_555_0123", false),
+        ("415-555-0123", "+1(415)555.0123", true),
+        ("(415) 555-0123", "415-555-0123", false),
         ("1.5-", "1.5-2", false),
     ] {
         let list = Sense::List(SecretList::new(vec![secret.to_owned()]).unwrap());
@@ -539,9 +544,57 @@ fn a_list_is_found_wherever_a_secret_can_stand() {
         .unwrap();
         assert_eq!(found, [(secret.to_owned(), inside)], "{text}");
     }
-    let list = SecretList::new(vec!["王小明".to_owned()]).unwrap();
-    let marked = list.mark(&Document::new("d", "您好，我叫王小明，账号1。"), "listed");
-    assert_eq!((marked.secrets[0].start, marked.secrets.len()), (5, 1));
+}
+
+/// A list marks a secret in the places where it is found: inside words, and however its digits are grouped.
+#[test]
+fn a_list_marks_every_place_of_a_secret() {
+    for (secret, text, places) in [
+        ("王小明", "您好，我叫王小明，账号1。", vec!["王小明"]),
+        ("Müller", "Müllers Konto, MÜLLER", vec!["Müller", "MÜLLER"]),
+        (
+            "4111111111111111",
+            "é 4111 1111-1111.1111",
+            vec!["4111 1111-1111.1111"],
+        ),
+        (
+            "(415) 555-0123",
+            "(415) 555-0123, tel415/555/0123",
+            vec!["(415) 555-0123", "415/555/0123"],
+        ),
+        ("Ada", "Bob", vec![]),
+    ] {
+        let list = SecretList::new(vec![secret.to_owned()]).unwrap();
+        let marked = list.mark(&Document::new("d", text), "listed");
+        marked.validate().unwrap();
+        let texts: Vec<&str> = (marked.secrets.iter())
+            .map(|secret| marked.secret_text(secret))
+            .collect();
+        assert_eq!(texts, places, "{text}");
+        assert_eq!(list.occurring(text).len(), usize::from(!places.is_empty()));
+    }
+    // A whole word comes before a part of one that begins earlier.
+    let list = ["12 34", "34567"].map(str::to_owned).to_vec();
+    let list = SecretList::new(list).unwrap();
+    let marked = list.mark(&Document::new("d", "12 34567"), "listed");
+    let spans: Vec<(usize, usize)> = marked.secrets.iter().map(|s| (s.start, s.end)).collect();
+    assert_eq!(spans, [(3, 8)]);
+}
+
+/// What a policy finds is marked where it finds it, also where a letter or underscore touches it.
+#[test]
+fn what_a_policy_finds_is_marked_in_its_place() {
+    let policy = PolicyChoice::Detectors(DetectorOptions::default())
+        .build()
+        .unwrap();
+    let document =
+        Document::new("d", "é mail\r\nssn219-09-9999 x\n219-09-9999").with_secret(0, 1, "k");
+    let marked = mark_found(&document, policy.as_ref());
+    marked.validate().unwrap();
+    let texts: Vec<&str> = (marked.secrets.iter())
+        .map(|secret| marked.secret_text(secret))
+        .collect();
+    assert_eq!(texts, ["é", "219-09-9999", "219-09-9999"]);
 }
 
 #[test]

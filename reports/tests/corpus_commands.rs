@@ -117,6 +117,12 @@ fn neighbours_of_a_plain_corpus_take_a_list_or_what_the_policy_finds() {
         (&1.into(), &1.into())
     );
     assert_eq!(listed["most_records"], 2);
+    // Ymir stands nowhere.
+    assert_eq!(
+        (&listed["marked"], &listed["not_found"]),
+        (&"listed".into(), &1.into())
+    );
+    assert!(found.get("not_found").is_none());
     std::fs::write(at.join("plain.txt"), "Nobody here.\n").unwrap();
     let said = refused(at, "neighbours plain.txt --policy detectors");
     assert!(said.contains("no secret is marked in it"), "{said}");

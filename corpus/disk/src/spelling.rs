@@ -45,31 +45,45 @@ impl Typed {
     }
 }
 
-/// Returns the ASCII character for a look-alike.
+/// Returns the ASCII character for a look-alike, or that a character is invisible.
+///
+/// Control characters and separators of lines stay: a number usually ends where its line or its column does.
 #[must_use]
 pub fn typed(c: char) -> Option<Typed> {
     let from = |first: char, ascii: u8| {
         char::from_u32(u32::from(c) - u32::from(first) + u32::from(ascii)).map(Typed::As)
     };
+    if c.is_ascii() {
+        return None;
+    }
     match c {
         // Hyphens, the figure dash, the en dash, minus signs.
         '\u{2010}'..='\u{2013}' | '\u{2212}' | '\u{fe63}' => Some(Typed::As('-')),
-        '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{202f}' | '\u{3000}' => Some(Typed::As(' ')),
-        // The soft hyphen; spaces and joiners of zero width.
+        // Unicode's general category Zs.
+        '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
+            Some(Typed::As(' '))
+        }
+        // Unicode's property Default_Ignorable_Code_Point: the soft hyphen, joiners, marks of direction, fillers, variation
+        // selectors, tags, and others.
         '\u{ad}'
         | '\u{34f}'
-        | '\u{180e}'
-        | '\u{200b}'..='\u{200d}'
-        | '\u{2060}'..='\u{2064}'
-        | '\u{feff}' => Some(Typed::Nothing),
-        // Direction marks, variation selectors, and tags.
-        '\u{61c}'
-        | '\u{200e}'
-        | '\u{200f}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}'
-        | '\u{2066}'..='\u{2069}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
         | '\u{fe00}'..='\u{fe0f}'
-        | '\u{e0000}'..='\u{e007f}' => Some(Typed::Nothing),
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fff8}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => Some(Typed::Nothing),
         // Arabic and Persian digits.
         '\u{660}'..='\u{669}' => from('\u{660}', b'0'),
         '\u{6f0}'..='\u{6f9}' => from('\u{6f0}', b'0'),

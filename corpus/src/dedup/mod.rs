@@ -24,7 +24,7 @@ pub(crate) use substring::{Repeats, Stretches};
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Deduplication {
     /// By SHA-1 (Zhao et al. 2022, Algorithm 1) of the tokens. Preparation hashes instead what a record is made of: text,
-    /// marked ranges with their kinds, class, and ranges that carry loss. Stability is 1 if all copies of a unit change
+    /// marked ranges of whatever kind, class, and ranges that carry loss. Stability is 1 if all copies of a unit change
     /// together, 2 for a single copy.
     #[default]
     Exact,
@@ -298,6 +298,14 @@ impl DuplicateIndex {
     pub(crate) fn distinct(&self) -> u64 {
         self.seen.count()
     }
+}
+
+/// A bijection of 64 bits that mixes every bit (the finaliser of SplitMix64).
+const fn mix(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
 }
 
 pub(crate) fn fate(new: bool) -> Fate {

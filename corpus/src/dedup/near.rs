@@ -4,7 +4,7 @@
 //! are not kept.
 
 use super::bands::Band;
-use super::varint;
+use super::{mix, varint};
 use crate::record::TokenId;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -415,14 +415,6 @@ static SPREAD: [u64; 256] = {
     }
     out
 };
-
-/// A bijection of 64 bits that mixes every bit (the finaliser of SplitMix64).
-const fn mix(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
 
 #[cfg(test)]
 mod tests {

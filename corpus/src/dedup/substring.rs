@@ -13,8 +13,8 @@
 //!
 //! Memory: one bit per token; 8 bytes per unit; and the tables ([`room`]).
 
-use super::Fate;
 use super::names::{MOST, Name, Names, Room};
+use super::{Fate, mix};
 use crate::error::{Error, Result};
 use crate::record::TokenId;
 use hashbrown::HashTable;
@@ -470,13 +470,6 @@ fn spread<N: Name>(name: N) -> u64 {
     wide ^ (wide >> 32)
 }
 
-/// A bijection of 64 bits that mixes every bit.
-const fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    x ^ (x >> 32)
-}
-
 /// The repeated stretches.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
@@ -549,7 +542,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let mut state = 1;
         let mut draw = move |below: usize| {
-            state = mix(state + 0x9e37_79b9);
+            state = mix(state);
             (state >> 16) as usize % below
         };
         for (alphabet, length) in [(2, 12), (40, 2), (40, 7), (300, 3), (80_000, 5)] {

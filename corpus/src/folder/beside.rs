@@ -3,6 +3,7 @@
 use super::FACTS;
 use super::stopped::{self, Stopped};
 use crate::error::{Error, Result};
+use crate::prepare::Key;
 use reticent_disk::{self as disk, OutputPlace, lock_file, parent_of};
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
@@ -80,12 +81,12 @@ impl Beside {
         })
     }
 
-    /// Reads what an earlier process left.
-    pub(super) fn left<D: DeserializeOwned>(&self) -> Left<D> {
+    /// Reads what an earlier process left. `owner`: the key under which it must have been written.
+    pub(super) fn left<D: DeserializeOwned>(&self, owner: Option<&Key>) -> Left<D> {
         if !stopped::lies_in(&self.path) {
             return Left::Nothing;
         }
-        match Stopped::read(&self.path) {
+        match Stopped::read(&self.path, owner) {
             Some(stopped) => Left::Stopped(Box::new(stopped)),
             None => Left::Damaged,
         }
@@ -153,26 +154,27 @@ impl Beside {
     }
 
     fn replace(&self) -> std::io::Result<()> {
-        let replaced = self.target.exists();
         let mut old = tempfile::Builder::new();
         let old = old
             .prefix(".preparing-old-")
             .tempdir_in(parent_of(&self.target))?;
-        if replaced {
-            disk::rename(&self.target, &old.path().join("old"))?;
-        }
         std::fs::remove_file(self.path.join(LOCK))?;
         disk::sync_folder(&self.path)?;
-        if let Err(error) = disk::rename(&self.path, &self.target) {
-            // The rename may have succeeded if only syncing it failed.
-            if replaced && !self.target.exists() {
-                let old = old.keep();
-                std::fs::rename(old.join("old"), &self.target)?;
-                std::fs::remove_dir(old)?;
+        let replaced = old.path().join("old");
+        let rename = || {
+            if self.target.exists() {
+                disk::rename(&self.target, &replaced)?;
             }
-            return Err(error);
+            disk::rename(&self.path, &self.target)
+        };
+        let renamed = rename();
+        // A rename may have succeeded if only syncing it failed.
+        if renamed.is_err() && replaced.exists() && !self.target.exists() {
+            let old = old.keep();
+            std::fs::rename(&replaced, &self.target)?;
+            std::fs::remove_dir(old)?;
         }
-        Ok(())
+        renamed
     }
 }
 

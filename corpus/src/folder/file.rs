@@ -1,7 +1,7 @@
 //! Writes one file of any size, whole or not at all. A stopped file can be resumed.
 
 use super::beside::{Beside, Left, OUTPUT, Shape, hidden};
-use super::stopped::{self, Growing, PROGRESS, Stopped};
+use super::stopped::{self, Checksum, Growing, PROGRESS, Stopped};
 use crate::error::Result;
 use crate::prepare::Identity;
 use serde::Serialize;
@@ -30,13 +30,13 @@ impl OutputFile {
 
     /// Reads what an earlier process left.
     pub(crate) fn left<D: DeserializeOwned>(&self) -> Left<D> {
-        self.0.left()
+        self.0.left(None)
     }
 
     /// Starts an empty file.
     pub(crate) fn begin(mut self) -> Result<FileWriter> {
         self.0.clear(&[])?;
-        let growing = Growing::create(self.0.path(), OUTPUT, true)?;
+        let growing = Growing::create(self.0.path(), OUTPUT, Some(Checksum::of(OUTPUT, None)))?;
         Ok(FileWriter {
             beside: self.0,
             growing,
@@ -48,7 +48,7 @@ impl OutputFile {
         mut self,
         stopped: &Stopped<D>,
     ) -> Result<std::result::Result<FileWriter, Self>> {
-        let Some(growing) = Growing::again(self.0.path(), OUTPUT, &stopped.files)? else {
+        let Some(growing) = Growing::again(self.0.path(), OUTPUT, &stopped.files, None)? else {
             return Ok(Err(self));
         };
         self.0.clear(&[PROGRESS, OUTPUT])?;
@@ -71,7 +71,7 @@ impl FileWriter {
             files: vec![self.growing.mark()?],
             done,
         };
-        stopped.write(self.beside.path())
+        stopped.write(self.beside.path(), None)
     }
 
     /// Stops and keeps the work up to the last checkpoint, if there was one.

@@ -3,14 +3,17 @@
 //!
 //! The state is written to a temporary file and renamed, so it is whole or absent. Its last line is
 //! the checksum of the other lines. A file of records may be longer than the state says; the excess
-//! is cut off. Checksums of the files show that the rest has not changed. They guard against
-//! accidents only; the folder is accessible only to its owner.
+//! is cut off. Checksums of the files show that the rest has not changed. Under the owner's key they
+//! are codes (HMAC-SHA-256): the finished folder is authenticated under that key, so nobody without it
+//! may have edited what it is finished from. Without the key they guard against accidents only.
 
 use crate::error::{Error, Result};
-use crate::prepare::Identity;
-use reticent_disk::{self as disk, DiskFile};
+use crate::prepare::{Identity, Key};
+use hmac::{Hmac, Mac};
+use reticent_disk::{self as disk, DiskFile, hexadecimal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 use std::hash::Hasher;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +31,7 @@ const NEW: &str = "progress.new";
 pub(crate) struct Mark {
     name: String,
     length: u64,
-    checksum: u64,
+    checksum: String,
 }
 
 /// The state of a stopped preparation.
@@ -41,13 +44,15 @@ pub(crate) struct Stopped<D> {
 
 impl<D: Serialize> Stopped<D> {
     /// Writes how far a preparation has come.
-    pub(super) fn write(&self, folder: &Path) -> Result<()> {
+    pub(super) fn write(&self, folder: &Path, owner: Option<&Key>) -> Result<()> {
         let path = folder.join(NEW);
         let write = || -> std::io::Result<()> {
-            let mut out = BufWriter::with_capacity(1 << 16, Checked::new(DiskFile::create(&path)?));
+            let checksum = Checksum::of(PROGRESS, owner);
+            let file = Checked::new(DiskFile::create(&path)?, Some(checksum));
+            let mut out = BufWriter::with_capacity(1 << 16, file);
             serde_json::to_writer(&mut out, self)?;
             let mut file = out.into_inner().map_err(|e| e.into_error())?;
-            file.write_all(last_line(file.checksum()).as_bytes())?;
+            file.write_all(format!("\n{}\n", file.checksum()).as_bytes())?;
             file.inner.sync()?;
             disk::rename(&path, &folder.join(PROGRESS))
         };
@@ -56,29 +61,41 @@ impl<D: Serialize> Stopped<D> {
 }
 
 impl<D: DeserializeOwned> Stopped<D> {
-    /// Reads the state; returns `None` if the file is incomplete or damaged.
-    pub(super) fn read(folder: &Path) -> Option<Self> {
+    /// Reads the state; returns `None` if the file is incomplete or damaged, or was written under another key or none.
+    pub(super) fn read(folder: &Path, owner: Option<&Key>) -> Option<Self> {
         let bytes = std::fs::read(folder.join(PROGRESS)).ok()?;
-        let end = bytes.len().checked_sub(last_line(0).len())?;
-        let (page, last) = bytes.split_at(end);
-        if last != last_line(XxHash64::oneshot(0, page)).as_bytes() {
+        let lines = bytes.strip_suffix(b"\n")?;
+        let end = lines.iter().rposition(|byte| *byte == b'\n')?;
+        let (page, last) = (&lines[..end], &lines[end + 1..]);
+        let mut checksum = Checksum::of(PROGRESS, owner);
+        checksum.update(page);
+        if last != checksum.value().as_bytes() {
             return None;
         }
         serde_json::from_slice(page).ok()
     }
 }
 
-/// Returns the seed stored in a folder; if there is none, stores `drawn` and returns it.
-pub(super) fn seed(folder: &Path, drawn: u64) -> Result<u64> {
+/// Returns the seed stored in a folder, under the same key if there is one; otherwise stores `drawn` and returns it.
+pub(super) fn seed(folder: &Path, drawn: u64, owner: Option<&Key>) -> Result<u64> {
     let path = folder.join(SEED);
-    let kept = std::fs::read_to_string(&path).ok();
-    if let Some(kept) = kept.and_then(|text| text.trim().parse().ok()) {
+    let line = |seed: u64| {
+        let mut checksum = Checksum::of(SEED, owner);
+        checksum.update(&seed.to_le_bytes());
+        format!("{seed} {}", checksum.value())
+    };
+    let kept = std::fs::read_to_string(&path).ok().and_then(|text| {
+        let (seed, _) = text.split_once(' ')?;
+        let seed = seed.parse().ok()?;
+        (text.trim_end() == line(seed)).then_some(seed)
+    });
+    if let Some(kept) = kept {
         return Ok(kept);
     }
     let write = || -> std::io::Result<()> {
         disk::remove_file(&path)?;
         let mut file = DiskFile::create(&path)?;
-        file.write_all(format!("{drawn}\n").as_bytes())?;
+        file.write_all(format!("{}\n", line(drawn)).as_bytes())?;
         file.sync()
     };
     write().map_err(Error::writing(&path))?;
@@ -90,8 +107,40 @@ pub(super) fn lies_in(folder: &Path) -> bool {
     folder.join(PROGRESS).is_file()
 }
 
-fn last_line(checksum: u64) -> String {
-    format!("\n{checksum:016x}\n")
+/// What shows that a file has not changed.
+pub(super) enum Checksum {
+    /// A checksum that anybody can compute.
+    Plain(Box<XxHash64>),
+    /// A code that nobody can compute without the owner's key.
+    Keyed(Box<Hmac<Sha256>>),
+}
+
+impl Checksum {
+    /// Begins the checksum of the file with this name.
+    pub(super) fn of(name: &str, owner: Option<&Key>) -> Self {
+        match owner {
+            None => Self::Plain(Box::new(XxHash64::with_seed(0))),
+            Some(owner) => {
+                let key = owner.derived("stopped preparation", name.as_bytes());
+                Self::Keyed(Box::new(key.mac()))
+            }
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Plain(hash) => hash.write(bytes),
+            Self::Keyed(mac) => mac.update(bytes),
+        }
+    }
+
+    /// Returns the checksum of the bytes so far, in hexadecimal.
+    fn value(&self) -> String {
+        match self {
+            Self::Plain(hash) => format!("{:016x}", hash.finish()),
+            Self::Keyed(mac) => hexadecimal(&mac.clone().finalize().into_bytes()),
+        }
+    }
 }
 
 /// A writer that counts and checksums the bytes written.
@@ -99,29 +148,21 @@ struct Checked<W> {
     inner: W,
     length: u64,
     /// `None` if nobody asks for it.
-    checksum: Option<Box<XxHash64>>,
+    checksum: Option<Checksum>,
 }
 
 impl<W: Write> Checked<W> {
-    fn new(inner: W) -> Self {
-        Self {
-            checksum: Some(Box::new(XxHash64::with_seed(0))),
-            ..Self::unchecked(inner)
-        }
-    }
-
-    const fn unchecked(inner: W) -> Self {
+    const fn new(inner: W, checksum: Option<Checksum>) -> Self {
         Self {
             inner,
             length: 0,
-            checksum: None,
+            checksum,
         }
     }
 
-    fn checksum(&self) -> u64 {
-        self.checksum
-            .as_ref()
-            .map_or(0, |checksum| checksum.finish())
+    fn checksum(&self) -> String {
+        let checksum = self.checksum.as_ref();
+        checksum.map_or_else(String::new, Checksum::value)
     }
 }
 
@@ -130,7 +171,7 @@ impl<W: Write> Write for Checked<W> {
         let count = self.inner.write(bytes)?;
         self.length += count as u64;
         if let Some(checksum) = &mut self.checksum {
-            checksum.write(&bytes[..count]);
+            checksum.update(&bytes[..count]);
         }
         Ok(count)
     }
@@ -148,15 +189,11 @@ pub(super) struct Growing {
 }
 
 impl Growing {
-    /// Creates the file. `marked`: whether a mark of it is ever taken, which needs its checksum.
-    pub(super) fn create(folder: &Path, name: &str, marked: bool) -> Result<Self> {
+    /// Creates the file. `checksum`: that of no bytes, or `None` if no mark of the file is ever taken.
+    pub(super) fn create(folder: &Path, name: &str, checksum: Option<Checksum>) -> Result<Self> {
         let path = folder.join(name);
         let file = DiskFile::create(&path).map_err(Error::writing(&path))?;
-        let file = match marked {
-            true => Checked::new(file),
-            false => Checked::unchecked(file),
-        };
-        Ok(Self::of(name, path, file))
+        Ok(Self::of(name, path, Checked::new(file, checksum)))
     }
 
     fn of(name: &str, path: PathBuf, file: Checked<DiskFile>) -> Self {
@@ -168,7 +205,12 @@ impl Growing {
     }
 
     /// Reopens the file as it was at its mark; returns `None` if it has changed.
-    pub(super) fn again(folder: &Path, name: &str, marks: &[Mark]) -> Result<Option<Self>> {
+    pub(super) fn again(
+        folder: &Path,
+        name: &str,
+        marks: &[Mark],
+        owner: Option<&Key>,
+    ) -> Result<Option<Self>> {
         let Some(mark) = marks.iter().find(|mark| mark.name == name) else {
             return Ok(None);
         };
@@ -177,8 +219,9 @@ impl Growing {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             again => again.map_err(Error::writing(&path))?,
         };
-        let before = checked(&mut file, mark.length).map_err(Error::writing(&path))?;
-        if (before.length, before.checksum()) != (mark.length, mark.checksum) {
+        let checksum = Checksum::of(name, owner);
+        let before = checked(&mut file, mark.length, checksum).map_err(Error::writing(&path))?;
+        if before.length != mark.length || before.checksum() != mark.checksum {
             return Ok(None);
         }
         let mut file = Checked {
@@ -221,8 +264,12 @@ impl Growing {
 }
 
 /// Counts and checksums the beginning of a file, at most `most` bytes of it.
-fn checked(file: &mut DiskFile, most: u64) -> std::io::Result<Checked<std::io::Sink>> {
-    let mut sink = Checked::new(std::io::sink());
+fn checked(
+    file: &mut DiskFile,
+    most: u64,
+    checksum: Checksum,
+) -> std::io::Result<Checked<std::io::Sink>> {
+    let mut sink = Checked::new(std::io::sink(), Some(checksum));
     let mut buffer = vec![0; 1 << 18];
     let mut left = (&*file).take(most);
     loop {
@@ -233,4 +280,33 @@ fn checked(file: &mut DiskFile, most: u64) -> std::io::Result<Checked<std::io::S
     }
     file.rewind()?;
     Ok(sink)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_kept_under_its_key() {
+        let place = tempfile::tempdir().unwrap();
+        let [one, other] = [7, 8].map(|byte| Key::new([byte; 32]));
+        for (drawn, key, kept) in [
+            (1, Some(&one), 1),
+            (2, Some(&one), 1),
+            (3, Some(&other), 3),
+            (4, None, 4),
+            (5, None, 4),
+            (6, Some(&one), 6),
+        ] {
+            assert_eq!(seed(place.path(), drawn, key).unwrap(), kept);
+        }
+        let path = place.path().join(SEED);
+        let edited = std::fs::read_to_string(&path)
+            .unwrap()
+            .replacen('6', "9", 1);
+        std::fs::write(&path, edited).unwrap();
+        assert_eq!(seed(place.path(), 7, Some(&one)).unwrap(), 7);
+        std::fs::write(&path, "8\n").unwrap();
+        assert_eq!(seed(place.path(), 5, Some(&one)).unwrap(), 5);
+    }
 }

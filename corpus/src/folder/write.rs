@@ -2,7 +2,7 @@
 
 use super::beside::{Beside, Left, Shape, hidden};
 use super::seal::seal;
-use super::stopped::{self, Growing, Mark, PROGRESS, SEED, Stopped};
+use super::stopped::{self, Checksum, Growing, Mark, PROGRESS, SEED, Stopped};
 use super::{
     CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, SETTINGS, TEST,
     TEXTS, TOKENIZER,
@@ -97,6 +97,8 @@ pub(crate) struct FolderWriter {
     begins: [Vec<u8>; 2],
     /// Whose folder it is; none: it is not taken up when it is stopped.
     identity: Option<Identity>,
+    /// The owner's key, under which it is taken up when it is stopped.
+    owner: Option<Key>,
 }
 
 /// The lines of a record, without the numbers that only its place gives it.
@@ -346,53 +348,71 @@ impl OutputFolder {
     }
 
     /// The seed of canaries that an earlier preparation drew for this folder, or this one, kept for later ones.
-    pub(crate) fn seed(&self, drawn: u64) -> Result<u64> {
-        stopped::seed(self.beside.path(), drawn)
+    pub(crate) fn seed(&self, drawn: u64, owner: Option<&Key>) -> Result<u64> {
+        stopped::seed(self.beside.path(), drawn, owner)
     }
 
     /// Begins an empty folder. `held_out`: whether there is such a part, empty though it may be.
     pub(crate) fn begin(self, held_out: bool) -> Result<FolderWriter> {
-        self.empty(held_out, None)
+        self.empty(held_out, None, None)
     }
 
-    /// Goes on where the same preparation stopped, or begins an empty folder.
+    /// Goes on where the same preparation stopped, under the same owner's key or without any, or begins an empty folder.
     pub(crate) fn take_up(
         self,
         identity: Identity,
         held_out: bool,
+        owner: Option<&Key>,
     ) -> Result<(FolderWriter, Start)> {
-        let start = match self.beside.left::<Done>() {
+        let start = match self.beside.left::<Done>(owner) {
             Left::Nothing => Start::Fresh,
             Left::Damaged => Start::Restart(RestartCause::Damaged),
             Left::Stopped(stopped) => {
                 if let Some(cause) = identity.against(&stopped.identity) {
                     Start::Restart(cause)
                 } else if let Some(files) =
-                    Files::again(self.beside.path(), &stopped.files, held_out)?
+                    Files::again(self.beside.path(), &stopped.files, held_out, owner)?
                 {
-                    return self.on(identity, files, stopped.done);
+                    return self.on(identity, files, stopped.done, owner);
                 } else {
                     Start::Restart(RestartCause::Damaged)
                 }
             }
         };
-        Ok((self.empty(held_out, Some(identity))?, start))
+        Ok((self.empty(held_out, Some(identity), owner)?, start))
     }
 
-    fn empty(mut self, held_out: bool, identity: Option<Identity>) -> Result<FolderWriter> {
+    fn empty(
+        mut self,
+        held_out: bool,
+        identity: Option<Identity>,
+        owner: Option<&Key>,
+    ) -> Result<FolderWriter> {
         self.beside.clear(&[SEED])?;
-        let files = Files::create(self.beside.path(), held_out, identity.is_some())?;
-        Ok(self.writer(files, 0, identity))
+        let files = Files::create(self.beside.path(), held_out, identity.is_some(), owner)?;
+        Ok(self.writer(files, 0, identity, owner))
     }
 
-    fn on(mut self, identity: Identity, files: Files, done: Done) -> Result<(FolderWriter, Start)> {
+    fn on(
+        mut self,
+        identity: Identity,
+        files: Files,
+        done: Done,
+        owner: Option<&Key>,
+    ) -> Result<(FolderWriter, Start)> {
         self.beside
             .clear(&[PROGRESS, SEED, RECORDS, TEXTS, HELD_OUT, TEST])?;
-        let out = self.writer(files, done.held_out(), Some(identity));
+        let out = self.writer(files, done.held_out(), Some(identity), owner);
         Ok((out, Start::On(Box::new(done))))
     }
 
-    fn writer(self, files: Files, tests: u64, identity: Option<Identity>) -> FolderWriter {
+    fn writer(
+        self,
+        files: Files,
+        tests: u64,
+        identity: Option<Identity>,
+        owner: Option<&Key>,
+    ) -> FolderWriter {
         FolderWriter {
             beside: self.beside,
             training: files.training,
@@ -401,6 +421,7 @@ impl OutputFolder {
             tests,
             begins: [Vec::new(), Vec::new()],
             identity,
+            owner: owner.cloned(),
         }
     }
 }
@@ -428,7 +449,7 @@ impl FolderWriter {
             files: files.map(Growing::mark).collect::<Result<_>>()?,
             done,
         };
-        stopped.write(self.beside.path())
+        stopped.write(self.beside.path(), self.owner.as_ref())
     }
 
     /// Leaves what was done until the last checkpoint, if there was one.
@@ -531,12 +552,16 @@ struct Files {
 }
 
 impl Files {
-    /// `marked`: whether it is said on the disk how far they are.
-    fn create(folder: &Path, held_out: bool, marked: bool) -> Result<Self> {
+    /// `marked`: whether it is said on the disk how far they are, under the owner's key if there is one.
+    fn create(folder: &Path, held_out: bool, marked: bool, owner: Option<&Key>) -> Result<Self> {
+        let create = |name| {
+            let checksum = marked.then(|| Checksum::of(name, owner));
+            Growing::create(folder, name, checksum)
+        };
         let pair = |records, texts| -> Result<Pair> {
             Ok(Pair {
-                records: Growing::create(folder, records, marked)?,
-                texts: Growing::create(folder, texts, marked)?,
+                records: create(records)?,
+                texts: create(texts)?,
             })
         };
         Ok(Self {
@@ -546,10 +571,15 @@ impl Files {
     }
 
     /// As they were at their marks; none when one of them is not that one any more.
-    fn again(folder: &Path, marks: &[Mark], held_out: bool) -> Result<Option<Self>> {
+    fn again(
+        folder: &Path,
+        marks: &[Mark],
+        held_out: bool,
+        owner: Option<&Key>,
+    ) -> Result<Option<Self>> {
         let pair = |records, texts| -> Result<Option<Pair>> {
-            let records = Growing::again(folder, records, marks)?;
-            let texts = Growing::again(folder, texts, marks)?;
+            let records = Growing::again(folder, records, marks, owner)?;
+            let texts = Growing::again(folder, texts, marks, owner)?;
             Ok(records
                 .zip(texts)
                 .map(|(records, texts)| Pair { records, texts }))

@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// The largest number of labels.
 const MOST: usize = 4096;
 
-/// The kind of what a model returned no valid numbers for.
-pub(super) const NOT_CLASSIFIED: &str = "not-classified";
+/// The kind of what a model returned no valid numbers for, too.
+pub(super) use crate::policy::NOT_CLASSIFIED;
 
 /// The meaning of a model's labels.
 #[derive(Debug)]

@@ -89,11 +89,10 @@ impl Dictionary {
         self.occurrences_in(&Forms::of(text, !self.case_sensitive))
     }
 
-    /// The number of each word that occurs, whole or not, and whether a letter or digit continues it there.
-    pub(crate) fn anywhere(&self, text: &str) -> impl Iterator<Item = (usize, bool)> {
-        let forms = Forms::of(text, !self.case_sensitive);
-        let places = self.places_in(&forms).into_iter();
-        places.map(|(word, _, _, continued)| (word, continued))
+    /// Returns every occurrence, whole or not, possibly twice: the number of the word, its first byte and its end, and whether
+    /// a letter or digit continues it there.
+    pub(crate) fn anywhere(&self, text: &str) -> Vec<(usize, usize, usize, bool)> {
+        self.places_in(&Forms::of(text, !self.case_sensitive))
     }
 
     fn places_in(&self, forms: &Forms<'_>) -> Vec<(usize, usize, usize, bool)> {

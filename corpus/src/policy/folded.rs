@@ -182,22 +182,58 @@ const fn is_unspaced(c: char) -> bool {
         | '\u{1aff0}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Returns a text as dictionaries compare it in any case, without spaces, dashes and dots between digits.
-pub(crate) fn joined_numbers(text: &str) -> String {
-    let folded = Folded::of(&Plain::of(text).text, true).text;
-    let mut joined = String::with_capacity(folded.len());
-    let mut rest = folded.as_str();
-    while let Some(c) = rest.chars().next() {
-        joined.push(c);
-        rest = &rest[c.len_utf8()..];
-        if c.is_numeric() {
-            let behind = rest.trim_start_matches([' ', '-', '.']);
-            if behind.starts_with(char::is_numeric) {
-                rest = behind;
+/// A text as dictionaries compare it in any case, without what stands between digits and is no letter, with a mapping to the
+/// original.
+pub(crate) struct Joined<'a> {
+    pub(crate) text: String,
+    /// Where something is left out, and the number of bytes that are left out up to there.
+    left_out: Vec<(usize, usize)>,
+    folded: Folded,
+    plain: Plain<'a>,
+}
+
+impl<'a> Joined<'a> {
+    pub(crate) fn of(text: &'a str) -> Self {
+        let plain = Plain::of(text);
+        let folded = Folded::of(&plain.text, true);
+        let mut joined = String::with_capacity(folded.text.len());
+        let mut left_out = Vec::new();
+        let mut rest = folded.text.as_str();
+        while let Some(c) = rest.chars().next() {
+            joined.push(c);
+            rest = &rest[c.len_utf8()..];
+            if c.is_numeric() {
+                let behind = rest.trim_start_matches(|c| !in_word(c));
+                if behind.len() < rest.len() && behind.starts_with(char::is_numeric) {
+                    rest = behind;
+                    let read = folded.text.len() - rest.len();
+                    left_out.push((joined.len(), read - joined.len()));
+                }
             }
         }
+        Self {
+            text: joined,
+            left_out,
+            folded,
+            plain,
+        }
     }
-    joined
+
+    /// Maps a range to the original.
+    pub(crate) fn place(&self, range: Range<usize>) -> Range<usize> {
+        let with_left_out = |at: usize, parts: usize| {
+            let before = parts.checked_sub(1);
+            at + before.map_or(0, |last| self.left_out[last].1)
+        };
+        // What is left out at an end of the range is no part of it.
+        let first = self.left_out.partition_point(|(at, _)| *at <= range.start);
+        let last = self.left_out.partition_point(|(at, _)| *at < range.end);
+        let (start, end) = self.folded.place(
+            with_left_out(range.start, first),
+            with_left_out(range.end, last),
+        );
+        self.plain.place(start)..self.plain.place(end)
+    }
 }
 
 #[cfg(test)]
@@ -244,12 +280,37 @@ mod tests {
             ("A 4111-1111 1111.1 b. 1 - 2 x", "a 4111111111111 b. 12 x"),
             ("\u{ff11}\u{a0}\u{661} v. 2-a", "11 v. 2-a"),
             (r"4111\n1111", "41111111"),
+            (
+                "(415) 555/01,2_3 +1(4) 1a2 1\u{301} 2",
+                "(4155550123141a21\u{301} 2",
+            ),
         ] {
-            assert_eq!(joined_numbers(text), joined, "{text}");
+            let found = Joined::of(text);
+            assert_eq!(found.text, joined, "{text}");
+            assert_eq!(found.place(0..joined.len()), 0..text.len(), "{text}");
         }
         assert_eq!(Folded::of("Ada", false).text, "Ada");
         assert_eq!(folded_word(" Ada\t", true), "ada");
         assert_eq!(folded_word("\u{200b}", true), "");
+    }
+
+    #[test]
+    fn joined_numbers_have_their_places() {
+        let text = "\u{e9} (415)\u{a0}555-01 23, \u{ff11}\u{200b}/2";
+        let joined = Joined::of(text);
+        assert_eq!(joined.text, "\u{e9} (415555012312");
+        for (part, place) in [
+            ("415", "415"),
+            ("4155", "415)\u{a0}5"),
+            ("5501", "55-01"),
+            ("0123", "01 23"),
+            ("(415555", "(415)\u{a0}555"),
+            ("23", "23"),
+            ("312", "3, \u{ff11}\u{200b}/2"),
+        ] {
+            let at = joined.text.find(part).unwrap();
+            assert_eq!(&text[joined.place(at..at + part.len())], place, "{part}");
+        }
     }
 
     proptest! {

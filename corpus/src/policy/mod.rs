@@ -29,10 +29,10 @@ pub use names::Names;
 pub use patterns::{PatternRule, Patterns};
 pub use simulated::{Simulated, missed_strings};
 
-pub(crate) use budget::is_spent;
 #[cfg(feature = "onnx")]
-pub(crate) use budget::{LONGEST, unbudgeted};
-pub(crate) use folded::joined_numbers;
+pub(crate) use budget::{LONGEST, NOT_CLASSIFIED, unbudgeted};
+pub(crate) use budget::{is_spent, is_unexamined};
+pub(crate) use folded::Joined;
 pub(crate) use levels::listed;
 pub(crate) use simulated::{Spare, blank};
 
@@ -130,7 +130,7 @@ impl Policy for Gold {
 
 /// Returns the policy's spans in order. Overlapping spans are merged and get the kind of the longest one.
 ///
-/// If a policy takes more than ten seconds for a record, or returns a span that is no part of it (see
+/// If a policy takes more than ten seconds of processor time for a record, or returns a span that is no part of it (see
 /// [`Policy::find`]), the result is one span of the kind `not-examined` over the whole record.
 ///
 /// ```
@@ -153,7 +153,7 @@ pub fn resolved(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
     if enough {
         return resolve(spans);
     }
-    vec![unread(view.text)]
+    vec![budget::unread(view.text)]
 }
 
 /// Returns the spans of a policy as whole characters of the text, neither ordered nor merged.
@@ -165,7 +165,7 @@ fn found(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
         .iter()
         .any(|s| s.start > s.end || s.start > text.len())
     {
-        return vec![unread(text)];
+        return vec![budget::unread(text)];
     }
     spans.retain(|span| span.start < span.end);
     for span in &mut spans {
@@ -173,11 +173,6 @@ fn found(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
         (span.start, span.end) = (range.start, range.end);
     }
     spans
-}
-
-/// Returns the span over a record in which a policy's findings are not known.
-fn unread(text: &str) -> Span {
-    Span::new(0..text.len(), budget::UNREAD, "policy", 1.0)
 }
 
 /// Sorts spans and merges those that overlap.

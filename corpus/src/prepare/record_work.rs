@@ -127,16 +127,16 @@ impl<'a> Work<'a> {
         Ok(found)
     }
 
-    /// Returns whether masking a span beforehand masks exactly the same bytes as `after`, which the policy made from
+    /// Returns whether masking spans beforehand masks exactly the same bytes as `after`, which the policy made from
     /// this unit. If so, the tokens are equal too.
     pub(super) fn comes_to(
         &self,
-        span: &Range<usize>,
+        spans: &[Range<usize>],
         policy: Option<&dyn Policy>,
         after: &Self,
     ) -> bool {
         let mut neighbour = self.masks.clone();
-        neighbour.add(std::slice::from_ref(span));
+        neighbour.add(spans);
         if let Some(policy) = policy {
             let found = neighbour.view(|view| resolved(policy, view));
             let found = found.iter().map(|found| neighbour.in_unit(found));
@@ -180,23 +180,13 @@ impl<'a> Work<'a> {
     /// Returns the key that exact copies share: a SHA-1 over everything that a record is made of, so that dropping a
     /// copy leaves an identical record. This is the text, with a mark that no text holds for each span that was masked
     /// beforehand; the spans marked in it, and of which secrets they are parts; its class; and which part of it is
-    /// learned. Tokens are not used, since texts with different secrets may have the same tokens.
+    /// learned. Tokens are not used, since texts with different secrets may have the same tokens, and texts that are masked
+    /// have others.
     ///
     /// Masking a secret in all of its marks makes copies of copies alone, unless the input has masks already or an answer
-    /// ends inside the secret. The kinds of marks are therefore left out.
+    /// begins or ends inside the secret; no such secret counts as caught. The kinds of marks are therefore left out.
     pub(super) fn key(&self) -> [u8; 20] {
-        let learned = self.masks.unit.answers.is_some();
-        self.masks
-            .key(learned.then(|| (self.ignores_end(), self.ignored())))
-    }
-
-    /// Returns the key of a unit that is not prepared here. It is tokenised only if part of it carries no loss, which
-    /// is said in tokens.
-    pub(super) fn key_of(unit: &'a UnitText<'a>, tokenizer: &'a Tokenizer) -> Result<[u8; 20]> {
-        if unit.answers.is_some() {
-            return Ok(Self::new(unit, tokenizer)?.key());
-        }
-        Ok(text_key(unit))
+        unit_key(self.masks.unit)
     }
 
     /// Returns the content tokens; borrowed if none is masked.
@@ -346,14 +336,14 @@ impl<'a> Work<'a> {
     }
 }
 
+/// Returns the key of a unit, as [`Work::key`] describes it.
+pub(super) fn unit_key(unit: &UnitText<'_>) -> [u8; 20] {
+    Masks::of(unit).key(unit.answers.as_deref())
+}
+
 /// Returns the key of a unit as if all of it were learned.
 pub(crate) fn text_key(unit: &UnitText<'_>) -> [u8; 20] {
-    let mut masks = Masks {
-        unit,
-        ranges: Vec::new(),
-    };
-    masks.add(&unit.masked);
-    masks.key(None)
+    Masks::of(unit).key(None)
 }
 
 /// Tokens of a unit's text, which must not spell the mask.
@@ -373,10 +363,19 @@ fn around<'r>(ranges: &'r [Range<usize>], piece: &Range<usize>) -> Option<&'r Ra
     ranges.get(first).filter(|range| range.start <= piece.start)
 }
 
-impl Masks<'_> {
-    /// Returns the key of a unit as it came, as [`Work::key`] describes it. `ignored`: whether its end carries no loss, and which
-    /// of its tokens carry none.
-    fn key(&self, ignored: Option<(bool, Vec<Range<usize>>)>) -> [u8; 20] {
+impl<'a> Masks<'a> {
+    /// Returns the masks that a unit came with.
+    fn of(unit: &'a UnitText<'a>) -> Self {
+        let mut masks = Self {
+            unit,
+            ranges: Vec::new(),
+        };
+        masks.add(&unit.masked);
+        masks
+    }
+
+    /// Returns the key of a unit as it came, as [`Work::key`] describes it. `answers`: what of it is learned, if not all is.
+    fn key(&self, answers: Option<&[Range<usize>]>) -> [u8; 20] {
         // These bytes do not occur in text.
         const MARKED: u8 = 0xff;
         const CLASS: u8 = 0xfe;
@@ -407,14 +406,25 @@ impl Masks<'_> {
             hash.update([CLASS]);
             hash.update(class.to_le_bytes());
         }
-        if let Some((end, ranges)) = ignored {
-            hash.update([READ, u8::from(end)]);
-            for range in ranges {
+        if let Some(answers) = answers {
+            hash.update([READ, u8::from(self.unit.end)]);
+            for range in self.learned(answers) {
                 hash.update((range.start as u64).to_le_bytes());
                 hash.update((range.end as u64).to_le_bytes());
             }
         }
         hash.finalize().into()
+    }
+
+    /// Returns the ranges of the view that are learned. As in a record, a mask is learned if any part of it is.
+    fn learned(&self, answers: &[Range<usize>]) -> Vec<Range<usize>> {
+        let whole = |answer: &Range<usize>| {
+            let inside = |at: usize| self.ranges.iter().find(|r| r.start < at && at < r.end);
+            let start = inside(answer.start).map_or(answer.start, |mask| mask.start);
+            let end = inside(answer.end).map_or(answer.end, |mask| mask.end);
+            self.to_view(start)..self.to_view(end)
+        };
+        joined(answers.iter().map(whole).collect())
     }
 
     /// Adds spans, widened to whole characters. Merges ranges that touch, as runs of masked tokens are merged. Returns

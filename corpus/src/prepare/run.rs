@@ -4,7 +4,7 @@
 use super::context::{Corpus, PreparationContext};
 use super::facts::{Facts, SecretSource};
 use super::first_pass::FirstPass;
-use super::record_work::Work;
+use super::record_work::{Work, unit_key};
 use super::resume::{Done, DoneNow};
 use super::secrets::SecretBook;
 use super::sink::Sink;
@@ -196,15 +196,13 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                     if let Role::Training(number) = role {
                         let units = units(document, *number, settled.options.unit)?;
                         for (at, unit) in units.iter().enumerate() {
-                            let (key, marks) = if marker.reads_tokens() {
+                            let marks = if marker.reads_tokens() {
                                 let work = Work::new(unit, &settled.tokenizer)?;
-                                let tokens = work.content(settled.tokenizer.mask());
-                                (work.key(), marker.marks(&tokens))
+                                marker.marks(&work.content(settled.tokenizer.mask()))
                             } else {
-                                let key = Work::key_of(unit, &settled.tokenizer)?;
-                                (key, Marks::default())
+                                Marks::default()
                             };
-                            out.push((*number, at, key, marks));
+                            out.push((*number, at, unit_key(unit), marks));
                         }
                     }
                 }
@@ -317,7 +315,7 @@ impl<'a> Run<'a> {
         let first = self.facts.units;
         add!(self.facts, done.facts;
             blank_documents, units, duplicates, repeated, public, private, mask_only, redacted, flagged, truncated, escaped, cut_secrets,
-            uncaught, unchecked, loss_tokens, unknown_tokens, held_out_records, held_out_tokens;
+            uncaught, unchecked, not_examined, loss_tokens, unknown_tokens, held_out_records, held_out_tokens;
             // Those of the whole corpus.
             unit, vocabulary, vocabulary_size, documents, held_out_documents, user_documents, distinct_units, secrets,
             stages, canaries
@@ -408,6 +406,7 @@ impl<'a> Run<'a> {
         self.facts.redacted += u64::from(kept.redacted);
         self.facts.flagged += u64::from(kept.flagged);
         self.facts.uncaught += kept.uncaught;
+        self.facts.not_examined += u64::from(kept.not_examined);
         for secret in &kept.secrets {
             self.facts.unchecked += u64::from(secret.unchecked);
             self.book.enter(secret, kept.side, kept.flagged);
@@ -487,6 +486,7 @@ fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Fac
         cut_secrets: 0,
         uncaught: 0,
         unchecked: 0,
+        not_examined: 0,
         loss_tokens: 0,
         unknown_tokens: 0,
         held_out_records: 0,

@@ -2,6 +2,7 @@
 
 use super::facts::{KindFacts, SecretFacts, SecretSource};
 use super::record_work::Work;
+use crate::document::joined;
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Side, TokenId};
@@ -57,7 +58,7 @@ pub(super) struct KnownSecret {
     occurrences: u64,
     /// Where in the document those begin of which the unit contains only part.
     cut: Vec<usize>,
-    /// Whether masking one of its occurrences beforehand changes the record, or this was not checked.
+    /// Whether masking all of its occurrences beforehand changes a record, or this was not checked.
     missed: bool,
     /// Whether it counts as missed only because it was not checked.
     pub(super) unchecked: bool,
@@ -72,8 +73,12 @@ pub(super) struct Outcome<'a> {
     pub(super) mask: TokenId,
     /// The key for the digests of secrets.
     pub(super) salt: &'a [u8],
-    /// Whether masking a secret can change records that do not contain it. If so, no secret counts as caught.
-    pub(super) spreads: bool,
+    /// Whether no secret counts as caught: masking one can change records that do not contain it, or the policy could not examine
+    /// the unit, and may do so on another machine.
+    pub(super) none_caught: bool,
+    /// Whether copies are dropped. Units that differ only in where an answer begins or ends inside a secret become copies when it is
+    /// masked, so that it does not count as caught.
+    pub(super) deduplicate: bool,
     /// The canaries that were planted in the unit, which are no secrets of the corpus.
     pub(super) planted: &'a [Range<usize>],
     /// The number of bytes of text that may be processed again for the secrets of one unit: [`CHECKED_TEXT`].
@@ -93,39 +98,29 @@ pub(super) fn known_secrets(
     policy: Option<&dyn Policy>,
     outcome: &Outcome<'_>,
 ) -> Result<Vec<KnownSecret>> {
-    let mut out: Vec<KnownSecret> = Vec::new();
+    // Each secret with the ranges of its occurrences, or parts of them, in the unit.
+    let mut known: Vec<(KnownSecret, Vec<Range<usize>>)> = Vec::new();
     let mut places: HashMap<[u8; 20], usize> = HashMap::new();
-    let mut looked_at = 0;
-    let mut enter = |range: &Range<usize>,
-                     (text, cut): (&str, Option<usize>),
-                     kind: &dyn Fn() -> Arc<str>|
-     -> Result<()> {
-        let key = keyed(outcome.salt, text.as_bytes());
-        let place = *places.entry(key).or_insert(out.len());
-        if place == out.len() {
-            out.push(KnownSecret {
-                key,
-                kind: kind(),
-                occurrences: 0,
-                cut: Vec::new(),
-                missed: outcome.spreads,
-                unchecked: false,
-            });
-        }
-        let secret = &mut out[place];
-        secret.occurrences += u64::from(cut.is_none());
-        secret.cut.extend(cut);
-        if secret.missed {
-            return Ok(());
-        }
-        if looked_at >= outcome.checked_text {
-            (secret.missed, secret.unchecked) = (true, true);
-            return Ok(());
-        }
-        looked_at += unit.text.len() as u64;
-        secret.missed = !caught(before, range, policy, outcome)?;
-        Ok(())
-    };
+    let mut enter =
+        |range: &Range<usize>, (text, cut): (&str, Option<usize>), kind: &dyn Fn() -> Arc<str>| {
+            let key = keyed(outcome.salt, text.as_bytes());
+            let place = *places.entry(key).or_insert(known.len());
+            if place == known.len() {
+                let secret = KnownSecret {
+                    key,
+                    kind: kind(),
+                    occurrences: 0,
+                    cut: Vec::new(),
+                    missed: outcome.none_caught,
+                    unchecked: false,
+                };
+                known.push((secret, Vec::new()));
+            }
+            let (secret, ranges) = &mut known[place];
+            secret.occurrences += u64::from(cut.is_none());
+            secret.cut.extend(cut);
+            ranges.push(range.clone());
+        };
     let own = |range: &Range<usize>| {
         let around = |canary: &Range<usize>| canary.start <= range.start && range.end <= canary.end;
         !outcome.planted.iter().any(around)
@@ -135,16 +130,37 @@ pub(super) fn known_secrets(
             let marked = unit.secrets.iter().filter(|s| own(&s.range));
             for secret in marked.filter(|s| !before.hides_all(&s.range)) {
                 let cut = secret.cut.map(|_| secret.at);
-                enter(&secret.range, (secret.text, cut), &|| secret.kind.into())?;
+                enter(&secret.range, (secret.text, cut), &|| secret.kind.into());
             }
         }
         Some(found) => {
             for (range, kind) in found.iter().filter(|(range, _)| own(range)) {
-                enter(range, (&unit.text[range.clone()], None), &|| kind.clone())?;
+                enter(range, (&unit.text[range.clone()], None), &|| kind.clone());
             }
         }
     }
-    Ok(out)
+    // In order, since answers are.
+    let answers = unit.answers.iter().flatten();
+    let ends: Vec<usize> = answers.flat_map(|a| [a.start, a.end]).collect();
+    let holds_an_end = |range: &Range<usize>| {
+        let behind = ends.partition_point(|end| *end <= range.start);
+        ends.get(behind).is_some_and(|end| *end < range.end)
+    };
+    if outcome.deduplicate && !ends.is_empty() {
+        for (secret, ranges) in &mut known {
+            secret.missed |= joined(ranges.clone()).iter().any(holds_an_end);
+        }
+    }
+    let mut looked_at = 0;
+    for (secret, ranges) in known.iter_mut().filter(|(secret, _)| !secret.missed) {
+        if looked_at >= outcome.checked_text {
+            (secret.missed, secret.unchecked) = (true, true);
+            continue;
+        }
+        looked_at += unit.text.len() as u64;
+        secret.missed = !caught(before, ranges, policy, outcome)?;
+    }
+    Ok(known.into_iter().map(|(secret, _)| secret).collect())
 }
 
 impl SecretBook {
@@ -256,15 +272,17 @@ impl Entry {
     }
 }
 
-/// Returns whether masking the secret beforehand gives the same record, byte for byte. If so, the record contains a
-/// mask, and its side is therefore the same too.
+/// Returns whether masking a secret beforehand, in all the ranges that it has in the unit, gives the same record, byte for
+/// byte. If so, the record contains a mask, and its side is therefore the same too.
+///
+/// The ranges are masked together: what a policy finds may depend on any one of several occurrences.
 ///
 /// This runs the policy once more per secret. A policy may depend on the whole record, so nothing shorter gives the
 /// same answer; [`CHECKED_TEXT`] bounds the cost of a unit with many secrets. If the same bytes are masked, the tokens
 /// need not be compared.
 fn caught(
     before: &Work<'_>,
-    secret: &Range<usize>,
+    secret: &[Range<usize>],
     policy: Option<&dyn Policy>,
     outcome: &Outcome<'_>,
 ) -> Result<bool> {
@@ -272,7 +290,7 @@ fn caught(
         return Ok(true);
     }
     let mut neighbour = before.clone();
-    neighbour.mask(std::slice::from_ref(secret))?;
+    neighbour.mask(secret)?;
     if let Some(policy) = policy {
         neighbour.redact(policy)?;
     }
@@ -303,13 +321,14 @@ mod tests {
         let found = before.placed(before.view(|view| resolved(policy.as_ref(), view)));
         after.redact(policy.as_ref()).unwrap();
         let tokens = after.tokens(tokenizer.mask());
-        let known = |checked_text, spreads| {
+        let known = |checked_text, none_caught| {
             let outcome = Outcome {
                 after: &after,
                 tokens: &tokens,
                 mask: tokenizer.mask(),
                 salt: &[],
-                spreads,
+                none_caught,
+                deduplicate: true,
                 planted: &[],
                 checked_text,
             };
@@ -320,12 +339,12 @@ mod tests {
         };
         let length = text.len() as u64;
         let caught = [(2, false, false), (1, false, false), (1, false, false)];
-        assert_eq!(known(4 * length, false), caught);
-        // The last occurrence of the first secret is one look too many.
-        let [_, bob, eve] = caught;
-        assert_eq!(known(3 * length, false), [(2, true, true), bob, eve]);
+        // All occurrences of a secret are one look.
+        assert_eq!(known(3 * length, false), caught);
+        let [ada, bob, _] = caught;
         let none = (1, true, true);
-        assert_eq!(known(2 * length, false), [(2, true, true), bob, none]);
+        assert_eq!(known(2 * length, false), [ada, bob, none]);
+        assert_eq!(known(length, false), [ada, none, none]);
         // Nothing is looked at where none counts as caught.
         assert!(known(length, true).iter().all(|s| s.1 && !s.2));
     }
@@ -383,10 +402,11 @@ mod tests {
                         continue;
                     }
                     let mut neighbour = before.clone();
-                    neighbour.mask(std::slice::from_ref(&secret)).unwrap();
+                    let secret = std::slice::from_ref(&secret);
+                    neighbour.mask(secret).unwrap();
                     neighbour.redact(policy.as_ref()).unwrap();
                     let same = neighbour.tokens(mask) == tokens;
-                    let bytes = before.comes_to(&secret, Some(policy.as_ref()), &after);
+                    let bytes = before.comes_to(secret, Some(policy.as_ref()), &after);
                     assert!(same || !bytes, "{:?} {secret:?}", unit.text);
                     both += u32::from(bytes);
                     tokens_alone += u32::from(same && !bytes);

@@ -4,7 +4,7 @@ use super::context::PreparationContext;
 use super::record_work::Work;
 use crate::error::{Error, Result};
 use crate::labels::Labels;
-use crate::policy::{resolve, resolved};
+use crate::policy::{is_unexamined, resolve, resolved};
 use crate::record::{Record, Side, TokenId};
 use crate::split::UnitText;
 use std::ops::Range;
@@ -25,6 +25,8 @@ pub(super) struct Made {
     pub(super) side: Side,
     /// Whether the conservative policy flags the unit.
     pub(super) flagged: bool,
+    /// Whether the policy could not examine the unit.
+    pub(super) not_examined: bool,
 }
 
 impl PreparationContext {
@@ -33,10 +35,11 @@ impl PreparationContext {
     pub(super) fn shape(&self, work: &mut Work<'_>) -> Result<Made> {
         // Must run before redaction: what π masks must not hide a record from π_c.
         let flagged = work.view(|view| self.conservative.flags(view));
-        let (found, spans) = work.view(|view| {
+        let (found, spans, not_examined) = work.view(|view| {
             let found = resolved(self.base.as_ref(), view);
+            let not_examined = found.iter().any(|span| is_unexamined(span, view.text));
             let spans = resolve(self.policy.worsened(view, found.clone()));
-            (work.placed(found), work.placed(spans))
+            (work.placed(found), work.placed(spans), not_examined)
         });
         let spans: Vec<Range<usize>> = spans.into_iter().map(|(span, _)| span).collect();
         let (sensitive, uncaught) = if self.options.redact {
@@ -55,6 +58,7 @@ impl PreparationContext {
             tokens: work.tokens(self.tokenizer.mask()),
             sensitive,
             ignored: (work.ignored(), work.ignores_end()),
+            not_examined,
             found,
             uncaught,
             side,

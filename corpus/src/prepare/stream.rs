@@ -89,7 +89,7 @@ impl PrepareFiles<'_> {
     /// `watch` is called with the current phase and the number of bytes of the files read in it; if it returns false,
     /// the result is `None`. What was prepared by then remains in a hidden folder beside the output, `.preparing-NAME`,
     /// as after a crash or on a full disk. The next call for the same folder resumes there, and produces the same
-    /// bytes, if version, options, policy, tokenizer and corpus are the same; otherwise it reports the reason
+    /// bytes, if version, options, policy, tokenizer, corpus and owner's key are the same; otherwise it reports the reason
     /// ([`Phase::Restart`]) and starts over. In any case, the corpus is read once more, and the part that was done is
     /// tokenised again, but no policy is applied to that part again. The result includes the errors of files that were
     /// skipped under [`ReadOptions::skip_unreadable`].
@@ -147,6 +147,7 @@ impl PrepareFiles<'_> {
         force: bool,
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<(Preparation, Vec<Error>)>> {
+        let owner = self.owner.map(Key::new);
         // Done first, so that an output that cannot be written is reported before any work.
         let place = OutputFolder::take(folder, force)?;
         let mut options = self.options.clone();
@@ -154,7 +155,7 @@ impl PrepareFiles<'_> {
             && canaries.seed_origin == SeedOrigin::System
         {
             // A resumed preparation uses the seed that it drew first.
-            canaries.seed = place.seed(canaries.seed)?;
+            canaries.seed = place.seed(canaries.seed, owner.as_ref())?;
         }
         let Some((settled, skipped)) =
             PreparationContext::new(source, &options, None, threads, watch, None)?
@@ -163,7 +164,7 @@ impl PrepareFiles<'_> {
         };
         let held_out = settled.corpus.held_out > 0;
         let (out, start) = match Identity::of(&settled)? {
-            Some(identity) => place.take_up(identity, held_out)?,
+            Some(identity) => place.take_up(identity, held_out, owner.as_ref())?,
             None => (place.begin(held_out)?, Start::Fresh),
         };
         let (done, say) = match start {
@@ -214,7 +215,7 @@ impl PrepareFiles<'_> {
             tokenizer: settled.tokenizer.clone(),
             taken_up,
         };
-        sink.out.finish(&made, self.owner.map(Key::new).as_ref())?;
+        sink.out.finish(&made, owner.as_ref())?;
         Ok(Some((made, skipped)))
     }
 }

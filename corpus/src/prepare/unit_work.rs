@@ -33,6 +33,7 @@ pub(super) struct KeptUnit<O> {
     pub(super) redacted: bool,
     pub(super) flagged: bool,
     pub(super) uncaught: u64,
+    pub(super) not_examined: bool,
     pub(super) side: Side,
     pub(super) secrets: Vec<KnownSecret>,
     /// `None` if it is only `<MASK>`.
@@ -138,12 +139,14 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
                 tokens: &made.tokens,
                 mask,
                 salt: settled.division.seal.as_ref().map_or(&[], |seal| &seal[..]),
-                spreads: self.spreads,
+                none_caught: self.spreads || made.not_examined,
+                deduplicate: settled.options.deduplicate,
                 planted: &planted,
                 checked_text: CHECKED_TEXT,
             },
         )?;
         let (side, flagged, uncaught) = (made.side, made.flagged, made.uncaught);
+        let not_examined = made.not_examined;
         let whole = made.tokens.len() + 2;
         let record = settled.record(made, unit.label);
         let length = record.as_ref().map_or(0, |record| record.tokens.len());
@@ -158,6 +161,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             redacted: work.any_mask(),
             flagged,
             uncaught,
+            not_examined,
             side,
             secrets,
             canaries: canaries.collect(),

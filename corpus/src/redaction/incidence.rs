@@ -2,28 +2,32 @@
 
 use super::words::words;
 use super::{Read, found, name, pass};
-use crate::document::{Document, Masked, Secret};
+use crate::document::{Document, Offsets, Secret, joined};
 use crate::error::Result;
-use crate::policy::{Dictionary, DictionaryOptions, Policy, joined_numbers};
+use crate::policy::{Dictionary, DictionaryOptions, Joined, Policy, View, resolved};
 use crate::read::Documents;
 use crate::split::{UnitText, units};
 use crate::unit::Unit;
 use reticent_disk::folded_word;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Brackets around the first or last digits of a number are one way to group them (`(415) 555-0123`).
+const BRACKETS: [char; 6] = ['(', ')', '[', ']', '{', '}'];
 
 /// A list of secrets, all of whose occurrences are found by one automaton, including overlapping ones.
 #[derive(Debug, Clone)]
 pub struct SecretList {
     secrets: Vec<String>,
     automaton: Dictionary,
-    /// Those with digits, as [`joined_numbers`] leaves them, and which they are.
+    /// Those with digits, as [`Joined`] leaves them, and which they are.
     numbers: Option<(Dictionary, Vec<usize>)>,
 }
 
 impl SecretList {
-    /// Builds the automaton. Secrets are matched like the words of a [`Dictionary`], ignoring case, and only where no
-    /// letter or digit is adjacent.
+    /// Builds the automaton. Secrets are matched like the words of a [`Dictionary`], ignoring case.
     ///
     /// # Errors
     /// Returns an error if there is no secret or a blank one.
@@ -41,7 +45,8 @@ impl SecretList {
             .collect();
         let joined: Vec<String> = with_digits
             .iter()
-            .map(|at| joined_numbers(&secrets[*at]))
+            .map(|at| Joined::of(&secrets[*at]).text)
+            .map(|joined| joined.trim_matches(BRACKETS).to_owned())
             .collect();
         let numbers = match joined.is_empty() {
             true => None,
@@ -54,22 +59,29 @@ impl SecretList {
         })
     }
 
-    /// The secrets that stand anywhere in a text, inside longer words too and with other separators between digits, and
-    /// whether each stands inside longer words alone: what follows on a letter of Arabic or German may be a particle or an ending, and a
-    /// place too many is on the safe side.
-    fn anywhere(&self, text: &str) -> BTreeMap<&str, bool> {
-        let mut out = BTreeMap::new();
-        let mut enter = |secret: usize, inside: bool| {
-            let known = out.entry(&*self.secrets[secret]).or_insert(true);
-            *known &= inside;
-        };
-        for (secret, inside) in self.automaton.anywhere(text) {
-            enter(secret, inside);
-        }
+    /// Returns where the secrets stand in a text, inside longer words too and with other separators between digits: the number
+    /// of the secret, its first byte and its end, and whether it is part of a longer word there. What follows on a letter of Arabic or
+    /// German may be a particle or an ending, and a place too many is on the safe side.
+    fn anywhere(&self, text: &str) -> Vec<(usize, usize, usize, bool)> {
+        let mut out = self.automaton.anywhere(text);
         if let Some((numbers, secrets)) = &self.numbers {
-            for (number, inside) in numbers.anywhere(&joined_numbers(text)) {
-                enter(secrets[number], inside);
-            }
+            let joined = Joined::of(text);
+            let found = numbers.anywhere(&joined.text).into_iter();
+            out.extend(found.map(|(number, start, end, inside)| {
+                let place = joined.place(start..end);
+                (secrets[number], place.start, place.end, inside)
+            }));
+        }
+        out
+    }
+
+    /// Returns the secrets that stand anywhere in a text, inside longer words too and with anything but letters between digits,
+    /// and whether each of them stands inside longer words alone.
+    #[must_use]
+    pub fn occurring(&self, text: &str) -> BTreeMap<&str, bool> {
+        let mut out = BTreeMap::new();
+        for (secret, _, _, inside) in self.anywhere(text) {
+            *out.entry(&*self.secrets[secret]).or_insert(true) &= inside;
         }
         out
     }
@@ -86,39 +98,74 @@ impl SecretList {
         crate::random::sha256(format!("{}\n", self.secrets.join("\n")).as_bytes())
     }
 
-    /// Returns the document with all occurrences of listed secrets marked, except those that overlap an existing mark
-    /// or a masked span. Of overlapping occurrences the first is marked, and of two with the same beginning the longer.
+    /// Returns the document with the listed secrets marked wherever they stand, as [`Self::occurring`] finds them, except
+    /// where they overlap an existing mark or a masked span. Of overlapping occurrences, whole words are marked before parts of
+    /// words, then the first before later ones, and the longer of two with the same beginning.
     #[must_use]
     pub fn mark(&self, document: &Document, kind: &str) -> Document {
-        let offsets = crate::document::Offsets::new(&document.text);
-        let mut places: Vec<(usize, usize)> = self
-            .automaton
-            .occurrences(&document.text)
-            .into_iter()
-            .map(|(_, start, end)| (offsets.character(start), offsets.character(end)))
-            .collect();
-        places.sort_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
-        let mut out = document.clone();
-        let mut last = 0;
-        for (start, end) in places {
-            let apart = |from: usize, to: usize| end <= from || to <= start;
-            let free = document.secrets.iter().all(|s| apart(s.start, s.end))
-                && document
-                    .masked
-                    .iter()
-                    .all(|Masked { start, end }| apart(*start, *end));
-            if start >= last && free {
-                last = end;
-                out.secrets.push(Secret {
-                    start,
-                    end,
-                    kind: kind.to_owned(),
-                });
+        let kind: Arc<str> = kind.into();
+        let places = self.anywhere(&document.text).into_iter();
+        let places = places.map(|(_, start, end, inside)| (inside, start..end, kind.clone()));
+        marked(document, places.collect())
+    }
+
+    /// Does the same with the occurrences that are whole words and, apart from what a [`Dictionary`] makes equal, written as in
+    /// the list.
+    #[must_use]
+    pub fn mark_words(&self, document: &Document, kind: &str) -> Document {
+        let kind: Arc<str> = kind.into();
+        let places = self.automaton.occurrences(&document.text).into_iter();
+        let places = places.map(|(_, start, end)| (false, start..end, kind.clone()));
+        marked(document, places.collect())
+    }
+}
+
+/// Returns the document with what the policy finds in each of its lines marked, except where it overlaps an existing mark or a
+/// masked span.
+#[must_use]
+pub fn mark_found(document: &Document, policy: &dyn Policy) -> Document {
+    let mut places = Vec::new();
+    let mut from = 0;
+    for line in document.text.split_inclusive('\n') {
+        let view = View {
+            text: line.lines().next().unwrap_or_default(),
+            secrets: &[],
+        };
+        for span in resolved(policy, &view) {
+            if !folded_word(&view.text[span.start..span.end], true).is_empty() {
+                places.push((false, from + span.start..from + span.end, span.kind));
             }
         }
-        out.secrets.sort_by_key(|secret| secret.start);
-        out
+        from += line.len();
     }
+    marked(document, places)
+}
+
+/// Returns the document with ranges of its bytes marked that overlap neither an existing mark, nor a masked span, nor one of the
+/// ranges that come first: those that are not inside words, then the earlier ones, then the longer ones.
+fn marked(document: &Document, mut places: Vec<(bool, Range<usize>, Arc<str>)>) -> Document {
+    places.sort_by_key(|(inside, range, _)| (*inside, range.start, Reverse(range.end)));
+    let offsets = Offsets::new(&document.text);
+    let mut out = document.clone();
+    let secrets = document.secrets.iter().map(|s| s.start..s.end);
+    let masked = document.masked.iter().map(|m| m.start..m.end);
+    let taken = joined(secrets.chain(masked).collect());
+    // The end by the beginning, disjoint.
+    let mut taken: BTreeMap<usize, usize> = taken.into_iter().map(|r| (r.start, r.end)).collect();
+    for (_, range, kind) in places {
+        let (start, end) = (offsets.character(range.start), offsets.character(range.end));
+        let before = taken.range(..end).next_back();
+        if start < end && before.is_none_or(|(_, end)| *end <= start) {
+            taken.insert(start, end);
+            out.secrets.push(Secret {
+                start,
+                end,
+                kind: kind.to_string(),
+            });
+        }
+    }
+    out.secrets.sort_by_key(|secret| secret.start);
+    out
 }
 
 /// How secrets are recognised.
@@ -224,7 +271,7 @@ impl Sense {
                 }
             }
             Self::List(list) => {
-                for (secret, inside) in list.anywhere(text) {
+                for (secret, inside) in list.occurring(text) {
                     enter(secret.to_owned(), secret, "secret".into(), inside);
                 }
             }

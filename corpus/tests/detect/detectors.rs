@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use reticent_corpus::policy::{
     Country, DetectorOptions, Detectors, IDENTIFYING, NUMERIC, Policy, View,
 };
+use reticent_corpus::redaction::SecretList;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -437,6 +438,41 @@ fn characters_of_no_width_hide_nothing() {
         let text = format!("here {secret} ends");
         let hits = found(only(kind).as_ref(), &text);
         assert_eq!(hits, [(kind.to_owned(), secret.to_owned())], "{text}");
+    }
+}
+
+/// What Unicode says to ignore parts nothing, and every space is a space.
+#[test]
+fn no_invisible_character_and_no_space_hides_anything() {
+    let all: String = ('\0'..=char::MAX).collect();
+    let list = SecretList::new(vec!["Ada".to_owned(), "Ada King".to_owned()]).unwrap();
+    for (property, least, name, secret) in [
+        ("Default_Ignorable_Code_Point", 4000, "Ad_a", "Ada"),
+        ("Space_Separator", 17, "Ada_King", "Ada King"),
+    ] {
+        let pattern = regex::Regex::new(&format!(r"\p{{{property}}}")).unwrap();
+        let characters: Vec<&str> = pattern
+            .find_iter(&all)
+            .map(|found| found.as_str())
+            .collect();
+        assert!(characters.len() >= least, "{}", characters.len());
+        for c in characters {
+            let card = "4111_1111_1111_1111".replace('_', c);
+            let hits = found(only("card").as_ref(), &format!("here {card} ends"));
+            assert_eq!(hits, [("card".to_owned(), card)], "{c:?}");
+            let names = list.occurring(&name.replace('_', c));
+            assert_eq!(names.get(secret), Some(&false), "{c:?}");
+        }
+    }
+    // Numbers of lines and columns are apart.
+    for c in ["\n", "\r\n", "\t", "\u{2028}"] {
+        let cards = ["4111111111111111", "378282246310005"];
+        let hits = found(only("card").as_ref(), &cards.join(c));
+        assert_eq!(
+            hits,
+            cards.map(|card| ("card".to_owned(), card.to_owned())),
+            "{c:?}"
+        );
     }
 }
 

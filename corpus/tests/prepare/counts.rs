@@ -39,6 +39,39 @@ fn the_miss_rate_is_exact_on_the_simulator() {
     }
 }
 
+/// A record is masked whole where the policy cannot examine it. Whether another run examines it depends on the machine, so no
+/// secret in it is caught.
+#[test]
+fn secrets_of_records_that_were_not_examined_are_missed() {
+    // As if the policy ran out of time.
+    let rule = PatternRule {
+        kind: "not-examined".to_owned(),
+        pattern: "^slow.*$|bob".to_owned(),
+    };
+    let options = PrepareOptions {
+        unit: Unit::Turn,
+        policy: PolicyOptions {
+            policy: PolicyChoice::Patterns { rules: vec![rule] },
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    };
+    let text = "slow ada\nslow bob\nhere bob\nhere eve";
+    let marked = Document::new("d", text)
+        .with_secret(5, 8, "name")
+        .with_secret(23, 26, "name");
+    let facts = prepare(&[marked], &options).unwrap().facts;
+    assert_eq!((facts.not_examined, facts.mask_only), (2, 2));
+    // The one in the record that was examined is caught.
+    let all = facts.secrets.all;
+    assert_eq!((all.distinct, all.missed, all.masked), (2, 1, 1));
+    let facts = prepare(&[Document::new("d", text)], &options)
+        .unwrap()
+        .facts;
+    let all = facts.secrets.all;
+    assert_eq!((all.distinct, all.missed, all.masked), (3, 2, 1));
+}
+
 #[test]
 fn without_marks_the_policys_own_finds_are_counted() {
     let mut documents = simulate(100, 2).unwrap();

@@ -58,7 +58,7 @@ fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
                 || matches!(
                     byte,
                     0xc2 | 0xcd | 0xd8 | 0xd9 | 0xdb | 0xe1
-                        ..=0xe3 | 0xef | 0xf3 | b'\\' | b'%' | b'&' | b'+'
+                        ..=0xe3 | 0xef | 0xf0 | 0xf3 | b'\\' | b'%' | b'&' | b'+'
                 )
         };
         let may_begin = |byte: u8| {

@@ -24,7 +24,7 @@ impl Key {
         Self(bytes)
     }
 
-    pub(super) fn mac(&self) -> Hmac<Sha256> {
+    pub(crate) fn mac(&self) -> Hmac<Sha256> {
         // HMAC pads a key that is shorter than a block with zeros.
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.0);

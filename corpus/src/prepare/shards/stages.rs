@@ -3,7 +3,7 @@
 use super::super::context::{Found, PreparationContext};
 use super::super::facts::Facts;
 use super::super::first_pass::{Fates, FirstPass, UnitPlace};
-use super::super::record_work::Work;
+use super::super::record_work::unit_key;
 use super::super::resume::Done;
 use super::super::run::{Pass, Put, Run};
 use super::super::sink::Sink;
@@ -210,7 +210,7 @@ impl ShardPlan {
                 for (number, document) in training {
                     let units = units(document, number, settled.options.unit)?;
                     for (at, unit) in units.iter().enumerate() {
-                        let own = Work::key_of(unit, &settled.tokenizer)?;
+                        let own = unit_key(unit);
                         let code = mac.clone().chain_update(own).finalize();
                         let mut key = [0; 20];
                         key.copy_from_slice(&code.into_bytes()[..20]);

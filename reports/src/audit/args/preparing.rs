@@ -120,9 +120,9 @@ pub struct Preparing {
     /// Keep repeated records.
     #[arg(long)]
     pub no_deduplication: bool,
-    /// Deduplication method: exact, bloom:BITS per record, near:SIMILARITY, or substring:TOKENS. Only for
-    /// exact is the stability known on which a promise can rest: the number of records kept that can change with one
-    /// record of the text.
+    /// Deduplication method: exact, bloom:BITS per record, near:SIMILARITY (from 0.2 to 1, of the sets of five tokens in a row;
+    /// of pairs that are just so similar, one in 1000 may be missed), or substring:TOKENS. Only for exact is the stability
+    /// known on which a promise can rest: the number of records kept that can change with one record of the text.
     #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = duplicates, conflicts_with = "no_deduplication")]
     pub duplicates: Deduplication,
     /// Mask nothing in the text; the policy still decides what is private.
@@ -323,8 +323,21 @@ pub(in crate::audit) fn unit_of_document(text: &str) -> Result<Unit, String> {
         unit => Ok(unit),
     }
 }
-/// Parses the kind of deduplication. Near duplicates use five tokens a shingle and bands that compare pairs from a
-/// similarity of 0.5.
+/// The bands of the signatures of near-duplicates.
+const BANDS: usize = 32;
+
+/// Returns the number of hashes of a band, at most four, with which the bands bring together all but one in 1000 of the
+/// pairs that are just so similar. They bring one together with probability 1 − (1 − similarity^rows)^bands; fewer rows also
+/// bring together more pairs that are not similar, which takes time.
+fn rows(similarity: f64) -> Option<usize> {
+    let missed = |rows: i32| (1.0 - similarity.powi(rows)).powf(BANDS as f64);
+    let rows = [4, 3, 2, 1]
+        .into_iter()
+        .find(|rows| missed(*rows) <= 1e-3)?;
+    usize::try_from(rows).ok()
+}
+
+/// Parses the kind of deduplication. Near duplicates use five tokens a shingle.
 fn duplicates(text: &str) -> Result<Deduplication, String> {
     let allowed = "exact, bloom:BITS, near:SIMILARITY, substring:TOKENS";
     let refused = || format!("must be one of {allowed}, got {text:?}");
@@ -334,12 +347,21 @@ fn duplicates(text: &str) -> Result<Deduplication, String> {
         "bloom" => Deduplication::Bloom {
             bits: number.parse().map_err(|_| refused())?,
         },
-        "near" => Deduplication::Near {
-            shingle: 5,
-            bands: 32,
-            rows: 4,
-            similarity: number.parse().map_err(|_| refused())?,
-        },
+        "near" => {
+            let similarity: f64 = number.parse().map_err(|_| refused())?;
+            if similarity > 0.0 && similarity < 0.2 {
+                return Err(format!(
+                    "the similarity of near-duplicates must be at least 0.2, got {similarity}: more than one in 1000 less similar pairs would not be compared"
+                ));
+            }
+            Deduplication::Near {
+                shingle: 5,
+                bands: BANDS,
+                // Any other number is refused below.
+                rows: rows(similarity).unwrap_or(1),
+                similarity,
+            }
+        }
         "substring" => Deduplication::Substring {
             length: number.parse().map_err(|_| refused())?,
         },
@@ -360,5 +382,44 @@ fn origin(text: &str) -> Result<Origin, String> {
         Origin::Bytes | Origin::Characters => Err(format!(
             "must be one of pretrained, declared-public, leaks, got {text:?}"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At every similarity that is accepted, the bands miss at most one in 1000 of the pairs that are just so similar.
+    #[test]
+    fn near_duplicates_are_brought_together() {
+        for (text, expected) in [
+            ("near:1", 4),
+            ("near:0.8", 4),
+            ("near:0.67", 4),
+            ("near:0.6", 3),
+            ("near:0.5", 2),
+            ("near:0.3", 1),
+            ("near:0.2", 1),
+        ] {
+            let found = duplicates(text).unwrap();
+            let Deduplication::Near {
+                rows,
+                bands,
+                similarity,
+                ..
+            } = found
+            else {
+                panic!("{found:?}");
+            };
+            assert_eq!(rows, expected, "{text}");
+            let apart = 1.0 - similarity.powf(rows as f64);
+            assert!(apart.powf(bands as f64) <= 1e-3, "{text}");
+        }
+        let error = duplicates("near:0.19").unwrap_err();
+        assert!(error.contains("at least 0.2, got 0.19"), "{error}");
+        for text in ["near:0", "near:-0.5", "near:1.1", "near:NaN"] {
+            let error = duplicates(text).unwrap_err();
+            assert!(error.contains("above 0 and at most 1"), "{error}");
+        }
     }
 }

@@ -59,7 +59,7 @@ pub struct Sensing {
     #[arg(long)]
     pub policy: Option<PolicyArg>,
     /// The secrets in this file, one per line, wherever they occur, inside longer words too: in any case, however typed,
-    /// and with any spaces, dashes and dots between digits.
+    /// and with anything but letters between digits.
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
     /// Values of this key or column: text, numbers, or lists of them. Case, spaces and how accents are written make no

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
 The corpus is prepared as it is and once more for each secret, with every marked occurrence of it masked beforehand. \
-A secret is caught if nothing differs; k is the number of records that differ. If the corpus marks no secret, \
-those of --list are used, or what the policy finds before simulated misses.
+A secret is caught if nothing differs; k is the number of records that differ. Each spelling is \
+a secret of its own. Where neither the corpus nor --list marks one, the secrets are what the policy finds before simulated misses.
 
 Example:
   audit neighbours data.jsonl --unit turn --policy customers --sample 200")]
@@ -28,7 +28,8 @@ pub struct NeighboursArgs {
     /// Take every secret.
     #[arg(long, conflicts_with = "sample")]
     pub all: bool,
-    /// Mark the secrets in this file, one per line, wherever they occur.
+    /// Also mark the secrets in this file, one per line, wherever they occur, inside longer words too: in any case, however
+    /// typed, and with anything but letters between digits.
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
     /// Show the missed secrets.

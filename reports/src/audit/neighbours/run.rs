@@ -12,10 +12,10 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
 use reticent_accounting::statistics::share_of_sampled;
 use reticent_corpus::Document;
-use reticent_corpus::policy::{PolicyChoice, View, resolved};
+use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::prepare::{NeighbourCounts, NeighbourDiff, Neighbours, Preparer, Selection};
 use reticent_corpus::read::ReadOptions;
-use reticent_corpus::redaction::SecretList;
+use reticent_corpus::redaction::{SecretList, mark_found};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +30,9 @@ const CONFIDENCE: f64 = 0.95;
 pub(crate) struct Body<'a> {
     distinct: u64,
     marked: &'static str,
+    /// Secrets of --list that are nowhere in the corpus, not even inside a longer word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_found: Option<u64>,
     #[serde(flatten)]
     all: NeighbourCounts,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,8 +74,8 @@ pub(in crate::audit) fn run(
     };
     let read = documents(&args.data, &reading).context("DATA")?;
     interrupt.check()?;
-    let (documents, marked) = marked(read, args, &options.policy.policy)?;
-    let preparer = Preparer::new(&documents, &options)?;
+    let marked = marked(read, args, &options.policy.policy)?;
+    let preparer = Preparer::new(&marked.documents, &options)?;
     let selection = if args.all {
         Selection::All
     } else {
@@ -93,7 +96,7 @@ pub(in crate::audit) fn run(
         found.distinct > 0,
         "DATA: no secret is marked in it or found by the policy; name some with --list"
     );
-    let shown = shown(&found, marked, args.show_secrets)?;
+    let shown = shown(&found, &marked, args.show_secrets)?;
     let inputs = Inputs::new()
         .given("data", args.data.display().to_string())?
         .given("options", published(&options)?)?
@@ -103,56 +106,83 @@ pub(in crate::audit) fn run(
     output.answer(&Envelope::new("neighbours", inputs, &shown), &page(&shown))
 }
 
-/// Returns the corpus with its secrets marked, and who marked them.
+/// A corpus with marked secrets.
+struct Marked {
+    documents: Vec<Document>,
+    /// Who marked them.
+    by: &'static str,
+    /// How many secrets of the list stand nowhere in the corpus, if there is a list.
+    not_found: Option<u64>,
+}
+
+/// Returns the corpus with its secrets marked.
 fn marked(
     documents: Vec<Document>,
     args: &NeighboursArgs,
     policy: &PolicyChoice,
-) -> Result<(Vec<Document>, &'static str)> {
+) -> Result<Marked> {
+    let in_corpus = documents.iter().any(|d| !d.secrets.is_empty());
     if let Some(path) = &args.list {
-        let secrets = list(path).context("--list")?;
-        let secrets = SecretList::new(secrets).context("--list")?;
-        let marked = documents.iter().map(|d| secrets.mark(d, "listed"));
-        return Ok((marked.collect(), "listed"));
-    }
-    if documents.iter().any(|d| !d.secrets.is_empty()) {
-        return Ok((documents, "in the corpus"));
-    }
-    let policy = policy.build()?;
-    let mut by_kind: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in documents.iter().flat_map(|d| d.text.lines()) {
-        let view = View {
-            text: line,
-            secrets: &[],
-        };
-        for span in resolved(policy.as_ref(), &view) {
-            let text = line[span.start..span.end].to_owned();
-            if !text.trim().is_empty() {
-                by_kind
-                    .entry(span.kind.to_string())
-                    .or_default()
-                    .insert(text);
+        let secrets = SecretList::new(list(path).context("--list")?).context("--list")?;
+        let mut missing: BTreeSet<&str> = secrets.secrets().iter().map(String::as_str).collect();
+        for document in &documents {
+            for found in secrets.occurring(&document.text).keys() {
+                missing.remove(found);
             }
         }
+        let marked = documents.iter().map(|d| secrets.mark(d, "listed"));
+        return Ok(Marked {
+            documents: marked.collect(),
+            by: match in_corpus {
+                true => "in the corpus and listed",
+                false => "listed",
+            },
+            not_found: Some(missing.len() as u64),
+        });
     }
-    let mut out = documents;
+    if in_corpus {
+        return Ok(Marked {
+            documents,
+            by: "in the corpus",
+            not_found: None,
+        });
+    }
+    let policy = policy.build()?;
+    let found = documents.iter().map(|d| mark_found(d, policy.as_ref()));
+    let mut documents: Vec<Document> = found.collect();
+    // What it finds in one place is as secret in others, where it may not find it.
+    let mut by_kind: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for document in &documents {
+        for secret in &document.secrets {
+            let texts = by_kind.entry(secret.kind.clone()).or_default();
+            texts.insert(document.secret_text(secret).to_owned());
+        }
+    }
     for (kind, secrets) in by_kind {
         let secrets = SecretList::new(secrets.into_iter().collect())?;
-        out = out.iter().map(|d| secrets.mark(d, &kind)).collect();
+        documents = documents
+            .iter()
+            .map(|d| secrets.mark_words(d, &kind))
+            .collect();
     }
-    Ok((out, BY_POLICY))
+    Ok(Marked {
+        documents,
+        by: BY_POLICY,
+        not_found: None,
+    })
 }
 
-fn shown<'a>(found: &'a Neighbours, marked: &'static str, show: bool) -> Result<Body<'a>> {
+fn shown<'a>(found: &'a Neighbours, marked: &Marked, show: bool) -> Result<Body<'a>> {
     let missed = found.secrets.iter().filter(|one| !one.diff.identical());
     let sampled = found.all.examined < found.distinct;
     let confidence = Confidence::new(CONFIDENCE)?;
     let upper = share_of_sampled(found.all.missed, found.all.examined, confidence)?;
     Ok(Body {
         distinct: found.distinct,
-        marked,
+        marked: marked.by,
+        not_found: marked.not_found,
         all: found.all,
-        missed_share: (sampled && marked != BY_POLICY).then_some(Share {
+        missed_share: (sampled && marked.by != BY_POLICY).then_some(Share {
             upper: upper.get().get(),
             confidence: CONFIDENCE,
         }),
@@ -229,6 +259,13 @@ fn page(shown: &Body<'_>) -> Page {
                 share.confidence
             ),
         ));
+    }
+    if let Some(missing) = shown.not_found.filter(|missing| *missing > 0) {
+        let said = format!(
+            "{} of --list are not in the corpus, not even inside a longer word, and were not examined",
+            grouped(missing)
+        );
+        facts.push(("not found", said));
     }
     let table = Table::of(shown.by_kind)
         .left("kind", |(kind, _)| kind)
