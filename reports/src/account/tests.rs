@@ -918,6 +918,26 @@ fn a_calibration_names_its_run() {
     }
 }
 
+/// ε of `account calibrate` is of a record that is present or absent, that of `audit train` of a replacement: 3.87 here,
+/// which nothing said.
+#[test]
+fn a_calibration_names_the_epsilon_of_a_replacement() {
+    let run = "--delta 1e-5 --sample-rate 0.01 --steps 5000 --tolerance 1e-3";
+    let text = |more: &str| {
+        words(&shown(&format!(
+            "account calibrate --epsilon 2 {run} {more}"
+        )))
+    };
+    let said = "as for secrets and canaries and in audit train --epsilon, epsilon is at most";
+    let found = text("");
+    assert!(found.contains(&format!("{said} 3.8")), "{found}");
+    assert!(text("--by papers").contains(said));
+    for other in ["--neighbours replace", "--gamma 0.1"] {
+        let text = text(other);
+        assert!(!text.contains(said), "{text}");
+    }
+}
+
 /// What δ bounds is said in one sentence, of events. It was "but for a chance of delta", which is not so: of one Gaussian
 /// release with δ 1e-5 at ε 1 the loss exceeds 1 with chance 1.6e-4.
 #[test]
