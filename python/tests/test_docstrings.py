@@ -4,12 +4,17 @@ import doctest
 import inspect
 import subprocess
 import sys
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import reticent
 import reticent.audit
 import reticent.dp_accounting
+from datasets import Dataset
 from reticent import _reticent
+
+BOOK = Path(__file__).parent.parent.parent / "docs" / "src" / "python.md"
 
 def compiled() -> list[tuple[str, str]]:
     found = []
@@ -39,6 +44,19 @@ def test_enough_examples() -> None:
 def test_python(module) -> None:
     found = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert found.attempted > 0 and found.failed == 0
+
+
+def test_every_block_of_the_book_runs(tmp_path, monkeypatch) -> None:
+    """One after the other, as they stand; a data set and a trainer are the reader's own."""
+    dataset = Dataset.from_dict({"text": [f"record {number}" for number in range(400)]})
+    names = {"dataset": dataset, "trainer": Mock()}
+    (tmp_path / "reticent.toml").write_text('delta = 1e-5\nneighbours = "replace"\n')
+    monkeypatch.chdir(tmp_path)
+    blocks = BOOK.read_text().split("```python\n")[1:]
+    assert len(blocks) == 5
+    for block in blocks:
+        exec(block.split("```")[0], names)
+    names["trainer"].train.assert_called_once()
 
 
 @pytest.fixture

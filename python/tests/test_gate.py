@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-GATE = Path(__file__).parent.parent.parent / "scripts" / "gate"
+ROOT = Path(__file__).parent.parent.parent
+GATE = ROOT / "scripts" / "gate"
 
 SAYS = json.dumps({"says": "Exposure is at most 4 bits.", "outcome": "pass", "inputs": {"max_exposure": 10}})
 
@@ -145,3 +146,16 @@ def test_what_is_said_stays_in_its_fence(tmp_path) -> None:
     _, summary, _ = gate(tmp_path, 0, 0, MODEL="m", says=json.dumps({"says": words, "outcome": "pass"}))
     fence = re.search("^(`+)text$", summary, re.M).group(1)
     assert summary.split(f"{fence}text\n")[1].split(f"\n{fence}\n")[0] == words
+
+
+def test_every_documented_step_sets_a_limit_and_inputs_that_exist() -> None:
+    """Without a limit a leak ends with 0, and without --training a limit on another trainer's model with 2."""
+    inputs = set(re.findall(r"^  ([a-z-]+):$", (ROOT / "action.yml").read_text().split("\nruns:")[0], re.M))
+    page = (ROOT / "docs" / "src" / "pipeline.md").read_text()
+    assert "Without a limit, a leak that no promise covers ends with 0" in page and "`python3`" in page
+    steps = page.split("```yaml\n")[1].split("```")[0].split("- uses: ")[1:]
+    assert len(steps) == 2
+    for step in steps:
+        given = set(re.findall(r"^    ([a-z-]+):", step, re.M))
+        assert "max-exposure" in given and given <= inputs, step
+        assert ("canary-file" in given) == ("--training\n" in step), step

@@ -171,6 +171,10 @@ pub(super) const PROMISED: &str = "no event's probability exceeds e^epsilon time
 /// The δ above which a promise allows too much, however many records there are.
 const TOO_MUCH: f64 = 1e-4;
 
+/// The largest δ times the number of records, the expected number that may be published outright, of a δ well below one
+/// over the records.
+const WELL_BELOW: f64 = 0.1;
+
 /// Returns the number of records that noise covers, if it is among the inputs.
 fn records(inputs: &Inputs) -> Option<f64> {
     ["private_records", "dataset_size"]
@@ -211,6 +215,13 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
             "delta {shown} is not below one over the {} records: publishing one of them outright keeps such a \
              promise too. Give a delta well below {}.",
             grouped(records as u64),
+            nearest(1.0 / records, 2),
+        )),
+        Some(records) if delta * records > WELL_BELOW * (1.0 + 1e-9) => Some(format!(
+            "delta {shown} times the {} records is {}: publishing each of them with chance delta keeps such a promise \
+             too. Give a delta well below {}.",
+            grouped(records as u64),
+            nearest(delta * records, 2),
             nearest(1.0 / records, 2),
         )),
         _ if delta > TOO_MUCH => Some(format!(

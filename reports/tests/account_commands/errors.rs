@@ -36,8 +36,8 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--tolerance: tolerance must lie in [1e-12, 0.5], got 2",
         ),
         (
-            "curve --sigma 1.1 --what blow-up --neighbours replace",
-            "--neighbours: the blow-up is for zero-out, got replace",
+            "curve --sigma 1.1 --what posterior --neighbours replace",
+            "--neighbours: the posterior is for zero-out, got replace",
         ),
         (
             "curve --sigma 1.1 --what profile --delta 1e-5",

@@ -74,6 +74,13 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
             nearest(ratio, 3),
         ));
     }
+    if let Some(upper) = body.replaced.and_then(|replaced| replaced.upper) {
+        facts.push(format!(
+            "For this content or another, as for secrets and canaries and in audit train --epsilon, epsilon is at most {} \
+             at this delta.",
+            rounded(upper, DIGITS)
+        ));
+    }
     facts.extend(document.inputs.given_line());
     facts.extend(assumed(&document.inputs));
     let answer = shown(body.answer, true);

@@ -1,7 +1,7 @@
 //! Finds the last value of a parameter that keeps a promise, as a document.
 
 use super::args::{Calibrate, Solve};
-use super::target::{guarantees, promise, target};
+use super::target::{guarantees, promise, replaced, target};
 use crate::account::plan::{Source, neighbours_of, speaks_of_records, unit};
 use crate::contract::{Envelope, Inputs, Number};
 use crate::plan::schedule::{Defaults, at_rate, noisy_steps};
@@ -47,6 +47,10 @@ pub(crate) struct Calibrated {
     pub(crate) base: Option<training::Base>,
     /// The promise at the solution.
     pub(crate) promise: Promise,
+    /// ε at the same δ of replacing the same records' content, as secrets and canaries are; absent if that is the promise
+    /// itself or nothing is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) replaced: Option<Bounds<Number>>,
     /// The guarantees at the solution.
     pub(crate) guarantees: Vec<Guarantee>,
 }
@@ -134,6 +138,7 @@ pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
         kl_fano_sigma: of_noise(kl_fano),
         base: search.base,
         promise: promise(&plan, target, &rows).context(flag)?,
+        replaced: replaced(&plan, target),
         guarantees: rows,
     };
     Ok(Envelope::new("calibration", inputs, body))

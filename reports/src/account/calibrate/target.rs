@@ -198,6 +198,21 @@ pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result
     })
 }
 
+/// Returns ε of replacing the same records' content, where the goal is an ε of another relation.
+pub(super) fn replaced(plan: &Plan, target: Target) -> Option<Bounds<Number>> {
+    let (Target::Epsilon { query, .. } | Target::EpsilonByRenyi { query, .. }) = target else {
+        return None;
+    };
+    if query.neighbours == Neighbours::Replace {
+        return None;
+    }
+    let plan = Plan {
+        neighbours: Neighbours::Replace,
+        ..plan.clone()
+    };
+    plan.epsilon().ok().map(numbered)
+}
+
 /// Returns the guarantees at the answer, including what the calibration certified.
 pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> {
     let mut rows = plan.guarantees()?;

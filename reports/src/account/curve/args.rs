@@ -13,7 +13,7 @@ use std::path::PathBuf;
 Examples:
   account curve --sigma 1.1 --what profile --plot profile.svg
   account curve --sigma 1.1 --what trade-off --at 0.001,0.01,0.1 --format csv
-  account curve --mechanism mechanism.json --what blow-up --group 20 --at 1e-9,1e-6
+  account curve --mechanism mechanism.json --what posterior --group 20 --at 1e-9,1e-6
   account curve --over sigma --from 0.5 --to 4 --points 8 --steps 5000 --delta 1e-5
   account curve --over gamma --sigma 1.1 --at 0.001,0.01,0.1")]
 pub struct Curve {
@@ -42,7 +42,7 @@ pub struct Curve {
     #[arg(long, value_name = "N", value_parser = points, allow_negative_numbers = true, conflicts_with = "at")]
     pub points: Option<usize>,
     /// Neighbouring relation [default: add-remove; zero-out with --sampler shuffled; replace with --sampler
-    /// without-replacement; the blow-up is zero-out, redaction replace].
+    /// without-replacement; the posterior is zero-out, redaction replace].
     #[arg(long, value_enum)]
     pub neighbours: Option<NeighboursArg>,
     /// Group size: records of one secret or person.
@@ -83,6 +83,7 @@ pub enum What {
     /// Rényi divergence at each order.
     Renyi,
     /// Chance of guessing a secret after training at each chance before.
+    #[value(name = "posterior", alias = "blow-up")]
     BlowUp,
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
             let reference = PrivacyLoss::of_guesses(&source.mechanism, group)?.1;
             let other = wish.neighbours.map(Neighbours::from);
             if let Some(other) = other.filter(|other| *other != reference) {
-                bail!("--neighbours: the blow-up is for {reference}, got {other}");
+                bail!("--neighbours: the posterior is for {reference}, got {other}");
             }
             reference
         }

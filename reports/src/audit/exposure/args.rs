@@ -61,8 +61,8 @@ pub struct Exposure {
     /// Maximum number of positions to score; ranks are then ranges.
     #[arg(long, value_name = "POSITIONS", value_parser = positive)]
     pub budget: Option<u64>,
-    /// Score only this many random candidates instead of searching for exact ranks; each rank is then an interval
-    /// that holds with the stated confidence.
+    /// Score only this many random candidates instead of searching for exact ranks; each rank is then an interval, and
+    /// all intervals hold together with the stated confidence.
     #[arg(long, value_name = "CANDIDATES", value_parser = positive, conflicts_with = "budget")]
     pub sample: Option<u64>,
     /// Seed of the sample.
