@@ -360,7 +360,7 @@ fn a_secret_in_which_answers_end_is_not_caught() -> reticent_corpus::Result<()> 
     };
     let answering = |end| Document {
         answers: Some(Answers {
-            spans: vec![0..end],
+            spans: std::iter::once(0..end).collect(),
             end: true,
         }),
         ..Document::new("d", "ab cdeffe gh")

@@ -247,7 +247,7 @@ fn tampering_is_noticed() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");
     sample().write(&folder, false, None).unwrap();
-    let cases: [(&str, &str, &str, &str); 14] = [
+    let cases: [(&str, &str, &str, &str); 16] = [
         (
             "prepared.json",
             "\"schema\": 1",
