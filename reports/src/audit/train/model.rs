@@ -256,11 +256,13 @@ fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Resul
     if same_tokenizer(&loaded.tokenizer, &prepared.tokenizer)? {
         return Ok(());
     }
+    // An adapter's folder does not say what begins and ends a text; its base's does.
+    let named = Pretrained::base_of(folder).unwrap_or_else(|_| folder.to_path_buf());
     bail!(
-        "{} has another tokenizer than PREPARED; prepare the corpus with \
-         `--tokenizer {}/tokenizer.json --vocabulary pretrained`",
+        "{} has another tokenizer than PREPARED, or another beginning or end of text; prepare the corpus with \
+         `--tokenizer {} --vocabulary pretrained`",
         folder.display(),
-        folder.display()
+        named.join("tokenizer.json").display()
     )
 }
 
