@@ -131,6 +131,12 @@ impl Facts {
                 self.public, self.private, self.units
             ));
         }
+        if self.not_examined > self.units {
+            return Err(format!(
+                "facts.not_examined: {}, expected at most {}, the number of units",
+                self.not_examined, self.units
+            ));
+        }
         let masked_alone = [self.duplicates, self.mask_only, self.private];
         if !masked_alone.is_sorted() {
             return Err(format!(
