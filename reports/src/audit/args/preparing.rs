@@ -102,8 +102,8 @@ pub struct Preparing {
     /// Redaction policy: general (identifiers, names, street addresses, high-confidence dates), customers (patterns
     /// for customer service), detectors (validated patterns), names (by the tagger), low-entity, high-entity,
     /// low-contextual or high-contextual (JFT's levels), gold (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD]
-    /// (your own token classifier, with a threshold from 0.02 to 1), or a file: a composed policy (.toml or .json), or a
-    /// list of patterns (.json).
+    /// (your own token classifier, with a threshold of 0 or from 0.02 to 1), or a file: a composed policy (.toml or
+    /// .json), or a list of patterns (.json).
     #[arg(long, default_value = "general")]
     pub policy: PolicyArg,
     /// Share of secrets that the policy is made to miss, in [0, 1].
