@@ -121,8 +121,9 @@ pub struct Preparing {
     #[arg(long)]
     pub no_deduplication: bool,
     /// Deduplication method: exact, bloom:BITS per record, near:SIMILARITY (from 0.2 to 1, of the sets of five tokens in a row;
-    /// of pairs that are just so similar, one in 1000 may be missed), or substring:TOKENS. Only for exact is the stability
-    /// known on which a promise can rest: the number of records kept that can change with one record of the text.
+    /// of pairs that are just so similar, one in 1000 may be missed; below 0.5 it takes much longer), or substring:TOKENS.
+    /// Only for exact is the stability known on which a promise can rest: the number of records kept that can change with
+    /// one record of the text.
     #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = duplicates, conflicts_with = "no_deduplication")]
     pub duplicates: Deduplication,
     /// Mask nothing in the text; the policy still decides what is private.
