@@ -240,17 +240,6 @@ fn fresh(request: &PlanRequest, prepared: &Prepared, (family, usual): Usual) -> 
     Ok(config.validated()?.into())
 }
 
-/// Returns these dropout rates at the places that a model has; an LSTM has no attention.
-pub(in crate::audit) const fn dropout_in(model: &Model, rates: Dropout) -> Dropout {
-    match model {
-        Model::Lstm(_) => Dropout {
-            attention: 0.0,
-            ..rates
-        },
-        Model::Transformer(_) => rates,
-    }
-}
-
 /// Checks that the corpus was tokenised by the model's own tokenizer.
 fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Result<()> {
     if same_tokenizer(&loaded.tokenizer, &prepared.tokenizer)? {
