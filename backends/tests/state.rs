@@ -324,8 +324,6 @@ fn a_second_run_on_the_same_folder_fails_at_once() {
     assert!(!state.exists());
 }
 
-/// A17: a run whose weights come to nothing stops at that step, keeps its last good snapshot and
-/// never ends well.
 /// The text by which a model with a large weight is checked is one that the model can read.
 #[test]
 fn a_model_of_two_positions_goes_on_with_a_large_weight() {
@@ -340,6 +338,8 @@ fn a_model_of_two_positions_goes_on_with_a_large_weight() {
     assert!(end.is_ok(), "{:?}", end.err());
 }
 
+/// A17: a run whose weights come to nothing stops at that step, keeps its last good snapshot and
+/// never ends well.
 #[test]
 fn a_run_that_diverges_stops_and_keeps_its_state() {
     for recipe in EVERY {

@@ -620,7 +620,7 @@ fn facts_agree_with_each_other() {
         },
         ..PrepareOptions::default()
     };
-    let cases: [(&PrepareOptions, Change, &str); 10] = [
+    let cases: [(&PrepareOptions, Change, &str); 11] = [
         (
             &gold,
             |sheet| {
@@ -653,6 +653,11 @@ fn facts_agree_with_each_other() {
             &gold,
             |sheet| sheet["facts"]["private"] = 1_118_000.into(),
             "do not add up to",
+        ),
+        (
+            &gold,
+            |sheet| sheet["facts"]["not_examined"] = 1_118_000.into(),
+            "facts.not_examined: 1118000, expected at most",
         ),
         (
             &unredacted(),

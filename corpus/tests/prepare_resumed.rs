@@ -261,6 +261,12 @@ fn what_was_edited_with_its_checksum_begins_anew() {
         *bytes = format!("{edited}\n{checksum:016x}\n").into_bytes();
     });
     assert_eq!(scene.go_on(), (None, Some(RestartCause::Damaged)));
+    // As would be what was left without the key, or by a version with other checksums.
+    let said = RestartCause::Damaged.to_string();
+    assert!(
+        said.contains("another owner's key") && said.contains("another version"),
+        "{said}"
+    );
     assert!(scene.out() == expected);
 }
 

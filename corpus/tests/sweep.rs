@@ -562,6 +562,9 @@ fn a_list_marks_every_place_of_a_secret() {
             "(415) 555-0123, tel415/555/0123",
             vec!["(415) 555-0123", "415/555/0123"],
         ),
+        ("[4111]", "no 4111", vec!["4111"]),
+        // Without its brackets it would be each digit 1.
+        ("[1]", "1 of [1], 213", vec!["[1]"]),
         ("Ada", "Bob", vec![]),
     ] {
         let list = SecretList::new(vec![secret.to_owned()]).unwrap();

@@ -375,6 +375,7 @@ fn an_added_token_leaves_the_text_as_it_is() {
     let unmerged = of(&SMALL_BPE.replace(",[\"1\",\"2\"]", ""));
     let renumbered = of(&SMALL_BPE.replace("\"a\":0,\"b\":1", "\"a\":1,\"b\":0"));
     let ended = Tokenizer::from_json_with_ends(SMALL_BPE, Origin::Pretrained, [9, 8]).unwrap();
+    assert!(!plain.splits_like(&unmerged).unwrap());
     for other in [unmerged, renumbered, ended, Tokenizer::bytes()] {
         assert!(!plain.cuts_like(&other).unwrap());
     }

@@ -85,6 +85,13 @@ fn answers_alone_are_learned_and_everything_says_so() {
         page.contains("Loss is on the assistant's messages alone"),
         "{page}"
     );
+    // Which ends a text has is said beside the base's tokenizer alone.
+    ok(at, &format!("{PREPARE} --tokenizer bytes --out bytes/"));
+    refused(
+        at,
+        "train bytes/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model adapter/ --out again",
+        &["has another tokenizer", "whole-sgd/tokenizer.json"],
+    );
     // An audit scores whole texts, and says so.
     let found = json(
         at,

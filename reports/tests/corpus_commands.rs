@@ -660,6 +660,30 @@ fn a_preparation_says_how_much_it_cuts() {
     assert!(!said(5000).contains("tokens and"));
 }
 
+/// A record that was not examined is masked whole, except where nothing is masked.
+#[test]
+fn a_preparation_says_what_becomes_of_records_that_were_not_examined() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    std::fs::write(at.join("data.txt"), "slow ada\n\nhere eve\n").unwrap();
+    // As if the policy ran out of time.
+    let rules = r#"[{"kind":"not-examined","pattern":"^slow.*$"}]"#;
+    std::fs::write(at.join("slow.json"), rules).unwrap();
+    for (out, more, words) in [
+        ("p", "", "1 record was masked whole, since"),
+        (
+            "raw",
+            "--no-redaction",
+            "1 record was taken for secret as a whole, since",
+        ),
+    ] {
+        let how = "--policy slow.json --unit turn --held-out 0";
+        let said = ok(at, &format!("prepare data.txt {how} {more} --out {out}"));
+        let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(words), "{said}");
+    }
+}
+
 /// What a policy misses in text that stays as it is is counted by occurrences, the secrets by their contents.
 #[test]
 fn a_preparation_without_redaction_counts_occurrences() {

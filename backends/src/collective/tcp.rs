@@ -119,11 +119,11 @@ fn listening(options: &TcpOptions, found: &[SocketAddr]) -> Vec<SocketAddr> {
         all(Ipv6Addr::UNSPECIFIED.into()),
         all(Ipv4Addr::UNSPECIFIED.into()),
     );
-    // Windows takes no calls over IPv4 at an address of IPv6.
-    if cfg!(windows) {
-        vec![v4, v6]
-    } else {
+    // Windows and the BSDs take no calls over IPv4 at an address of IPv6.
+    if cfg!(any(target_os = "linux", target_os = "macos")) {
         vec![v6, v4]
+    } else {
+        vec![v4, v6]
     }
 }
 

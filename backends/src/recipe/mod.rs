@@ -174,14 +174,7 @@ impl TrainOptions {
     /// Checks that several augmentations of a record can differ in this model: by the tokens that an encoder masks, or by
     /// what the model drops.
     pub(crate) fn augmented(&self, model: &Model) -> Result<()> {
-        let dropped = match model {
-            Model::Lstm(_) => Dropout {
-                attention: 0.0,
-                ..self.dropout
-            },
-            Model::Transformer(_) => self.dropout,
-        };
-        let alike = dropped.is_none() && model.head() != Head::MaskedToken;
+        let alike = self.dropout.of(model).is_none() && model.head() != Head::MaskedToken;
         if alike && self.private.is_some_and(|p| p.augmentations > 1) {
             return Err(Error::Unsuitable(
                 "augmentations of a record differ in what dropout leaves out: they need dropout"

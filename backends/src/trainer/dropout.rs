@@ -6,6 +6,7 @@
 //! run repeats its masks.
 
 use crate::error::{Result, below_one};
+use crate::model::Model;
 use crate::privacy::keystream::{KeyStream, WORDS};
 use crate::privacy::random::{RunKey, keyed_digest};
 use schemars::JsonSchema;
@@ -65,6 +66,18 @@ impl Dropout {
             below_one(what, value)?;
         }
         Ok(self)
+    }
+
+    /// Returns the rates at the places that a model has: an LSTM has no attention.
+    #[must_use]
+    pub const fn of(self, model: &Model) -> Self {
+        match model {
+            Model::Lstm(_) => Self {
+                attention: 0.0,
+                ..self
+            },
+            Model::Transformer(_) => self,
+        }
     }
 
     /// Returns whether nothing is dropped.
@@ -199,6 +212,7 @@ impl RecordMasks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Family, LstmConfig, TransformerConfig};
 
     fn masks(seed: u64, step: u64, rate: f64) -> Masks {
         Masks::new(&RunKey::from_seed(seed), step, Dropout::all(rate).unwrap()).unwrap()
@@ -260,6 +274,18 @@ mod tests {
         for count in [0, 1, WORDS, WORDS + 1] {
             assert_eq!(record.kept(place, count).unwrap().stays, long[..count]);
         }
+    }
+
+    #[test]
+    fn an_lstm_has_no_attention_to_drop() {
+        let rates = Dropout::all(0.5).unwrap();
+        let elsewhere = Dropout {
+            attention: 0.0,
+            ..rates
+        };
+        assert_eq!(rates.of(&LstmConfig::paper(9).into()), elsewhere);
+        let transformer = TransformerConfig::new(Family::Gpt2, 9, 8, 1, 2, 4);
+        assert_eq!(rates.of(&transformer.into()), rates);
     }
 
     #[test]

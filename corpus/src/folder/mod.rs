@@ -3,7 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `prepared.json` | the options and the facts of the preparation |
-//! | `records.jsonl` | the training records: point, side, tokens |
+//! | `records.jsonl` | the training records: point, document, side, tokens |
 //! | `train.jsonl` | the same records as redacted text, for other trainers |
 //! | `tokenizer.json` | Hugging Face format |
 //! | `tokenizer_config.json` | which tokens begin and end a text, if their names are unusual |

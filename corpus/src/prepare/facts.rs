@@ -63,9 +63,9 @@ pub struct Facts {
     /// of text looked at again, the others of a unit are not checked.
     #[serde(default, skip_serializing_if = "none")]
     pub unchecked: u64,
-    /// Kept records that the policy could not examine, so that they are masked whole: it took more than ten seconds of
-    /// processor time, or a classifier failed. The secrets in them count as missed: whether another run masks them too
-    /// depends on the machine.
+    /// Kept records that the policy could not examine, so that all of their text counts as found: it took more than ten
+    /// seconds of processor time, or a classifier failed. The secrets in them count as missed: whether another run finds
+    /// them too depends on the machine.
     #[serde(default, skip_serializing_if = "none")]
     pub not_examined: u64,
     /// Tokens that carry loss in training.
@@ -129,6 +129,12 @@ impl Facts {
             return Err(format!(
                 "public {} and private {} do not add up to {} units",
                 self.public, self.private, self.units
+            ));
+        }
+        if self.not_examined > self.units {
+            return Err(format!(
+                "facts.not_examined: {}, expected at most {}, the number of units",
+                self.not_examined, self.units
             ));
         }
         let masked_alone = [self.duplicates, self.mask_only, self.private];

@@ -24,7 +24,7 @@ pub enum RestartCause {
     Corpus,
     /// Other documents were held out, or other canaries planted.
     Choices,
-    /// It is damaged: truncated or changed.
+    /// It is damaged (truncated or changed), or was written in the format of another version or under another owner's key.
     Damaged,
 }
 
@@ -39,7 +39,9 @@ impl std::fmt::Display for RestartCause {
             Self::Choices => {
                 "what an interrupted run left has other documents held out or other canaries"
             }
-            Self::Damaged => "what an interrupted run left is damaged",
+            Self::Damaged => {
+                "what an interrupted run left is damaged, or of another version or another owner's key"
+            }
         })
     }
 }

@@ -17,6 +17,15 @@ use std::sync::Arc;
 /// Brackets around the first or last digits of a number are one way to group them (`(415) 555-0123`).
 const BRACKETS: [char; 6] = ['(', ')', '[', ']', '{', '}'];
 
+/// Returns a secret without brackets at its ends, unless they tell it from any number (`[1]`).
+fn without_brackets(secret: String) -> String {
+    let bare = secret.trim_matches(BRACKETS);
+    match bare.chars().filter(|c| c.is_alphanumeric()).count() {
+        0..4 => secret,
+        _ => bare.to_owned(),
+    }
+}
+
 /// A list of secrets, all of whose occurrences are found by one automaton, including overlapping ones.
 #[derive(Debug, Clone)]
 pub struct SecretList {
@@ -45,8 +54,7 @@ impl SecretList {
             .collect();
         let joined: Vec<String> = with_digits
             .iter()
-            .map(|at| Joined::of(&secrets[*at]).text)
-            .map(|joined| joined.trim_matches(BRACKETS).to_owned())
+            .map(|at| without_brackets(Joined::of(&secrets[*at]).text))
             .collect();
         let numbers = match joined.is_empty() {
             true => None,

@@ -263,8 +263,8 @@ impl Tokenizer {
         Ok(added.map_or(0, Vec::len))
     }
 
-    /// Returns whether two tokenizers split text in the same way, except where a text spells an added token that only
-    /// one of them has (a padding token, say, or our mask).
+    /// Returns whether two tokenizers split text in the same way, between the same beginning and end, except where a text
+    /// spells an added token that only one of them has (a padding token, say, or our mask).
     ///
     /// # Errors
     /// As for [`Self::to_json`].
@@ -273,6 +273,14 @@ impl Tokenizer {
         if ends(self) != ends(other) {
             return Ok(false);
         }
+        self.splits_like(other)
+    }
+
+    /// Returns the same, whatever begins and ends a text.
+    ///
+    /// # Errors
+    /// As for [`Self::to_json`].
+    pub fn splits_like(&self, other: &Self) -> Result<bool> {
         let (one, two) = (self.to_json()?, other.to_json()?);
         Ok(one == two || alike::alike(&one, &two))
     }

@@ -3,7 +3,8 @@
 use super::{found, spans};
 use proptest::prelude::*;
 use reticent_corpus::policy::{
-    AtLeast, Dictionary, DictionaryOptions, Policy, PolicyChoice, Span, Threshold, View,
+    AtLeast, Dictionary, DictionaryOptions, PatternRule, Patterns, Policy, PolicyChoice, Span,
+    Threshold, View,
 };
 use reticent_corpus::redaction::redacted_text;
 use std::sync::Arc;
@@ -215,6 +216,26 @@ fn the_score_of_an_agreement_is_that_of_its_least_sure_voter() {
             )
         );
     }
+}
+
+/// Whatever the others find in it: another run may examine the record.
+#[test]
+fn a_record_that_one_policy_cannot_examine_is_found_whole() {
+    let rule = PatternRule {
+        kind: "not-examined".to_owned(),
+        pattern: "^slow.*$".to_owned(),
+    };
+    let both = AtLeast::new(
+        vec![
+            Arc::new(Patterns::new("patterns", &[rule]).unwrap()),
+            Arc::new(dictionary(&["ada"], false, true)),
+        ],
+        2,
+    )
+    .unwrap();
+    let whole = ("not-examined".to_owned(), "slow ada".to_owned());
+    assert_eq!(found(&both, "slow ada"), [whole]);
+    assert!(found(&both, "here ada").is_empty());
 }
 
 #[test]

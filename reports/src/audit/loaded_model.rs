@@ -12,8 +12,8 @@ use reticent_backends::engine::open as engine;
 use reticent_backends::model::{Head, Model};
 use reticent_backends::trainer::{Dropout, Trainer};
 use reticent_backends::{Device, PrefixScorer};
-use reticent_corpus::Unit;
 use reticent_corpus::tokenize::{Tokenizer, lower_case};
+use reticent_corpus::{TokenId, Unit};
 use std::path::Path;
 use std::time::Duration;
 
@@ -342,21 +342,30 @@ pub(in crate::audit) fn same_tokenizer(one: &Tokenizer, other: &Tokenizer) -> Re
 }
 
 /// Returns whether two models read each of these texts, also in lower case, as the same tokens: the tokenizers are the
-/// same, or differ only in added tokens (such as a padding token) that no text spells.
+/// same, or differ only in added tokens (such as a padding token) that no text spells. `without_end`: the end of text is
+/// not read, so it may differ.
 pub(in crate::audit) fn cuts_alike(
     one: &Tokenizer,
     two: &Tokenizer,
     texts: &[String],
+    without_end: bool,
 ) -> Result<bool> {
     if same_tokenizer(one, two)? {
         return Ok(true);
     }
-    if !one.cuts_like(two)? {
+    if !one.splits_like(two)? {
         return Ok(false);
     }
+    let read = |tokenizer: &Tokenizer, text: &str| -> Result<Vec<TokenId>> {
+        let mut tokens = tokenizer.frame_prepared(text)?;
+        if without_end {
+            tokens.pop();
+        }
+        Ok(tokens)
+    };
     for text in texts {
         for text in [text.as_str(), &lower_case(text)] {
-            if one.frame_prepared(text)? != two.frame_prepared(text)? {
+            if read(one, text)? != read(two, text)? {
                 return Ok(false);
             }
         }
@@ -458,7 +467,8 @@ mod tests {
         let (plain, padded) = (tokenizer(&[], &words), tokenizer(&["<pad>"], &words));
         let other = tokenizer(&[], &["?", "b", "a", "<", ">", "pad"]);
         let texts = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
-        let alike = |one, two, records: &[&str]| cuts_alike(one, two, &texts(records)).unwrap();
+        let alike =
+            |one, two, records: &[&str]| cuts_alike(one, two, &texts(records), false).unwrap();
         assert!(alike(&plain, &plain, &["a <pad> b"]));
         assert!(alike(&plain, &padded, &["a b", "b"]));
         assert!(!alike(&plain, &padded, &["a b", "a <pad> b"]));
@@ -474,6 +484,17 @@ mod tests {
         assert_eq!(one.to_json().unwrap(), other.to_json().unwrap());
         assert!(same_tokenizer(&one, &of([4, 2])).unwrap());
         assert!(!same_tokenizer(&one, &other).unwrap());
-        assert!(!cuts_alike(&one, &other, &["a".to_owned()]).unwrap());
+        let texts = ["a".to_owned()];
+        assert!(!cuts_alike(&one, &other, &texts, false).unwrap());
+    }
+
+    /// As those of a base and of the chat model made of it.
+    #[test]
+    fn an_end_that_is_not_read_may_differ() {
+        let of = |ends| with_ends(&["<|im_end|>", "<|eot|>", "<|start|>"], &["?", "a"], ends);
+        let (one, texts) = (of([4, 2]), ["a".to_owned()]);
+        for (other, alike) in [(of([4, 3]), true), (of([3, 2]), false)] {
+            assert_eq!(cuts_alike(&one, &other, &texts, true).unwrap(), alike);
+        }
     }
 }

@@ -102,8 +102,8 @@ pub struct Preparing {
     /// Redaction policy: general (identifiers, names, street addresses, high-confidence dates), customers (patterns
     /// for customer service), detectors (validated patterns), names (by the tagger), low-entity, high-entity,
     /// low-contextual or high-contextual (JFT's levels), gold (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD]
-    /// (your own token classifier, with a threshold from 0.02 to 1), or a file: a composed policy (.toml or .json), or a
-    /// list of patterns (.json).
+    /// (your own token classifier, with a threshold of 0 or from 0.02 to 1), or a file: a composed policy (.toml or
+    /// .json), or a list of patterns (.json).
     #[arg(long, default_value = "general")]
     pub policy: PolicyArg,
     /// Share of secrets that the policy is made to miss, in [0, 1].
@@ -121,8 +121,9 @@ pub struct Preparing {
     #[arg(long)]
     pub no_deduplication: bool,
     /// Deduplication method: exact, bloom:BITS per record, near:SIMILARITY (from 0.2 to 1, of the sets of five tokens in a row;
-    /// of pairs that are just so similar, one in 1000 may be missed), or substring:TOKENS. Only for exact is the stability
-    /// known on which a promise can rest: the number of records kept that can change with one record of the text.
+    /// of pairs that are just so similar, one in 1000 may be missed; below 0.5 it takes much longer), or substring:TOKENS.
+    /// Only for exact is the stability known on which a promise can rest: the number of records kept that can change with
+    /// one record of the text.
     #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = duplicates, conflicts_with = "no_deduplication")]
     pub duplicates: Deduplication,
     /// Mask nothing in the text; the policy still decides what is private.

@@ -1,7 +1,7 @@
 //! `audit membership --model`: runs attacks on a model, all from one table of token scores.
 
 use crate::audit::args::{AttackArg, GroupBy, MembershipArgs, NeighbourTexts, Protocol};
-use crate::audit::loaded_model::{LoadedModel, cuts_alike, same_tokenizer};
+use crate::audit::loaded_model::{LoadedModel, cuts_alike};
 use crate::audit::membership::read::{APART, TEXTS_ALONE};
 use crate::audit::membership::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
 use crate::audit::membership::{
@@ -80,13 +80,19 @@ pub(in crate::audit) fn measured(
     let attacks = wanted(args);
     if let Some(base) = reference.as_deref() {
         ensure!(
-            cuts_alike(&model.tokenizer, &base.tokenizer, &texts)?,
-            "--reference: {} cuts the records into other tokens than the model; their log-likelihoods don't compare",
+            cuts_alike(
+                &model.tokenizer,
+                &base.tokenizer,
+                &texts,
+                args.on.without_end
+            )?,
+            "--reference: {} reads the records as other tokens than the model, or between another beginning or end of text \
+             (--without-end leaves the end out); their log-likelihoods don't compare",
             base.name
         );
         ensure!(
             attacks.iter().all(|a| a.needs() != Need::Neighbours)
-                || same_tokenizer(&base.tokenizer, &model.tokenizer)?,
+                || base.tokenizer.to_json()? == model.tokenizer.to_json()?,
             "--attack neighbourhood: --reference must have the model's own tokenizer, and {} has tokens of its own",
             base.name
         );

@@ -297,10 +297,14 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
     }
     if f.not_examined > 0 {
         let verb = if f.not_examined == 1 { "was" } else { "were" };
+        let what = match prepared.options.redact {
+            true => "masked whole",
+            false => "taken for secret as a whole",
+        };
         facts.push((
             "not examined",
             format!(
-                "{} {verb} masked whole, since the policy took more than ten seconds of processor time or failed; the secrets there count as missed, and another run may examine them",
+                "{} {verb} {what}, since the policy took more than ten seconds of processor time or failed; the secrets there count as missed, and another run may examine them",
                 count_of(f.not_examined, "record")
             ),
         ));

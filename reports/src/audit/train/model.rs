@@ -240,27 +240,18 @@ fn fresh(request: &PlanRequest, prepared: &Prepared, (family, usual): Usual) -> 
     Ok(config.validated()?.into())
 }
 
-/// Returns these dropout rates at the places that a model has; an LSTM has no attention.
-pub(in crate::audit) const fn dropout_in(model: &Model, rates: Dropout) -> Dropout {
-    match model {
-        Model::Lstm(_) => Dropout {
-            attention: 0.0,
-            ..rates
-        },
-        Model::Transformer(_) => rates,
-    }
-}
-
 /// Checks that the corpus was tokenised by the model's own tokenizer.
 fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Result<()> {
     if same_tokenizer(&loaded.tokenizer, &prepared.tokenizer)? {
         return Ok(());
     }
+    // An adapter's folder does not say what begins and ends a text; its base's does.
+    let named = Pretrained::base_of(folder).unwrap_or_else(|_| folder.to_path_buf());
     bail!(
-        "{} has another tokenizer than PREPARED; prepare the corpus with \
-         `--tokenizer {}/tokenizer.json --vocabulary pretrained`",
+        "{} has another tokenizer than PREPARED, or another beginning or end of text; prepare the corpus with \
+         `--tokenizer {} --vocabulary pretrained`",
         folder.display(),
-        folder.display()
+        named.join("tokenizer.json").display()
     )
 }
 

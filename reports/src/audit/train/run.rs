@@ -11,7 +11,7 @@ use crate::audit::exposure::tokens_to_rank;
 use crate::audit::owner_key::load_prepared;
 use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::Material;
-use crate::audit::train::model::{Beginning, FreshAdapter, dropout_in};
+use crate::audit::train::model::{Beginning, FreshAdapter};
 use crate::audit::train::options::{inputs, options};
 use crate::audit::train::other_run::other_options;
 use crate::audit::train::tensorboard::Events;
@@ -384,7 +384,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let mut from = Beginning::args(&train.model_of(&request), &request, &options, &prepared)?;
     let (weights, model) = (std::mem::take(&mut from.weights), &from.model);
     options.dropout = match request.optimization.dropout {
-        Some(rate) => dropout_in(model, Dropout::all(rate).context("--dropout")?),
+        Some(rate) => Dropout::all(rate).context("--dropout")?.of(model),
         None => from
             .dropout
             .clone()

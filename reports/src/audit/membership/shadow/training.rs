@@ -4,7 +4,6 @@
 use crate::audit::args::OnModel;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::ShadowTraining;
-use crate::audit::train::model::dropout_in;
 use crate::audit::train::run::INITIAL_SEED;
 use anyhow::{Context, Result};
 use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, StepDecay, TrainingPlan};
@@ -153,7 +152,7 @@ impl Training {
             screened: None,
             precision: Precision::Single,
             dropout: match reference.unwrap_or(model).weights() {
-                Some((model, _)) => dropout_in(model, rates_of_dropout),
+                Some((model, _)) => rates_of_dropout.of(model),
                 None => rates_of_dropout,
             },
             learning_rates: rates,
