@@ -2,7 +2,6 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-#[cfg(feature = "onnx")]
 use crate::common::run;
 use crate::{check, tiny};
 use serde_json::Value;

@@ -218,7 +218,9 @@ fn refuse_shared(folder: &Path) -> Result<()> {
     {
         use std::os::unix::fs::MetadataExt;
         const OTHERS: u32 = 0o077;
-        let own = tempfile::tempfile_in(folder).and_then(|own| own.metadata());
+        // One with a name: an unnamed one is open to others.
+        let own = tempfile::NamedTempFile::new_in(folder);
+        let own = own.and_then(|own| own.as_file().metadata());
         let own = at(folder, own)?;
         for (path, mode) in [(folder.to_path_buf(), 700), (folder.join(KEY), 600)] {
             let about = match std::fs::metadata(&path) {
