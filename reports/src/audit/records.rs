@@ -5,7 +5,7 @@ use crate::audit::owner_key::load_texts;
 use crate::audit::reading::documents;
 use crate::contract::note;
 use crate::number::count_of;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_attacks::membership::lookalikes;
 use reticent_backends::model::Model;
 use reticent_corpus::prepare::Prepared;
@@ -347,7 +347,11 @@ pub(in crate::audit) fn cut(
                 Some(documents) => documents,
                 None => each_by_itself(path, part, found.texts.len()),
             },
-            GroupBy::Document => found.take_documents(path)?,
+            GroupBy::Document => found.take_documents(path).map_err(|why| {
+                anyhow!(
+                    "{why}, or take each record by itself (`audit membership --group-by nothing`)"
+                )
+            })?,
             GroupBy::Secret => bail!(
                 "{}: a prepared folder carries no marks of secrets, got --group-by secret; name the text that it was prepared \
                  from, or group by document",
@@ -543,7 +547,9 @@ mod tests {
             reticent_corpus::prepare::seal_folder(&path, key).unwrap();
         }
         let said = of(Part::HeldOut, GroupBy::Document).unwrap_err();
-        assert!(said.to_string().contains("prepare it again"), "{said}");
+        let said = said.to_string();
+        assert!(said.contains("prepare it again"), "{said}");
+        assert!(said.contains("--group-by nothing"), "{said}");
         let sides = [Part::Training, Part::HeldOut].map(by_nothing);
         let names = shared_groups(&sides).concat();
         let distinct: std::collections::BTreeSet<_> = names.iter().collect();
