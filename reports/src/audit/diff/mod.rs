@@ -13,6 +13,7 @@ mod checks;
 mod exposures;
 mod page;
 
+use super::USUAL;
 use super::args::Diff as Args;
 use super::exposure::{Leak, PromisedBy};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
@@ -507,8 +508,11 @@ fn unmet(document: &Value) -> Option<&'static str> {
         _ => return None,
     };
     let p = |key: &str| document["summary"][key].as_f64().unwrap_or(1.0);
-    let proved = document["epsilon"]["lower"].as_f64().unwrap_or(0.0);
-    let leaks = p("p_max") < Leak::EACH || p("p_mean") < Leak::EACH || proved > 0.0;
+    let bound = &document["epsilon"];
+    // At a low confidence, models that never saw the canaries often have a bound above 0.
+    let shows = bound["confidence"].as_f64().is_some_and(|c| c >= USUAL);
+    let proved = shows && bound["lower"].as_f64().is_some_and(|lower| lower > 0.0);
+    let leaks = p("p_max") < Leak::EACH || p("p_mean") < Leak::EACH || proved;
     (!leaks).then_some(why)
 }
 

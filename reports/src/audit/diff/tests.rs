@@ -117,6 +117,14 @@ fn canaries_of_unchecked_training_tell_nothing_without_a_leak() {
     }
     let of_report = |exposure: &Value| json!({"schema": 1, "type": "report", "exposure": exposure});
     assert!(DiffReport::of(&of_report(&leak), &of_report(&silent), 0.05).is_err());
+    // A bound shows a leak with the usual confidence; with 0.01, models that never saw the canaries often have one.
+    let proving = |confidence: f64| {
+        let mut document = silent.clone();
+        document["epsilon"] = json!({"lower": 0.3, "confidence": confidence});
+        document
+    };
+    assert!(DiffReport::of(&leak, &proving(0.01), 0.05).is_err());
+    assert!(DiffReport::of(&leak, &proving(0.95), 0.05).is_ok());
     // A leak shows that training met them, and is more than what the old model showed.
     let report = DiffReport::of(&leak, &leak, 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Finished);
