@@ -548,6 +548,13 @@ fn is_mute(document: &Value) -> bool {
 fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Waiting>> {
     let (old, new) = (pair.old, pair.new);
     for (document, which) in [(old, "OLD"), (new, "NEW")] {
+        if let Some(met) = document["reached"].as_u64() {
+            let planted = document["canaries"].as_array().map_or(0, Vec::len) as u64;
+            notes.push(format!(
+                "{which}: training met {met} of {}; the others can show no leak",
+                count_of(planted, "canary")
+            ));
+        }
         let why = match document["planting"].as_str() {
             _ if document["inconclusive"] == true || is_mute(document) => {
                 "the model gives its canaries no finite perplexity, all their candidates the same one, or ranks them lower than chance explains"

@@ -132,6 +132,18 @@ fn canaries_of_unchecked_training_tell_nothing_without_a_leak() {
     assert_eq!(report.exit(), Exit::Exceeded);
 }
 
+/// Exposures of canaries that the new training did not meet fall, whatever its model leaks of others.
+#[test]
+fn canaries_that_training_did_not_meet_are_noted() {
+    let mut new = exposure(&[0.1; 10]);
+    new["reached"] = 1.into();
+    let notes = DiffReport::of(&exposure(&[8.0; 10]), &new, 0.05)
+        .unwrap()
+        .notes;
+    let note = "NEW: training met 1 of 10 canaries; the others can show no leak";
+    assert!(notes.iter().any(|said| said == note), "{notes:?}");
+}
+
 /// Ranks that a search left open are known from below only: a leak stands, silence doesn't, and neither does what an old model
 /// was not seen to do. It was "no more than noise" of a model that leaked everything.
 #[test]
