@@ -21,7 +21,7 @@ use reticent_accounting::{
 use reticent_attacks::evalue::{
     CanaryGuesses, coin_beliefs, coin_bound, coin_power, coin_provable_of,
 };
-use reticent_attacks::{AuditTerms, are_alike, check_speaks};
+use reticent_attacks::{AuditBound, AuditTerms, are_alike, check_speaks};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
 use reticent_corpus::canary::{Canary, CoinPlan};
@@ -80,7 +80,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     } = scores(args, &coins, &mut model, interrupt)?;
     let guesses = coin_beliefs(&scores, &coins.inside)?;
     let epsilon = coin_bound(&guesses, &terms)?;
-    let told = tells(&guesses, &terms)?;
+    let told = tells(&guesses, &epsilon)?;
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,
@@ -182,17 +182,17 @@ fn records_of_coin(coins: &CoinPlan, stages: &[StageStability]) -> Option<u64> {
     }
 }
 
-/// Returns whether the guesses refute ε = 0, with the confidence of the bound, or 0.95 if that is lower.
-fn tells(guesses: &[CanaryGuesses], terms: &AuditTerms) -> Result<bool> {
-    let confidence = match can_show_leak(terms.confidence) {
-        true => terms.confidence,
-        false => crate::audit::confidence(None)?,
+/// Returns whether the guesses refute ε = 0, with the confidence of this bound of theirs, or 0.95 if that is lower.
+fn tells(guesses: &[CanaryGuesses], bound: &AuditBound) -> Result<bool> {
+    let above = |bound: &AuditBound| bound.lower.get().get() > 0.0;
+    if can_show_leak(bound.terms.confidence) {
+        return Ok(above(bound));
+    }
+    let usual = AuditTerms {
+        confidence: crate::audit::confidence(None)?,
+        ..bound.terms.clone()
     };
-    let terms = AuditTerms {
-        confidence,
-        ..terms.clone()
-    };
-    Ok(coin_bound(guesses, &terms)?.lower.get().get() > 0.0)
+    Ok(above(&coin_bound(guesses, &usual)?))
 }
 
 /// Returns how many included canaries training met, how many it did not, and how many are left out. Where the training
@@ -538,12 +538,13 @@ mod tests {
             let scores: Vec<f64> = (0..200).map(|_| random.random()).collect();
             let coins: Vec<bool> = (0..200).map(|_| random.random()).collect();
             let guesses = coin_beliefs(&scores, &coins).unwrap();
-            let low = terms(0.01);
-            bounds += u32::from(coin_bound(&guesses, &low).unwrap().lower.get().get() > 0.0);
+            let [low, usual] =
+                [0.01, 0.95].map(|confidence| coin_bound(&guesses, &terms(confidence)).unwrap());
+            bounds += u32::from(low.lower.get().get() > 0.0);
             leaks += u32::from(tells(&guesses, &low).unwrap());
             assert_eq!(
                 tells(&guesses, &low).unwrap(),
-                tells(&guesses, &terms(0.95)).unwrap()
+                tells(&guesses, &usual).unwrap()
             );
         }
         assert!(bounds >= 10 && leaks <= 4, "{bounds} {leaks}");
