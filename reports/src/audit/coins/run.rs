@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_accounting::{
     Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Plan, PrivacyLoss, Probability,
-    Query, Tolerance, UnitName,
+    Query, Tolerance, UnitName, Upper,
 };
 use reticent_attacks::evalue::{
     CanaryGuesses, coin_beliefs, coin_bound, coin_power, coin_provable_of,
@@ -81,6 +81,13 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let guesses = coin_beliefs(&scores, &coins.inside)?;
     let epsilon = coin_bound(&guesses, &terms)?;
     let told = tells(&guesses, &epsilon)?;
+    let of = told_coins(&coins, preflight.as_ref());
+    let provable = coin_provable_of(of, &terms)?;
+    // A canary that training is said not to have met proves something all the same where that is a mistake.
+    let provable = match epsilon.lower.get() {
+        proved if proved > provable.get() => Upper::new(*proved),
+        _ => provable,
+    };
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,
@@ -94,7 +101,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         silent: heard.is_err(),
         told,
         epsilon,
-        provable: coin_provable_of(told_coins(&coins, preflight.as_ref()), &terms)?,
+        provable,
         manifest,
         promised_by,
         verdict: None,
@@ -104,7 +111,6 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let unsure = inclusion.leaves_standing(report.ours);
     let unsure = report.is_blind().or(unsure).map(str::to_owned);
     let unsure = unsure.or_else(|| heard.as_ref().err().map(ToString::to_string));
-    let of = told_coins(&coins, preflight.as_ref());
     let verdict = match records {
         Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, of))?,
         None => Err(UNBOUNDED.to_owned()),

@@ -382,11 +382,11 @@ fn one_silent_canary_hides_no_contradiction() {
 }
 
 /// A promise that ten canaries could contradict is out of reach where training met one of them, as the plan says of caught
-/// ones. It was called "not contradicted".
+/// ones (it was called "not contradicted"), unless the model tells that this is a mistake.
 #[test]
 fn canaries_that_training_never_met_contradict_no_promise() {
     let documents = reticent_corpus::simulate::simulate(6, 0).unwrap();
-    let of = |caught| {
+    let of = |caught, remembered: bool| {
         let options = reticent_corpus::canary::CanaryOptions {
             own_contexts: true,
             template: "My ID is: {digits:3}".parse().unwrap(),
@@ -406,9 +406,12 @@ fn canaries_that_training_never_met_contradict_no_promise() {
         let mechanism = reticent_accounting::Mechanism::Gaussian { noise_multiplier };
         attack.against(Attack::run_of(&plan, mechanism).unwrap());
         attack.planting = Planting::Planted;
+        let canaries = plan.canaries.iter().filter(|_| remembered);
         let mut model = Remembers {
             tokenizer: Tokenizer::bytes(),
-            canaries: Vec::new(),
+            canaries: canaries
+                .map(|canary| (canary.context.clone(), canary.secret.clone()))
+                .collect(),
             silent: None,
             opposite: false,
             states: Vec::new(),
@@ -416,7 +419,7 @@ fn canaries_that_training_never_met_contradict_no_promise() {
         let interrupt = crate::contract::Interrupt::default();
         attack.run(&mut model, &interrupt).unwrap().0
     };
-    let (all, one, none) = (of(0), of(9), of(10));
+    let (all, one, none) = (of(0, false), of(9, false), of(10, false));
     let verdict = all.verdict.as_ref().unwrap();
     assert!(!verdict.is_contradicted() && verdict.could_contradict());
     assert_eq!(all.reached, None);
@@ -427,6 +430,16 @@ fn canaries_that_training_never_met_contradict_no_promise() {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("training met 1 of 10 canaries"), "{said}");
     assert_eq!(none.planting, Planting::NoCopy);
+    let mistaken = of(9, true);
+    assert_eq!(mistaken.reached, Some(1));
+    let verdict = mistaken.verdict.as_ref().unwrap();
+    assert!(verdict.is_contradicted() && verdict.provable() >= verdict.measured_at_least());
+    let found = mistaken.finding.e_value.as_ref().unwrap();
+    assert!(found.provable_by_ranks.get() >= mistaken.finding.epsilon.lower.get());
+    let document = mistaken.document(Inputs::new()).to_text().unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let report = crate::audit::diff::DiffReport::of(&document, &document, 0.05);
+    assert_eq!(report.unwrap().exit(), Exit::Finished);
 }
 
 /// A bound above 0 with a confidence of 0.01 is no leak, and so keeps no limit of canaries that training may not have met.
