@@ -185,6 +185,13 @@ impl<'a> Attack<'a> {
         }
     }
 
+    /// Returns how many canaries training met, where these are known to be fewer than were planted.
+    #[must_use]
+    pub fn fewer_reached(&self) -> Option<u64> {
+        let planted = self.plan.canaries.len() as u64;
+        Some(self.reached).filter(|reached| *reached < planted)
+    }
+
     /// Returns the most records that differ if one canary does.
     fn records(&self) -> u32 {
         u32::try_from(self.canaries.records).unwrap_or(u32::MAX)
@@ -236,8 +243,7 @@ impl<'a> Attack<'a> {
         report.proves_leak = usual.lower.get().get() > 0.0;
         report.canary_digest = Some(self.plan.identity()?);
         report.planting = self.planting();
-        let planted = self.plan.canaries.len() as u64;
-        report.reached = Some(self.reached).filter(|reached| *reached < planted);
+        report.reached = self.fewer_reached();
         report.manifest.clone_from(&self.manifest);
         report.promised_by.clone_from(&self.promised_by);
         report.secrets = self.show_secrets.then(|| secrets(self.plan));
@@ -359,8 +365,9 @@ impl<'a> Attack<'a> {
         let audit = planned.by_evalue;
         ensure!(
             provable.get() > promise.at_most.get(),
-            "--stop-at: no outcome could contradict the promise: {} of {} candidates prove at most ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
+            "--stop-at: no outcome could contradict the promise: the most that {}{} can prove, of {} candidates each, is ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
             count_of(self.reached, "canary"),
+            self.fewer_reached().map_or("", |_| " that training met"),
             grouped(tree.candidates()),
             rounded(provable, 4),
             shortest(level),
@@ -377,6 +384,7 @@ impl<'a> Attack<'a> {
             terms: promise.terms,
             provable,
             planting: self.planting(),
+            reached: self.fewer_reached(),
             manifest: self.manifest.clone(),
             promised_by: self.promised_by.clone(),
             contradicted: false,

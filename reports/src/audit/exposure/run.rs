@@ -69,6 +69,7 @@ fn sampled(
     let show = args.show_secrets;
     let mut report = SampledReport::new(&plan, found, planting, confidence, unpromised, show)?;
     report.silence = silence;
+    report.reached = attack.fewer_reached();
     if let Some(why) = report.inconclusive(args.max_exposure) {
         bail!("--sample: nothing can be concluded: {why}");
     }
