@@ -1,7 +1,7 @@
 //! Scores the canaries and derives the bound and the verdict.
 
 use super::args::Coins as Args;
-use super::{CoinsReport, Inclusion, Preflight};
+use super::{CoinsReport, Inclusion, Preflight, UNBOUNDED};
 use crate::audit::exposure::PromisedBy;
 use crate::audit::exposure::promise::{finite_promise, notion};
 use crate::audit::exposure::run::{StatedRun, ran};
@@ -101,6 +101,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         silent: heard.is_err(),
         told,
         epsilon,
+        unbounded: records.is_none(),
         provable,
         manifest,
         promised_by,
@@ -169,9 +170,6 @@ fn read(args: &Args) -> Result<CoinPlan> {
     })?;
     CoinPlan::from_json(&json).with_context(|| format!("--coins-file: {}", path.display()))
 }
-
-/// Why a run whose stages have no stability promises nothing about a coin.
-const UNBOUNDED: &str = "nothing bounds how many records of this run's training differ where one copy of a document does";
 
 /// Returns how many training records differ if a coin does; `None` if the stages before training bound no number.
 ///
