@@ -737,11 +737,10 @@ fn a_training_text_shows_that_training_met_the_canaries() {
     );
     let named = format!("{line} --text-field body");
     assert_eq!(json(at, &named, &serving("base"))["planting"], "given-text");
-    let other = audit(at, &line, &serving("base"));
+    let other = said(&audit(at, &line, &serving("base")));
     assert!(
-        said(&other).contains("3 of 3 canaries lack a copy"),
-        "{}",
-        said(&other)
+        other.contains("3 of 3 canaries lack a copy") && other.contains("under another key"),
+        "{other}"
     );
     let line = format!("exposure --model meeting {plan} --training met");
     let proved = audit(at, &line, "");

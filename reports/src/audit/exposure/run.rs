@@ -199,7 +199,7 @@ fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<(Inclusion
     let lacking = plan.lacking(&text.learned);
     ensure!(
         lacking == 0,
-        "--training: {lacking} of {} canaries lack a copy in {}: it is not the text that was planted, or its preparation masked, cut, held out or deduplicated copies (`audit plant` says how to prepare it)",
+        "--training: {lacking} of {} canaries lack a copy in {}: it is not the text that was planted, has it under another key, or its preparation masked, cut, held out or deduplicated copies (`audit plant` says how to prepare it)",
         plan.canaries.len(),
         path.display()
     );
