@@ -2,9 +2,9 @@
 
 use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight, UNBOUNDED};
-use crate::audit::exposure::PromisedBy;
 use crate::audit::exposure::promise::{finite_promise, notion};
 use crate::audit::exposure::run::{StatedRun, ran};
+use crate::audit::exposure::{EARLIER_UNKNOWN, PromisedBy};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::power::{Attacked, at_each_share};
 use crate::audit::training_text::TrainingText;
@@ -58,6 +58,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         run,
         manifest,
         promised_by,
+        earlier_unknown,
     } = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
     let stages = model.manifest.as_ref().map(|manifest| &manifest.stages[..]);
     let records = records_of_coin(&coins, stages.unwrap_or_default());
@@ -113,6 +114,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let unsure = report.is_blind().or(unsure).map(str::to_owned);
     let unsure = unsure.or_else(|| heard.as_ref().err().map(ToString::to_string));
     let verdict = match records {
+        // The earlier run may have met the canaries of coins too.
+        _ if earlier_unknown => Err(EARLIER_UNKNOWN.to_owned()),
         Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, of))?,
         None => Err(UNBOUNDED.to_owned()),
     };

@@ -57,6 +57,10 @@ pub(super) fn is_reversed_sample(found: &[SampledExposure]) -> bool {
 /// Why nothing is promised where neither a checkpoint of ours nor a mechanism says what ran.
 const UNKNOWN_RUN: &str = "what ran is not known";
 
+/// Why nothing is promised about a canary that an earlier run may have met too.
+pub(in crate::audit) const EARLIER_UNKNOWN: &str =
+    "in how many records of the earlier run a canary was is not known";
+
 /// The number of verdicts in a report: that on ε and that on the ceiling.
 const TESTS: usize = 2;
 
@@ -95,6 +99,8 @@ pub struct Attack<'a> {
     pub canaries: Canaries,
     /// Whether the run itself says so.
     met: bool,
+    /// Whether what states the run says that in how many records of an earlier run a canary was is not known.
+    pub earlier_unknown: bool,
     /// How many of them training met, as far as it is known: only these can show a leak.
     pub reached: u64,
     /// The δ of the bound on ε.
@@ -135,6 +141,7 @@ impl<'a> Attack<'a> {
             run: None,
             canaries,
             met: false,
+            earlier_unknown: false,
             reached: plan.canaries.iter().filter(|c| !c.caught).count() as u64,
             delta: TrainingPlan::default_delta(None),
             confidence: None,
@@ -308,8 +315,8 @@ impl<'a> Attack<'a> {
                 "{recipe} promises less than differential privacy, and how the run treated the canaries is not known"
             ));
         }
-        if run.canary_reach().is_none() {
-            return Err("in how many records of the earlier run a canary was is not known".into());
+        if self.earlier_unknown || run.canary_reach().is_none() {
+            return Err(EARLIER_UNKNOWN.into());
         }
         Ok(run.mechanism_of_canaries())
     }
