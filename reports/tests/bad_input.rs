@@ -315,12 +315,15 @@ fn fewer_candidates_than_canaries_cannot_be_planted() {
     let at = trained();
     let line = "prepare data.jsonl --out o --canaries 11x1 --canary-format ID:{digits:1}";
     refused(at, line, &["11", "10"]);
-    let line = "prepare data.jsonl --out o --canaries 10x1 --canary-format ID:{digits:1}";
-    refused(
-        at,
-        line,
-        &["take all 10 candidates", "--independent-secrets"],
-    );
+    for command in ["prepare", "plant"] {
+        let line =
+            format!("{command} data.jsonl --out o --canaries 10x1 --canary-format ID:{{digits:1}}");
+        refused(
+            at,
+            &line,
+            &["take all 10 candidates", "--independent-secrets"],
+        );
+    }
 }
 
 #[test]

@@ -517,6 +517,14 @@ fn a_promise_of_a_file_is_said_to_be_the_users() {
         (&0.001.into(), &0.9.into())
     );
     assert_eq!(inputs["assumed"], serde_json::json!(["unit"]));
+    // Of a run that goes on from one of which nobody knows how it met the canaries: it ended with an error.
+    let going_on =
+        format!(r#"{{"unit":"turn","canary_records_unknown":true,"mechanism":{mechanism}}}"#);
+    std::fs::write(at.join("going-on.json"), going_on).unwrap();
+    let line = format!("exposure {canaries} --mechanism going-on.json");
+    let found = json(at, &line, &serving);
+    let why = "in how many records of the earlier run a canary was is not known";
+    assert_eq!(found["no_verdict"], why, "{found}");
     // A checkpoint of ours states its own promise.
     let own = json(at, "exposure --model ckpt", "");
     assert!(own["promised_by"].is_null() && own["inputs"]["unit"].is_null());
@@ -737,11 +745,10 @@ fn a_training_text_shows_that_training_met_the_canaries() {
     );
     let named = format!("{line} --text-field body");
     assert_eq!(json(at, &named, &serving("base"))["planting"], "given-text");
-    let other = audit(at, &line, &serving("base"));
+    let other = said(&audit(at, &line, &serving("base")));
     assert!(
-        said(&other).contains("3 of 3 canaries lack a copy"),
-        "{}",
-        said(&other)
+        other.contains("3 of 3 canaries lack a copy") && other.contains("under another key"),
+        "{other}"
     );
     let line = format!("exposure --model meeting {plan} --training met");
     let proved = audit(at, &line, "");

@@ -1,7 +1,7 @@
 //! Miss rates from labels: coverage by simulation, strata, clusters, the split of the confidence.
 
 use proptest::prelude::*;
-use reticent_accounting::confidentiality::{Label, LabelledSecrets};
+use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredFor};
 use reticent_accounting::statistics::{clopper_pearson_upper, labels_needed};
 use reticent_accounting::{Confidence, MissRate};
 
@@ -222,6 +222,19 @@ fn labels_that_do_not_fit_together_are_refused() {
     let mut two = label("b", true, None, None, None);
     two.secret = Some("a-1".into());
     assert!(refused(vec![label("a", true, None, Some(1), None), two]).contains("one kind"));
+    // Of two sheets of one policy, a secret may be in both.
+    let drawn = |seed| Label {
+        measured_for: Some(MeasuredFor {
+            policy: "general".into(),
+            digest: None,
+            conservative: None,
+            unit: None,
+            seed: Some(seed),
+        }),
+        ..label("a", true, None, None, None)
+    };
+    let said = refused(vec![drawn(1), drawn(2)]);
+    assert!(said.contains("one policy, unit and sample"), "{said}");
 }
 
 /// More labels at the same share of misses only help, and never exceed the population.

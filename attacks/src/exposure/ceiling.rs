@@ -84,8 +84,8 @@ pub struct CeilingPoint {
 pub struct CeilingTest {
     /// Contradicted only if `p_value ≤ alpha`.
     pub outcome: CeilingOutcome,
-    /// The smallest p-value that any ranks of the canaries that training met could have: above alpha, the promise could
-    /// not have been contradicted.
+    /// The smallest p-value that any ranks of the canaries that training met could have, at most `p_value`: above alpha,
+    /// the promise could not have been contradicted.
     pub least_p_value: f64,
     /// 1/E with E the mean over thresholds of hits by what the promise allows on average, at most 1.
     pub p_value: f64,
@@ -103,7 +103,8 @@ impl CeilingTest {
         let least = inverse_mean(&self.thresholds, |_| reached).max(self.least_p_value);
         Self {
             outcome: CeilingOutcome::of(self.p_value, least, self.alpha),
-            least_p_value: least,
+            // Lower only where ranks are those of canaries that training is said not to have met.
+            least_p_value: least.min(self.p_value),
             ..self
         }
     }

@@ -67,9 +67,9 @@ pub struct EValueFinding {
     pub epsilon: EpsilonBound,
     /// The method that counts, from (m, N, δ, α).
     pub decides: EpsilonMethod,
-    /// The largest ε that e-values of the canaries that training met can prove.
+    /// The largest ε that e-values of the canaries that training met can prove; no less than what they prove.
     pub provable: Upper<Epsilon>,
-    /// The largest that ranks can.
+    /// The largest that ranks can; no less than what they prove.
     pub provable_by_ranks: Upper<Epsilon>,
 }
 
@@ -84,11 +84,17 @@ impl ExposureFinding {
         audit: &PlannedAudit,
         guesses: &[CanaryGuesses],
     ) -> Result<Self> {
+        // A canary that training is said not to have met proves something all the same where that is a mistake.
+        let no_less = |provable: Upper<Epsilon>, bound: &EpsilonBound| match bound.lower.get() {
+            proved if proved > provable.get() => Upper::new(*proved),
+            _ => provable,
+        };
+        let epsilon = audit.by_evalue.bound(guesses)?;
         self.e_value = Some(EValueFinding {
-            epsilon: audit.by_evalue.bound(guesses)?,
             decides: audit.decides(),
-            provable: audit.provable_by_evalues()?,
-            provable_by_ranks: audit.provable_by_ranks()?,
+            provable: no_less(audit.provable_by_evalues()?, &epsilon),
+            provable_by_ranks: no_less(audit.provable_by_ranks()?, &self.epsilon),
+            epsilon,
         });
         Ok(self)
     }

@@ -36,6 +36,11 @@ fn canaries_that_training_never_met_contradict_nothing() {
     assert_eq!(one.outcome, CeilingOutcome::CouldNotContradict);
     assert!((one.least_p_value - 4.0 * test.least_p_value).abs() < 1e-12);
     assert_eq!(test.clone().reaching(4), test);
+    // What contradicts all the same is no less likely than the least.
+    let first = ceiling_test(&[count(1); 4], &[promise(1, 1e-4, 4)], 2e-4).unwrap();
+    let mistaken = first.reaching(1);
+    assert_eq!(mistaken.outcome, CeilingOutcome::Contradicted);
+    assert!((mistaken.least_p_value - mistaken.p_value).abs() < 1e-15);
 }
 
 /// A mechanism that reveals one random secret of m keeps B = 1/m each; one hit is no evidence

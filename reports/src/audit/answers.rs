@@ -209,6 +209,7 @@ impl AskedNext {
     }
 
     /// Returns the questions that are asked again.
+    #[cfg(feature = "audit")]
     pub(in crate::audit) fn kept(&self) -> &[Next] {
         &self.0.kept
     }

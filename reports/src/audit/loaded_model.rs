@@ -67,7 +67,8 @@ impl LoadedModel {
         }
     }
 
-    /// Loads a second model with the same tokenizer.
+    /// Loads a second model that reads a text as the same tokens, but for its end: canaries and passages are scored without
+    /// it.
     pub(in crate::audit) fn beside(
         &self,
         source: &Source,
@@ -77,8 +78,8 @@ impl LoadedModel {
     ) -> Result<Self> {
         let other = self.second(source, args, flag, interrupt)?;
         ensure!(
-            same_tokenizer(&other.tokenizer, &self.tokenizer)?,
-            "{flag}: {source} has another tokenizer than the model; their log-likelihoods don't compare"
+            same_up_to_the_end(&other.tokenizer, &self.tokenizer)?,
+            "{flag}: {source} has another tokenizer, or another beginning of text, than the model; their log-likelihoods don't compare"
         );
         Ok(other)
     }
@@ -334,11 +335,16 @@ fn is_rounded(weights: &[Vec<f32>], rounded: &[Vec<f32>]) -> bool {
     all(|x| bf16::from_f32(x).to_f32()) || all(|x| f16::from_f32(x).to_f32())
 }
 
+/// Returns whether two models split text into the same tokens, behind the same beginning of text. A base and a chat model
+/// often differ in its end alone.
+fn same_up_to_the_end(one: &Tokenizer, other: &Tokenizer) -> Result<bool> {
+    Ok(one.bos() == other.bos() && one.to_json()? == other.to_json()?)
+}
+
 /// Returns whether two models split text into the same tokens, between the same beginning and end of text, which a
 /// `tokenizer.json` does not name.
 pub(in crate::audit) fn same_tokenizer(one: &Tokenizer, other: &Tokenizer) -> Result<bool> {
-    let ends = |tokenizer: &Tokenizer| [tokenizer.bos(), tokenizer.eos()];
-    Ok(ends(one) == ends(other) && one.to_json()? == other.to_json()?)
+    Ok(one.eos() == other.eos() && same_up_to_the_end(one, other)?)
 }
 
 /// Returns whether two models read each of these texts, also in lower case, as the same tokens: the tokenizers are the
@@ -438,6 +444,15 @@ mod tests {
             "model": {"type": "WordLevel", "vocab": known, "unk_token": "?"},
         });
         Tokenizer::from_json_with_ends(&json.to_string(), Origin::Pretrained, ends).unwrap()
+    }
+
+    #[test]
+    fn another_end_of_text_is_no_other_tokenizer_where_none_is_scored() {
+        let of = |ends| with_ends(&["<|im_end|>", "<|eot|>", "<|start|>"], &["?", "a"], ends);
+        assert!(same_up_to_the_end(&of([4, 2]), &of([4, 3])).unwrap());
+        assert!(!same_up_to_the_end(&of([4, 2]), &of([3, 2])).unwrap());
+        let other = with_ends(&["<|im_end|>"], &["?", "b"], [2, 2]);
+        assert!(!same_up_to_the_end(&of([2, 2]), &other).unwrap());
     }
 
     #[test]

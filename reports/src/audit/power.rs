@@ -28,8 +28,8 @@ pub(in crate::audit) fn at_each_share(
 }
 
 /// Returns how likely the audit of planted canaries would contradict ε: the probability of a hit is at most that of the
-/// best attack on the weaker run, and the canaries that training met are assumed to be independent. Empty if no noise is known that could be
-/// lower, or there is no law for this many records.
+/// best attack on the weaker run, and the canaries that training met are assumed to be independent. Empty if no noise is
+/// known that could be lower, or there is no law for this many records.
 pub(in crate::audit) fn of_ranks(
     audits: &PlannedAudit,
     promised: Epsilon,

@@ -5,7 +5,7 @@ use crate::audit::owner_key::load_texts;
 use crate::audit::reading::documents;
 use crate::contract::note;
 use crate::number::count_of;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_attacks::membership::lookalikes;
 use reticent_backends::model::Model;
 use reticent_corpus::prepare::Prepared;
@@ -341,18 +341,24 @@ pub(in crate::audit) fn cut(
         let most = Some(reader.most);
         let read = PreparedRecords::read(path, part, unit, most)?;
         let mut found = read.fits(path, reader.tokenizer)?;
-        out.ties = match by {
-            GroupBy::Nothing => vec![Vec::new(); found.texts.len()],
-            GroupBy::Document => {
-                let documents = found.take_documents(path)?;
-                documents.into_iter().map(|name| vec![name]).collect()
-            }
+        let names = match by {
+            // Only shadow models use these: each is trained on one half of them.
+            GroupBy::Nothing => match found.documents.take() {
+                Some(documents) => documents,
+                None => each_by_itself(path, part, found.texts.len()),
+            },
+            GroupBy::Document => found.take_documents(path).map_err(|why| {
+                anyhow!(
+                    "{why}, or take each record by itself (`audit membership --group-by nothing`)"
+                )
+            })?,
             GroupBy::Secret => bail!(
                 "{}: a prepared folder carries no marks of secrets, got --group-by secret; name the text that it was prepared \
                  from, or group by document",
                 path.display()
             ),
         };
+        out.ties = names.into_iter().map(|name| vec![name]).collect();
         out.secrets = vec![Vec::new(); found.texts.len()];
         out.texts = found.texts;
         let tokens = found.records.into_iter().map(|record| Some(record.tokens));
@@ -384,6 +390,13 @@ pub(in crate::audit) fn cut(
         path.display()
     );
     Ok(out)
+}
+
+/// Returns a name for each of so many records of a folder that doesn't say which of them are of one document.
+fn each_by_itself(path: &Path, part: Part, count: usize) -> Vec<String> {
+    let (path, part) = (path.display(), part.name());
+    let each = (1..=count).map(|number| format!("{path}: {part} record {number}"));
+    each.collect()
 }
 
 /// Returns a document's name together with its file, since the documents of two files often have the same numbers.
@@ -516,6 +529,10 @@ mod tests {
         }
         let said = of(Part::Training, GroupBy::Secret).unwrap_err().to_string();
         assert!(said.contains("carries no marks"), "{said}");
+        // Shadow models are trained on halves of whole documents, whatever is grouped.
+        let by_nothing = |part| of(part, GroupBy::Nothing).unwrap();
+        let sides = [Part::Training, Part::HeldOut].map(by_nothing);
+        assert_eq!(shared_groups(&sides), [members, others]);
         // A folder of an earlier version.
         for name in ["records.jsonl", "held-out.jsonl"] {
             let text = std::fs::read_to_string(path.join(name)).unwrap();
@@ -530,8 +547,13 @@ mod tests {
             reticent_corpus::prepare::seal_folder(&path, key).unwrap();
         }
         let said = of(Part::HeldOut, GroupBy::Document).unwrap_err();
-        assert!(said.to_string().contains("prepare it again"), "{said}");
-        assert!(of(Part::HeldOut, GroupBy::Nothing).is_ok());
+        let said = said.to_string();
+        assert!(said.contains("prepare it again"), "{said}");
+        assert!(said.contains("--group-by nothing"), "{said}");
+        let sides = [Part::Training, Part::HeldOut].map(by_nothing);
+        let names = shared_groups(&sides).concat();
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
     }
 
     /// The mask of a prepared line is one token, and that of other text is text; a record ends where training on it did.

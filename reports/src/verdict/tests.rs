@@ -118,6 +118,21 @@ proptest! {
     }
 }
 
+/// Where a mistake lets canaries through that training is said not to have met, more is measured than those that it met can
+/// prove: the verdict contradicted itself, and `audit diff` refused it.
+#[test]
+fn what_is_proved_is_no_more_than_what_can_be() {
+    let measured = Measurement {
+        provable: Upper::new(epsilon(0.45)),
+        ..measurement(6.0)
+    };
+    let verdict = judge(&promise(2.0), &measured).unwrap();
+    assert!(verdict.is_contradicted() && verdict.could_contradict());
+    assert!((verdict.provable() - 6.0).abs() < 1e-12);
+    let kept = judge(&promise(7.0), &measured).unwrap();
+    assert!(!kept.could_contradict());
+}
+
 /// Finding B1: a promise above all that the audit can prove is not "not contradicted".
 #[test]
 fn a_verdict_says_what_the_audit_could_have_said() {

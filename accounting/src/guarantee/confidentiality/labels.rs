@@ -232,7 +232,7 @@ impl LabelledSecrets {
             {
                 return Err(Error::Unsupported {
                     what: "labels with different measured_for".into(),
-                    why: "the rates are those of one policy; keep the labels of each in a file"
+                    why: "the rates are those of one policy, unit and sample; keep the labels of each in a file"
                         .into(),
                 });
             }

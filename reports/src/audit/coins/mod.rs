@@ -24,6 +24,10 @@ pub(super) const fn neighbours(coins: &CoinPlan) -> Neighbours {
     }
 }
 
+/// Why a run whose stages have no stability promises nothing about a coin, and passes no limit.
+#[cfg(feature = "audit")]
+const UNBOUNDED: &str = "nothing bounds how many records of this run's training differ where one copy of a document does";
+
 /// What the training text contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Preflight {
@@ -107,6 +111,10 @@ pub struct CoinsReport {
     pub silent: bool,
     /// The lower bound on ε.
     pub epsilon: AuditBound,
+    /// Whether nothing bounds how many records a coin puts in or out: the bound is then for an unknown number of them, at
+    /// least `copies`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unbounded: bool,
     /// Whether it is above 0 with confidence 0.95 or more: that shows a leak, and so that training met the canaries.
     #[serde(skip)]
     pub told: bool,
@@ -135,15 +143,19 @@ impl CoinsReport {
     }
 
     fn passed_limit(&self) -> Option<Epsilon> {
-        self.limit.filter(|limit| self.bound() > limit.get())
+        // A limit is one for a known number of records.
+        self.limit
+            .filter(|limit| !self.unbounded && self.bound() > limit.get())
     }
 
-    /// Returns why it is undecided whether ε exceeds the limit: the scores carry no information, this many coins could
-    /// not have shown it, or training is not known to have met the canaries, and no leak shows that it did.
+    /// Returns why it is undecided whether ε exceeds the limit: it is that of an unknown number of records, the scores
+    /// carry no information, this many coins could not have shown it, or training is not known to have met the canaries,
+    /// and no leak shows that it did.
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self) -> Option<String> {
         let limit = self.limit.filter(|_| self.passed_limit().is_none())?;
         let why = match self.is_blind() {
+            _ if self.unbounded => UNBOUNDED.to_owned(),
             Some(why) => why.to_owned(),
             None if *self.provable.get() <= limit => format!(
                 "so few coins prove {} at most; plant more canaries, or give a limit below that",
@@ -183,6 +195,10 @@ impl CoinsReport {
     pub fn says(&self) -> String {
         let limit = match (self.passed_limit(), self.limit) {
             (Some(limit), _) => format!(" This is above the limit of {}.", shortest(limit.get())),
+            (None, Some(limit)) if self.unbounded => format!(
+                " Whether ε of a known number of records is above the limit of {} is not known.",
+                shortest(limit.get())
+            ),
             (None, Some(limit)) if *self.provable.get() <= limit => format!(
                 " So few coins can't pass the limit of {}.",
                 shortest(limit.get())
@@ -231,7 +247,9 @@ impl CoinsReport {
         let reach = Reach {
             leak: provable > 0.0,
             promise: self.verdict.as_ref().map(Verdict::could_contradict),
-            limit: self.limit.map(|limit| provable > limit.get()),
+            limit: self
+                .limit
+                .map(|limit| !self.unbounded && provable > limit.get()),
         };
         let unknown = !self.is_checked() || self.is_blind().is_some();
         let otherwise = Mood::of_leak(self.told, reach, unknown);
@@ -307,12 +325,15 @@ impl CoinsReport {
     fn terms(&self) -> String {
         let terms = &self.epsilon.terms;
         let delta = of_delta(self.epsilon.assumes, terms.delta);
+        let records = match self.unbounded {
+            true => "an unknown number of records".to_owned(),
+            false => count_of(terms.copies, "record"),
+        };
         format!(
-            "It holds with confidence {} ({delta}; {}, unit {}, {} at once).",
+            "It holds with confidence {} ({delta}; {}, unit {}, {records} at once).",
             shortest(terms.confidence.get()),
             terms.neighbours,
-            terms.unit,
-            count_of(terms.copies, "record")
+            terms.unit
         )
     }
 
@@ -408,6 +429,7 @@ mod tests {
             silent: false,
             told: epsilon.lower.get().get() > 0.0,
             epsilon,
+            unbounded: false,
             provable: coin_provable(40, &terms).unwrap(),
             manifest: None,
             promised_by: None,
@@ -469,6 +491,29 @@ mod tests {
                     .contains("without --training nothing shows")
             );
         }
+    }
+
+    /// Where nothing bounds how many records a coin changes, the bound is one for an unknown number: it was for the copies of
+    /// the plan, and passed a limit.
+    #[cfg(feature = "audit")]
+    #[test]
+    fn a_bound_for_unknown_records_passes_no_limit() {
+        let unbounded = CoinsReport {
+            unbounded: true,
+            ..report(true)
+        };
+        assert!(unbounded.bound() > 0.1);
+        assert_eq!(unbounded.exit(), Exit::Finished);
+        assert_eq!(unbounded.mood(), Mood::Review);
+        let why = unbounded.undecided().unwrap();
+        assert!(why.ends_with(UNBOUNDED), "{why}");
+        let said = unbounded.to_page("m").to_text(View::full());
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            said.contains("an unknown number of records at once"),
+            "{said}"
+        );
+        assert!(!said.contains("2 records at once"), "{said}");
     }
 
     /// A model that is silent about most canaries keeps no limit, and passes one by what the others tell.

@@ -1,10 +1,10 @@
 //! Scores the canaries and derives the bound and the verdict.
 
 use super::args::Coins as Args;
-use super::{CoinsReport, Inclusion, Preflight};
-use crate::audit::exposure::PromisedBy;
+use super::{CoinsReport, Inclusion, Preflight, UNBOUNDED};
 use crate::audit::exposure::promise::{finite_promise, notion};
 use crate::audit::exposure::run::{StatedRun, ran};
+use crate::audit::exposure::{EARLIER_UNKNOWN, PromisedBy};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::power::{Attacked, at_each_share};
 use crate::audit::training_text::TrainingText;
@@ -16,12 +16,12 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_accounting::{
     Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Plan, PrivacyLoss, Probability,
-    Query, Tolerance, UnitName,
+    Query, Tolerance, UnitName, Upper,
 };
 use reticent_attacks::evalue::{
     CanaryGuesses, coin_beliefs, coin_bound, coin_power, coin_provable_of,
 };
-use reticent_attacks::{AuditTerms, are_alike, check_speaks};
+use reticent_attacks::{AuditBound, AuditTerms, are_alike, check_speaks};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
 use reticent_corpus::canary::{Canary, CoinPlan};
@@ -58,6 +58,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         run,
         manifest,
         promised_by,
+        earlier_unknown,
     } = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
     let stages = model.manifest.as_ref().map(|manifest| &manifest.stages[..]);
     let records = records_of_coin(&coins, stages.unwrap_or_default());
@@ -80,7 +81,14 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     } = scores(args, &coins, &mut model, interrupt)?;
     let guesses = coin_beliefs(&scores, &coins.inside)?;
     let epsilon = coin_bound(&guesses, &terms)?;
-    let told = tells(&guesses, &terms)?;
+    let told = tells(&guesses, &epsilon)?;
+    let of = told_coins(&coins, preflight.as_ref());
+    let provable = coin_provable_of(of, &terms)?;
+    // A canary that training is said not to have met proves something all the same where that is a mistake.
+    let provable = match epsilon.lower.get() {
+        proved if proved > provable.get() => Upper::new(*proved),
+        _ => provable,
+    };
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,
@@ -94,7 +102,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         silent: heard.is_err(),
         told,
         epsilon,
-        provable: coin_provable_of(told_coins(&coins, preflight.as_ref()), &terms)?,
+        unbounded: records.is_none(),
+        provable,
         manifest,
         promised_by,
         verdict: None,
@@ -104,8 +113,9 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let unsure = inclusion.leaves_standing(report.ours);
     let unsure = report.is_blind().or(unsure).map(str::to_owned);
     let unsure = unsure.or_else(|| heard.as_ref().err().map(ToString::to_string));
-    let of = told_coins(&coins, preflight.as_ref());
     let verdict = match records {
+        // The earlier run may have met the canaries of coins too.
+        _ if earlier_unknown => Err(EARLIER_UNKNOWN.to_owned()),
         Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, of))?,
         None => Err(UNBOUNDED.to_owned()),
     };
@@ -164,9 +174,6 @@ fn read(args: &Args) -> Result<CoinPlan> {
     CoinPlan::from_json(&json).with_context(|| format!("--coins-file: {}", path.display()))
 }
 
-/// Why a run whose stages have no stability promises nothing about a coin.
-const UNBOUNDED: &str = "nothing bounds how many records of this run's training differ where one copy of a document does";
-
 /// Returns how many training records differ if a coin does; `None` if the stages before training bound no number.
 ///
 /// A coin that changes a document changes one copy of it, where another may be: {D + c, D} is trained on as it is, and
@@ -182,17 +189,17 @@ fn records_of_coin(coins: &CoinPlan, stages: &[StageStability]) -> Option<u64> {
     }
 }
 
-/// Returns whether the guesses refute ε = 0, with the confidence of the bound, or 0.95 if that is lower.
-fn tells(guesses: &[CanaryGuesses], terms: &AuditTerms) -> Result<bool> {
-    let confidence = match can_show_leak(terms.confidence) {
-        true => terms.confidence,
-        false => crate::audit::confidence(None)?,
+/// Returns whether the guesses refute ε = 0, with the confidence of this bound of theirs, or 0.95 if that is lower.
+fn tells(guesses: &[CanaryGuesses], bound: &AuditBound) -> Result<bool> {
+    let above = |bound: &AuditBound| bound.lower.get().get() > 0.0;
+    if can_show_leak(bound.terms.confidence) {
+        return Ok(above(bound));
+    }
+    let usual = AuditTerms {
+        confidence: crate::audit::confidence(None)?,
+        ..bound.terms.clone()
     };
-    let terms = AuditTerms {
-        confidence,
-        ..terms.clone()
-    };
-    Ok(coin_bound(guesses, &terms)?.lower.get().get() > 0.0)
+    Ok(above(&coin_bound(guesses, &usual)?))
 }
 
 /// Returns how many included canaries training met, how many it did not, and how many are left out. Where the training
@@ -538,12 +545,13 @@ mod tests {
             let scores: Vec<f64> = (0..200).map(|_| random.random()).collect();
             let coins: Vec<bool> = (0..200).map(|_| random.random()).collect();
             let guesses = coin_beliefs(&scores, &coins).unwrap();
-            let low = terms(0.01);
-            bounds += u32::from(coin_bound(&guesses, &low).unwrap().lower.get().get() > 0.0);
+            let [low, usual] =
+                [0.01, 0.95].map(|confidence| coin_bound(&guesses, &terms(confidence)).unwrap());
+            bounds += u32::from(low.lower.get().get() > 0.0);
             leaks += u32::from(tells(&guesses, &low).unwrap());
             assert_eq!(
                 tells(&guesses, &low).unwrap(),
-                tells(&guesses, &terms(0.95)).unwrap()
+                tells(&guesses, &usual).unwrap()
             );
         }
         assert!(bounds >= 10 && leaks <= 4, "{bounds} {leaks}");

@@ -13,6 +13,7 @@ mod checks;
 mod exposures;
 mod page;
 
+use super::USUAL;
 use super::args::Diff as Args;
 use super::exposure::{Leak, PromisedBy};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
@@ -507,8 +508,11 @@ fn unmet(document: &Value) -> Option<&'static str> {
         _ => return None,
     };
     let p = |key: &str| document["summary"][key].as_f64().unwrap_or(1.0);
-    let proved = document["epsilon"]["lower"].as_f64().unwrap_or(0.0);
-    let leaks = p("p_max") < Leak::EACH || p("p_mean") < Leak::EACH || proved > 0.0;
+    let bound = &document["epsilon"];
+    // At a low confidence, models that never saw the canaries often have a bound above 0.
+    let shows = bound["confidence"].as_f64().is_some_and(|c| c >= USUAL);
+    let proved = shows && bound["lower"].as_f64().is_some_and(|lower| lower > 0.0);
+    let leaks = p("p_max") < Leak::EACH || p("p_mean") < Leak::EACH || proved;
     (!leaks).then_some(why)
 }
 
@@ -544,6 +548,13 @@ fn is_mute(document: &Value) -> bool {
 fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Waiting>> {
     let (old, new) = (pair.old, pair.new);
     for (document, which) in [(old, "OLD"), (new, "NEW")] {
+        if let Some(met) = document["reached"].as_u64() {
+            let planted = document["canaries"].as_array().map_or(0, Vec::len) as u64;
+            notes.push(format!(
+                "{which}: training met {met} of {}; the others can show no leak",
+                count_of(planted, "canary")
+            ));
+        }
         let why = match document["planting"].as_str() {
             _ if document["inconclusive"] == true || is_mute(document) => {
                 "the model gives its canaries no finite perplexity, all their candidates the same one, or ranks them lower than chance explains"

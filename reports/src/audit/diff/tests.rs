@@ -117,11 +117,31 @@ fn canaries_of_unchecked_training_tell_nothing_without_a_leak() {
     }
     let of_report = |exposure: &Value| json!({"schema": 1, "type": "report", "exposure": exposure});
     assert!(DiffReport::of(&of_report(&leak), &of_report(&silent), 0.05).is_err());
+    // A bound shows a leak with the usual confidence; with 0.01, models that never saw the canaries often have one.
+    let proving = |confidence: f64| {
+        let mut document = silent.clone();
+        document["epsilon"] = json!({"lower": 0.3, "confidence": confidence});
+        document
+    };
+    assert!(DiffReport::of(&leak, &proving(0.01), 0.05).is_err());
+    assert!(DiffReport::of(&leak, &proving(0.95), 0.05).is_ok());
     // A leak shows that training met them, and is more than what the old model showed.
     let report = DiffReport::of(&leak, &leak, 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Finished);
     let report = DiffReport::of(&silent, &leak, 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Exceeded);
+}
+
+/// Exposures of canaries that the new training did not meet fall, whatever its model leaks of others.
+#[test]
+fn canaries_that_training_did_not_meet_are_noted() {
+    let mut new = exposure(&[0.1; 10]);
+    new["reached"] = 1.into();
+    let notes = DiffReport::of(&exposure(&[8.0; 10]), &new, 0.05)
+        .unwrap()
+        .notes;
+    let note = "NEW: training met 1 of 10 canaries; the others can show no leak";
+    assert!(notes.iter().any(|said| said == note), "{notes:?}");
 }
 
 /// Ranks that a search left open are known from below only: a leak stands, silence doesn't, and neither does what an old model

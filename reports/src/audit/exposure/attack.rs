@@ -57,6 +57,10 @@ pub(super) fn is_reversed_sample(found: &[SampledExposure]) -> bool {
 /// Why nothing is promised where neither a checkpoint of ours nor a mechanism says what ran.
 const UNKNOWN_RUN: &str = "what ran is not known";
 
+/// Why nothing is promised about a canary that an earlier run may have met too.
+pub(in crate::audit) const EARLIER_UNKNOWN: &str =
+    "in how many records of the earlier run a canary was is not known";
+
 /// The number of verdicts in a report: that on ε and that on the ceiling.
 const TESTS: usize = 2;
 
@@ -95,6 +99,8 @@ pub struct Attack<'a> {
     pub canaries: Canaries,
     /// Whether the run itself says so.
     met: bool,
+    /// Whether what states the run says that in how many records of an earlier run a canary was is not known.
+    pub earlier_unknown: bool,
     /// How many of them training met, as far as it is known: only these can show a leak.
     pub reached: u64,
     /// The δ of the bound on ε.
@@ -135,6 +141,7 @@ impl<'a> Attack<'a> {
             run: None,
             canaries,
             met: false,
+            earlier_unknown: false,
             reached: plan.canaries.iter().filter(|c| !c.caught).count() as u64,
             delta: TrainingPlan::default_delta(None),
             confidence: None,
@@ -183,6 +190,13 @@ impl<'a> Attack<'a> {
             (Planting::Planted | Planting::NotChecked, 0) => Planting::NoCopy,
             (known, _) => known,
         }
+    }
+
+    /// Returns how many canaries training met, where these are known to be fewer than were planted.
+    #[must_use]
+    pub fn fewer_reached(&self) -> Option<u64> {
+        let planted = self.plan.canaries.len() as u64;
+        Some(self.reached).filter(|reached| *reached < planted)
     }
 
     /// Returns the most records that differ if one canary does.
@@ -236,8 +250,7 @@ impl<'a> Attack<'a> {
         report.proves_leak = usual.lower.get().get() > 0.0;
         report.canary_digest = Some(self.plan.identity()?);
         report.planting = self.planting();
-        let planted = self.plan.canaries.len() as u64;
-        report.reached = Some(self.reached).filter(|reached| *reached < planted);
+        report.reached = self.fewer_reached();
         report.manifest.clone_from(&self.manifest);
         report.promised_by.clone_from(&self.promised_by);
         report.secrets = self.show_secrets.then(|| secrets(self.plan));
@@ -302,8 +315,8 @@ impl<'a> Attack<'a> {
                 "{recipe} promises less than differential privacy, and how the run treated the canaries is not known"
             ));
         }
-        if run.canary_reach().is_none() {
-            return Err("in how many records of the earlier run a canary was is not known".into());
+        if self.earlier_unknown || run.canary_reach().is_none() {
+            return Err(EARLIER_UNKNOWN.into());
         }
         Ok(run.mechanism_of_canaries())
     }
@@ -359,8 +372,9 @@ impl<'a> Attack<'a> {
         let audit = planned.by_evalue;
         ensure!(
             provable.get() > promise.at_most.get(),
-            "--stop-at: no outcome could contradict the promise: {} of {} candidates prove at most ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
+            "--stop-at: no outcome could contradict the promise: the most that {}{} can prove, of {} candidates each, is ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
             count_of(self.reached, "canary"),
+            self.fewer_reached().map_or("", |_| " that training met"),
             grouped(tree.candidates()),
             rounded(provable, 4),
             shortest(level),
@@ -377,6 +391,7 @@ impl<'a> Attack<'a> {
             terms: promise.terms,
             provable,
             planting: self.planting(),
+            reached: self.fewer_reached(),
             manifest: self.manifest.clone(),
             promised_by: self.promised_by.clone(),
             contradicted: false,

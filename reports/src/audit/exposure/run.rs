@@ -69,6 +69,7 @@ fn sampled(
     let show = args.show_secrets;
     let mut report = SampledReport::new(&plan, found, planting, confidence, unpromised, show)?;
     report.silence = silence;
+    report.reached = attack.fewer_reached();
     if let Some(why) = report.inconclusive(args.max_exposure) {
         bail!("--sample: nothing can be concluded: {why}");
     }
@@ -137,6 +138,7 @@ fn attack<'a>(
         run,
         manifest,
         promised_by,
+        earlier_unknown,
     } = ran(model, args.mechanism.as_deref(), plan)?;
     let own = run.as_ref().and_then(|run| run.secrets.canaries.as_ref());
     if let Some(own) = own.filter(|own| own.value.count != plan.canaries.len() as u64) {
@@ -149,6 +151,7 @@ fn attack<'a>(
     let (inclusion, most_copies) = met(args, plan, model)?;
     canaries.records = canaries.records.max(most_copies);
     let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
+    attack.earlier_unknown = earlier_unknown;
     attack.manifest = manifest;
     attack.promised_by = promised_by;
     // How the run met canaries that its plan did not include is not known.
@@ -198,7 +201,7 @@ fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<(Inclusion
     let lacking = plan.lacking(&text.learned);
     ensure!(
         lacking == 0,
-        "--training: {lacking} of {} canaries lack a copy in {}: it is not the text that was planted, or its preparation masked, cut, held out or deduplicated copies (`audit plant` says how to prepare it)",
+        "--training: {lacking} of {} canaries lack a copy in {}: it is not the text that was planted, has it under another key, or its preparation masked, cut, held out or deduplicated copies (`audit plant` says how to prepare it)",
         plan.canaries.len(),
         path.display()
     );
@@ -432,6 +435,8 @@ pub(in crate::audit) struct StatedRun {
     pub(in crate::audit) manifest: Option<String>,
     /// The file that states it, if no checkpoint of ours does.
     pub(in crate::audit) promised_by: Option<PromisedBy>,
+    /// Whether that file says that in how many records of an earlier run a canary was is not known.
+    pub(in crate::audit) earlier_unknown: bool,
 }
 
 /// Returns what ran, as stated by a checkpoint of ours or otherwise by a file.
@@ -451,13 +456,14 @@ pub(in crate::audit) fn ran(
             run: own,
             manifest: model.caveat(),
             promised_by: None,
+            earlier_unknown: false,
         });
     };
-    let (given, by, caveat) = of_mechanism(path, plan).context("--mechanism")?;
+    let (given, by, caveat, unknown) = of_mechanism(path, plan).context("--mechanism")?;
     let caveats: Vec<String> = model.caveat().into_iter().chain(caveat).collect();
     let manifest = (!caveats.is_empty()).then(|| caveats.join("; "));
-    let (run, promised_by) = match own {
-        None => (given, Some(by)),
+    let (run, promised_by, earlier_unknown) = match own {
+        None => (given, Some(by), unknown),
         // A file neither restores a promise that the checkpoint lost nor withdraws one that it makes.
         Some(own) => {
             ensure!(
@@ -466,13 +472,14 @@ pub(in crate::audit) fn ran(
                 path.display(),
                 model.name
             );
-            (own, None)
+            (own, None, false)
         }
     };
     Ok(StatedRun {
         run: Some(run),
         manifest,
         promised_by,
+        earlier_unknown,
     })
 }
 
@@ -487,17 +494,17 @@ fn with_canaries(
     run
 }
 
-/// A run that is known by a mechanism from a file, the file as what states it, and what is to be said of it: the files
-/// that `account --mechanism` takes.
+/// A run that is known by a mechanism from a file, the file as what states it, what is to be said of it, and whether it says
+/// that in how many records of an earlier run a canary was is not known: the files that `account --mechanism` takes.
 fn of_mechanism(
     path: &Path,
     plan: &CanaryPlan,
-) -> Result<(TrainingPlan, PromisedBy, Option<String>)> {
+) -> Result<(TrainingPlan, PromisedBy, Option<String>, bool)> {
     let loaded = load(path, NEIGHBOURS)?;
     let caveat = loaded.caveats();
-    let stated = |run: TrainingPlan| {
+    let stated = |run: TrainingPlan, unknown: bool| {
         let by = PromisedBy::file(&loaded.name, &run, loaded.unnamed);
-        (run, by, caveat.clone())
+        (run, by, caveat.clone(), unknown)
     };
     let unit = UnitName::new(plan.unit.to_string())?;
     let document = loaded.document;
@@ -521,13 +528,10 @@ fn of_mechanism(
     if let Some(run) = document.plan
         && run.mechanism() == document.mechanism
     {
-        return Ok(stated(with_canaries(run, plan, document.canaries)));
+        let run = with_canaries(run, plan, document.canaries);
+        // The plan itself names the earlier run.
+        return Ok(stated(run, false));
     }
-    ensure!(
-        !unknown,
-        "{}: in how many records of the earlier run a canary was is not known",
-        loaded.name
-    );
     let canaries = (document.canary_records > 0).then_some(Planted {
         canaries: plan.canaries.len() as u64,
         records: document.canary_records,
@@ -538,5 +542,5 @@ fn of_mechanism(
     if document.unit.is_some() {
         run.unit = Stated::given(unit, "--mechanism");
     }
-    Ok(stated(run))
+    Ok(stated(run, unknown))
 }

@@ -1,5 +1,6 @@
 //! Exposure from a sample of the candidates, as intervals instead of ranks.
 
+use super::facts::of_reached;
 use super::{Planting, Silence, can_exceed, never_above, or_masked};
 use crate::contract::{Envelope, Exit, Inputs, Table, dash};
 use crate::number::{
@@ -53,6 +54,9 @@ pub struct SampledReport {
     pub sample: u64,
     /// Evidence that training saw the canaries.
     pub planting: Planting,
+    /// The canaries that training met, where these are known to be fewer than were planted: only they can show a leak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached: Option<u64>,
     /// Why the model says nothing about some of its canaries.
     #[serde(skip)]
     pub silence: Option<Silence>,
@@ -128,6 +132,7 @@ impl SampledReport {
             candidates,
             sample,
             planting,
+            reached: None,
             silence: None,
             promised: unpromised.is_none(),
             no_verdict: unpromised.unwrap_or_else(|| PROVES_NOTHING.to_owned()),
@@ -345,8 +350,12 @@ impl SampledReport {
             rounded_up(self.p_any, 2)
         );
         let but = |why: Option<String>| why.map_or_else(String::new, |why| format!(" But {why}."));
-        let caveats = [self.planting.caveat(), self.silent()];
-        let planting: String = caveats.map(|why| but(why.map(str::to_owned))).concat();
+        let caveats = [
+            self.planting.caveat().map(str::to_owned),
+            self.reached.map(|reached| of_reached(reached, n as u64)),
+            self.silent().map(str::to_owned),
+        ];
+        let planting: String = caveats.map(but).concat();
         match self.mute(limit) {
             Some(why) if !self.could_see() => {
                 format!("Nothing can be concluded: {why}. Of {seen}{planting}")

@@ -1,5 +1,6 @@
 //! Tests one promise canary by canary and stops when it is rejected.
 
+use super::facts::of_reached;
 use super::{Planting, PromisedBy, of_promise, or_masked};
 use crate::contract::{Envelope, Exit, Inputs, Number, Table};
 use crate::number::{count_of, grouped, nearest, rounded, rounded_down, shortest};
@@ -52,6 +53,9 @@ pub struct SequentialReport {
     pub provable: Upper<Epsilon>,
     /// Evidence that training saw the canaries.
     pub planting: Planting,
+    /// The canaries that training met, where these are known to be fewer than were planted: only they can show a leak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached: Option<u64>,
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
@@ -211,6 +215,10 @@ impl SequentialReport {
             ),
         ]
         .into_iter()
+        .chain(
+            self.reached
+                .map(|reached| ("reached", of_reached(reached, self.planned))),
+        )
         .chain(of_promise(
             self.manifest.as_ref(),
             self.promised_by.as_ref(),

@@ -382,11 +382,11 @@ fn one_silent_canary_hides_no_contradiction() {
 }
 
 /// A promise that ten canaries could contradict is out of reach where training met one of them, as the plan says of caught
-/// ones. It was called "not contradicted".
+/// ones (it was called "not contradicted"), unless the model tells that this is a mistake.
 #[test]
 fn canaries_that_training_never_met_contradict_no_promise() {
     let documents = reticent_corpus::simulate::simulate(6, 0).unwrap();
-    let of = |caught| {
+    let of = |caught, remembered: bool| {
         let options = reticent_corpus::canary::CanaryOptions {
             own_contexts: true,
             template: "My ID is: {digits:3}".parse().unwrap(),
@@ -406,17 +406,26 @@ fn canaries_that_training_never_met_contradict_no_promise() {
         let mechanism = reticent_accounting::Mechanism::Gaussian { noise_multiplier };
         attack.against(Attack::run_of(&plan, mechanism).unwrap());
         attack.planting = Planting::Planted;
+        let canaries = plan.canaries.iter().filter(|_| remembered);
         let mut model = Remembers {
             tokenizer: Tokenizer::bytes(),
-            canaries: Vec::new(),
+            canaries: canaries
+                .map(|canary| (canary.context.clone(), canary.secret.clone()))
+                .collect(),
             silent: None,
             opposite: false,
             states: Vec::new(),
         };
         let interrupt = crate::contract::Interrupt::default();
-        attack.run(&mut model, &interrupt).unwrap().0
+        let report = attack.run(&mut model, &interrupt).unwrap().0;
+        (report, attack.sequential(&mut model, 1000.0, &interrupt))
     };
-    let (all, one, none) = (of(0), of(9), of(10));
+    let [(all, _), (one, stopped), (none, _)] = [of(0, false), of(9, false), of(10, false)];
+    let why = stopped.unwrap_err().to_string();
+    assert!(
+        why.contains("the most that 1 canary that training met can prove"),
+        "{why}"
+    );
     let verdict = all.verdict.as_ref().unwrap();
     assert!(!verdict.is_contradicted() && verdict.could_contradict());
     assert_eq!(all.reached, None);
@@ -427,6 +436,16 @@ fn canaries_that_training_never_met_contradict_no_promise() {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("training met 1 of 10 canaries"), "{said}");
     assert_eq!(none.planting, Planting::NoCopy);
+    let (mistaken, _) = of(9, true);
+    assert_eq!(mistaken.reached, Some(1));
+    let verdict = mistaken.verdict.as_ref().unwrap();
+    assert!(verdict.is_contradicted() && verdict.provable() >= verdict.measured_at_least());
+    let found = mistaken.finding.e_value.as_ref().unwrap();
+    assert!(found.provable_by_ranks.get() >= mistaken.finding.epsilon.lower.get());
+    let document = mistaken.document(Inputs::new()).to_text().unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let report = crate::audit::diff::DiffReport::of(&document, &document, 0.05);
+    assert_eq!(report.unwrap().exit(), Exit::Finished);
 }
 
 /// A bound above 0 with a confidence of 0.01 is no leak, and so keeps no limit of canaries that training may not have met.
@@ -860,6 +879,11 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
             .contains("There is no verdict: no noise.")
     );
     assert_eq!(middle.no_verdict, "no noise");
+    let mut fewer = sampled(&costs, [500.5; 10]);
+    fewer.reached = Some(1);
+    let page = fewer.to_page("m", None).unwrap();
+    let said = "But training met 1 of 10 canaries; the others can show no leak";
+    assert!(page.said().contains(said), "{}", page.said());
     // Ten canaries in a sample of 199: p is 0.05 at least.
     for (size, mood) in [(199, Mood::Open), (200, Mood::Plain)] {
         let few = sampled(&costs[..size], [500.5; 10]);
@@ -1028,6 +1052,7 @@ fn sequential(ln: [f64; 3]) -> SequentialReport {
         },
         provable: at_most(11.0),
         planting: Planting::NotChecked,
+        reached: None,
         manifest: None,
         promised_by: None,
         contradicted: false,
@@ -1051,7 +1076,7 @@ fn sequential(ln: [f64; 3]) -> SequentialReport {
 #[test]
 fn a_sequential_report_says_where_it_stopped_and_at_which_level() {
     let stopped = sequential([0.5, 2.0, 4.8]);
-    let open = sequential([0.5, -3.0, 4.6]);
+    let mut open = sequential([0.5, -3.0, 4.6]);
     for (report, contradicted) in [(&stopped, true), (&open, false)] {
         let text = report.document(Inputs::new()).to_text().unwrap();
         let problems = crate::schema::problems("sequential-exposure.schema.json", &text);
@@ -1069,6 +1094,10 @@ fn a_sequential_report_says_where_it_stopped_and_at_which_level() {
     assert!(text.contains("never reached 101"), "{text}");
     assert!(text.contains("was not checked"), "{text}");
     assert_eq!(open.to_page("m").unwrap().has_mood(), Mood::Open);
+    open.reached = Some(1);
+    let text = open.to_page("m").unwrap().to_text(View::full());
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("training met 1 of 10 canaries"), "{words}");
     assert!(!stopped.to_page("m").unwrap().said().contains("not checked"));
 }
 

@@ -192,6 +192,10 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     let (options, words) =
         worded(asked, tokenizer.as_ref(), &documents).context("--canary-format")?;
     let plan = CanaryPlan::new(&options, args.unit, &documents).context("--canaries")?;
+    // Coins are told by likelihood, and need no other candidate.
+    if !args.coins {
+        plan.check_ranks().context("--canaries")?;
+    }
     if let Some(tokenizer) = &tokenizer {
         CandidateSpace::check_choices(&plan, tokenizer).context("--canary-format")?;
         // Exact ranks need it; found here, before anybody trains.

@@ -33,7 +33,8 @@ pub struct Report {
     #[arg(long, value_name = "FILE|DIR", requires = "members")]
     pub non_members: Option<PathBuf>,
     /// Complete training text, to count copies of extracted text in (the members if absent) and to find --secrets and the
-    /// canaries of --canary-file in: the text, or the folder that `audit prepare` made from it.
+    /// canaries of --canary-file in: the text, or the folder that `audit prepare` made from it. Of text under another
+    /// key than `text`, name that folder.
     #[arg(long, value_name = "FILE|DIR", requires = "trained")]
     pub training: Option<PathBuf>,
     /// Secrets to rank among candidates of their shapes, as for `audit extract`.
