@@ -383,7 +383,7 @@ fn records_of_canaries_are_those_of_earlier_runs_too() {
             ..CompletedRun::of(earlier.clone())
         };
         let plan = TrainingPlan {
-            continues: Some(Stated::given(run, "--continue")),
+            continues: Some(Stated::given(run, "test")),
             ..TrainingPlan::new(
                 Run::Dpsgd {
                     private: private.clone(),

@@ -120,6 +120,9 @@ fn sized_corpus(
         facts.loss_tokens += blank.loss_tokens();
         made.points.push(point);
         made.texts.push(String::new());
+        if let Some(documents) = &mut made.documents {
+            documents.push(facts.documents - 1);
+        }
         made.training.records.push(blank.clone());
     }
     facts.public = records as u64;
