@@ -260,7 +260,7 @@ def test_exposure_of_a_model_that_knows_and_of_one_that_does_not() -> None:
     [
         (lambda p, w: [[math.nan] * len(w)] * len(p), r"scorer: answered NaN at .*; it must lie in \[-inf, 0\]"),
         (lambda p, w: [[0.5] * len(w)] * len(p), r"scorer: answered 0.5 at .*; it must lie in \[-inf, 0\]"),
-        (lambda p, w: [[0.0] * len(w)] * len(p), r"whose probabilities sum to \d+; they must be at most 1 together"),
+        (lambda p, w: [[0.0] * len(w)] * len(p), r"whose probabilities sum to [\d.]+; they must be at most 1 together"),
         (lambda p, w: [[-5.0] * len(w)] * (len(p) + 1), "rows of log_probabilities for"),
         (lambda p, w: [[-5.0]] * len(p), r"answered with 1 log_probabilities in row 0, \d+ were asked for"),
         # Dropout that is left on: each answer is that of another model.
