@@ -15,6 +15,7 @@ import torch
 from datasets import Dataset
 from opacus.grad_sample import GradSampleModule
 from peft import LoraConfig, PrefixTuningConfig, PromptEncoderConfig, PromptTuningConfig, get_peft_model
+from reticent.audit import CanaryPlan
 from reticent.hf import AuditCallback, _differing, _in_single, _records, _resumed, _vocabulary, plant, scorer, supervised_texts
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.utils.data import DataLoader
@@ -225,6 +226,18 @@ def test_records_are_stated_where_nothing_is_looked_at(tmp_path) -> None:
     assert callback.records == more == document["epsilon"]["copies"]
     with pytest.raises(ValueError, match="records"):
         AuditCallback(plan, preflight=False, records=0)
+
+
+def test_fewer_records_than_copies_may_be_stated(tmp_path) -> None:
+    """A plan from JSON does not know that its copies stand in one text. What is counted beforehand is never lowered."""
+    plan, rows = plant(Dataset.from_dict({"text": ["one line"]}), "ID {digits:3}", n=1, copies=3)
+    held = CanaryPlan.from_json(plan.to_json())
+    assert (plan.records, held.records) == (1, 3)
+    for records, used, data in ((None, 3, rows), (1, 1, rows), (1, 2, Dataset.from_dict({"text": rows["text"][:] * 2}))):
+        callback = AuditCallback(held, records=records)
+        trainer(tmp_path, data, callback, length=1024, model=tiny.model(positions=1024)).train()
+        document = json.loads((tmp_path / "report.json").read_text())
+        assert callback.records == used == document["epsilon"]["copies"]
 
 
 def test_evaluation_neither_trains_nor_audits(tmp_path) -> None:

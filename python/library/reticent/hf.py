@@ -350,7 +350,7 @@ class AuditCallback(TrainerCallback):
 
             preflight(self.plan, supervised())
             # Packing, windows and cutting make other records than the texts that the plan was drawn for.
-            self.records = max(self.plan.records, self._stated, *held)
+            self.records = max(self._stated or self.plan.records, *held)
             self._met = True
         # What the tokenizer lacks is said before anyone trains too.
         with contextlib.suppress(_Asked):
