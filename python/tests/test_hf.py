@@ -215,6 +215,10 @@ def test_records_that_hold_a_part_of_a_canary_count() -> None:
     }
     ((supervised, whole),) = _records(DataLoader([ids], collate_fn=collate), tiny.tokenizer())
     assert supervised == [] and whole == [f"ID {secret}"]
+    # A mask of positions by positions, as packing collators make it, has no row for each token.
+    square = lambda items: {**collate(items), "attention_mask": torch.ones(1, 1, len(items[0]) + 2, len(items[0]) + 2)}  # noqa: E731
+    ((supervised, whole),) = _records(DataLoader([ids], collate_fn=square), tiny.tokenizer())
+    assert supervised == [] and whole == [f"ID {secret}"]
 
 
 def test_records_are_stated_where_nothing_is_looked_at(tmp_path) -> None:

@@ -200,7 +200,9 @@ def _records(loader: Any, tokenizer: Any) -> Iterator[tuple[list[str], list[str]
                     supervised += _supervised(labels, tokenizer)
                 if "input_ids" in batch:
                     rows = batch["input_ids"].tolist()
-                    masks = batch["attention_mask"].tolist() if "attention_mask" in batch else [[1] * len(row) for row in rows]
+                    # Packing collators have masks of positions by positions, which cut nothing off.
+                    padded = "attention_mask" in batch and batch["attention_mask"].ndim == 2
+                    masks = batch["attention_mask"].tolist() if padded else [[1] * len(row) for row in rows]
                     for row, mask in zip(rows, masks):
                         shown = [token for token, seen in zip(row, mask) if seen]
                         whole.append(tokenizer.decode(shown, skip_special_tokens=True))
