@@ -221,6 +221,26 @@ def test_records_that_hold_a_part_of_a_canary_count() -> None:
     assert supervised == [] and whole == [f"ID {secret}"]
 
 
+def test_a_text_that_was_cut_before_it_was_packed_counts(tmp_path) -> None:
+    """In the row another text follows it at once; what has a loss ends there."""
+    plan = reticent.canaries(["one line"], "ID {digits:3}", n=1, copies=1)
+    line = json.loads(plan.to_json())["canaries"][0]["insertions"][0]["text"]
+    cut = line[: line.index(plan.secrets[0][1]) + 2]
+    tokens = lambda text: tiny.tokenizer()(text).input_ids  # noqa: E731
+
+    def collate(items):
+        each = [(part, [-100, *part[1:]]) for part in map(tokens, items[0])]
+        ids, labels = (torch.tensor([sum(parts, [])]) for parts in zip(*each))
+        return {"input_ids": ids, "labels": labels}
+
+    callback = AuditCallback(plan)
+    callback.on_train_begin(
+        SimpleNamespace(world_size=1, output_dir=str(tmp_path)), SimpleNamespace(global_step=0), None, model=tiny.model(),
+        processing_class=tiny.tokenizer(), train_dataloader=DataLoader([[line], [cut, "other"], ["other", "text"]], collate_fn=collate),
+    )  # fmt: skip
+    assert callback.records == 2
+
+
 def test_records_are_stated_where_nothing_is_looked_at(tmp_path) -> None:
     plan, rows = planted()
     more = plan.records + 4

@@ -223,19 +223,24 @@ def _differing(plan: CanaryPlan) -> list[Callable[[str], bool]]:
                 tuple({line[:cut] for line, cut in cuts}),
                 tuple({line[cut:] for line, cut in cuts}),
                 tuple(lines),
+                max(map(len, lines)),
             )
         )
     return tests
 
 
-def _differs(secret: str, ends: tuple[str, ...], begins: tuple[str, ...], lines: tuple[str, ...], text: str) -> bool:
+def _differs(
+    secret: str, ends: tuple[str, ...], begins: tuple[str, ...], lines: tuple[str, ...], longest: int, text: str
+) -> bool:
     if secret in text or text.endswith(ends):
         return True
-    # After what is left of the line comes another line.
-    if text.startswith(begins) and any(text.startswith(begin) and not text[len(begin) :][:1].isalnum() for begin in begins):
+    # After what is left of the line comes another line. Few texts begin as a secret ends, and there are many lines.
+    if text.startswith(tuple(secret[at:] for at in range(1, len(secret)))) and any(
+        text.startswith(begin) and not text[len(begin) :][:1].isalnum() for begin in begins
+    ):
         return True
     # Shorter than a line, or cut in front of the secret as well: its end is that of no line's beginning.
-    return bool(text) and any(text in line for line in lines)
+    return 0 < len(text) <= longest and any(text in line for line in lines)
 
 
 def _supervised(labels: list[int], tokenizer: Any) -> Iterator[str]:
@@ -346,8 +351,10 @@ class AuditCallback(TrainerCallback):
 
             def supervised() -> Iterator[str]:
                 for texts, whole in _records(kwargs["train_dataloader"], tokenizer):
+                    # The end of a row is a part of it alone; another run may be what a packed text was cut to.
+                    apart = [text for text in texts if not any(row.endswith(text) for row in whole)]
                     for number, differs in enumerate(tests):
-                        held[number] += any(map(differs, [*texts, *whole]))
+                        held[number] += any(map(differs, [*whole, *apart]))
                     yield from texts
 
             preflight(self.plan, supervised())
