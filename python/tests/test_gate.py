@@ -112,8 +112,18 @@ def test_limits_without_an_audit_are_an_error(tmp_path, ignored) -> None:
     assert gate(tmp_path, 0, 0, OLD="old.json", MODEL="", **{ignored: "10"}) == (2, "", "")
 
 
-@pytest.mark.parametrize(("says", "ends"), [({"outcome": "pass"}, 0), ({"outcome": "fail"}, 1), ({}, 2)])
+@pytest.mark.parametrize(
+    ("says", "ends"),
+    [
+        ({"outcome": "pass"}, 0),
+        ({"outcome": "fail"}, 1),
+        ({}, 2),
+        ({"outcome": "open"}, 0),
+        ({"outcome": "open", "inputs": {"max_exposure": 10}}, 2),
+    ],
+)
 def test_a_report_of_before_says_how_it_ended(tmp_path, says, ends) -> None:
+    """An undecided limit makes a report open, which ends with 2 when it is written."""
     (tmp_path / "reticent-report.json").write_text(json.dumps({"says": "a", **says}))
     code, summary, asked = gate(tmp_path, 0, 0, OLD="old.json")
     assert code == ends and summary.count("###") == 2 and "report --model" not in asked

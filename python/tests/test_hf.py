@@ -15,7 +15,8 @@ import torch
 from datasets import Dataset
 from opacus.grad_sample import GradSampleModule
 from peft import LoraConfig, PrefixTuningConfig, PromptEncoderConfig, PromptTuningConfig, get_peft_model
-from reticent.hf import AuditCallback, _differing, _records, _resumed, _vocabulary, plant, scorer, supervised_texts
+from reticent.audit import CanaryPlan
+from reticent.hf import AuditCallback, _differing, _in_single, _records, _resumed, _vocabulary, plant, scorer, supervised_texts
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.utils.data import DataLoader
 from transformers import (
@@ -181,7 +182,9 @@ def test_records_are_counted_as_they_are_trained_on(tmp_path) -> None:
     whole = rows["text"][0]
     # Overlapping: no copy is cut apart everywhere.
     tokens, others = (tiny.tokenizer()(said).input_ids for said in (whole, whole.replace(secret, other)))
-    parts, apart = ([ids[i : i + 96] for i in range(0, len(ids), 48)] for ids in (tokens, others))
+    # All of one length: a rest shorter than a line may look cut out of one, and would count where it does not differ.
+    starts = [*range(0, len(tokens) - 96, 48), len(tokens) - 96]
+    parts, apart = ([ids[start : start + 96] for start in starts] for ids in (tokens, others))
     differing = sum(part != also for part, also in zip(parts, apart))
     callback = AuditCallback(plan, promise=reticent.Plan(sigma=2.0, sample_rate=1.0, steps=1))
     cut = trainer(tmp_path, rows, callback)
@@ -212,6 +215,30 @@ def test_records_that_hold_a_part_of_a_canary_count() -> None:
     }
     ((supervised, whole),) = _records(DataLoader([ids], collate_fn=collate), tiny.tokenizer())
     assert supervised == [] and whole == [f"ID {secret}"]
+    # A mask of positions by positions, as packing collators make it, has no row for each token.
+    square = lambda items: {**collate(items), "attention_mask": torch.ones(1, 1, len(items[0]) + 2, len(items[0]) + 2)}  # noqa: E731
+    ((supervised, whole),) = _records(DataLoader([ids], collate_fn=square), tiny.tokenizer())
+    assert supervised == [] and whole == [f"ID {secret}"]
+
+
+def test_a_text_that_was_cut_before_it_was_packed_counts(tmp_path) -> None:
+    """In the row another text follows it at once; what has a loss ends there."""
+    plan = reticent.canaries(["one line"], "ID {digits:3}", n=1, copies=1)
+    line = json.loads(plan.to_json())["canaries"][0]["insertions"][0]["text"]
+    cut = line[: line.index(plan.secrets[0][1]) + 2]
+    tokens = lambda text: tiny.tokenizer()(text).input_ids  # noqa: E731
+
+    def collate(items):
+        each = [(part, [-100, *part[1:]]) for part in map(tokens, items[0])]
+        ids, labels = (torch.tensor([sum(parts, [])]) for parts in zip(*each))
+        return {"input_ids": ids, "labels": labels}
+
+    callback = AuditCallback(plan)
+    callback.on_train_begin(
+        SimpleNamespace(world_size=1, output_dir=str(tmp_path)), SimpleNamespace(global_step=0), None, model=tiny.model(),
+        processing_class=tiny.tokenizer(), train_dataloader=DataLoader([[line], [cut, "other"], ["other", "text"]], collate_fn=collate),
+    )  # fmt: skip
+    assert callback.records == 2
 
 
 def test_records_are_stated_where_nothing_is_looked_at(tmp_path) -> None:
@@ -223,6 +250,18 @@ def test_records_are_stated_where_nothing_is_looked_at(tmp_path) -> None:
     assert callback.records == more == document["epsilon"]["copies"]
     with pytest.raises(ValueError, match="records"):
         AuditCallback(plan, preflight=False, records=0)
+
+
+def test_fewer_records_than_copies_may_be_stated(tmp_path) -> None:
+    """A plan from JSON does not know that its copies stand in one text. What is counted beforehand is never lowered."""
+    plan, rows = plant(Dataset.from_dict({"text": ["one line"]}), "ID {digits:3}", n=1, copies=3)
+    held = CanaryPlan.from_json(plan.to_json())
+    assert (plan.records, held.records) == (1, 3)
+    for records, used, data in ((None, 3, rows), (1, 1, rows), (1, 2, Dataset.from_dict({"text": rows["text"][:] * 2}))):
+        callback = AuditCallback(held, records=records)
+        trainer(tmp_path, data, callback, length=1024, model=tiny.model(positions=1024)).train()
+        document = json.loads((tmp_path / "report.json").read_text())
+        assert callback.records == used == document["epsilon"]["copies"]
 
 
 def test_evaluation_neither_trains_nor_audits(tmp_path) -> None:
@@ -312,6 +351,72 @@ def test_logits_of_nobody_knows_which_tokens_are_refused() -> None:
             scorer(model)([[1, 2, 3]], [0])
 
 
+PREFIXES = [[(7 * row + 3 * at) % 256 for at in range(12 + row % 24)] for row in range(64)]
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_weights_in_half_precision_are_scored_alike_in_any_batch(half) -> None:
+    """One batch of them is rounded otherwise than each row by itself."""
+    model = tiny.model().eval()
+    model.lm_head.weight.data *= 20  # as far apart as a trained model has them
+    model = model.to(half)
+    score, every = scorer(model), list(range(257))
+    alone = torch.cat([score([prefix], every) for prefix in PREFIXES])
+    assert torch.equal(score(PREFIXES, every), alone)
+    batch, mask = torch.zeros(64, 35, dtype=torch.long), torch.zeros(64, 35, dtype=torch.long)
+    for row, prefix in enumerate(PREFIXES):
+        batch[row, : len(prefix)], mask[row, : len(prefix)] = torch.tensor(prefix), 1
+    with torch.no_grad():
+        logits = model(input_ids=batch, attention_mask=mask).logits
+    rows = torch.stack([logits[row, len(prefix) - 1] for row, prefix in enumerate(PREFIXES)]).double().log_softmax(-1)
+    assert not torch.allclose(rows, alone, rtol=0, atol=1e-3), "a batch says the same here: nothing was tested"
+
+
+def test_what_computes_in_half_precision_whatever_its_weights() -> None:
+    of = lambda name, *kinds: SimpleNamespace(  # noqa: E731
+        config=SimpleNamespace(_attn_implementation=name), parameters=lambda: [torch.zeros(1, dtype=kind) for kind in kinds]
+    )
+    assert _in_single(of("sdpa", torch.float32)) and _in_single(tiny.model())
+    assert not _in_single(of("flash_attention_2", torch.float32))
+    assert not _in_single(of("sdpa", torch.float32, torch.uint8))  # quantised, with an adapter
+
+
+def test_mixed_precision_is_left_out_of_scores(tmp_path) -> None:
+    """Accelerate puts it around the forward. Other libraries keep another forward under the name that it uses."""
+    trained = trainer(tmp_path, planted()[1], None, bf16=True)
+    trained.train()
+    model, same, every = trained.model.eval(), tiny.model().eval(), list(range(257))
+    same.load_state_dict(model.state_dict())
+    expected, forward = scorer(same)(PREFIXES, every), model.forward
+    with torch.no_grad():
+        mixed = model(input_ids=torch.tensor(PREFIXES[:1])).logits[0, -1].double().log_softmax(-1)
+    assert not torch.allclose(mixed, expected[0], rtol=0, atol=1e-4), "nothing is rounded here: nothing was tested"
+    assert torch.equal(scorer(model)(PREFIXES, every), expected) and model.forward is forward
+    same._original_forward = tiny.model(seed=1).forward
+    assert torch.equal(scorer(same)(PREFIXES, every), expected)
+
+
+@pytest.mark.parametrize(("mixed", "half"), [(True, False), (False, True), (True, True)])
+def test_trainings_in_half_precision_are_audited(tmp_path, mixed, half) -> None:
+    plan, rows = planted()
+    callback = AuditCallback(plan, budget=300)
+    model = tiny.model().to(torch.bfloat16) if half else tiny.model()
+    trainer(tmp_path, rows, callback, model=model, bf16=mixed).train()
+    assert [epoch for epoch, _ in callback.epochs] == ["epoch 1.00"]
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("batch", [1, 64])
+def test_dropout_that_stays_on_is_refused(kind, batch) -> None:
+    """However many prefixes are scored at a time, and although no random number of the training is used up."""
+    plan, _ = planted()
+    model = tiny.model().to(kind)
+    model.lm_head.weight.data *= 20
+    model.transformer.wte.register_forward_hook(lambda module, args, out: torch.nn.functional.dropout(out, 0.05))
+    with pytest.raises(ValueError, match="scorer: answers the same question in two ways"):
+        reticent.exposure(plan, scorer(model), tokenizer=tiny.tokenizer(), vocabulary=257, batch=batch, budget=300)
+
+
 def test_a_model_that_opacus_wraps_is_scored() -> None:
     plain, wrapped = tiny.model(), GradSampleModule(tiny.model())
     assert torch.equal(scorer(plain)([[1, 2]], [3, 4]), scorer(wrapped)([[1, 2]], [3, 4]))
@@ -346,6 +451,18 @@ def test_models_that_cannot_be_scored_stop_the_training(tmp_path) -> None:
     for model, processes in ((spread, 1), (tiny.model(), 2)):
         with pytest.raises(ValueError, match="tokenizer: give AuditCallback one"):  # which is looked at next
             begin(model, processes)
+
+
+def test_a_tokenizer_without_a_beginning_of_text_stops_the_training(tmp_path) -> None:
+    """Before it begins, and not after the first epoch."""
+    plan, rows = planted()
+    made = tiny.tokenizer().backend_tokenizer.to_str()
+    for folder, settings in (("a", {}), ("b", {"preflight": False})):
+        callback = AuditCallback(plan, tokenizer=PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(made)), **settings)
+        refused = trainer(tmp_path / folder, rows, callback)
+        with pytest.raises(ValueError, match="tokenizer: nothing says which token begins a text"):
+            refused.train()
+        assert refused.state.global_step == 0
 
 
 def test_a_record_is_an_item_of_the_dataset_however_it_is_collated() -> None:

@@ -17,11 +17,11 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=made, bos_token=END, eos_token=END, pad_token=END)
 
 
-def model(seed: int = 0, dropout: float = 0.0) -> GPT2LMHeadModel:
+def model(seed: int = 0, dropout: float = 0.0, positions: int = 128) -> GPT2LMHeadModel:
     torch.manual_seed(seed)
     return GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=257, n_positions=128, n_embd=64, n_layer=2, n_head=2, bos_token_id=256, eos_token_id=256,
+            vocab_size=257, n_positions=positions, n_embd=64, n_layer=2, n_head=2, bos_token_id=256, eos_token_id=256,
             resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout,
         )
     )  # fmt: skip

@@ -70,6 +70,11 @@ def _scoring(model: torch.nn.Module) -> Iterator[None]:
     try:
         model.eval()
         with _random_state_kept(devices), torch.no_grad():
+            # The same numbers in each answer would make one model of one that answers by chance.
+            seed = int.from_bytes(os.urandom(7), "big")
+            torch.default_generator.manual_seed(seed)
+            if devices:
+                torch.cuda.manual_seed(seed)
             yield
     finally:
         for module, training in modes:
@@ -87,6 +92,30 @@ def _text_config(model: Any) -> Any:
     return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
+def _in_single(model: Any) -> bool:
+    """Whether a model can compute in single precision: its weights are kept in it, and no kernel needs less."""
+    flash = "flash" in str(getattr(_text_config(model), "_attn_implementation", ""))
+    return not flash and all(p.dtype in (torch.float32, torch.float64) for p in model.parameters())
+
+
+@contextlib.contextmanager
+def _without_autocast(model: Any) -> Iterator[None]:
+    """Without the mixed precision that Accelerate puts around the forward of a model."""
+    forward, plain = model.forward, vars(model).get("_original_forward")
+    # Other libraries keep another model's forward under this name.
+    inner = forward
+    while inner is not None and inner not in (plain, getattr(plain, "__func__", None)):
+        inner = getattr(inner, "__wrapped__", None)
+    if plain is None or inner is None:
+        yield
+        return
+    model.forward = plain
+    try:
+        yield
+    finally:
+        model.forward = forward
+
+
 def _vocabulary(model: Any) -> int:
     """How many tokens a model knows."""
     size = getattr(_text_config(model), "vocab_size", None)
@@ -101,6 +130,10 @@ def _vocabulary(model: Any) -> int:
 def scorer(model: Any) -> Scorer:
     """The scorer of a causal language model, for `reticent.exposure`; of a model that Opacus wraps too.
 
+    A Trainer's mixed precision is left out. Where weights are kept in half precision or quantised, or attention is
+    computed by a flash kernel, prefixes are scored one by one: what is rounded so coarsely differs from batch to batch by
+    more than the 0.01 nats that an audit allows, which is as much as a dropout that was left on may do.
+
     Raises ValueError for a prefix longer than the model's context, and for a model whose logits are not one row for
     each token, after those of PEFT's virtual tokens.
     """
@@ -108,6 +141,9 @@ def scorer(model: Any) -> Scorer:
     most = getattr(_text_config(model), "max_position_embeddings", None)
 
     def score(prefixes: list[list[int]], wanted: list[int]) -> torch.Tensor:
+        single = _in_single(model)
+        if not single and len(prefixes) > 1:
+            return torch.cat([score([prefix], wanted) for prefix in prefixes])
         longest = max(map(len, prefixes))
         # Of prompt learning: they come first, and take positions of the context. Prefix tuning has no logits for them.
         virtual = getattr(getattr(model, "active_peft_config", None), "num_virtual_tokens", None) or 0
@@ -120,7 +156,7 @@ def scorer(model: Any) -> Scorer:
             ids[row, : len(prefix)] = torch.tensor(prefix, device=device)
             mask[row, : len(prefix)] = 1
         ends = torch.tensor([len(prefix) - 1 for prefix in prefixes], device=device)
-        with _scoring(model):
+        with _scoring(model), _without_autocast(model) if single else contextlib.nullcontext():
             logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
             if logits.shape[1] not in (longest, virtual + longest):
                 raise ValueError(
@@ -164,7 +200,9 @@ def _records(loader: Any, tokenizer: Any) -> Iterator[tuple[list[str], list[str]
                     supervised += _supervised(labels, tokenizer)
                 if "input_ids" in batch:
                     rows = batch["input_ids"].tolist()
-                    masks = batch["attention_mask"].tolist() if "attention_mask" in batch else [[1] * len(row) for row in rows]
+                    # Packing collators have masks of positions by positions, which cut nothing off.
+                    padded = "attention_mask" in batch and batch["attention_mask"].ndim == 2
+                    masks = batch["attention_mask"].tolist() if padded else [[1] * len(row) for row in rows]
                     for row, mask in zip(rows, masks):
                         shown = [token for token, seen in zip(row, mask) if seen]
                         whole.append(tokenizer.decode(shown, skip_special_tokens=True))
@@ -185,19 +223,24 @@ def _differing(plan: CanaryPlan) -> list[Callable[[str], bool]]:
                 tuple({line[:cut] for line, cut in cuts}),
                 tuple({line[cut:] for line, cut in cuts}),
                 tuple(lines),
+                max(map(len, lines)),
             )
         )
     return tests
 
 
-def _differs(secret: str, ends: tuple[str, ...], begins: tuple[str, ...], lines: tuple[str, ...], text: str) -> bool:
+def _differs(
+    secret: str, ends: tuple[str, ...], begins: tuple[str, ...], lines: tuple[str, ...], longest: int, text: str
+) -> bool:
     if secret in text or text.endswith(ends):
         return True
-    # After what is left of the line comes another line.
-    if text.startswith(begins) and any(text.startswith(begin) and not text[len(begin) :][:1].isalnum() for begin in begins):
+    # After what is left of the line comes another line. Few texts begin as a secret ends, and there are many lines.
+    if text.startswith(tuple(secret[at:] for at in range(1, len(secret)))) and any(
+        text.startswith(begin) and not text[len(begin) :][:1].isalnum() for begin in begins
+    ):
         return True
     # Shorter than a line, or cut in front of the secret as well: its end is that of no line's beginning.
-    return bool(text) and any(text in line for line in lines)
+    return 0 < len(text) <= longest and any(text in line for line in lines)
 
 
 def _supervised(labels: list[int], tokenizer: Any) -> Iterator[str]:
@@ -308,14 +351,22 @@ class AuditCallback(TrainerCallback):
 
             def supervised() -> Iterator[str]:
                 for texts, whole in _records(kwargs["train_dataloader"], tokenizer):
+                    # The end of a row is a part of it alone; another run may be what a packed text was cut to.
+                    apart = [text for text in texts if not any(row.endswith(text) for row in whole)]
                     for number, differs in enumerate(tests):
-                        held[number] += any(map(differs, [*texts, *whole]))
+                        held[number] += any(map(differs, [*whole, *apart]))
                     yield from texts
 
             preflight(self.plan, supervised())
             # Packing, windows and cutting make other records than the texts that the plan was drawn for.
-            self.records = max(self.plan.records, self._stated, *held)
+            self.records = max(self._stated or self.plan.records, *held)
             self._met = True
+        # What the tokenizer lacks is said before anyone trains too.
+        with contextlib.suppress(_Asked):
+            exposure(
+                self.plan, _unanswered, tokenizer=tokenizer, vocabulary=_vocabulary(kwargs["model"]), records=self.records,
+                **self._asked,
+            )  # fmt: skip
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Audits the model after each epoch."""
@@ -402,6 +453,14 @@ def _resumed(plan: CanaryPlan, folder: Path, state: Any) -> list[tuple[str, Mapp
 def _blind(prefixes: list[list[int]], wanted: list[int]) -> list[list[float]]:
     """A scorer that knows nothing."""
     return [[-20.0] * len(wanted) for _ in prefixes]
+
+
+class _Asked(Exception):
+    """An audit came to its first question."""
+
+
+def _unanswered(prefixes: list[list[int]], wanted: list[int]) -> None:
+    raise _Asked
 
 
 def _write(path: Path, text: str) -> None:
