@@ -20,7 +20,7 @@ Examples:
   account calibrate --epsilon 2 --delta 1e-5 --sample-rate 0.1 --steps 100 --gamma 0.1
   account calibrate --prior 1e-9 --posterior 1e-4 --group 20 --sample-rate 0.001 --steps 5000
   account calibrate --solve steps --tpr 0.05 --fpr 0.001 --sigma 1.1 --sample-rate 0.01
-  account calibrate --by papers --epsilon 3 --delta 1.2732e-6 --batch-size 6000 --dataset-size 392702 --steps 1178
+  account calibrate --by papers --epsilon 3 --delta 1.2732e-6 --sample-rate 0.015279 --steps 1178
   account calibrate --solve group --max-exposure 10 --chance 0.01 --sigma 2 --sample-rate 0.01 --steps 500")]
 pub struct Calibrate {
     /// Quantity to find: the least noise, or the highest rate, step count or group size.
