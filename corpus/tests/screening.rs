@@ -23,6 +23,17 @@ fn judge(policy: &PolicyChoice) -> PolicyJudge {
     PolicyJudge::new(policy, None).unwrap()
 }
 
+/// A record that the policy can't examine is masked whole, with and without the secret; another run may examine it.
+#[test]
+fn nothing_is_caught_in_a_record_that_was_not_examined() {
+    let policy = judge(&patterns(&[("not-examined", "^slow.*$|ada")]));
+    for (text, caught) in [("slow ada", false), ("here ada", true)] {
+        let record = Document::new("r", text).with_secret(5, 8, "name");
+        let fate = &policy.judge(&record).unwrap().fates[0];
+        assert_eq!((fate.caught, fate.covered), (caught, true), "{text}");
+    }
+}
+
 /// Every record is as likely as every other, in the whole sample and at its first place.
 /// Seeds 0..4000, samples of 3 of 12: chi-square, false-alarm rate 1e-6 each; nothing here is
 /// drawn anew, so the test passes always or never.

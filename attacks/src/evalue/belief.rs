@@ -136,7 +136,7 @@ impl Beliefs {
     /// Fewer than two candidates, weights that are negative or not finite, or that do not add up to 1 to within 1e-9.
     pub fn full(weights: &[f64], pool: Pool) -> Result<Arc<Self>> {
         let sum: f64 = weights.iter().sum();
-        check_weights(weights, (sum - 1.0).abs() <= 1e-9)?;
+        check_weights(weights, sum, (sum - 1.0).abs() <= 1e-9)?;
         let count = weights.len();
         ranged("candidates of a belief", "[2, inf)", count, count >= 2)?;
         let candidates = weights.len() as f64;
@@ -166,7 +166,7 @@ impl Beliefs {
     pub fn pooled(head: &[f64], others: u64) -> Result<(Arc<Self>, Vec<f64>, f64)> {
         ranged("candidates outside the head", "[1, inf)", 0, others > 0)?;
         let sum: f64 = head.iter().sum();
-        check_weights(head, sum <= 1.0 + 1e-9)?;
+        check_weights(head, sum, sum <= 1.0 + 1e-9)?;
         let number = others as f64;
         let each = (1.0 - sum).max(0.0) / number;
         let raised: Vec<f64> = head.iter().map(|weight| weight.max(each)).collect();
@@ -323,8 +323,8 @@ impl Beliefs {
     }
 }
 
-fn check_weights(weights: &[f64], sum_is_right: bool) -> Result<()> {
-    let (count, sum) = (weights.len(), weights.iter().sum::<f64>());
+fn check_weights(weights: &[f64], sum: f64, sum_is_right: bool) -> Result<()> {
+    let count = weights.len();
     suited(
         "belief",
         "weights of candidates, none negative, that add up to 1",

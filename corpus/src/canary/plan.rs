@@ -368,7 +368,7 @@ impl CanaryPlan {
 
     /// Checks that no canary occurs in texts in which the plan is to be planted: they would hold more copies than it says, and
     /// no coin could leave it out. Nor may so many other candidates occur that secrets that do not are no uniform choice: of m
-    /// canaries with N candidates each, at most 0.01 N/m, so that false-alarm rates are at most 1.011 times as large.
+    /// canaries with N candidates each, at most 0.01 N/m, so that false-alarm rates are at most 1/0.99 times as large.
     ///
     /// # Errors
     /// Returns an error with the number of canaries, or of candidates, that occur.

@@ -3,7 +3,8 @@
 use crate::document::{Document, Offsets};
 use crate::error::Result;
 use crate::policy::{
-    Conservative, ConservativeOptions, MASKED, Policy, PolicyChoice, Span, View, blank, resolved,
+    Conservative, ConservativeOptions, MASKED, Policy, PolicyChoice, Span, View, blank,
+    is_unexamined, resolved,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -135,12 +136,15 @@ impl PolicyJudge {
         let policy = self.policy.as_ref();
         let spans = known.with_view(|view| resolved(policy, view));
         let redacted = blank(known.text, &spans);
+        // Masked whole, with and without the secret; another run may examine it, and find otherwise.
+        let unexamined = spans.iter().any(|span| is_unexamined(span, known.text));
         let fates = known
             .secrets
             .iter()
             .map(|(range, kind)| SecretFate {
                 kind: (*kind).to_owned(),
-                caught: known.neighbour(&known.text[range.clone()], policy) == redacted,
+                caught: !unexamined
+                    && known.neighbour(&known.text[range.clone()], policy) == redacted,
                 covered: covered(range, &spans),
             })
             .collect();

@@ -377,10 +377,7 @@ impl Tokenizer {
     /// Returns whether the vocabulary has the beginning of text. Otherwise it was added, and no model was trained behind it.
     #[must_use]
     pub fn has_own_bos(&self) -> bool {
-        match &self.inner {
-            Inner::Own(_) => true,
-            Inner::Pretrained(pretrained) => pretrained.own_bos,
-        }
+        self.said(|_| true, |theirs| theirs.own_bos)
     }
 
     /// Returns the token for the end of text. In some pretrained vocabularies this is the same token as [`Self::bos`].

@@ -178,7 +178,7 @@ fn preparing_chooses_words_from_the_training_text() {
     // Texts whose tokens do not follow from their fields are refused before anybody trains: the letter behind the last word
     // joins it.
     if let Some(canaries) = &mut sampled.canaries {
-        canaries.spec = "2x1".parse().unwrap();
+        canaries.spec = "1x1".parse().unwrap();
         let word = word(60);
         let split = word.split_at(1);
         canaries.template = format!("The code is{{sampled:2}}{}", split.1)

@@ -211,7 +211,10 @@ pub(crate) fn plan_canaries(
     let drawn_for = Some(digest(&texts));
     let documents = documents(texts);
     let plan = py
-        .detach(|| corpus::canary::CanaryPlan::new(&options, unit, &documents))
+        .detach(|| {
+            let plan = corpus::canary::CanaryPlan::new(&options, unit, &documents)?;
+            plan.check_ranks().map(|()| plan)
+        })
         .map_err(value_error)?;
     Ok(CanaryPlan { plan, drawn_for })
 }

@@ -237,7 +237,7 @@ pub(crate) fn exposure(
     let mut scorer = CallableScorer::new(scorer, vocabulary, batch).map_err(words)?;
     let found = py.detach(|| -> anyhow::Result<ExposureReport> {
         let mut attack = Attack::new(&plan, &tokenizer, &name, canaries)?;
-        let mut unknown = promise
+        let unknown = promise
             .is_none()
             .then_some("what ran is not known: no promise was given");
         if let Some(promise) = promise {
@@ -258,12 +258,8 @@ pub(crate) fn exposure(
                 unit_assumed: run.unit.is_assumed(),
                 neighbours_assumed: false,
             });
-            if beside.canary_records_unknown {
-                attack.delta = *run.delta;
-                unknown = Some("in how many records of the earlier run a canary was is not known");
-            } else {
-                attack.against(run);
-            }
+            attack.earlier_unknown = beside.canary_records_unknown;
+            attack.against(run);
         }
         if let Some(delta) = delta {
             attack.delta = delta;

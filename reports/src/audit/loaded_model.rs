@@ -356,7 +356,11 @@ pub(in crate::audit) fn cuts_alike(
     texts: &[String],
     without_end: bool,
 ) -> Result<bool> {
-    if same_tokenizer(one, two)? {
+    let same = match without_end {
+        true => same_up_to_the_end(one, two)?,
+        false => same_tokenizer(one, two)?,
+    };
+    if same {
         return Ok(true);
     }
     if !one.splits_like(two)? {

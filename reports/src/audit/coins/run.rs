@@ -114,8 +114,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let unsure = report.is_blind().or(unsure).map(str::to_owned);
     let unsure = unsure.or_else(|| heard.as_ref().err().map(ToString::to_string));
     let verdict = match records {
-        // The earlier run may have met the canaries of coins too.
-        _ if earlier_unknown => Err(EARLIER_UNKNOWN.to_owned()),
+        // The earlier run may have met the canaries of coins too; what it planted itself says nothing of them.
+        _ if earlier_unknown || run.as_ref().is_some_and(|run| run.continues.is_some()) => {
+            Err(EARLIER_UNKNOWN.to_owned())
+        }
         Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, of))?,
         None => Err(UNBOUNDED.to_owned()),
     };

@@ -86,9 +86,13 @@ pub(in crate::audit) fn measured(
                 &texts,
                 args.on.without_end
             )?,
-            "--reference: {} reads the records as other tokens than the model, or between another beginning or end of text \
-             (--without-end leaves the end out); their log-likelihoods don't compare",
-            base.name
+            "--reference: {} reads the records as other tokens than the model, or between another beginning{} of text; their \
+             log-likelihoods don't compare",
+            base.name,
+            match args.on.without_end {
+                true => "",
+                false => " or end (which --without-end leaves out)",
+            }
         );
         ensure!(
             attacks.iter().all(|a| a.needs() != Need::Neighbours)

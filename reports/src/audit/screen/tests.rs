@@ -672,6 +672,7 @@ fn a_text_that_stands_in_another_place_is_missed() {
     for (text, missed) in [
         ("first code-1 then code-1", 1),
         ("first code-1 then code-12", 0),
+        ("first code-1は、次のcode-1です", 1),
     ] {
         let records = [Document::new("r", text)];
         let how = Draw {
