@@ -7,7 +7,7 @@ use crate::audit::exposure::promise::{
 use crate::audit::exposure::{
     Ceiling, ExposureReport, Planting, PromisedBy, SequentialReport, Silence,
 };
-use crate::audit::power;
+use crate::audit::{can_show_leak, power};
 use crate::contract::{Interrupt, Progress};
 use crate::number::{count_of, grouped, rounded, shortest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Promise, Terms, judge, split};
@@ -229,7 +229,6 @@ impl<'a> Attack<'a> {
         let shown = crate::audit::confidence(self.confidence)?;
         // The verdict has its own, smaller false-alarm rate than the displayed bound.
         let strict = self.strict(each)?;
-        let usual = strict.at(crate::audit::confidence(None)?);
         let shown = strict.at(shown);
         let audit = &shown.by_rank;
         let tie_tolerance = self.options(scorer).tie_tolerance;
@@ -246,8 +245,11 @@ impl<'a> Attack<'a> {
                 .beside_evalues(&shown, &guesses)?
         };
         let mut report = ExposureReport::new(finding);
-        let usual = usual.bound(&ranking.counts, &guesses)?;
-        report.proves_leak = usual.lower.get().get() > 0.0;
+        if !can_show_leak(report.finding.bound().confidence) {
+            let usual = strict.at(crate::audit::confidence(None)?);
+            let usual = usual.bound(&ranking.counts, &guesses)?;
+            report.proves_leak = usual.lower.get().get() > 0.0;
+        }
         report.canary_digest = Some(self.plan.identity()?);
         report.planting = self.planting();
         report.reached = self.fewer_reached();
