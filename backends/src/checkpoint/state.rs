@@ -23,6 +23,7 @@ use crate::recipe::{Schedule, TrainOptions};
 use crate::run::own_key;
 use crate::trainer::Trainer;
 use crate::trainer::optimizer::Moments;
+use reticent_disk::Shared;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -211,39 +212,23 @@ fn is_free(folder: &Path) -> Result<bool> {
     }
 }
 
-/// Refuses a state that other users can read or have made: its key determines all noise of the run. It is compared with a
-/// file that is made in it, because some file systems have one owner or one mode for all files.
+/// Refuses a state that other users can read or have made: its key determines all noise of the run.
 fn refuse_shared(folder: &Path) -> Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        const OTHERS: u32 = 0o077;
-        // One with a name: an unnamed one is open to others.
-        let own = tempfile::NamedTempFile::new_in(folder);
-        let own = own.and_then(|own| own.as_file().metadata());
-        let own = at(folder, own)?;
-        for (path, mode) in [(folder.to_path_buf(), 700), (folder.join(KEY), 600)] {
-            let about = match std::fs::metadata(&path) {
-                // A missing key is reported where it is read.
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-                about => at(&path, about)?,
-            };
-            let why = if about.uid() != own.uid() {
+    for (path, mode) in [(folder.to_path_buf(), 700), (folder.join(KEY), 600)] {
+        let why = match at(&path, reticent_disk::shared(&path, folder))? {
+            // A missing key is reported where it is read; where every file is open, no state could be kept.
+            None | Some(Shared::FileSystem) => continue,
+            Some(Shared::Owner) => {
                 "it belongs to another user, who may know the key of the noise; remove the state folder and begin again"
                     .to_owned()
-            } else if about.mode() & OTHERS != 0 && own.mode() & OTHERS == 0 {
-                format!(
-                    "others on this machine can use it, and so may know the key of the noise; if nobody did, restrict it with \
-                     chmod {mode}, otherwise remove the state folder and begin again"
-                )
-            } else {
-                continue;
-            };
-            return Err(Error::state(path, why));
-        }
+            }
+            Some(Shared::Permissions) => format!(
+                "others on this machine can use it, and so may know the key of the noise; if nobody did, restrict it with \
+                 chmod {mode}, otherwise remove the state folder and begin again"
+            ),
+        };
+        return Err(Error::state(path, why));
     }
-    #[cfg(not(unix))]
-    let _ = folder;
     Ok(())
 }
 

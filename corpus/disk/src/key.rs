@@ -42,20 +42,11 @@ pub fn read_key(path: &Path) -> Result<[u8; 32]> {
     Err(Error::new(ErrorKind::InvalidData, problem))
 }
 
-/// Returns whether users other than the owner can read a file or have any other permission on it; false if the system
-/// does not say.
+/// Returns whether users other than the one who runs the process can read a key. Its owner is not known where no file can
+/// be created beside it.
 #[must_use]
 pub fn read_by_others(path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o077 != 0)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        false
-    }
+    crate::shared(path, crate::parent_of(path)).is_ok_and(|why| why.is_some())
 }
 
 /// Returns where the user's key lies and whether the location was named: the file that [`OWNER_KEY`] names, else
@@ -74,20 +65,6 @@ pub fn owner_key_place() -> Option<(PathBuf, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[cfg(unix)]
-    #[test]
-    fn others_have_any_right_on_a_file_or_none() {
-        use std::os::unix::fs::PermissionsExt;
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("key");
-        assert!(!read_by_others(&path));
-        std::fs::write(&path, "").unwrap();
-        for (mode, open) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true)] {
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-            assert_eq!(read_by_others(&path), open, "{mode:o}");
-        }
-    }
 
     #[test]
     fn a_key_is_64_hexadecimal_digits() {

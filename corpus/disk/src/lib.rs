@@ -16,6 +16,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod access;
 #[cfg(debug_assertions)]
 pub mod failing;
 #[cfg(not(debug_assertions))]
@@ -27,6 +28,7 @@ mod scratch;
 mod spelling;
 mod whole;
 
+pub use access::{Shared, shared};
 pub use key::{
     OWNER_KEY, from_hexadecimal, hexadecimal, owner_key_place, read_by_others, read_key,
 };

@@ -4,7 +4,7 @@ use super::FACTS;
 use super::stopped::{self, Stopped};
 use crate::error::{Error, Result};
 use crate::prepare::Key;
-use reticent_disk::{self as disk, OutputPlace, lock_file, parent_of};
+use reticent_disk::{self as disk, OutputPlace, Shared, lock_file, parent_of};
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::File;
@@ -253,7 +253,7 @@ pub(crate) fn locked(path: &Path) -> std::io::Result<File> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let about = std::fs::symlink_metadata(path)?;
             // Its content may be resumed, so it must not belong to another user.
-            if !about.is_dir() || !ours(path, &about)? {
+            if !about.is_dir() || disk::shared(path, parent_of(path))? == Some(Shared::Owner) {
                 return Err(error);
             }
             #[cfg(unix)]
@@ -275,21 +275,6 @@ pub(crate) fn locked(path: &Path) -> std::io::Result<File> {
 pub(crate) fn unlock(folder: &Path) {
     // A lock file that nobody holds does not lock anything.
     let _ = std::fs::remove_file(folder.join(LOCK));
-}
-
-/// Returns whether a folder belongs to the user who creates files beside it.
-fn ours(path: &Path, about: &std::fs::Metadata) -> std::io::Result<bool> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let own = tempfile::tempfile_in(parent_of(path))?;
-        Ok(own.metadata()?.uid() == about.uid())
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = (path, about);
-        Ok(true)
-    }
 }
 
 /// Checks whether the target may be written.

@@ -221,7 +221,7 @@ fn key(path: &Path) -> Result<[u8; 32]> {
     let key = read_key(path).with_context(place)?;
     if read_by_others(path) {
         note(&format!(
-            "the owner's key, {}, can be read by others on this machine; restrict it with chmod 600",
+            "the owner's key, {}, can be read by others on this machine; own it and restrict it with chmod 600",
             path.display()
         ));
     }

@@ -114,7 +114,7 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
         .as_deref()
         .inspect(|path| {
             if reticent_disk::read_by_others(path) {
-                note("--worker-key: others on this machine can read the file, and so what the workers send; restrict it with chmod 600");
+                note("--worker-key: others on this machine can read the file, and so what the workers send; own it and restrict it with chmod 600");
             }
         })
         .map(reticent_disk::read_key)
