@@ -3,17 +3,14 @@
 use pyo3::prelude::*;
 use reticent_backends::{AGREEMENT, Error, PrefixScorer, Result, Scorer, StateId, TokenScore};
 use reticent_corpus::TokenId;
-use reticent_reports::audit::answers::{AskedNext, next_log_probabilities};
-use std::collections::HashMap;
+use reticent_reports::audit::answers::{AskedNext, Prefixes, next_log_probabilities};
 
 /// A scorer `callable(prefixes, wanted)`: for each prefix (a list of token ids) it returns the
 /// natural log-probabilities of each wanted token to come next.
 pub(super) struct CallableScorer {
-    pub(super) callable: Py<PyAny>,
-    pub(super) vocabulary: usize,
-    pub(super) batch: usize,
-    states: HashMap<u64, Vec<TokenId>>,
-    next: u64,
+    callable: Py<PyAny>,
+    batch: usize,
+    states: Prefixes,
     asked: AskedNext,
     /// The exception that Python raised, which is raised again when the audit ends.
     pub(super) raised: Option<PyErr>,
@@ -27,10 +24,8 @@ impl CallableScorer {
     ) -> anyhow::Result<Self> {
         Ok(Self {
             callable,
-            vocabulary,
             batch,
-            states: HashMap::new(),
-            next: 0,
+            states: Prefixes::new(vocabulary, None),
             asked: AskedNext::new()?,
             raised: None,
         })
@@ -43,29 +38,15 @@ impl CallableScorer {
     pub(super) fn check_steady(&mut self) -> anyhow::Result<()> {
         let Self {
             callable,
-            vocabulary,
+            states,
             asked,
             raised,
             ..
         } = self;
         asked.check(
             "scorer: answers the same question in two ways:",
-            |prefixes, wanted| ask((callable, *vocabulary), prefixes, wanted, raised),
+            |prefixes, wanted| ask((callable, states.vocabulary()), prefixes, wanted, raised),
         )
-    }
-
-    fn known(&self, tokens: &[TokenId]) -> Result<()> {
-        let size = self.vocabulary;
-        match tokens.iter().find(|t| **t as usize >= size) {
-            Some(&token) => Err(Error::UnknownToken { token, size }),
-            None => Ok(()),
-        }
-    }
-
-    fn keep(&mut self, prefix: Vec<TokenId>) -> StateId {
-        self.next += 1;
-        self.states.insert(self.next, prefix);
-        StateId(self.next)
     }
 }
 
@@ -100,7 +81,7 @@ fn ask(
 
 impl Scorer for CallableScorer {
     fn vocabulary_size(&self) -> usize {
-        self.vocabulary
+        self.states.vocabulary()
     }
 
     fn score(&mut self, _sequences: &[Vec<TokenId>]) -> Result<Vec<Vec<TokenScore>>> {
@@ -116,21 +97,11 @@ impl Scorer for CallableScorer {
 
 impl PrefixScorer for CallableScorer {
     fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Result<Vec<StateId>> {
-        for prefix in prefixes {
-            self.known(prefix)?;
-        }
-        Ok(prefixes.iter().map(|p| self.keep(p.clone())).collect())
+        self.states.start(prefixes.to_vec())
     }
 
     fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Result<Vec<StateId>> {
-        let mut grown = Vec::with_capacity(steps.len());
-        for &(state, token) in steps {
-            self.known(&[token])?;
-            let prefix = self.states.get(&state.0);
-            let prefix = prefix.ok_or(Error::UnknownState(state.0))?;
-            grown.push([prefix.as_slice(), &[token]].concat());
-        }
-        Ok(grown.into_iter().map(|p| self.keep(p)).collect())
+        self.states.extend(steps)
     }
 
     fn next_log_probabilities(
@@ -138,21 +109,14 @@ impl PrefixScorer for CallableScorer {
         states: &[StateId],
         wanted: &[TokenId],
     ) -> Result<Vec<f64>> {
-        self.known(wanted)?;
-        let prefixes = states
-            .iter()
-            .map(|state| {
-                let prefix = self.states.get(&state.0);
-                prefix.cloned().ok_or(Error::UnknownState(state.0))
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let prefixes = self.states.asked(states, wanted)?;
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
         let mut found = Vec::with_capacity(states.len() * wanted.len());
         for some in prefixes.chunks(self.batch) {
             let rows = ask(
-                (&self.callable, self.vocabulary),
+                (&self.callable, self.states.vocabulary()),
                 some,
                 wanted,
                 &mut self.raised,
@@ -164,8 +128,6 @@ impl PrefixScorer for CallableScorer {
     }
 
     fn release(&mut self, states: &[StateId]) {
-        for state in states {
-            self.states.remove(&state.0);
-        }
+        self.states.release(states);
     }
 }

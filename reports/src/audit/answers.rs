@@ -1,13 +1,14 @@
-//! What a model outside this program answers, which is not trusted: log-probabilities are checked, and some questions,
-//! drawn at random from all questions asked, are repeated at the end of an audit. Answers that vary at random measure
-//! nothing.
+//! What a model outside this program is asked and answers. Questions are checked against what it knows. Answers are not
+//! trusted: log-probabilities are checked, and some questions, drawn at random from all questions asked, are repeated at
+//! the end of an audit. Answers that vary at random measure nothing.
 
 use crate::number::nearest;
 use anyhow::{Result, bail};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use reticent_backends::AGREEMENT;
+use reticent_backends::{AGREEMENT, Error, Result as Told, StateId};
 use reticent_corpus::{TokenId, system_seed};
+use std::collections::HashMap;
 
 /// Log-softmaxes in single precision may round to slightly above zero.
 pub(in crate::audit) const ROUNDING: f64 = 1e-4;
@@ -233,9 +234,150 @@ impl AskedNext {
     }
 }
 
+/// The states of a model that is asked about whole prefixes: each is its prefix.
+#[derive(Debug)]
+pub struct Prefixes {
+    vocabulary: usize,
+    context: Option<usize>,
+    kept: HashMap<u64, Vec<TokenId>>,
+    next: u64,
+}
+
+impl Prefixes {
+    /// Creates the states of a model that knows the tokens below `vocabulary` and, if it has a context, reads no longer
+    /// sequences.
+    #[must_use]
+    pub fn new(vocabulary: usize, context: Option<usize>) -> Self {
+        Self {
+            vocabulary,
+            context,
+            kept: HashMap::new(),
+            next: 0,
+        }
+    }
+
+    /// Returns the number of tokens that the model knows.
+    #[must_use]
+    pub const fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    /// Checks that the model can read these sequences.
+    ///
+    /// # Errors
+    /// Returns an error if a sequence is empty or longer than the context, or if it has a token outside the vocabulary.
+    pub fn fit(&self, sequences: &[Vec<TokenId>]) -> Told<()> {
+        for (index, tokens) in sequences.iter().enumerate() {
+            let (length, least) = (tokens.len(), 1);
+            if length < least {
+                return Err(Error::TooShort {
+                    index,
+                    length,
+                    least,
+                });
+            }
+            self.known(tokens)?;
+            if let Some(most) = self.context.filter(|most| length > *most) {
+                return Err(Error::TooLong {
+                    index,
+                    length,
+                    most,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn known(&self, tokens: &[TokenId]) -> Told<()> {
+        let size = self.vocabulary;
+        match tokens.iter().find(|t| **t as usize >= size) {
+            Some(&token) => Err(Error::UnknownToken { token, size }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the state after each prefix.
+    ///
+    /// # Errors
+    /// As [`Self::fit`].
+    pub fn start(&mut self, prefixes: Vec<Vec<TokenId>>) -> Told<Vec<StateId>> {
+        self.fit(&prefixes)?;
+        let keep = |prefix| {
+            self.next += 1;
+            self.kept.insert(self.next, prefix);
+            StateId(self.next)
+        };
+        Ok(prefixes.into_iter().map(keep).collect())
+    }
+
+    /// Returns the state after appending one token to each given state.
+    ///
+    /// # Errors
+    /// Returns an error if a state is unknown; otherwise as [`Self::fit`].
+    pub fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Told<Vec<StateId>> {
+        let grown = steps
+            .iter()
+            .map(|&(state, token)| Ok([self.of(state)?.as_slice(), &[token]].concat()));
+        let grown = grown.collect::<Told<_>>()?;
+        self.start(grown)
+    }
+
+    /// Returns the prefixes of states after which the `wanted` tokens are asked for.
+    ///
+    /// # Errors
+    /// Returns an error if a state is unknown or a token lies outside the vocabulary.
+    pub fn asked(&self, states: &[StateId], wanted: &[TokenId]) -> Told<Vec<Vec<TokenId>>> {
+        self.known(wanted)?;
+        states
+            .iter()
+            .map(|&state| self.of(state).cloned())
+            .collect()
+    }
+
+    fn of(&self, state: StateId) -> Told<&Vec<TokenId>> {
+        self.kept.get(&state.0).ok_or(Error::UnknownState(state.0))
+    }
+
+    /// Releases states; unknown ones are ignored.
+    pub fn release(&mut self, states: &[StateId]) {
+        for state in states {
+            self.kept.remove(&state.0);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_model_is_asked_only_what_it_knows() {
+        let mut states = Prefixes::new(4, Some(2));
+        let mut refused = |prefix: &[TokenId]| states.start(vec![vec![0], prefix.to_vec()]);
+        assert!(matches!(
+            refused(&[]),
+            Err(Error::TooShort { index: 1, .. })
+        ));
+        assert!(matches!(refused(&[4]), Err(Error::UnknownToken { .. })));
+        assert!(matches!(refused(&[0; 3]), Err(Error::TooLong { .. })));
+        assert!(states.kept.is_empty());
+        let first = states.start(vec![vec![0]]).unwrap();
+        let second = states.extend(&[(first[0], 3)]).unwrap();
+        assert_eq!(states.asked(&second, &[3]).unwrap(), [[0, 3]]);
+        let [unknown, long] = [(first[0], 4), (second[0], 1)].map(|step| states.extend(&[step]));
+        assert!(matches!(unknown, Err(Error::UnknownToken { .. })));
+        assert!(matches!(long, Err(Error::TooLong { .. })));
+        assert!(matches!(
+            states.asked(&first, &[4]),
+            Err(Error::UnknownToken { .. })
+        ));
+        states.release(&first);
+        assert!(matches!(
+            states.extend(&[(first[0], 1)]),
+            Err(Error::UnknownState(_))
+        ));
+        assert_eq!(states.asked(&second, &[]).unwrap(), [[0, 3]]);
+    }
 
     /// Four equal tokens in bf16, whose ln ¼ rounds up to -1.3828125: they sum to 1.0035.
     #[test]

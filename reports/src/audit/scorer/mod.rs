@@ -14,6 +14,7 @@ mod worker;
 
 pub(crate) use serve::serve;
 
+use crate::audit::answers::Prefixes;
 use crate::contract::Interrupt;
 use again::Asked;
 use anyhow::Result;
@@ -21,7 +22,6 @@ use pool::Pool;
 use protocol::Hello;
 use reticent_backends::{AGREEMENT, Error, PrefixScorer, Scorer, StateId, TokenScore};
 use reticent_corpus::TokenId;
-use std::collections::HashMap;
 use std::time::Duration;
 
 /// The most tokens that are tried one by one if `next` is not supported.
@@ -33,8 +33,7 @@ type Told<T> = reticent_backends::Result<T>;
 pub(crate) struct CommandScorer {
     pool: Pool,
     asked: Asked,
-    states: HashMap<u64, Vec<TokenId>>,
-    next_state: u64,
+    states: Prefixes,
 }
 
 impl CommandScorer {
@@ -44,11 +43,12 @@ impl CommandScorer {
     /// Returns an error if a command can't be started, ends, doesn't answer in time, or speaks another protocol, or if
     /// several commands are not the same model.
     pub(crate) fn start(lines: &[String], limit: Duration, interrupt: &Interrupt) -> Result<Self> {
+        let pool = Pool::start(lines, limit, interrupt)?;
+        let states = Prefixes::new(pool.hello().vocabulary, pool.hello().context);
         Ok(Self {
-            pool: Pool::start(lines, limit, interrupt)?,
+            pool,
             asked: Asked::new()?,
-            states: HashMap::new(),
-            next_state: 0,
+            states,
         })
     }
 
@@ -64,41 +64,6 @@ impl CommandScorer {
     /// Returns what the scorer supports.
     pub(crate) const fn hello(&self) -> &Hello {
         self.pool.hello()
-    }
-
-    fn known(&self, tokens: &[TokenId]) -> Told<()> {
-        let size = self.hello().vocabulary;
-        match tokens.iter().find(|t| **t as usize >= size) {
-            Some(&token) => Err(Error::UnknownToken { token, size }),
-            None => Ok(()),
-        }
-    }
-
-    /// Checks that the model can score these sequences.
-    fn fit(&self, sequences: &[Vec<TokenId>]) -> Told<()> {
-        for (index, sequence) in sequences.iter().enumerate() {
-            if sequence.is_empty() {
-                return Err(Error::TooShort {
-                    index,
-                    length: 0,
-                    least: 1,
-                });
-            }
-            self.known(sequence)?;
-            self.short_enough(index, sequence.len())?;
-        }
-        Ok(())
-    }
-
-    fn short_enough(&self, index: usize, length: usize) -> Told<()> {
-        match self.hello().context {
-            Some(most) if length > most => Err(Error::TooLong {
-                index,
-                length,
-                most,
-            }),
-            _ => Ok(()),
-        }
     }
 
     /// Returns ln p of the wanted tokens after each prefix, row by row.
@@ -123,18 +88,6 @@ impl CommandScorer {
         let last = rows.iter().filter_map(|row| row.last());
         Ok(last.map(|s| s.log_probability).collect())
     }
-
-    fn prefix(&self, state: StateId) -> Told<&Vec<TokenId>> {
-        self.states
-            .get(&state.0)
-            .ok_or(Error::UnknownState(state.0))
-    }
-
-    fn keep(&mut self, prefix: Vec<TokenId>) -> StateId {
-        self.next_state += 1;
-        self.states.insert(self.next_state, prefix);
-        StateId(self.next_state)
-    }
 }
 
 impl Scorer for CommandScorer {
@@ -143,7 +96,7 @@ impl Scorer for CommandScorer {
     }
 
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
-        self.fit(sequences)?;
+        self.states.fit(sequences)?;
         let rows = self.pool.score(sequences)?;
         self.asked.scored(sequences, &rows);
         Ok(rows)
@@ -156,27 +109,15 @@ impl Scorer for CommandScorer {
 
 impl PrefixScorer for CommandScorer {
     fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Told<Vec<StateId>> {
-        self.fit(prefixes)?;
-        Ok(prefixes.iter().map(|p| self.keep(p.clone())).collect())
+        self.states.start(prefixes.to_vec())
     }
 
     fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Told<Vec<StateId>> {
-        let mut grown = Vec::with_capacity(steps.len());
-        for (index, &(state, token)) in steps.iter().enumerate() {
-            self.known(&[token])?;
-            let prefix = [self.prefix(state)?.as_slice(), &[token]].concat();
-            self.short_enough(index, prefix.len())?;
-            grown.push(prefix);
-        }
-        Ok(grown.into_iter().map(|p| self.keep(p)).collect())
+        self.states.extend(steps)
     }
 
     fn next_log_probabilities(&mut self, states: &[StateId], wanted: &[TokenId]) -> Told<Vec<f64>> {
-        self.known(wanted)?;
-        let prefixes = states
-            .iter()
-            .map(|&state| self.prefix(state).cloned())
-            .collect::<Told<Vec<_>>>()?;
+        let prefixes = self.states.asked(states, wanted)?;
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
@@ -184,8 +125,6 @@ impl PrefixScorer for CommandScorer {
     }
 
     fn release(&mut self, states: &[StateId]) {
-        for state in states {
-            self.states.remove(&state.0);
-        }
+        self.states.release(states);
     }
 }
