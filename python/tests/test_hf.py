@@ -221,6 +221,27 @@ def test_records_that_hold_a_part_of_a_canary_count() -> None:
     assert supervised == [] and whole == [f"ID {secret}"]
 
 
+def test_records_are_compared_with_every_line_of_a_canary() -> None:
+    """As by a look at each cut of each line, whichever record ends or begins with it."""
+    plan = reticent.canaries(["one line", "a second"], "ID {digits:3}", n=1, copies=4)
+    secret = plan.secrets[0][1]
+    lines = {copy["text"] for copy in json.loads(plan.to_json())["canaries"][0]["insertions"]}
+    assert len(lines) > 1
+    cuts = [(line[:at], line[at:]) for line in lines for at in range(line.index(secret) + 1, line.index(secret) + len(secret))]
+
+    def expected(text: str) -> bool:
+        for end, begin in cuts:
+            if text.endswith(end) or (text.startswith(begin) and not text[len(begin) :][:1].isalnum()):
+                return True
+        return secret in text or any(text and text in line for line in lines)
+
+    (differs,) = _differing(plan)
+    parts = {part for line in lines for at in range(len(line) + 1) for part in (line[:at], line[at:])}
+    for part in parts:
+        for text in (part, f"before {part}", f"{part} after", f"{part}x after"):
+            assert differs(text) is expected(text), text
+
+
 def test_a_text_that_was_cut_before_it_was_packed_counts(tmp_path) -> None:
     """In the row another text follows it at once; what has a loss ends there."""
     plan = reticent.canaries(["one line"], "ID {digits:3}", n=1, copies=1)

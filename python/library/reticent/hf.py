@@ -15,7 +15,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -220,8 +220,8 @@ def _differing(plan: CanaryPlan) -> list[Callable[[str], bool]]:
             functools.partial(
                 _differs,
                 secret,
-                tuple({line[:cut] for line, cut in cuts}),
-                tuple({line[cut:] for line, cut in cuts}),
+                _by_length(line[:cut] for line, cut in cuts),
+                _by_length(line[cut:] for line, cut in cuts),
                 tuple(lines),
                 max(map(len, lines)),
             )
@@ -229,15 +229,26 @@ def _differing(plan: CanaryPlan) -> list[Callable[[str], bool]]:
     return tests
 
 
+def _by_length(texts: Iterable[str]) -> Mapping[int, set[str]]:
+    """The texts by how long they are: of many, those that a record begins or ends with are found by a look for each length."""
+    found: dict[int, set[str]] = {}
+    for text in texts:
+        found.setdefault(len(text), set()).add(text)
+    return found
+
+
 def _differs(
-    secret: str, ends: tuple[str, ...], begins: tuple[str, ...], lines: tuple[str, ...], longest: int, text: str
+    secret: str,
+    ends: Mapping[int, set[str]],
+    begins: Mapping[int, set[str]],
+    lines: tuple[str, ...],
+    longest: int,
+    text: str,
 ) -> bool:
-    if secret in text or text.endswith(ends):
+    if secret in text or any(text[-length:] in some for length, some in ends.items()):
         return True
-    # After what is left of the line comes another line. Few texts begin as a secret ends, and there are many lines.
-    if text.startswith(tuple(secret[at:] for at in range(1, len(secret)))) and any(
-        text.startswith(begin) and not text[len(begin) :][:1].isalnum() for begin in begins
-    ):
+    # After what is left of the line comes another line.
+    if any(text[:length] in some and not text[length : length + 1].isalnum() for length, some in begins.items()):
         return True
     # Shorter than a line, or cut in front of the secret as well: its end is that of no line's beginning.
     return 0 < len(text) <= longest and any(text in line for line in lines)
