@@ -232,12 +232,16 @@ fn damaged_parts_begin_anew() {
     for (name, change) in changes {
         assert!(scene.killed(3, 2));
         scene.edit(name, change);
-        assert_eq!(scene.go_on(), (None, Some(RestartCause::Damaged)), "{name}");
+        assert_eq!(
+            scene.go_on(),
+            (None, Some(RestartCause::NotAuthenticated)),
+            "{name}"
+        );
         assert!(scene.out() == expected, "{name}");
     }
     assert!(scene.killed(3, 2));
     fs::remove_file(scene.at(HIDDEN).join("train.jsonl")).unwrap();
-    assert_eq!(scene.go_on(), (None, Some(RestartCause::Damaged)));
+    assert_eq!(scene.go_on(), (None, Some(RestartCause::NotAuthenticated)));
     assert!(scene.out() == expected);
 }
 
@@ -260,9 +264,9 @@ fn what_was_edited_with_its_checksum_begins_anew() {
         let checksum = twox_hash::XxHash64::oneshot(0, edited.as_bytes());
         *bytes = format!("{edited}\n{checksum:016x}\n").into_bytes();
     });
-    assert_eq!(scene.go_on(), (None, Some(RestartCause::Damaged)));
+    assert_eq!(scene.go_on(), (None, Some(RestartCause::NotAuthenticated)));
     // As would be what was left without the key, or by a version with other checksums.
-    let said = RestartCause::Damaged.to_string();
+    let said = RestartCause::NotAuthenticated.to_string();
     assert!(
         said.contains("another owner's key") && said.contains("another version"),
         "{said}"

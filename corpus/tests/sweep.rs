@@ -273,6 +273,12 @@ fn a_resumed_redaction_knows_its_input_its_options_and_its_output() {
         };
         let made = redact(then).to(&out, &go_on).unwrap().unwrap();
         assert_eq!((said.get(), made.taken_up), (Some(cause), None), "{what}");
+        // A redaction has neither an owner's key nor a tokenizer.
+        let said = cause.to_string();
+        assert!(
+            !said.contains("owner") && !said.contains("tokenizer"),
+            "{said}"
+        );
         assert_eq!(
             std::fs::read(&out).unwrap(),
             redact(then).whole().0,

@@ -366,7 +366,7 @@ impl OutputFolder {
     ) -> Result<(FolderWriter, Start)> {
         let start = match self.beside.left::<Done>(owner) {
             Left::Nothing => Start::Fresh,
-            Left::Damaged => Start::Restart(RestartCause::Damaged),
+            Left::Damaged => Start::Restart(RestartCause::NotAuthenticated),
             Left::Stopped(stopped) => {
                 if let Some(cause) = identity.against(&stopped.identity) {
                     Start::Restart(cause)
@@ -375,7 +375,7 @@ impl OutputFolder {
                 {
                     return self.on(identity, files, stopped.done, owner);
                 } else {
-                    Start::Restart(RestartCause::Damaged)
+                    Start::Restart(RestartCause::NotAuthenticated)
                 }
             }
         };

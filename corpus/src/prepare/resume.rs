@@ -18,28 +18,29 @@ const FORMAT: u32 = 8;
 pub enum RestartCause {
     /// The state is from another version.
     Version,
-    /// It was made with other options, another policy or another tokenizer.
+    /// It was made with other options, among which are the policy and, of a preparation, the tokenizer.
     Options,
     /// It was made from another corpus, or the corpus has changed.
     Corpus,
     /// Other documents were held out, or other canaries planted.
     Choices,
-    /// It is damaged (truncated or changed), or was written in the format of another version or under another owner's key.
+    /// It is damaged (truncated or changed), or was written in the format of another version.
     Damaged,
+    /// As [`Self::Damaged`], or it was written under another owner's key.
+    NotAuthenticated,
 }
 
 impl std::fmt::Display for RestartCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Version => "what an interrupted run left is of another version",
-            Self::Options => {
-                "what an interrupted run left was made with other options, another policy or another tokenizer"
-            }
+            Self::Options => "what an interrupted run left was made with other options",
             Self::Corpus => "what an interrupted run left was made of another corpus",
             Self::Choices => {
                 "what an interrupted run left has other documents held out or other canaries"
             }
-            Self::Damaged => {
+            Self::Damaged => "what an interrupted run left is damaged or of another version",
+            Self::NotAuthenticated => {
                 "what an interrupted run left is damaged, or of another version or another owner's key"
             }
         })
