@@ -58,7 +58,7 @@ pub use recipe::{PrivateOptions, Schedule, TrainOptions};
 pub use reticent_accounting::training::Recipe;
 
 // Training by several workers.
-pub use collective::{Collective, Local, Threads};
+pub use collective::{Collective, Local, Threads, accumulate};
 #[cfg(feature = "tcp")]
 pub use collective::{Tcp, TcpOptions};
 

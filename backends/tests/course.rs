@@ -253,16 +253,18 @@ fn stopping_by_text_that_is_not_public_promises_nothing() {
         Mechanism::Sequence { parts } => parts.iter().any(bare),
         other => bare(other),
     });
-    let set = set(4, 8, 1);
+    let (set, home) = (set(4, 8, 1), tempfile::tempdir().unwrap());
     let nothing = train_on(
         model(),
         &stopping(Recipe::Dpsgd, true),
         &Corpus::plain(&set),
-        &surroundings,
+        &Surroundings::resumable(home.path().join("state"), &stop),
         &mut |_| {},
     );
     let error = nothing.err().unwrap().to_string();
     assert!(error.contains("held-out"), "{error}");
+    let left = std::fs::read_dir(home.path()).unwrap().count();
+    assert_eq!(left, 0, "a state of a run that never began");
 }
 
 /// Interrupted after each step of the first epochs, a run stops at the same epoch with the same weights.

@@ -279,7 +279,7 @@ fn numbers_out_of_range_are_refused_before_any_work() {
         ),
         (
             "train planted --recipe sgd --epochs 1 --warmup 99999 --out o",
-            "--warmup: must lie in [0, ",
+            "--warmup: the warm-up must lie in [0, ",
         ),
         (
             "train planted --recipe sgd --precision half --out o",

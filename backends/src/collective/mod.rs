@@ -64,7 +64,7 @@ fn sum_of_pairs(mut parts: Vec<Vec<f32>>) -> Vec<f32> {
         let mut rest = parts.into_iter();
         while let Some(mut left) = rest.next() {
             if let Some(right) = rest.next() {
-                add(&mut left, &right);
+                accumulate(&mut left, &right);
             }
             sums.push(left);
         }
@@ -73,9 +73,11 @@ fn sum_of_pairs(mut parts: Vec<Vec<f32>>) -> Vec<f32> {
     parts.pop().unwrap_or_default()
 }
 
-/// left += right.
-pub(crate) fn add(left: &mut [f32], right: &[f32]) {
-    left.iter_mut().zip(right).for_each(|(l, r)| *l += r);
+/// Adds the part of another worker to sums: sums += part.
+pub fn accumulate(sums: &mut [f32], part: &[f32]) {
+    sums.iter_mut()
+        .zip(part)
+        .for_each(|(sum, value)| *sum += value);
 }
 
 fn gone(rank: usize) -> Error {

@@ -232,32 +232,31 @@ fn call_one_of(addresses: &[SocketAddr], options: &TcpOptions) -> Result<Link> {
     let began = Instant::now();
     // An address that swallows calls must not take the time of the others.
     let each = options.patience.min(HANDSHAKE);
-    let mut refused = None;
+    let within = options.patience.as_secs();
+    // A refusal tells more than silence.
+    let (mut refused, mut silent) = (None, String::new());
     loop {
-        let mut unanswered = None;
         for address in addresses {
             match TcpStream::connect_timeout(address, each) {
                 Ok(stream) => match greet(stream, options) {
                     Ok(link) => return Ok(link),
-                    Err(e) => refused = Some((address, e)),
+                    Err(e) => {
+                        refused = Some(format!(
+                            "worker 0 refused the call at {address} for {within} s ({e}); it must have the same key and \
+                             WORLD_SIZE"
+                        ));
+                    }
                 },
-                Err(e) => unanswered = Some((address, e)),
+                Err(e) => {
+                    silent =
+                        format!("worker 0 did not listen at {address} within {within} s ({e})");
+                }
             }
         }
-        if began.elapsed() < options.patience {
-            std::thread::sleep(KNOCK);
-            continue;
+        if began.elapsed() >= options.patience {
+            return Err(Error::Worker(refused.unwrap_or(silent)));
         }
-        let within = options.patience.as_secs();
-        return Err(Error::Worker(match (refused, unanswered) {
-            (Some((address, e)), _) => format!(
-                "worker 0 refused the call at {address} for {within} s ({e}); it must have the same key and WORLD_SIZE"
-            ),
-            (None, Some((address, e))) => {
-                format!("worker 0 did not listen at {address} within {within} s ({e})")
-            }
-            (None, None) => "worker 0 has no address".to_owned(),
-        }));
+        std::thread::sleep(KNOCK);
     }
 }
 

@@ -1,7 +1,7 @@
 //! One private step: clip and sum the examples' gradients, then reduce, add noise, divide, record and apply, exactly
 //! once.
 
-use crate::collective::{Collective, add};
+use crate::collective::{Collective, accumulate};
 use crate::error::{Error, Result, positive, ranged};
 use crate::privacy::clip::Clip;
 use crate::privacy::ledger::Ledger;
@@ -145,7 +145,7 @@ impl<'a> Step<'a> {
         let mut level = 0;
         while let Some((_, mut left)) = self.sums.pop_if(|(other, _)| *other == level) {
             for (left, right) in left.iter_mut().zip(&sum) {
-                add(left, right);
+                accumulate(left, right);
             }
             (sum, level) = (left, level + 1);
         }

@@ -25,7 +25,7 @@ use side::{Seen, Side, Workers};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-pub use together::can_share;
+pub use together::check_world;
 pub(crate) use together::own_key;
 pub use watch::Classified;
 use watch::{HeldOut, Watch};
@@ -226,14 +226,9 @@ fn run(
 ) -> Result<Trained> {
     let options = options.clone().validated()?;
     let schedule = Schedule::of(&options, corpus)?;
-    let (warmup, total) = (options.learning_rates.warmup, schedule.total());
-    if warmup > total {
-        return Err(Error::Unsuitable(format!(
-            "warm-up must lie in [0, {total}] (the steps of this run), got {warmup}"
-        )));
-    }
-    // before a state folder is created
-    HeldOut::of(corpus, trainer.model().head(), trainer.context())?;
+    options.learning_rates.fit(schedule.total())?;
+    // Before a state folder is created.
+    let held_out = held_out(corpus, &options, trainer.as_ref())?;
     if trainer.adapter().is_none() && trainer.parameters() != trainer.model().parameters() {
         return Err(Error::Unsuitable(
             "the engine has other parameters than the architecture that it names; a checkpoint could not be read again"
@@ -254,12 +249,7 @@ fn run(
         margin: trainer.norm_margin(),
         schedule: &schedule,
     };
-    if !can_share(workers.collective.world()) {
-        return Err(Error::Worker(format!(
-            "the number of workers (WORLD_SIZE) must be 1, 2, 4 or 8, got {}",
-            workers.collective.world()
-        )));
-    }
+    check_world(workers.collective.world())?;
     // Before a state folder is created.
     workers.agree(asked)?;
     let own = surroundings.state.as_deref().filter(|_| workers.leads());
@@ -270,6 +260,7 @@ fn run(
         trainer,
         options,
         schedule,
+        held_out,
         state,
         key,
         &|key| match noiseless {
@@ -279,9 +270,38 @@ fn run(
     )?;
     run.workers = workers;
     run.catch_up()?;
-    run.hold_out(corpus)?;
     run.finish(corpus, surroundings, progress)?;
     run.into_trained(corpus)
+}
+
+/// Returns the held-out text of a corpus, and how its tokens and those of training are masked.
+pub(crate) fn held_out(
+    corpus: &Corpus<'_>,
+    options: &TrainOptions,
+    trainer: &dyn Trainer,
+) -> Result<(HeldOut, Option<Masking>)> {
+    let head = trainer.model().head();
+    if head == Head::MaskedToken && corpus.masking.is_none() {
+        return Err(Error::Unsuitable(
+            "an encoder that tells masked tokens needs to know how they are masked".into(),
+        ));
+    }
+    if head != Head::NextToken && corpus.set.records.iter().any(|r| !r.ignored.is_empty()) {
+        return Err(Error::Unsuitable(
+            "a model that predicts no next token learns records as they are; some of these have tokens without loss"
+                .into(),
+        ));
+    }
+    let masking = corpus.masking.filter(|_| head == Head::MaskedToken);
+    let held_out = HeldOut::of(corpus, head, trainer.context())?;
+    let plan = &options.plan;
+    let watches = plan.stopping.is_some() || plan.rates_by_public_text.is_some();
+    if watches && held_out.is_empty() {
+        return Err(Error::Unsuitable(
+            "early stopping, and a decay on a plateau, need held-out text to watch".into(),
+        ));
+    }
+    Ok((held_out, masking.cloned()))
 }
 
 /// A weight larger than this is out of proportion for a useful model, though one such weight alone proves nothing.
@@ -311,6 +331,7 @@ impl Run {
         mut trainer: Box<dyn Trainer>,
         options: TrainOptions,
         mut schedule: Schedule,
+        (held_out, masking): (HeldOut, Option<Masking>),
         state: Option<State>,
         key: RunKey,
         noise: &dyn Fn(&RunKey) -> Box<dyn Noise>,
@@ -366,40 +387,11 @@ impl Run {
             average,
             sides,
             position,
-            held_out: HeldOut::default(),
-            masking: None,
+            held_out,
+            masking,
             watch,
             workers: Workers::alone(),
         })
-    }
-
-    /// Takes the held-out text of a corpus, and how its tokens are masked.
-    pub(crate) fn hold_out(&mut self, corpus: &Corpus<'_>) -> Result<()> {
-        let head = self.trainer.model().head();
-        if head == Head::MaskedToken && corpus.masking.is_none() {
-            return Err(Error::Unsuitable(
-                "an encoder that tells masked tokens needs to know how they are masked".into(),
-            ));
-        }
-        if head != Head::NextToken && corpus.set.records.iter().any(|r| !r.ignored.is_empty()) {
-            return Err(Error::Unsuitable(
-                "a model that predicts no next token learns records as they are; some of these have tokens without loss"
-                    .into(),
-            ));
-        }
-        self.masking = match head {
-            Head::MaskedToken => corpus.masking.cloned(),
-            Head::NextToken | Head::Classes(_) => None,
-        };
-        self.held_out = HeldOut::of(corpus, head, self.trainer.context())?;
-        let plan = &self.options.plan;
-        let watches = plan.stopping.is_some() || plan.rates_by_public_text.is_some();
-        if watches && self.held_out.is_empty() {
-            return Err(Error::Unsuitable(
-                "early stopping, and a decay on a plateau, need held-out text to watch".into(),
-            ));
-        }
-        Ok(())
     }
 
     pub(crate) fn finish(

@@ -20,10 +20,17 @@ struct Place {
     steps: Vec<u64>,
 }
 
-/// Returns whether so many workers can share a run: 1, 2, 4 or 8, so that the weights have the same bits for any of them.
-#[must_use]
-pub const fn can_share(world: usize) -> bool {
-    LANES.is_multiple_of(world)
+/// Checks that so many workers can share a run: 1, 2, 4 or 8, so that the weights have the same bits for any of them.
+///
+/// # Errors
+/// [`Error::Worker`] for another number.
+pub fn check_world(world: usize) -> Result<()> {
+    if LANES.is_multiple_of(world) {
+        return Ok(());
+    }
+    Err(Error::Worker(format!(
+        "the number of workers must be 1, 2, 4 or 8, got {world}"
+    )))
 }
 
 /// Returns the key of a run: the one in its state, or a new one.

@@ -67,7 +67,7 @@ impl Watch {
 
 /// Held-out text, with the classes of a classifier's records and the places that carry no loss.
 #[derive(Debug, Default)]
-pub(super) struct HeldOut {
+pub(crate) struct HeldOut {
     texts: Vec<Vec<TokenId>>,
     labels: Vec<u32>,
     /// The places in each text that carry no loss.

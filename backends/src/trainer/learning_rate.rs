@@ -1,5 +1,6 @@
 //! Learning-rate schedules. A schedule fixed beforehand costs no privacy; [`Decay::Plateau`] follows held-out text.
 
+use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,20 @@ impl LearningRates {
         decay: Decay::Constant,
         warmup: 0,
     };
+
+    /// Checks that the warm-up is not longer than a run of so many steps, which would never reach these rates.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] if it is.
+    pub fn fit(&self, steps: u64) -> Result<()> {
+        let warmup = self.warmup;
+        if warmup <= steps {
+            return Ok(());
+        }
+        Err(Error::Unsuitable(format!(
+            "the warm-up must lie in [0, {steps}], the steps of this run, got {warmup}"
+        )))
+    }
 
     /// Returns the share of the learning rate that remains given the losses of the held-out text after the epochs so
     /// far.
@@ -99,6 +114,11 @@ mod tests {
                 assert!((at(decay, 5, 100, epoch) - want).abs() < 1e-9);
             }
         }
+        let warmed = LearningRates {
+            warmup: 5,
+            ..LearningRates::CONSTANT
+        };
+        assert!(warmed.fit(5).is_ok() && warmed.fit(4).is_err());
         let rates = |decay| LearningRates { decay, warmup: 0 };
         let losses = [3.0, 2.0, 2.0, 1.9, 2.5];
         for (epochs, want) in [(0, 1.0), (2, 1.0), (3, 0.25), (4, 0.25), (5, 0.0625)] {

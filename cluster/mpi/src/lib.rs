@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use mpi::environment::{Threading, Universe, initialize_with_threading};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Root, Source};
-use reticent_backends::{Collective, Error};
+use reticent_backends::{Collective, Error, accumulate};
 
 /// The number of values in one message: MPI counts in 32 bits, and a rank holds one received message beside its
 /// values.
@@ -85,7 +85,7 @@ impl Collective for Mpi {
                 for part in values.chunks_mut(MESSAGE) {
                     other.resize(part.len(), 0.0f32);
                     from.receive_into(&mut other[..]);
-                    part.iter_mut().zip(&other).for_each(|(l, r)| *l += r);
+                    accumulate(part, &other);
                 }
             }
             step *= 2;

@@ -24,7 +24,7 @@ use crate::plan::{
     PlanRequest, PreparedFacts, build, counted_line, granted_line, inputs as plan_inputs,
     redaction, unauthenticated,
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use reticent_accounting::training::{
     Base, CHOICE_OF_RECORDS, NUMBER_OF_RECORDS, Recipe, Run, TrainingPlan,
 };
@@ -207,18 +207,6 @@ impl Dropped {
     }
 }
 
-/// Checks that the warm-up is not longer than the run, which would then never reach the requested learning rates.
-fn warmup_fits(request: &PlanRequest, options: &TrainOptions, corpus: &Corpus<'_>) -> Result<()> {
-    let total = Schedule::of(options, corpus)?.total();
-    let warmup = options.learning_rates.warmup;
-    ensure!(
-        warmup <= total,
-        "{}: must lie in [0, {total}], the steps of this run, got {warmup}",
-        request.name("warmup")
-    );
-    Ok(())
-}
-
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Body {
     out: String,
@@ -392,7 +380,9 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
             .context("--model")?,
     };
     material.mask(model, &prepared).context("--model")?;
-    warmup_fits(&request, &options, &material.corpus(&prepared))?;
+    let steps = Schedule::of(&options, &material.corpus(&prepared))?.total();
+    let fits = options.learning_rates.fit(steps);
+    fits.with_context(|| request.name("warmup"))?;
     let job = Job {
         prepared: &prepared,
         corpus: material.corpus(&prepared),

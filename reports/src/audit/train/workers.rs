@@ -4,7 +4,7 @@
 use super::args::{RANK, WORLD, Workers};
 use crate::contract::note;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_backends::run::can_share;
+use reticent_backends::run::check_world;
 use reticent_backends::{Collective, Tcp, TcpOptions};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn beside_tcp(args: &Workers, rank: usize, world: usize) -> Result<TcpOptions> {
         args.worker_key.is_none() && args.worker_timeout.is_none(),
         "--worker-key, --worker-timeout: are for workers that talk over TCP"
     );
-    checked(world, "the number of workers")?;
+    check_world(world)?;
     Ok(TcpOptions {
         rank,
         world,
@@ -56,14 +56,6 @@ fn beside_tcp(args: &Workers, rank: usize, world: usize) -> Result<TcpOptions> {
         key: None,
         patience: Duration::from_secs(PATIENCE),
     })
-}
-
-fn checked(world: usize, name: &str) -> Result<()> {
-    ensure!(
-        can_share(world),
-        "{name}: must be 1, 2, 4 or 8, so that the weights have the same bits for any of them, got {world}"
-    );
-    Ok(())
 }
 
 fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<TcpOptions>> {
@@ -84,7 +76,7 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
             .with_context(|| format!("{name}: must be a number, got {text:?}"))
     };
     let world = number(WORLD, world)?;
-    checked(world, WORLD)?;
+    check_world(world).context(WORLD)?;
     let rank = of(RANK).with_context(|| format!("{RANK}: must be set where {WORLD} is"))?;
     let rank = number(RANK, rank)?;
     ensure!(
