@@ -55,22 +55,27 @@ def test_within_the_limits(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "limits", "heading"),
+    ("outcome", "limits", "old", "ends", "heading"),
     [
-        ("pass", {}, "no limit was set"),
-        ("pass", {"max_auc": 0.6}, "within the limits"),
-        ("open", {}, "**nothing can be concluded**; no limit was set"),
-        ("open", {"max_exposure": 10}, "within the limits; **nothing else can be concluded**"),
-        ("review", {}, "**a leak for review**; no limit and no promise judges it"),
+        ("pass", {}, False, 0, "no limit was set"),
+        ("pass", {"max_auc": 0.6}, False, 0, "within the limits"),
+        ("open", {}, False, 2, "**nothing can be concluded**; no limit was set"),
+        ("open", {}, True, 0, "**nothing can be concluded**; no limit was set"),
+        ("open", {"max_exposure": 10}, False, 0, "within the limits; **nothing else can be concluded**"),
+        ("review", {}, False, 2, "**a leak for review**; no limit and no promise judges it"),
+        ("review", {}, True, 0, "**a leak for review**; no limit and no promise judges it"),
     ],
 )
-def test_the_heading_is_that_of_the_outcome(tmp_path, outcome, limits, heading) -> None:
-    """A leak that nothing judged was "within the limits", and what the audit could not have contradicted was left out."""
+def test_the_heading_is_that_of_the_outcome(tmp_path, outcome, limits, old, ends, heading) -> None:
+    """A leak that nothing judged was "within the limits" and passed, and what the audit could not have contradicted was left
+    out."""
     verdict = {"outcome": "could-not-contradict", "says": "this audit could not have contradicted the promise"}
     document = {"says": "The model leaks.", "outcome": outcome, "inputs": limits, "exposure": {"verdict": verdict}}
-    code, summary, _ = gate(tmp_path, 0, 0, MODEL="m", says=json.dumps(document))
-    assert code == 0 and summary.startswith(f"### Audit: {heading}\n")
+    compared = {"OLD": "old.json"} if old else {}
+    code, summary, _ = gate(tmp_path, 0, 0, MODEL="m", says=json.dumps(document), **compared)
+    assert code == ends and summary.startswith(f"### Audit: {heading}\n")
     assert f"\nThe model leaks.\nVerdict of exposure: {verdict['says']}\n" in summary
+    assert ("set max-exposure" in summary) == (ends == 2)
 
 
 @pytest.mark.parametrize("outcome", [{}, {"outcome": "fail"}, {"outcome": "other"}])
@@ -159,10 +164,10 @@ def test_what_is_said_stays_in_its_fence(tmp_path) -> None:
 
 
 def test_every_documented_step_sets_a_limit_and_inputs_that_exist() -> None:
-    """Without a limit a leak ends with 0, and without --training a limit on another trainer's model with 2."""
+    """Without a limit a leak ends with 2, and without --training so does a limit on another trainer's model."""
     inputs = set(re.findall(r"^  ([a-z-]+):$", (ROOT / "action.yml").read_text().split("\nruns:")[0], re.M))
     page = (ROOT / "docs" / "src" / "pipeline.md").read_text()
-    assert "Without a limit, a leak that no promise covers ends with 0" in page and "`python3`" in page
+    assert "without a limit and without `old`" in page and "`python3`" in page
     steps = page.split("```yaml\n")[1].split("```")[0].split("- uses: ")[1:]
     assert len(steps) == 2
     for step in steps:
