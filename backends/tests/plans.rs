@@ -2,7 +2,7 @@
 
 use crate::common::{
     MASK, direct, for_epochs, given, jft, light, model, noisy, options, options_on, run_until,
-    secret_rates, seeded, sensitive, set, spans, unseeded, weights,
+    secret_rates, seeded, set, spans, unseeded, weights, with_corpus,
 };
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run, Sizes, StepDecay};
@@ -10,9 +10,9 @@ use reticent_accounting::{Mechanism, MissRate, SamplingRate, Steps};
 use reticent_backends::checkpoint::{Initial, Manifest, Phase};
 use reticent_backends::run::{Surroundings, Trained, train_on};
 use reticent_backends::{Corpus, Error, Recipe, Schedule, SecretRates, Sensitive, TrainOptions};
+use reticent_corpus::Unit;
 use reticent_corpus::prepare::{PrepareOptions, prepare};
 use reticent_corpus::simulate::simulate;
-use reticent_corpus::{TrainingSet, Unit};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -142,29 +142,24 @@ fn refused(asked: &TrainOptions, corpus: &Corpus<'_>) -> String {
 /// A clipping norm that would fall out of its range is refused before the first step, and not at the step where it does.
 #[test]
 fn a_clipping_norm_that_vanishes_is_refused_at_once() {
-    let set = set(4, 8, 1);
-    let (spans, rates) = (sensitive(&set), secret_rates(12));
-    let corpus = Corpus {
-        sensitive: Some(&spans),
-        rates: Some(&rates),
-        ..Corpus::plain(&set)
-    };
-    for recipe in [Recipe::Dpsgd, Recipe::Crt, Recipe::Sdp, Recipe::Protect] {
-        // C is 0.9 at first: 8e-12 in the third epoch, and 2e-17 in the fourth.
-        let decayed = |epochs| {
-            let mut asked = for_epochs(options(recipe), epochs);
-            let every = asked.plan.run.steps_per_epoch().unwrap();
-            if let Some(private) = &mut asked.private {
-                private.clip_decay = Some(StepDecay::new(3e-6, every).unwrap());
+    with_corpus(|corpus| {
+        for recipe in [Recipe::Dpsgd, Recipe::Crt, Recipe::Sdp, Recipe::Protect] {
+            // C is 0.9 at first: 8e-12 in the third epoch, and 2e-17 in the fourth.
+            let decayed = |epochs| {
+                let mut asked = for_epochs(options(recipe), epochs);
+                let every = asked.plan.run.steps_per_epoch().unwrap();
+                if let Some(private) = &mut asked.private {
+                    private.clip_decay = Some(StepDecay::new(3e-6, every).unwrap());
+                }
+                asked
+            };
+            assert!(Schedule::of(&decayed(3), corpus).is_ok(), "{recipe}");
+            let error = refused(&decayed(4), corpus);
+            for word in ["--clip-decay", "[1e-12, inf)"] {
+                assert!(error.contains(word), "{recipe}: {error}");
             }
-            asked
-        };
-        assert!(Schedule::of(&decayed(3), &corpus).is_ok(), "{recipe}");
-        let error = refused(&decayed(4), &corpus);
-        for word in ["--clip-decay", "[1e-12, inf)"] {
-            assert!(error.contains(word), "{recipe}: {error}");
         }
-    }
+    });
 }
 
 /// Clipping norms fall after so many epochs, which may have another number of steps in each phase.
@@ -192,110 +187,94 @@ fn clipping_norms_fall_by_the_epochs_of_each_phase() {
 /// A plan that knows its sizes is for no other training set.
 #[test]
 fn a_plan_for_other_sizes_is_refused() {
-    let set = set(4, 8, 1);
-    let (spans, rates) = (sensitive(&set), secret_rates(12));
-    let corpus = Corpus {
-        sensitive: Some(&spans),
-        rates: Some(&rates),
-        ..Corpus::plain(&set)
-    };
-    for recipe in Recipe::ALL {
-        let planned = |public, private| {
-            let mut asked = options(recipe);
-            asked.plan.sizes = Some(given(Sizes { public, private }));
-            asked
-        };
-        for (public, private) in [(4, 8), (4, 10), (5, 9), (9, 4), (0, 13)] {
-            let error = refused(&planned(public, private), &corpus);
-            let said = format!("{public} public and {private} private");
-            assert!(error.contains(&said), "{recipe}: {error}");
-            assert!(error.contains("has 4 and 9"), "{recipe}: {error}");
+    with_corpus(|corpus| {
+        for recipe in Recipe::ALL {
+            let planned = |public, private| {
+                let mut asked = options(recipe);
+                asked.plan.sizes = Some(given(Sizes { public, private }));
+                asked
+            };
+            for (public, private) in [(4, 8), (4, 10), (5, 9), (9, 4), (0, 13)] {
+                let error = refused(&planned(public, private), corpus);
+                let said = format!("{public} public and {private} private");
+                assert!(error.contains(&said), "{recipe}: {error}");
+                assert!(error.contains("has 4 and 9"), "{recipe}: {error}");
+            }
+            assert!(Schedule::of(&planned(4, 9), corpus).is_ok(), "{recipe}");
         }
-        assert!(Schedule::of(&planned(4, 9), &corpus).is_ok(), "{recipe}");
-    }
-}
-
-fn marked<'a>(set: &'a TrainingSet, sensitive: &'a Sensitive) -> Corpus<'a> {
-    Corpus {
-        sensitive: Some(sensitive),
-        ..Corpus::plain(set)
-    }
+    });
 }
 
 /// `sdp`: fewer states, or fewer steps a pass, than the corpus has are refused; more are counted.
 #[test]
 fn a_plan_that_counts_too_little_of_selective_training_is_refused() {
-    let set = set(4, 8, 1);
-    let sensitive = sensitive(&set);
-    let corpus = marked(&set, &sensitive);
-    let planned = |states, pass| {
-        let mut asked = options(Recipe::Sdp);
-        if let Run::Sdp { selective } = &mut asked.plan.run {
-            selective.states = given(states);
-            selective.steps_per_epoch = pass;
+    with_corpus(|corpus| {
+        let planned = |states, pass| {
+            let mut asked = options(Recipe::Sdp);
+            if let Run::Sdp { selective } = &mut asked.plan.run {
+                selective.states = given(states);
+                selective.steps_per_epoch = pass;
+            }
+            asked
+        };
+        for states in [0, 1] {
+            let error = refused(&planned(states, 4), corpus);
+            assert!(error.contains("releases 2 states"), "{error}");
         }
-        asked
-    };
-    for states in [0, 1] {
-        let error = refused(&planned(states, 4), &corpus);
-        assert!(error.contains("releases 2 states"), "{error}");
-    }
-    let error = refused(&planned(2, 3), &corpus);
-    assert!(error.contains("a pass has 4 steps"), "{error}");
-    // what is on the safe side runs, and its manifest counts what was planned
-    let mut careful = planned(6, 4);
-    if let Run::Sdp { selective } = &mut careful.plan.run {
-        selective.every_content_caught = given(false);
-    }
-    let prepared = prepare(&simulate(2, 1).unwrap(), &PrepareOptions::default()).unwrap();
-    for asked in [planned(6, 4), careful] {
-        let whole = run(&asked, None, u64::MAX).unwrap();
-        let manifest = Manifest::of(&prepared, &whole.ran, Initial::Random { seed: 1 }).unwrap();
-        assert_eq!(manifest.mechanism, asked.plan.mechanism());
-    }
-    let whole = run(&planned(6, 4), None, u64::MAX).unwrap();
-    assert_eq!(times(&unseeded(&whole.ran.plan)), [2, 12]);
+        let error = refused(&planned(2, 3), corpus);
+        assert!(error.contains("a pass has 4 steps"), "{error}");
+        // what is on the safe side runs, and its manifest counts what was planned
+        let mut careful = planned(6, 4);
+        if let Run::Sdp { selective } = &mut careful.plan.run {
+            selective.every_content_caught = given(false);
+        }
+        let prepared = prepare(&simulate(2, 1).unwrap(), &PrepareOptions::default()).unwrap();
+        for asked in [planned(6, 4), careful] {
+            let whole = run(&asked, None, u64::MAX).unwrap();
+            let manifest =
+                Manifest::of(&prepared, &whole.ran, Initial::Random { seed: 1 }).unwrap();
+            assert_eq!(manifest.mechanism, asked.plan.mechanism());
+        }
+        let whole = run(&planned(6, 4), None, u64::MAX).unwrap();
+        assert_eq!(times(&unseeded(&whole.ran.plan)), [2, 12]);
+    });
 }
 
 /// `protect`: secrets that are drawn more often than the plan says are refused.
 #[test]
 fn a_plan_with_lower_rates_of_secrets_is_refused() {
-    let set = set(4, 8, 1);
-    let rates = secret_rates(12);
-    let corpus = Corpus {
-        rates: Some(&rates),
-        ..Corpus::plain(&set)
-    };
-    let most = rates.dominating().to_vec();
-    assert_eq!(most.len(), 3);
-    let planned = |secret_rates: Vec<SamplingRate>| {
-        let mut asked = options(Recipe::Protect);
-        if let Run::Protect { weighted } = &mut asked.plan.run {
-            weighted.secret_rates = given(secret_rates);
+    with_corpus(|corpus| {
+        let most = secret_rates(12).dominating().to_vec();
+        assert_eq!(most.len(), 3);
+        let planned = |secret_rates: Vec<SamplingRate>| {
+            let mut asked = options(Recipe::Protect);
+            if let Run::Protect { weighted } = &mut asked.plan.run {
+                weighted.secret_rates = given(secret_rates);
+            }
+            asked
+        };
+        for place in 0..3 {
+            let mut lower = most.clone();
+            lower[place] = SamplingRate::new(lower[place].get().next_down()).unwrap();
+            let error = refused(&planned(lower), corpus);
+            assert!(error.contains("more often"), "{place}: {error}");
         }
-        asked
-    };
-    for place in 0..3 {
-        let mut lower = most.clone();
-        lower[place] = SamplingRate::new(lower[place].get().next_down()).unwrap();
-        let error = refused(&planned(lower), &corpus);
-        assert!(error.contains("more often"), "{place}: {error}");
-    }
-    // a secret has three records: a plan that knows of two is none
-    assert!(refused(&planned(most[..2].to_vec()), &corpus).contains("more often"));
-    assert!(refused(&planned(vec![]), &corpus).contains("more often"));
-    // higher rates, and more records, are on the safe side
-    let mut higher = most.clone();
-    higher[0] = SamplingRate::new(0.9).unwrap();
-    higher.push(SamplingRate::new(0.01).unwrap());
-    assert!(Schedule::of(&planned(higher), &corpus).is_ok());
-    // rates of another corpus
-    let often = SecretRates::new(vec![0.5; 12], vec![vec![3]]).unwrap();
-    let other = Corpus {
-        rates: Some(&often),
-        ..Corpus::plain(&set)
-    };
-    assert!(refused(&planned(most), &other).contains("more often"));
+        // a secret has three records: a plan that knows of two is none
+        assert!(refused(&planned(most[..2].to_vec()), corpus).contains("more often"));
+        assert!(refused(&planned(vec![]), corpus).contains("more often"));
+        // higher rates, and more records, are on the safe side
+        let mut higher = most.clone();
+        higher[0] = SamplingRate::new(0.9).unwrap();
+        higher.push(SamplingRate::new(0.01).unwrap());
+        assert!(Schedule::of(&planned(higher), corpus).is_ok());
+        // rates of another corpus
+        let often = SecretRates::new(vec![0.5; 12], vec![vec![3]]).unwrap();
+        let other = Corpus {
+            rates: Some(&often),
+            ..*corpus
+        };
+        assert!(refused(&planned(most), &other).contains("more often"));
+    });
 }
 
 /// `jft`: what the plan says of the policy is what the corpus says.
@@ -312,7 +291,11 @@ fn a_plan_with_another_policy_is_refused() {
         if let FirstPhase::Ordinary { alike, .. } = &mut first {
             *alike = given(planned);
         }
-        let error = refused(&jft(first, &set), &marked(&set, &sensitive));
+        let corpus = Corpus {
+            sensitive: Some(&sensitive),
+            ..Corpus::plain(&set)
+        };
+        let error = refused(&jft(first, &set), &corpus);
         assert!(error.contains("what the policy catches"), "{error}");
     }
 }

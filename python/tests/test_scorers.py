@@ -9,31 +9,26 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, MixtralConfig, MixtralForCausalLM
 
 EXAMPLES = Path(__file__).parents[2] / "reports" / "examples"
+SMALL = {"vocab_size": 20, "hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2}
+
+
+def asked(model, folder: Path, *questions: dict) -> subprocess.CompletedProcess[str]:
+    model.save_pretrained(folder)
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / "scorer_transformers.py"), str(folder)],
+        input="".join(json.dumps(question) + "\n" for question in questions), capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
 def test_a_mixture_of_experts_answers_as_itself(tmp_path: Path) -> None:
     torch.manual_seed(1)
     config = MixtralConfig(
-        vocab_size=20,
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        num_local_experts=2,
-        max_position_embeddings=32,
+        **SMALL, num_hidden_layers=2, num_key_value_heads=1, num_local_experts=2, max_position_embeddings=32
     )
     model = MixtralForCausalLM(config).eval()
-    model.save_pretrained(tmp_path)
     sequences = [[1, 2, 3, 4, 5], [7, 19], [0, 3, 3, 8]]
-    questions = [{"id": 1, "score": sequences}, {"id": 2, "next": sequences, "wanted": [3, 0]}]
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "scorer_transformers.py"), str(tmp_path)],
-        input="".join(json.dumps(question) + "\n" for question in questions),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = asked(model, tmp_path, {"id": 1, "score": sequences}, {"id": 2, "next": sequences, "wanted": [3, 0]})
+    assert done.returncode == 0, done.stderr
     said, scores, following = map(json.loads, done.stdout.splitlines())
     assert said["vocabulary"] == 20 and said["context"] == 32
     for number, sequence in enumerate(sequences):
@@ -52,21 +47,6 @@ def test_a_mixture_of_experts_answers_as_itself(tmp_path: Path) -> None:
 
 def test_an_encoder_is_refused(tmp_path: Path) -> None:
     torch.manual_seed(1)
-    config = BertConfig(
-        vocab_size=20,
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        initializer_range=0.5,
-    )
-    BertForMaskedLM(config).save_pretrained(tmp_path)
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "scorer_transformers.py"), str(tmp_path)],
-        input="",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = asked(BertForMaskedLM(BertConfig(**SMALL, num_hidden_layers=1, initializer_range=0.5)), tmp_path)
     assert done.returncode == 1 and done.stdout == ""
     assert "no probabilities of a next token" in done.stderr

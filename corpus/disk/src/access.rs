@@ -83,7 +83,7 @@ mod tests {
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         // Only root can give a file away; the root folder belongs to another user than all others.
         let other = match chown(&path, Some(1), None) {
-            Ok(()) => &path,
+            Ok(()) => path.as_path(),
             Err(_) => Path::new("/"),
         };
         let why = shared(other, place.path()).unwrap();
