@@ -7,7 +7,7 @@ use crate::quantity::error::{Error, Result};
 use crate::quantity::{Confidence, MissRate, UnitName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// One labelled place of a secret.
 ///
@@ -32,6 +32,10 @@ pub struct Label {
     /// one label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// Which of its places it is, such as the id of the record: labels of one secret in one place are refused. Absent where
+    /// nobody noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// How many records show the secret, the same on each of its labels; absent where nobody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<u64>,
@@ -155,6 +159,8 @@ struct Gathered {
     missed: bool,
     missed_by_both: bool,
     places: u64,
+    /// Those of the places that are named.
+    named: HashSet<String>,
     records: Option<u64>,
 }
 
@@ -209,7 +215,7 @@ impl LabelledSecrets {
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
     /// let label = |secret: &str, missed| Label {
     ///     kind: "phone".into(), missed, missed_by_conservative: Some(false),
-    ///     secret: Some(secret.into()), records: None, population: None, measured_for: None,
+    ///     secret: Some(secret.into()), place: None, records: None, population: None, measured_for: None,
     /// };
     /// // Three places, two secrets, one of them missed somewhere.
     /// let sample = LabelledSecrets::gather([label("a", false), label("a", true), label("b", false)])?;
@@ -219,8 +225,8 @@ impl LabelledSecrets {
     ///
     /// # Errors
     /// Returns [`Error::OutOfRange`] if there is no label, if a secret has no records, or if a population is smaller than its sample or differs
-    /// between two labels of a kind; [`Error::Unsupported`] if a secret has two kinds or two numbers of records, if a kind
-    /// has no population while another has one, or if the conservative policy was labelled on some lines only.
+    /// between two labels of a kind; [`Error::Unsupported`] if a secret has two kinds, two numbers of records or two labels in
+    /// one place, if a kind has no population while another has one, or if the conservative policy was labelled on some lines only.
     pub fn gather(labels: impl IntoIterator<Item = Label>) -> Result<Self> {
         let mut secrets: Vec<Gathered> = Vec::new();
         let mut known: HashMap<String, usize> = HashMap::new();
@@ -263,6 +269,7 @@ impl LabelledSecrets {
                     missed: false,
                     missed_by_both: false,
                     places: 0,
+                    named: HashSet::new(),
                     records: label.records,
                 });
             }
@@ -283,6 +290,15 @@ impl LabelledSecrets {
                 return Err(Error::Unsupported {
                     what: "a secret whose labels differ in records".into(),
                     why: "the number of records that show it is the same on each of them".into(),
+                });
+            }
+            if let Some(place) = label.place
+                && !secret.named.insert(place)
+            {
+                return Err(Error::Unsupported {
+                    what: "two labels of one secret in one place".into(),
+                    why: "as places of a secret they would count twice; leave repeated labels out"
+                        .into(),
                 });
             }
             secret.missed |= label.missed;
@@ -437,8 +453,8 @@ impl LabelledSecrets {
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
     /// // CRT's appendix: 200 labels, 20 missed by the policy, none by the conservative one.
     /// let label = |i| Label {
-    ///     kind: "any".into(), missed: i < 20, missed_by_conservative: Some(false), secret: None, records: None,
-    ///     population: None, measured_for: None,
+    ///     kind: "any".into(), missed: i < 20, missed_by_conservative: Some(false), secret: None, place: None,
+    ///     records: None, population: None, measured_for: None,
     /// };
     /// let rates = LabelledSecrets::gather((0..200).map(label))?.rates(Confidence::new(0.95)?)?;
     /// // Each at 97.5 %: 0.1503 and 0.01828, neither 0.1 nor 8e-5.

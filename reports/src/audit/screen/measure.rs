@@ -298,6 +298,7 @@ pub(super) fn labels(seen: &[Seen<'_>], measured_for: Option<&MeasuredFor>) -> V
             missed: brought.missed,
             missed_by_conservative: seen[line].flagged().map(unflagged),
             secret: Some(seen[line].line.record.clone()),
+            place: Some(seen[line].line.record.clone()),
             records: None,
             population: None,
             measured_for: measured_for.cloned(),
