@@ -246,8 +246,20 @@ fn labels_that_do_not_fit_together_are_refused() {
     );
     let places = |labels| LabelledSecrets::gather(labels).unwrap().fewest_places();
     assert_eq!(places(vec![at("x"), at("y")]), Some(2));
+    // Without places, nothing tells it from a file of one label.
     let unnamed = label("a", false, None, Some(1), None);
-    assert_eq!(places(vec![unnamed.clone(), unnamed]), Some(2));
+    assert_eq!(places(vec![unnamed.clone(), unnamed.clone()]), Some(1));
+    assert_eq!(places(vec![at("x"), at("y"), unnamed.clone()]), Some(2));
+    let of_two = Label {
+        records: Some(2),
+        ..unnamed
+    };
+    assert_eq!(places(vec![of_two.clone(), of_two.clone()]), Some(1));
+    let in_both = |place: &str| Label {
+        place: Some(place.into()),
+        ..of_two.clone()
+    };
+    assert_eq!(places(vec![in_both("x"), in_both("y")]), None);
     let other = Label {
         secret: Some("a-2".into()),
         ..at("x")

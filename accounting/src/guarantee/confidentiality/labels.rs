@@ -32,8 +32,8 @@ pub struct Label {
     /// one label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// Which of its places it is, such as the id of the record: labels of one secret in one place are refused. Absent where
-    /// nobody noted it.
+    /// The record that shows it here, such as its id: two labels of one secret in one place are refused, and those without a
+    /// place may all be of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     /// How many records show the secret, the same on each of its labels; absent where nobody counted.
@@ -158,10 +158,16 @@ struct Gathered {
     kind: String,
     missed: bool,
     missed_by_both: bool,
-    places: u64,
-    /// Those of the places that are named.
-    named: HashSet<String>,
+    /// The places that its labels name.
+    places: HashSet<String>,
     records: Option<u64>,
+}
+
+impl Gathered {
+    /// The number of places in which it was labelled for certain.
+    fn distinct_places(&self) -> u64 {
+        self.places.len().max(1) as u64
+    }
 }
 
 /// Upper bounds for one kind.
@@ -268,8 +274,7 @@ impl LabelledSecrets {
                     kind: label.kind.clone(),
                     missed: false,
                     missed_by_both: false,
-                    places: 0,
-                    named: HashSet::new(),
+                    places: HashSet::new(),
                     records: label.records,
                 });
             }
@@ -293,7 +298,7 @@ impl LabelledSecrets {
                 });
             }
             if let Some(place) = label.place
-                && !secret.named.insert(place)
+                && !secret.places.insert(place)
             {
                 return Err(Error::Unsupported {
                     what: "two labels of one secret in one place".into(),
@@ -303,7 +308,6 @@ impl LabelledSecrets {
             }
             secret.missed |= label.missed;
             secret.missed_by_both |= both;
-            secret.places += 1;
         }
         if with > 0 && without > 0 {
             return Err(Error::Unsupported {
@@ -311,8 +315,11 @@ impl LabelledSecrets {
                 why: format!("{with} others have it; label it on all or on none"),
             });
         }
-        let partly = |secret: &&Gathered| secret.records.is_none_or(|all| secret.places < all);
-        let fewest_places = secrets.iter().filter(partly).map(|s| s.places).min();
+        let partly = |secret: &&Gathered| {
+            (secret.records).is_none_or(|records| secret.distinct_places() < records)
+        };
+        let partly_labelled = secrets.iter().filter(partly);
+        let fewest_places = partly_labelled.map(Gathered::distinct_places).min();
         for secret in secrets {
             let stratum = strata.entry(secret.kind).or_default();
             stratum.labelled += 1;
@@ -403,19 +410,21 @@ impl LabelledSecrets {
 
     /// Returns the largest number of records of a secret, at least 1, for which the rates count all of them: the fewest
     /// places in which one of the secrets was labelled, those aside that were labelled in as many places as they have
-    /// `records`; `None` if there is no other. A secret in more records is missed where any of them shows it, which is at
-    /// least as often as the rates say.
+    /// `records`; `None` if there is no other. Labels of a secret that name no `place` count as of one. A secret in more
+    /// records is missed where any of them shows it, which is at least as often as the rates say.
     ///
     /// ```
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
     /// let label = |line| serde_json::from_str::<Label>(line).unwrap();
     /// let one = label(r#"{"kind":"phone","missed":false,"secret":"s-17"}"#);
-    /// let two = label(r#"{"kind":"phone","missed":false,"secret":"s-18"}"#);
+    /// let here = label(r#"{"kind":"phone","missed":false,"secret":"s-18","place":"turn-3"}"#);
+    /// let there = label(r#"{"kind":"phone","missed":false,"secret":"s-18","place":"turn-9"}"#);
     /// let all = label(r#"{"kind":"phone","missed":false,"secret":"s-19","records":1}"#);
     /// let of = |labels: &[&Label]| LabelledSecrets::gather(labels.iter().map(|&label| label.clone()));
-    /// assert_eq!(of(&[&two, &two])?.fewest_places(), Some(2));
-    /// assert_eq!(of(&[&one, &two, &two])?.fewest_places(), Some(1));
-    /// assert_eq!(of(&[&all, &two, &two])?.fewest_places(), Some(2));
+    /// assert_eq!(of(&[&here, &there])?.fewest_places(), Some(2));
+    /// assert_eq!(of(&[&one, &one])?.fewest_places(), Some(1));
+    /// assert_eq!(of(&[&one, &here, &there])?.fewest_places(), Some(1));
+    /// assert_eq!(of(&[&all, &here, &there])?.fewest_places(), Some(2));
     /// assert_eq!(of(&[&all])?.fewest_places(), None);
     /// # Ok::<(), reticent_accounting::Error>(())
     /// ```
