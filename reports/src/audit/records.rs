@@ -1,8 +1,8 @@
 //! Texts cut into records, with the ties that make several records a single piece of evidence.
 
-use crate::audit::args::GroupBy;
+use crate::audit::args::{GroupBy, TextField};
 use crate::audit::owner_key::load_texts;
-use crate::audit::reading::documents;
+use crate::audit::reading::{documents, is_prepared};
 use crate::contract::note;
 use crate::number::count_of;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -117,6 +117,8 @@ pub(in crate::audit) struct Reader<'a> {
     /// The most tokens of a record that were trained on.
     most: usize,
     without_end: bool,
+    /// How texts are read.
+    reading: ReadOptions,
     /// The tokens of records that the text alone does not tell.
     known: HashMap<String, Vec<TokenId>>,
 }
@@ -132,7 +134,16 @@ impl<'a> Reader<'a> {
             tokenizer,
             most: most.unwrap_or(usize::MAX),
             without_end,
+            reading: ReadOptions::default(),
             known: HashMap::new(),
+        }
+    }
+
+    /// Reads the texts under this key.
+    pub(in crate::audit) fn with_field(self, text: &TextField) -> Self {
+        Self {
+            reading: text.options(),
+            ..self
         }
     }
 
@@ -171,11 +182,6 @@ impl<'a> Reader<'a> {
         tokens.truncate(self.most);
         Ok((self.tokenizer.decode(&tokens)?, Some(tokens)))
     }
-}
-
-/// Returns whether a path is a folder that `audit prepare` made.
-pub(in crate::audit) fn is_prepared(path: &Path) -> bool {
-    path.join("prepared.json").is_file()
 }
 
 /// The records of one part of a prepared folder.
@@ -365,7 +371,7 @@ pub(in crate::audit) fn cut(
         out.tokens = tokens.collect();
         return Ok(out);
     }
-    for (number, document) in (1_u64..).zip(to_measure(path, &ReadOptions::default())?) {
+    for (number, document) in (1_u64..).zip(to_measure(path, &reader.reading)?) {
         let name = document_name(path, &document.id);
         let texts = texts(std::slice::from_ref(&document), unit)
             .with_context(|| format!("{}, document {number}", path.display()))?;
