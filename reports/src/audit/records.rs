@@ -187,8 +187,8 @@ impl<'a> Reader<'a> {
 /// The records of one part of a prepared folder.
 pub(in crate::audit) struct PreparedRecords {
     pub(in crate::audit) records: Vec<Record>,
-    /// The name of each record's document, with the folder and the part; `None` if the folder doesn't say it.
-    pub(in crate::audit) documents: Option<Vec<String>>,
+    /// The number of each record's document in its part; `None` if the folder doesn't say it.
+    documents: Option<Vec<u64>>,
     /// Their texts, as far as their tokens go.
     pub(in crate::audit) texts: Vec<String>,
     pub(in crate::audit) tokenizer: Tokenizer,
@@ -230,11 +230,6 @@ impl PreparedRecords {
         // Each record is a document of its own, so that its number is one.
         let whole = matches!(unit, Unit::Dialogue | Unit::Document | Unit::User);
         let documents = documents.or_else(|| whole.then(|| (0..records.len() as u64).collect()));
-        let named = |number: u64| {
-            let part = part.name();
-            format!("{}: {part} document {}", path.display(), number + 1)
-        };
-        let documents = documents.map(|numbers| numbers.into_iter().map(named).collect());
         ensure!(
             !records.is_empty(),
             "{}: it has no {} record",
@@ -257,18 +252,22 @@ impl PreparedRecords {
         })
     }
 
-    /// Takes the name of each record's document.
+    /// Returns the name of each record's document, with the folder and the part.
     ///
     /// # Errors
     /// A folder of an earlier version, which doesn't say which records are of one document.
-    pub(in crate::audit) fn take_documents(&mut self, path: &Path) -> Result<Vec<String>> {
-        self.documents.take().with_context(|| {
+    pub(in crate::audit) fn documents(&self, path: &Path, part: Part) -> Result<Vec<String>> {
+        let (path, part) = (path.display(), part.name());
+        let numbers = self.documents.as_ref().with_context(|| {
             format!(
-                "{}: an earlier version prepared it, and it does not say which records are of one document; prepare it again \
-                 (`audit prepare`)",
-                path.display()
+                "{path}: an earlier version prepared it, and it does not say which records are of one document; prepare it again \
+                 (`audit prepare`)"
             )
-        })
+        })?;
+        let named = numbers
+            .iter()
+            .map(|number| format!("{path}: {part} document {}", number + 1));
+        Ok(named.collect())
     }
 
     /// Refuses a folder whose tokens are not those of the model.
@@ -346,14 +345,14 @@ pub(in crate::audit) fn cut(
     if is_prepared(path) {
         let most = Some(reader.most);
         let read = PreparedRecords::read(path, part, unit, most)?;
-        let mut found = read.fits(path, reader.tokenizer)?;
+        let found = read.fits(path, reader.tokenizer)?;
         let names = match by {
             // Only shadow models use these: each is trained on one half of them.
-            GroupBy::Nothing => match found.documents.take() {
-                Some(documents) => documents,
-                None => each_by_itself(path, part, found.texts.len()),
-            },
-            GroupBy::Document => found.take_documents(path).map_err(|why| {
+            GroupBy::Nothing if found.documents.is_none() => {
+                each_by_itself(path, part, found.texts.len())
+            }
+            GroupBy::Nothing => found.documents(path, part)?,
+            GroupBy::Document => found.documents(path, part).map_err(|why| {
                 anyhow!(
                     "{why}, or take each record by itself (`audit membership --group-by nothing`)"
                 )

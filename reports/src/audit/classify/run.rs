@@ -116,7 +116,7 @@ fn of_folder(
             None => Ok(found),
         }
     };
-    let mut found: PreparedRecords = read().context("--data")?;
+    let found: PreparedRecords = read().context("--data")?;
     let classes = found.labels.as_ref().map(|labels| &labels.classes);
     let classes = classes.with_context(|| {
         format!(
@@ -127,7 +127,7 @@ fn of_folder(
     fits(classes, names, loaded, path)?;
     // Only --scores-out says which records are of one document.
     let documents = match args.scores_out {
-        Some(_) => found.take_documents(path).context("--data")?,
+        Some(_) => found.documents(path, Part::HeldOut).context("--data")?,
         None => vec![String::new(); found.texts.len()],
     };
     let records = found.records.into_iter().zip(found.texts);
