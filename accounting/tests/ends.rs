@@ -103,6 +103,7 @@ fn samples_of_finitely_many_support_no_low_confidence() {
         missed: i < 20,
         missed_by_conservative: Some(false),
         secret: None,
+        place: None,
         records: None,
         population: None,
         measured_for: None,

@@ -506,6 +506,51 @@ fn masking_makes_a_unit_the_first_of_its_copies() {
     }
 }
 
+/// A record that the policy can't examine is masked whole, with and without the secret; another run may examine it.
+#[test]
+fn no_secret_of_a_record_that_was_not_examined_is_caught() {
+    let rules = [("not-examined", "^slow.*$"), ("name", "Bob")];
+    let rules = rules.map(|(kind, pattern)| PatternRule {
+        kind: kind.to_owned(),
+        pattern: pattern.to_owned(),
+    });
+    let documents = [
+        // The two first are copies.
+        Document::new("a", "slow Ada").with_secret(5, 8, "name"),
+        Document::new("b", "slow Ada").with_secret(5, 8, "name"),
+        Document::new("c", "here Bob").with_secret(5, 8, "name"),
+    ];
+    let near = Deduplication::Near {
+        shingle: 2,
+        bands: 16,
+        rows: 1,
+        similarity: 0.6,
+    };
+    for (duplicates, expected) in [(Deduplication::Exact, [1, 0]), (near, [1, 1])] {
+        let options = PrepareOptions {
+            duplicates,
+            policy: PolicyOptions {
+                policy: PolicyChoice::Patterns {
+                    rules: rules.to_vec(),
+                },
+                ..PolicyOptions::default()
+            },
+            ..PrepareOptions::default()
+        };
+        let preparer = Preparer::new(&documents, &options).unwrap();
+        let found = preparer.neighbours(Selection::All, &|_, _| true).unwrap();
+        let records: Vec<u64> = found.secrets.iter().map(|one| one.diff.records).collect();
+        assert_eq!(records, expected);
+        let facts = preparer.run().unwrap().facts;
+        assert_eq!(facts.not_examined, 1);
+        let missed = expected.iter().sum::<u64>();
+        assert_eq!(
+            (found.all.missed, facts.secrets.all.missed),
+            (missed, missed)
+        );
+    }
+}
+
 #[test]
 fn a_report_ends_when_it_is_told_to() {
     let documents: Vec<Document> = (0..20)

@@ -1,6 +1,8 @@
 //! Samples for labelling, and what a policy does to marked secrets.
 
-use reticent_corpus::policy::{ConservativeOptions, DictionaryOptions, PatternRule, PolicyChoice};
+use reticent_corpus::policy::{
+    ConservativeOptions, DetectorOptions, DictionaryOptions, PatternRule, PolicyChoice,
+};
 use reticent_corpus::prepare::{PrepareOptions, prepare};
 use reticent_corpus::screening::{
     PolicyJudge, Words, distinct_records, draw_sample, first_records, screening_records,
@@ -250,4 +252,22 @@ fn doubt_is_the_highest_score_below_the_threshold() {
         None
     );
     assert_eq!(names.loosened(), PolicyChoice::Names { least: 0.0 });
+    // A number without the word beside it that would make it an order.
+    let detectors = PolicyChoice::Detectors(DetectorOptions {
+        kinds: vec!["reference".to_owned()],
+        ..DetectorOptions::default()
+    });
+    let record = Document::new("r", "it weighs 734156 grams");
+    let doubt = judge(&detectors).doubt(&record).unwrap().unwrap();
+    assert!(doubt > 0.0 && doubt < 0.5, "{doubt}");
+    // What a policy never looks for is not below its threshold.
+    let PolicyChoice::Any { of } = PolicyChoice::General.loosened() else {
+        panic!("another policy");
+    };
+    let kinds = of.iter().find_map(|policy| match policy {
+        PolicyChoice::Detectors(options) => Some(&options.kinds),
+        _ => None,
+    });
+    let has = |kind: &str| kinds.unwrap().iter().any(|other| other == kind);
+    assert!(has("date") && has("phone") && !has("time") && !has("money"));
 }

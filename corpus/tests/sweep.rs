@@ -574,18 +574,19 @@ fn a_list_marks_every_place_of_a_secret() {
         ("Ada", "Bob", vec![]),
     ] {
         let list = SecretList::new(vec![secret.to_owned()]).unwrap();
-        let marked = list.mark(&Document::new("d", text), "listed");
+        let (marked, occurring) = list.mark(&Document::new("d", text), "listed");
         marked.validate().unwrap();
         let texts: Vec<&str> = (marked.secrets.iter())
             .map(|secret| marked.secret_text(secret))
             .collect();
         assert_eq!(texts, places, "{text}");
-        assert_eq!(list.occurring(text).len(), usize::from(!places.is_empty()));
+        assert_eq!(occurring.len(), usize::from(!places.is_empty()));
+        assert!(occurring.into_iter().eq(list.occurring(text).into_keys()));
     }
     // A whole word comes before a part of one that begins earlier.
     let list = ["12 34", "34567"].map(str::to_owned).to_vec();
     let list = SecretList::new(list).unwrap();
-    let marked = list.mark(&Document::new("d", "12 34567"), "listed");
+    let (marked, _) = list.mark(&Document::new("d", "12 34567"), "listed");
     let spans: Vec<(usize, usize)> = marked.secrets.iter().map(|s| (s.start, s.end)).collect();
     assert_eq!(spans, [(3, 8)]);
 }
@@ -598,12 +599,44 @@ fn what_a_policy_finds_is_marked_in_its_place() {
         .unwrap();
     let document =
         Document::new("d", "é mail\r\nssn219-09-9999 x\n219-09-9999").with_secret(0, 1, "k");
-    let marked = mark_found(&document, policy.as_ref());
-    marked.validate().unwrap();
-    let texts: Vec<&str> = (marked.secrets.iter())
-        .map(|secret| marked.secret_text(secret))
+    let marked = mark_found(&[document], policy.as_ref()).unwrap();
+    marked[0].validate().unwrap();
+    let texts: Vec<&str> = (marked[0].secrets.iter())
+        .map(|secret| marked[0].secret_text(secret))
         .collect();
     assert_eq!(texts, ["é", "219-09-9999", "219-09-9999"]);
+}
+
+/// What it finds anywhere comes first; elsewhere, a text has the kind with which it was found.
+#[test]
+fn what_a_policy_finds_is_marked_where_it_does_not_find_it() {
+    let rules = [("name", "^Ada"), ("code", "^[0-9]+"), ("king", "Ada King")];
+    let rules = rules.map(|(kind, pattern)| PatternRule {
+        kind: kind.to_owned(),
+        pattern: pattern.to_owned(),
+    });
+    let policy = PolicyChoice::Patterns {
+        rules: rules.to_vec(),
+    };
+    let documents = [
+        Document::new("a", "with Ada and 555, 5550"),
+        Document::new("b", "Ada has it\n555 calls Ada King"),
+    ];
+    let marked = mark_found(&documents, policy.build().unwrap().as_ref()).unwrap();
+    let spans = |document: &Document| -> Vec<(String, String)> {
+        let secrets = document.secrets.iter();
+        secrets
+            .map(|s| (s.kind.clone(), document.secret_text(s).to_owned()))
+            .collect()
+    };
+    let of = |kind: &str, text: &str| (kind.to_owned(), text.to_owned());
+    assert_eq!(spans(&marked[0]), [of("name", "Ada"), of("code", "555")]);
+    assert_eq!(
+        spans(&marked[1]),
+        [of("name", "Ada"), of("code", "555"), of("king", "Ada King")]
+    );
+    let nothing = mark_found(&documents, PolicyChoice::Nothing.build().unwrap().as_ref()).unwrap();
+    assert_eq!(nothing, documents);
 }
 
 #[test]
@@ -611,7 +644,7 @@ fn a_list_marks_its_places_apart_from_each_other_and_from_what_is_there() {
     let list = ["Ada", "Ada King", "King"].map(str::to_owned).to_vec();
     let list = SecretList::new(list).unwrap();
     let document = Document::new("d", "é Ada King, Ada; King Ada").with_secret(17, 21, "name");
-    let marked = list.mark(&document, "listed");
+    let (marked, _) = list.mark(&document, "listed");
     marked.validate().unwrap();
     let spans: Vec<(usize, usize, &str)> = marked
         .secrets

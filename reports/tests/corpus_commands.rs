@@ -110,6 +110,21 @@ fn neighbours_of_a_plain_corpus_take_a_list_or_what_the_policy_finds() {
         "{text}"
     );
     assert_eq!(found["marked"], "found by the policy");
+    // Nothing is left for a seed to draw.
+    for (line, unused) in [
+        (format!("neighbours {how} --seed 7"), true),
+        (format!("neighbours {how} --miss-rate 0.5 --seed 7"), false),
+        (format!("{sample} --seed 7"), false),
+        (format!("neighbours {how}"), false),
+    ] {
+        let output = run(env!("CARGO_BIN_EXE_audit"), at, &line, "");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            said.contains("--seed: has no effect"),
+            unused,
+            "{line}: {said}"
+        );
+    }
     let listed = json(at, &format!("neighbours {how} --list names.txt"));
     assert_eq!(
         (&listed["distinct"], &listed["missed"]),

@@ -646,6 +646,68 @@ fn planting_says_what_the_audit_can_prove() {
     assert!(text.contains("`audit train "), "{text}");
 }
 
+/// Every command that reads records reads them under the key that is named, and refuses one where no text is read.
+#[test]
+fn records_are_read_under_the_key_that_is_named() {
+    let at = trained();
+    for name in ["in", "out"] {
+        let text = std::fs::read_to_string(at.join(format!("{name}.jsonl"))).unwrap();
+        let bodies = text.lines().map(|line| {
+            let document: Value = serde_json::from_str(line).unwrap();
+            let (id, body) = (&document["id"], &document["text"]);
+            format!("{}\n", serde_json::json!({ "id": id, "body": body }))
+        });
+        let path = at.join(format!("{name}-bodies.jsonl"));
+        std::fs::write(path, bodies.collect::<String>()).unwrap();
+    }
+    let passages = "--unit turn --prompt 5 --suffix 6";
+    for (line, keys) in [
+        (
+            "perplexity --model ckpt --data out.jsonl --unit turn".to_owned(),
+            ["perplexity", "records"],
+        ),
+        (
+            "membership --model ckpt --members in.jsonl --non-members out.jsonl --training in.jsonl".to_owned(),
+            ["area", "attacks"],
+        ),
+        (
+            format!("extract --model ckpt --data in.jsonl {passages} --training in.jsonl"),
+            ["passages", "prompts"],
+        ),
+        (
+            "report --model ckpt --members in.jsonl --non-members out.jsonl --training in.jsonl".to_owned(),
+            ["membership", "extraction"],
+        ),
+    ] {
+        let own = json(at, &line, "");
+        let renamed = line.replace(".jsonl", "-bodies.jsonl");
+        let unnamed = audit(at, &renamed, "");
+        assert_eq!(unnamed.status.code(), Some(2), "{renamed}");
+        assert!(said(&unnamed).contains("--text-field names another key"));
+        let named = json(at, &format!("{renamed} --text-field body"), "");
+        assert_eq!(named["inputs"]["text_field"], "body");
+        for key in keys {
+            alike(&own[key], &named[key], &format!("{line}: {key}"));
+        }
+    }
+    for line in [
+        "perplexity --model ckpt --data planted",
+        "membership --model ckpt --members planted --non-members planted",
+        "membership --scores scores.csv",
+        "extract --model ckpt --data planted",
+        "exposure --model ckpt",
+        "report --model ckpt --members planted --non-members planted",
+    ] {
+        let refused = audit(at, &format!("{line} --text-field body"), "");
+        assert_eq!(refused.status.code(), Some(2), "{line}");
+        let said = said(&refused);
+        assert!(
+            said.contains("--text-field: no text is read"),
+            "{line}: {said}"
+        );
+    }
+}
+
 /// A report looks copies of members up in the records of a prepared folder too, as it does canaries; it read the folder
 /// as text.
 #[test]

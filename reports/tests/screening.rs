@@ -437,6 +437,10 @@ fn labels_fit_the_policy_that_they_were_measured_for() {
     };
     let note = "The labels do not say which policy they were measured for";
     assert!(said("unsaid.l").contains(note) && !said("general.l").contains(note));
+    std::fs::write(here.join("twice.l"), labels.repeat(2)).unwrap();
+    let line = format!("{plan} twice.l --group 2");
+    let output = run(env!("CARGO_BIN_EXE_account"), here, &line, "");
+    assert!(refused(&output).contains("two labels of one secret in one place"));
     // No corpus is there to be compared: that it was prepared with their policy is assumed.
     let assumed = "Premise: the corpus is prepared with the policy that the labels were measured for, general.";
     assert!(said("general.l").contains(assumed) && !said("unsaid.l").contains(assumed));

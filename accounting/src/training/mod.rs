@@ -320,13 +320,24 @@ impl TrainingPlan {
                     .zip(run.canary_records)
                     .map(|(a, b)| a.max(b)),
             },
-            everything_private: self.secrets.everything_private
-                && before.is_none_or(|run| run.narrower().is_none()),
+            everything_private: self.everything_private(),
             labelled: self.has_classes(),
             authenticated: false,
             base: self.base(),
             held_out_public: self.held_out_public(),
         }
+    }
+
+    /// Whether every record is trained on with noise, in the runs that it continues too.
+    fn everything_private(&self) -> bool {
+        let before = self.continues.as_ref();
+        self.secrets.everything_private && before.is_none_or(|run| run.narrower().is_none())
+    }
+
+    /// As [`CompletedRun::narrower`], with the runs that it continues.
+    #[must_use]
+    pub fn narrower(&self) -> Option<Recipe> {
+        completed::narrower(self.run.recipe(), self.everything_private())
     }
 
     /// Whether its records have classes, or those of a run that it goes on from.

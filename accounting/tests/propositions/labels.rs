@@ -34,6 +34,7 @@ fn label(
         missed,
         missed_by_conservative: open,
         secret: secret.map(|id| format!("{kind}-{id}")),
+        place: None,
         records: None,
         population,
         measured_for: None,
@@ -235,6 +236,35 @@ fn labels_that_do_not_fit_together_are_refused() {
     };
     let said = refused(vec![drawn(1), drawn(2)]);
     assert!(said.contains("one policy, unit and sample"), "{said}");
+    // Of a file that is joined to itself every secret would have two places.
+    let at = |place: &str| Label {
+        place: Some(place.into()),
+        ..label("a", false, None, Some(1), None)
+    };
+    assert!(
+        refused(vec![at("x"), at("y"), at("x")]).contains("two labels of one secret in one place")
+    );
+    let places = |labels| LabelledSecrets::gather(labels).unwrap().fewest_places();
+    assert_eq!(places(vec![at("x"), at("y")]), Some(2));
+    // Without places, nothing tells it from a file of one label.
+    let unnamed = label("a", false, None, Some(1), None);
+    assert_eq!(places(vec![unnamed.clone(), unnamed.clone()]), Some(1));
+    assert_eq!(places(vec![at("x"), at("y"), unnamed.clone()]), Some(2));
+    let of_two = Label {
+        records: Some(2),
+        ..unnamed
+    };
+    assert_eq!(places(vec![of_two.clone(), of_two.clone()]), Some(1));
+    let in_both = |place: &str| Label {
+        place: Some(place.into()),
+        ..of_two.clone()
+    };
+    assert_eq!(places(vec![in_both("x"), in_both("y")]), None);
+    let other = Label {
+        secret: Some("a-2".into()),
+        ..at("x")
+    };
+    assert_eq!(places(vec![at("x"), other]), Some(1));
 }
 
 /// More labels at the same share of misses only help, and never exceed the population.

@@ -363,7 +363,7 @@ impl CanaryPlan {
     /// Counts how often each canary's secret occurs in these texts after the template's words. Canaries that share a
     /// secret, as independent draws may, each have all its occurrences.
     pub fn occurrences<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Vec<u64> {
-        Occurrences::of(self).all(texts).counts
+        Occurrences::of(self).all(texts).of_canaries().collect()
     }
 
     /// Checks that no canary occurs in texts in which the plan is to be planted: they would hold more copies than it says, and
@@ -470,17 +470,13 @@ impl Canary {
     }
 }
 
-/// Counts the secrets of a plan in texts, where they stand after the template's words.
+/// Counts the candidates of a plan in texts, where they stand after the template's words.
 pub(crate) struct Occurrences<'p> {
-    template: &'p CanaryTemplate,
+    plan: &'p CanaryPlan,
     /// The choices at each position of a secret.
     positions: Vec<Vec<String>>,
-    /// The canaries of each secret.
-    canaries: HashMap<&'p str, Vec<usize>>,
-    /// By canary.
-    counts: Vec<u64>,
-    /// The candidates that occur, drawn or not.
-    there: HashSet<String>,
+    /// How often each candidate that occurs does, drawn or not.
+    counts: HashMap<String, u64>,
 }
 
 /// The largest probability with which a plan may be refused for what its text holds: the secrets of a plan that is not
@@ -489,16 +485,10 @@ const MOST_REFUSED: f64 = 0.01;
 
 impl<'p> Occurrences<'p> {
     pub(crate) fn of(plan: &'p CanaryPlan) -> Self {
-        let mut canaries: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (number, canary) in plan.canaries.iter().enumerate() {
-            canaries.entry(&canary.secret).or_default().push(number);
-        }
         Self {
-            template: &plan.template,
+            plan,
             positions: plan.template.positions(),
-            canaries,
-            counts: vec![0; plan.canaries.len()],
-            there: HashSet::new(),
+            counts: HashMap::new(),
         }
     }
 
@@ -508,43 +498,49 @@ impl<'p> Occurrences<'p> {
     }
 
     pub(crate) fn enter(&mut self, text: &str) {
-        for (at, words) in text.match_indices(self.template.prefix()) {
+        for (at, words) in text.match_indices(self.plan.template.prefix()) {
             let Some(secret) = candidate(&self.positions, &text[at + words.len()..]) else {
                 continue;
             };
-            for number in self.canaries.get(secret).into_iter().flatten() {
-                self.counts[*number] += 1;
-            }
-            if !self.there.contains(secret) {
-                self.there.insert(secret.to_owned());
+            match self.counts.get_mut(secret) {
+                Some(count) => *count += 1,
+                None => {
+                    self.counts.insert(secret.to_owned(), 1);
+                }
             }
         }
+    }
+
+    /// By canary.
+    fn of_canaries(&self) -> impl Iterator<Item = u64> {
+        let canaries = self.plan.canaries.iter();
+        canaries.map(|canary| self.counts.get(&canary.secret).copied().unwrap_or(0))
     }
 
     /// Returns an error if any canary was found, or so many candidates that a plan of so many canaries would have been
     /// refused with a probability above 0.01: of m canaries with N candidates of which K occur, m K/N at most. Whoever
     /// takes another seed until none is found draws from the other N − K, and every test divides by N.
     pub(crate) fn check_none(&self) -> Result<()> {
-        match self.counts.iter().filter(|count| **count > 0).count() {
+        match self.of_canaries().filter(|count| *count > 0).count() {
             0 => self.check_uniform(),
             there => Err(Error::Plan(format!(
                 "{there} of {} canaries already occur in the text, which would hold more copies than are planted; take the text without them, \
                  another --seed, or another --canary-format (a longer field, other words)",
-                self.counts.len()
+                self.plan.canaries.len()
             ))),
         }
     }
 
     fn check_uniform(&self) -> Result<()> {
-        let (there, all) = (self.there.len(), self.template.candidates());
-        let refused = self.counts.len() as f64 * there as f64 / all as f64;
+        let (there, all) = (self.counts.len(), self.plan.template.candidates());
+        let refused = self.plan.canaries.len() as f64 * there as f64 / all as f64;
         if refused <= MOST_REFUSED {
             return Ok(());
         }
         Err(Error::Plan(format!(
             "{there} of {all} candidates of {} already occur in the text, so that canaries that do not are no uniform choice; \
              take the text without them, or another --canary-format (a longer field, other words)",
-            self.template.shown()
+            self.plan.template.shown()
         )))
     }
 }

@@ -1,7 +1,7 @@
 //! Policies as data, for options and files.
 
 use super::compose::{AtLeast, Threshold};
-use super::detect::{DetectorOptions, Detectors};
+use super::detect::{DetectorOptions, Detectors, IDENTIFYING};
 use super::dictionary::{Dictionary, DictionaryOptions};
 use super::general::General;
 use super::levels::{LIKELY, Level, Levels};
@@ -166,15 +166,17 @@ impl PolicyChoice {
         self.build_below(DEEPEST)
     }
 
-    /// Returns the policy with every threshold at 0: it accepts the slightest indication, which is [`LEAST_SCORE`] of the
-    /// tagger and of token classifiers.
+    /// Returns the policy with every threshold at 0: it accepts the slightest indication of what it looks for, which is
+    /// [`LEAST_SCORE`] of the tagger and of token classifiers. What levels find by grammar and lists is certain.
     ///
     /// [`LEAST_SCORE`]: super::LEAST_SCORE
     #[must_use]
     pub fn loosened(&self) -> Self {
         let mut loosened = match self {
             Self::General => {
+                let kinds = IDENTIFYING.iter().chain(&["date"]);
                 let detectors = DetectorOptions {
+                    kinds: kinds.map(|kind| (*kind).to_owned()).collect(),
                     least: 0.0,
                     ..DetectorOptions::default()
                 };
@@ -187,6 +189,7 @@ impl PolicyChoice {
         };
         if let Self::Level { least, .. }
         | Self::Names { least }
+        | Self::Detectors(DetectorOptions { least, .. })
         | Self::Onnx(OnnxOptions { least, .. }) = &mut loosened
         {
             *least = 0.0;

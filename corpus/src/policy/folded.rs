@@ -184,7 +184,7 @@ const fn is_unspaced(c: char) -> bool {
 
 /// A text as dictionaries compare it in any case, without what stands between digits and is no letter, with a mapping to the
 /// original.
-pub(crate) struct Joined<'a> {
+pub(crate) struct JoinedNumbers<'a> {
     pub(crate) text: String,
     /// Where something is left out, and the number of bytes that are left out up to there.
     left_out: Vec<(usize, usize)>,
@@ -192,7 +192,7 @@ pub(crate) struct Joined<'a> {
     plain: Plain<'a>,
 }
 
-impl<'a> Joined<'a> {
+impl<'a> JoinedNumbers<'a> {
     pub(crate) fn of(text: &'a str) -> Self {
         let plain = Plain::of(text);
         let folded = Folded::of(&plain.text, true);
@@ -285,7 +285,7 @@ mod tests {
                 "(4155550123141a21\u{301} 2",
             ),
         ] {
-            let found = Joined::of(text);
+            let found = JoinedNumbers::of(text);
             assert_eq!(found.text, joined, "{text}");
             assert_eq!(found.place(0..joined.len()), 0..text.len(), "{text}");
         }
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn joined_numbers_have_their_places() {
         let text = "\u{e9} (415)\u{a0}555-01 23, \u{ff11}\u{200b}/2";
-        let joined = Joined::of(text);
+        let joined = JoinedNumbers::of(text);
         assert_eq!(joined.text, "\u{e9} (415555012312");
         for (part, place) in [
             ("415", "415"),

@@ -32,7 +32,7 @@ pub use simulated::{Simulated, missed_strings};
 #[cfg(feature = "onnx")]
 pub(crate) use budget::{LONGEST, NOT_CLASSIFIED, unbudgeted};
 pub(crate) use budget::{is_spent, is_unexamined};
-pub(crate) use folded::Joined;
+pub(crate) use folded::JoinedNumbers;
 pub(crate) use levels::listed;
 pub(crate) use simulated::{Spare, blank};
 

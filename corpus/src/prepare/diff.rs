@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 /// How two preparations differ, point by point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NeighbourDiff {
-    /// k: points whose tokens or side differ. A point that is only `<MASK>` equals another.
+    /// k: points whose tokens or side differ. A point that is only `<MASK>` equals another. `audit neighbours` adds points
+    /// that the policy could not examine.
     pub records: u64,
     /// How many of them changed side.
     pub sides: u64,

@@ -48,7 +48,7 @@ pub struct NeighbourCounts {
     pub examined: u64,
     /// Nothing differs.
     pub caught: u64,
-    /// Something does.
+    /// Something does, or may in another run: the policy could not examine a record.
     pub missed: u64,
     /// Of the missed ones, those after which some record is on the other side.
     pub other_side: u64,
@@ -89,6 +89,9 @@ impl Preparer {
     /// prepared again; the effect on other copies of their units follows from the first copy of
     /// each. Otherwise, the whole corpus is prepared once per secret.
     ///
+    /// Records that the policy could not examine are masked whole, and another run may examine them: they count as
+    /// differing if the secret is in them, or, where the whole corpus is prepared, whatever they hold.
+    ///
     /// `progress` is called with the number of secrets that are done and their total, in their order. If it returns
     /// false, the comparison ends with the results so far.
     ///
@@ -125,7 +128,12 @@ impl Preparer {
             let whole = self.run()?;
             each(&taken, progress, |(secret, _)| {
                 let other = self.run_on(&mask_secret(self.documents(), secret))?;
-                Ok(neighbour_diff(&whole, &other))
+                let diff = neighbour_diff(&whole, &other);
+                let unknown = whole.facts.not_examined.max(other.facts.not_examined);
+                Ok(NeighbourDiff {
+                    records: diff.records + unknown,
+                    ..diff
+                })
             })?
         };
         let mut out = Neighbours {

@@ -20,6 +20,8 @@ struct UnitOutcome {
     key: Key,
     /// The digest of its record, and its side; `None` if the unit is only `<MASK>`.
     out: Out,
+    /// Whether the policy could not examine it.
+    not_examined: bool,
 }
 
 type Out = Option<(Key, Side)>;
@@ -85,9 +87,12 @@ impl Points {
         let (mut records, mut sides) = (0, 0);
         let (mut public_before, mut public_after) = (0u64, 0u64);
         for at in self.touched(&changed) {
-            let (old, new) = (self.before(at), self.after(at, &changed));
+            let kept = [self.before(at), self.after(at, &changed)];
+            // Masked whole, whatever it holds; another run may examine it, and find otherwise.
+            let unknown = kept[0] != kept[1] && kept.iter().flatten().any(|unit| unit.not_examined);
+            let [old, new] = kept.map(|unit| unit.and_then(|unit| unit.out));
             let (old_side, new_side) = (side(old), side(new));
-            records += u64::from(old != new);
+            records += u64::from(unknown || old != new);
             sides += u64::from(old_side != new_side);
             public_before += u64::from(old_side == Side::Public);
             public_after += u64::from(new_side == Side::Public);
@@ -136,16 +141,17 @@ impl Points {
         self.copies.get(key)?.first().copied()
     }
 
-    fn before(&self, at: usize) -> Out {
+    /// Returns the point, unless it is dropped as a copy.
+    fn before(&self, at: usize) -> Option<UnitOutcome> {
         let point = self.points[at];
         let kept = self.copies.is_empty() || self.first(&point.key) == Some(at);
-        point.out.filter(|_| kept)
+        kept.then_some(point)
     }
 
-    fn after(&self, at: usize, changed: &Changed) -> Out {
-        let point = changed.points.get(&at).unwrap_or(&self.points[at]);
+    fn after(&self, at: usize, changed: &Changed) -> Option<UnitOutcome> {
+        let point = *changed.points.get(&at).unwrap_or(&self.points[at]);
         let kept = self.copies.is_empty() || changed.firsts.get(&point.key) == Some(&Some(at));
-        point.out.filter(|_| kept)
+        kept.then_some(point)
     }
 }
 
@@ -161,9 +167,11 @@ fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec
             let mut work = Work::new(unit, &preparer.settled.tokenizer)?;
             let key = work.key();
             let made = preparer.settled.shape(&mut work)?;
+            let not_examined = made.not_examined;
             let record = preparer.settled.record(made, unit.label);
             Ok(UnitOutcome {
                 key,
+                not_examined,
                 out: record
                     .as_ref()
                     .map(|record| (of_record(record), record.side)),

@@ -419,7 +419,10 @@ impl<'a> Masks<'a> {
     /// Returns the ranges of the view that are learned. As in a record, a mask is learned if any part of it is.
     fn learned(&self, answers: &[Range<usize>]) -> Vec<Range<usize>> {
         let whole = |answer: &Range<usize>| {
-            let inside = |at: usize| self.ranges.iter().find(|r| r.start < at && at < r.end);
+            let inside = |at: usize| {
+                let first = self.ranges.partition_point(|mask| mask.end <= at);
+                self.ranges.get(first).filter(|mask| mask.start < at)
+            };
             let start = inside(answer.start).map_or(answer.start, |mask| mask.start);
             let end = inside(answer.end).map_or(answer.end, |mask| mask.end);
             self.to_view(start)..self.to_view(end)

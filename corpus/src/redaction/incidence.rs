@@ -4,13 +4,13 @@ use super::words::words;
 use super::{Read, found, name, pass};
 use crate::document::{Document, Offsets, Secret, joined};
 use crate::error::Result;
-use crate::policy::{Dictionary, DictionaryOptions, Joined, Policy, View, resolved};
+use crate::policy::{Dictionary, DictionaryOptions, JoinedNumbers, Policy, View, resolved};
 use crate::read::Documents;
 use crate::split::{UnitText, units};
 use crate::unit::Unit;
 use reticent_disk::folded_word;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,12 +26,22 @@ fn without_brackets(secret: String) -> String {
     }
 }
 
+/// Builds the automaton of secrets in any case.
+fn dictionary(words: Vec<String>) -> Result<Dictionary> {
+    Dictionary::new(&DictionaryOptions {
+        kind: "secret".to_owned(),
+        words,
+        case_sensitive: false,
+        whole_words: true,
+    })
+}
+
 /// A list of secrets, all of whose occurrences are found by one automaton, including overlapping ones.
 #[derive(Debug, Clone)]
 pub struct SecretList {
     secrets: Vec<String>,
     automaton: Dictionary,
-    /// Those with digits, as [`Joined`] leaves them, and which they are.
+    /// Those with digits, as [`JoinedNumbers`] leaves them, and which they are.
     numbers: Option<(Dictionary, Vec<usize>)>,
 }
 
@@ -41,20 +51,12 @@ impl SecretList {
     /// # Errors
     /// Returns an error if there is no secret or a blank one.
     pub fn new(secrets: Vec<String>) -> Result<Self> {
-        let dictionary = |words: Vec<String>| {
-            Dictionary::new(&DictionaryOptions {
-                kind: "secret".to_owned(),
-                words,
-                case_sensitive: false,
-                whole_words: true,
-            })
-        };
         let with_digits: Vec<usize> = (0..secrets.len())
             .filter(|at| secrets[*at].contains(char::is_numeric))
             .collect();
         let joined: Vec<String> = with_digits
             .iter()
-            .map(|at| without_brackets(Joined::of(&secrets[*at]).text))
+            .map(|at| without_brackets(JoinedNumbers::of(&secrets[*at]).text))
             .collect();
         let numbers = match joined.is_empty() {
             true => None,
@@ -73,7 +75,7 @@ impl SecretList {
     fn anywhere(&self, text: &str) -> Vec<(usize, usize, usize, bool)> {
         let mut out = self.automaton.anywhere(text);
         if let Some((numbers, secrets)) = &self.numbers {
-            let joined = Joined::of(text);
+            let joined = JoinedNumbers::of(text);
             let found = numbers.anywhere(&joined.text).into_iter();
             out.extend(found.map(|(number, start, end, inside)| {
                 let place = joined.place(start..end);
@@ -107,31 +109,57 @@ impl SecretList {
     }
 
     /// Returns the document with the listed secrets marked wherever they stand, as [`Self::occurring`] finds them, except
-    /// where they overlap an existing mark or a masked span. Of overlapping occurrences, whole words are marked before parts of
-    /// words, then the first before later ones, and the longer of two with the same beginning.
+    /// where they overlap an existing mark or a masked span, and which of them stand there. Of overlapping occurrences, whole
+    /// words are marked before parts of words, then the first before later ones, and the longer of two with the same beginning.
     #[must_use]
-    pub fn mark(&self, document: &Document, kind: &str) -> Document {
+    pub fn mark(&self, document: &Document, kind: &str) -> (Document, BTreeSet<&str>) {
         let kind: Arc<str> = kind.into();
+        let mut occurring = BTreeSet::new();
         let places = self.anywhere(&document.text).into_iter();
-        let places = places.map(|(_, start, end, inside)| (inside, start..end, kind.clone()));
-        marked(document, places.collect())
-    }
-
-    /// Does the same with the occurrences that are whole words and, apart from what a [`Dictionary`] makes equal, written as in
-    /// the list.
-    #[must_use]
-    pub fn mark_words(&self, document: &Document, kind: &str) -> Document {
-        let kind: Arc<str> = kind.into();
-        let places = self.automaton.occurrences(&document.text).into_iter();
-        let places = places.map(|(_, start, end)| (false, start..end, kind.clone()));
-        marked(document, places.collect())
+        let places = places.map(|(secret, start, end, inside)| {
+            occurring.insert(&*self.secrets[secret]);
+            (inside, start..end, kind.clone())
+        });
+        let places = places.collect();
+        (marked(document, places), occurring)
     }
 }
 
-/// Returns the document with what the policy finds in each of its lines marked, except where it overlaps an existing mark or a
-/// masked span.
-#[must_use]
-pub fn mark_found(document: &Document, policy: &dyn Policy) -> Document {
+/// A range of bytes to mark with its kind, and whether others come before it.
+type Place = (bool, Range<usize>, Arc<str>);
+
+/// Returns the documents with what the policy finds in their lines marked, and after that the same texts wherever else they stand
+/// as whole words: they are as secret there, where the policy may not find them. Nothing is marked that overlaps an existing mark
+/// or a masked span.
+///
+/// # Errors
+/// Returns an error if the policy finds too many different texts.
+pub fn mark_found(documents: &[Document], policy: &dyn Policy) -> Result<Vec<Document>> {
+    let mut kinds: BTreeMap<&str, Arc<str>> = BTreeMap::new();
+    let mut places: Vec<Vec<Place>> = Vec::with_capacity(documents.len());
+    for document in documents {
+        let found = found_in_lines(document, policy);
+        for (_, range, kind) in &found {
+            let text = &document.text[range.clone()];
+            kinds.entry(text).or_insert_with(|| kind.clone());
+        }
+        places.push(found);
+    }
+    if kinds.is_empty() {
+        return Ok(documents.to_vec());
+    }
+    let words = dictionary(kinds.keys().map(|text| (*text).to_owned()).collect())?;
+    let kinds: Vec<Arc<str>> = kinds.into_values().collect();
+    let documents = documents.iter().zip(places).map(|(document, mut places)| {
+        let elsewhere = words.occurrences(&document.text).into_iter();
+        places.extend(elsewhere.map(|(word, start, end)| (true, start..end, kinds[word].clone())));
+        marked(document, places)
+    });
+    Ok(documents.collect())
+}
+
+/// Returns what the policy finds in each line of a document.
+fn found_in_lines(document: &Document, policy: &dyn Policy) -> Vec<Place> {
     let mut places = Vec::new();
     let mut from = 0;
     for line in document.text.split_inclusive('\n') {
@@ -146,13 +174,13 @@ pub fn mark_found(document: &Document, policy: &dyn Policy) -> Document {
         }
         from += line.len();
     }
-    marked(document, places)
+    places
 }
 
-/// Returns the document with ranges of its bytes marked that overlap neither an existing mark, nor a masked span, nor one of the
-/// ranges that come first: those that are not inside words, then the earlier ones, then the longer ones.
-fn marked(document: &Document, mut places: Vec<(bool, Range<usize>, Arc<str>)>) -> Document {
-    places.sort_by_key(|(inside, range, _)| (*inside, range.start, Reverse(range.end)));
+/// Returns the document with those places marked that overlap neither an existing mark, nor a masked span, nor a place that comes
+/// first: of those with the same flag the earlier ones, then the longer ones.
+fn marked(document: &Document, mut places: Vec<Place>) -> Document {
+    places.sort_by_key(|(later, range, _)| (*later, range.start, Reverse(range.end)));
     let offsets = Offsets::new(&document.text);
     let mut out = document.clone();
     let secrets = document.secrets.iter().map(|s| s.start..s.end);

@@ -3,7 +3,7 @@
 use crate::document::{Document, Offsets};
 use crate::error::Result;
 use crate::policy::{
-    Conservative, ConservativeOptions, MASKED, Policy, PolicyChoice, Span, View, blank,
+    Conservative, ConservativeOptions, MASKED, Policy, PolicyChoice, Span, View, blank, goes_on,
     is_unexamined, resolved,
 };
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ pub struct SecretFate {
     /// The kind according to the person who marked it.
     pub kind: String,
     /// Whether the redacted record is the same with the secret and with a mask in its place, so
-    /// that no trace is left whatever else the policy does.
+    /// that no trace is left whatever else the policy does, and its text stands nowhere else in it, marked or not.
     pub caught: bool,
     /// Whether spans cover it completely.
     pub covered: bool,
@@ -72,8 +72,8 @@ pub struct Judged {
 ///
 /// Caught and missed are defined as in [`crate::prepare::neighbour_diff`], on the text of one
 /// record: a secret is caught if the redacted record is the same, byte for byte, with a mask in its
-/// place (at all of its occurrences in the record). A tokenizer whose tokens extend beyond the ends
-/// of a secret can do more harm, which `audit prepare` takes into account.
+/// place (at all of its marks in the record), and its text is left in no other place. A tokenizer whose tokens extend
+/// beyond the ends of a secret can do more harm, which `audit prepare` takes into account.
 #[derive(Debug, Clone)]
 pub struct PolicyJudge {
     policy: Arc<dyn Policy>,
@@ -138,16 +138,17 @@ impl PolicyJudge {
         let redacted = blank(known.text, &spans);
         // Masked whole, with and without the secret; another run may examine it, and find otherwise.
         let unexamined = spans.iter().any(|span| is_unexamined(span, known.text));
-        let fates = known
-            .secrets
-            .iter()
-            .map(|(range, kind)| SecretFate {
+        let fate = |(range, kind): &(Range<usize>, &str)| {
+            let secret = &known.text[range.clone()];
+            SecretFate {
                 kind: (*kind).to_owned(),
                 caught: !unexamined
-                    && known.neighbour(&known.text[range.clone()], policy) == redacted,
+                    && !stands(known.text, secret, &spans)
+                    && known.neighbour(secret, policy) == redacted,
                 covered: covered(range, &spans),
-            })
-            .collect();
+            }
+        };
+        let fates = known.secrets.iter().map(fate).collect();
         let touches = |span: &Span| {
             known
                 .secrets
@@ -187,6 +188,16 @@ fn covered(range: &Range<usize>, spans: &[Span]) -> bool {
         }
     }
     from >= range.end
+}
+
+/// Returns whether a secret's text stands as words in a place, marked or not, that spans do not cover. Nobody has to mark each
+/// place: in `audit screen`, Enter accepts what the policy found as all there is.
+fn stands(text: &str, secret: &str, spans: &[Span]) -> bool {
+    text.match_indices(secret).any(|(at, _)| {
+        let place = at..at + secret.len();
+        let part = goes_on(&text[..at], secret) || goes_on(secret, &text[place.end..]);
+        !part && !covered(&place, spans)
+    })
 }
 
 /// A record with the byte ranges of its secrets.

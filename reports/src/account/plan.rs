@@ -15,7 +15,6 @@ use reticent_accounting::{
     Delta, Epsilon, GroupSize, Mechanism, Neighbours, Plan, Sampling, SamplingRate, Tolerance,
     UnitName,
 };
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// A plan and the question about it.
@@ -80,7 +79,10 @@ impl Run {
     /// Returns the recipe, if it promises less than differential privacy.
     #[must_use]
     pub fn narrower(&self) -> Option<Recipe> {
-        self.completed().narrower()
+        match self {
+            Self::Plan { plan, .. } => plan.narrower(),
+            Self::Files { completed, .. } => completed.narrower(),
+        }
     }
 
     /// Returns whether the run comes from files that count no secrets, although its recipe promises something to the
@@ -125,13 +127,19 @@ impl Run {
     /// Returns the status of the model of others on which the run is based.
     #[must_use]
     pub fn base(&self) -> Option<Base> {
-        self.completed().base
+        match self {
+            Self::Plan { plan, .. } => plan.base(),
+            Self::Files { completed, .. } => completed.base,
+        }
     }
 
     /// Whether its records have classes.
     #[must_use]
     pub fn is_labelled(&self) -> bool {
-        self.completed().labelled
+        match self {
+            Self::Plan { plan, .. } => plan.has_classes(),
+            Self::Files { completed, .. } => completed.labelled,
+        }
     }
 
     /// The plan of a single manifest.
@@ -147,14 +155,6 @@ impl Run {
             Self::Files {
                 completed, plan, ..
             } => Some((completed, plan.as_deref())),
-        }
-    }
-
-    /// What ran, for a plan as if it were done.
-    fn completed(&self) -> Cow<'_, CompletedRun> {
-        match self {
-            Self::Plan { plan, .. } => Cow::Owned(plan.completed(plan.mechanism(), None)),
-            Self::Files { completed, .. } => Cow::Borrowed(completed),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Texts cut into records, with the ties that make several records a single piece of evidence.
 
-use crate::audit::args::GroupBy;
+use crate::audit::args::{GroupBy, TextField};
 use crate::audit::owner_key::load_texts;
-use crate::audit::reading::documents;
+use crate::audit::reading::{documents, is_prepared};
 use crate::contract::note;
 use crate::number::count_of;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -117,6 +117,8 @@ pub(in crate::audit) struct Reader<'a> {
     /// The most tokens of a record that were trained on.
     most: usize,
     without_end: bool,
+    /// How texts are read.
+    reading: ReadOptions,
     /// The tokens of records that the text alone does not tell.
     known: HashMap<String, Vec<TokenId>>,
 }
@@ -132,7 +134,16 @@ impl<'a> Reader<'a> {
             tokenizer,
             most: most.unwrap_or(usize::MAX),
             without_end,
+            reading: ReadOptions::default(),
             known: HashMap::new(),
+        }
+    }
+
+    /// Reads the texts under this key.
+    pub(in crate::audit) fn with_field(self, text: &TextField) -> Self {
+        Self {
+            reading: text.options(),
+            ..self
         }
     }
 
@@ -173,16 +184,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns whether a path is a folder that `audit prepare` made.
-pub(in crate::audit) fn is_prepared(path: &Path) -> bool {
-    path.join("prepared.json").is_file()
-}
-
 /// The records of one part of a prepared folder.
 pub(in crate::audit) struct PreparedRecords {
     pub(in crate::audit) records: Vec<Record>,
-    /// The name of each record's document, with the folder and the part; `None` if the folder doesn't say it.
-    pub(in crate::audit) documents: Option<Vec<String>>,
+    /// The number of each record's document in its part; `None` if the folder doesn't say it.
+    documents: Option<Vec<u64>>,
     /// Their texts, as far as their tokens go.
     pub(in crate::audit) texts: Vec<String>,
     pub(in crate::audit) tokenizer: Tokenizer,
@@ -224,11 +230,6 @@ impl PreparedRecords {
         // Each record is a document of its own, so that its number is one.
         let whole = matches!(unit, Unit::Dialogue | Unit::Document | Unit::User);
         let documents = documents.or_else(|| whole.then(|| (0..records.len() as u64).collect()));
-        let named = |number: u64| {
-            let part = part.name();
-            format!("{}: {part} document {}", path.display(), number + 1)
-        };
-        let documents = documents.map(|numbers| numbers.into_iter().map(named).collect());
         ensure!(
             !records.is_empty(),
             "{}: it has no {} record",
@@ -251,18 +252,22 @@ impl PreparedRecords {
         })
     }
 
-    /// Takes the name of each record's document.
+    /// Returns the name of each record's document, with the folder and the part.
     ///
     /// # Errors
     /// A folder of an earlier version, which doesn't say which records are of one document.
-    pub(in crate::audit) fn take_documents(&mut self, path: &Path) -> Result<Vec<String>> {
-        self.documents.take().with_context(|| {
+    pub(in crate::audit) fn documents(&self, path: &Path, part: Part) -> Result<Vec<String>> {
+        let (path, part) = (path.display(), part.name());
+        let numbers = self.documents.as_ref().with_context(|| {
             format!(
-                "{}: an earlier version prepared it, and it does not say which records are of one document; prepare it again \
-                 (`audit prepare`)",
-                path.display()
+                "{path}: an earlier version prepared it, and it does not say which records are of one document; prepare it again \
+                 (`audit prepare`)"
             )
-        })
+        })?;
+        let named = numbers
+            .iter()
+            .map(|number| format!("{path}: {part} document {}", number + 1));
+        Ok(named.collect())
     }
 
     /// Refuses a folder whose tokens are not those of the model.
@@ -340,14 +345,14 @@ pub(in crate::audit) fn cut(
     if is_prepared(path) {
         let most = Some(reader.most);
         let read = PreparedRecords::read(path, part, unit, most)?;
-        let mut found = read.fits(path, reader.tokenizer)?;
+        let found = read.fits(path, reader.tokenizer)?;
         let names = match by {
             // Only shadow models use these: each is trained on one half of them.
-            GroupBy::Nothing => match found.documents.take() {
-                Some(documents) => documents,
-                None => each_by_itself(path, part, found.texts.len()),
-            },
-            GroupBy::Document => found.take_documents(path).map_err(|why| {
+            GroupBy::Nothing if found.documents.is_none() => {
+                each_by_itself(path, part, found.texts.len())
+            }
+            GroupBy::Nothing => found.documents(path, part)?,
+            GroupBy::Document => found.documents(path, part).map_err(|why| {
                 anyhow!(
                     "{why}, or take each record by itself (`audit membership --group-by nothing`)"
                 )
@@ -365,7 +370,7 @@ pub(in crate::audit) fn cut(
         out.tokens = tokens.collect();
         return Ok(out);
     }
-    for (number, document) in (1_u64..).zip(to_measure(path, &ReadOptions::default())?) {
+    for (number, document) in (1_u64..).zip(to_measure(path, &reader.reading)?) {
         let name = document_name(path, &document.id);
         let texts = texts(std::slice::from_ref(&document), unit)
             .with_context(|| format!("{}, document {number}", path.display()))?;

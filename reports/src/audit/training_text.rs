@@ -1,18 +1,18 @@
 //! The text that a model was trained on, as `--training` names it.
 
-use super::args::{Audited, GroupBy};
+use super::args::{Audited, GroupBy, TextField};
 use super::coins::Inclusion;
 use super::loaded_model::LoadedModel;
 use super::owner_key::load_texts;
-use super::reading::documents;
-use super::records::{Part, PreparedRecords, Reader, cut, is_prepared, learned};
+use super::reading::{documents, is_prepared};
+use super::records::{Part, PreparedRecords, Reader, cut, learned};
 use anyhow::{Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
+use reticent_corpus::Unit;
 use reticent_corpus::canary::CanaryPlan;
 use reticent_corpus::policy::goes_on;
 use reticent_corpus::prepare::Prepared;
-use reticent_corpus::read::{ReadOptions, read_documents};
-use reticent_corpus::{Document, Unit};
+use reticent_corpus::read::ReadOptions;
 use std::path::Path;
 
 /// What was trained on, as --training names it.
@@ -29,25 +29,19 @@ pub(in crate::audit) struct TrainingText<'a> {
 }
 
 impl<'a> TrainingText<'a> {
-    /// Reads it and counts the canaries of a plan, which `flag` named. `field`: the key that holds the text, if named.
+    /// Reads it and counts the canaries of a plan, which `flag` named.
     ///
     /// # Errors
-    /// What can't be read; a folder whose records are others than those of the plan, or with a key.
+    /// What can't be read; a folder whose records are others than those of the plan.
     pub(in crate::audit) fn read(
-        (path, field): (&'a Path, Option<&str>),
+        path: &'a Path,
+        text: &TextField,
         plan: &CanaryPlan,
         flag: &str,
     ) -> Result<Self> {
         let count = |texts: &[String]| plan.occurrences(texts.iter().map(String::as_str));
         if !path.is_dir() {
-            let options = ReadOptions {
-                text: field.map(str::to_owned),
-                ..ReadOptions::default()
-            };
-            let documents = documents(path, &options)?;
-            documents.iter().try_for_each(Document::unmasked)?;
-            let texts = documents.iter().map(|d| d.text.as_str());
-            let found = plan.occurrences(texts);
+            let found = count(&unmasked(path, text)?);
             return Ok(Self {
                 path,
                 prepared: None,
@@ -56,11 +50,6 @@ impl<'a> TrainingText<'a> {
                 held_out: count(&[]),
             });
         }
-        ensure!(
-            field.is_none(),
-            "{} is a folder that `audit prepare` made, which has one key for its text; omit --text-field",
-            path.display()
-        );
         let prepared = load_texts(path)?;
         let unit = prepared.training.unit;
         ensure!(
@@ -94,6 +83,16 @@ impl<'a> TrainingText<'a> {
             None => Ok(Inclusion::GivenText),
         }
     }
+}
+
+/// Returns the texts of a file or folder, in which nothing may be masked beforehand.
+fn unmasked(path: &Path, text: &TextField) -> Result<Vec<String>> {
+    let options = ReadOptions {
+        unmasked: true,
+        ..text.options()
+    };
+    let documents = documents(path, &options)?.into_iter();
+    Ok(documents.map(|document| document.text).collect())
 }
 
 /// Whether the model is known to have been trained on these records, and on nothing before them.
@@ -134,6 +133,7 @@ fn included(
 /// What can't be read; a checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
 pub(in crate::audit) fn occurring(
     path: &Path,
+    text: &TextField,
     wanted: &[&str],
     of: &Audited,
     model: &LoadedModel,
@@ -143,10 +143,7 @@ pub(in crate::audit) fn occurring(
         let inclusion = included(&prepared, path, of, model)?;
         (inclusion, learned(&prepared)?)
     } else {
-        let documents = read_documents(path)?;
-        documents.iter().try_for_each(Document::unmasked)?;
-        let texts = documents.into_iter().map(|document| document.text);
-        (Inclusion::GivenText, texts.collect())
+        (Inclusion::GivenText, unmasked(path, text)?)
     };
     let found = wanted
         .iter()

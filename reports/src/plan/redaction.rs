@@ -66,8 +66,8 @@ impl Redacted {
         ensure!(
             u64::from(group.get()) <= places,
             "{records}: must {range} with {labels}, in which a secret was labelled in {} alone, got {}: a secret in several records \
-             is missed where any of them shows it; label each secret in all its records and state how many there are (`records`), or \
-             state the miss rate of such secrets",
+             is missed where any of them shows it; label each secret in all its records, each label with its `place`, and state how \
+             many there are (`records`), or state the miss rate of such secrets",
             count_of(places, "place"),
             group.get()
         );

@@ -238,7 +238,7 @@ fn of_account() -> Vec<Published> {
         P::written::<TrainingPlan>("training-plan", "A training plan as a manifest stores it")
             .about("What a run is: recipe, noise, batches, steps, each value with where it comes from."),
         P::read::<Label>("labels", "One line of a file of labelled secrets: `account --labels`")
-            .about("A simple random sample of secrets within each kind, drawn before any policy was tuned on it. Several lines with one `secret` are one observation, missed where any of them is; label all places of a secret, with the number of its `records`, for a promise about secrets in several."),
+            .about("A simple random sample of secrets within each kind, drawn before any policy was tuned on it. Several lines with one `secret` are one observation, missed where any of them is; label all places of a secret, each with its `place` and the number of `records`, for a promise about secrets in several."),
         P::read::<Mechanism>("mechanism", "Mechanism: `mechanism.json`, and `mechanism` in other documents")
             .about("What ran, as data. Neighbours, unit and group are arguments of the question and not in it. Read by `account compose` and `--mechanism`, written by `--export mechanism`."),
     ]

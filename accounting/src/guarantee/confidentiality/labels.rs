@@ -7,7 +7,7 @@ use crate::quantity::error::{Error, Result};
 use crate::quantity::{Confidence, MissRate, UnitName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// One labelled place of a secret.
 ///
@@ -32,6 +32,10 @@ pub struct Label {
     /// one label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// The record that shows it here, such as its id: two labels of one secret in one place are refused, and those without a
+    /// place may all be of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// How many records show the secret, the same on each of its labels; absent where nobody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<u64>,
@@ -154,8 +158,16 @@ struct Gathered {
     kind: String,
     missed: bool,
     missed_by_both: bool,
-    places: u64,
+    /// The places that its labels name.
+    places: HashSet<String>,
     records: Option<u64>,
+}
+
+impl Gathered {
+    /// The number of places in which it was labelled for certain.
+    fn distinct_places(&self) -> u64 {
+        self.places.len().max(1) as u64
+    }
 }
 
 /// Upper bounds for one kind.
@@ -209,7 +221,7 @@ impl LabelledSecrets {
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
     /// let label = |secret: &str, missed| Label {
     ///     kind: "phone".into(), missed, missed_by_conservative: Some(false),
-    ///     secret: Some(secret.into()), records: None, population: None, measured_for: None,
+    ///     secret: Some(secret.into()), place: None, records: None, population: None, measured_for: None,
     /// };
     /// // Three places, two secrets, one of them missed somewhere.
     /// let sample = LabelledSecrets::gather([label("a", false), label("a", true), label("b", false)])?;
@@ -219,8 +231,8 @@ impl LabelledSecrets {
     ///
     /// # Errors
     /// Returns [`Error::OutOfRange`] if there is no label, if a secret has no records, or if a population is smaller than its sample or differs
-    /// between two labels of a kind; [`Error::Unsupported`] if a secret has two kinds or two numbers of records, if a kind
-    /// has no population while another has one, or if the conservative policy was labelled on some lines only.
+    /// between two labels of a kind; [`Error::Unsupported`] if a secret has two kinds, two numbers of records or two labels in
+    /// one place, if a kind has no population while another has one, or if the conservative policy was labelled on some lines only.
     pub fn gather(labels: impl IntoIterator<Item = Label>) -> Result<Self> {
         let mut secrets: Vec<Gathered> = Vec::new();
         let mut known: HashMap<String, usize> = HashMap::new();
@@ -262,7 +274,7 @@ impl LabelledSecrets {
                     kind: label.kind.clone(),
                     missed: false,
                     missed_by_both: false,
-                    places: 0,
+                    places: HashSet::new(),
                     records: label.records,
                 });
             }
@@ -285,9 +297,17 @@ impl LabelledSecrets {
                     why: "the number of records that show it is the same on each of them".into(),
                 });
             }
+            if let Some(place) = label.place
+                && !secret.places.insert(place)
+            {
+                return Err(Error::Unsupported {
+                    what: "two labels of one secret in one place".into(),
+                    why: "as places of a secret they would count twice; leave repeated labels out"
+                        .into(),
+                });
+            }
             secret.missed |= label.missed;
             secret.missed_by_both |= both;
-            secret.places += 1;
         }
         if with > 0 && without > 0 {
             return Err(Error::Unsupported {
@@ -295,8 +315,11 @@ impl LabelledSecrets {
                 why: format!("{with} others have it; label it on all or on none"),
             });
         }
-        let partly = |secret: &&Gathered| secret.records.is_none_or(|all| secret.places < all);
-        let fewest_places = secrets.iter().filter(partly).map(|s| s.places).min();
+        let partly = |secret: &&Gathered| {
+            (secret.records).is_none_or(|records| secret.distinct_places() < records)
+        };
+        let partly_labelled = secrets.iter().filter(partly);
+        let fewest_places = partly_labelled.map(Gathered::distinct_places).min();
         for secret in secrets {
             let stratum = strata.entry(secret.kind).or_default();
             stratum.labelled += 1;
@@ -387,19 +410,21 @@ impl LabelledSecrets {
 
     /// Returns the largest number of records of a secret, at least 1, for which the rates count all of them: the fewest
     /// places in which one of the secrets was labelled, those aside that were labelled in as many places as they have
-    /// `records`; `None` if there is no other. A secret in more records is missed where any of them shows it, which is at
-    /// least as often as the rates say.
+    /// `records`; `None` if there is no other. Labels of a secret that name no `place` count as of one. A secret in more
+    /// records is missed where any of them shows it, which is at least as often as the rates say.
     ///
     /// ```
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
     /// let label = |line| serde_json::from_str::<Label>(line).unwrap();
     /// let one = label(r#"{"kind":"phone","missed":false,"secret":"s-17"}"#);
-    /// let two = label(r#"{"kind":"phone","missed":false,"secret":"s-18"}"#);
+    /// let here = label(r#"{"kind":"phone","missed":false,"secret":"s-18","place":"turn-3"}"#);
+    /// let there = label(r#"{"kind":"phone","missed":false,"secret":"s-18","place":"turn-9"}"#);
     /// let all = label(r#"{"kind":"phone","missed":false,"secret":"s-19","records":1}"#);
     /// let of = |labels: &[&Label]| LabelledSecrets::gather(labels.iter().map(|&label| label.clone()));
-    /// assert_eq!(of(&[&two, &two])?.fewest_places(), Some(2));
-    /// assert_eq!(of(&[&one, &two, &two])?.fewest_places(), Some(1));
-    /// assert_eq!(of(&[&all, &two, &two])?.fewest_places(), Some(2));
+    /// assert_eq!(of(&[&here, &there])?.fewest_places(), Some(2));
+    /// assert_eq!(of(&[&one, &one])?.fewest_places(), Some(1));
+    /// assert_eq!(of(&[&one, &here, &there])?.fewest_places(), Some(1));
+    /// assert_eq!(of(&[&all, &here, &there])?.fewest_places(), Some(2));
     /// assert_eq!(of(&[&all])?.fewest_places(), None);
     /// # Ok::<(), reticent_accounting::Error>(())
     /// ```
@@ -437,8 +462,8 @@ impl LabelledSecrets {
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
     /// // CRT's appendix: 200 labels, 20 missed by the policy, none by the conservative one.
     /// let label = |i| Label {
-    ///     kind: "any".into(), missed: i < 20, missed_by_conservative: Some(false), secret: None, records: None,
-    ///     population: None, measured_for: None,
+    ///     kind: "any".into(), missed: i < 20, missed_by_conservative: Some(false), secret: None, place: None,
+    ///     records: None, population: None, measured_for: None,
     /// };
     /// let rates = LabelledSecrets::gather((0..200).map(label))?.rates(Confidence::new(0.95)?)?;
     /// // Each at 97.5 %: 0.1503 and 0.01828, neither 0.1 nor 8e-5.

@@ -39,11 +39,11 @@ impl Folder {
     /// `labelled` secrets, each in two places, the first `missed` of them missed by the redaction policy, the first
     /// `both` by both.
     fn labels(&self, labelled: u32, missed: u32, both: u32) {
-        let lines: String = (0..labelled)
-            .chain(0..labelled)
-            .map(|i| {
+        let lines: String = (0..2 * labelled)
+            .map(|place| (place % labelled, place))
+            .map(|(i, place)| {
                 format!(
-                    "{{\"kind\":\"phone\",\"missed\":{},\"missed_by_conservative\":{},\"secret\":\"{i}\"}}\n",
+                    "{{\"kind\":\"phone\",\"missed\":{},\"missed_by_conservative\":{},\"secret\":\"{i}\",\"place\":\"{place}\"}}\n",
                     i < missed,
                     i < both
                 )
@@ -782,10 +782,13 @@ fn labels_of_one_place_say_nothing_of_secrets_in_several_records() {
         of_file(&folder.plan(&plan))
     };
     let labels = |places: usize, records: &str| {
-        let label = |i: u32| {
-            format!("{{\"kind\":\"phone\",\"missed\":false,\"secret\":\"{i}\"{records}}}\n")
+        let label = |i: usize| {
+            let (secret, place) = (i / places, i % places);
+            format!(
+                "{{\"kind\":\"phone\",\"missed\":false,\"secret\":\"{secret}\",\"place\":\"{place}\"{records}}}\n"
+            )
         };
-        let lines: String = (0..200).map(|i| label(i).repeat(places)).collect();
+        let lines: String = (0..200 * places).map(label).collect();
         folder.write("labels.jsonl", &lines);
     };
     let supposed = "Each secret was labelled in one place";

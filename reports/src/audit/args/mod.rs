@@ -43,7 +43,7 @@ pub(in crate::audit) use audited::adapted;
 pub use audited::{Audited, Source};
 pub use measured::Measured;
 pub use preparing::Preparing;
-pub use reading::Reading;
+pub use reading::{Reading, TextField};
 pub use values::{ConservativeSign, ModelArg, PolicyArg, PrecisionArg, TokenizerArg};
 
 use crate::contract::{Completions, Format, ManualPage};

@@ -327,15 +327,16 @@ pub(in crate::audit) fn unit_of_document(text: &str) -> Result<Unit, String> {
 /// The bands of the signatures of near-duplicates.
 const BANDS: usize = 32;
 
+/// The least similarity, at which bands of one hash bring together all but one in 1000 of the pairs that are just so similar.
+const LEAST_SIMILAR: f64 = 0.2;
+
 /// Returns the number of hashes of a band, at most four, with which the bands bring together all but one in 1000 of the
 /// pairs that are just so similar. They bring one together with probability 1 − (1 − similarity^rows)^bands; fewer rows also
 /// bring together more pairs that are not similar, which takes time.
-fn rows(similarity: f64) -> Option<usize> {
-    let missed = |rows: i32| (1.0 - similarity.powi(rows)).powf(BANDS as f64);
-    let rows = [4, 3, 2, 1]
-        .into_iter()
-        .find(|rows| missed(*rows) <= 1e-3)?;
-    usize::try_from(rows).ok()
+fn rows(similarity: f64) -> usize {
+    let missed = |rows: usize| (1.0 - similarity.powf(rows as f64)).powf(BANDS as f64);
+    let several = [4, 3, 2].into_iter().find(|rows| missed(*rows) <= 1e-3);
+    several.unwrap_or(1)
 }
 
 /// Parses the kind of deduplication. Near duplicates use five tokens a shingle.
@@ -350,16 +351,15 @@ fn duplicates(text: &str) -> Result<Deduplication, String> {
         },
         "near" => {
             let similarity: f64 = number.parse().map_err(|_| refused())?;
-            if similarity > 0.0 && similarity < 0.2 {
+            if similarity > 0.0 && similarity < LEAST_SIMILAR {
                 return Err(format!(
-                    "the similarity of near-duplicates must be at least 0.2, got {similarity}: more than one in 1000 less similar pairs would not be compared"
+                    "the similarity of near-duplicates must be at least {LEAST_SIMILAR}, got {similarity}: more than one in 1000 less similar pairs would not be compared"
                 ));
             }
             Deduplication::Near {
                 shingle: 5,
                 bands: BANDS,
-                // Any other number is refused below.
-                rows: rows(similarity).unwrap_or(1),
+                rows: rows(similarity),
                 similarity,
             }
         }

@@ -1,9 +1,43 @@
 //! Arguments for how a corpus is read.
 
-use anyhow::{Context, Error, Result};
+use crate::audit::reading::is_prepared;
+use anyhow::{Context, Error, Result, ensure};
 use clap::Args;
 use reticent_corpus::read::{ChatTemplate, LINE_LIMIT, ReadOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Where the text of a document is, for every command that reads texts.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct TextField {
+    /// Key or column with the text [default: text; in JSON also messages, conversations, prompt and completion,
+    /// instruction, input and output]. With it, stdin is read as CSV unless it is JSON; plain text has none.
+    #[arg(long, alias = "text-column", value_name = "KEY")]
+    pub text_field: Option<String>,
+}
+
+impl TextField {
+    /// Returns the options of the corpus crate.
+    #[must_use]
+    pub fn options(&self) -> ReadOptions {
+        ReadOptions {
+            text: self.text_field.clone(),
+            ..ReadOptions::default()
+        }
+    }
+
+    /// Refuses a key where no text is read.
+    ///
+    /// # Errors
+    /// Returns an error if there is a key, and each path that is given is a folder that `audit prepare` made.
+    pub fn check(&self, given: &[Option<&Path>]) -> Result<()> {
+        let mut given = given.iter().flatten();
+        ensure!(
+            self.text_field.is_none() || given.any(|path| !is_prepared(path)),
+            "--text-field: no text is read that could have this key (a folder that `audit prepare` made has its own); omit it"
+        );
+        Ok(())
+    }
+}
 
 /// How a corpus is read, for every command that reads one.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -11,10 +45,9 @@ pub struct Reading {
     /// Maximum size of a line, row, block or dialogue, in bytes; a longer one is an error.
     #[arg(long, value_name = "BYTES", default_value_t = LINE_LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
     pub longest: u64,
-    /// Key or column with the text [default: text; in JSON also messages, conversations, prompt and completion,
-    /// instruction, input and output]. With it, stdin is read as CSV unless it is JSON; plain text has none.
-    #[arg(long, alias = "text-column", value_name = "KEY")]
-    pub text_field: Option<String>,
+    /// The key of the text.
+    #[command(flatten)]
+    pub text: TextField,
     /// Chat template that turns messages into text: a model's folder, chat_template.jinja or tokenizer_config.json,
     /// as read by transformers' apply_chat_template; the beginning- and end-of-text tokens that it puts around the
     /// whole are not repeated. A record with its own text is refused. With --unit document [default: a line for each
@@ -45,12 +78,11 @@ impl Reading {
         });
         Ok(ReadOptions {
             longest: self.longest,
-            text: self.text_field.clone(),
             chat: chat.transpose().context("--chat-template")?,
             separator: self.separator.clone(),
             field: field.map(str::to_owned),
             skip_unreadable: self.skip_unreadable,
-            ..ReadOptions::default()
+            ..self.text.options()
         })
     }
 }

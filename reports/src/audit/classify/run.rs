@@ -2,9 +2,8 @@
 
 use crate::audit::args::Classify as Args;
 use crate::audit::classify::{ClassifyReport, numbered};
-use crate::audit::records::{
-    Part, PreparedRecords, document_name, is_prepared, one_text, to_measure,
-};
+use crate::audit::reading::is_prepared;
+use crate::audit::records::{Part, PreparedRecords, document_name, one_text, to_measure};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
@@ -33,6 +32,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         unit != Unit::User,
         "--unit: must be turn, sentence, dialogue or document; the documents of a user have no one class"
     );
+    args.reading.text.check(&[Some(&args.data)])?;
     let found = match is_prepared(&args.data) {
         true => of_folder(args, &loaded, &names, unit)?,
         false => of_file(args, &loaded, &names, unit)?,
@@ -116,7 +116,7 @@ fn of_folder(
             None => Ok(found),
         }
     };
-    let mut found: PreparedRecords = read().context("--data")?;
+    let found: PreparedRecords = read().context("--data")?;
     let classes = found.labels.as_ref().map(|labels| &labels.classes);
     let classes = classes.with_context(|| {
         format!(
@@ -127,7 +127,7 @@ fn of_folder(
     fits(classes, names, loaded, path)?;
     // Only --scores-out says which records are of one document.
     let documents = match args.scores_out {
-        Some(_) => found.take_documents(path).context("--data")?,
+        Some(_) => found.documents(path, Part::HeldOut).context("--data")?,
         None => vec![String::new(); found.texts.len()],
     };
     let records = found.records.into_iter().zip(found.texts);

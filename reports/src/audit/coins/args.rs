@@ -1,6 +1,6 @@
 //! Arguments of `audit coins`.
 
-use crate::audit::args::{Audited, Source};
+use crate::audit::args::{Audited, Source, TextField};
 use crate::contract::{limit, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta, Epsilon};
@@ -29,9 +29,9 @@ pub struct Coins {
     /// it, no promise is reported as not contradicted.
     #[arg(long, value_name = "FILE|DIR")]
     pub training: Option<PathBuf>,
-    /// Key or column of --training that holds the text, as for `audit plant`.
-    #[arg(long, value_name = "KEY", requires = "training")]
-    pub text_field: Option<String>,
+    /// The key of the text.
+    #[command(flatten)]
+    pub text: TextField,
     /// Model with the same tokens that saw none of the canaries: a canary's score is then its gain in likelihood. A
     /// folder, or command:LINE.
     #[arg(long, value_name = "DIR")]

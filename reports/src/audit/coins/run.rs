@@ -35,13 +35,13 @@ const BATCH: usize = 256;
 const RUNS: u64 = 20;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    args.text.check(&[args.training.as_deref()])?;
     let output = output.and_page(args.html.as_deref())?;
     let coins = read(args)?;
     let training = args
         .training
         .as_deref()
-        .map(|path| (path, args.text_field.as_deref()))
-        .map(|read| TrainingText::read(read, &coins.plan, "--coins-file"));
+        .map(|path| TrainingText::read(path, &args.text, &coins.plan, "--coins-file"));
     let training = training.transpose().context("--training")?;
     let preflight = match &training {
         Some(training) => Some(preflight(training, &coins).context("--training")?),
@@ -136,7 +136,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs)?
         .given_path("coins", Some(&args.coins_file))?
         .given_path("training", args.training.as_deref())?
-        .given("text_field", args.text_field.as_deref())?
+        .given("text_field", args.text.text_field.as_deref())?
         .given_shown("reference", args.reference.as_ref())?
         .given_path("mechanism", args.mechanism.as_deref())?
         .or_assumed("delta", args.delta, terms.delta)?

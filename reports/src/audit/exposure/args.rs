@@ -1,6 +1,6 @@
 //! Arguments of `audit exposure`.
 
-use crate::audit::args::Audited;
+use crate::audit::args::{Audited, TextField};
 use crate::contract::{number_within, positive, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta};
@@ -33,9 +33,9 @@ pub struct Exposure {
     /// folder that `audit prepare` made from it. Without it, no limit is kept and nothing is concluded from silence.
     #[arg(long, value_name = "FILE|DIR", requires = "canary_file")]
     pub training: Option<PathBuf>,
-    /// Key or column of --training that holds the text, as for `audit plant`.
-    #[arg(long, value_name = "KEY", requires = "training")]
-    pub text_field: Option<String>,
+    /// The key of the text.
+    #[command(flatten)]
+    pub text: TextField,
     /// Mechanism that ran, for the ceiling, if the checkpoint has none: any file that `account --mechanism` takes.
     #[arg(long, value_name = "FILE")]
     pub mechanism: Option<PathBuf>,

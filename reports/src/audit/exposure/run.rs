@@ -23,6 +23,7 @@ use std::path::Path;
 const FLAT_SAMPLE: u64 = 200;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    args.text.check(&[args.training.as_deref()])?;
     let output = output.and_page(args.html.as_deref())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
     if let Some(sample) = args.sample {
@@ -195,8 +196,8 @@ fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<(Inclusion
         "--training: {} says by itself which canaries it was trained on; omit it",
         model.name
     );
-    let read = (path.as_path(), args.text_field.as_deref());
-    let text = TrainingText::read(read, plan, "--canary-file").context("--training")?;
+    let text = TrainingText::read(path, &args.text, plan, "--canary-file");
+    let text = text.context("--training")?;
     let included = text.included(&args.of, model).context("--training")?;
     let lacking = plan.lacking(&text.learned);
     ensure!(
@@ -288,7 +289,7 @@ fn inputs(args: &Args) -> Result<Inputs> {
         .given_path("canary_file", args.canary_file.as_deref())?
         .given_path("mechanism", args.mechanism.as_deref())?
         .given_path("training", args.training.as_deref())?
-        .given("text_field", args.text_field.as_deref())?
+        .given("text_field", args.text.text_field.as_deref())?
         .given("max_exposure", args.max_exposure)?)
 }
 

@@ -1,7 +1,7 @@
 //! Arguments of `audit extract`.
 
 use crate::audit::args::preparing::unit;
-use crate::audit::args::{Audited, Source};
+use crate::audit::args::{Audited, Source, TextField};
 use crate::contract::{number_within, positive, positive_number, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::Confidence;
@@ -46,6 +46,9 @@ pub struct Extract {
     /// folder that `audit prepare` made from it.
     #[arg(long, value_name = "FILE|DIR")]
     pub training: Option<PathBuf>,
+    /// The key of the text.
+    #[command(flatten)]
+    pub text: TextField,
     /// Sampling temperature for the numbers of draws.
     #[arg(long, value_parser = positive_number, default_value_t = 1.0, allow_negative_numbers = true)]
     pub temperature: f64,

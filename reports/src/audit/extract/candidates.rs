@@ -128,7 +128,8 @@ pub(in crate::audit) fn measured(
         secrets.push(listed.with_context(place)?);
     }
     let texts: Vec<&str> = secrets.iter().map(|listed| listed.text.as_str()).collect();
-    let found = (args.training.as_deref()).map(|path| occurring(path, &texts, &args.of, model));
+    let found = args.training.as_deref();
+    let found = found.map(|path| occurring(path, &args.text, &texts, &args.of, model));
     let found = found.transpose().context("--training")?;
     let (inclusion, occurs) = match found {
         Some((inclusion, occurs)) => (inclusion, occurs),

@@ -39,6 +39,8 @@ const SEED: u64 = 0;
 const STATES: usize = 64;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let texts = [args.data.as_deref(), args.training.as_deref()];
+    args.text.check(&texts)?;
     let output = output.and_page(args.html.as_deref())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
     let baseline = args.baseline.as_ref();
@@ -211,6 +213,7 @@ fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
         .given_path("data", args.data.as_deref())?
         .given_shown("baseline", args.baseline.as_ref())?
         .given_path("training", args.training.as_deref())?
+        .given("text_field", args.text.text_field.as_deref())?
         .given_path("secrets", args.secrets.as_deref())?
         .given_path("weights", args.weights.as_deref())?
         .given("unit", args.unit)?
@@ -247,7 +250,7 @@ fn study(
     }
     let unit = args.unit.unwrap_or_else(|| model.unit());
     let tokenizer = model.tokenizer.clone();
-    let mut reader = Reader::new(&tokenizer, model.longest(), true);
+    let mut reader = Reader::new(&tokenizer, model.longest(), true).with_field(&args.text);
     let of_data = cut(data, Part::Training, unit, GroupBy::Nothing, &reader).context("--data")?;
     reader.learn(&of_data);
     let digest = RecordsDigest::of(&[&of_data.texts])?;

@@ -4,7 +4,7 @@ use crate::account::protect::read::Kind;
 use crate::audit::args::{IncidenceArgs, PolicyArg};
 use crate::audit::by_kind;
 use crate::audit::owner_key::{hmac, with_policy};
-use crate::audit::reading::{list, warn};
+use crate::audit::reading::{is_prepared, list, warn};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
@@ -76,7 +76,7 @@ impl Source {
             Some(parent) if records => parent,
             _ => &args.data,
         };
-        if !folder.join("prepared.json").is_file() {
+        if !is_prepared(folder) {
             let unit = args.unit.unwrap_or(Unit::Turn);
             return Ok(Self {
                 path: args.data.clone(),

@@ -1,7 +1,7 @@
 //! Arguments of `audit membership`.
 
 use crate::audit::args::preparing::unit;
-use crate::audit::args::{Audited, Source};
+use crate::audit::args::{Audited, Source, TextField};
 use crate::contract::{number_within, positive, positive_number, quantity};
 use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::Confidence;
@@ -101,6 +101,9 @@ pub struct OnModel {
     /// it; --members itself if absent.
     #[arg(long, value_name = "FILE|DIR", requires = "audited")]
     pub training: Option<PathBuf>,
+    /// The key of the text.
+    #[command(flatten)]
+    pub text: TextField,
     /// What one record is; if absent, the model's own unit, or document if it has none.
     #[arg(long, value_parser = unit, requires = "audited")]
     pub unit: Option<Unit>,

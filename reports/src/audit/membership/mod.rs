@@ -128,6 +128,7 @@ pub enum Signal {
 /// # Errors
 /// Returns an error if files can't be read, scores are not numbers, or there are too few records.
 pub fn run(args: &MembershipArgs, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    args.on.text.check(&[])?;
     let confidence = super::confidence(args.confidence)?;
     let outputs = Outputs::open(args, output)?;
     let table = read::read(args)?;
@@ -197,6 +198,7 @@ fn inputs(args: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
         .given_path("members", args.members.as_deref())?
         .given_path("non_members", args.non_members.as_deref())?
         .given_path("training", args.on.training.as_deref())?
+        .given("text_field", args.on.text.text_field.as_deref())?
         .given("lower_is_member", args.lower_is_member)?;
     Ok(args
         .on

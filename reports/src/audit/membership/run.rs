@@ -41,6 +41,8 @@ pub(in crate::audit) fn run(
     output: Output,
     interrupt: &Interrupt,
 ) -> Result<Exit> {
+    let texts = [&args.members, &args.non_members, &args.on.training];
+    args.on.text.check(&texts.map(Option::as_deref))?;
     let outputs = Outputs::open(args, output)?;
     let mut model = LoadedModel::audited(&args.on.of, interrupt)?;
     let mut reference = match &args.on.reference {
@@ -64,7 +66,8 @@ pub(in crate::audit) fn measured(
 ) -> Result<(MembershipReport, Details)> {
     let confidence = crate::audit::confidence(args.confidence)?;
     let tokenizer = model.tokenizer.clone();
-    let mut reader = Reader::new(&tokenizer, model.longest(), args.on.without_end);
+    let mut reader =
+        Reader::new(&tokenizer, model.longest(), args.on.without_end).with_field(&args.on.text);
     let Sides {
         cuts,
         kept,

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
 The corpus is prepared as it is and once more for each secret, with every marked occurrence of it masked beforehand. \
-A secret is caught if nothing differs; k is the number of records that differ. Each spelling is \
-a secret of its own. Where neither the corpus nor --list marks one, the secrets are what the policy finds before simulated misses.
+A secret is caught if nothing differs; k is the number of records that differ, with those that the policy could not examine. \
+Each spelling is a secret of its own. Where neither the corpus nor --list marks one, the secrets are what the policy finds before simulated misses.
 
 Example:
   audit neighbours data.jsonl --unit turn --policy customers --sample 200")]
@@ -22,7 +22,7 @@ pub struct NeighboursArgs {
     /// How it is prepared.
     #[command(flatten)]
     pub prepare: Preparing,
-    /// Take a simple random sample of this many secrets.
+    /// Take a simple random sample of this many secrets, drawn by --seed.
     #[arg(long, value_name = "N", value_parser = positive, default_value = "200", allow_negative_numbers = true)]
     pub sample: u64,
     /// Take every secret.

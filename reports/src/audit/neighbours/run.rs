@@ -5,15 +5,18 @@ use crate::audit::owner_key::with_policy;
 use crate::audit::plant::words::sampled;
 use crate::audit::published::published;
 use crate::audit::reading::{documents, list};
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress, Table};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress, Table, note};
 use crate::number::{count_of, grouped, rounded_up};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
 use reticent_accounting::statistics::share_of_sampled;
 use reticent_corpus::Document;
+use reticent_corpus::dedup::Deduplication;
 use reticent_corpus::policy::PolicyChoice;
-use reticent_corpus::prepare::{NeighbourCounts, NeighbourDiff, Neighbours, Preparer, Selection};
+use reticent_corpus::prepare::{
+    NeighbourCounts, NeighbourDiff, Neighbours, PrepareOptions, Preparer, Selection,
+};
 use reticent_corpus::read::ReadOptions;
 use reticent_corpus::redaction::{SecretList, mark_found};
 use schemars::JsonSchema;
@@ -96,6 +99,9 @@ pub(in crate::audit) fn run(
         found.distinct > 0,
         "DATA: no secret is marked in it or found by the policy; name some with --list"
     );
+    if args.prepare.seed.is_some() && !seeded(&options) && found.all.examined == found.distinct {
+        note("--seed: has no effect where nothing is held out, missed, planted or sampled");
+    }
     let shown = shown(&found, &marked, args.show_secrets)?;
     let inputs = Inputs::new()
         .given("data", args.data.display().to_string())?
@@ -104,6 +110,15 @@ pub(in crate::audit) fn run(
         .given("selection", selection)?;
     let inputs = with_policy(inputs, &options.policy.policy)?;
     output.answer(&Envelope::new("neighbours", inputs, &shown), &page(&shown))
+}
+
+/// Returns whether the seed decides anything of a preparation.
+fn seeded(options: &PrepareOptions) -> bool {
+    let policy = &options.policy;
+    options.draws()
+        || policy.miss_rate > 0.0
+        || policy.false_positive_rate > 0.0
+        || options.deduplicate && options.duplicates != Deduplication::Exact
 }
 
 /// A corpus with marked secrets.
@@ -125,12 +140,13 @@ fn marked(
     if let Some(path) = &args.list {
         let secrets = SecretList::new(list(path).context("--list")?).context("--list")?;
         let mut missing: BTreeSet<&str> = secrets.secrets().iter().map(String::as_str).collect();
-        for document in &documents {
-            for found in secrets.occurring(&document.text).keys() {
-                missing.remove(found);
+        let marked = documents.iter().map(|document| {
+            let (marked, occurring) = secrets.mark(document, "listed");
+            for secret in occurring {
+                missing.remove(secret);
             }
-        }
-        let marked = documents.iter().map(|d| secrets.mark(d, "listed"));
+            marked
+        });
         return Ok(Marked {
             documents: marked.collect(),
             by: match in_corpus {
@@ -147,26 +163,8 @@ fn marked(
             not_found: None,
         });
     }
-    let policy = policy.build()?;
-    let found = documents.iter().map(|d| mark_found(d, policy.as_ref()));
-    let mut documents: Vec<Document> = found.collect();
-    // What it finds in one place is as secret in others, where it may not find it.
-    let mut by_kind: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for document in &documents {
-        for secret in &document.secrets {
-            let texts = by_kind.entry(secret.kind.clone()).or_default();
-            texts.insert(document.secret_text(secret).to_owned());
-        }
-    }
-    for (kind, secrets) in by_kind {
-        let secrets = SecretList::new(secrets.into_iter().collect())?;
-        documents = documents
-            .iter()
-            .map(|d| secrets.mark_words(d, &kind))
-            .collect();
-    }
     Ok(Marked {
-        documents,
+        documents: mark_found(&documents, policy.build()?.as_ref())?,
         by: BY_POLICY,
         not_found: None,
     })

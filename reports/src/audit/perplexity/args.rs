@@ -1,7 +1,7 @@
 //! Arguments of `audit perplexity`.
 
-use crate::audit::args::Audited;
 use crate::audit::args::preparing::unit;
+use crate::audit::args::{Audited, TextField};
 use clap::{ArgGroup, Args};
 use reticent_corpus::Unit;
 use std::path::PathBuf;
@@ -20,6 +20,9 @@ pub struct Perplexity {
     /// Text: JSON Lines, or plain text; or a prepared folder, whose held-out records are scored.
     #[arg(long, value_name = "FILE|DIR")]
     pub data: PathBuf,
+    /// The key of the text.
+    #[command(flatten)]
+    pub text: TextField,
     /// What one record is; if absent, the model's own unit, or document if it has none.
     #[arg(long, value_parser = unit)]
     pub unit: Option<Unit>,

@@ -3,7 +3,8 @@
 use crate::audit::args::Perplexity as Args;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::perplexity::PerplexityReport;
-use crate::audit::records::{Part, PreparedRecords, is_prepared, texts, to_measure};
+use crate::audit::reading::is_prepared;
+use crate::audit::records::{Part, PreparedRecords, texts, to_measure};
 use crate::audit::train::masking;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
@@ -13,10 +14,8 @@ use reticent_backends::checkpoint::Pretrained;
 use reticent_backends::engine::transformer_logits;
 use reticent_backends::model::{Head, Model};
 use reticent_backends::{Device, Scorer};
-use reticent_corpus::read::ReadOptions;
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Record, TokenId, Unit};
-use std::path::Path;
 
 /// The number of tokens scored at once.
 pub(in crate::audit) const BATCH_TOKENS: usize = 32_768;
@@ -58,7 +57,7 @@ fn masked(
         bail!("--model: no encoder");
     };
     let mut model = transformer_logits(config, loaded.weights).context("--model")?;
-    let records = framed(&args.data, unit, &loaded.tokenizer).context("--data")?;
+    let records = framed(args, unit, &loaded.tokenizer).context("--data")?;
     let most = context.unwrap_or(usize::MAX);
     let unknown = unknown(&records, &loaded.tokenizer);
     let count = records.len() as u64;
@@ -78,6 +77,7 @@ fn masked(
 }
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    args.text.check(&[Some(&args.data)])?;
     let output = output.and_page(args.html.as_deref())?;
     let (report, unit, context) = match (&args.of.model, &args.of.adapter) {
         (Some(folder), None) => {
@@ -96,6 +96,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         .of
         .given(Inputs::new())?
         .given("data", args.data.display().to_string())?
+        .given("text_field", args.text.text_field.as_deref())?
         .or_assumed("unit", args.unit, unit)?
         .given("without_end", args.without_end)?;
     output.answer(
@@ -112,7 +113,7 @@ fn scored(
 ) -> Result<(PerplexityReport, Unit, Option<usize>)> {
     let context = model.context;
     let unit = args.unit.unwrap_or_else(|| model.unit());
-    let mut records = framed(&args.data, unit, &model.tokenizer).context("--data")?;
+    let mut records = framed(args, unit, &model.tokenizer).context("--data")?;
     if args.without_end {
         let end = model.tokenizer.eos();
         for record in &mut records {
@@ -143,12 +144,13 @@ fn unknown(records: &[Record], tokenizer: &Tokenizer) -> u64 {
 }
 
 /// The held-out records of a prepared folder, or the text cut into units and framed, nothing masked, nothing dropped.
-fn framed(data: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>> {
+fn framed(args: &Args, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>> {
+    let data = args.data.as_path();
     if is_prepared(data) {
         let found = PreparedRecords::read(data, Part::HeldOut, unit, None)?;
         return Ok(found.fits(data, tokenizer)?.records);
     }
-    let texts = texts(&to_measure(data, &ReadOptions::default())?, unit)?;
+    let texts = texts(&to_measure(data, &args.text.options())?, unit)?;
     ensure!(
         !texts.is_empty(),
         "{} has no record to score",

@@ -41,7 +41,7 @@ pub struct MarkedCounts {
     /// covered / secrets.
     pub recall: f64,
     /// Of them caught: the redacted record has no trace of the secret, neither its length nor its effect on its
-    /// neighbours.
+    /// neighbours, nor its text in a place without a mark.
     pub caught: u64,
     /// caught / secrets.
     pub nothing_left: f64,
@@ -113,7 +113,7 @@ pub fn run(args: &Policy, output: Output, interrupt: &Interrupt) -> Result<Exit>
 
 /// Why a secret may be covered and missed.
 pub(super) const TRACES: &str = "A covered secret still counts as missed where its record would be masked differently without \
-                                 it: what is left shows that it was there.";
+                                 it, which shows that it was there, and where its text is left in another place of the record.";
 
 /// What finds each kind of entity, for a level.
 pub(super) fn coverage(policy: &PolicyChoice) -> Result<Vec<Covered>> {

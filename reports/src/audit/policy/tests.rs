@@ -65,6 +65,32 @@ fn a_secret_of_several_records_counts_once() {
     assert_eq!(counts(&all, Unit::Turn), ((2, 2, 2), 2, 0));
 }
 
+/// A place that nobody marked still shows the secret, unless spans cover all of it.
+#[test]
+fn a_text_that_is_left_without_a_mark_is_missed() {
+    let first = ("code", "first (?<secret>code-1)");
+    for (text, rules, missed) in [
+        ("first code-1 then code-1", &[first][..], 1),
+        ("first code-1 then code-12", &[first], 0),
+        (
+            "first code-1 then code-1",
+            &[first, ("k", "then (?<secret>code)")],
+            1,
+        ),
+        (
+            "first code-1 then code-1",
+            &[first, ("k", "then (?<secret>code-1)")],
+            0,
+        ),
+    ] {
+        let record = Document::new("a", text).with_secret(6, 12, "code");
+        let found = report(&[record], &patterns(rules), None);
+        let of = &found.marked["code"];
+        let counts = (of.covered, of.caught, of.distinct_missed);
+        assert_eq!(counts, (1, 1 - missed, missed), "{text} {rules:?}");
+    }
+}
+
 /// A secret missed in one of its places is missed; one that is missed where the record is
 /// flagged is not missed by both.
 #[test]

@@ -7,7 +7,7 @@ use crate::audit::plant::seed_words;
 use crate::audit::plant::words::{self, SampledFacts, sampled};
 use crate::audit::policy::{coverage, found_by};
 use crate::audit::published::published;
-use crate::audit::reading::{PAUSE, hint_separator, warn, watched};
+use crate::audit::reading::{PAUSE, hint_separator, is_prepared, warn, watched};
 use crate::audit::unknown;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, note};
 use crate::number::{count_of, grouped};
@@ -90,7 +90,7 @@ impl<'a> Request<'a> {
             bail!("DATA and --out: both are needed");
         };
         ensure!(
-            !data.join("prepared.json").is_file(),
+            !is_prepared(data),
             "DATA: {}: a prepared corpus, which audit train takes as it is; to prepare it anew, name the text that it was made from",
             data.display()
         );

@@ -1,6 +1,6 @@
 //! Arguments of `audit report`.
 
-use crate::audit::args::{Audited, Source};
+use crate::audit::args::{Audited, Source, TextField};
 use crate::audit::exposure::args::bits;
 use crate::audit::membership::args::area;
 use clap::{ArgGroup, Args};
@@ -33,10 +33,12 @@ pub struct Report {
     #[arg(long, value_name = "FILE|DIR", requires = "members")]
     pub non_members: Option<PathBuf>,
     /// Complete training text, to count copies of extracted text in (the members if absent) and to find --secrets and the
-    /// canaries of --canary-file in: the text, or the folder that `audit prepare` made from it. Of text under another
-    /// key than `text`, name that folder.
+    /// canaries of --canary-file in: the text, or the folder that `audit prepare` made from it.
     #[arg(long, value_name = "FILE|DIR", requires = "trained")]
     pub training: Option<PathBuf>,
+    /// The key of the text.
+    #[command(flatten)]
+    pub text: TextField,
     /// Secrets to rank among candidates of their shapes, as for `audit extract`.
     #[arg(long, value_name = "FILE")]
     pub secrets: Option<PathBuf>,

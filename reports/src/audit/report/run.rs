@@ -53,6 +53,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
             "--model-card",
             args.model_card.as_deref(),
         )?;
+    let texts = [&args.members, &args.non_members, &args.training];
+    args.text.check(&texts.map(Option::as_deref))?;
     let members = members(args)?;
     let texts = extraction(args)?;
     let (document, heat) = measured(args, members.as_ref(), texts.as_ref(), interrupt)?;
@@ -87,6 +89,7 @@ fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
         .given_path("members", args.members.as_deref())?
         .given_path("non_members", args.non_members.as_deref())?
         .given_path("training", args.training.as_deref())?
+        .given("text_field", args.text.text_field.as_deref())?
         .given_path("secrets", args.secrets.as_deref())?
         .given_shown("reference", args.reference.as_ref())?
         .given("max_exposure", args.max_exposure)?
@@ -115,6 +118,7 @@ fn members(args: &Args) -> Result<Option<MembershipArgs>> {
             reference: args.reference.clone(),
             show_secrets: args.show_secrets,
             training: args.training.clone(),
+            text: args.text.clone(),
             ..OnModel::default()
         },
         ..MembershipArgs::default()
@@ -131,6 +135,7 @@ fn extraction(args: &Args) -> Result<Option<Extract>> {
         data: args.members.clone(),
         baseline: args.reference.clone(),
         training: args.training.clone(),
+        text: args.text.clone(),
         temperature: 1.0,
         secrets: args.secrets.clone(),
         confidence: Some(Confidence::new(CONFIDENCE)?),
@@ -161,6 +166,7 @@ fn measured(
                 .training
                 .clone()
                 .filter(|_| !planted || (args.members.is_none() && args.secrets.is_none())),
+            text: args.text.clone(),
             mechanism: args.mechanism.clone(),
             max_exposure: args.max_exposure,
             seed: args.seed,

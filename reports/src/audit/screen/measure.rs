@@ -6,10 +6,7 @@ use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredFor, 
 use reticent_accounting::statistics::{least_share_of_sampled, share_of_sampled};
 use reticent_accounting::{Confidence, Estimate, Lower, Probability, Upper};
 use reticent_corpus::Document;
-use reticent_corpus::policy::goes_on;
-use reticent_corpus::screening::{
-    FoundSpan, Judged, PolicyJudge, SecretFate, Words, first_records,
-};
+use reticent_corpus::screening::{Judged, PolicyJudge, SecretFate, Words, first_records};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -157,33 +154,14 @@ pub(super) fn judge<'a>(
     let bringers = bringers(sheet, records)?;
     let of = |line: &'a Line| -> Result<Seen<'a>> {
         let texts = texts(line);
-        let mut judged = judge.judge(&line.document())?;
-        for (fate, text) in judged.fates.iter_mut().zip(&texts) {
-            fate.caught &= !stands(&line.text, text, &judged.found);
-        }
         let brought_by = texts.iter().map(|text| bringers.get(text).copied());
         Ok(Seen {
             brought_by: brought_by.collect(),
-            judged,
+            judged: judge.judge(&line.document())?,
             line,
         })
     };
     sheet.lines.iter().map(of).collect()
-}
-
-/// Returns whether a secret's text stands as words in a place, labelled or not, that no span of the policy touches. Nobody has to
-/// label each place: Enter accepts what the policy found as all there is.
-fn stands(text: &str, secret: &str, found: &[(FoundSpan, bool)]) -> bool {
-    let length = secret.chars().count();
-    let mut places = text.match_indices(secret);
-    places.any(|(at, _)| {
-        let (before, after) = (&text[..at], &text[at + secret.len()..]);
-        let part = goes_on(before, secret) || goes_on(secret, after);
-        let start = before.chars().count();
-        let touched =
-            |(span, _): &(FoundSpan, bool)| span.start < start + length && start < span.end;
-        !part && !found.iter().any(touched)
-    })
 }
 
 /// The random record to which a secret is assigned.
@@ -298,6 +276,7 @@ pub(super) fn labels(seen: &[Seen<'_>], measured_for: Option<&MeasuredFor>) -> V
             missed: brought.missed,
             missed_by_conservative: seen[line].flagged().map(unflagged),
             secret: Some(seen[line].line.record.clone()),
+            place: Some(seen[line].line.record.clone()),
             records: None,
             population: None,
             measured_for: measured_for.cloned(),

@@ -16,6 +16,7 @@ pub use sheet::{Draw, Drawn, Header, JFT_SAMPLES, Line, Sheet};
 use super::args::Screen;
 use super::owner_key::{measured_for, with_policy};
 use super::published::published;
+use super::reading::is_prepared;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt};
 use crate::number::count_of;
 use crate::page::Output;
@@ -118,7 +119,7 @@ fn prepared_folder(args: &Screen) -> Option<&Path> {
         true => data.as_path(),
         false => reticent_disk::parent_of(data),
     };
-    folder.join("prepared.json").is_file().then_some(folder)
+    is_prepared(folder).then_some(folder)
 }
 
 /// Refuses to cut the records of a prepared folder: a part of one shows less than the record that is trained on.

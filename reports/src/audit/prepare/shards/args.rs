@@ -8,7 +8,7 @@ use std::str::FromStr;
 const MOST: usize = 256;
 
 /// The arguments that a plan fixes: given when it is written, and not again.
-const OF_PLAN: [&str; 25] = [
+const OF_PLAN: [&str; 29] = [
     "data",
     "out",
     "unit",
@@ -33,7 +33,11 @@ const OF_PLAN: [&str; 25] = [
     "held_out",
     "seed",
     "shards",
-    "Reading",
+    "longest",
+    "text_field",
+    "chat_template",
+    "separator",
+    "skip_unreadable",
 ];
 
 /// By which processes a corpus is prepared.
