@@ -687,6 +687,7 @@ fn a_training_text_shows_that_training_met_the_canaries() {
     for line in [
         "plant in.jsonl --canaries 3x4 --unit turn --out vouched",
         "prepare vouched/in.jsonl --policy nothing --no-redaction --held-out 0 --out met",
+        "prepare vouched/in.jsonl --policy nothing --no-redaction --duplicates bloom:64 --held-out 0 --out sieved-turns",
         "train met --recipe sgd --epochs 1 --out meeting",
     ] {
         let output = audit(at, line, "");
@@ -722,6 +723,15 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         let line = format!("exposure {SCORER} {plan} --training {training}");
         let found = json(at, &line, &serving("base"));
         assert_eq!(found["epsilon"]["copies"], copies, "{training}");
+    }
+    // What stages of a folder change is as unbounded for a model of others: a promise was held against its ranks.
+    let loud = r#"{"type":"gaussian","noise_multiplier":0.5}"#;
+    std::fs::write(at.join("loud.json"), loud).unwrap();
+    for (training, unbounded) in [("met", false), ("sieved-turns", true)] {
+        let line = format!("exposure {SCORER} {plan} --training {training} --mechanism loud.json");
+        let found = json(at, &line, &serving("base"));
+        let why = found["no_verdict"].as_str().unwrap_or_default();
+        assert_eq!(why.contains("no bounded stability"), unbounded, "{found}");
     }
     // The commands that planting names read the key that was planted in.
     let bodies = text.lines().map(|line| {
@@ -785,6 +795,8 @@ fn coins_from_planting_to_the_bound() {
         "prepare tossed/in.jsonl --policy nothing --no-redaction --held-out 0 --out another",
         "plant in.jsonl --canaries 40x1 --coins --unit turn --out thrown",
         "plant in.jsonl --canaries 40x1 --coins --unit document --out changing",
+        "prepare changing/in.jsonl --policy nothing --no-redaction --unit document --held-out 0 --out once",
+        "prepare changing/in.jsonl --policy nothing --no-redaction --unit document --duplicates bloom:64 --held-out 0 --out sieved",
         "train ready --recipe sgd --epochs 2 --out toss",
         "train ready --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out noisy",
         "prepare tossed/in.jsonl --policy nothing --no-redaction --unit document --out whole",
@@ -854,6 +866,19 @@ fn coins_from_planting_to_the_bound() {
         ("coins --model toss --coins-file tossed/coins.json", 1),
     ] {
         assert_eq!(json(at, line, "")["epsilon"]["copies"], records, "{line}");
+    }
+    // So do those of a model of others that is said to be trained on a folder; its stages were ignored.
+    for (training, records, unbounded) in [
+        ("changing/in.jsonl", 1, false),
+        ("once", 2, false),
+        ("sieved", 1, true),
+    ] {
+        let line = format!(
+            "coins --scorer {{}} --tokenizer long/tokenizer.json --coins-file changing/coins.json --training {training}"
+        );
+        let found = json(at, &line, &serving("long"));
+        assert_eq!(found["epsilon"]["copies"], records, "{training}");
+        assert_eq!(found["unbounded"] == true, unbounded, "{training}");
     }
     let mut flipped = coins.clone();
     for coin in flipped["inside"].as_array_mut().unwrap() {

@@ -26,7 +26,8 @@ pub(super) const fn neighbours(coins: &CoinPlan) -> Neighbours {
 
 /// Why a run whose stages have no stability promises nothing about a coin, and passes no limit.
 #[cfg(feature = "audit")]
-const UNBOUNDED: &str = "nothing bounds how many records of this run's training differ where one copy of a document does";
+const UNBOUNDED: &str =
+    "nothing bounds how many records of this run's training differ where one record of its input does";
 
 /// What the training text contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]

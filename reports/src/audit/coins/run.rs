@@ -1,13 +1,13 @@
 //! Scores the canaries and derives the bound and the verdict.
 
 use super::args::Coins as Args;
-use super::{CoinsReport, Inclusion, Preflight, UNBOUNDED};
+use super::{CoinsReport, Preflight, UNBOUNDED};
 use crate::audit::exposure::promise::{finite_promise, notion};
 use crate::audit::exposure::run::{StatedRun, ran};
 use crate::audit::exposure::{EARLIER_UNKNOWN, PromisedBy};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::power::{Attacked, at_each_share};
-use crate::audit::training_text::TrainingText;
+use crate::audit::training_text::{TrainingText, evidence};
 use crate::audit::{Apart, can_show_leak};
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, open_limit, read_text};
 use crate::page::Output;
@@ -25,7 +25,7 @@ use reticent_attacks::{AuditBound, AuditTerms, are_alike, check_speaks};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
 use reticent_corpus::canary::{Canary, CoinPlan};
-use reticent_corpus::prepare::{Copies, Stability, StageStability};
+use reticent_corpus::prepare::{Copies, Stability};
 use reticent_corpus::tokenize::Tokenizer;
 
 /// The number of canaries scored at once.
@@ -49,10 +49,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     };
     let unit = UnitName::new(coins.plan.unit.to_string())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
-    let inclusion = match &training {
-        Some(training) => training.included(&args.of, &model).context("--training")?,
-        None => Inclusion::NotChecked,
-    };
+    let (inclusion, stability) = evidence(training.as_ref(), &args.of, &model, Copies::Single)?;
     of_one_unit(&model, &coins)?;
     let StatedRun {
         run,
@@ -60,8 +57,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         promised_by,
         earlier_unknown,
     } = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
-    let stages = model.manifest.as_ref().map(|manifest| &manifest.stages[..]);
-    let records = records_of_coin(&coins, stages.unwrap_or_default());
+    let records = records_of_coin(&coins, stability);
     let delta = match (&args.delta, &run) {
         (Some(delta), _) => *delta,
         (None, Some(run)) => *run.delta,
@@ -179,13 +175,12 @@ fn read(args: &Args) -> Result<CoinPlan> {
 /// Returns how many training records differ if a coin does; `None` if the stages before training bound no number.
 ///
 /// A coin that changes a document changes one copy of it, where another may be: {D + c, D} is trained on as it is, and
-/// of {D, D} deduplication masks one. A record that a coin adds has no copy without it.
-fn records_of_coin(coins: &CoinPlan, stages: &[StageStability]) -> Option<u64> {
+/// of {D, D} deduplication masks one. A record that a coin adds has no exact copy without it, but near duplicates: other
+/// canaries of the same template.
+fn records_of_coin(coins: &CoinPlan, stability: Stability) -> Option<u64> {
     let copies = u64::from(coins.plan.copies);
-    if coins.added {
-        return Some(copies);
-    }
-    match StageStability::product(stages, Copies::Single) {
+    match stability {
+        Stability::Bounded(_) if coins.added => Some(copies),
         Stability::Bounded(factor) => copies.checked_mul(factor),
         Stability::Unbounded => None,
     }
@@ -503,16 +498,7 @@ mod tests {
     #[test]
     fn deduplication_doubles_the_records_of_a_coin() {
         use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Spec};
-        use reticent_corpus::prepare::Stage;
         use reticent_corpus::{Document, Unit};
-        let stages = |single_copy| {
-            [StageStability {
-                stage: Stage::Deduplicate,
-                all_copies: Stability::Bounded(1),
-                single_copy,
-                but_for: None,
-            }]
-        };
         let documents = [Document::new("d", "A line.\nAnother.")];
         let of = |unit, added| {
             let options = CanaryOptions::new(Spec::new(10, 3).unwrap());
@@ -520,13 +506,13 @@ mod tests {
             CoinPlan::new(plan, added).unwrap()
         };
         let (changed, added) = (of(Unit::Document, false), of(Unit::Turn, true));
-        let twice = stages(Stability::Bounded(2));
-        assert_eq!(records_of_coin(&changed, &twice), Some(6));
-        assert_eq!(records_of_coin(&added, &twice), Some(3));
-        assert_eq!(records_of_coin(&changed, &[]), Some(3));
-        let near = stages(Stability::Unbounded);
-        assert_eq!(records_of_coin(&changed, &near), None);
-        assert_eq!(records_of_coin(&added, &near), Some(3));
+        let [once, twice] = [1, 2].map(Stability::Bounded);
+        assert_eq!(records_of_coin(&changed, twice), Some(6));
+        assert_eq!(records_of_coin(&added, twice), Some(3));
+        assert_eq!(records_of_coin(&changed, once), Some(3));
+        for coins in [&changed, &added] {
+            assert_eq!(records_of_coin(coins, Stability::Unbounded), None);
+        }
     }
 
     /// Scores of a model that never saw the canaries refute ε = 0 with confidence 0.01 more often than not, which is no leak.
