@@ -17,7 +17,7 @@ pub(in crate::audit) use attack::false_alarm_of_each;
 #[cfg(feature = "audit")]
 pub(in crate::audit) use attack::{EARLIER_UNKNOWN, tokens_to_rank};
 pub use dose::Dose;
-pub(in crate::audit) use facts::{of_delta, of_promise, of_verdict};
+pub(in crate::audit) use facts::{of_delta, of_promise, of_reached, of_verdict};
 pub(in crate::audit) use pieces::or_masked;
 #[cfg(feature = "audit")]
 pub(in crate::audit) use pieces::secrets;
@@ -191,8 +191,9 @@ pub struct ExposureReport {
     /// The canaries that training met, where these are known to be fewer than were planted: only they can show a leak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached: Option<u64>,
-    /// Whether the ranks prove an ε above 0 with confidence 0.95, where the bound has a lower one.
-    #[serde(skip)]
+    /// Whether the ranks prove an ε above 0 with confidence 0.95 or more, whatever that of the bound: that shows a leak, and so
+    /// that training met the canaries.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proves_leak: bool,
 }
 
@@ -239,7 +240,9 @@ impl ExposureReport {
     /// Creates a report of a finding without a promise.
     #[must_use]
     pub fn new(finding: ExposureFinding) -> Self {
+        let bound = finding.bound();
         Self {
+            proves_leak: can_show_leak(bound.confidence) && bound.lower.get().get() > 0.0,
             doses: dose::doses(&finding),
             finding,
             canary_digest: None,
@@ -255,7 +258,6 @@ impl ExposureReport {
             limit: None,
             planting: Planting::default(),
             reached: None,
-            proves_leak: false,
         }
     }
     /// Removes what supports a promise if the model is silent about a canary, if the canaries are not known to have been
@@ -336,15 +338,7 @@ impl ExposureReport {
     }
     /// Returns whether the ranks show a leak.
     pub(super) fn has_seen(&self) -> bool {
-        Leak::of(&self.finding.summary).is_seen() || self.proves()
-    }
-    /// Returns whether the bound shows a leak.
-    pub(super) fn proves(&self) -> bool {
-        let bound = self.finding.bound();
-        match can_show_leak(bound.confidence) {
-            true => bound.lower.get().get() > 0.0,
-            false => self.proves_leak,
-        }
+        Leak::of(&self.finding.summary).is_seen() || self.proves_leak
     }
     /// Returns whether any exposure could exceed a limit.
     pub(super) fn could_pass(&self, limit: f64) -> bool {
