@@ -16,10 +16,10 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_accounting::{
     Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Plan, PrivacyLoss, Probability,
-    Query, Tolerance, UnitName, Upper,
+    Query, Tolerance, UnitName,
 };
 use reticent_attacks::evalue::{
-    CanaryGuesses, coin_beliefs, coin_bound, coin_power, coin_provable_of,
+    CanaryGuesses, CoinCounts, coin_beliefs, coin_bound, coin_power, coin_provable_of,
 };
 use reticent_attacks::{AuditBound, AuditTerms, are_alike, check_speaks};
 use reticent_backends::{PrefixScorer, Scorer};
@@ -78,13 +78,9 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let guesses = coin_beliefs(&scores, &coins.inside)?;
     let epsilon = coin_bound(&guesses, &terms)?;
     let told = tells(&guesses, &epsilon)?;
-    let of = told_coins(&coins, preflight.as_ref());
-    let provable = coin_provable_of(of, &terms)?;
+    let counts = counts(&coins, preflight.as_ref());
     // A canary that training is said not to have met proves something all the same where that is a mistake.
-    let provable = match epsilon.lower.get() {
-        proved if proved > provable.get() => Upper::new(*proved),
-        _ => provable,
-    };
+    let provable = coin_provable_of(counts, &terms)?.no_less_than(*epsilon.lower.get());
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,
@@ -114,7 +110,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         _ if earlier_unknown || run.as_ref().is_some_and(|run| run.continues.is_some()) => {
             Err(EARLIER_UNKNOWN.to_owned())
         }
-        Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, of))?,
+        Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, counts))?,
         None => Err(UNBOUNDED.to_owned()),
     };
     match (verdict, unsure) {
@@ -199,12 +195,16 @@ fn tells(guesses: &[CanaryGuesses], bound: &AuditBound) -> Result<bool> {
     Ok(above(&coin_bound(guesses, &usual)?))
 }
 
-/// Returns how many included canaries training met, how many it did not, and how many are left out. Where the training
-/// text is not known, it is taken to have met all that are in.
-fn told_coins(coins: &CoinPlan, preflight: Option<&Preflight>) -> (u64, u64, u64) {
+/// Returns how many canaries are in, by whether training met them, and how many are out. Where the training text is not known,
+/// it is taken to have met all that are in.
+fn counts(coins: &CoinPlan, preflight: Option<&Preflight>) -> CoinCounts {
     let count = |coin: bool| coins.inside.iter().filter(|c| **c == coin).count() as u64;
     let absent = preflight.map_or(0, |preflight| preflight.absent);
-    (count(true).saturating_sub(absent), absent, count(false))
+    CoinCounts {
+        met: count(true).saturating_sub(absent),
+        absent,
+        out: count(false),
+    }
 }
 
 /// Whether it is what the coins say.
@@ -381,7 +381,7 @@ fn verdict(
     run: Option<&TrainingPlan>,
     model: &LoadedModel,
     terms: &AuditTerms,
-    (guesses, of): (&[CanaryGuesses], (u64, u64, u64)),
+    (guesses, counts): (&[CanaryGuesses], CoinCounts),
 ) -> Result<std::result::Result<Verdict, String>> {
     let Some(run) = run else {
         return Ok(Err("what ran is not known: give --mechanism".into()));
@@ -406,7 +406,6 @@ fn verdict(
         confidence: Confidence::new(1.0 - FALSE_ALARM)?,
         ..terms.clone()
     };
-    let (met, absent, out) = of;
     let measured = Measurement {
         terms: Terms {
             delta: terms.delta,
@@ -416,13 +415,8 @@ fn verdict(
         },
         at_least: coin_bound(guesses, &strict)?.lower,
         false_alarm: Probability::new(FALSE_ALARM)?,
-        provable: coin_provable_of(of, &strict)?,
-        power: power(
-            &mechanism,
-            &strict,
-            (met + absent + out, absent),
-            *promise.at_most.get(),
-        )?,
+        provable: coin_provable_of(counts, &strict)?,
+        power: power(&mechanism, &strict, counts, *promise.at_most.get())?,
     };
     Ok(judge(&promise, &measured).map_err(|why| why.to_string()))
 }
@@ -462,7 +456,7 @@ fn group(terms: &AuditTerms) -> Result<GroupSize> {
 fn power(
     mechanism: &Mechanism,
     terms: &AuditTerms,
-    coins: (u64, u64),
+    coins: CoinCounts,
     promised: Epsilon,
 ) -> Result<Vec<Power>> {
     at_each_share(|share| {
@@ -570,12 +564,17 @@ mod tests {
                 held_out: 0,
                 absent,
             };
-            let of = told_coins(&coins, Some(&preflight));
-            coin_provable_of(of, &terms).unwrap().get().get()
+            let counts = counts(&coins, Some(&preflight));
+            coin_provable_of(counts, &terms).unwrap().get().get()
         };
         assert!(most(0) > 4.0, "{}", most(0));
         assert!(most(inside - 1) < 0.5, "{}", most(inside - 1));
-        assert_eq!(told_coins(&coins, None), (inside, 0, 1000 - inside));
+        let all = CoinCounts {
+            met: inside,
+            absent: 0,
+            out: 1000 - inside,
+        };
+        assert_eq!(counts(&coins, None), all);
     }
 
     #[test]

@@ -547,12 +547,11 @@ fn of_mechanism(
         // The plan itself names the earlier run.
         return Ok(stated(run, false));
     }
-    let canaries = (document.canary_records > 0).then_some(Planted {
-        canaries: plan.canaries.len() as u64,
-        records: document.canary_records,
-        on_public_side: 0,
-    });
-    let mut run = with_canaries(Attack::run_of(plan, document.mechanism)?, plan, canaries);
+    let mut run = Attack::run_of(plan, document.mechanism)?;
+    if document.canary_records > 0 {
+        let canaries = Attack::unsealed(plan, document.canary_records);
+        run.secrets.canaries = Some(Stated::given(canaries, "--mechanism"));
+    }
     run.delta.value = delta;
     if document.unit.is_some() {
         run.unit = Stated::given(unit, "--mechanism");
