@@ -424,8 +424,8 @@ impl Solver {
             minimum.add(place, ends);
             let width = minimum.ends().width();
             // Once places on all sides add little, the ends are as close as possible.
-            let settled = i >= FEWEST_PLACES && width < AS_DECIDED && width > 0.9 * before;
-            if width <= 2.0 * goal || settled {
+            let converged = i >= FEWEST_PLACES && width < AS_DECIDED && width > 0.9 * before;
+            if width <= 2.0 * goal || converged {
                 break;
             }
             before = width;
