@@ -1143,7 +1143,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         ),
         (
             answer(&format!("[[{good}]]")).replace("\"id\":1", "\"id\":4"),
-            &["answered question 4, asked was 1"],
+            &["answered question 4, expected 1"],
         ),
         (
             format!(

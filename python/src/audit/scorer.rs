@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use reticent_backends::{AGREEMENT, Error, PrefixScorer, Result, Scorer, StateId, TokenScore};
 use reticent_corpus::TokenId;
-use reticent_reports::audit::answers::{AskedNext, next_log_probabilities};
+use reticent_reports::audit::answers::{NextSample, next_log_probabilities};
 use std::collections::HashMap;
 
 /// A scorer `callable(prefixes, wanted)`: for each prefix (a list of token ids) it returns the
@@ -14,7 +14,7 @@ pub(super) struct CallableScorer {
     pub(super) batch: usize,
     states: HashMap<u64, Vec<TokenId>>,
     next: u64,
-    asked: AskedNext,
+    sample: NextSample,
     /// The exception that Python raised, which is raised again when the audit ends.
     pub(super) raised: Option<PyErr>,
 }
@@ -31,7 +31,7 @@ impl CallableScorer {
             batch,
             states: HashMap::new(),
             next: 0,
-            asked: AskedNext::new()?,
+            sample: NextSample::new()?,
             raised: None,
         })
     }
@@ -44,11 +44,11 @@ impl CallableScorer {
         let Self {
             callable,
             vocabulary,
-            asked,
+            sample,
             raised,
             ..
         } = self;
-        asked.check(
+        sample.check(
             "scorer: answers the same question in two ways:",
             |prefixes, wanted| ask((callable, *vocabulary), prefixes, wanted, raised),
         )
@@ -157,7 +157,7 @@ impl PrefixScorer for CallableScorer {
                 wanted,
                 &mut self.raised,
             )?;
-            self.asked.note(some, wanted, &rows);
+            self.sample.note(some, wanted, &rows);
             found.extend(rows.into_iter().flatten());
         }
         Ok(found)

@@ -180,15 +180,15 @@ pub(in crate::audit) struct Next {
 }
 
 /// A uniform sample of the questions for next tokens.
-pub struct AskedNext(Sample<Next>);
+pub struct NextSample(Sample<Next>);
 
-impl std::fmt::Debug for AskedNext {
+impl std::fmt::Debug for NextSample {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "AskedNext({} kept)", self.0.kept.len())
+        write!(f, "NextSample({} kept)", self.0.kept.len())
     }
 }
 
-impl AskedNext {
+impl NextSample {
     /// Creates an empty sample.
     ///
     /// # Errors
@@ -224,10 +224,10 @@ impl AskedNext {
         who: &str,
         mut ask: impl FnMut(&[Vec<TokenId>], &[TokenId]) -> std::result::Result<Vec<Vec<f64>>, E>,
     ) -> Result<()> {
-        for asked in &self.0.kept {
-            let again = ask(std::slice::from_ref(&asked.prefix), &asked.wanted);
+        for kept in &self.0.kept {
+            let again = ask(std::slice::from_ref(&kept.prefix), &kept.wanted);
             let again = again.map_err(|error| -> anyhow::Error { error.into() })?;
-            refuse(who, "ln p of a token", &asked.answer, &again.concat())?;
+            refuse(who, "ln p of a token", &kept.answer, &again.concat())?;
         }
         Ok(())
     }
@@ -286,11 +286,11 @@ mod tests {
 
     #[test]
     fn answers_that_vary_are_refused() {
-        let mut asked = AskedNext::new().unwrap();
+        let mut sample = NextSample::new().unwrap();
         let prefixes: Vec<Vec<TokenId>> = (0..20).map(|token| vec![token]).collect();
-        asked.note(&prefixes, &[1, 2], &vec![vec![-1.0, f64::NEG_INFINITY]; 20]);
+        sample.note(&prefixes, &[1, 2], &vec![vec![-1.0, f64::NEG_INFINITY]; 20]);
         let check = |value: f64| {
-            asked.check("it differs:", |prefixes, _| {
+            sample.check("it differs:", |prefixes, _| {
                 anyhow::Ok(vec![vec![value, f64::NEG_INFINITY]; prefixes.len()])
             })
         };

@@ -15,7 +15,7 @@ mod worker;
 pub(crate) use serve::serve;
 
 use crate::contract::Interrupt;
-use again::Asked;
+use again::AnswerSample;
 use anyhow::Result;
 use pool::Pool;
 use protocol::Hello;
@@ -32,7 +32,7 @@ type Told<T> = reticent_backends::Result<T>;
 /// A model behind one or more processes.
 pub(crate) struct CommandScorer {
     pool: Pool,
-    asked: Asked,
+    sample: AnswerSample,
     states: HashMap<u64, Vec<TokenId>>,
     next_state: u64,
 }
@@ -46,7 +46,7 @@ impl CommandScorer {
     pub(crate) fn start(lines: &[String], limit: Duration, interrupt: &Interrupt) -> Result<Self> {
         Ok(Self {
             pool: Pool::start(lines, limit, interrupt)?,
-            asked: Asked::new()?,
+            sample: AnswerSample::new()?,
             states: HashMap::new(),
             next_state: 0,
         })
@@ -58,7 +58,7 @@ impl CommandScorer {
     /// Returns an error if an answer differs from the first: the measurement is then not of one model that predicts the
     /// next token.
     pub(crate) fn check_steady(&mut self) -> Result<()> {
-        self.asked.check(&mut self.pool)
+        self.sample.check(&mut self.pool)
     }
 
     /// Returns what the scorer supports.
@@ -105,7 +105,7 @@ impl CommandScorer {
     fn next(&mut self, prefixes: &[Vec<TokenId>], wanted: &[TokenId]) -> Told<Vec<f64>> {
         if self.hello().next {
             let rows = self.pool.next(prefixes, wanted)?;
-            self.asked.next(prefixes, wanted, &rows);
+            self.sample.next(prefixes, wanted, &rows);
             return Ok(rows.into_iter().flatten().collect());
         }
         if wanted.len() > TRIED {
@@ -145,7 +145,7 @@ impl Scorer for CommandScorer {
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
         self.fit(sequences)?;
         let rows = self.pool.score(sequences)?;
-        self.asked.scored(sequences, &rows);
+        self.sample.scored(sequences, &rows);
         Ok(rows)
     }
 

@@ -60,12 +60,12 @@ pub(crate) fn serve(
     Ok(())
 }
 
-fn answer(model: &mut dyn PrefixScorer, asked: Question, kept: &mut Kept) -> Result<Answer> {
+fn answer(model: &mut dyn PrefixScorer, question: Question, kept: &mut Kept) -> Result<Answer> {
     let mut answer = Answer {
-        id: asked.id,
+        id: question.id,
         ..Answer::default()
     };
-    match (asked.score, asked.next, asked.wanted) {
+    match (question.score, question.next, question.wanted) {
         (Some(sequences), None, None) => {
             let scores = model.score(&sequences)?;
             let nats = |of: fn(&reticent_backends::TokenScore) -> f64| -> Vec<Vec<Nats>> {
@@ -90,7 +90,10 @@ fn answer(model: &mut dyn PrefixScorer, asked: Question, kept: &mut Kept) -> Res
                 .collect();
             kept.forget(model);
         }
-        _ => bail!("question {} must have score, or next with wanted", asked.id),
+        _ => bail!(
+            "question {} must have score, or next with wanted",
+            question.id
+        ),
     }
     Ok(answer)
 }
