@@ -41,7 +41,7 @@ pub(crate) struct Cell {
 /// What came of one engine in one cell.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tally {
-    pub(crate) asked: u64,
+    pub(crate) questions: u64,
     pub(crate) answered: u64,
     pub(crate) checks: u64,
     pub(crate) wrong: u64,
@@ -156,7 +156,7 @@ impl Row {
                 },
             };
             let before = self.wrong.len();
-            self.by[by as usize].asked += 1;
+            self.by[by as usize].questions += 1;
             let mut checks = 0;
             if question != Question::Epsilon
                 && let Ok(ends) = answers.delta(oracle.epsilon)

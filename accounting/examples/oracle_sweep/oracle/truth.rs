@@ -293,7 +293,7 @@ impl Question {
     /// One record changed in a promise about adding or removing is two of those steps if it is replaced.
     fn steps_between(&self, stated: Neighbours) -> Option<usize> {
         let each = match (stated, self.query.neighbours) {
-            (stated, asked) if stated == asked => 1,
+            (stated, other) if stated == other => 1,
             (Neighbours::AddRemove, Neighbours::Replace) => 2,
             _ => return None,
         };

@@ -160,15 +160,15 @@ fn both_accountants_say_the_same_of_an_event() {
         "nested",
     ] {
         let event = event(name);
-        for asked in ["add-remove", "zero-out"] {
-            let theirs = event["epsilon"][asked].as_f64().unwrap();
+        for relation in ["add-remove", "zero-out"] {
+            let theirs = event["epsilon"][relation].as_f64().unwrap();
             let mechanism = read(&event["object"].to_string()).unwrap();
             let mut plan = Plan::new(
                 mechanism,
                 UnitName::new("record").unwrap(),
                 Delta::new(1e-5).unwrap(),
             );
-            if asked == "zero-out" {
+            if relation == "zero-out" {
                 plan.neighbours = Neighbours::ZeroOut;
             }
             let ours = plan.epsilon().unwrap();
