@@ -68,7 +68,7 @@ impl Identity {
         if let Some(plan) = &context.plan {
             choices.extend(plan.to_json()?.into_bytes());
         }
-        Ok(Some(Self::of_parts(&seal, &asked(context)?, &choices)))
+        Ok(Some(Self::of_parts(&seal, &requested(context)?, &choices)))
     }
 
     /// Creates the identity of a corpus from its seal, which keys the other digests.
@@ -101,7 +101,7 @@ impl Identity {
 }
 
 /// Returns the options, with the digests of the files that they name.
-pub(super) fn asked(context: &PreparationContext) -> Result<Vec<u8>> {
+pub(super) fn requested(context: &PreparationContext) -> Result<Vec<u8>> {
     let mut options = context.options.clone();
     options.policy.policy = options.policy.policy.pinned()?;
     if let Some(conservative) = &mut options.conservative {

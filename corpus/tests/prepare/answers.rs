@@ -425,7 +425,7 @@ fn folders_keep_what_carries_no_loss_and_check_it() {
     let error = Prepared::load(&folder, None).unwrap_err().to_string();
     assert!(error.contains("nothing asks for them"), "{error}");
     // Where every token carries loss, the records do not say whether that was asked for.
-    for (asked, from, to) in [
+    for (requested, from, to) in [
         (options(), "\"assistant\"", "null"),
         (
             PrepareOptions {
@@ -436,10 +436,12 @@ fn folders_keep_what_carries_no_loss_and_check_it() {
             "\"options\": { \"loss_on\": \"assistant\",",
         ),
     ] {
-        let place = home.path().join(format!("all-{}", asked.loss_on.is_some()));
+        let place = home
+            .path()
+            .join(format!("all-{}", requested.loss_on.is_some()));
         let mut document = answering("all of it", &[0..9], true);
-        document.answers = document.answers.filter(|_| asked.loss_on.is_some());
-        prepare(&[document], &asked)
+        document.answers = document.answers.filter(|_| requested.loss_on.is_some());
+        prepare(&[document], &requested)
             .unwrap()
             .write(&place, false, None)
             .unwrap();

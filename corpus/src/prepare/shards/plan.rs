@@ -2,7 +2,7 @@
 
 use super::super::context::{Choices, Corpus, Planted, PreparationContext};
 use super::super::options::PrepareOptions;
-use super::super::resume::{Identity, asked};
+use super::super::resume::{Identity, requested};
 use super::super::run::nothing_to_train_on;
 use super::super::source::{Division, Feed, Phase, Role, Seal, Source, Stands};
 use super::super::stream::{Preparation, PrepareFiles};
@@ -231,7 +231,7 @@ impl ShardPlan {
             options: files.options.clone(),
             files: sizes,
             corpus: context.corpus,
-            identity: Identity::of_parts(&salt(&owner), &asked(&context)?, &[]),
+            identity: Identity::of_parts(&salt(&owner), &requested(&context)?, &[]),
             parts: if by_digest(&context.options) {
                 shards
             } else {
@@ -447,7 +447,7 @@ impl ShardPlan {
         };
         let options = document.options.placed_in(&document.base)?;
         let context = PreparationContext::restored(&options, choices)?;
-        let now = Identity::of_parts(&salt(&self.owner), &asked(&context)?, &[]);
+        let now = Identity::of_parts(&salt(&self.owner), &requested(&context)?, &[]);
         if now.against(&document.identity).is_some() {
             return Err(Error::Sharding(
                 "the tokenizer or the classifier is not the one of the plan any more; write the plan again"

@@ -405,7 +405,7 @@ fn covered(prepared: &Preparation) -> Option<String> {
             "by a short list and capitals inside sentences",
         ),
         (Cover::CapitalsOnly, "by capitals inside sentences only"),
-        (Cover::NotAsked, "not sensitive at this level"),
+        (Cover::NotSensitive, "not sensitive at this level"),
     ];
     let found = found_by(&coverage(policy).ok()?, words).into_iter();
     let said: Vec<String> = found
