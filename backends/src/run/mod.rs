@@ -243,7 +243,7 @@ fn run(
     options.augmented(&trainer.model())?;
     trainer.compute_in(options.precision)?;
     let weights = crate::checkpoint::weights::weights_digest(trainer.weights());
-    let asked = RunIdentity {
+    let identity = RunIdentity {
         options: &options,
         corpus,
         weights: &weights,
@@ -261,9 +261,11 @@ fn run(
         )));
     }
     // Before a state folder is created.
-    workers.agree(asked)?;
+    workers.agree(identity)?;
     let own = surroundings.state.as_deref().filter(|_| workers.leads());
-    let state = own.map(|folder| State::open(folder, asked)).transpose()?;
+    let state = own
+        .map(|folder| State::open(folder, identity))
+        .transpose()?;
     let key = workers.key(state.as_ref().map(|state| &state.key), options.seed)?;
     let noiseless = options.plan.noiseless;
     let mut run = Run::new(

@@ -222,8 +222,9 @@ fn classes_and_masked_losses_are_those_that_training_sees() {
                     let scores = model.score(&all).unwrap();
                     let (mut nll, mut count) = (0.0, 0usize);
                     for (example, scores) in examples.iter().zip(&scores) {
-                        let asked = |at: usize| !example.ignored.iter().any(|r| r.contains(&at));
-                        for (_, score) in (1..).zip(scores).filter(|(at, _)| asked(*at)) {
+                        let predicted =
+                            |at: usize| !example.ignored.iter().any(|r| r.contains(&at));
+                        for (_, score) in (1..).zip(scores).filter(|(at, _)| predicted(*at)) {
                             nll -= score.log_probability;
                             count += 1;
                         }
