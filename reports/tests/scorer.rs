@@ -895,14 +895,14 @@ fn coins_from_planting_to_the_bound() {
     assert_eq!(through["reference"]["near_copy"], false);
     // The reference may be a process as well.
     let line = "coins --model toss --coins-file tossed/coins.json --reference";
-    let [own, asked] = [
+    let [own, served] = [
         json(at, &format!("{line} base"), ""),
         json(at, &format!("{line} {{}}"), &serving("base")),
     ];
     for key in ["reference", "epsilon", "right"] {
-        alike(&own[key], &asked[key], key);
+        alike(&own[key], &served[key], key);
     }
-    let given = asked["inputs"]["reference"].as_str().unwrap();
+    let given = served["inputs"]["reference"].as_str().unwrap();
     assert!(given.starts_with("command:"), "{given}");
     // Those that are in are ranked too. The run's plan did not include them: no promise is held against their ranks.
     let line = "exposure --model noisy --canary-file tossed/coins.json --budget 2000";
@@ -1260,11 +1260,11 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
 }
 
 fn alive(pid: &str) -> bool {
-    let asked = Command::new("kill")
+    let sent = Command::new("kill")
         .args(["-0", pid])
         .stderr(Stdio::null())
         .status();
-    asked.unwrap().success()
+    sent.unwrap().success()
 }
 
 #[test]
@@ -1297,10 +1297,10 @@ fn the_process_ends_with_the_command() {
     while pid().is_empty() && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let asked = Command::new("kill")
+    let sent = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();
-    assert!(asked.unwrap().success());
+    assert!(sent.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!alive(pid().trim()));
 }

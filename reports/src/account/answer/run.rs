@@ -257,10 +257,10 @@ fn of_the_run(question: &Question, others: Vec<Guarantee>) -> Result<Vec<Guarant
     let mut rows = plan.guarantees(question.plan.tolerance)?;
     // That nothing is promised comes first; where it is defined for both neighbours, those that are asked about.
     rows.sort_by_key(|row| {
-        let asked_about = row.notion == Notion::Dp
+        let in_question = row.notion == Notion::Dp
             && row.convention == Convention::Definition
             && row.neighbours == question.plan.neighbours;
-        (!protects_nothing(row), !asked_about)
+        (!protects_nothing(row), !in_question)
     });
     let terms = |row: &Guarantee| (terms(row), row.unit.clone());
     let known: Vec<_> = rows.iter().map(terms).collect();

@@ -135,7 +135,7 @@ pub(super) fn checked(part: &str, value: &Value, inputs: &Value, place: &str) ->
 pub(super) fn parts(report: &Value) -> Result<()> {
     let inputs = &report["inputs"];
     let given = |names: &[&str]| names.iter().any(|name| !inputs[*name].is_null());
-    for (part, asked, excuse) in [
+    for (part, is_wanted, excuse) in [
         (
             "exposure",
             given(&["canary_file", "max_exposure"]),
@@ -153,7 +153,7 @@ pub(super) fn parts(report: &Value) -> Result<()> {
             value: &report[part],
             name: part.to_owned(),
         };
-        field.must(present || !asked, "an object, as inputs ask for it")?;
+        field.must(present || !is_wanted, "an object, as inputs ask for it")?;
     }
     Ok(())
 }

@@ -136,12 +136,12 @@ impl Lengths {
         let mut given: Vec<usize> = prompts.iter().map(|n| size(*n)).collect();
         given.sort_unstable();
         given.dedup();
-        let asked = suffix.map(size);
+        let given_suffix = suffix.map(size);
         let context = context.unwrap_or(usize::MAX);
         if context < 3 {
             return Err(NoPassage::Context(context).into());
         }
-        let suffix = asked.unwrap_or_else(|| SUFFIX.min(context / 2));
+        let suffix = given_suffix.unwrap_or_else(|| SUFFIX.min(context / 2));
         // After the beginning of text.
         let room = context.saturating_sub(suffix.saturating_add(1));
         if let Some(longest) = given.last() {
@@ -158,7 +158,8 @@ impl Lengths {
         if usual.is_empty() {
             usual.push(room);
         }
-        let shorter = asked.is_none() && suffix < SUFFIX || given.is_empty() && usual != PROMPTS;
+        let shorter =
+            given_suffix.is_none() && suffix < SUFFIX || given.is_empty() && usual != PROMPTS;
         Ok(Self {
             prompts: if given.is_empty() { usual } else { given },
             suffix,
