@@ -240,12 +240,12 @@ proptest! {
         prop_assert!(run(bins + more, epochs).0 <= high);
         prop_assert!(run(bins, epochs + 1).1 >= low);
         let plain = steps(epochs, noise, 1.0, Sampling::Poisson, false);
-        let told = epsilon(&loss(&plain, Neighbours::AddRemove, direction), 1e-6);
-        prop_assert!(high <= told.1 * (1.0 + 1e-9), "{high} {told:?}");
+        let informed = epsilon(&loss(&plain, Neighbours::AddRemove, direction), 1e-6);
+        prop_assert!(high <= informed.1 * (1.0 + 1e-9), "{high} {informed:?}");
         // A shuffled epoch tells no less than one of places drawn for each record alone.
         let shuffled = steps(bins * epochs, noise, 1.0 / bins as f64, Sampling::Shuffled, false);
         let shuffled = epsilon(&loss(&shuffled, Neighbours::ZeroOut, direction), 1e-6);
-        prop_assert!((shuffled.0 - low).abs() <= 1e-6 * low && (shuffled.1 / told.1 - 1.0).abs() < 1e-6);
+        prop_assert!((shuffled.0 - low).abs() <= 1e-6 * low && (shuffled.1 / informed.1 - 1.0).abs() < 1e-6);
     }
 }
 
@@ -298,7 +298,7 @@ fn every_step_of_an_epoch_is_no_sampling() {
 }
 
 #[test]
-fn what_an_allocation_does_not_cover_falls_back_to_what_is_told() {
+fn what_an_allocation_does_not_cover_falls_back_to_informed_adversaries() {
     let run = steps(100, 2.0, 0.01, Sampling::BallsInBins, false);
     // Replaced records and groups: told the steps, one of them without sampling.
     let once = steps(1, 2.0, 1.0, Sampling::Poisson, false);

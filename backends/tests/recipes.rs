@@ -297,12 +297,12 @@ fn protection_is_accounted_by_the_rates_of_secrets() {
     let Mechanism::Repeat { times, each } = &mechanism else {
         panic!("{mechanism:?}")
     };
-    let Mechanism::PoissonBinomialGaussian { rates: told, .. } = each.as_ref() else {
+    let Mechanism::PoissonBinomialGaussian { rates, .. } = each.as_ref() else {
         panic!("{each:?}")
     };
-    assert_eq!((times.get(), told), (8, secret_rates));
+    assert_eq!((times.get(), rates), (8, secret_rates));
     // three records of a secret at rates up to these: more than one record of the largest
-    assert_eq!(told.len(), 3);
+    assert_eq!(rates.len(), 3);
     let single = Mechanism::dp_sgd(
         reticent_accounting::NoiseMultiplier::new(0.8).unwrap(),
         SamplingRate::new(0.3).unwrap(),

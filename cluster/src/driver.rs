@@ -230,14 +230,14 @@ impl Driver<'_> {
         let (Some(address), Some(job)) = (self.scheduler, job) else {
             return;
         };
-        let told = async {
+        let cancelled = async {
             let mut scheduler = SchedulerGrpcClient::connect(format!("http://{address}"))
                 .await
                 .ok()?;
             let job_id = job.to_string();
             scheduler.cancel_job(CancelJobParams { job_id }).await.ok()
         };
-        if !matches!(tokio::time::timeout(CANCEL, told).await, Ok(Some(_))) {
+        if !matches!(tokio::time::timeout(CANCEL, cancelled).await, Ok(Some(_))) {
             let _ = writeln!(
                 std::io::stderr(),
                 "--run: the scheduler at {address} was not told, and goes on with the query"

@@ -546,7 +546,7 @@ fn labels_of_another_unit_are_refused() {
         stderr(&output)
     );
     // Their own unit, and theirs where none is named.
-    let told = "Premise: the corpus is prepared with the policy that the labels were measured for, general. \
+    let premise = "Premise: the corpus is prepared with the policy that the labels were measured for, general. \
                 One record is a turn, as the labels say.";
     for more in [
         &["--unit", "turn"][..],
@@ -559,7 +559,7 @@ fn labels_of_another_unit_are_refused() {
         assert_eq!(code(&output), 0, "{more:?}: {}", stderr(&output));
         let text = String::from_utf8(output.stdout).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains(told), "{more:?}: {text}");
+        assert!(text.contains(premise), "{more:?}: {text}");
         let inputs = &json(&labelled(&[&words[..], &["--format", "json"]].concat()))["inputs"];
         assert_eq!(inputs["unit"], "turn", "{more:?}");
         let assumed = inputs["assumed"].as_array().unwrap();

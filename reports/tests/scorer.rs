@@ -317,7 +317,7 @@ fn scores_that_tell_nothing_conclude_nothing() {
 /// A model that was trained on its canaries' lines in windows can't rank them: training says so, and the audit which
 /// argument and what to do.
 #[test]
-fn canaries_longer_than_the_context_are_told_before_and_refused_after() {
+fn canaries_longer_than_the_context_are_reported_before_and_refused_after() {
     let at = trained();
     let small = "--model gpt2 --layers 1 --width 8 --heads 2 --context 12";
     let line = format!("train planted --recipe sgd --epochs 1 {small} --out windowed");
@@ -1212,7 +1212,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         "{message}"
     );
     // And so are the statistics of the whole vocabulary.
-    let told = |id: u32, count: usize, variance: &str| {
+    let answer = |id: u32, count: usize, variance: &str| {
         let row = |number: &str| vec![number; count].join(",");
         format!(
             "read q; echo '{{\"id\":{id},\"log_probabilities\":[[{}]],\"means\":[[{}]],\"variances\":[[{}]],\
@@ -1228,9 +1228,9 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
     for (again, code) in [("0.25", 0), ("0.36", 2)] {
         let script = format!(
             "{hello}; {}{}{}cat >/dev/null\n",
-            told(1, 6, "0.25"),
-            told(2, 6, again),
-            told(3, 3, "0.25")
+            answer(1, 6, "0.25"),
+            answer(2, 6, again),
+            answer(3, 3, "0.25")
         );
         std::fs::write(at.join("scorer.sh"), script).unwrap();
         let output = audit(at, line, "command:sh scorer.sh");

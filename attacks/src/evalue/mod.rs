@@ -698,15 +698,15 @@ pub fn coin_provable_of(coins: CoinCounts, terms: &AuditTerms) -> Result<Upper<E
     // A belief b in what a coin shows gives e = b (1 + e^−ε) where that is above 1, and 1 at most elsewhere.
     let most = |epsilon: f64| -> f64 {
         let room = (-epsilon).exp().ln_1p();
-        let told =
+        let by_scores =
             |beliefs: &[f64]| -> f64 { beliefs.iter().map(|ln| (ln + room).clamp(0.0, cap)).sum() };
-        let untold = match absent {
+        let by_counts = match absent {
             0 => f64::INFINITY,
             // 1/(1 + e^−ε) is e^−room.
             _ if likelier.ln() + room <= 0.0 => 0.0,
             _ => alike * (part(likelier, room) + part(1.0 - likelier, room + epsilon)),
         };
-        told(of_met) + told(of_out).min(untold)
+        by_scores(of_met) + by_scores(of_out).min(by_counts)
     };
     test.largest(most)
 }

@@ -580,12 +580,12 @@ fn false_alarms_of_dependent_canaries() {
         for _ in 0..runs {
             let secrets: Vec<usize> = (0..3).map(|_| random.random_range(0..n)).collect();
             let sum: usize = secrets.iter().sum::<usize>() % n;
-            let told = if random.random::<f64>() < keep {
+            let released = if random.random::<f64>() < keep {
                 sum
             } else {
                 (sum + random.random_range(1..n)) % n
             };
-            let named = (told + 2 * n - secrets[0] - secrets[1]) % n;
+            let named = (released + 2 * n - secrets[0] - secrets[1]) % n;
             let mut process = EValueProcess::pure(alpha, 1).unwrap();
             for _ in 0..2 {
                 process
@@ -623,7 +623,7 @@ fn false_alarms_of_the_usual_audit() {
     }
 }
 
-/// Where the secret is told outright the bound is all that the plan can prove, to its resolution.
+/// Where the secret is revealed outright the bound is all that the plan can prove, to its resolution.
 #[test]
 fn provable_is_attained_by_certainty() {
     for (n, m, delta) in [

@@ -588,9 +588,9 @@ impl Run {
                 (nll / count.max(1) as f64, "the perplexity of any text")
             }
             Head::Classes(_) => {
-                let told = self.trainer.classify(&[&text])?;
-                let largest = told.iter().flatten().copied().reduce(f64::max);
-                let wrong = told.iter().flatten().any(|ln| ln.is_nan());
+                let classes = self.trainer.classify(&[&text])?;
+                let largest = classes.iter().flatten().copied().reduce(f64::max);
+                let wrong = classes.iter().flatten().any(|ln| ln.is_nan());
                 let loss = if wrong {
                     f64::NAN
                 } else {

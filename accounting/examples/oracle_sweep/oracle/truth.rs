@@ -93,8 +93,8 @@ impl Truth {
         };
         let exact = known.iter().all(|leaf| leaf.exact.is_some());
         let complete = |side: fn(&Leaf) -> &Vec<Part>| {
-            let told = |leaf: &Leaf| leaf.exact.is_some() || !side(leaf).is_empty();
-            if known.iter().all(told) {
+            let covered = |leaf: &Leaf| leaf.exact.is_some() || !side(leaf).is_empty();
+            if known.iter().all(covered) {
                 all(side)
             } else {
                 Vec::new()

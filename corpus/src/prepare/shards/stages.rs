@@ -105,12 +105,12 @@ impl ShardPlan {
         Ok(go_on.then_some(None))
     }
 
-    /// Tells what the scan of a shard left for each part, in order, until `told` says no. The rows are those that group
+    /// Tells what the scan of a shard left for each part, in order, until `visit` says no. The rows are those that group
     /// reads from the scan's file; where it takes more than them to group units, there are none.
     ///
     /// # Errors
     /// A shard that the plan does not have; a scan that is not there yet or damaged.
-    pub fn scanned(&self, shard: u64, mut told: impl FnMut(UnitDigests) -> bool) -> Result<()> {
+    pub fn scanned(&self, shard: u64, mut visit: impl FnMut(UnitDigests) -> bool) -> Result<()> {
         index("the shard", shard, self.shards())?;
         let mut file = self.left_by(ShardStage::Scan(shard))?;
         for part in 0..self.parts() {
@@ -121,7 +121,7 @@ impl ShardPlan {
                 rows: file.bytes(section)?,
                 hmac: file.code(section).to_owned(),
             };
-            if !told(digests) {
+            if !visit(digests) {
                 break;
             }
         }

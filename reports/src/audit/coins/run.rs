@@ -77,7 +77,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     } = scores(args, &coins, &mut model, interrupt)?;
     let guesses = coin_beliefs(&scores, &coins.inside)?;
     let epsilon = coin_bound(&guesses, &terms)?;
-    let told = tells(&guesses, &epsilon)?;
+    let proves_leak = proves_leak(&guesses, &epsilon)?;
     let counts = counts(&coins, preflight.as_ref());
     // A canary that training is said not to have met proves something all the same where that is a mistake.
     let provable = coin_provable_of(counts, &terms)?.no_less_than(*epsilon.lower.get());
@@ -89,10 +89,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         inclusion,
         ours: model.manifest.is_some(),
         preflight,
-        reference: reference.map(|apart| apart.told_apart(told)),
+        reference: reference.map(|apart| apart.unless_distinguished(proves_leak)),
         alike: are_alike(scores.iter().copied()),
         silent: heard.is_err(),
-        told,
+        proves_leak,
         epsilon,
         unbounded: records.is_none(),
         provable,
@@ -121,7 +121,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         (Err(why), _) => report.no_verdict = Some(why),
     }
     // What the others tell stands, whatever the model says of the rest.
-    if !told && report.exit() == Exit::Finished {
+    if !proves_leak && report.exit() == Exit::Finished {
         heard?;
     }
     let inputs = args.of.given(Inputs::new())?;
@@ -183,7 +183,7 @@ fn records_of_coin(coins: &CoinPlan, stability: Stability) -> Option<u64> {
 }
 
 /// Returns whether the guesses refute ε = 0, with the confidence of this bound of theirs, or 0.95 if that is lower.
-fn tells(guesses: &[CanaryGuesses], bound: &AuditBound) -> Result<bool> {
+fn proves_leak(guesses: &[CanaryGuesses], bound: &AuditBound) -> Result<bool> {
     let above = |bound: &AuditBound| bound.lower.get().get() > 0.0;
     if can_show_leak(bound.terms.confidence) {
         return Ok(above(bound));
@@ -371,8 +371,9 @@ fn right(scores: &[f64], inside: &[bool]) -> u64 {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]));
     let half = order.len() / 2;
-    let told = order.iter().enumerate();
-    told.filter(|(place, i)| (*place >= half) == inside[**i])
+    let places = order.iter().enumerate();
+    places
+        .filter(|(place, i)| (*place >= half) == inside[**i])
         .count() as u64
 }
 
@@ -530,10 +531,10 @@ mod tests {
             let [low, usual] =
                 [0.01, 0.95].map(|confidence| coin_bound(&guesses, &terms(confidence)).unwrap());
             bounds += u32::from(low.lower.get().get() > 0.0);
-            leaks += u32::from(tells(&guesses, &low).unwrap());
+            leaks += u32::from(proves_leak(&guesses, &low).unwrap());
             assert_eq!(
-                tells(&guesses, &low).unwrap(),
-                tells(&guesses, &usual).unwrap()
+                proves_leak(&guesses, &low).unwrap(),
+                proves_leak(&guesses, &usual).unwrap()
             );
         }
         assert!(bounds >= 10 && leaks <= 4, "{bounds} {leaks}");

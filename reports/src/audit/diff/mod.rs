@@ -492,7 +492,7 @@ impl Waiting {
 }
 
 /// Why canaries that don't stand out say nothing.
-const NOT_TOLD: &str = "the plan of its training did not include its canaries";
+const NOT_PLANNED: &str = "the plan of its training did not include its canaries";
 
 /// Why canaries that don't stand out say nothing, if nobody checked what training met.
 const NOT_CHECKED: &str =
@@ -502,7 +502,7 @@ const NOT_CHECKED: &str =
 /// did.
 fn unmet(document: &Value) -> Option<&'static str> {
     let why = match document["planting"].as_str()? {
-        "not-told" => NOT_TOLD,
+        "not-told" => NOT_PLANNED,
         "not-checked" => NOT_CHECKED,
         _ => return None,
     };

@@ -77,16 +77,16 @@ fn exposures_are_compared_canary_by_canary() {
         assert!(why.starts_with("NEW: nothing can be concluded"), "{why}");
     }
     // Canaries that the plan of training did not include leak where they stand out, and tell nothing where they don't.
-    let untold = |bits: &[f64]| {
+    let unplanned = |bits: &[f64]| {
         let mut document = exposure(bits);
         document["planting"] = "not-told".into();
         document
     };
-    let report = DiffReport::of(&old, &untold(&high), 0.05).unwrap();
+    let report = DiffReport::of(&old, &unplanned(&high), 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Exceeded);
     for (old, new, whose) in [
-        (&old, untold(&[0.1; 10]), "NEW"),
-        (&untold(&[0.1; 10]), exposure(&high), "OLD"),
+        (&old, unplanned(&[0.1; 10]), "NEW"),
+        (&unplanned(&[0.1; 10]), exposure(&high), "OLD"),
     ] {
         let why = DiffReport::of(old, &new, 0.05).unwrap_err().to_string();
         assert!(

@@ -48,11 +48,13 @@ pub enum Planting {
     Planted,
     /// No copy of them reached training.
     NoCopy,
-    /// The run does not know of them.
-    NotTold,
-    /// The run does not know of them, and every copy occurs in the text that was given as its training text.
-    UntoldText,
-    /// The run does not know of them, and every copy occurs in the records on which it was trained, by its owner's key.
+    /// The run's plan did not include them.
+    #[serde(rename = "not-told")]
+    NotPlanned,
+    /// The run's plan did not include them, and every copy occurs in the text that was given as its training text.
+    #[serde(rename = "untold-text")]
+    UnplannedText,
+    /// The run's plan did not include them, and every copy occurs in the records on which it was trained, by its owner's key.
     TrainedRecords,
     /// Every copy occurs in the text that was given as what others trained on.
     GivenText,
@@ -72,7 +74,7 @@ impl Planting {
             Self::NoCopy => Some(
                 "no copy of a canary reached training, so that the ranks say nothing about the promise",
             ),
-            Self::NotTold | Self::UntoldText | Self::TrainedRecords => Some(
+            Self::NotPlanned | Self::UnplannedText | Self::TrainedRecords => Some(
                 "the run's plan did not include these canaries, and which of its promises reach them is not known",
             ),
         }
@@ -82,12 +84,12 @@ impl Planting {
     const fn caveat(self) -> Option<&'static str> {
         match self {
             Self::Planted
-            | Self::UntoldText
+            | Self::UnplannedText
             | Self::TrainedRecords
             | Self::GivenText
             | Self::Supervised => None,
             Self::NoCopy => self.unplanted(),
-            Self::NotTold => Some(
+            Self::NotPlanned => Some(
                 "the run's plan did not include these canaries, and which of its promises reach them is not known; that training met them was not checked either, and ranks of canaries that it never met are chance whatever the model leaks",
             ),
             Self::NotChecked => Some(
@@ -99,7 +101,7 @@ impl Planting {
     /// What is known of them, where that is not all.
     const fn says(self) -> Option<&'static str> {
         match self {
-            Self::UntoldText | Self::GivenText => Some(
+            Self::UnplannedText | Self::GivenText => Some(
                 "every copy occurs in the text of --training; that the model was trained on it is as you say",
             ),
             Self::TrainedRecords => Some(

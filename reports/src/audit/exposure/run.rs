@@ -179,8 +179,8 @@ fn attack<'a>(
     attack.planting = match (&model.manifest, inclusion) {
         _ if sealed => Planting::Planted,
         (_, Inclusion::TrainedRecords) => Planting::TrainedRecords,
-        (Some(_), Inclusion::GivenText) => Planting::UntoldText,
-        (Some(_), Inclusion::NotChecked) => Planting::NotTold,
+        (Some(_), Inclusion::GivenText) => Planting::UnplannedText,
+        (Some(_), Inclusion::NotChecked) => Planting::NotPlanned,
         (None, Inclusion::GivenText) => Planting::GivenText,
         (None, Inclusion::NotChecked) => Planting::NotChecked,
     };

@@ -353,8 +353,9 @@ fn study(
             });
         }
     }
-    let told = report.remembers();
-    report.baseline_apart = (report.baseline).then(|| Apart::of(both).told_apart(told));
+    let remembers = report.remembers();
+    report.baseline_apart =
+        (report.baseline).then(|| Apart::of(both).unless_distinguished(remembers));
     if let Some(base) = baseline {
         base.check_steady("--baseline")?;
     }
@@ -431,7 +432,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_too_short_for_the_usual_passages_are_told_shorter_ones() {
+    fn records_too_short_for_the_usual_passages_get_shorter_ones() {
         let said = |longest| {
             let data = "d.jsonl".to_owned();
             let short = NoPassage::Records {

@@ -967,7 +967,7 @@ train = { sigma = 3 }
     }
 
     #[test]
-    fn flags_that_a_command_refuses_are_told_before_anything_runs() {
+    fn flags_that_a_command_refuses_are_reported_before_anything_runs() {
         for (from, to, says) in [
             ("epochs = 1", "epochs = 0", "train: --epochs"),
             ("epochs = 1", "epoch_s = 1", "train: "),
@@ -1003,8 +1003,8 @@ train = { sigma = 3 }
         }
         let tested = format!("test = {{ dialogues = 3, seed = 9 }}\n{labelled}");
         let stages = plan(&tested).unwrap().stages;
-        let told = stages.iter().find(|s| s.work == Work::Classify).unwrap();
-        assert!(told.words.contains(&"--label=mood".to_owned()));
+        let stage = stages.iter().find(|s| s.work == Work::Classify).unwrap();
+        assert!(stage.words.contains(&"--label=mood".to_owned()));
     }
 
     /// What needs the likelihood of a text is refused for models that have none, before anything is trained.

@@ -192,7 +192,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     let (options, words) =
         worded(requested, tokenizer.as_ref(), &documents).context("--canary-format")?;
     let plan = CanaryPlan::new(&options, args.unit, &documents).context("--canaries")?;
-    // Coins are told by likelihood, and need no other candidate.
+    // Coins are guessed by likelihood, and need no other candidate.
     if !args.coins {
         plan.check_ranks().context("--canaries")?;
     }

@@ -27,7 +27,7 @@ use std::time::Duration;
 /// The most tokens that are tried one by one if `next` is not supported.
 const TRIED: usize = 4096;
 
-type Told<T> = reticent_backends::Result<T>;
+type BackendResult<T> = reticent_backends::Result<T>;
 
 /// A model behind one or more processes.
 pub(crate) struct CommandScorer {
@@ -66,7 +66,7 @@ impl CommandScorer {
         self.pool.hello()
     }
 
-    fn known(&self, tokens: &[TokenId]) -> Told<()> {
+    fn known(&self, tokens: &[TokenId]) -> BackendResult<()> {
         let size = self.hello().vocabulary;
         match tokens.iter().find(|t| **t as usize >= size) {
             Some(&token) => Err(Error::UnknownToken { token, size }),
@@ -75,7 +75,7 @@ impl CommandScorer {
     }
 
     /// Checks that the model can score these sequences.
-    fn fit(&self, sequences: &[Vec<TokenId>]) -> Told<()> {
+    fn fit(&self, sequences: &[Vec<TokenId>]) -> BackendResult<()> {
         for (index, sequence) in sequences.iter().enumerate() {
             if sequence.is_empty() {
                 return Err(Error::TooShort {
@@ -90,7 +90,7 @@ impl CommandScorer {
         Ok(())
     }
 
-    fn short_enough(&self, index: usize, length: usize) -> Told<()> {
+    fn short_enough(&self, index: usize, length: usize) -> BackendResult<()> {
         match self.hello().context {
             Some(most) if length > most => Err(Error::TooLong {
                 index,
@@ -102,7 +102,7 @@ impl CommandScorer {
     }
 
     /// Returns ln p of the wanted tokens after each prefix, row by row.
-    fn next(&mut self, prefixes: &[Vec<TokenId>], wanted: &[TokenId]) -> Told<Vec<f64>> {
+    fn next(&mut self, prefixes: &[Vec<TokenId>], wanted: &[TokenId]) -> BackendResult<Vec<f64>> {
         if self.hello().next {
             let rows = self.pool.next(prefixes, wanted)?;
             self.sample.next(prefixes, wanted, &rows);
@@ -124,7 +124,7 @@ impl CommandScorer {
         Ok(last.map(|s| s.log_probability).collect())
     }
 
-    fn prefix(&self, state: StateId) -> Told<&Vec<TokenId>> {
+    fn prefix(&self, state: StateId) -> BackendResult<&Vec<TokenId>> {
         self.states
             .get(&state.0)
             .ok_or(Error::UnknownState(state.0))
@@ -142,7 +142,7 @@ impl Scorer for CommandScorer {
         self.hello().vocabulary
     }
 
-    fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
+    fn score(&mut self, sequences: &[Vec<TokenId>]) -> BackendResult<Vec<Vec<TokenScore>>> {
         self.fit(sequences)?;
         let rows = self.pool.score(sequences)?;
         self.sample.scored(sequences, &rows);
@@ -155,12 +155,12 @@ impl Scorer for CommandScorer {
 }
 
 impl PrefixScorer for CommandScorer {
-    fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Told<Vec<StateId>> {
+    fn start(&mut self, prefixes: &[Vec<TokenId>]) -> BackendResult<Vec<StateId>> {
         self.fit(prefixes)?;
         Ok(prefixes.iter().map(|p| self.keep(p.clone())).collect())
     }
 
-    fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Told<Vec<StateId>> {
+    fn extend(&mut self, steps: &[(StateId, TokenId)]) -> BackendResult<Vec<StateId>> {
         let mut grown = Vec::with_capacity(steps.len());
         for (index, &(state, token)) in steps.iter().enumerate() {
             self.known(&[token])?;
@@ -171,12 +171,16 @@ impl PrefixScorer for CommandScorer {
         Ok(grown.into_iter().map(|p| self.keep(p)).collect())
     }
 
-    fn next_log_probabilities(&mut self, states: &[StateId], wanted: &[TokenId]) -> Told<Vec<f64>> {
+    fn next_log_probabilities(
+        &mut self,
+        states: &[StateId],
+        wanted: &[TokenId],
+    ) -> BackendResult<Vec<f64>> {
         self.known(wanted)?;
         let prefixes = states
             .iter()
             .map(|&state| self.prefix(state).cloned())
-            .collect::<Told<Vec<_>>>()?;
+            .collect::<BackendResult<Vec<_>>>()?;
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
