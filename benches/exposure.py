@@ -133,9 +133,9 @@ def main():
     parser.add_argument("--audit", required=True)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--quick", action="store_true")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(2)
-    bench = Bench(asked.audit, asked.folder, asked.quick)
+    bench = Bench(arguments.audit, arguments.folder, arguments.quick)
     if not (bench.folder / "data.jsonl").exists():
         bench.run("simulate customers --dialogues 300 --seed 0 --out data.jsonl")
     tokenizer = bench.tokenizer()
@@ -149,7 +149,7 @@ def main():
     # flat scoring, 2 % of the candidates, drawn at random: their tokens differ in number
     before = million["canaries"][0]["context"]
     draw = random.Random(2)
-    share = 2_000 if asked.quick else 20_000
+    share = 2_000 if arguments.quick else 20_000
     secrets = [f"{n:06}" for n in draw.sample(range(1_000_000), share)]
     began = time.perf_counter()
     ids, start = sequences(tokenizer, before, secrets)

@@ -135,7 +135,7 @@ def no_number(value):
     return isinstance(value, float) and not math.isfinite(value) or str(value).lower() == "nan"
 
 
-def asked(words):
+def measured(words):
     """Exit status, processor time, peak megabytes, what was said."""
     child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said = child.stdout.read()
@@ -158,7 +158,7 @@ def main():
             json.dump(mechanism, file)
             file.flush()
             command, words = draw.question()
-            code, seconds, megabytes, said = asked(
+            code, seconds, megabytes, said = measured(
                 [account, *command, "--mechanism", file.name, "--format", "json", *words]
             )
             answered += code == 0

@@ -310,8 +310,8 @@ def main():
     parser.add_argument("--shadow-scores", required=True, type=Path)
     parser.add_argument("--source", action="append", default=[], metavar="PEER=CHECKOUT")
     parser.add_argument("--records", type=int, default=120, help="a side")
-    asked = parser.parse_args()
-    sources = dict(given.split("=", 1) for given in asked.source)
+    arguments = parser.parse_args()
+    sources = dict(given.split("=", 1) for given in arguments.source)
     known = {"mimir", "privacy_meter", "wbc", "ez", "tensorflow_privacy"}
     if unknown := set(sources) - known:
         parser.error(f"--source: peers are {', '.join(sorted(known))}, not {', '.join(sorted(unknown))}")
@@ -321,7 +321,7 @@ def main():
     torch.set_num_threads(1)
 
     folder = Path(tempfile.mkdtemp(prefix="membership-peers-"))
-    inside, outside = texts(asked.records, 1), texts(asked.records, 2)
+    inside, outside = texts(arguments.records, 1), texts(arguments.records, 2)
     own = tokenizer(inside + outside)
     end = own.token_to_id("<|endoftext|>")
     encode = lambda text: [end, *own.encode(text).ids]
@@ -330,7 +330,7 @@ def main():
     base = train(fresh(end), [encode(t) for t in texts(400, 3)], 150, 0)
     target = hf.GPT2LMHeadModel(base.config)
     target.load_state_dict(base.state_dict())
-    train(target, ids[: asked.records], 120, 1)
+    train(target, ids[: arguments.records], 120, 1)
     for name, model in (("target", target), ("base", base)):
         model.save_pretrained(folder / name)
         own.save(str(folder / name / "tokenizer.json"))
@@ -348,12 +348,12 @@ def main():
     lines = (json.dumps({"text": t, "neighbours": n}) + "\n" for t, n in near.items())
     (folder / "near.jsonl").write_text("".join(lines))
     subprocess.run(
-        [asked.audit.resolve(), *"membership --model target --reference base --members in.jsonl --non-members out.jsonl --attack all "
+        [arguments.audit.resolve(), *"membership --model target --reference base --members in.jsonl --non-members out.jsonl --attack all "
          "--neighbours near.jsonl --without-end --group-by nothing --unit document --scores-out scores.csv".split()],
         cwd=folder, check=True, stdout=subprocess.DEVNULL)
     with open(folder / "scores.csv", newline="") as file:
         ours = list(csv.DictReader(file))
-    place = lambda r: int(r["id"].rsplit("-", 1)[1]) - 1 + (0 if r["member"] == "1" else asked.records)
+    place = lambda r: int(r["id"].rsplit("-", 1)[1]) - 1 + (0 if r["member"] == "1" else arguments.records)
     all_texts = inside + outside
     print(f"{len(ours)} of {len(all_texts)} records judged; torch {torch.__version__}, transformers {hf.__version__}\n")
     print("| peer | its | attack | records | largest difference | largest score | |")
@@ -399,7 +399,7 @@ def main():
     targets, seen, unseen = mean_ln_p(target), np.array(seen).T, np.array(unseen).T
     a = 0.3
     signals = json.dumps({"targets": targets.tolist(), "inside": seen.tolist(), "outside": unseen.tolist(), "a": a})
-    done = subprocess.run([asked.shadow_scores.resolve()], input=signals, text=True, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([arguments.shadow_scores.resolve()], input=signals, text=True, stdout=subprocess.PIPE, check=True)
     shadow = json.loads(done.stdout)
     logit = lambda x: x - np.log(-np.expm1(x))
     score = lira_of(sources.get("tensorflow_privacy"))

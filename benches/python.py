@@ -60,8 +60,8 @@ def main() -> None:
                 break
             rows.append([float(word) for word in done.stdout.split()])
         else:
-            imported, asked = (1000 * statistics.median(column) for column in list(zip(*rows[1:]))[:2])
-            print(f"{name}: import {imported:.1f} ms, first epsilon {asked:.2f} ms ({rows[-1][2]:.8f})")
+            imported, answered = (1000 * statistics.median(column) for column in list(zip(*rows[1:]))[:2])
+            print(f"{name}: import {imported:.1f} ms, first epsilon {answered:.2f} ms ({rows[-1][2]:.8f})")
     for wheel in map(Path, sys.argv[1:]):
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB")
 

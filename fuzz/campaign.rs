@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const MEMORY: u64 = 1_000_000;
 
 /// How many inputs, from which seed, where those of a new sort are kept, and which targets.
-pub(crate) struct Asked {
+pub(crate) struct Campaign {
     length: Length,
     seed: u64,
     folder: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub(crate) struct Target {
     pub(crate) sorts: usize,
 }
 
-impl Asked {
+impl Campaign {
     /// `COUNT|SECONDSs [SEED] [FOLDER] [TARGET …]`, as the command gives them. From here on panics are caught and
     /// say nothing.
     pub(crate) fn of_command() -> Result<Self, Box<dyn std::error::Error>> {

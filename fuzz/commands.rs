@@ -14,7 +14,7 @@ mod campaign;
 #[path = "mutation.rs"]
 mod mutation;
 
-use campaign::{Asked, Target, none_found};
+use campaign::{Campaign, Target, none_found};
 use mutation::{in_place, mutated};
 use rand::RngExt;
 use reticent_accounting::Neighbours;
@@ -262,7 +262,7 @@ const CASES: &[Case] = &[
 ];
 
 fn main() -> Result<(), Failure> {
-    let asked = Asked::of_command()?;
+    let campaign = Campaign::of_command()?;
     let home = tempfile::tempdir()?;
     seeds(home.path())?;
     let whole = listing(home.path())?;
@@ -270,7 +270,7 @@ fn main() -> Result<(), Failure> {
     for (number, case) in (0..).zip(CASES) {
         let file = home.path().join(case.file);
         let seed = std::fs::read(&file)?;
-        if asked.wants(case.name) {
+        if campaign.wants(case.name) {
             let sort = judge(case, &file, &seed, home.path(), &whole)?;
             if !sort.chars().all(|c| c == 'D') {
                 return Err(format!("{}: its seed is refused: {sort}", case.name).into());
@@ -283,7 +283,7 @@ fn main() -> Result<(), Failure> {
             patience: Duration::from_secs(20),
             sorts: 60,
         };
-        findings += asked.run(
+        findings += campaign.run(
             number,
             target,
             |seeds, random| match random.random_bool(0.4) {

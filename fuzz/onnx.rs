@@ -18,7 +18,7 @@ mod mutation;
 #[path = "../corpus/tests/onnx/tiny.rs"]
 mod tiny;
 
-use campaign::{Asked, Target, none_found};
+use campaign::{Campaign, Target, none_found};
 use mutation::{in_place, mutated};
 use rand::RngExt;
 use reticent_corpus::TokenClassifier;
@@ -92,7 +92,7 @@ const JSON: &[&str] = &[
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let asked = Asked::of_command()?;
+    let campaign = Campaign::of_command()?;
     let whole = [
         tiny::classifier(&tiny::table()),
         tiny::config(&tiny::LABELS),
@@ -111,7 +111,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             patience: Duration::from_secs(5),
             sorts: 60,
         };
-        findings += asked.run(
+        findings += campaign.run(
             part as u64,
             target,
             |seeds, random| {

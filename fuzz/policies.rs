@@ -17,7 +17,7 @@ mod campaign;
 #[expect(dead_code, reason = "not every program mutates in place")]
 mod mutation;
 
-use campaign::{Asked, Target, none_found};
+use campaign::{Campaign, Target, none_found};
 use mutation::mutated;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -36,7 +36,7 @@ enum Format {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let asked = Asked::of_command()?;
+    let campaign = Campaign::of_command()?;
     let mut findings = 0;
     for (number, name, format, seeds, words) in [
         (0, "policy-json", Format::Json, JSON, JSON_WORDS),
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             patience: Duration::from_secs(20),
             sorts: 60,
         };
-        findings += asked.run(
+        findings += campaign.run(
             number,
             target,
             |seeds, random| {

@@ -19,7 +19,7 @@ mod campaign;
 #[expect(dead_code, reason = "not every program mutates in place")]
 mod mutation;
 
-use campaign::{Asked, Target, none_found};
+use campaign::{Campaign, Target, none_found};
 use mutation::{byte_mutation, mutated};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -48,7 +48,7 @@ enum Packed {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let asked = Asked::of_command()?;
+    let campaign = Campaign::of_command()?;
     let mut findings = 0;
     for (number, reader) in (0..).zip(readers()?) {
         let target = Target {
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             patience: Duration::from_secs(2),
             sorts: 400,
         };
-        findings += asked.run(
+        findings += campaign.run(
             number,
             target,
             |seeds, random| mutated(seeds, reader.words, random),

@@ -623,19 +623,19 @@ fn losses_of_different_questions_do_not_add_up() {
         let group = GroupSize::new(records).unwrap();
         PrivacyLoss::of(&run, Query { neighbours, group }, direction).unwrap()
     };
-    let asked = of(Neighbours::AddRemove, 1, Direction::Remove);
+    let removed = of(Neighbours::AddRemove, 1, Direction::Remove);
     let nothing = PrivacyLoss::default();
-    for same in [&asked, &nothing] {
-        assert!(asked.then(same).is_ok() && same.then(&asked).is_ok());
+    for same in [&removed, &nothing] {
+        assert!(removed.then(same).is_ok() && same.then(&removed).is_ok());
     }
     // What began with nothing is still a loss of that question.
-    let begun = nothing.then(&asked).unwrap();
+    let begun = nothing.then(&removed).unwrap();
     for other in [
         of(Neighbours::AddRemove, 1, Direction::Add),
         of(Neighbours::AddRemove, 2, Direction::Remove),
         of(Neighbours::Replace, 1, Direction::Remove),
     ] {
-        for loss in [&asked, &begun] {
+        for loss in [&removed, &begun] {
             let refused = loss.then(&other).unwrap_err().to_string();
             assert!(
                 refused.contains("add-remove (remove, group size 1)"),

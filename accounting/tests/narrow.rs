@@ -282,7 +282,7 @@ fn steps_that_show_when_they_are_drawn_stay_within_a_thousandth() {
     assert!(high - low <= 1e-3 * truth, "{low} {high}");
 }
 
-/// Eight steps that fail with chance δ each, told at once by an outcome that the other law never has:
+/// Eight steps that fail with chance δ each, visible at once in an outcome that the other law never has:
 /// B(x) ≥ 1 − (1 − δ)^8 whatever x is. The lower end was the prior itself. Of what only bounds a run nothing is
 /// certain.
 #[test]
@@ -321,7 +321,7 @@ fn outcomes_that_one_law_never_has_are_certain_guesses() {
     assert!(low <= 0.0 && high >= least, "{low} {high}");
 }
 
-/// One step of the exponential mechanism, told by its worst instance: of x the outcome of the larger loss t with
+/// One step of the exponential mechanism, by its worst instance: of x the outcome of the larger loss t with
 /// e^{−t} = e^{−ε} + x(1 − e^{−ε}), so that B(x) = xe^t. A thousandth lay between the ends.
 #[test]
 fn a_rare_guess_after_an_exponential_mechanism_gains_its_epsilon() {

@@ -53,7 +53,8 @@ fn every_engine_meets_an_independent_oracle() {
                 for by in By::ALL {
                     let tally = &row.by[by as usize];
                     assert!(
-                        tally.answered <= tally.asked && tally.asked + row.refused <= each(kind)
+                        tally.answered <= tally.questions
+                            && tally.questions + row.refused <= each(kind)
                     );
                     answered[by as usize] += tally.answered;
                     checks += tally.checks;

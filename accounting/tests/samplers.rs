@@ -240,12 +240,12 @@ proptest! {
         prop_assert!(run(bins + more, epochs).0 <= high);
         prop_assert!(run(bins, epochs + 1).1 >= low);
         let plain = steps(epochs, noise, 1.0, Sampling::Poisson, false);
-        let told = epsilon(&loss(&plain, Neighbours::AddRemove, direction), 1e-6);
-        prop_assert!(high <= told.1 * (1.0 + 1e-9), "{high} {told:?}");
+        let informed = epsilon(&loss(&plain, Neighbours::AddRemove, direction), 1e-6);
+        prop_assert!(high <= informed.1 * (1.0 + 1e-9), "{high} {informed:?}");
         // A shuffled epoch tells no less than one of places drawn for each record alone.
         let shuffled = steps(bins * epochs, noise, 1.0 / bins as f64, Sampling::Shuffled, false);
         let shuffled = epsilon(&loss(&shuffled, Neighbours::ZeroOut, direction), 1e-6);
-        prop_assert!((shuffled.0 - low).abs() <= 1e-6 * low && (shuffled.1 / told.1 - 1.0).abs() < 1e-6);
+        prop_assert!((shuffled.0 - low).abs() <= 1e-6 * low && (shuffled.1 / informed.1 - 1.0).abs() < 1e-6);
     }
 }
 
@@ -298,7 +298,7 @@ fn every_step_of_an_epoch_is_no_sampling() {
 }
 
 #[test]
-fn what_an_allocation_does_not_cover_falls_back_to_what_is_told() {
+fn what_an_allocation_does_not_cover_falls_back_to_informed_adversaries() {
     let run = steps(100, 2.0, 0.01, Sampling::BallsInBins, false);
     // Replaced records and groups: told the steps, one of them without sampling.
     let once = steps(1, 2.0, 1.0, Sampling::Poisson, false);
@@ -657,8 +657,8 @@ fn a_redacted_group_follows_from_single_records() {
     };
     let mut methods = Vec::new();
     for noise in [1.0, 1.5, 4.0] {
-        let asked = plan(run(NoiseMultiplier::new(noise).unwrap()));
-        let [unknown, known] = redacted(asked.guarantees().unwrap());
+        let planned = plan(run(NoiseMultiplier::new(noise).unwrap()));
+        let [unknown, known] = redacted(planned.guarantees().unwrap());
         assert_eq!(unknown.notion, Notion::BayesianConfidentiality);
         assert_eq!(known.notion, Notion::GroupConfidentiality);
         match known.method {
@@ -673,18 +673,18 @@ fn a_redacted_group_follows_from_single_records() {
         // The group's own row at δ/γ.
         let bare = Plan {
             redaction: None,
-            delta: redaction.base_delta(asked.delta).unwrap(),
-            ..asked.clone()
+            delta: redaction.base_delta(planned.delta).unwrap(),
+            ..planned.clone()
         };
         let base = bare.epsilon().unwrap().upper.unwrap();
         assert_eq!(known.epsilon.unwrap().upper, Some(base));
         let amplified = redaction.amplified(*base.get()).get();
         assert!((upper(&unknown) / amplified - 1.0).abs() < 1e-12);
-        let again = asked.bayesian_epsilon().unwrap().unwrap().upper;
+        let again = planned.bayesian_epsilon().unwrap().unwrap().upper;
         assert_eq!(again, unknown.epsilon.unwrap().upper);
         for row in [&unknown, &known] {
             let there = Epsilon::new(upper(row)).unwrap();
-            let back = redacted(asked.guarantees_at(there).unwrap());
+            let back = redacted(planned.guarantees_at(there).unwrap());
             let same = back.iter().find(|other| other.notion == row.notion);
             let delta = same.unwrap().delta.unwrap().get();
             assert!(
@@ -693,7 +693,9 @@ fn a_redacted_group_follows_from_single_records() {
             );
         }
         for epsilon in [0.0, 0.1, 0.5, 1.0] {
-            let at = asked.guarantees_at(Epsilon::new(epsilon).unwrap()).unwrap();
+            let at = planned
+                .guarantees_at(Epsilon::new(epsilon).unwrap())
+                .unwrap();
             let [unknown, known] = redacted(at).map(|row| row.delta.unwrap().get());
             let (ends, mesh, e) = (12.0 * noise + 4.0, 1e-3, epsilon.exp());
             let count = (2.0 * ends / mesh) as u32;
@@ -812,8 +814,8 @@ fn a_calibration_by_the_lemma_agrees_with_its_rows() {
             epsilon: Epsilon::new(10.0).unwrap(),
             delta,
         };
-        let asked = Tolerance::new(tolerance).unwrap();
-        let found = calibrate_noise(|sigma| run(sigma.get(), count), target, asked).unwrap();
+        let goal = Tolerance::new(tolerance).unwrap();
+        let found = calibrate_noise(|sigma| run(sigma.get(), count), target, goal).unwrap();
         let sigma = found.answer.get();
         let plan = |tolerance| Plan {
             neighbours: Neighbours::Replace,
@@ -831,7 +833,7 @@ fn a_calibration_by_the_lemma_agrees_with_its_rows() {
                 .unwrap();
             assert!(there.delta.unwrap() <= delta, "{records}: {there:?}");
         }
-        let again = calibrate_steps(|count| run(sigma, count.get()), target, asked).unwrap();
+        let again = calibrate_steps(|count| run(sigma, count.get()), target, goal).unwrap();
         assert_eq!(again.answer.get(), count, "{records}");
     }
 }

@@ -110,7 +110,7 @@ fn two_steps_match_the_identity_of_one() {
     }
 }
 
-/// Guesses: B(x) ≥ x always, so that ends are told by what is gained.
+/// Guesses: B(x) ≥ x always, so that ends are compared by what is gained.
 #[test]
 fn a_guess_gains_next_to_nothing() {
     let run = loss(1.0, 1e-6, 10_000_000, Direction::Remove);

@@ -397,7 +397,7 @@ fn without_slack_only_the_full_sum_is_safe() {
 
 /// With next to no noise a sampled record tells all and another one nothing.
 #[test]
-fn all_is_told_or_nothing() {
+fn all_is_revealed_or_nothing() {
     let (rate, sigma) = (0.25, 0.01);
     let run = Mechanism::dp_sgd(
         NoiseMultiplier::new(sigma).unwrap(),

@@ -241,8 +241,8 @@ fn a_flat_profile_is_inverted_too() {
     ] {
         let run = run(sigma, rate, steps, Sampling::Poisson);
         let loss = PrivacyLoss::of(&run, ADD_REMOVE, Direction::Remove).unwrap();
-        let asked = Delta::new(delta).unwrap();
-        let found = loss.epsilon(asked, Tolerance::DEFAULT).unwrap().bounds;
+        let given = Delta::new(delta).unwrap();
+        let found = loss.epsilon(given, Tolerance::DEFAULT).unwrap().bounds;
         let (low, high) = (*found.lower.unwrap().get(), *found.upper.unwrap().get());
         assert!(
             low <= high && high.get() - low.get() < 2e-3 * high.get(),
@@ -250,7 +250,7 @@ fn a_flat_profile_is_inverted_too() {
         );
         let tight = Tolerance::new(1e-7).unwrap();
         let at = |epsilon| loss.delta(epsilon, tight).unwrap().bounds;
-        assert!(*at(high).lower.unwrap().get() <= asked);
-        assert!(*at(low).upper.unwrap().get() >= asked);
+        assert!(*at(high).lower.unwrap().get() <= given);
+        assert!(*at(low).upper.unwrap().get() >= given);
     }
 }

@@ -127,7 +127,7 @@ impl RateCounts {
         self.non_members
     }
 
-    /// Returns the same trials, all of them told right: the most that so many can prove.
+    /// Returns the same trials, all of them guessed right: the most that so many can prove.
     #[must_use]
     pub const fn best(self) -> Self {
         Self {

@@ -36,13 +36,13 @@ fn steps_take_the_declared_share_of_the_learning_rate() {
             [0.5, 0.75, 0.25],
         ),
     ] {
-        let asked = TrainOptions {
+        let settings = TrainOptions {
             batch_size: 10,
             optimizer: rate(1.0),
             learning_rates,
             ..for_epochs(options(Recipe::Sgd), 3)
         };
-        let run = common::trained(&asked, &Corpus::plain(&set));
+        let run = common::trained(&settings, &Corpus::plain(&set));
         let mut by_hand = model();
         let lengths: Vec<usize> = by_hand.parameters().iter().map(|p| p.len()).collect();
         for share in shares {
@@ -61,12 +61,12 @@ fn steps_take_the_declared_share_of_the_learning_rate() {
 #[test]
 fn augmentations_that_would_be_alike_are_refused() {
     let run = |trainer, dropout| {
-        let mut asked = for_epochs(options(Recipe::Dpsgd), 1);
-        asked.dropout = dropout;
-        if let Some(private) = &mut asked.private {
+        let mut settings = for_epochs(options(Recipe::Dpsgd), 1);
+        settings.dropout = dropout;
+        if let Some(private) = &mut settings.private {
             private.augmentations = 2;
         }
-        common::run_until(trainer, &asked, None, u64::MAX)
+        common::run_until(trainer, &settings, None, u64::MAX)
     };
     let of_attention = Dropout {
         attention: 0.2,
@@ -96,22 +96,22 @@ fn held_out() -> Vec<Vec<TokenId>> {
 
 /// Ten epochs of steps so long that the text soon becomes less likely.
 fn stopping(recipe: Recipe, public: bool) -> TrainOptions {
-    let mut asked = for_epochs(options(recipe), 10);
-    asked.plan.stopping = Some(Stopping {
+    let mut settings = for_epochs(options(recipe), 10);
+    settings.plan.stopping = Some(Stopping {
         patience: given(2),
         public: given(public),
     });
-    if let Some(private) = &mut asked.private {
+    if let Some(private) = &mut settings.private {
         private.optimizer = OptimizerSpec::Sgd {
             learning_rate: 4.0,
             momentum: 0.0,
         };
     }
-    asked
+    settings
 }
 
 fn run(
-    asked: &TrainOptions,
+    settings: &TrainOptions,
     held_out: &[Vec<TokenId>],
     surroundings: &Surroundings<'_>,
 ) -> Trained {
@@ -120,7 +120,7 @@ fn run(
         held_out: Some(held_out),
         ..Corpus::plain(&set)
     };
-    train_on(model(), asked, &corpus, surroundings, &mut |_| {}).unwrap()
+    train_on(model(), settings, &corpus, surroundings, &mut |_| {}).unwrap()
 }
 
 /// The loss of the last model, as the run says it.
@@ -137,16 +137,21 @@ fn rates_fall_on_plateaus_of_text_that_is_declared_public() {
     let stop = AtomicBool::new(false);
     let surroundings = Surroundings::in_memory(&stop);
     let text = held_out();
-    let asked = |public: Option<bool>, decay| {
-        let mut asked = stopping(Recipe::Dpsgd, true);
-        asked.plan.stopping = None;
-        asked.plan.rates_by_public_text = public.map(given);
-        asked.learning_rates = LearningRates { decay, warmup: 0 };
-        asked
+    let settings = |public: Option<bool>, decay| {
+        let mut settings = stopping(Recipe::Dpsgd, true);
+        settings.plan.stopping = None;
+        settings.plan.rates_by_public_text = public.map(given);
+        settings.learning_rates = LearningRates { decay, warmup: 0 };
+        settings
     };
-    let constant = run(&asked(None, Decay::Constant), &text, &surroundings);
+    let constant = run(&settings(None, Decay::Constant), &text, &surroundings);
     for public in [true, false] {
-        let ran = run(&asked(Some(public), Decay::Plateau), &text, &surroundings).ran;
+        let ran = run(
+            &settings(Some(public), Decay::Plateau),
+            &text,
+            &surroundings,
+        )
+        .ran;
         let (plan, mechanism) = (&ran.plan, unseeded(&ran.plan));
         let open = matches!(&mechanism, Mechanism::Sequence { parts } if parts.iter().any(|part| {
             matches!(part, Mechanism::NonPrivate { why } if why.contains("held-out text that is not public"))
@@ -156,7 +161,7 @@ fn rates_fall_on_plateaus_of_text_that_is_declared_public() {
     }
 
     // Alike up to the first epoch without a gain, and a quarter of the step after it.
-    let plateau = run(&asked(Some(true), Decay::Plateau), &text, &surroundings);
+    let plateau = run(&settings(Some(true), Decay::Plateau), &text, &surroundings);
     let (a, b) = (&constant.ran.held_out, &plateau.ran.held_out);
     let first =
         (1..a.len()).find(|e| a[*e] >= a[..*e].iter().copied().fold(f64::INFINITY, f64::min));
@@ -165,7 +170,7 @@ fn rates_fall_on_plateaus_of_text_that_is_declared_public() {
     assert_ne!(a[first + 1].to_bits(), b[first + 1].to_bits());
 
     for (public, decay) in [(None, Decay::Plateau), (Some(true), Decay::Linear)] {
-        let error = asked(public, decay).validated().unwrap_err().to_string();
+        let error = settings(public, decay).validated().unwrap_err().to_string();
         assert!(error.contains("learning rates"), "{error}");
     }
 }
@@ -211,13 +216,13 @@ fn held_out_text_is_scored_by_the_average_of_the_weights() {
     let stop = AtomicBool::new(false);
     let surroundings = Surroundings::in_memory(&stop);
     let text = held_out();
-    let mut asked = stopping(Recipe::Dpsgd, true);
-    asked.plan.stopping = None;
-    asked.average = Some(0.9);
-    let mut averaged = run(&asked, &text, &surroundings);
+    let mut settings = stopping(Recipe::Dpsgd, true);
+    settings.plan.stopping = None;
+    settings.average = Some(0.9);
+    let mut averaged = run(&settings, &text, &surroundings);
     let last = *averaged.ran.held_out.last().unwrap();
     assert!((loss(&mut averaged, &text) - last).abs() < 1e-6);
-    let unseen = common::trained(&asked, &Corpus::plain(&set(4, 8, 1)));
+    let unseen = common::trained(&settings, &Corpus::plain(&set(4, 8, 1)));
     assert_eq!(weights(&averaged), weights(&unseen));
 }
 
@@ -232,8 +237,8 @@ fn a_run_that_stops_early_counts_the_steps_that_it_took() {
     let stop = AtomicBool::new(false);
     let surroundings = Surroundings::in_memory(&stop);
     let (mut steps, mut total) = (Vec::new(), 0);
-    let asked = stopping(Recipe::Dpsgd, true);
-    train_on(model(), &asked, &corpus, &surroundings, &mut |at| {
+    let settings = stopping(Recipe::Dpsgd, true);
+    train_on(model(), &settings, &corpus, &surroundings, &mut |at| {
         steps.push(at.step);
         total = at.total;
     })
@@ -270,9 +275,9 @@ fn stopping_by_text_that_is_not_public_promises_nothing() {
 /// Interrupted after each step of the first epochs, a run stops at the same epoch with the same weights.
 #[test]
 fn a_resumed_run_stops_where_an_uninterrupted_one_does() {
-    let (asked, text) = (stopping(Recipe::Dpsgd, true), held_out());
+    let (settings, text) = (stopping(Recipe::Dpsgd, true), held_out());
     let never = AtomicBool::new(false);
-    let whole = run(&asked, &text, &Surroundings::in_memory(&never));
+    let whole = run(&settings, &text, &Surroundings::in_memory(&never));
     let home = tempfile::tempdir().unwrap();
     let set = set(4, 8, 1);
     let corpus = Corpus {
@@ -283,7 +288,7 @@ fn a_resumed_run_stops_where_an_uninterrupted_one_does() {
         let stop = AtomicBool::new(false);
         let mut surroundings = Surroundings::resumable(folder.to_path_buf(), &stop);
         surroundings.snapshot_every = Duration::MAX;
-        train_on(model(), &asked, &corpus, &surroundings, &mut |_| {
+        train_on(model(), &settings, &corpus, &surroundings, &mut |_| {
             stop.store(true, Ordering::Relaxed);
         })
     };

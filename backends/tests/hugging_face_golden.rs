@@ -368,10 +368,10 @@ fn partly(mut config: TransformerConfig) -> TransformerConfig {
     config
 }
 
-/// The class is told from the token before the padding, which ends [`TOKENS`]; no cap of logits plays a part.
+/// The class is predicted from the token before the padding, which ends [`TOKENS`]; no cap of logits plays a part.
 #[test]
 fn decoders_for_classes_as_transformers() {
-    let told = |config: TransformerConfig| TransformerConfig {
+    let with_classes = |config: TransformerConfig| TransformerConfig {
         head: Head::Classes(3),
         class_names: ["hotel", "taxi", "train"].map(str::to_owned).to_vec(),
         padding: Some(10),
@@ -384,7 +384,7 @@ fn decoders_for_classes_as_transformers() {
         (gemma2(), [-0.463477613, 0.125727086, 0.658496816]),
         (opt.unwrap().1, [1.38632627, 1.48141264, 0.911539799]),
     ] {
-        check(told(config), &expected);
+        check(with_classes(config), &expected);
     }
 }
 

@@ -70,7 +70,7 @@ fn with_text<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
     })
 }
 
-/// What a child is told: which recipe, after which step to die, how many microseconds later,
+/// What a child process does: which recipe, after which step to die, how many microseconds later,
 /// how often to store, and where.
 #[derive(Clone, Copy)]
 struct Death {
@@ -80,18 +80,18 @@ struct Death {
     store: u64,
 }
 
-const TOLD: &str = "RETICENT_TEST_DEATH";
+const DEATH: &str = "RETICENT_TEST_DEATH";
 const STATE: &str = "RETICENT_TEST_STATE";
 
 impl Death {
-    fn told(self) -> String {
+    fn words(self) -> String {
         format!(
             "{} {} {} {}",
             self.recipe, self.step, self.later, self.store
         )
     }
-    fn from(told: &str) -> Self {
-        let numbers: Vec<u64> = told.split(' ').map(|n| n.parse().unwrap()).collect();
+    fn from(words: &str) -> Self {
+        let numbers: Vec<u64> = words.split(' ').map(|n| n.parse().unwrap()).collect();
         Self {
             recipe: numbers[0] as usize,
             step: numbers[1],
@@ -146,13 +146,13 @@ fn resumed(recipe: usize, state: &Path, corpus: &Corpus<'_>) -> Trained {
 fn kill(death: Death, state: &Path) -> usize {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::killed_runs_resume_with_an_exact_ledger"])
-        .env(TOLD, death.told())
+        .env(DEATH, death.words())
         .env(STATE, state)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
         .unwrap();
-    assert!(!status.success(), "it was to die: {}", death.told());
+    assert!(!status.success(), "it was to die: {}", death.words());
     let ledger = std::fs::read_to_string(state.join("ledger.jsonl"));
     ledger.map_or(0, |text| text.lines().count().saturating_sub(1))
 }
@@ -162,8 +162,8 @@ fn kill(death: Death, state: &Path) -> usize {
 /// is counted once, and nothing is left in the end.
 #[test]
 fn killed_runs_resume_with_an_exact_ledger() {
-    if let (Ok(told), Some(state)) = (std::env::var(TOLD), std::env::var_os(STATE)) {
-        die(Death::from(&told), Path::new(&state));
+    if let (Ok(words), Some(state)) = (std::env::var(DEATH), std::env::var_os(STATE)) {
+        die(Death::from(&words), Path::new(&state));
         return;
     }
     let mut random = ChaCha20Rng::seed_from_u64(20);
@@ -209,12 +209,12 @@ fn killed_runs_resume_with_an_exact_ledger() {
                     stored.fetch_add(usize::from(snapshot), Ordering::Relaxed);
                     let mut run = with_text(|corpus| resumed(death.recipe, &state, corpus));
                     let (phases, plan, bits) = &expected[death.recipe];
-                    assert_eq!(&run.ran.phases, phases, "{}", death.told());
-                    assert_eq!(&run.ran.plan, plan, "{}", death.told());
-                    assert_eq!(&weights(&run), bits, "{}", death.told());
+                    assert_eq!(&run.ran.phases, phases, "{}", death.words());
+                    assert_eq!(&run.ran.plan, plan, "{}", death.words());
+                    assert_eq!(&weights(&run), bits, "{}", death.words());
                     run.erase_state().unwrap();
                     let left = std::fs::read_dir(folder.path()).unwrap().count();
-                    assert_eq!(left, 0, "{}", death.told());
+                    assert_eq!(left, 0, "{}", death.words());
                 }
             });
         }

@@ -18,19 +18,19 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// A run of the recurrent model; as [`run_until`].
-fn run(asked: &TrainOptions, state: Option<&Path>, stop_at: u64) -> Result<Trained, Error> {
-    run_until(model(), asked, state, stop_at)
+fn run(settings: &TrainOptions, state: Option<&Path>, stop_at: u64) -> Result<Trained, Error> {
+    run_until(model(), settings, state, stop_at)
 }
 
 /// The same plan with so many noisy steps (of the last phase).
-fn for_steps(mut asked: TrainOptions, steps: u64) -> TrainOptions {
+fn for_steps(mut settings: TrainOptions, steps: u64) -> TrainOptions {
     let steps = Steps::new(steps);
-    match &mut asked.plan.run {
+    match &mut settings.plan.run {
         Run::Sdp { selective } => selective.steps.value = steps,
         Run::Protect { weighted } => weighted.steps.value = steps,
         run => run.noisy_mut().unwrap().steps.value = steps,
     }
-    asked
+    settings
 }
 
 /// Times of each part of a mechanism.
@@ -77,27 +77,27 @@ fn a_run_takes_exactly_the_steps_of_its_plan() {
         (for_steps(phased, 8), 0, vec![6, 8], vec![6, 8]),
         (for_steps(options(Recipe::Protect), 7), 0, vec![7], vec![7]),
     ];
-    for (asked, ordinary, noisy, parts) in cases {
-        let what = format!("{:?}", asked.plan.run);
-        let whole = run(&asked, None, u64::MAX).unwrap();
+    for (settings, ordinary, noisy, parts) in cases {
+        let what = format!("{:?}", settings.plan.run);
+        let whole = run(&settings, None, u64::MAX).unwrap();
         assert_eq!(counted(&whole.ran.phases), noisy, "{what}");
-        assert_eq!(whole.ran.plan, asked.plan, "{what}");
+        assert_eq!(whole.ran.plan, settings.plan, "{what}");
         assert_eq!(times(&unseeded(&whole.ran.plan)), parts, "{what}");
         let initial = Initial::Random { seed: 1 };
         let manifest = Manifest::of(&prepared, &whole.ran, initial).unwrap();
-        assert_eq!(manifest.mechanism, asked.plan.mechanism(), "{what}");
+        assert_eq!(manifest.mechanism, settings.plan.mechanism(), "{what}");
         let again = Manifest::from_json(&manifest.to_json().unwrap()).unwrap();
-        assert_eq!(again.planned().unwrap().run, asked.plan.run, "{what}");
+        assert_eq!(again.planned().unwrap().run, settings.plan.run, "{what}");
 
         let all = ordinary + noisy.iter().sum::<u64>();
         let home = tempfile::tempdir().unwrap();
         let state = home.path().join("out.state");
         let stops = BTreeSet::from([2, all - 1]);
         for stop_at in stops.into_iter().filter(|at| (1..all).contains(at)) {
-            let end = run(&asked, Some(&state), stop_at);
+            let end = run(&settings, Some(&state), stop_at);
             assert!(matches!(end, Err(Error::Interrupted { .. })), "{what}");
         }
-        let resumed = run(&asked, Some(&state), u64::MAX).unwrap();
+        let resumed = run(&settings, Some(&state), u64::MAX).unwrap();
         assert_eq!(resumed.ran.phases, whole.ran.phases, "{what}");
         assert_eq!(resumed.ran.plan, whole.ran.plan, "{what}");
         assert_eq!(weights(&resumed), weights(&whole), "{what}");
@@ -111,7 +111,7 @@ fn a_run_takes_exactly_the_steps_of_its_plan() {
 #[test]
 fn a_schedule_has_the_steps_of_its_plan() {
     let set = set(4, 8, 1);
-    let total = |asked: &TrainOptions| Schedule::new(asked, &set).unwrap().total();
+    let total = |settings: &TrainOptions| Schedule::new(settings, &set).unwrap().total();
     assert_eq!(total(&for_steps(options(Recipe::Dpsgd), 7)), 7);
     assert_eq!(total(&for_steps(options(Recipe::Crt), 7)), 3 + 7);
     let mut ordinary = options(Recipe::Sgd);
@@ -124,12 +124,12 @@ fn a_schedule_has_the_steps_of_its_plan() {
 }
 
 /// What is refused before the first step, and leaves no state folder.
-fn refused(asked: &TrainOptions, corpus: &Corpus<'_>) -> String {
+fn refused(settings: &TrainOptions, corpus: &Corpus<'_>) -> String {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("out.state");
     let stop = AtomicBool::new(false);
     let surroundings = Surroundings::resumable(state.clone(), &stop);
-    let end = train_on(model(), asked, corpus, &surroundings, &mut |_| {
+    let end = train_on(model(), settings, corpus, &surroundings, &mut |_| {
         panic!("it took a step");
     });
     assert!(!state.exists());
@@ -146,12 +146,12 @@ fn a_clipping_norm_that_vanishes_is_refused_at_once() {
         for recipe in [Recipe::Dpsgd, Recipe::Crt, Recipe::Sdp, Recipe::Protect] {
             // C is 0.9 at first: 8e-12 in the third epoch, and 2e-17 in the fourth.
             let decayed = |epochs| {
-                let mut asked = for_epochs(options(recipe), epochs);
-                let every = asked.plan.run.steps_per_epoch().unwrap();
-                if let Some(private) = &mut asked.private {
+                let mut settings = for_epochs(options(recipe), epochs);
+                let every = settings.plan.run.steps_per_epoch().unwrap();
+                if let Some(private) = &mut settings.private {
                     private.clip_decay = Some(StepDecay::new(3e-6, every).unwrap());
                 }
-                asked
+                settings
             };
             assert!(Schedule::of(&decayed(3), corpus).is_ok(), "{recipe}");
             let error = refused(&decayed(4), corpus);
@@ -169,12 +169,12 @@ fn clipping_norms_fall_by_the_epochs_of_each_phase() {
         steps: noisy(0.4, 2, 13, 2),
         token_miss: Some((MissRate::ZERO, MissRate::ZERO)),
     };
-    let mut asked = jft(first, &set(4, 8, 1));
-    if let Some(private) = &mut asked.private {
+    let mut settings = jft(first, &set(4, 8, 1));
+    if let Some(private) = &mut settings.private {
         // After every second epoch of five steps.
         private.clip_decay = Some(StepDecay::new(0.5, 10).unwrap());
     }
-    let whole = run(&asked, None, u64::MAX).unwrap();
+    let whole = run(&settings, None, u64::MAX).unwrap();
     let falls = whole.ran.phases.iter().filter_map(|phase| match phase {
         Phase::LightNoise { clip_decay, .. } | Phase::Private { clip_decay, .. } => {
             clip_decay.map(|decay| decay.every())
@@ -190,9 +190,9 @@ fn a_plan_for_other_sizes_is_refused() {
     with_corpus(|corpus| {
         for recipe in Recipe::ALL {
             let planned = |public, private| {
-                let mut asked = options(recipe);
-                asked.plan.sizes = Some(given(Sizes { public, private }));
-                asked
+                let mut settings = options(recipe);
+                settings.plan.sizes = Some(given(Sizes { public, private }));
+                settings
             };
             for (public, private) in [(4, 8), (4, 10), (5, 9), (9, 4), (0, 13)] {
                 let error = refused(&planned(public, private), corpus);
@@ -210,12 +210,12 @@ fn a_plan_for_other_sizes_is_refused() {
 fn a_plan_that_counts_too_little_of_selective_training_is_refused() {
     with_corpus(|corpus| {
         let planned = |states, pass| {
-            let mut asked = options(Recipe::Sdp);
-            if let Run::Sdp { selective } = &mut asked.plan.run {
+            let mut settings = options(Recipe::Sdp);
+            if let Run::Sdp { selective } = &mut settings.plan.run {
                 selective.states = given(states);
                 selective.steps_per_epoch = pass;
             }
-            asked
+            settings
         };
         for states in [0, 1] {
             let error = refused(&planned(states, 4), corpus);
@@ -229,11 +229,11 @@ fn a_plan_that_counts_too_little_of_selective_training_is_refused() {
             selective.every_content_caught = given(false);
         }
         let prepared = prepare(&simulate(2, 1).unwrap(), &PrepareOptions::default()).unwrap();
-        for asked in [planned(6, 4), careful] {
-            let whole = run(&asked, None, u64::MAX).unwrap();
+        for settings in [planned(6, 4), careful] {
+            let whole = run(&settings, None, u64::MAX).unwrap();
             let manifest =
                 Manifest::of(&prepared, &whole.ran, Initial::Random { seed: 1 }).unwrap();
-            assert_eq!(manifest.mechanism, asked.plan.mechanism());
+            assert_eq!(manifest.mechanism, settings.plan.mechanism());
         }
         let whole = run(&planned(6, 4), None, u64::MAX).unwrap();
         assert_eq!(times(&unseeded(&whole.ran.plan)), [2, 12]);
@@ -247,11 +247,11 @@ fn a_plan_with_lower_rates_of_secrets_is_refused() {
         let most = secret_rates(12).dominating().to_vec();
         assert_eq!(most.len(), 3);
         let planned = |secret_rates: Vec<SamplingRate>| {
-            let mut asked = options(Recipe::Protect);
-            if let Run::Protect { weighted } = &mut asked.plan.run {
+            let mut settings = options(Recipe::Protect);
+            if let Run::Protect { weighted } = &mut settings.plan.run {
                 weighted.secret_rates = given(secret_rates);
             }
-            asked
+            settings
         };
         for place in 0..3 {
             let mut lower = most.clone();

@@ -60,17 +60,22 @@ fn steps_of(mechanism: &Mechanism) -> u64 {
 #[test]
 fn a_run_without_noise_takes_none_off_the_second_moment() {
     let run = |sigma| {
-        let mut asked = options(Recipe::Dpsgd);
-        asked.plan.noiseless = true;
-        asked.plan.run.noisy_mut().unwrap().noise_multiplier.value =
-            NoiseMultiplier::new(sigma).unwrap();
-        if let Some(private) = &mut asked.private {
+        let mut settings = options(Recipe::Dpsgd);
+        settings.plan.noiseless = true;
+        settings
+            .plan
+            .run
+            .noisy_mut()
+            .unwrap()
+            .noise_multiplier
+            .value = NoiseMultiplier::new(sigma).unwrap();
+        if let Some(private) = &mut settings.private {
             private.optimizer = OptimizerSpec::AdamBc {
                 learning_rate: 0.01,
                 floor: 1e-8,
             };
         }
-        weights(&trained(&asked, &Corpus::plain(&set(4, 8, 1))))
+        weights(&trained(&settings, &Corpus::plain(&set(4, 8, 1))))
     };
     assert_eq!(run(1e-6), run(50.0));
 }
@@ -118,14 +123,14 @@ fn selective_training_releases_gradients_and_states_in_full() {
 fn selective_training_with_a_missed_secret_promises_nothing() {
     let set = set(0, 10, 0);
     let missed = Sensitive::new(&set, spans(&set), MASK, MISSED).unwrap();
-    let mut asked = options_on(Recipe::Sdp, &set);
+    let mut settings = options_on(Recipe::Sdp, &set);
     // a plan that says otherwise than the corpus is refused
-    let error = Schedule::of(&asked, &corpus(&set, &missed)).unwrap_err();
+    let error = Schedule::of(&settings, &corpus(&set, &missed)).unwrap_err();
     assert!(error.to_string().contains("every content"), "{error}");
-    if let Run::Sdp { selective } = &mut asked.plan.run {
+    if let Run::Sdp { selective } = &mut settings.plan.run {
         selective.every_content_caught = given(false);
     }
-    let mechanism = unseeded(&trained(&asked, &corpus(&set, &missed)).ran.plan);
+    let mechanism = unseeded(&trained(&settings, &corpus(&set, &missed)).ran.plan);
     assert!(matches!(mechanism, Mechanism::NonPrivate { .. }));
     assert!(epsilon(&mechanism).is_infinite());
 }
@@ -186,11 +191,11 @@ fn the_first_phase_sees_redacted_text_without_the_loss_of_masks() {
 fn screening_uses_its_records_alone() {
     let set = set(0, 10, 0);
     let spans = sensitive(&set);
-    let asked = |records: Vec<u32>| TrainOptions {
+    let settings = |records: Vec<u32>| TrainOptions {
         screened: Some(records),
         ..jft(direct(RedactedAlike::YES, true), &set)
     };
-    let screened = trained(&asked(vec![7, 2, 5]), &corpus(&set, &spans));
+    let screened = trained(&settings(vec![7, 2, 5]), &corpus(&set, &spans));
     assert!(matches!(
         screened.ran.phases[0],
         Phase::Redacted {
@@ -200,7 +205,7 @@ fn screening_uses_its_records_alone() {
         }
     ));
     for records in [vec![2, 2], vec![10]] {
-        let error = Schedule::of(&asked(records), &corpus(&set, &spans)).unwrap_err();
+        let error = Schedule::of(&settings(records), &corpus(&set, &spans)).unwrap_err();
         assert!(error.to_string().contains("[0, 10)"), "{error}");
     }
 }
@@ -292,12 +297,12 @@ fn protection_is_accounted_by_the_rates_of_secrets() {
     let Mechanism::Repeat { times, each } = &mechanism else {
         panic!("{mechanism:?}")
     };
-    let Mechanism::PoissonBinomialGaussian { rates: told, .. } = each.as_ref() else {
+    let Mechanism::PoissonBinomialGaussian { rates, .. } = each.as_ref() else {
         panic!("{each:?}")
     };
-    assert_eq!((times.get(), told), (8, secret_rates));
+    assert_eq!((times.get(), rates), (8, secret_rates));
     // three records of a secret at rates up to these: more than one record of the largest
-    assert_eq!(told.len(), 3);
+    assert_eq!(rates.len(), 3);
     let single = Mechanism::dp_sgd(
         reticent_accounting::NoiseMultiplier::new(0.8).unwrap(),
         SamplingRate::new(0.3).unwrap(),
@@ -360,12 +365,12 @@ fn selective_training_without_sensitive_tokens_is_ordinary_training() {
         .map(|r| Some(1..r.tokens.len()).into_iter().collect())
         .collect();
     let all = Sensitive::new(&set, all, MASK, RedactedAlike::YES).unwrap();
-    let mut asked = options_on(Recipe::Sdp, &set);
+    let mut settings = options_on(Recipe::Sdp, &set);
     // a plan that counts no state is refused unless no record releases one
-    if let Run::Sdp { selective } = &mut asked.plan.run {
+    if let Run::Sdp { selective } = &mut settings.plan.run {
         selective.states = given(0);
     }
-    let run = |spans| trained(&asked, &corpus(&set, spans));
+    let run = |spans| trained(&settings, &corpus(&set, spans));
     // every prediction of the second reads or predicts a sensitive token: no state is released
     for (spans, states) in [(&none, 0), (&all, 0)] {
         let phases = run(spans).ran.phases;
@@ -384,8 +389,8 @@ fn every_model_leaves_a_token_out_of_the_loss() {
     for (name, make) in models() {
         let mut model = make();
         let scores = model.score(&texts).unwrap();
-        let asked = texts.iter().flat_map(|t| &t[1..]);
-        let pairs = scores.iter().flatten().zip(asked);
+        let settings = texts.iter().flat_map(|t| &t[1..]);
+        let pairs = scores.iter().flatten().zip(settings);
         let kept: Vec<f64> = pairs
             .filter(|(_, token)| **token != 3)
             .map(|(score, _)| -score.log_probability)
@@ -425,17 +430,17 @@ fn every_model_leaves_a_token_out_of_the_loss() {
 fn a_plan_counts_the_steps_that_training_takes() {
     // q = 7/25 = 0.28, 1/q = 3.57: four steps an epoch, forty in ten
     let set = set(0, 25, 0);
-    let mut asked = options_on(Recipe::Dpsgd, &set);
+    let mut settings = options_on(Recipe::Dpsgd, &set);
     let private = noisy(0.8, 7, 25, 10);
     let rate = *private.sampling_rate;
-    asked.plan.run = Run::Dpsgd { private };
-    let schedule = Schedule::new(&asked, &set).unwrap();
+    settings.plan.run = Run::Dpsgd { private };
+    let schedule = Schedule::new(&settings, &set).unwrap();
     assert_eq!(schedule.planned_private_steps(), 40);
     assert_eq!(Steps::per_epoch(rate), Steps::new(4));
-    let run = trained(&asked, &Corpus::plain(&set));
+    let run = trained(&settings, &Corpus::plain(&set));
     let mechanism = unseeded(&run.ran.plan);
     assert_eq!(steps_of(&mechanism), 40);
-    assert_eq!(mechanism, unseeded(&asked.plan));
+    assert_eq!(mechanism, unseeded(&settings.plan));
     let Phase::Private {
         steps,
         expected_batch,

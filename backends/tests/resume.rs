@@ -364,10 +364,10 @@ fn every_head_resumes_with_the_same_masks_and_figures() {
             let mut model = whole.trainer;
             let (mut total, mut count) = (0.0, 0);
             for (scores, ignored) in model.score(&texts).unwrap().iter().zip(&ignored) {
-                let asked = (1..)
+                let predicted = (1..)
                     .zip(scores)
                     .filter(|(at, _)| !ignored.iter().any(|r| r.contains(at)));
-                for (_, score) in asked {
+                for (_, score) in predicted {
                     total -= score.log_probability;
                     count += 1;
                 }

@@ -18,12 +18,12 @@ use std::sync::atomic::AtomicBool;
 type Run = Result<Trained, Error>;
 
 /// A run of these options that is stopped after so many steps, with a snapshot after each.
-fn run(asked: &TrainOptions, state: &Path, stop_at: u64) -> Run {
-    run_until(model(), asked, Some(state), stop_at)
+fn run(settings: &TrainOptions, state: &Path, stop_at: u64) -> Run {
+    run_until(model(), settings, Some(state), stop_at)
 }
 
-fn interrupted(asked: &TrainOptions, state: &Path, stop_at: u64) {
-    let end = run(asked, state, stop_at);
+fn interrupted(settings: &TrainOptions, state: &Path, stop_at: u64) {
+    let end = run(settings, state, stop_at);
     assert!(matches!(end, Err(Error::Interrupted { .. })));
 }
 
@@ -40,8 +40,8 @@ fn home() -> (tempfile::TempDir, PathBuf) {
     (home, state)
 }
 
-fn sigma(asked: &TrainOptions, sigma: f64) -> TrainOptions {
-    let mut other = asked.clone();
+fn sigma(settings: &TrainOptions, sigma: f64) -> TrainOptions {
+    let mut other = settings.clone();
     let sigma = NoiseMultiplier::new(sigma).unwrap();
     match &mut other.plan.run {
         Plan::Sdp { selective } => selective.noise_multiplier.value = sigma,
@@ -123,8 +123,8 @@ fn a_state_folder_is_no_link() {
 #[test]
 fn a_state_that_others_can_read_is_refused() {
     let (_home, state) = home();
-    let asked = options(Recipe::Dpsgd);
-    interrupted(&asked, &state, 3);
+    let settings = options(Recipe::Dpsgd);
+    interrupted(&settings, &state, 3);
     let open = |path: &Path, mode| {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
         std::fs::set_permissions(path, mode).unwrap();
@@ -132,14 +132,14 @@ fn a_state_that_others_can_read_is_refused() {
     let key = state.join("key.json");
     for (path, shared, private) in [(&key, 0o644, 0o600), (&state, 0o750, 0o700)] {
         open(path, shared);
-        let error = refused(run(&asked, &state, u64::MAX));
+        let error = refused(run(&settings, &state, u64::MAX));
         let chmod = format!("chmod {private:o}");
         for word in [&*path.to_string_lossy(), "others", &chmod] {
             assert!(error.contains(word), "{error}");
         }
         open(path, private);
     }
-    assert!(run(&asked, &state, u64::MAX).is_ok());
+    assert!(run(&settings, &state, u64::MAX).is_ok());
 }
 
 /// Another option, seed or text than the run began with is refused, and named, without a word of
@@ -225,11 +225,11 @@ fn a_snapshot_of_another_run_is_refused() {
 fn lost_ledger_lines_are_never_budget_gained() {
     for recipe in [Recipe::Dpsgd, Recipe::Crt, Recipe::Sdp, Recipe::Protect] {
         let (_home, state) = home();
-        let asked = options(recipe);
+        let settings = options(recipe);
         let (whole_home, whole_state) = home();
-        let whole = run(&asked, &whole_state, u64::MAX).unwrap();
+        let whole = run(&settings, &whole_state, u64::MAX).unwrap();
         drop(whole_home);
-        interrupted(&asked, &state, 6);
+        interrupted(&settings, &state, 6);
         let ledger = state.join("ledger.jsonl");
         let text = std::fs::read_to_string(&ledger).unwrap();
         let lines: Vec<&str> = text.lines().collect();
@@ -237,13 +237,13 @@ fn lost_ledger_lines_are_never_budget_gained() {
         for kept in 0..lines.len() {
             let shorter: String = lines[..kept].iter().map(|l| format!("{l}\n")).collect();
             std::fs::write(&ledger, shorter).unwrap();
-            let error = refused(run(&asked, &state, u64::MAX));
+            let error = refused(run(&settings, &state, u64::MAX));
             assert!(error.contains("ledger.jsonl"), "{error}");
             assert!(error.contains("spent"), "{error}");
         }
         std::fs::remove_file(state.join("snapshot")).unwrap();
         std::fs::write(&ledger, format!("{}\n{}\n", lines[0], lines[1])).unwrap();
-        let again = run(&asked, &state, u64::MAX).unwrap();
+        let again = run(&settings, &state, u64::MAX).unwrap();
         assert_eq!(again.ran.phases, whole.ran.phases, "{recipe}");
         assert_eq!(again.ran.plan, whole.ran.plan);
         assert_eq!(weights(&again), weights(&whole));
@@ -254,8 +254,8 @@ fn lost_ledger_lines_are_never_budget_gained() {
 #[test]
 fn a_plan_that_was_begun_is_counted_whole() {
     let (_home, state) = home();
-    let asked = options(Recipe::Sdp);
-    let run = run(&asked, &state, u64::MAX).unwrap();
+    let settings = options(Recipe::Sdp);
+    let run = run(&settings, &state, u64::MAX).unwrap();
     let [Phase::Selective { steps, passes, .. }] = run.ran.phases[..] else {
         panic!("{:?}", run.ran.phases)
     };
@@ -274,13 +274,13 @@ fn a_plan_that_was_begun_is_counted_whole() {
 #[test]
 fn a_damaged_snapshot_is_refused() {
     let (_home, state) = home();
-    let asked = options(Recipe::Dpsgd);
-    interrupted(&asked, &state, 3);
+    let settings = options(Recipe::Dpsgd);
+    interrupted(&settings, &state, 3);
     let path = state.join("snapshot");
     let whole = std::fs::read(&path).unwrap();
     let refuse = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        let error = refused(run(&asked, &state, u64::MAX));
+        let error = refused(run(&settings, &state, u64::MAX));
         assert!(error.contains("snapshot"), "{error}");
         assert!(
             error.contains("the ledger counts 3 private steps"),
@@ -295,21 +295,21 @@ fn a_damaged_snapshot_is_refused() {
     }
     refuse(&[whole.clone(), vec![0]].concat());
     std::fs::write(&path, &whole).unwrap();
-    assert!(run(&asked, &state, u64::MAX).is_ok());
+    assert!(run(&settings, &state, u64::MAX).is_ok());
 }
 
 /// A18: two runs on one folder: the second fails at once and harms nothing.
 #[test]
 fn a_second_run_on_the_same_folder_fails_at_once() {
     let (_home, state) = home();
-    let asked = options(Recipe::Dpsgd);
+    let settings = options(Recipe::Dpsgd);
     let set = set(4, 8, 1);
     let stop = AtomicBool::new(false);
     let surroundings = Surroundings::resumable(state.clone(), &stop);
     let corpus = Corpus::plain(&set);
     let mut errors = Vec::new();
-    let first = train_on(model(), &asked, &corpus, &surroundings, &mut |_| {
-        let second = train_on(model(), &asked, &corpus, &surroundings, &mut |_| {
+    let first = train_on(model(), &settings, &corpus, &surroundings, &mut |_| {
+        let second = train_on(model(), &settings, &corpus, &surroundings, &mut |_| {
             panic!("it took a step");
         });
         errors.push(refused(second));
@@ -345,16 +345,16 @@ fn a_run_that_diverges_stops_and_keeps_its_state() {
     for recipe in EVERY {
         for rate in [1e30, 1e38] {
             let (_home, state) = home();
-            let mut asked = options(recipe);
+            let mut settings = options(recipe);
             let spec = OptimizerSpec::Sgd {
                 learning_rate: rate,
                 momentum: 0.0,
             };
-            match &mut asked.private {
+            match &mut settings.private {
                 Some(private) => private.optimizer = spec,
-                None => asked.optimizer = spec,
+                None => settings.optimizer = spec,
             }
-            let end = run(&asked, &state, u64::MAX);
+            let end = run(&settings, &state, u64::MAX);
             assert!(
                 matches!(end, Err(Error::Diverged { .. })),
                 "{recipe}, {rate}: {:?}",

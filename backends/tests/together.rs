@@ -140,7 +140,7 @@ fn odd(other: &TrainOptions, make: Make) -> Vec<String> {
         let workers: Vec<_> = (0..2)
             .map(|rank| {
                 let address = address.clone();
-                let (asked, make) = if rank == 0 {
+                let (settings, make) = if rank == 0 {
                     (&options, model as fn() -> _)
                 } else {
                     (other, make)
@@ -154,7 +154,7 @@ fn odd(other: &TrainOptions, make: Make) -> Vec<String> {
                         patience: Duration::from_secs(60),
                     })
                     .unwrap();
-                    worker(make(), asked, None, u64::MAX, Box::new(tcp))
+                    worker(make(), settings, None, u64::MAX, Box::new(tcp))
                         .err()
                         .unwrap()
                         .to_string()
@@ -189,8 +189,8 @@ fn workers_that_would_train_something_else_are_refused() {
     for error in odd(&options(Recipe::Dpsgd), larger) {
         assert!(error.contains("starting weights"), "{error}");
     }
-    let asked = options(Recipe::Dpsgd);
-    for found in together(3, model, &asked, None, u64::MAX) {
+    let settings = options(Recipe::Dpsgd);
+    for found in together(3, model, &settings, None, u64::MAX) {
         let error = found.err().unwrap().to_string();
         assert!(error.contains("must be 1, 2, 4 or 8, got 3"), "{error}");
     }
@@ -200,7 +200,7 @@ fn workers_that_would_train_something_else_are_refused() {
 #[test]
 fn a_state_goes_on_with_the_same_model_and_the_same_order_of_sums() {
     let folder = tempfile::tempdir().unwrap();
-    let asked = options(Recipe::Dpsgd);
+    let settings = options(Recipe::Dpsgd);
     let heads = |heads| -> Box<dyn Trainer> {
         let config = reticent_backends::model::TransformerConfig::new(
             reticent_backends::model::Family::Gpt2,
@@ -215,20 +215,20 @@ fn a_state_goes_on_with_the_same_model_and_the_same_order_of_sums() {
         reticent_backends::engine::open(&model, weights, reticent_backends::Device::Cpu).unwrap()
     };
     let state = folder.path().join("heads");
-    let begun = common::run_until(heads(2), &asked, Some(&state), 1);
+    let begun = common::run_until(heads(2), &settings, Some(&state), 1);
     assert!(matches!(begun, Err(Error::Interrupted { .. })));
-    let error = common::run_until(heads(4), &asked, Some(&state), u64::MAX);
+    let error = common::run_until(heads(4), &settings, Some(&state), u64::MAX);
     let error = error.err().unwrap().to_string();
     assert!(error.contains("architecture of the model"), "{error}");
-    let error = together(1, model, &asked, Some(&state), u64::MAX)
+    let error = together(1, model, &settings, Some(&state), u64::MAX)
         .pop()
         .unwrap();
     assert!(error.is_err());
 
     let state = folder.path().join("order");
-    let begun = common::run_until(model(), &asked, Some(&state), 1);
+    let begun = common::run_until(model(), &settings, Some(&state), 1);
     assert!(matches!(begun, Err(Error::Interrupted { .. })));
-    let error = together(1, model, &asked, Some(&state), u64::MAX)
+    let error = together(1, model, &settings, Some(&state), u64::MAX)
         .pop()
         .unwrap();
     let error = error.err().unwrap().to_string();
@@ -236,8 +236,8 @@ fn a_state_goes_on_with_the_same_model_and_the_same_order_of_sums() {
     // Another engine has other roundings too.
     let (name, exact) = common::models()[1];
     assert_eq!(name, "lstm, exact");
-    let error = common::run_until(exact(), &asked, Some(&state), u64::MAX);
+    let error = common::run_until(exact(), &settings, Some(&state), u64::MAX);
     let error = error.err().unwrap().to_string();
     assert!(error.contains("kind of device"), "{error}");
-    common::run_until(model(), &asked, Some(&state), u64::MAX).unwrap();
+    common::run_until(model(), &settings, Some(&state), u64::MAX).unwrap();
 }

@@ -111,7 +111,7 @@ pub async fn prepare_until(
     if let Some(made) = plan.finished().context("--plan")? {
         return Ok(Some(made));
     }
-    let asked = Asked {
+    let driver = Driver {
         path,
         plan: &plan,
         process: &process,
@@ -121,16 +121,16 @@ pub async fn prepare_until(
         query: Mutex::default(),
     };
     tokio::select! {
-        made = asked.everything(threads) => made.map(Some),
+        made = driver.everything(threads) => made.map(Some),
         () = stop => {
-            asked.cancel().await;
+            driver.cancel().await;
             Ok(None)
         }
     }
 }
 
 /// A plan with the session in which its stages are requested.
-struct Asked<'a> {
+struct Driver<'a> {
     path: &'a Path,
     plan: &'a Arc<ShardPlan>,
     process: &'a Arc<Process>,
@@ -142,7 +142,7 @@ struct Asked<'a> {
     query: Mutex<Option<Arc<dyn ExecutionPlan>>>,
 }
 
-impl Asked<'_> {
+impl Driver<'_> {
     async fn everything(&self, threads: usize) -> Result<Preparation> {
         let plan = self.plan;
         let (shards, parts) = (plan.shards(), plan.parts());
@@ -193,7 +193,7 @@ impl Asked<'_> {
             tried += 1;
             let _ = writeln!(
                 std::io::stderr(),
-                "--run: {said}; asked again, {tried} of {TRIES}"
+                "--run: {said}; tried again, {tried} of {TRIES}"
             );
         }
     }
@@ -203,13 +203,13 @@ impl Asked<'_> {
         let table = StageTable { request, process };
         let frame = self.session.read_table(Arc::new(table))?;
         let query = frame.create_physical_plan().await?;
-        *self.asked_for() = Some(query.clone());
+        *self.current() = Some(query.clone());
         let rows = collect(query, self.session.task_ctx()).await;
-        *self.asked_for() = None;
+        *self.current() = None;
         rows.map(drop)
     }
 
-    fn asked_for(&self) -> MutexGuard<'_, Option<Arc<dyn ExecutionPlan>>> {
+    fn current(&self) -> MutexGuard<'_, Option<Arc<dyn ExecutionPlan>>> {
         self.query.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -222,7 +222,7 @@ impl Asked<'_> {
 
     /// Cancels the current query; tasks that were started end by themselves.
     async fn cancel(&self) {
-        let query = self.asked_for().clone();
+        let query = self.current().clone();
         let job = query.and_then(|query| {
             let sent = query.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>();
             sent?.job_id()
@@ -230,14 +230,14 @@ impl Asked<'_> {
         let (Some(address), Some(job)) = (self.scheduler, job) else {
             return;
         };
-        let told = async {
+        let cancelled = async {
             let mut scheduler = SchedulerGrpcClient::connect(format!("http://{address}"))
                 .await
                 .ok()?;
             let job_id = job.to_string();
             scheduler.cancel_job(CancelJobParams { job_id }).await.ok()
         };
-        if !matches!(tokio::time::timeout(CANCEL, told).await, Ok(Some(_))) {
+        if !matches!(tokio::time::timeout(CANCEL, cancelled).await, Ok(Some(_))) {
             let _ = writeln!(
                 std::io::stderr(),
                 "--run: the scheduler at {address} was not told, and goes on with the query"

@@ -202,9 +202,9 @@ async fn work(what: What, mut signals: Signals) -> Result<u8> {
             tokio::select! {
                 ended = &mut running => {
                     // Ballista receives the signal too.
-                    let asked = tokio::time::timeout(Duration::ZERO, signals.next()).await;
+                    let signal = tokio::time::timeout(Duration::ZERO, signals.next()).await;
                     ended?;
-                    anyhow::ensure!(asked.is_ok(), "executor: it ended, and nobody asked it to");
+                    anyhow::ensure!(signal.is_ok(), "executor: it ended without a signal");
                 }
                 _ = signals.next() => {
                     let _ = tokio::time::timeout(LEAVE, running).await;

@@ -187,14 +187,14 @@ impl Work {
             return Ok(());
         }
         let (mut writer, mut problem) = (Writer::default(), None);
-        let told = plan.scanned(shard, |digests| {
+        let scanned = plan.scanned(shard, |digests| {
             let entered = writer.enter(&digests, |batch| self.give(batch));
             entered.unwrap_or_else(|error| {
                 problem = Some(error);
                 false
             })
         });
-        told.map_err(|error| of_stage(stage, error))?;
+        scanned.map_err(|error| of_stage(stage, error))?;
         if let Some(error) = problem {
             return Err(error);
         }

@@ -48,7 +48,7 @@ pub(crate) struct MarkedSecret<'a> {
     pub(crate) kind: &'a str,
     /// The whole secret as it is marked in the document, without escapes.
     pub(crate) text: &'a str,
-    /// If the unit contains only part of the secret, the digest by which copies of the unit are told from units with an
+    /// If the unit contains only part of the secret, the digest by which copies of the unit are distinguished from units with an
     /// equal part of another secret.
     pub(crate) cut: Option<[u8; 20]>,
 }

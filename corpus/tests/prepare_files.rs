@@ -280,10 +280,10 @@ fn a_user_is_one_unit_through_the_preparation() {
     // User 3 says what user 2 says; lines of all users mix, and each says one sentence twice.
     for round in 0..3 {
         for user in 0..40 {
-            let told = if user == 3 { 2 } else { user };
+            let named = if user == 3 { 2 } else { user };
             let text = match round {
-                0 | 1 => format!("I am number {told}."),
-                _ => format!("Write to ada{told}@example.org or ada{told}@example.org"),
+                0 | 1 => format!("I am number {named}."),
+                _ => format!("Write to ada{named}@example.org or ada{named}@example.org"),
             };
             lines += &serde_json::json!({"id": format!("{round}-{user}"), "user": format!("u{user}"), "text": text})
                 .to_string();

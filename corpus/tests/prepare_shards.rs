@@ -365,11 +365,11 @@ fn digests_are_grouped_as_they_are_from_files() {
             let early = plan.scanned(shard, |_| true).unwrap_err().to_string();
             assert!(early.contains("it is not there yet"), "{early}");
             run(&case, ShardStage::Scan(shard)).unwrap();
-            let told = plan.scanned(shard, |digests| {
+            let scanned = plan.scanned(shard, |digests| {
                 parts.entry(digests.part).or_default().push(digests);
                 true
             });
-            told.unwrap();
+            scanned.unwrap();
         }
         assert_eq!(parts.len() as u64, plan.parts());
         let file = |part: u64| plan.folder().join(format!("group-{part}"));

@@ -512,7 +512,7 @@ fn incidence_from_a_policy_a_list_a_field_and_words() {
 }
 
 /// In scripts without spaces nothing parts a name from what stands beside it; elsewhere an ending may follow it, and numbers
-/// are grouped as one likes. Whole words are told from parts.
+/// are grouped as one likes. Whole words are distinguished from parts.
 #[test]
 fn a_list_is_found_wherever_a_secret_can_stand() {
     for (secret, text, inside) in [

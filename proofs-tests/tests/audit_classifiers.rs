@@ -57,9 +57,9 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
         let line =
             format!("train prepared/ --recipe sgd --model {model} --epochs 12 --seed 1 {TINY}");
         let trained = json(at, &format!("{line} --out {model}"));
-        let told = trained["held_out_classes"].as_array().unwrap();
-        assert_eq!(told.len(), 12, "one for each epoch");
-        assert!(number(&told[11]["accuracy"]) > 0.9, "{trained}");
+        let classes = trained["held_out_classes"].as_array().unwrap();
+        assert_eq!(classes.len(), 12, "one for each epoch");
+        assert!(number(&classes[11]["accuracy"]) > 0.9, "{trained}");
         assert!(trained.get("held_out_perplexity").is_none());
         let config = std::fs::read_to_string(at.join(model).join("config.json")).unwrap();
         let config: Value = serde_json::from_str(&config).unwrap();
@@ -137,11 +137,11 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
             &format!("{line} --data {data}.jsonl --scores-out {data}.csv"),
         );
     }
-    let told = json(at, "classify --model bert --label domain --data test.jsonl");
+    let found = json(at, "classify --model bert --label domain --data test.jsonl");
     let rows = std::fs::read_to_string(at.join("test.csv")).unwrap();
     let loss = |row: &str| row.rsplit(',').nth(3).unwrap().parse::<f64>().unwrap();
     let mean = rows.lines().skip(1).map(loss).sum::<f64>() / 30.0;
-    assert!((mean - number(&told["loss"])).abs() < 1e-12, "{told}");
+    assert!((mean - number(&found["loss"])).abs() < 1e-12, "{found}");
     assert!(rows.starts_with("id,score,group,text,class\n"), "{rows}");
     let line = "membership --members data.csv --non-members test.csv --lower-is-member";
     let found = json(at, line);
@@ -185,14 +185,14 @@ fn prepared_records_are_measured_as_they_were_trained_on() {
         "train text/ --recipe sgd --model gpt2 --epochs 2 --seed 1 {TINY} --held-out text/"
     );
     let trained = json(at, &format!("{line} --out lm"));
-    let told = number(&trained["held_out_perplexity"][1]);
+    let expected = number(&trained["held_out_perplexity"][1]);
     let perplexity = |data: &str| {
         let found = json(at, &format!("perplexity --model lm --data {data}"));
         number(&found["perplexity"])
     };
     // Training measures the records of the folder that it is given, `audit perplexity` what a folder held out.
     let found = perplexity("text/train.jsonl");
-    assert!((found / told - 1.0).abs() < 1e-4, "{found}, {told}");
+    assert!((found / expected - 1.0).abs() < 1e-4, "{found}, {expected}");
     assert_eq!(
         perplexity("text/").to_bits(),
         perplexity("text/test.jsonl").to_bits()
@@ -204,14 +204,17 @@ fn prepared_records_are_measured_as_they_were_trained_on() {
         "train classes/ --recipe sgd --model gpt2 --epochs 6 --seed 1 {TINY} --held-out classes/"
     );
     let trained = json(at, &format!("{line} --out stars"));
-    let told = number(&trained["held_out_classes"][5]["accuracy"]);
+    let expected = number(&trained["held_out_classes"][5]["accuracy"]);
     let own = json(at, "classify --model stars --data classes/");
     let lines = json(
         at,
         "classify --model stars --data classes/test.jsonl --label label",
     );
     for found in [&own, &lines] {
-        assert!((number(&found["accuracy"]) - told).abs() < 1e-12, "{found}");
+        assert!(
+            (number(&found["accuracy"]) - expected).abs() < 1e-12,
+            "{found}"
+        );
         assert_eq!(found["loss"], own["loss"]);
         assert_eq!(found["classes"][0]["records"], 0);
     }
@@ -338,8 +341,8 @@ fn an_encoder_learns_masked_tokens_and_then_classes() {
     // A class head in place of the other head, on the encoder's own layers.
     let line = "train prepared/ --recipe sgd --model masked/ --epochs 12 --seed 1 --optimizer adam --learning-rate 1e-2";
     let trained = json(at, &format!("{line} --out classes"));
-    let told = trained["held_out_classes"].as_array().unwrap();
-    assert!(number(&told[11]["accuracy"]) > 0.9, "{trained}");
+    let classes = trained["held_out_classes"].as_array().unwrap();
+    assert!(number(&classes[11]["accuracy"]) > 0.9, "{trained}");
 }
 
 #[test]
@@ -393,7 +396,7 @@ fn held_out_text_that_masks_nothing_is_refused_before_training() {
     assert!(!at.join("bert.state").exists());
 }
 
-/// Canaries that nothing can measure afterwards are told of when training begins.
+/// Canaries that nothing can measure afterwards are reported when training begins.
 #[test]
 fn canaries_in_an_encoder_are_said_to_be_unmeasurable() {
     let home = corpus();
@@ -479,11 +482,11 @@ fn classes_without_names_take_those_that_are_declared() {
         "{\"text\":\"a cab\",\"c\":\"LABEL_0\"}\n{\"text\":\"a bed\",\"c\":1}\n",
     )
     .unwrap();
-    let told = json(
+    let found = json(
         at,
         "classify --model nameless --data numbered.jsonl --label c",
     );
-    assert_eq!(told["records"], 2);
+    assert_eq!(found["records"], 2);
     config["problem_type"] = "regression".into();
     std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
     let line = "classify --model nameless --data numbered.jsonl --label c";

@@ -137,11 +137,11 @@ fn a_model_from_elsewhere_shows_what_its_text_repeats() {
         (&6.into(), &12.into())
     );
     assert_eq!(extraction["prompts"][0]["prompt"], 5);
-    for (asked, words) in [
+    for (options, words) in [
         ("--prompt 40", "--prompt: 40 tokens with a suffix of 32"),
         ("--suffix 63", "--suffix: 63 tokens"),
     ] {
-        let line = format!("extract --model model --data train.jsonl {asked}");
+        let line = format!("extract --model model --data train.jsonl {options}");
         refused(at, &line, &[words]);
     }
 }

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use reticent_accounting::{Delta, Epsilon, GroupSize, Neighbours, Tolerance, UnitName};
 use reticent_reports::account::answer::{answer, guarantees, headline};
-use reticent_reports::account::plan::{Asked, Source};
+use reticent_reports::account::plan::{self, Source};
 use reticent_reports::account::question::QuestionArgs;
 use reticent_reports::defaults::Configured;
 use reticent_reports::page::Section;
@@ -106,9 +106,9 @@ pub(crate) fn report(
         tolerance: Some(question.tolerance),
         ..QuestionArgs::default()
     };
-    let asked = Asked::about(source, &arguments)?;
-    let document = answer(&asked)?;
-    let mut page = guarantees(&asked, &document, None);
+    let about = plan::Question::about(source, &arguments)?;
+    let document = answer(&about)?;
+    let mut page = guarantees(&about, &document, None);
     let mut card = page.said().to_owned();
     if let Some(line) = configured.line() {
         card.push_str(&format!(" ({line}.)"));

@@ -28,7 +28,7 @@ def gate(
     audit.write_text(
         "#!/bin/sh\n"
         f'if [ "$1" = --version ]; then echo "{version}"; exit; fi\n'
-        'echo "$@" >> asked\n'
+        'echo "$@" >> called\n'
         f"case $1:$4 in report:*) cat says; exit {report};; "
         f"diff:--format) cat compared; exit {diff};; "
         f"diff:*) echo compared; exit {diff};; esac\n"
@@ -40,14 +40,14 @@ def gate(
         capture_output=True, text=True,
     )  # fmt: skip
     summary = folder / "summary"
-    asked = folder / "asked"
-    return done.returncode, summary.read_text() if summary.exists() else "", asked.read_text() if asked.exists() else ""
+    called = folder / "called"
+    return done.returncode, summary.read_text() if summary.exists() else "", called.read_text() if called.exists() else ""
 
 
 def test_within_the_limits(tmp_path) -> None:
-    code, summary, asked = gate(tmp_path, 0, 0, MODEL="my model", MAX_EXPOSURE="10", OLD="old.json")
+    code, summary, called = gate(tmp_path, 0, 0, MODEL="my model", MAX_EXPOSURE="10", OLD="old.json")
     assert code == 0 and "Audit: within the limits" in summary and "before: no more leaks seen" in summary and "Exposure is at most 4 bits." in summary
-    assert asked.splitlines() == [
+    assert called.splitlines() == [
         "report --model my model --max-exposure 10 --format json",
         "diff old.json reticent-report.json",
         "diff old.json reticent-report.json --format json",
@@ -130,19 +130,19 @@ def test_limits_without_an_audit_are_an_error(tmp_path, ignored) -> None:
 def test_a_report_of_before_says_how_it_ended(tmp_path, says, ends) -> None:
     """An undecided limit makes a report open, which ends with 2 when it is written."""
     (tmp_path / "reticent-report.json").write_text(json.dumps({"says": "a", **says}))
-    code, summary, asked = gate(tmp_path, 0, 0, OLD="old.json")
-    assert code == ends and summary.count("###") == 2 and "report --model" not in asked
+    code, summary, called = gate(tmp_path, 0, 0, OLD="old.json")
+    assert code == ends and summary.count("###") == 2 and "report --model" not in called
 
 
 def test_nothing_to_do_is_an_error(tmp_path) -> None:
-    code, summary, asked = gate(tmp_path, 0, 0)
-    assert (code, summary, asked) == (2, "", "")
+    code, summary, called = gate(tmp_path, 0, 0)
+    assert (code, summary, called) == (2, "", "")
 
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_report_that_cannot_be_written_is_an_error(tmp_path, code) -> None:
-    ends, summary, asked = gate(tmp_path, code, 0, MODEL="m", REPORT="missing/report.json")
-    assert ends == 2 and "nothing is known" in summary and "over the limit" not in summary and asked == ""
+    ends, summary, called = gate(tmp_path, code, 0, MODEL="m", REPORT="missing/report.json")
+    assert ends == 2 and "nothing is known" in summary and "over the limit" not in summary and called == ""
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])

@@ -65,7 +65,7 @@ def test_pretty_json_is_read_whole(tmp_path) -> None:
     assert json.loads(path.read_text()) == {"rows": [{"to": "<MASK>"}, {"to": "nobody"}]}
 
 
-def test_a_key_is_told_and_left(tmp_path, capsys) -> None:
+def test_a_key_is_reported_and_left(tmp_path, capsys) -> None:
     """Two keys that are masked would be one."""
     path = tmp_path / "a.json"
     text = r'{"ada\u0040example.org": 1, "bob@example.org": 2}'

@@ -51,7 +51,7 @@ fn every_format_says_how_a_limit_ended() {
     let plain = "--sigma 1.1 --delta 1e-5 --steps 100";
     let page = "--recipe dpsgd --sigma 1.1 --steps 100";
     let nothing = "--recipe sgd";
-    for (asked, exit, outcome) in [
+    for (command, exit, outcome) in [
         (format!("{plain} --max-epsilon 0.01"), 1, "fail"),
         (format!("{plain} --max-epsilon 9"), 0, "pass"),
         (plain.to_owned(), 0, "pass"),
@@ -60,27 +60,31 @@ fn every_format_says_how_a_limit_ended() {
         (nothing.to_owned(), 0, "open"),
         (format!("{nothing} --max-epsilon 1"), 1, "fail"),
     ] {
-        let document = line(&format!("{asked} --format json"));
-        assert_eq!(code(&document), exit, "{asked}");
+        let document = line(&format!("{command} --format json"));
+        assert_eq!(code(&document), exit, "{command}");
         let document = json(&document);
-        assert_eq!(document["outcome"], outcome, "{asked}");
+        assert_eq!(document["outcome"], outcome, "{command}");
         let limit = &document["inputs"]["max_epsilon"];
-        assert_eq!(limit.is_null(), !asked.contains("--max-epsilon"), "{asked}");
-        let sarif = json(&line(&format!("{asked} --format sarif")));
+        assert_eq!(
+            limit.is_null(),
+            !command.contains("--max-epsilon"),
+            "{command}"
+        );
+        let sarif = json(&line(&format!("{command} --format sarif")));
         let result = &sarif["runs"][0]["results"][0];
-        assert_eq!(result["kind"], outcome, "{asked}");
+        assert_eq!(result["kind"], outcome, "{command}");
         let level = if exit == 1 { "error" } else { "none" };
-        assert_eq!(result["level"], level, "{asked}");
+        assert_eq!(result["level"], level, "{command}");
         let said = result["message"]["text"].as_str().unwrap();
         assert!(said.contains("Defaults: "), "{said}");
-        let card = line(&format!("{asked} --format model-card"));
+        let card = line(&format!("{command} --format model-card"));
         let card = String::from_utf8(card.stdout).unwrap();
         let above = format!("contradicted_or_above_limit: {}", exit == 1);
         assert!(
             card.contains(&above) && card.contains("Defaults: "),
             "{card}"
         );
-        let text = String::from_utf8(line(&asked).stdout).unwrap();
+        let text = String::from_utf8(line(&command).stdout).unwrap();
         assert_eq!(text.contains("limit "), !limit.is_null(), "{text}");
     }
 }
@@ -521,12 +525,12 @@ fn labels_of_another_unit_are_refused() {
     std::fs::write(at("documents.json"), mechanism).unwrap();
     let (labels, file) = (at("labels.jsonl"), at("documents.json"));
     let run = ["--sigma", "1.1", "--sample-rate", "0.01", "--steps", "50"];
-    let asked = |words: &[&str]| account(&[words, &["--labels", labels.as_str()]].concat());
+    let labelled = |words: &[&str]| account(&[words, &["--labels", labels.as_str()]].concat());
     let refused = [
-        asked(&[run.as_slice(), &["--unit", "document"]].concat()),
-        asked(&[run.as_slice(), &["--unit", "document", "--recipe", "dpsgd"]].concat()),
-        asked(&["--mechanism", &file]),
-        asked(&["compose", &file]),
+        labelled(&[run.as_slice(), &["--unit", "document"]].concat()),
+        labelled(&[run.as_slice(), &["--unit", "document", "--recipe", "dpsgd"]].concat()),
+        labelled(&["--mechanism", &file]),
+        labelled(&["compose", &file]),
     ];
     for output in &refused {
         assert_eq!(code(output), 2, "{}", stderr(output));
@@ -542,7 +546,7 @@ fn labels_of_another_unit_are_refused() {
         stderr(&output)
     );
     // Their own unit, and theirs where none is named.
-    let told = "Premise: the corpus is prepared with the policy that the labels were measured for, general. \
+    let premise = "Premise: the corpus is prepared with the policy that the labels were measured for, general. \
                 One record is a turn, as the labels say.";
     for more in [
         &["--unit", "turn"][..],
@@ -551,12 +555,12 @@ fn labels_of_another_unit_are_refused() {
         &["--recipe", "dpsgd", "--unit", "turn"],
     ] {
         let words = [run.as_slice(), more].concat();
-        let output = asked(&words);
+        let output = labelled(&words);
         assert_eq!(code(&output), 0, "{more:?}: {}", stderr(&output));
         let text = String::from_utf8(output.stdout).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains(told), "{more:?}: {text}");
-        let inputs = &json(&asked(&[&words[..], &["--format", "json"]].concat()))["inputs"];
+        assert!(text.contains(premise), "{more:?}: {text}");
+        let inputs = &json(&labelled(&[&words[..], &["--format", "json"]].concat()))["inputs"];
         assert_eq!(inputs["unit"], "turn", "{more:?}");
         let assumed = inputs["assumed"].as_array().unwrap();
         assert!(!assumed.iter().any(|name| name == "unit"), "{inputs}");

@@ -200,12 +200,12 @@ fn ctrl_c_ends_with_130_and_leaves_nothing() {
 #[test]
 fn a_confidence_that_cannot_be_shared_is_named_as_given() {
     let rates = ["epsilon", "--rates", "30,30,0,30", "--confidence"];
-    let asked = |confidence| audit(&[&rates[..], &[confidence]].concat());
-    let output = asked("0.9999999999999999");
+    let with = |confidence| audit(&[&rates[..], &[confidence]].concat());
+    let output = with("0.9999999999999999");
     assert_eq!(code(&output), 2);
     let said = "must lie in (0, 1 - k/2^53], got 0.9999999999999999";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
-    assert_eq!(code(&asked("0.999999999999")), 0);
+    assert_eq!(code(&with("0.999999999999")), 0);
 }
 
 /// A limit is passed (1), kept (0), or left open (2): the answer is printed whichever it is. An interval that holds the limit

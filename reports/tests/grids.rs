@@ -239,7 +239,7 @@ fn a_cell_that_passes_a_limit_is_said_and_ends_with_one() {
 }
 
 #[test]
-fn what_cannot_run_is_told_before_anything_does() {
+fn what_cannot_run_is_reported_before_anything_does() {
     let home = tempfile::tempdir().unwrap();
     let here = home.path();
     for (text, line, says) in [

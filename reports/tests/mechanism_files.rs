@@ -215,7 +215,7 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
     let refused = audit(at, &format!("train {planted} {noise} --out on"));
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     let noise = format!("{noise} --declared-public");
-    let told = "all text behind it was declared public";
+    let words = "all text behind it was declared public";
     let train = audit(at, &format!("train {planted} {noise} --out on -v"));
     // The number of records counts as public, which presence is promised with alone.
     let present = String::from_utf8_lossy(fine(&train)).into_owned();
@@ -243,14 +243,14 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ");
-        assert!(page.contains(told), "{page}");
+        assert!(page.contains(words), "{page}");
     }
     // What goes on from it keeps it.
     let on = noise.replace("base --declared-public", "on");
     let further = audit(at, &format!("train {planted} {on} --out further"));
     let further = String::from_utf8_lossy(fine(&further)).into_owned();
     let further = further.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(further.contains(told), "{further}");
+    assert!(further.contains(words), "{further}");
 }
 
 fn flat(output: &Output) -> String {

@@ -317,7 +317,7 @@ fn scores_that_tell_nothing_conclude_nothing() {
 /// A model that was trained on its canaries' lines in windows can't rank them: training says so, and the audit which
 /// argument and what to do.
 #[test]
-fn canaries_longer_than_the_context_are_told_before_and_refused_after() {
+fn canaries_longer_than_the_context_are_reported_before_and_refused_after() {
     let at = trained();
     let small = "--model gpt2 --layers 1 --width 8 --heads 2 --context 12";
     let line = format!("train planted --recipe sgd --epochs 1 {small} --out windowed");
@@ -749,6 +749,7 @@ fn a_training_text_shows_that_training_met_the_canaries() {
     for line in [
         "plant in.jsonl --canaries 3x4 --unit turn --out vouched",
         "prepare vouched/in.jsonl --policy nothing --no-redaction --held-out 0 --out met",
+        "prepare vouched/in.jsonl --policy nothing --no-redaction --duplicates bloom:64 --held-out 0 --out sieved-turns",
         "train met --recipe sgd --epochs 1 --out meeting",
     ] {
         let output = audit(at, line, "");
@@ -784,6 +785,15 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         let line = format!("exposure {SCORER} {plan} --training {training}");
         let found = json(at, &line, &serving("base"));
         assert_eq!(found["epsilon"]["copies"], copies, "{training}");
+    }
+    // What stages of a folder change is as unbounded for a model of others: a promise was held against its ranks.
+    let loud = r#"{"type":"gaussian","noise_multiplier":0.5}"#;
+    std::fs::write(at.join("loud.json"), loud).unwrap();
+    for (training, unbounded) in [("met", false), ("sieved-turns", true)] {
+        let line = format!("exposure {SCORER} {plan} --training {training} --mechanism loud.json");
+        let found = json(at, &line, &serving("base"));
+        let why = found["no_verdict"].as_str().unwrap_or_default();
+        assert_eq!(why.contains("no bounded stability"), unbounded, "{found}");
     }
     // The commands that planting names read the key that was planted in.
     let bodies = text.lines().map(|line| {
@@ -847,6 +857,8 @@ fn coins_from_planting_to_the_bound() {
         "prepare tossed/in.jsonl --policy nothing --no-redaction --held-out 0 --out another",
         "plant in.jsonl --canaries 40x1 --coins --unit turn --out thrown",
         "plant in.jsonl --canaries 40x1 --coins --unit document --out changing",
+        "prepare changing/in.jsonl --policy nothing --no-redaction --unit document --held-out 0 --out once",
+        "prepare changing/in.jsonl --policy nothing --no-redaction --unit document --duplicates bloom:64 --held-out 0 --out sieved",
         "train ready --recipe sgd --epochs 2 --out toss",
         "train ready --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out noisy",
         "prepare tossed/in.jsonl --policy nothing --no-redaction --unit document --out whole",
@@ -917,6 +929,19 @@ fn coins_from_planting_to_the_bound() {
     ] {
         assert_eq!(json(at, line, "")["epsilon"]["copies"], records, "{line}");
     }
+    // So do those of a model of others that is said to be trained on a folder; its stages were ignored.
+    for (training, records, unbounded) in [
+        ("changing/in.jsonl", 1, false),
+        ("once", 2, false),
+        ("sieved", 1, true),
+    ] {
+        let line = format!(
+            "coins --scorer {{}} --tokenizer long/tokenizer.json --coins-file changing/coins.json --training {training}"
+        );
+        let found = json(at, &line, &serving("long"));
+        assert_eq!(found["epsilon"]["copies"], records, "{training}");
+        assert_eq!(found["unbounded"] == true, unbounded, "{training}");
+    }
     let mut flipped = coins.clone();
     for coin in flipped["inside"].as_array_mut().unwrap() {
         *coin = Value::Bool(*coin == Value::Bool(false));
@@ -932,14 +957,14 @@ fn coins_from_planting_to_the_bound() {
     assert_eq!(through["reference"]["near_copy"], false);
     // The reference may be a process as well.
     let line = "coins --model toss --coins-file tossed/coins.json --reference";
-    let [own, asked] = [
+    let [own, served] = [
         json(at, &format!("{line} base"), ""),
         json(at, &format!("{line} {{}}"), &serving("base")),
     ];
     for key in ["reference", "epsilon", "right"] {
-        alike(&own[key], &asked[key], key);
+        alike(&own[key], &served[key], key);
     }
-    let given = asked["inputs"]["reference"].as_str().unwrap();
+    let given = served["inputs"]["reference"].as_str().unwrap();
     assert!(given.starts_with("command:"), "{given}");
     // Those that are in are ranked too. The run's plan did not include them: no promise is held against their ranks.
     let line = "exposure --model noisy --canary-file tossed/coins.json --budget 2000";
@@ -1180,7 +1205,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         ),
         (
             answer(&format!("[[{good}]]")).replace("\"id\":1", "\"id\":4"),
-            &["answered question 4, asked was 1"],
+            &["answered question 4, expected 1"],
         ),
         (
             format!(
@@ -1249,7 +1274,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         "{message}"
     );
     // And so are the statistics of the whole vocabulary.
-    let told = |id: u32, count: usize, variance: &str| {
+    let answer = |id: u32, count: usize, variance: &str| {
         let row = |number: &str| vec![number; count].join(",");
         format!(
             "read q; echo '{{\"id\":{id},\"log_probabilities\":[[{}]],\"means\":[[{}]],\"variances\":[[{}]],\
@@ -1265,9 +1290,9 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
     for (again, code) in [("0.25", 0), ("0.36", 2)] {
         let script = format!(
             "{hello}; {}{}{}cat >/dev/null\n",
-            told(1, 6, "0.25"),
-            told(2, 6, again),
-            told(3, 3, "0.25")
+            answer(1, 6, "0.25"),
+            answer(2, 6, again),
+            answer(3, 3, "0.25")
         );
         std::fs::write(at.join("scorer.sh"), script).unwrap();
         let output = audit(at, line, "command:sh scorer.sh");
@@ -1297,11 +1322,11 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
 }
 
 fn alive(pid: &str) -> bool {
-    let asked = Command::new("kill")
+    let sent = Command::new("kill")
         .args(["-0", pid])
         .stderr(Stdio::null())
         .status();
-    asked.unwrap().success()
+    sent.unwrap().success()
 }
 
 #[test]
@@ -1334,10 +1359,10 @@ fn the_process_ends_with_the_command() {
     while pid().is_empty() && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let asked = Command::new("kill")
+    let sent = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();
-    assert!(asked.unwrap().success());
+    assert!(sent.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!alive(pid().trim()));
 }

@@ -68,7 +68,7 @@ fn coins_from_outside() {
 fn scores_from_outside() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scores.csv");
-    let asked = |members: &[f64], others: &[f64], more: &str| -> Value {
+    let measured = |members: &[f64], others: &[f64], more: &str| -> Value {
         let row = |member: u8| move |(i, s): (usize, &f64)| format!("{member}-{i},{member},{s}\n");
         let rows = members.iter().enumerate().map(row(1));
         let rows = rows.chain(others.iter().enumerate().map(row(0)));
@@ -80,14 +80,14 @@ fn scores_from_outside() {
         json(&format!("membership --scores {} {more}", path.display()))
     };
     let area = |document: &Value| document["area"]["estimate"].as_f64().unwrap();
-    let plain = asked(&[0.0, 4.0, 6.0, 7.0], &[1.0, 2.0, 3.0, 5.0], "");
+    let plain = measured(&[0.0, 4.0, 6.0, 7.0], &[1.0, 2.0, 3.0, 5.0], "");
     close(area(&plain), 0.6875, 1e-12);
-    let ties = asked(&[0.0, 1.0, 1.0, 2.0], &[0.0, 0.0, 1.0, 1.0], "");
+    let ties = measured(&[0.0, 1.0, 1.0, 2.0], &[0.0, 0.0, 1.0, 1.0], "");
     close(area(&ties), 0.6875, 1e-12);
 
     let others: Vec<f64> = (0..100).map(f64::from).collect();
     let members: Vec<f64> = others.iter().map(|s| s + 9.5).collect();
-    let found = asked(&members, &others, "--fpr 0.01,0.001,0.0001,0.0625");
+    let found = measured(&members, &others, "--fpr 0.01,0.001,0.0001,0.0625");
     let points = found["at_fpr"].as_array().unwrap();
     for (point, needed) in points.iter().zip([437, 4380, 43_819]) {
         assert_eq!(point["non_members_needed"], needed);

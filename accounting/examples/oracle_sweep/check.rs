@@ -24,7 +24,7 @@ impl By {
 /// What is asked in one configuration: δ(ε) of every engine, ε(δ) of every engine, or δ(ε) and what
 /// has no engine of its own to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Question {
     Delta,
     Epsilon,
     Others,
@@ -41,7 +41,7 @@ pub(crate) struct Cell {
 /// What came of one engine in one cell.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tally {
-    pub(crate) asked: u64,
+    pub(crate) questions: u64,
     pub(crate) answered: u64,
     pub(crate) checks: u64,
     pub(crate) wrong: u64,
@@ -111,7 +111,7 @@ impl Row {
         let case = cell.kind.draw(chance, cell.neighbours)?;
         let spot = chance.between(-1.0, 5.0);
         let tolerance = Tolerance::new(chance.choose(&TOLERANCES))?;
-        let question = chance.choose(&[Asked::Delta, Asked::Epsilon, Asked::Others]);
+        let question = chance.choose(&[Question::Delta, Question::Epsilon, Question::Others]);
         let order = 1.0 + chance.decades(-0.5, 1.0);
         let setting = Setting {
             query: case.query,
@@ -156,9 +156,9 @@ impl Row {
                 },
             };
             let before = self.wrong.len();
-            self.by[by as usize].asked += 1;
+            self.by[by as usize].questions += 1;
             let mut checks = 0;
-            if question != Asked::Epsilon
+            if question != Question::Epsilon
                 && let Ok(ends) = answers.delta(oracle.epsilon)
             {
                 checks += 1;
@@ -179,14 +179,14 @@ impl Row {
                 all.push((by, ends));
             }
             let delta = (0.5 * (truth.0 + truth.1)).min(1.0);
-            if question == Asked::Epsilon
+            if question == Question::Epsilon
                 && delta > 1e-200
                 && let Ok(ends) = answers.epsilon(delta)
             {
                 checks += 1;
                 self.inverse((by, by_pair), ends, delta, &oracle, &case);
             }
-            if by == By::Chosen && question == Asked::Others {
+            if by == By::Chosen && question == Question::Others {
                 checks += self.others(&answers, &oracle, order, &case)?;
             }
             let tally = &mut self.by[by as usize];

@@ -174,7 +174,7 @@ impl Kind {
     fn each(self, chance: &mut Chance, query: Query) -> Result<Mechanism> {
         let stated = match query.neighbours {
             Neighbours::Replace => chance.choose(&[Neighbours::Replace, Neighbours::AddRemove]),
-            asked => asked,
+            own => own,
         };
         Ok(match self {
             Self::Gaussian

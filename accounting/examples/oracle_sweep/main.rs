@@ -80,7 +80,7 @@ fn main() -> Result<std::process::ExitCode> {
                     }
                     row.ask(cell, &mut chance)?;
                     // Nothing of this kind is covered.
-                    if row.refused >= 20 && row.by[0].asked == 0 {
+                    if row.refused >= 20 && row.by[0].questions == 0 {
                         break;
                     }
                 }
@@ -105,7 +105,7 @@ fn print_row(cell: Cell, row: &mut Row) {
         let tally = &row.by[by as usize];
         println!(
             "{kind:?}\t{neighbours}\t{direction:?}\t{}\t{}\t{by:?}\t{}\t{}\t{}\t{}\t{half:.1e}\t{most:.1e}\t{:.1e}\t{:.1e}\t{:.1e}",
-            tally.asked,
+            tally.questions,
             row.refused,
             tally.answered,
             tally.checks,

@@ -299,7 +299,7 @@ fn most_memory() -> u64 {
 /// What came of the questions about one kind.
 #[derive(Debug, Default, Clone, Copy)]
 struct Tally {
-    asked: u64,
+    questions: u64,
     wrong: u64,
     /// Not covered, and said so.
     refused: u64,
@@ -320,7 +320,7 @@ struct Tally {
 
 impl Tally {
     fn count(&mut self, number: u64, case: &Case, question: Question) {
-        self.asked += 1;
+        self.questions += 1;
         let begun = Instant::now();
         let from = now(begun);
         let unbounded = case.kind.may_be_unbounded();
@@ -344,8 +344,8 @@ impl Tally {
                 spent * 1e3
             );
         }
-        let asked = answer.and_then(|met| Ok((met, question.width(&loss, met)?)));
-        match asked {
+        let found = answer.and_then(|met| Ok((met, question.width(&loss, met)?)));
+        match found {
             Ok((met, width)) => {
                 let mut wrong = question.wrong(met, unbounded);
                 wrong.extend(question.invert(&loss).unwrap_or_default());
@@ -427,14 +427,14 @@ fn main() -> Result<std::process::ExitCode> {
             println!("MEMORY {memory} kB  {case:?} {question:?}");
         }
     }
-    let asked: u64 = tallies.iter().map(|tally| tally.asked).sum();
-    println!("{asked} questions, seed {seed}");
+    let questions: u64 = tallies.iter().map(|tally| tally.questions).sum();
+    println!("{questions} questions, seed {seed}");
     println!(
-        "kind\tasked\twrong\trefused\tfailed\twider\tunknown\ttiny\topen\twidest_share\tslowest_ms"
+        "kind\tquestions\twrong\trefused\tfailed\twider\tunknown\ttiny\topen\twidest_share\tslowest_ms"
     );
     for (kind, tally) in Kind::ALL.iter().zip(&tallies) {
         let Tally {
-            asked,
+            questions,
             wrong,
             refused,
             failed,
@@ -447,7 +447,7 @@ fn main() -> Result<std::process::ExitCode> {
         } = tally;
         let slowest = slowest * 1e3;
         println!(
-            "{kind:?}\t{asked}\t{wrong}\t{refused}\t{failed}\t{wide}\t{unknown}\t{tiny}\t{open}\t{share:.2}\t{slowest:.1}"
+            "{kind:?}\t{questions}\t{wrong}\t{refused}\t{failed}\t{wide}\t{unknown}\t{tiny}\t{open}\t{share:.2}\t{slowest:.1}"
         );
     }
     println!("most memory {} kB", most_memory());

@@ -141,10 +141,10 @@ impl Question for BlowUpAt {
     }
 
     fn enough(&self, source: Source, _: &LnBounds) -> f64 {
-        let asked = 4.0 * self.goal;
+        let width = 4.0 * self.goal;
         match source {
-            Source::OneStep => asked.max(AS_CLOSE),
-            _ => asked,
+            Source::OneStep => width.max(AS_CLOSE),
+            _ => width,
         }
     }
 }

@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// No contour and no grid is told of a number that neither gave.
+    /// No contour and no grid is reported for a number that neither gave.
     #[test]
     fn what_a_single_step_decides_has_no_contour_to_tell_of() {
         let found = certificate(0.3, 1e-9, 1_000_000, 1, 0.72);
@@ -356,9 +356,9 @@ mod tests {
     }
 
     /// Of shuffled batches only bounds are known: the upper end is a formula, exact to roundings, and what is
-    /// not known is told as that, a share of the upper end.
+    /// not known is reported as that, a share of the upper end.
     #[test]
-    fn what_lies_between_two_runs_is_told_as_unknown() {
+    fn what_lies_between_two_runs_is_reported_as_unknown() {
         let shuffled = Mechanism::Repeat {
             times: Steps::new(1000),
             each: Box::new(Mechanism::SubsampledGaussian {

@@ -195,7 +195,7 @@ mod tests {
     use crate::numeric::special::ln_one_minus_exp;
 
     /// Two atoms of loss ±a with Q(a) = q and P(a) = p: H_z = p − zq + (1 − p − z(1 − q))₊, and B(x) = px/q
-    /// below q. The true values lie anywhere within the ends that are told.
+    /// below q. The true values lie anywhere within the ends that are given.
     #[test]
     fn chords_meet_below_a_kink_whatever_the_roundings() {
         let (p, q): (f64, f64) = (0.8, 0.2);

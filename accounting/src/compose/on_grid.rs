@@ -230,8 +230,8 @@ impl Solver {
             best = Some(best.map_or(ends, |before| before.meet(ends)));
             let refinable = convolution.refinable;
             finest = Some(convolution);
-            let settled = self.loss.bounds_only() && before - ends.upper <= goal;
-            if !refinable || settled || best.is_some_and(|ends| ends.width() <= 2.0 * goal) {
+            let converged = self.loss.bounds_only() && before - ends.upper <= goal;
+            if !refinable || converged || best.is_some_and(|ends| ends.width() <= 2.0 * goal) {
                 break;
             }
             before = ends.upper;
@@ -343,7 +343,7 @@ impl Solver {
                 ..met
             };
             // If only the upper end counts, continue until it no longer moves.
-            let settled =
+            let converged =
                 self.loss.bounds_only() && before - met.upper <= 0.5 * tolerance * met.upper;
             if met.width() <= tolerance * met.upper {
                 break;
@@ -364,7 +364,7 @@ impl Solver {
                     continue;
                 }
             }
-            if !convolution.refinable || settled {
+            if !convolution.refinable || converged {
                 break;
             }
             before = met.upper;

@@ -304,16 +304,16 @@ impl Solver {
         // The highest place left of the root and the lowest right of it, as (ln ε, ln δ).
         let (mut left, mut right) = (None::<(f64, f64)>, None::<(f64, f64)>);
         let mut place = (low.max(high * FARTHEST_BELOW) * high).sqrt();
-        let (mut asked, mut nearer) = (0, 0);
+        let (mut calls, mut nearer) = (0, 0);
         let mut ask = |run: &mut OneHit, place: f64| {
-            asked += 1;
+            calls += 1;
             let at = self.ask_one_hit(run, place)?;
             if at.upper <= ln_delta - LEVEL {
                 found.upper = found.upper.min(place);
             } else if at.lower >= ln_delta + LEVEL {
                 found.lower = Some(found.lower.map_or(place, |lower| lower.max(place)));
             }
-            (at.width() <= UNDECIDED && asked <= MOST_PLACES).then_some(at)
+            (at.width() <= UNDECIDED && calls <= MOST_PLACES).then_some(at)
         };
         while high.is_finite() && high > low * (1.0 + tolerance) {
             if !run.decides(place, ln_delta) {
@@ -424,8 +424,8 @@ impl Solver {
             minimum.add(place, ends);
             let width = minimum.ends().width();
             // Once places on all sides add little, the ends are as close as possible.
-            let settled = i >= FEWEST_PLACES && width < AS_DECIDED && width > 0.9 * before;
-            if width <= 2.0 * goal || settled {
+            let converged = i >= FEWEST_PLACES && width < AS_DECIDED && width > 0.9 * before;
+            if width <= 2.0 * goal || converged {
                 break;
             }
             before = width;

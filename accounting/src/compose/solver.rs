@@ -170,11 +170,11 @@ impl Question for DeltaAt {
     }
 
     fn enough(&self, source: Source, ends: &LnBounds) -> f64 {
-        let asked = 2.0 * self.goal;
+        let width = 2.0 * self.goal;
         match source {
-            Source::OneStep => asked.max(HIT),
-            Source::Coarse if ends.upper < FAR => asked.max(CLOSE_FAR_OUT),
-            _ => asked,
+            Source::OneStep => width.max(HIT),
+            Source::Coarse if ends.upper < FAR => width.max(CLOSE_FAR_OUT),
+            _ => width,
         }
     }
 }

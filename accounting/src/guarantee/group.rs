@@ -290,17 +290,17 @@ mod tests {
             (1e-3, 14),
             (1e-40, 14),
         ] {
-            let asked = Cell::new(0);
+            let calls = Cell::new(0);
             let count = |epsilon: f64, _: f64| {
-                asked.set(asked.get() + 1);
+                calls.set(calls.get() + 1);
                 Ok(ln_delta(epsilon))
             };
             let single = |share: f64| Ok(single(share));
             let found = each_by_lemma((k, delta), tolerance, single, count).unwrap();
             assert!(
-                asked.get() <= questions,
+                calls.get() <= questions,
                 "{delta}: {} questions",
-                asked.get()
+                calls.get()
             );
             let holds =
                 |epsilon: f64| ln_delta(epsilon) + ln_geometric_sum(k, epsilon) <= delta.ln();

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_width_that_is_not_listed_is_told_in_few_digits() {
+    fn a_width_that_is_not_listed_is_written_in_few_digits() {
         let refused = discrete_gaussian(1e308, 1).unwrap_err().to_string();
         assert!(refused.contains("sigma 1e308 is not covered"), "{refused}");
     }

@@ -494,11 +494,11 @@ fn randomised(truth: f64, categories: u32, query: Query, times: u64) -> Result<F
 /// Returns how many steps between the stated neighbours a step between the neighbours in question takes.
 fn steps_between(stated: Neighbours, query: Query) -> Result<f64> {
     let each = match (stated, query.neighbours) {
-        (stated, asked) if stated == asked => 1.0,
+        (stated, other) if stated == other => 1.0,
         (Neighbours::AddRemove, Neighbours::Replace) => 2.0,
-        (stated, asked) => {
+        (stated, other) => {
             return Err(refused(
-                format!("a guarantee for {stated} under {asked}"),
+                format!("a guarantee for {stated} under {other}"),
                 "the one does not imply the other",
             ));
         }

@@ -65,7 +65,7 @@ impl Direction {
 pub struct PrivacyLoss {
     /// The question that it answers, and the direction; absent from the loss of a secret's draws, and inside another
     /// loss.
-    pub(crate) asked: Option<(Query, Direction)>,
+    pub(crate) question: Option<(Query, Direction)>,
     /// Σ T_i μ_i² over plain Gaussian steps with distance μ_i between the means: their losses
     /// add up to one Gaussian loss.
     pub(crate) gaussian: f64,
@@ -126,7 +126,7 @@ impl PrivacyLoss {
             loss.below = Some(Box::new(Self::sum(below)?));
         }
         loss.overlap = overlap;
-        loss.asked = Some((query, direction));
+        loss.question = Some((query, direction));
         Ok(loss)
     }
 
@@ -246,7 +246,7 @@ impl PrivacyLoss {
             });
         }
         Ok(Self {
-            asked: Some((query, direction)),
+            question: Some((query, direction)),
             ..Self::of_steps(pair, steps)?
         })
     }
@@ -309,7 +309,7 @@ impl PrivacyLoss {
         steps: Steps,
     ) -> Result<Self> {
         let mut loss = Self {
-            asked: Some((query, direction)),
+            question: Some((query, direction)),
             ..Self::of_no_steps(steps)?
         };
         let (law, whole) = discrete::of_outcomes(outcomes)?;
@@ -354,8 +354,8 @@ impl PrivacyLoss {
     /// # Errors
     /// Returns [`Error::Unsupported`] if the two answer different questions or are of different directions.
     pub fn then(&self, next: &Self) -> Result<Self> {
-        if self.asked != next.asked && !self.is_empty() && !next.is_empty() {
-            let said = |loss: &Self| match loss.asked {
+        if self.question != next.question && !self.is_empty() && !next.is_empty() {
+            let said = |loss: &Self| match loss.question {
                 Some((Query { neighbours, group }, direction)) => {
                     let (records, direction) = (group.get(), direction.name());
                     format!("{neighbours} ({direction}, group size {records})")
@@ -369,7 +369,7 @@ impl PrivacyLoss {
         }
         let first = if self.is_empty() { next } else { self };
         Ok(Self {
-            asked: first.asked,
+            question: first.question,
             ..self.followed_by(next)
         })
     }

@@ -48,6 +48,23 @@ direction!(Upper, "Claims that the truth is at most `value`.");
 direction!(Lower, "Claims that the truth is at least `value`.");
 direction!(Estimate, "Marks `value` as no bound.");
 
+impl<T: PartialOrd> Upper<T> {
+    /// Returns the larger of this bound and a value that was attained.
+    ///
+    /// ```
+    /// use reticent_accounting::Upper;
+    /// assert_eq!(Upper::new(2.0).no_less_than(3.0), Upper::new(3.0));
+    /// assert_eq!(Upper::new(2.0).no_less_than(1.0), Upper::new(2.0));
+    /// ```
+    #[must_use]
+    pub fn no_less_than(self, attained: T) -> Self {
+        match attained > self.0 {
+            true => Self(attained),
+            false => self,
+        }
+    }
+}
+
 /// Both ends of a quantity. An unknown end is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]

@@ -133,7 +133,7 @@ fn significant(text: &str) -> Option<(String, i64)> {
 mod tests {
     use super::*;
 
-    /// A σ of 1e308 was told with 308 zeros.
+    /// A σ of 1e308 was written with 308 zeros.
     #[test]
     fn numbers_are_shown_by_their_powers_of_ten() {
         for (value, text) in [

@@ -76,9 +76,9 @@ proptest! {
         let with = twice(step(&gone, rate, sigma, &grid), steps);
         let without = twice(step(&[], rate, sigma, &grid), steps);
         let neighbours = if zeroed { Neighbours::ZeroOut } else { Neighbours::AddRemove };
-        let asked = query(neighbours, gone.len() as u32);
+        let grouped = query(neighbours, gone.len() as u32);
         let run = dp_sgd(sigma, rate, steps);
-        let promised = |direction| delta_of(&loss(&run, asked, direction), epsilon) + 1e-12;
+        let promised = |direction| delta_of(&loss(&run, grouped, direction), epsilon) + 1e-12;
         prop_assert!(excess(&with, &without, epsilon) <= promised(Direction::Remove));
         prop_assert!(excess(&without, &with, epsilon) <= promised(Direction::Add));
     }

@@ -169,7 +169,7 @@ pub(crate) fn blow_up_of(loss: &PrivacyLoss, x: f64) -> f64 {
 }
 
 /// The profile of a finite pair at many ε, as if another tool had certified it.
-pub(crate) fn profile(asked: Query, p: &[f64], q: &[f64]) -> Profile {
+pub(crate) fn profile(query: Query, p: &[f64], q: &[f64]) -> Profile {
     let points = (0..=60).map(|i| {
         let at = f64::from(i) * 0.1;
         let exact = Delta::new(both(p, q, at).min(1.0)).unwrap();
@@ -179,5 +179,5 @@ pub(crate) fn profile(asked: Query, p: &[f64], q: &[f64]) -> Profile {
             delta_upper: Upper::new(exact),
         }
     });
-    Profile::from_points(asked, points.collect()).unwrap()
+    Profile::from_points(query, points.collect()).unwrap()
 }

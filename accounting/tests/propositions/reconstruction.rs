@@ -385,9 +385,9 @@ fn a_rounded_threshold_under_reports() {
 #[test]
 fn the_mixture_comes_first() {
     let run = super::finite::dp_sgd(0.8, 0.05, 1);
-    let asked = query(Neighbours::ZeroOut, 1);
-    let remove = blow_up_of(&loss(&run, asked, Direction::Remove), 1e-6);
-    let add = blow_up_of(&loss(&run, asked, Direction::Add), 1e-6);
+    let single = query(Neighbours::ZeroOut, 1);
+    let remove = blow_up_of(&loss(&run, single, Direction::Remove), 1e-6);
+    let add = blow_up_of(&loss(&run, single, Direction::Add), 1e-6);
     // One release sampled at 5 %: 0.95·p + 0.05·Φ(Φ⁻¹(p') + μ), by cells at fine cuts.
     let cuts: Vec<f64> = (-4000..6000).map(|i| f64::from(i) * 1e-3).collect();
     let plain = cells(0.0, 0.8, &cuts);

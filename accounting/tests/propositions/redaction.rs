@@ -144,8 +144,8 @@ fn the_gaussian_pair_attains_proposition_five() {
 fn a_profile_must_answer_the_question() {
     let of = |neighbours| {
         let run = gaussian(2.0);
-        let asked = query(neighbours, 1);
-        reticent_accounting::pld::Profile::at_deltas(&run, asked, &[delta(1e-5)], tight()).unwrap()
+        let single = query(neighbours, 1);
+        reticent_accounting::pld::Profile::at_deltas(&run, single, &[delta(1e-5)], tight()).unwrap()
     };
     let one = Standing::Missed { records: 1 };
     let two = Standing::Missed { records: 2 };
@@ -254,10 +254,10 @@ fn the_papers_delta_is_looser() {
 fn the_reverse_direction_can_rule() {
     let (sigma, sampled, gamma, wish) = (0.7, 0.2, 0.9, 1e-2);
     let run = dp_sgd(sigma, sampled, 1);
-    let asked = query(Neighbours::ZeroOut, 1);
+    let single = query(Neighbours::ZeroOut, 1);
     // With the secret: no shift. With the mask: shifted when sampled.
-    let with = loss(&run, asked, Direction::Add);
-    let without = loss(&run, asked, Direction::Remove);
+    let with = loss(&run, single, Direction::Add);
+    let without = loss(&run, single, Direction::Remove);
     let redaction = Redaction::single_policy(rate(gamma));
     let answer = redaction
         .exact_epsilon(&with, &without, delta(wish), tight())

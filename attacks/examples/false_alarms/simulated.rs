@@ -21,7 +21,7 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// The rule.
     pub(crate) rule: Rule,
-    /// With which probability a secret is told outright.
+    /// With which probability a secret is revealed outright.
     pub(crate) delta: f64,
     /// The audit's failure probability.
     pub(crate) alpha: f64,
@@ -37,7 +37,7 @@ pub(crate) enum Rule {
     Sum,
     /// As subsets, up to 100 secrets, stopped once ε is rejected.
     Sequential,
-    /// 200 coins, each told with odds e^ε and a random strength of the score.
+    /// 200 coins, each revealed with odds e^ε and a random strength of the score.
     Coins,
 }
 
@@ -134,8 +134,8 @@ struct Bets {
     promised: f64,
     /// [size][bold] → (in the subset, outside).
     guesses: [[(CanaryGuesses, CanaryGuesses); 2]; 2],
-    /// Where the secret was told.
-    told: CanaryGuesses,
+    /// Where the secret was revealed.
+    certain: CanaryGuesses,
     delta: f64,
     canaries: u64,
 }
@@ -161,9 +161,9 @@ impl Bets {
         });
         let mut certain = vec![0.0; CANDIDATES];
         certain[0] = 1.0;
-        let told = vec![certain; audit.tempers.len()];
+        let beliefs = vec![certain; audit.tempers.len()];
         Self {
-            told: guess(&audit, &told, 0),
+            certain: guess(&audit, &beliefs, 0),
             audit,
             epsilon,
             promised,
@@ -178,7 +178,7 @@ impl Bets {
         let mut bold = 0;
         for _ in 0..self.canaries {
             if random.random::<f64>() < self.delta {
-                test.reveal(self.told.clone()).unwrap();
+                test.reveal(self.certain.clone()).unwrap();
                 continue;
             }
             let size = random.random_range(0..2);
@@ -218,12 +218,12 @@ fn sum(kind: Kind, (epsilon, promised): (f64, f64), random: &mut ChaCha8Rng) -> 
     let secrets: [u64; 3] = std::array::from_fn(|_| random.random_range(0..n));
     let sum = secrets.iter().sum::<u64>() % n;
     let keep = epsilon.exp() / (epsilon.exp() + n as f64 - 1.0);
-    let told = if random.random::<f64>() < keep {
+    let released = if random.random::<f64>() < keep {
         sum
     } else {
         (sum + random.random_range(1..n)) % n
     };
-    let named = (told + 2 * n - secrets[0] - secrets[1]) % n;
+    let named = (released + 2 * n - secrets[0] - secrets[1]) % n;
     let each = 1.0 / n as f64;
     let (flat, _, _) = Beliefs::pooled(&[each], n - 1).unwrap();
     let (bold, _, _) = Beliefs::pooled(&[1.0], n - 1).unwrap();
@@ -236,7 +236,7 @@ fn sum(kind: Kind, (epsilon, promised): (f64, f64), random: &mut ChaCha8Rng) -> 
     u32::from(process.rejects(level(promised)))
 }
 
-/// Coins told with odds e^ε, their scores of any strength.
+/// Coins revealed with odds e^ε, their scores of any strength.
 fn coins(kind: Kind, (epsilon, promised): (f64, f64), random: &mut ChaCha8Rng) -> u32 {
     let terms = AuditTerms {
         confidence: Confidence::new(1.0 - kind.alpha).unwrap(),

@@ -12,8 +12,8 @@
 
 use super::belief::{Beliefs, Block};
 use super::{
-    CanaryGuesses, EValueAudit, LARGEST, RESOLUTION, ScoreLaw, coin_beliefs, coin_bound,
-    coin_provable, ln_mean,
+    CanaryGuesses, CoinCounts, EValueAudit, LARGEST, RESOLUTION, ScoreLaw, coin_beliefs,
+    coin_bound, coin_provable, ln_mean,
 };
 use crate::audit_bound::AuditTerms;
 use crate::error::{Result, ranged};
@@ -267,24 +267,24 @@ impl PlannedAudit {
 
 /// Returns the share of `runs` simulated audits by in/out coins whose bound is above a promise,
 /// where the scores of inserted canaries have this law, and those of the others are standard normal, as are those of the
-/// `absent` inserted canaries that training does not meet.
+/// inserted canaries that training does not meet.
 ///
 /// # Errors
 /// Returns an error if `runs` is 0, and as for [`coin_bound`].
 pub fn coin_power(
     law: &ScoreLaw,
-    (coins, absent): (u64, u64),
+    coins: CoinCounts,
     terms: &AuditTerms,
     promised: Epsilon,
     runs: u64,
 ) -> Result<Estimate<Probability>> {
     check_runs(runs)?;
     let mut above = 0.0;
-    if *coin_provable(coins, terms)?.get() > promised {
+    if *coin_provable(coins.total(), terms)?.get() > promised {
         for seed in 0..runs {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
-            let drawn: Vec<bool> = (0..coins).map(|_| random.random()).collect();
-            let mut unmet = absent;
+            let drawn: Vec<bool> = (0..coins.total()).map(|_| random.random()).collect();
+            let mut unmet = coins.absent;
             let scores: Vec<f64> = drawn
                 .iter()
                 .map(|inside| {

@@ -650,11 +650,34 @@ pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBo
 /// # Errors
 /// Returns an error if there is no coin, if δ = 1, or if there are zero copies.
 pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
-    coin_provable_of((coins, 0, 0), terms)
+    let all = CoinCounts {
+        met: coins,
+        absent: 0,
+        out: 0,
+    };
+    coin_provable_of(all, terms)
 }
 
-/// Returns the largest ε that coins can prove if training met `met` of the included canaries, did not meet `absent` of
-/// them, and `out` are left out.
+/// The canaries of an audit by in/out coins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoinCounts {
+    /// Included canaries that training met.
+    pub met: u64,
+    /// Included canaries that it did not meet.
+    pub absent: u64,
+    /// Canaries that are left out.
+    pub out: u64,
+}
+
+impl CoinCounts {
+    /// Returns the number of coins.
+    #[must_use]
+    pub const fn total(self) -> u64 {
+        self.met + self.absent + self.out
+    }
+}
+
+/// Returns the largest ε that coins can prove where training did not meet all included canaries.
 ///
 /// The scores of canaries that training met tell their coins as clearly as a score can. Those of the others can't tell
 /// the absent ones from those left out: of these n coins, a belief p = max(absent, out)/n is the best, and the sum of
@@ -662,11 +685,9 @@ pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
 ///
 /// # Errors
 /// As for [`coin_provable`].
-pub fn coin_provable_of(
-    (met, absent, out): (u64, u64, u64),
-    terms: &AuditTerms,
-) -> Result<Upper<Epsilon>> {
-    let test = coin_test(met + absent + out, terms, 1)?;
+pub fn coin_provable_of(coins: CoinCounts, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
+    let CoinCounts { met, absent, out } = coins;
+    let test = coin_test(coins.total(), terms, 1)?;
     let cap = test.cap.map_or(f64::INFINITY, f64::ln);
     let beliefs: Vec<f64> = largest_beliefs(met + out).iter().map(|b| b.ln()).collect();
     let (of_out, of_met) = beliefs.split_at(usize::try_from(out).unwrap_or(usize::MAX));
@@ -677,15 +698,15 @@ pub fn coin_provable_of(
     // A belief b in what a coin shows gives e = b (1 + e^−ε) where that is above 1, and 1 at most elsewhere.
     let most = |epsilon: f64| -> f64 {
         let room = (-epsilon).exp().ln_1p();
-        let told =
+        let by_scores =
             |beliefs: &[f64]| -> f64 { beliefs.iter().map(|ln| (ln + room).clamp(0.0, cap)).sum() };
-        let untold = match absent {
+        let by_counts = match absent {
             0 => f64::INFINITY,
             // 1/(1 + e^−ε) is e^−room.
             _ if likelier.ln() + room <= 0.0 => 0.0,
             _ => alike * (part(likelier, room) + part(1.0 - likelier, room + epsilon)),
         };
-        told(of_met) + told(of_out).min(untold)
+        by_scores(of_met) + by_scores(of_out).min(by_counts)
     };
     test.largest(most)
 }

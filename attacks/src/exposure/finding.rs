@@ -84,16 +84,13 @@ impl ExposureFinding {
         audit: &PlannedAudit,
         guesses: &[CanaryGuesses],
     ) -> Result<Self> {
-        // A canary that training is said not to have met proves something all the same where that is a mistake.
-        let no_less = |provable: Upper<Epsilon>, bound: &EpsilonBound| match bound.lower.get() {
-            proved if proved > provable.get() => Upper::new(*proved),
-            _ => provable,
-        };
         let epsilon = audit.by_evalue.bound(guesses)?;
+        let (by_evalues, by_ranks) = (*epsilon.lower.get(), *self.epsilon.lower.get());
         self.e_value = Some(EValueFinding {
             decides: audit.decides(),
-            provable: no_less(audit.provable_by_evalues()?, &epsilon),
-            provable_by_ranks: no_less(audit.provable_by_ranks()?, &self.epsilon),
+            // A canary that training is said not to have met proves something all the same where that is a mistake.
+            provable: audit.provable_by_evalues()?.no_less_than(by_evalues),
+            provable_by_ranks: audit.provable_by_ranks()?.no_less_than(by_ranks),
             epsilon,
         });
         Ok(self)

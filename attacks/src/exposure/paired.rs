@@ -159,8 +159,8 @@ impl PairedEValue {
         self.best
     }
 
-    /// Returns the smallest p-value that these canaries can give if those whose number of copies satisfies `comes` rise
-    /// above every line and no other crosses one. If it is above a level, the test cannot reject at that level.
+    /// Returns the smallest p-value that these canaries can give if those rise above every line of which `comes` says so, given
+    /// their numbers of copies in order, and no other crosses one. If it is above a level, the test cannot reject at that level.
     ///
     /// # Errors
     /// As for [`Self::of`].
@@ -168,7 +168,7 @@ impl PairedEValue {
         pairs: &[ExposurePair],
         candidates: u64,
         draw: Draw,
-        comes: impl Fn(u64) -> bool,
+        mut comes: impl FnMut(u64) -> bool,
     ) -> Result<f64> {
         let at = |bits: f64| Exposure {
             min: bits,

@@ -240,7 +240,7 @@ impl RankAudit {
     ///
     /// # Errors
     /// As for [`RankAudit::bound`].
-    pub(crate) fn provable_by(
+    pub fn provable_by(
         &self,
         (candidates, canaries): (u64, u64),
         hits: u64,

@@ -260,7 +260,7 @@ impl<'a> Frontier<'a> {
             for (at, (edge, step_cost)) in edges.iter().zip(&costs).enumerate() {
                 let nll = open.nll + step_cost;
                 let mut owners = self.owners_after(&open, edge.token);
-                self.settle(number, open.depth + 1, edge, nll, &owners);
+                self.count_finished(number, open.depth + 1, edge, nll, &owners);
                 let child = self.stays_open(number, edge, nll);
                 let beliefs = steps.as_ref().map_or(open.beliefs, |steps| {
                     self.believe(
@@ -302,7 +302,14 @@ impl<'a> Frontier<'a> {
     }
 
     /// Counts all candidates of this edge that need no further scoring.
-    fn settle(&mut self, number: usize, depth: usize, edge: &Edge, nll: f64, owners: &[usize]) {
+    fn count_finished(
+        &mut self,
+        number: usize,
+        depth: usize,
+        edge: &Edge,
+        nll: f64,
+        owners: &[usize],
+    ) {
         let group = &mut self.groups[number];
         // All continuations of a token that the model rules out are ruled out as well.
         let ruled_out = nll.is_infinite();

@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, Probability, UnitName};
-use reticent_attacks::evalue::{Beliefs, PlannedAudit, ScoreLaw, coin_power};
+use reticent_attacks::evalue::{Beliefs, CoinCounts, PlannedAudit, ScoreLaw, coin_power};
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_attacks::search::RankCount;
 use reticent_attacks::{AuditTerms, Draw};
@@ -156,7 +156,12 @@ fn power() {
     };
     let power = |law: &ScoreLaw, promised: f64| {
         let promised = Epsilon::new(promised).unwrap();
-        let power = coin_power(law, (1000, 0), &terms, promised, 10).unwrap();
+        let coins = CoinCounts {
+            met: 500,
+            absent: 0,
+            out: 500,
+        };
+        let power = coin_power(law, coins, &terms, promised, 10).unwrap();
         power.get().get()
     };
     assert!(power(&shifted(3.0), 2.0) > 0.9 && power(&shifted(0.5), 2.0) < 0.2);

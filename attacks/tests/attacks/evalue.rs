@@ -12,8 +12,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::evalue::{
-    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, Guess, Pool, ScoreLaw, SequentialTest,
-    Temper, coin_beliefs, coin_bound, coin_power, coin_provable, coin_provable_of,
+    Beliefs, CanaryGuesses, CoinCounts, EValueAudit, EValueProcess, Guess, Pool, ScoreLaw,
+    SequentialTest, Temper, coin_beliefs, coin_bound, coin_power, coin_provable, coin_provable_of,
 };
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_attacks::search::{SearchOptions, Target, search_beliefs, search_ranks};
@@ -580,12 +580,12 @@ fn false_alarms_of_dependent_canaries() {
         for _ in 0..runs {
             let secrets: Vec<usize> = (0..3).map(|_| random.random_range(0..n)).collect();
             let sum: usize = secrets.iter().sum::<usize>() % n;
-            let told = if random.random::<f64>() < keep {
+            let released = if random.random::<f64>() < keep {
                 sum
             } else {
                 (sum + random.random_range(1..n)) % n
             };
-            let named = (told + 2 * n - secrets[0] - secrets[1]) % n;
+            let named = (released + 2 * n - secrets[0] - secrets[1]) % n;
             let mut process = EValueProcess::pure(alpha, 1).unwrap();
             for _ in 0..2 {
                 process
@@ -623,7 +623,7 @@ fn false_alarms_of_the_usual_audit() {
     }
 }
 
-/// Where the secret is told outright the bound is all that the plan can prove, to its resolution.
+/// Where the secret is revealed outright the bound is all that the plan can prove, to its resolution.
 #[test]
 fn provable_is_attained_by_certainty() {
     for (n, m, delta) in [
@@ -702,17 +702,20 @@ fn absent_canaries_prove_nothing() {
         copies: 1,
     };
     let most = |met, absent, out| {
-        coin_provable_of((met, absent, out), &terms)
-            .unwrap()
-            .get()
-            .get()
+        let coins = CoinCounts { met, absent, out };
+        coin_provable_of(coins, &terms).unwrap().get().get()
     };
     let all = coin_provable(1_000, &terms).unwrap().get().get();
     assert!((most(500, 0, 500) - all).abs() < 1e-12);
     assert!(most(1, 499, 500) <= 0.0);
     let some = most(400, 100, 500);
     assert!(most(250, 250, 500) < some && some < all, "{some} of {all}");
-    assert!(coin_provable_of((0, 0, 0), &terms).is_err());
+    let none = CoinCounts {
+        met: 0,
+        absent: 0,
+        out: 0,
+    };
+    assert!(coin_provable_of(none, &terms).is_err());
 }
 
 /// Each can only help: more certainty, a smaller δ, independent draws, fewer beliefs.
@@ -842,7 +845,12 @@ fn what_proves_too_much_is_refused() {
         assert!(EValueProcess::of_coins(0, &terms, 1).is_err());
         assert!(coin_provable(0, &terms).is_err());
         let shifted = ScoreLaw::gaussian(1.0).unwrap();
-        assert!(coin_power(&shifted, (10, 0), &terms, level(1.0), 0).is_err());
+        let coins = CoinCounts {
+            met: 5,
+            absent: 0,
+            out: 5,
+        };
+        assert!(coin_power(&shifted, coins, &terms, level(1.0), 0).is_err());
         let wide = vec![vec![large_bet(1_000).guess(1.0).unwrap()]; 20];
         let error = coin_bound(&wide, &terms).unwrap_err().to_string();
         assert!(error.contains("candidates of a belief"), "{error}");

@@ -49,7 +49,7 @@ fn windows(rng: &mut ChaCha8Rng, learnt: f64) -> f64 {
 }
 
 /// WBC, seed 111, 30 members and 30 others a model, of one law: at most the nominal share of intervals leaves one half out.
-/// Of members that gained 0.3 nats a token, seed 112, most models are told.
+/// Of members that gained 0.3 nats a token, seed 112, most models are detected.
 #[test]
 fn windows_of_a_model_that_saw_nothing() {
     let audit = |rng: &mut ChaCha8Rng, learnt: f64| {
@@ -82,7 +82,7 @@ fn near(model: &mut dyn Scorer, base: u64, texts: &[Vec<u32>]) -> Vec<f64> {
 }
 
 /// The neighbourhood by replaced tokens, seed 113: 30 members and 30 others of 8 to 20 tokens, models that no text taught
-/// anything. Models that know their members by heart are told, seed 114, 20 of them.
+/// anything. Models that know their members by heart are detected, seed 114, 20 of them.
 #[test]
 fn neighbours_of_a_model_that_saw_nothing() {
     let texts = |rng: &mut ChaCha8Rng| -> Vec<Vec<u32>> {

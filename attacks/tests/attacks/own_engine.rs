@@ -260,8 +260,8 @@ fn an_engine_of_ones_own_learns_by_private_steps() {
     assert_eq!(ledger.private_steps(), 40);
     let after = loss(&mut engine);
     assert!(after < 0.5, "{after}");
-    let told = generate_greedily(&mut engine, &[vec![4]], 3).unwrap();
-    assert_eq!(told, [[5, 0, 1]]);
+    let generated = generate_greedily(&mut engine, &[vec![4]], 3).unwrap();
+    assert_eq!(generated, [[5, 0, 1]]);
 }
 
 struct Silent;

@@ -165,7 +165,13 @@ impl Owner {
     ///
     /// # Errors
     /// As [`Owner::has_room_for`]; a file that can't be written, or a plan that is no plan.
-    pub fn keep(&self, plan: &CanaryPlan, records: u32, on_public_side: u32) -> Result<CanarySeal> {
+    pub fn keep(
+        &self,
+        plan: &CanaryPlan,
+        records: u32,
+        on_public_side: u32,
+        reached: Option<u32>,
+    ) -> Result<CanarySeal> {
         free_of_others(&self.folder, Some(plan))?;
         let json = plan
             .to_json()
@@ -176,7 +182,7 @@ impl Owner {
             copies: plan.copies,
             records,
             on_public_side,
-            reached: None,
+            reached,
             digest: self.digest(plan)?,
         })
     }

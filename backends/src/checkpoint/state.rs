@@ -87,17 +87,17 @@ impl State {
     /// # Errors
     /// Returns [`Error::Io`] (busy) if another run uses the folder; [`Error::OtherRun`] if the folder belongs to another
     /// run; [`Error::State`] if it is damaged, has lost its key, or another user can read or has made it.
-    pub(crate) fn open(folder: &Path, asked: RunIdentity<'_>) -> Result<Self> {
+    pub(crate) fn open(folder: &Path, identity: RunIdentity<'_>) -> Result<Self> {
         at(folder, reticent_disk::private_folder(parent_of(folder)))?;
         let lock = FolderLock::take(folder)?;
         clear_leftovers(folder)?;
         let made = is_free(folder)?
-            .then(|| create(folder, asked))
+            .then(|| create(folder, identity))
             .transpose()?;
         refuse_shared(folder)?;
-        let (key, ledger, run) = authenticated(folder, asked.options.seed)?;
+        let (key, ledger, run) = authenticated(folder, identity.options.seed)?;
         let run = Description::read(&folder.join(LEDGER), run)?;
-        let ours = made.map_or_else(|| asked.description(&key), Ok)?;
+        let ours = made.map_or_else(|| identity.description(&key), Ok)?;
         let differ = ours.differences(&run);
         if !differ.is_empty() {
             let path = folder.to_path_buf();
@@ -233,9 +233,9 @@ fn refuse_shared(folder: &Path) -> Result<()> {
 }
 
 /// Creates the folder of a new run: whole under its name, or not at all.
-fn create(folder: &Path, asked: RunIdentity<'_>) -> Result<Description> {
-    let key = own_key(None, asked.options.seed)?;
-    let run = asked.description(&key)?;
+fn create(folder: &Path, identity: RunIdentity<'_>) -> Result<Description> {
+    let key = own_key(None, identity.options.seed)?;
+    let run = identity.description(&key)?;
     let growing = sibling(folder, NEW);
     private_folder(&growing)?;
     Ledger::create(&growing.join(LEDGER), &key, &run, run.planned())?;

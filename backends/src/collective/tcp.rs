@@ -319,8 +319,8 @@ impl Collective for Tcp {
             all.push(link.words().map_err(|e| lost(rank, &e))?);
         }
         for (link, rank) in self.links.iter_mut().zip(1..) {
-            let told = all.iter().try_for_each(|words| link.tell(words));
-            told.map_err(|e| lost(rank, &e))?;
+            let sent = all.iter().try_for_each(|words| link.tell(words));
+            sent.map_err(|e| lost(rank, &e))?;
         }
         Ok(all)
     }

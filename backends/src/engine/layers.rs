@@ -213,7 +213,7 @@ pub(crate) struct HeadTap<B: Backend> {
     pub(crate) tied: bool,
     pub(crate) hidden: Matrix<B>,
     /// The rows of each example that are here, if rows without predictions were left out.
-    pub(crate) asked: Option<Vec<Span>>,
+    pub(crate) spans: Option<Vec<Span>>,
     /// Absent if the head's sum was computed immediately.
     pub(crate) delta: Option<Matrix<B>>,
 }

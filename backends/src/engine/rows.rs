@@ -111,7 +111,7 @@ pub(crate) fn steps(length: usize, longest: usize) -> usize {
 
 /// The rows of each example that predict something, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AskedRows {
+pub(crate) struct PredictingRows {
     /// The index of each among all rows.
     pub(crate) places: Vec<u32>,
     /// The token that each predicts.
@@ -256,22 +256,22 @@ impl Rows {
     }
 
     /// The rows that predict something.
-    pub(crate) fn asked(&self) -> AskedRows {
-        let mut asked = AskedRows {
+    pub(crate) fn predicting_rows(&self) -> PredictingRows {
+        let mut rows = PredictingRows {
             places: Vec::new(),
             targets: Vec::new(),
             spans: Vec::with_capacity(self.spans.len()),
         };
         for span in &self.spans {
-            let start = asked.places.len();
+            let start = rows.places.len();
             for row in span.range().filter(|row| self.targets[*row] != NO_LOSS) {
-                asked.places.push(row as u32);
-                asked.targets.push(self.targets[row]);
+                rows.places.push(row as u32);
+                rows.targets.push(self.targets[row]);
             }
-            let length = asked.places.len() - start;
-            asked.spans.push(Span { start, length });
+            let length = rows.places.len() - start;
+            rows.spans.push(Span { start, length });
         }
-        asked
+        rows
     }
 
     /// Returns the number of rows that predict a token.

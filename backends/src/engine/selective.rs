@@ -217,7 +217,7 @@ impl<'a> Plain<'a> {
         };
         let ends = |(t, _): &Example<'_>| t.len().saturating_sub(1);
         let read: Vec<&[TokenId]> = examples.iter().map(|e| &e.0[..ends(e)]).collect();
-        let asked: Vec<&[TokenId]> = examples.iter().map(|e| &e.0[1.min(e.0.len())..]).collect();
+        let targets: Vec<&[TokenId]> = examples.iter().map(|e| &e.0[1.min(e.0.len())..]).collect();
         let joined = |of: fn(&Trace) -> &[f32]| {
             let in_time: Vec<&[f32]> = traces.iter().map(of).collect();
             places.gathered(examples, width, &in_time)
@@ -232,8 +232,8 @@ impl<'a> Plain<'a> {
         multiply(&mut hidden, of_outputs.as_deref());
         let tokens = places.gathered(examples, 1, &read);
         let mut d_logits = layers::linear(&hidden, head, head_bias, width);
-        let asked = places.gathered(examples, 1, &asked);
-        layers::cross_entropy(&mut d_logits, &asked, self.vocabulary);
+        let targets = places.gathered(examples, 1, &targets);
+        layers::cross_entropy(&mut d_logits, &targets, self.vocabulary);
         let mut d_hidden = layers::linear_backward(&d_logits, head, width, self.vocabulary);
         multiply(&mut d_hidden, of_outputs.as_deref());
         let mut d_gates = vec![0.0; places.rows * gates];

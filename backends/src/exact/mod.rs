@@ -193,7 +193,7 @@ impl Exact {
             let mut d = Vec::with_capacity(logits.len());
             let rows = logits.chunks_exact(logits.len() / targets.len());
             for (row, target) in rows.zip(&targets) {
-                let Some(target) = target.filter(|t| self.is_asked(*t)) else {
+                let Some(target) = target.filter(|t| self.has_loss(*t)) else {
                     d.resize(d.len() + row.len(), 0.0);
                     continue;
                 };
@@ -236,17 +236,17 @@ impl Exact {
     }
 
     /// Returns the number of predictions over which a gradient is averaged.
-    fn asked(&self, example: &Example<'_>) -> usize {
+    fn predictions(&self, example: &Example<'_>) -> usize {
         let (_, targets) = self.read(example);
         targets
             .iter()
             .flatten()
-            .filter(|t| self.is_asked(**t))
+            .filter(|t| self.has_loss(**t))
             .count()
     }
 
     /// Returns whether a target carries loss: a token may be left out, a class may not.
-    fn is_asked(&self, target: u32) -> bool {
+    fn has_loss(&self, target: u32) -> bool {
         matches!(self.model.head(), Head::Classes(_)) || self.left_out != Some(target)
     }
 
@@ -344,7 +344,7 @@ impl Trainer for Exact {
                 arithmetic::add(g, sum);
             }
             nll += own;
-            predicted += self.asked(example);
+            predicted += self.predictions(example);
         }
         let count = predicted.max(1) as f64;
         let mean = |g: &Vec<f64>| g.iter().map(|g| (g / count) as f32).collect();

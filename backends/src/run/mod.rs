@@ -238,7 +238,7 @@ fn run(
     options.augmented(&trainer.model())?;
     trainer.compute_in(options.precision)?;
     let weights = crate::checkpoint::weights::weights_digest(trainer.weights());
-    let asked = RunIdentity {
+    let identity = RunIdentity {
         options: &options,
         corpus,
         weights: &weights,
@@ -251,9 +251,11 @@ fn run(
     };
     check_world(workers.collective.world())?;
     // Before a state folder is created.
-    workers.agree(asked)?;
+    workers.agree(identity)?;
     let own = surroundings.state.as_deref().filter(|_| workers.leads());
-    let state = own.map(|folder| State::open(folder, asked)).transpose()?;
+    let state = own
+        .map(|folder| State::open(folder, identity))
+        .transpose()?;
     let key = workers.key(state.as_ref().map(|state| &state.key), options.seed)?;
     let noiseless = options.plan.noiseless;
     let mut run = Run::new(
@@ -578,9 +580,9 @@ impl Run {
                 (nll / count.max(1) as f64, "the perplexity of any text")
             }
             Head::Classes(_) => {
-                let told = self.trainer.classify(&[&text])?;
-                let largest = told.iter().flatten().copied().reduce(f64::max);
-                let wrong = told.iter().flatten().any(|ln| ln.is_nan());
+                let classes = self.trainer.classify(&[&text])?;
+                let largest = classes.iter().flatten().copied().reduce(f64::max);
+                let wrong = classes.iter().flatten().any(|ln| ln.is_nan());
                 let loss = if wrong {
                     f64::NAN
                 } else {

@@ -67,13 +67,13 @@ impl Workers {
     }
 
     /// Checks that all workers would train the same, by descriptions under a key used only for this comparison.
-    pub(super) fn agree(&mut self, asked: RunIdentity<'_>) -> Result<()> {
+    pub(super) fn agree(&mut self, identity: RunIdentity<'_>) -> Result<()> {
         if self.collective.world() == 1 {
             return Ok(());
         }
         let rank = self.collective.rank();
         let key = self.key(None, None)?;
-        let run = asked.description(&key)?;
+        let run = identity.description(&key)?;
         let words = serde_json::to_vec(&run).map_err(Error::engine)?;
         for (other, words) in self.collective.exchange(&words)?.iter().enumerate() {
             let differ = match serde_json::from_slice::<Description>(words) {

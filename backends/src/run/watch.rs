@@ -157,7 +157,7 @@ impl HeldOut {
     }
 
     /// Returns the mean negative log-likelihood (nats) per predicted token or per class, and how well classes were
-    /// told.
+    /// predicted.
     fn measure(
         &self,
         trainer: &mut dyn Trainer,
@@ -228,15 +228,15 @@ fn largest(values: &[f64]) -> usize {
     (0..values.len()).fold(0, better)
 }
 
-/// How the classes of held-out records were told.
+/// How well the classes of held-out records were predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Classified {
     /// The share of records whose most probable class is theirs.
     pub accuracy: f64,
-    /// The mean over classes of F1 = 2 tp / (2 tp + fp + fn), where tp counts records of the class that were told it, fp
-    /// records of others that were, and fn its own that were not. A class that neither has a record nor was told counts
-    /// in no mean, as with scikit-learn's `f1_score(average="macro")`.
+    /// The mean over classes of F1 = 2 tp / (2 tp + fp + fn), where tp counts records of the class that were predicted
+    /// to be, fp records of others that were, and fn its own that were not. A class that neither has a record nor was
+    /// predicted counts in no mean, as with scikit-learn's `f1_score(average="macro")`.
     pub macro_f1: f64,
 }
 
@@ -245,19 +245,19 @@ impl Classified {
     ///
     /// ```
     /// use reticent_backends::run::Classified;
-    /// let told = Classified::of(&[(0, 0), (0, 0), (0, 1), (1, 1)], 3);
-    /// assert_eq!(told.accuracy, 0.75);
-    /// assert!((told.macro_f1 - (0.8 + 2.0 / 3.0) / 2.0).abs() < 1e-15);
+    /// let found = Classified::of(&[(0, 0), (0, 0), (0, 1), (1, 1)], 3);
+    /// assert_eq!(found.accuracy, 0.75);
+    /// assert!((found.macro_f1 - (0.8 + 2.0 / 3.0) / 2.0).abs() < 1e-15);
     /// ```
     #[must_use]
     pub fn of(pairs: &[(usize, usize)], classes: usize) -> Self {
         let mut counts = vec![[0u64; 2]; classes]; // right, and records or answers besides
-        for &(class, told) in pairs {
-            if class == told {
+        for &(class, predicted) in pairs {
+            if class == predicted {
                 counts[class][0] += 1;
             } else {
                 counts[class][1] += 1;
-                counts[told][1] += 1;
+                counts[predicted][1] += 1;
             }
         }
         let right: u64 = counts.iter().map(|[right, _]| right).sum();

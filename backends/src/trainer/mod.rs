@@ -362,9 +362,9 @@ pub trait Recurrent {
     ) -> Result<(Vec<Vec<f32>>, Added)>;
 }
 
-/// Refuses what is `asked` of an engine that can't do it.
-fn refuse(asked: bool, why: &str) -> Result<()> {
-    match asked {
+/// Refuses what is `requested` of an engine that can't do it.
+fn refuse(requested: bool, why: &str) -> Result<()> {
+    match requested {
         false => Ok(()),
         true => Err(Error::Unsuitable(why.into())),
     }

@@ -444,11 +444,11 @@ mod tests {
             ..Example::whole(3, &tokens)
         };
         let read = PublicBatch(vec![example]).in_windows(Some(4));
-        let asked = read.0.iter().flat_map(|window| {
+        let learned = read.0.iter().flat_map(|window| {
             let unlearned: Vec<usize> = window.unlearned().collect();
-            let asked = (1..window.tokens.len()).filter(move |at| !unlearned.contains(at));
-            asked.map(|at| window.tokens[at])
+            let learned = (1..window.tokens.len()).filter(move |at| !unlearned.contains(at));
+            learned.map(|at| window.tokens[at])
         });
-        assert_eq!(asked.collect::<Vec<TokenId>>(), [3, 4, 7, 8]);
+        assert_eq!(learned.collect::<Vec<TokenId>>(), [3, 4, 7, 8]);
     }
 }

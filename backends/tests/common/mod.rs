@@ -187,7 +187,7 @@ pub(crate) fn with_corpus<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
 /// how many steps it is stopped.
 pub(crate) fn run_until(
     trainer: Box<dyn Trainer>,
-    asked: &TrainOptions,
+    settings: &TrainOptions,
     state: Option<&Path>,
     stop_at: u64,
 ) -> Result<Trained, Error> {
@@ -199,7 +199,7 @@ pub(crate) fn run_until(
         at_epoch: None,
     };
     with_corpus(|corpus| {
-        train_on(trainer, asked, corpus, &surroundings, &mut |at| {
+        train_on(trainer, settings, corpus, &surroundings, &mut |at| {
             stop.store(at.step >= stop_at, Ordering::Relaxed);
         })
     })

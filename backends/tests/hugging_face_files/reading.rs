@@ -145,7 +145,7 @@ fn dropout_that_is_asked_for_is_read() {
     let tokenizer = Tokenizer::characters().to_json().unwrap();
     let tokenizer = tokenizer.replace("\"fuse_unk\": false", "\"fuse_unk\": true");
     std::fs::write(folder.path("tokenizer.json"), tokenizer).unwrap();
-    let asked = |rates: serde_json::Value| {
+    let dropouts = |rates: serde_json::Value| {
         let path = folder.path("config.json");
         let mut config: serde_json::Value =
             serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -157,22 +157,22 @@ fn dropout_that_is_asked_for_is_read() {
     };
     // what transformers takes where nothing is said
     let usual = Dropout::all(0.1).unwrap();
-    assert_eq!(asked(json!({})).unwrap().dropout, Ok(usual));
+    assert_eq!(dropouts(json!({})).unwrap().dropout, Ok(usual));
     let rates = json!({"embd_pdrop": 0.1, "resid_pdrop": 0.25, "attn_pdrop": 0.0});
     let expected = Dropout {
         embedding: 0.1,
         attention: 0.0,
         hidden: 0.25,
     };
-    assert_eq!(asked(rates).unwrap().dropout, Ok(expected));
+    assert_eq!(dropouts(rates).unwrap().dropout, Ok(expected));
     for (key, bad) in [
         ("resid_pdrop", 1.5),
         ("embd_pdrop", 1.0),
         ("attn_pdrop", -0.1),
     ] {
-        let error = asked(json!({ key: bad })).unwrap_err().to_string();
+        let error = dropouts(json!({ key: bad })).unwrap_err().to_string();
         assert!(error.contains(key) && error.contains("[0, 1)"), "{error}");
-        asked(json!({ key: 0.1 })).unwrap();
+        dropouts(json!({ key: 0.1 })).unwrap();
     }
     let llama = Folder::new(Family::Llama);
     let path = llama.path("config.json");

@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_in_another_encoding_is_told_what_to_do() {
+    fn a_text_in_another_encoding_is_refused_with_advice() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a");
         for (bytes, place, advice) in [

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_with_other_separators_is_told_what_to_do() {
+    fn a_header_with_other_separators_is_refused_with_advice() {
         for (header, said) in [
             (&["id;text"][..], "csvformat -d ';'"),
             (&["id\ttext"], "may also be tab-separated, named FILE.tsv"),

@@ -75,7 +75,7 @@ impl CandidateSpace {
     }
 
     /// Checks that no two choices of a position have the same tokens in their line: no model could rank them. Tokenizers
-    /// that are not compositional are told the same.
+    /// that are not compositional are checked the same way.
     ///
     /// # Errors
     /// [`Error::Plan`] with the place of two such choices, without their texts, which may be words of the corpus.

@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_may_say_no() {
+    fn a_search_can_be_stopped() {
         let mut stretches = Stretches::new(2, None);
         stretches.push(&[1, 2, 3, 1, 2]).unwrap();
         assert!(stretches.repeats(1, &|| false).unwrap().is_none());

@@ -81,8 +81,8 @@ mod tests {
                 masked("USR:Hi. My name is Chloe Zhang."),
                 "USR:Hi. My name is <MASK>."
             );
-            let asked = "ACT:May I have your name? USR: Will you call?";
-            assert_eq!(masked(asked), asked);
+            let text = "ACT:May I have your name? USR: Will you call?";
+            assert_eq!(masked(text), text);
         }
     }
 }

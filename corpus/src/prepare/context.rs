@@ -221,8 +221,8 @@ impl PreparationContext {
             missed,
             planted,
         };
-        let settled = Self::of_choices(options, choices, tokenizer, base)?;
-        Ok(Some((settled, survey.skipped)))
+        let context = Self::of_choices(options, choices, tokenizer, base)?;
+        Ok(Some((context, survey.skipped)))
     }
 
     /// Creates the context from choices that an earlier survey of the corpus made.

@@ -31,14 +31,14 @@ impl Preparer {
     pub fn copies(&self) -> Result<BTreeMap<String, SecretCopies>> {
         let (mut keys, mut tokens) = (Vec::new(), Vec::new());
         for (number, document) in self.documents().iter().enumerate() {
-            let units = units(document, number, self.settled.options.unit)?;
+            let units = units(document, number, self.context.options.unit)?;
             for unit in &units {
-                let work = Work::new(unit, &self.settled.tokenizer)?;
+                let work = Work::new(unit, &self.context.tokenizer)?;
                 keys.push(work.key());
-                tokens.push(work.tokens(self.settled.tokenizer.mask()));
+                tokens.push(work.tokens(self.context.tokenizer.mask()));
             }
         }
-        let options = &self.settled.options;
+        let options = &self.context.options;
         let by_key = matches!(
             options.duplicates,
             Deduplication::Exact | Deduplication::Bloom { .. }
@@ -56,12 +56,12 @@ impl Preparer {
         let mut fates = fates.iter();
         let mut out: BTreeMap<String, SecretCopies> = BTreeMap::new();
         for (number, document) in self.documents().iter().enumerate() {
-            let units = units(document, number, self.settled.options.unit)?;
+            let units = units(document, number, self.context.options.unit)?;
             // By their places, and whether every unit with a part of them keeps it.
             let mut copies: BTreeMap<usize, (&str, bool)> = BTreeMap::new();
             for unit in &units {
                 let found = fates.next();
-                let mut work = Work::new(unit, &self.settled.tokenizer)?;
+                let mut work = Work::new(unit, &self.context.tokenizer)?;
                 if let Some(Fate::Cut(ranges)) = found {
                     work.hide(ranges)?;
                 }

@@ -67,8 +67,8 @@ impl FirstPass {
         pass: &Pass<'_, F>,
         go_on: &impl Fn(Phase) -> bool,
     ) -> Result<Option<Self>> {
-        let settled = pass.settled;
-        let options = &settled.options;
+        let context = pass.context;
+        let options = &context.options;
         let mut out = Self::default();
         let mut stretches = match options.duplicates {
             _ if !options.deduplicate => return Ok(Some(out)),
@@ -91,7 +91,7 @@ impl FirstPass {
                     let units = units(document, number, options.unit)?;
                     let mut made = Vec::new();
                     if tokens {
-                        let tokenizer = &settled.tokenizer;
+                        let tokenizer = &context.tokenizer;
                         let works = units.iter().map(|unit| Work::new(unit, tokenizer));
                         let each = works.map(|work| Ok(work?.tokens(tokenizer.mask())));
                         made = each.collect::<Result<_>>()?;
@@ -125,7 +125,7 @@ impl FirstPass {
     }
 
     /// Uses fates that were determined beforehand.
-    pub(super) fn settled(mut fates: Fates) -> Self {
+    pub(super) fn of_fates(mut fates: Fates) -> Self {
         fates.drops.sort_unstable();
         Self {
             fates: Some(fates),
@@ -133,8 +133,8 @@ impl FirstPass {
         }
     }
 
-    pub(super) fn gate(&self, settled: &PreparationContext) -> DuplicateIndex {
-        let options = &settled.options;
+    pub(super) fn gate(&self, context: &PreparationContext) -> DuplicateIndex {
+        let options = &context.options;
         if self.fates.is_some() {
             return DuplicateIndex::unused();
         }
@@ -143,8 +143,8 @@ impl FirstPass {
     }
 
     /// Creates the marker for what units are compared by besides digests.
-    pub(super) fn marker(&self, settled: &PreparationContext) -> Marker {
-        let options = &settled.options;
+    pub(super) fn marker(&self, context: &PreparationContext) -> Marker {
+        let options = &context.options;
         let looked_for = options.deduplicate && self.fates.is_none();
         Marker::new(looked_for.then_some(&options.duplicates), options.seed)
     }

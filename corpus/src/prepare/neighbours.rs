@@ -117,8 +117,8 @@ impl Preparer {
     ) -> Result<Neighbours> {
         let places = self.places_of_secrets();
         let taken = taken(&places, selection)?;
-        let local = !self.settled.options.deduplicate
-            || self.settled.options.duplicates == Deduplication::Exact;
+        let local = !self.context.options.deduplicate
+            || self.context.options.duplicates == Deduplication::Exact;
         let diffs = if local {
             let points = Points::new(self)?;
             each(&taken, progress, |(secret, (_, documents))| {
@@ -167,7 +167,7 @@ impl Preparer {
             let offsets = Offsets::new(&document.text);
             for secret in &document.secrets {
                 let range = offsets.bytes(secret.start, secret.end).unwrap_or(0..0);
-                if self.settled.planted_at(number, range.start).is_some() {
+                if self.context.planted_at(number, range.start).is_some() {
                     continue;
                 }
                 let (_, documents) = places

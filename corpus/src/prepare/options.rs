@@ -69,7 +69,7 @@ pub struct PrepareOptions {
     pub tokenizer: TokenizerChoice,
     /// Whether later copies of a unit become a single `<MASK>`.
     pub deduplicate: bool,
-    /// How duplicates are told.
+    /// How duplicates are recognised.
     pub duplicates: Deduplication,
     /// Whether the policy's spans become `<MASK>`.
     pub redact: bool,

@@ -56,7 +56,7 @@ impl Points {
             out.points.extend(points(preparer, document, number)?);
             out.starts.push(out.points.len());
         }
-        if preparer.settled.options.deduplicate {
+        if preparer.context.options.deduplicate {
             for (number, point) in out.points.iter().enumerate() {
                 out.copies.entry(point.key).or_default().push(number);
             }
@@ -83,7 +83,7 @@ impl Points {
                 changed.points.extend(differ);
             }
         }
-        self.settle(&mut changed);
+        self.find_firsts(&mut changed);
         let (mut records, mut sides) = (0, 0);
         let (mut public_before, mut public_after) = (0u64, 0u64);
         for at in self.touched(&changed) {
@@ -107,7 +107,7 @@ impl Points {
     }
 
     /// Finds the first copy of every key that appears or disappears.
-    fn settle(&self, changed: &mut Changed) {
+    fn find_firsts(&self, changed: &mut Changed) {
         if self.copies.is_empty() {
             return;
         }
@@ -161,14 +161,14 @@ fn side(out: Out) -> Side {
 }
 
 fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec<UnitOutcome>> {
-    units(document, number, preparer.settled.options.unit)?
+    units(document, number, preparer.context.options.unit)?
         .iter()
         .map(|unit| {
-            let mut work = Work::new(unit, &preparer.settled.tokenizer)?;
+            let mut work = Work::new(unit, &preparer.context.tokenizer)?;
             let key = work.key();
-            let made = preparer.settled.shape(&mut work)?;
+            let made = preparer.context.shape(&mut work)?;
             let not_examined = made.not_examined;
-            let record = preparer.settled.record(made, unit.label);
+            let record = preparer.context.record(made, unit.label);
             Ok(UnitOutcome {
                 key,
                 not_examined,

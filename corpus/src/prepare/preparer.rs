@@ -101,7 +101,7 @@ fn interrupted() -> Error {
 /// Use the same preparer for neighbouring corpora, because these choices are part of the mechanism.
 #[derive(Debug)]
 pub struct Preparer {
-    pub(super) settled: PreparationContext,
+    pub(super) context: PreparationContext,
     documents: Vec<Document>,
     held_out: Vec<Document>,
 }
@@ -126,10 +126,10 @@ impl Preparer {
     ) -> Result<Self> {
         let source = Source::Memory(documents);
         let threads = default_threads();
-        let settled = PreparationContext::new(source, options, plan, threads, &|_, _| true, None)?;
-        let (settled, _) = settled.ok_or_else(interrupted)?;
+        let context = PreparationContext::new(source, options, plan, threads, &|_, _| true, None)?;
+        let (context, _) = context.ok_or_else(interrupted)?;
         let read = Cell::new(0);
-        let mut feed = again(source, &settled.division, Some(&settled.planted), &read)?;
+        let mut feed = again(source, &context.division, Some(&context.planted), &read)?;
         let (mut training, mut held_out) = (Vec::new(), Vec::new());
         while let Some((role, document)) = feed()? {
             match role {
@@ -139,7 +139,7 @@ impl Preparer {
         }
         drop(feed);
         Ok(Self {
-            settled,
+            context,
             documents: training,
             held_out,
         })
@@ -175,13 +175,13 @@ impl Preparer {
     }
 
     fn run_with(&self, documents: &[Document], threads: usize) -> Result<Prepared> {
-        let settled = &self.settled;
+        let context = &self.context;
         let read = Cell::new(0);
         let pass = Pass {
-            settled,
+            context,
             corpus: Corpus {
                 masked: documents.iter().any(|d| !d.masked.is_empty()),
-                ..settled.corpus
+                ..context.corpus
             },
             threads,
             open: &|| Ok(feed(documents, &self.held_out)),
@@ -212,7 +212,7 @@ impl Preparer {
         let facts = facts.ok_or_else(interrupted)?;
         Ok(Prepared {
             training: TrainingSet {
-                unit: settled.options.unit,
+                unit: context.options.unit,
                 records,
                 mask_only: facts.mask_only,
             },
@@ -223,9 +223,9 @@ impl Preparer {
             held_out_documents: Some(held_out_documents),
             held_out_texts,
             facts,
-            options: settled.options.clone(),
-            plan: settled.plan.clone(),
-            tokenizer: settled.tokenizer.clone(),
+            options: context.options.clone(),
+            plan: context.plan.clone(),
+            tokenizer: context.tokenizer.clone(),
             authenticated: true,
         })
     }

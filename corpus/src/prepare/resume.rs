@@ -59,17 +59,17 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Returns `None` for a corpus that cannot be read twice: nothing shows that it is the same.
-    pub(super) fn of(settled: &PreparationContext) -> Result<Option<Self>> {
-        let Some(seal) = settled.division.seal else {
+    pub(super) fn of(context: &PreparationContext) -> Result<Option<Self>> {
+        let Some(seal) = context.division.seal else {
             return Ok(None);
         };
-        let mut held_out: Vec<usize> = settled.division.held_out.iter().copied().collect();
+        let mut held_out: Vec<usize> = context.division.held_out.iter().copied().collect();
         held_out.sort_unstable();
         let mut choices: Vec<u8> = held_out.iter().flat_map(|n| n.to_le_bytes()).collect();
-        if let Some(plan) = &settled.plan {
+        if let Some(plan) = &context.plan {
             choices.extend(plan.to_json()?.into_bytes());
         }
-        Ok(Some(Self::of_parts(&seal, &asked(settled)?, &choices)))
+        Ok(Some(Self::of_parts(&seal, &requested(context)?, &choices)))
     }
 
     /// Creates the identity of a corpus from its seal, which keys the other digests.
@@ -102,15 +102,15 @@ impl Identity {
 }
 
 /// Returns the options, with the digests of the files that they name.
-pub(super) fn asked(settled: &PreparationContext) -> Result<Vec<u8>> {
-    let mut options = settled.options.clone();
+pub(super) fn requested(context: &PreparationContext) -> Result<Vec<u8>> {
+    let mut options = context.options.clone();
     options.policy.policy = options.policy.policy.pinned()?;
     if let Some(conservative) = &mut options.conservative {
         conservative.onnx = conservative.onnx.take().map(|o| o.pinned()).transpose()?;
     }
     // Such data can always be serialised as JSON.
     let mut data = serde_json::to_vec(&options).unwrap_or_default();
-    data.extend(settled.tokenizer.to_json()?.into_bytes());
+    data.extend(context.tokenizer.to_json()?.into_bytes());
     Ok(data)
 }
 

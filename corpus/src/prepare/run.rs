@@ -35,7 +35,7 @@ pub(crate) enum Put {
 
 /// The inputs of a pass.
 pub(super) struct Pass<'a, F> {
-    pub(super) settled: &'a PreparationContext,
+    pub(super) context: &'a PreparationContext,
     pub(super) corpus: Corpus,
     pub(super) threads: usize,
     /// Opens the corpus; called each time the corpus has to be read.
@@ -85,13 +85,13 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         done: Option<Done>,
         sink: &mut impl Sink<O>,
     ) -> Result<Option<(Run<'_>, u64)>> {
-        let settled = self.settled;
-        let options = &settled.options;
-        let mut gate = before.gate(settled);
-        let marker = before.marker(settled);
+        let context = self.context;
+        let options = &context.options;
+        let mut gate = before.gate(context);
+        let marker = before.marker(context);
         let mut feed = (self.open)()?;
         let mut documents = 0;
-        let mut run = Run::new(settled, self.corpus);
+        let mut run = Run::new(context, self.corpus);
         if let Some(done) = done {
             documents = done.documents;
             let mut left = documents;
@@ -112,7 +112,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         }
         let gate = RwLock::new(gate);
         let worker = Worker {
-            settled,
+            context,
             spreads: StageStability::spread(&options.stages(self.corpus.masked, 0)),
             marked: self.corpus.marked,
             marker: &marker,
@@ -185,7 +185,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         go_on: &dyn Fn() -> bool,
         mut entered: impl FnMut(usize, usize, bool) -> Result<()>,
     ) -> Result<bool> {
-        let settled = self.settled;
+        let context = self.context;
         batches(
             feed,
             self.threads,
@@ -194,11 +194,11 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                 let mut out = Vec::new();
                 for (role, document) in batch {
                     if let Role::Training(number) = role {
-                        let units = units(document, *number, settled.options.unit)?;
+                        let units = units(document, *number, context.options.unit)?;
                         for (at, unit) in units.iter().enumerate() {
                             let marks = if marker.reads_tokens() {
-                                let work = Work::new(unit, &settled.tokenizer)?;
-                                marker.marks(&work.content(settled.tokenizer.mask()))
+                                let work = Work::new(unit, &context.tokenizer)?;
+                                marker.marks(&work.content(context.tokenizer.mask()))
                             } else {
                                 Marks::default()
                             };
@@ -225,7 +225,7 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
     document: &Document,
     known: &mut impl FnMut(&[u8; 20], &mut Marks) -> bool,
 ) -> Result<DocumentMade<O>> {
-    let unit = worker.settled.options.unit;
+    let unit = worker.context.options.unit;
     match role {
         Role::HeldOut(number) => {
             let units = units(document, 0, unit)?;
@@ -261,7 +261,7 @@ macro_rules! add {
 
 /// The counts of a pass so far.
 pub(super) struct Run<'a> {
-    settled: &'a PreparationContext,
+    context: &'a PreparationContext,
     corpus: Corpus,
     book: SecretBook,
     /// Where the marked secrets begin that extend over several units of the current document.
@@ -273,7 +273,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(settled: &'a PreparationContext, corpus: Corpus) -> Self {
+    pub(super) fn new(context: &'a PreparationContext, corpus: Corpus) -> Self {
         let source = if corpus.marked {
             SecretSource::Gold
         } else {
@@ -281,8 +281,8 @@ impl<'a> Run<'a> {
         };
         let book = SecretBook::new(source);
         Self {
-            facts: blank(settled, corpus, &book),
-            settled,
+            facts: blank(context, corpus, &book),
+            context,
             corpus,
             book,
             cut: HashSet::new(),
@@ -445,14 +445,14 @@ impl<'a> Run<'a> {
         if self.facts.units == 0 {
             return Err(nothing_to_train_on());
         }
-        let options = &self.settled.options;
+        let options = &self.context.options;
         self.facts.distinct_units = distinct;
         self.facts.private += self.facts.mask_only;
         self.facts.secrets = self.book.facts();
         self.facts.stages = options.stages(self.corpus.masked, self.facts.units);
-        let plan = self.settled.plan.as_ref();
+        let plan = self.context.plan.as_ref();
         self.facts.canaries = plan.map(|plan| Preflight {
-            words: self.settled.words.clone(),
+            words: self.context.words.clone(),
             ..Preflight::new(plan, self.reports)
         });
         Ok(self.facts)
@@ -460,14 +460,14 @@ impl<'a> Run<'a> {
 }
 
 /// Returns the facts before the first unit.
-fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Facts {
+fn blank(context: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Facts {
     Facts {
-        unit: settled.options.unit,
-        vocabulary: settled.tokenizer.origin(),
-        vocabulary_size: settled.tokenizer.vocabulary_size(),
+        unit: context.options.unit,
+        vocabulary: context.tokenizer.origin(),
+        vocabulary_size: context.tokenizer.vocabulary_size(),
         documents: corpus.documents,
         held_out_documents: corpus.held_out,
-        user_documents: match settled.options.unit {
+        user_documents: match context.options.unit {
             Unit::User => corpus.joined,
             _ => 0,
         },

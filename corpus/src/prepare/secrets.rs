@@ -306,7 +306,7 @@ mod tests {
     use crate::tokenize::Tokenizer;
     use crate::unit::Unit;
 
-    /// Beyond the text that is looked at again for a unit, secrets count as missed and are told.
+    /// Beyond the text that is looked at again for a unit, secrets count as missed and are reported.
     #[test]
     fn secrets_beyond_the_limit_of_a_unit_are_missed_unchecked() {
         let policy = PolicyChoice::Detectors(crate::policy::DetectorOptions::default())
@@ -334,8 +334,8 @@ mod tests {
             };
             let known = known_secrets(unit, &before, Some(&found), Some(policy.as_ref()), &outcome);
             let known = known.unwrap();
-            let told = known.iter().map(|s| (s.occurrences, s.missed, s.unchecked));
-            told.collect::<Vec<_>>()
+            let counts = known.iter().map(|s| (s.occurrences, s.missed, s.unchecked));
+            counts.collect::<Vec<_>>()
         };
         let length = text.len() as u64;
         let caught = [(2, false, false), (1, false, false), (1, false, false)];

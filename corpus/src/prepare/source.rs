@@ -64,7 +64,7 @@ pub(super) enum Stream<'a> {
     Files(Box<Documents>),
 }
 
-/// Where a document of files stands, told by what follows it.
+/// Where a document of files stands, recognised by what follows it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Stands {
     /// The place from which the next document is read.

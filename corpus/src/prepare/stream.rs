@@ -157,13 +157,13 @@ impl PrepareFiles<'_> {
             // A resumed preparation uses the seed that it drew first.
             canaries.seed = place.seed(canaries.seed, owner.as_ref())?;
         }
-        let Some((settled, skipped)) =
+        let Some((context, skipped)) =
             PreparationContext::new(source, &options, None, threads, watch, None)?
         else {
             return Ok(None);
         };
-        let held_out = settled.corpus.held_out > 0;
-        let (out, start) = match Identity::of(&settled)? {
+        let held_out = context.corpus.held_out > 0;
+        let (out, start) = match Identity::of(&context)? {
             Some(identity) => place.take_up(identity, held_out, owner.as_ref())?,
             None => (place.begin(held_out)?, Start::Fresh),
         };
@@ -186,13 +186,13 @@ impl PrepareFiles<'_> {
         }
         let scratch = sink.out.path().to_path_buf();
         let pass = Pass {
-            settled: &settled,
-            corpus: settled.corpus,
+            context: &context,
+            corpus: context.corpus,
             threads,
-            open: &|| again(source, &settled.division, Some(&settled.planted), &read),
+            open: &|| again(source, &context.division, Some(&context.planted), &read),
             read: &read,
             scratch: Some(&scratch),
-            form: |record, text: String| lines(&record, &text, settled.options.loss_on),
+            form: |record, text: String| lines(&record, &text, context.options.loss_on),
         };
         let facts = match pass.run(done, &mut sink) {
             Ok(Some(facts)) => facts,
@@ -210,9 +210,9 @@ impl PrepareFiles<'_> {
         };
         let made = Preparation {
             facts,
-            options: settled.options.clone(),
-            plan: settled.plan.clone(),
-            tokenizer: settled.tokenizer.clone(),
+            options: context.options.clone(),
+            plan: context.plan.clone(),
+            tokenizer: context.tokenizer.clone(),
             taken_up,
         };
         sink.out.finish(&made, owner.as_ref())?;

@@ -65,7 +65,7 @@ pub(super) struct Recorded<O> {
 
 /// The shared state of workers.
 pub(super) struct Worker<'a, F> {
-    pub(super) settled: &'a PreparationContext,
+    pub(super) context: &'a PreparationContext,
     /// Whether masking a secret can change records that do not contain it.
     pub(super) spreads: bool,
     /// Whether the secrets are the marked spans; otherwise they are what the policy finds.
@@ -87,10 +87,10 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         cut: &[Range<usize>],
         copy: impl FnOnce(&[u8; 20], &mut Marks) -> bool,
     ) -> Result<UnitMade<O>> {
-        let settled = self.settled;
-        let mask = settled.tokenizer.mask();
-        self.settled.fits(unit)?;
-        let work = Work::new(unit, &settled.tokenizer)?;
+        let context = self.context;
+        let mask = context.tokenizer.mask();
+        self.context.fits(unit)?;
+        let work = Work::new(unit, &context.tokenizer)?;
         let tokens = work.content(mask);
         let key = if self.keyed { work.key() } else { [0; 20] };
         let mut marks = self.marker.marks(&tokens);
@@ -116,31 +116,31 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         cut: &[Range<usize>],
         canaries: &[(CanaryPlace, &MarkedSecret<'_>)],
     ) -> Result<KeptUnit<O>> {
-        let settled = self.settled;
-        let mask = settled.tokenizer.mask();
+        let context = self.context;
+        let mask = context.tokenizer.mask();
         work.hide(cut)?;
         // Before the policy runs: the plan determines which canaries it catches.
         let caught = canaries.iter();
-        let caught = caught.filter(|(place, _)| settled.catches(place.canary));
+        let caught = caught.filter(|(place, _)| context.catches(place.canary));
         let caught: Vec<Range<usize>> = caught.map(|(_, secret)| secret.range.clone()).collect();
         work.mask(&caught)?;
         let before = work.clone();
         let planted = canaries.iter().map(|(_, secret)| secret.range.clone());
         let planted: Vec<Range<usize>> = planted.collect();
-        let made = settled.shape(&mut work)?;
-        let policy: &dyn Policy = &settled.policy;
+        let made = context.shape(&mut work)?;
+        let policy: &dyn Policy = &context.policy;
         let secrets = known_secrets(
             unit,
             &before,
             (!self.marked).then_some(&made.found),
-            settled.options.redact.then_some(policy),
+            context.options.redact.then_some(policy),
             &Outcome {
                 after: &work,
                 tokens: &made.tokens,
                 mask,
-                salt: settled.division.seal.as_ref().map_or(&[], |seal| &seal[..]),
+                salt: context.division.seal.as_ref().map_or(&[], |seal| &seal[..]),
                 none_caught: self.spreads || made.not_examined,
-                deduplicate: settled.options.deduplicate,
+                deduplicate: context.options.deduplicate,
                 planted: &planted,
                 checked_text: CHECKED_TEXT,
             },
@@ -148,7 +148,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let (side, flagged, uncaught) = (made.side, made.flagged, made.uncaught);
         let not_examined = made.not_examined;
         let whole = made.tokens.len() + 2;
-        let record = settled.record(made, unit.label);
+        let record = context.record(made, unit.label);
         let length = record.as_ref().map_or(0, |record| record.tokens.len());
         let canaries = canaries.iter();
         let canaries = canaries.map(|(place, secret)| self.arrival(&work, place, secret, length));
@@ -179,10 +179,10 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         secret: &MarkedSecret<'_>,
         length: usize,
     ) -> CopyMade {
-        let mask = self.settled.tokenizer.mask();
+        let mask = self.context.tokenizer.mask();
         let touched = work.touched(&secret.range);
         let line = work.tokens_before(touched.end, mask);
-        let fate = if self.settled.catches(place.canary) {
+        let fate = if self.context.catches(place.canary) {
             CopyFate::Caught
         } else if secret.cut.is_some() {
             CopyFate::Lost
@@ -200,18 +200,18 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             place: *place,
             fate,
             in_context: fate == CopyFate::Kept
-                && self.settled.lines.get(place.canary) == Some(&line),
+                && self.context.lines.get(place.canary) == Some(&line),
             held: first.is_some_and(|first| first < length),
         }
     }
 
     /// Returns the canaries that a unit contains, whole or in part.
     fn canaries<'u>(&self, unit: &'u UnitText<'_>) -> Vec<(CanaryPlace, &'u MarkedSecret<'u>)> {
-        if self.settled.copies.is_empty() {
+        if self.context.copies.is_empty() {
             return Vec::new();
         }
         let placed = unit.secrets.iter().filter_map(|secret| {
-            let place = self.settled.planted_at(unit.document, secret.at)?;
+            let place = self.context.planted_at(unit.document, secret.at)?;
             Some((*place, secret))
         });
         placed.collect()
@@ -219,11 +219,11 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
 
     /// Prepares a held-out unit, without deduplication or counts.
     pub(super) fn held_out(&self, unit: &UnitText<'_>) -> Result<Option<Recorded<O>>> {
-        self.settled.fits(unit)?;
-        let mut work = Work::new(unit, &self.settled.tokenizer)?;
-        let made = self.settled.shape(&mut work)?;
+        self.context.fits(unit)?;
+        let mut work = Work::new(unit, &self.context.tokenizer)?;
+        let made = self.context.shape(&mut work)?;
         let whole = made.tokens.len() + 2;
-        let record = self.settled.record(made, unit.label);
+        let record = self.context.record(made, unit.label);
         record
             .map(|record| self.recorded(record, whole, &work))
             .transpose()
@@ -231,7 +231,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
 
     /// Converts the record of a unit to the form that is kept; `whole` is its length before it was cut.
     fn recorded(&self, record: Record, whole: usize, work: &Work<'_>) -> Result<Recorded<O>> {
-        let unknown = self.settled.tokenizer.unknown();
+        let unknown = self.context.tokenizer.unknown();
         Ok(Recorded {
             loss: record.loss_tokens(),
             unknown: unknown.map_or(0, |token| record.loss_on_token(token)),

@@ -104,14 +104,14 @@ fn header(read: &mut impl Read) -> Result<Header, String> {
     })
 }
 
-type Told<'a> = dyn FnMut(&[i64], i64) -> Result<(), String> + 'a;
+type Visit<'a> = dyn FnMut(&[i64], i64) -> Result<(), String> + 'a;
 
-/// Reads a structure and passes its integers with the path of their field, two levels deep, to `told`.
+/// Reads a structure and passes its integers with the path of their field, two levels deep, to `visit`.
 fn fields(
     read: &mut impl Read,
     depth: u32,
     path: &mut Vec<i64>,
-    told: &mut Told<'_>,
+    visit: &mut Visit<'_>,
 ) -> Result<(), String> {
     let mut last = 0i64;
     loop {
@@ -124,7 +124,7 @@ fn fields(
             step => last.saturating_add(i64::from(step)),
         };
         path.push(last);
-        value(read, head & 0xf, depth, path, told)?;
+        value(read, head & 0xf, depth, path, visit)?;
         path.pop();
     }
 }
@@ -135,7 +135,7 @@ fn value(
     kind: u8,
     depth: u32,
     path: &mut Vec<i64>,
-    told: &mut Told<'_>,
+    visit: &mut Visit<'_>,
 ) -> Result<(), String> {
     let Some(below) = depth.checked_sub(1) else {
         return Err("its header is nested too deeply".to_owned());
@@ -144,7 +144,7 @@ fn value(
         // A field's type includes its boolean value.
         1 | 2 => Ok(()),
         3 => skip(read, 1),
-        4..=6 => told(path, zigzag(varint(read)?)),
+        4..=6 => visit(path, zigzag(varint(read)?)),
         7 => skip(read, 8),
         8 => {
             let length = varint(read)?;
@@ -165,7 +165,7 @@ fn value(
             }
             Ok(())
         }
-        12 => fields(read, below, path, told),
+        12 => fields(read, below, path, visit),
         other => Err(format!("its header has a field of type {other}")),
     }
 }

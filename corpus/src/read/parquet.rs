@@ -24,7 +24,7 @@ pub(super) struct Rows {
     options: ReadOptions,
     /// The progress through the rows, expressed in bytes of the file.
     read: Arc<AtomicU64>,
-    told: u64,
+    counted: u64,
 }
 
 impl Rows {
@@ -58,7 +58,7 @@ impl Rows {
             options: options.clone(),
             rows,
             read,
-            told: 0,
+            counted: 0,
         })
     }
 
@@ -68,8 +68,8 @@ impl Rows {
         let at = u128::from(number).min(all) * u128::from(self.rows.bytes) / all;
         let at = u64::try_from(at).unwrap_or(self.rows.bytes);
         self.read
-            .fetch_add(at.saturating_sub(self.told), Ordering::Relaxed);
-        self.told = self.told.max(at);
+            .fetch_add(at.saturating_sub(self.counted), Ordering::Relaxed);
+        self.counted = self.counted.max(at);
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Entry>> {

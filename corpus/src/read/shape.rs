@@ -94,15 +94,15 @@ pub(super) fn without_marks(object: &Object) -> Result<(), String> {
 
 /// Returns the key of an object's one text: the one asked for, `text`, or `abstract`, arXiv's name for it. `None` if the
 /// texts of messages or of a pair are read instead, or there is nothing. A blank text counts only if nothing else is there.
-fn text_key<'k>(object: &Object, asked: Option<&'k str>) -> Option<&'k str> {
+fn text_key<'k>(object: &Object, named: Option<&'k str>) -> Option<&'k str> {
     const OWN: [&str; 2] = ["text", "abstract"];
     let is_there = |key: &&str| object.get(*key).is_some_and(|value| !value.is_null());
     let is_solid = |key: &&str| {
         let text = object.get(*key).and_then(Value::as_str);
         is_there(key) && text.is_none_or(|text| !text.trim().is_empty())
     };
-    match asked {
-        Some(_) => asked,
+    match named {
+        Some(_) => named,
         None if is_solid(&OWN[0]) => Some(OWN[0]),
         None if joined_keys(object).is_some() => None,
         None => {
@@ -370,9 +370,9 @@ fn by_role(message: &Value) -> Value {
 /// ```
 pub fn taught_text<'o>(
     object: &'o mut Object,
-    asked: Option<&str>,
+    named: Option<&str>,
 ) -> Option<(&'o mut String, bool)> {
-    let Some(key) = text_key(object, asked) else {
+    let Some(key) = text_key(object, named) else {
         return last_answer(object).map(|answer| (answer, false));
     };
     match object.get_mut(key)? {
@@ -709,7 +709,7 @@ mod tests {
         let messages =
             json!([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]);
         let joined = "USR: q\nSYS: a";
-        for (value, asked, read, taught) in [
+        for (value, named, read, taught) in [
             (json!({"text": "t", "messages": messages}), None, "t", "t"),
             (
                 json!({"text": null, "messages": messages}),
@@ -742,7 +742,7 @@ mod tests {
                 panic!("an object");
             };
             let options = ReadOptions {
-                text: asked.map(str::to_owned),
+                text: named.map(str::to_owned),
                 ..ReadOptions::default()
             };
             let content = content(&object, b"", &options).unwrap().unwrap();
@@ -751,7 +751,7 @@ mod tests {
                 Content::Joined(text, _) => (text, false),
             };
             assert_eq!(text, read, "{object:?}");
-            let found = taught_text(&mut object, asked).unwrap();
+            let found = taught_text(&mut object, named).unwrap();
             assert_eq!((found.0.as_str(), found.1), (taught, whole));
             // Marks count the characters of one text.
             object.insert("masked".to_owned(), json!([{"start": 0, "end": 1}]));

@@ -195,10 +195,10 @@ fn undecoded(error: &dyn std::error::Error) -> std::io::Error {
 
 /// Verifies the checksum of a frame that has one.
 fn checked(decoder: &StreamingDecoder<Raw, ruzstd::decoding::FrameDecoder>) -> std::io::Result<()> {
-    let told = decoder.decoder.get_checksum_from_data();
-    match (told, decoder.decoder.get_calculated_checksum()) {
-        (Some(told), Some(found)) if told != found => Err(std::io::Error::other(format!(
-            "its checksum is {found:08x}, not {told:08x}"
+    let stored = decoder.decoder.get_checksum_from_data();
+    match (stored, decoder.decoder.get_calculated_checksum()) {
+        (Some(stored), Some(found)) if stored != found => Err(std::io::Error::other(format!(
+            "its checksum is {found:08x}, not {stored:08x}"
         ))),
         _ => Ok(()),
     }

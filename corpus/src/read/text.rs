@@ -97,11 +97,11 @@ impl JsonLines {
         let (text, answers, object) = match (&options.text, parsed.text) {
             // What any other way would come to, without the rest of the object in memory.
             (None, Some(Value::String(text))) if !text.trim().is_empty() => (text, None, None),
-            (asked, _) => {
+            (named, _) => {
                 let whole = whole(lines)?;
                 let found = shape::content(&whole, line.as_bytes(), options);
                 let (text, answers, keeps) = match found.map_err(|why| lines.problem(why))? {
-                    Some(Content::Text(text)) => (text, None, asked.is_some()),
+                    Some(Content::Text(text)) => (text, None, named.is_some()),
                     Some(Content::Joined(text, answers)) => (text, answers, true),
                     None => {
                         return Err(lines.problem(format!(

@@ -774,7 +774,7 @@ mod tests {
 
     /// Ids, keys and roles are written as they are, and records in which the policy finds something there are counted.
     #[test]
-    fn what_the_policy_finds_in_names_is_told() {
+    fn what_the_policy_finds_in_names_is_reported() {
         for (name, text, named) in [
             ("a.jsonl", r#"{"id":"ada@x.org","text":"a"}"#, 1),
             ("a.jsonl", r#"{"id":"a","text":"ada@x.org"}"#, 0),

@@ -157,8 +157,8 @@ fn preparing_chooses_words_from_the_training_text() {
     let direct = filled("The code is{rare:2}{new:1}", &tokenizer(), &text).unwrap();
     assert_eq!(plan.template, direct.0);
     // What was asked for stays as it was said.
-    let asked = made.options.canaries.unwrap().template;
-    assert_eq!(asked.to_string(), "The code is{rare:2}{new:1}");
+    let requested = made.options.canaries.unwrap().template;
+    assert_eq!(requested.to_string(), "The code is{rare:2}{new:1}");
 
     let mut sampled = options("The code is{sampled:2}");
     let without = prepare(&documents, &sampled).unwrap_err();

@@ -171,7 +171,7 @@ fn coverage_says_what_finds_each_of_the_eighteen_kinds() {
     assert_eq!(count(Level::HighEntity, None, Cover::ListAndCapitals), 3);
     assert_eq!(count(Level::HighEntity, None, Cover::CapitalsOnly), 8);
     assert_eq!(count(Level::HighEntity, tagger(), Cover::Tagger), 11);
-    assert_eq!(count(Level::LowEntity, None, Cover::NotAsked), 12);
+    assert_eq!(count(Level::LowEntity, None, Cover::NotSensitive), 12);
     // What the tagger that ships was not made for is left to lists and capitals.
     let shipped = || Some(TaggerModel::shipped().unwrap() as Arc<dyn Tagger>);
     assert_eq!(count(Level::HighEntity, shipped(), Cover::Grammar), 7);

@@ -317,7 +317,7 @@ fn a_model_that_is_damaged_is_refused() {
 }
 
 /// A toy language where one word decides: learnt from labels, and from sets of labels whose
-/// other sentences settle them.
+/// other sentences decide them.
 #[test]
 fn training_learns_what_the_labels_and_sets_of_labels_say() {
     let sentence = |words: &[&str], labels: &[u32]| TaggedSentence {

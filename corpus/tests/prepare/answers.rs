@@ -174,17 +174,17 @@ fn offsets_without_spaces_change_no_mask() {
 
 /// A template without blocks teaches what one with blocks does, where it goes on as it began; another one is refused.
 #[test]
-fn answers_without_blocks_are_told_by_the_beginnings_of_the_conversation() {
+fn answers_without_blocks_are_found_by_the_beginnings_of_the_conversation() {
     let with = "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|im_end|>\n{% endgeneration %}{% else %}{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
     let without = with
         .replace("{% generation %}", "")
         .replace("{% endgeneration %}", "");
     let messages = said();
     let messages = messages.as_array().unwrap();
-    let told = template(with).answers(messages, None).unwrap();
-    assert_eq!(template(&without).answers(messages, None).unwrap(), told);
-    assert_eq!(template(with).render(messages, None).unwrap(), told.0);
-    let texts: Vec<&str> = told.1.iter().map(|r| &told.0[r.clone()]).collect();
+    let marked = template(with).answers(messages, None).unwrap();
+    assert_eq!(template(&without).answers(messages, None).unwrap(), marked);
+    assert_eq!(template(with).render(messages, None).unwrap(), marked.0);
+    let texts: Vec<&str> = marked.1.iter().map(|r| &marked.0[r.clone()]).collect();
     assert_eq!(texts, [" Hällo <b>\n<|im_end|>\n", "Bye.<|im_end|>\n"]);
     // The last answer is written in another way than those before it, as reasoning is.
     let thinks = without.replace(
@@ -200,12 +200,12 @@ fn answers_without_blocks_are_told_by_the_beginnings_of_the_conversation() {
         json!({"role": "assistant", "content": "Hello?"}),
         json!({"role": "user", "content": "Hi"}),
     ];
-    let told = template(&(needs.clone() + with))
+    let marked = template(&(needs.clone() + with))
         .answers(&greeting, None)
         .unwrap();
     let found = template(&(needs.clone() + &without)).answers(&greeting, None);
-    assert_eq!(found.unwrap(), told);
-    assert_eq!(&told.0[told.1[0].clone()], "Hello?<|im_end|>\n");
+    assert_eq!(found.unwrap(), marked);
+    assert_eq!(&marked.0[marked.1[0].clone()], "Hello?<|im_end|>\n");
     let before = without.replace("{{ m.content }}", "hm {{ m.content }}");
     assert!(
         template(&(needs + &before))
@@ -425,7 +425,7 @@ fn folders_keep_what_carries_no_loss_and_check_it() {
     let error = Prepared::load(&folder, None).unwrap_err().to_string();
     assert!(error.contains("nothing asks for them"), "{error}");
     // Where every token carries loss, the records do not say whether that was asked for.
-    for (asked, from, to) in [
+    for (requested, from, to) in [
         (options(), "\"assistant\"", "null"),
         (
             PrepareOptions {
@@ -436,10 +436,12 @@ fn folders_keep_what_carries_no_loss_and_check_it() {
             "\"options\": { \"loss_on\": \"assistant\",",
         ),
     ] {
-        let place = home.path().join(format!("all-{}", asked.loss_on.is_some()));
+        let place = home
+            .path()
+            .join(format!("all-{}", requested.loss_on.is_some()));
         let mut document = answering("all of it", &[0..9], true);
-        document.answers = document.answers.filter(|_| asked.loss_on.is_some());
-        prepare(&[document], &asked)
+        document.answers = document.answers.filter(|_| requested.loss_on.is_some());
+        prepare(&[document], &requested)
             .unwrap()
             .write(&place, false, None)
             .unwrap();

@@ -27,7 +27,7 @@ pub(crate) fn full(canaries: &str, doses: [u32; 2]) -> PrepareOptions {
     }
 }
 
-/// Near-duplicates, told by so many bands of four.
+/// Near-duplicates, found by so many bands of four.
 pub(crate) const fn near(bands: usize, similarity: f64) -> Deduplication {
     Deduplication::Near {
         shingle: 5,

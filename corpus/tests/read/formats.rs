@@ -105,7 +105,7 @@ fn dialogues_become_lines_with_their_speakers() {
 
 /// Whether its line goes on behind what is looked at first, and whatever its keys are called.
 #[test]
-fn an_object_on_one_line_is_told_from_an_object_of_dialogues() {
+fn an_object_on_one_line_is_distinguished_from_an_object_of_dialogues() {
     let long = "x".repeat(70_000);
     let record = |first: &str| format!("{{{first},\"text\":\"{long}\"}}\n{{\"text\":\"b\"}}\n");
     let chat = r#"{"messages":[{"role":"user","content":"a"}],"meta":{"log":"x"}}"#.to_owned();

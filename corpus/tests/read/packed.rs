@@ -49,7 +49,7 @@ fn truncated_files_are_errors() {
 
 /// What follows the last member is neither text nor a file that broke off.
 #[test]
-fn other_bytes_behind_gzip_are_told() {
+fn other_bytes_behind_gzip_are_reported() {
     let error = read(
         "x.jsonl.gz",
         &[&gzip(LINES.as_bytes())[..], b"rubbish"].concat(),

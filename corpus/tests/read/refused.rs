@@ -241,7 +241,7 @@ fn marks_without_their_text_are_refused() {
     }
 }
 
-/// Where the text is read as it stands, what is under a mask would be; the place is told, and nothing of the text.
+/// Where the text is read as it stands, what is under a mask would be; the place is reported, and nothing of the text.
 #[test]
 fn masked_spans_are_refused_where_they_must_not_be() {
     let place = super::Place::new();

@@ -357,7 +357,7 @@ fn what_jinja_writes_otherwise_is_refused_in_words() {
             "{number}"
         );
     }
-    // Each macro is told of every name.
+    // Each macro knows every name.
     let many: String = (0..6000)
         .map(|n| format!("{{% set name{n} = 1 %}}{{% macro m{n}() %}}{{% endmacro %}}"))
         .collect();

@@ -33,14 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--write", action="store_true", help="replace what is found by <MASK> in the files; JSON stays JSON"
     )
-    asked = parser.parse_args(arguments)
-    policy: str = asked.policy
+    parsed = parser.parse_args(arguments)
+    policy: str = parsed.policy
     try:
         redactor = Redactor(Path(policy).read_text(encoding="utf-8") if policy.endswith(".json") else policy)
     except (OSError, ValueError) as error:
         print(f"--policy: {error}", file=sys.stderr)
         return 2
-    return max((_look(path, redactor, asked.write) for path in asked.files), default=0)
+    return max((_look(path, redactor, parsed.write) for path in parsed.files), default=0)
 
 
 def _look(path: Path, redactor: Redactor, write: bool) -> int:

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use reticent_backends::{AGREEMENT, Error, PrefixScorer, Result, Scorer, StateId, TokenScore};
 use reticent_corpus::TokenId;
-use reticent_reports::audit::answers::{AskedNext, Prefixes, next_log_probabilities};
+use reticent_reports::audit::answers::{NextSample, Prefixes, next_log_probabilities};
 
 /// A scorer `callable(prefixes, wanted)`: for each prefix (a list of token ids) it returns the
 /// natural log-probabilities of each wanted token to come next.
@@ -11,7 +11,7 @@ pub(super) struct CallableScorer {
     callable: Py<PyAny>,
     batch: usize,
     states: Prefixes,
-    asked: AskedNext,
+    sample: NextSample,
     /// The exception that Python raised, which is raised again when the audit ends.
     pub(super) raised: Option<PyErr>,
 }
@@ -26,7 +26,7 @@ impl CallableScorer {
             callable,
             batch,
             states: Prefixes::new(vocabulary, None),
-            asked: AskedNext::new()?,
+            sample: NextSample::new()?,
             raised: None,
         })
     }
@@ -39,11 +39,11 @@ impl CallableScorer {
         let Self {
             callable,
             states,
-            asked,
+            sample,
             raised,
             ..
         } = self;
-        asked.check(
+        sample.check(
             "scorer: answers the same question in two ways:",
             |prefixes, wanted| ask((callable, states.vocabulary()), prefixes, wanted, raised),
         )
@@ -109,7 +109,7 @@ impl PrefixScorer for CallableScorer {
         states: &[StateId],
         wanted: &[TokenId],
     ) -> Result<Vec<f64>> {
-        let prefixes = self.states.asked(states, wanted)?;
+        let prefixes = self.states.prefixes(states, wanted)?;
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
@@ -121,7 +121,7 @@ impl PrefixScorer for CallableScorer {
                 wanted,
                 &mut self.raised,
             )?;
-            self.asked.note(some, wanted, &rows);
+            self.sample.note(some, wanted, &rows);
             found.extend(rows.into_iter().flatten());
         }
         Ok(found)

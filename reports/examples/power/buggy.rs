@@ -23,25 +23,29 @@ pub(crate) struct Buggy {
     seen: Arc<AtomicUsize>,
 }
 
-pub(crate) type Told<T> = reticent_backends::Result<T>;
+pub(crate) type BackendResult<T> = reticent_backends::Result<T>;
 
 impl Scorer for Buggy {
     fn vocabulary_size(&self) -> usize {
         self.inner.vocabulary_size()
     }
-    fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
+    fn score(&mut self, sequences: &[Vec<TokenId>]) -> BackendResult<Vec<Vec<TokenScore>>> {
         self.inner.score(sequences)
     }
 }
 
 impl PrefixScorer for Buggy {
-    fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Told<Vec<StateId>> {
+    fn start(&mut self, prefixes: &[Vec<TokenId>]) -> BackendResult<Vec<StateId>> {
         self.inner.start(prefixes)
     }
-    fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Told<Vec<StateId>> {
+    fn extend(&mut self, steps: &[(StateId, TokenId)]) -> BackendResult<Vec<StateId>> {
         self.inner.extend(steps)
     }
-    fn next_log_probabilities(&mut self, states: &[StateId], wanted: &[TokenId]) -> Told<Vec<f64>> {
+    fn next_log_probabilities(
+        &mut self,
+        states: &[StateId],
+        wanted: &[TokenId],
+    ) -> BackendResult<Vec<f64>> {
         self.inner.next_log_probabilities(states, wanted)
     }
     fn release(&mut self, states: &[StateId]) {
@@ -59,7 +63,7 @@ impl Trainer for Buggy {
     fn weights(&self) -> &[Vec<f32>] {
         self.inner.weights()
     }
-    fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Told<()> {
+    fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> BackendResult<()> {
         self.inner.set_weights(weights)
     }
     fn groups(&self) -> &[usize] {
@@ -71,13 +75,13 @@ impl Trainer for Buggy {
     fn device_kind(&self) -> &'static str {
         self.inner.device_kind()
     }
-    fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Told<(Vec<Vec<f32>>, f64)> {
+    fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> BackendResult<(Vec<Vec<f32>>, f64)> {
         self.inner.public_gradient(batch)
     }
     fn begin(&mut self) {
         self.inner.begin();
     }
-    fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> Told<Added> {
+    fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> BackendResult<Added> {
         let added = match self.bug {
             Bug::NoClipping => self.inner.add(batch, &Clip::new(1e9, 0.0)?)?,
             _ => self.inner.add(batch, clip)?,
@@ -91,7 +95,7 @@ impl Trainer for Buggy {
         }
         self.inner.accumulator()
     }
-    fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Told<()> {
+    fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> BackendResult<()> {
         match self.bare.take() {
             Some(mut bare) => {
                 let batch = self.expected_batch as f32;
@@ -101,7 +105,11 @@ impl Trainer for Buggy {
             None => self.inner.apply(gradient, update),
         }
     }
-    fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Told<()> {
+    fn apply_public(
+        &mut self,
+        gradient: Vec<Vec<f32>>,
+        update: &mut dyn Update,
+    ) -> BackendResult<()> {
         self.inner.apply_public(gradient, update)
     }
 }
@@ -112,7 +120,7 @@ pub(crate) fn model(
     bug: Bug,
     seed: u64,
     batch: f64,
-) -> Told<(Buggy, Arc<AtomicUsize>)> {
+) -> BackendResult<(Buggy, Arc<AtomicUsize>)> {
     let model: Model = LstmConfig {
         vocabulary,
         embedding: 32,

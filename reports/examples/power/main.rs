@@ -21,7 +21,7 @@ mod buggy;
 
 use anyhow::{Context, Result};
 use audits::{Claim, membership, ranks};
-use buggy::{Told, model};
+use buggy::{BackendResult, model};
 use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{Neighbours, Steps, UnitName};
 use reticent_backends::privacy::Clipping;
@@ -286,7 +286,8 @@ fn replayed(documents: &[Document], bug: Bug) -> Result<bool> {
     }
     let batch = batch(bug, &here, &options);
     let vocabulary = here.tokenizer.vocabulary_size();
-    let make = || -> Told<Box<dyn Trainer>> { Ok(Box::new(model(vocabulary, bug, 0, batch)?.0)) };
+    let make =
+        || -> BackendResult<Box<dyn Trainer>> { Ok(Box::new(model(vocabulary, bug, 0, batch)?.0)) };
     let found = replay(
         &make,
         &options,

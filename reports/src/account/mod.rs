@@ -65,9 +65,9 @@ pub fn run(arguments: &Account) -> Result<Exit> {
             let neighbours =
                 plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
             let source = plan::Source::of_records(&wish.run, neighbours)?;
-            let asked = plan::Asked::about(source, &wish.question)?;
-            let document = explain::explain(&asked)?;
-            let page = explain::page(&asked, &document);
+            let question = plan::Question::about(source, &wish.question)?;
+            let document = explain::explain(&question)?;
+            let page = explain::page(&question, &document);
             output.answer(&document, &page)?;
         }
         Some(Command::Calibrate(wish)) => {
@@ -88,7 +88,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 let described = plan_page::of_request(&plan.request())?;
                 return plan_page::show(&described, plan.outcome.max_epsilon, output);
             }
-            let done = guarantees(&plan::Asked::new(plan)?, &plan.outcome, output);
+            let done = guarantees(&plan::Question::new(plan)?, &plan.outcome, output);
             return done.map_err(|error| about_sigma(error, plan));
         }
     }
@@ -117,7 +117,7 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
         no_delta(&plan.question, output)?;
     }
     let neighbours = plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
-    let asked = exported_unit(&plan.question, export, output)?;
+    let given = exported_unit(&plan.question, export, output)?;
     let (run, unit, records, inputs) = match plan.is_page() {
         true => {
             let request = plan.request();
@@ -130,8 +130,8 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
         }
         false => {
             let source = plan::Source::of_plan(plan, neighbours)?;
-            let (_, unit) = plan::unit(asked, source.unit.as_ref(), source.unit_open)?;
-            let known = (asked.is_some() || source.unit.is_some()).then_some(unit);
+            let (_, unit) = plan::unit(given, source.unit.as_ref(), source.unit_open)?;
+            let known = (given.is_some() || source.unit.is_some()).then_some(unit);
             let (records, inputs) = (source.records, source.inputs.clone());
             (source.completed(), known, records, inputs)
         }
@@ -188,26 +188,26 @@ fn no_delta(question: &QuestionArgs, output: &mut Output) -> Result<()> {
     }
 }
 
-fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Result<Exit> {
+fn guarantees(question: &plan::Question, outcome: &OutcomeArgs, output: Output) -> Result<Exit> {
     let document = match output.in_full() {
-        true => answer::answer(asked)?,
-        false => answer::in_brief(asked)?,
+        true => answer::answer(question)?,
+        false => answer::in_brief(question)?,
     };
-    let mut document = answer::held_to(asked, document, outcome.max_epsilon)?;
+    let mut document = answer::held_to(question, document, outcome.max_epsilon)?;
     document.inputs = document.inputs.given("max_epsilon", outcome.max_epsilon)?;
-    let narrower = asked.run.narrower();
+    let narrower = question.run.narrower();
     if let Some(place) = &outcome.plot {
         if let Some(recipe) = narrower {
             bail!("--plot: plots the promise for whole records, and {recipe} promises less");
         }
-        let drawing = answer::figure::privacy_curve(&asked.plan)?.to_svg()?;
+        let drawing = answer::figure::privacy_curve(&question.plan)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;
     }
     let limit = answer::limit(&document.body, outcome.max_epsilon);
-    let mut page = answer::guarantees(asked, &document, limit.as_ref());
+    let mut page = answer::guarantees(question, &document, limit.as_ref());
     if output.draws() && narrower.is_none() {
         // If the curve can't be certified, only the table is shown.
-        if let Ok(drawing) = answer::figure::privacy_curve(&asked.plan) {
+        if let Ok(drawing) = answer::figure::privacy_curve(&question.plan) {
             page = page.section(Section::plot("The curve", drawing.to_inline_svg()?));
         }
     }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// A plan and the question about it.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct Question {
     /// The plan to account for.
     pub plan: Plan,
     /// The run, as it was described.
@@ -293,9 +293,9 @@ impl Source {
     /// Returns the δ that was given and the one that is used: that of the question, otherwise that of a single file.
     /// Several files are asked at the default for their records, or at a smaller δ of one of them.
     #[must_use]
-    pub fn delta(&self, asked: Option<Delta>) -> (Option<Delta>, Delta) {
+    pub fn delta(&self, given: Option<Delta>) -> (Option<Delta>, Delta) {
         let single = matches!(&self.run, Run::Files { names, .. } if names.len() == 1);
-        let given = asked.or(self.delta.filter(|_| single));
+        let given = given.or(self.delta.filter(|_| single));
         let default = TrainingPlan::default_delta(self.records);
         let assumed = match self.delta {
             Some(delta) if delta < default => delta,
@@ -406,13 +406,13 @@ pub fn speaks_of_records(narrower: Option<Recipe>) -> Result<()> {
 /// # Errors
 /// Returns an error if an argument contradicts the files, or if only some of the files state the unit.
 pub fn unit(
-    asked: Option<&UnitName>,
+    given: Option<&UnitName>,
     of_files: Option<&UnitName>,
     open: bool,
 ) -> Result<(Option<UnitName>, UnitName)> {
-    match (asked, of_files) {
-        (Some(asked), Some(known)) if asked != known => {
-            bail!("--unit: must be {known}, what one record is in the file, got {asked}")
+    match (given, of_files) {
+        (Some(given), Some(known)) if given != known => {
+            bail!("--unit: must be {known}, what one record is in the file, got {given}")
         }
         (Some(unit), _) => Ok((Some(unit.clone()), unit.clone())),
         (None, Some(unit)) if open => bail!(
@@ -423,7 +423,7 @@ pub fn unit(
     }
 }
 
-impl Asked {
+impl Question {
     /// Checks the arguments against each other and fills in missing values.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The secrets of a run of `protect`, as its manifest certifies them.
 
-use super::plan::Asked;
+use super::plan::Question;
 use crate::contract::Table;
 use crate::number::{grouped, rounded, shortest};
 use anyhow::Result;
@@ -146,11 +146,12 @@ impl SecretPosteriors {
 ///
 /// # Errors
 /// Returns no error for a plan that was certified.
-pub fn by_secret(asked: &Asked, rows: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
-    let (Some(ran), Some(prior)) = (asked.run.of_manifest(), asked.plan.prior) else {
+pub fn by_secret(question: &Question, rows: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
+    let (Some(ran), Some(prior)) = (question.run.of_manifest(), question.plan.prior) else {
         return Ok(rows);
     };
-    let single = asked.plan.group == GroupSize::ONE && ran.mechanism() == asked.plan.mechanism;
+    let single =
+        question.plan.group == GroupSize::ONE && ran.mechanism() == question.plan.mechanism;
     let found = ran.secret_posteriors_at(prior)?.into_iter();
     let found = found.map(|(_, posterior)| posterior).filter(|_| single);
     let Some(found) = found.reduce(|a, b| if a.get() > b.get() { a } else { b }) else {

@@ -8,14 +8,16 @@ use clap::Parser;
 use reticent_accounting::{Convention, Method, Notion};
 use serde_json::json;
 
-fn asked(line: &str) -> plan::Asked {
+fn question(line: &str) -> plan::Question {
     let arguments = Account::try_parse_from(line.split_whitespace()).unwrap();
-    plan::Asked::new(&arguments.plan).unwrap()
+    plan::Question::new(&arguments.plan).unwrap()
 }
 
 fn refused(line: &str) -> String {
     let arguments = Account::try_parse_from(line.split_whitespace()).unwrap();
-    plan::Asked::new(&arguments.plan).unwrap_err().to_string()
+    plan::Question::new(&arguments.plan)
+        .unwrap_err()
+        .to_string()
 }
 
 const LINES: [&str; 4] = [
@@ -29,7 +31,7 @@ const LINES: [&str; 4] = [
 #[test]
 fn every_document_fits_its_schema() {
     for line in LINES {
-        let document = answer::answer(&asked(line)).unwrap();
+        let document = answer::answer(&question(line)).unwrap();
         let json = document.to_text().unwrap();
         assert_eq!(
             problems("guarantees.schema.json", &json),
@@ -46,7 +48,7 @@ fn every_document_fits_its_schema() {
         "account --sigma 1.1 --steps 100 --gdp=1e-6",
         "account --sigma 1.1 --sample-rate 1 --steps 3 --gdp",
     ] {
-        let json = answer::answer(&asked(line)).unwrap().to_text().unwrap();
+        let json = answer::answer(&question(line)).unwrap().to_text().unwrap();
         assert_eq!(
             problems("guarantees.schema.json", &json),
             Vec::<String>::new(),
@@ -64,14 +66,14 @@ fn another_sampling_rate_is_what_the_command_says_of_it() {
         "account --sigma 2 --epochs 3 --noise-decay 0.8 --sampler balls-in-bins",
         "account --sigma 2 --sampler shuffled",
     ] {
-        let rows = answer::answer(&asked(line)).unwrap().body.what_if;
+        let rows = answer::answer(&question(line)).unwrap().body.what_if;
         let rows: Vec<_> = rows
             .iter()
             .filter(|row| row.changed == "sample_rate")
             .collect();
         assert_eq!(rows.len(), 3, "{line}");
         for row in rows {
-            let given = asked(&format!("{line} --sample-rate {}", row.to));
+            let given = question(&format!("{line} --sample-rate {}", row.to));
             let upper = |bounds: reticent_accounting::Bounds<reticent_accounting::Epsilon>| {
                 bounds.upper.unwrap().get().get()
             };
@@ -88,8 +90,10 @@ fn another_sampling_rate_is_what_the_command_says_of_it() {
 #[test]
 fn gaussians_are_their_own_summary() {
     // Three steps at σ = 2 are μ = √3/2 without slack and regret.
-    let document =
-        answer::answer(&asked("account --sigma 2 --sample-rate 1 --steps 3 --gdp")).unwrap();
+    let document = answer::answer(&question(
+        "account --sigma 2 --sample-rate 1 --steps 3 --gdp",
+    ))
+    .unwrap();
     let row = document.body.guarantees.last().unwrap();
     assert_eq!(
         (row.notion, row.delta.unwrap().get() > 0.0),
@@ -98,9 +102,9 @@ fn gaussians_are_their_own_summary() {
     let mu = row.mu.unwrap();
     let (low, high) = (*mu.lower.unwrap().get(), *mu.upper.unwrap().get());
     assert!(low <= 0.75f64.sqrt() && 0.75f64.sqrt() <= high && high - low < 1e-14);
-    let asked = asked("account --sigma 1.1 --steps 100 --gdp=1e-6");
-    let document = answer::answer(&asked).unwrap();
-    let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
+    let question = question("account --sigma 1.1 --steps 100 --gdp=1e-6");
+    let document = answer::answer(&question).unwrap();
+    let shown = answer::guarantees(&question, &document, None).to_text(View::full());
     assert!(
         shown.contains("Gaussian differential privacy, one record"),
         "{shown}"
@@ -293,11 +297,10 @@ fn every_explanation_fits_its_schema_and_names_what_decides() {
         let Command::Explain(wish) = command(line) else {
             panic!("{line} is no explanation");
         };
-        let asked_neighbours =
-            plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
-        let source = plan::Source::of_run(&wish.run, asked_neighbours).unwrap();
-        let asked = plan::Asked::about(source, &wish.question).unwrap();
-        let document = explain::explain(&asked).unwrap();
+        let neighbours = plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
+        let source = plan::Source::of_run(&wish.run, neighbours).unwrap();
+        let question = plan::Question::about(source, &wish.question).unwrap();
+        let document = explain::explain(&question).unwrap();
         let json = document.to_text().unwrap();
         assert_eq!(
             problems("explanation.schema.json", &json),
@@ -307,7 +310,7 @@ fn every_explanation_fits_its_schema_and_names_what_decides() {
         let back: crate::contract::Envelope<explain::Explanation> =
             serde_json::from_str(&json).unwrap();
         assert_eq!(back.body.steps, document.body.steps);
-        let shown = explain::page(&asked, &document).to_text(View {
+        let shown = explain::page(&question, &document).to_text(View {
             verbose: true,
             width: 100,
         });
@@ -360,15 +363,15 @@ fn nothing_and_everything_released_are_explained() {
         let Command::Explain(wish) = command("account explain --sigma 1") else {
             panic!("{name}")
         };
-        let asked = plan::Asked::about(source, &wish.question).unwrap();
-        let document = explain::explain(&asked).unwrap();
+        let question = plan::Question::about(source, &wish.question).unwrap();
+        let document = explain::explain(&question).unwrap();
         assert_eq!(
             problems("explanation.schema.json", &document.to_text().unwrap()),
             Vec::<String>::new()
         );
-        let shown = explain::page(&asked, &document).to_text(View::full());
+        let shown = explain::page(&question, &document).to_text(View::full());
         assert!(shown.contains(said), "{shown}");
-        let document = answer::answer(&asked).unwrap();
+        let document = answer::answer(&question).unwrap();
         assert_eq!(
             problems("guarantees.schema.json", &document.to_text().unwrap()),
             Vec::<String>::new()
@@ -379,7 +382,7 @@ fn nothing_and_everything_released_are_explained() {
 #[test]
 fn the_papers_notebook_and_its_strict_reading() {
     // CRT's notebook: (2, 1e-5), q = 0.1, T = 100, gamma = 0.1.
-    let document = answer::answer(&asked(
+    let document = answer::answer(&question(
         "account --sigma 2.42632 --sample-rate 0.1 --steps 100 --delta 1e-5 --gamma 0.1",
     ))
     .unwrap();
@@ -398,9 +401,9 @@ fn the_papers_notebook_and_its_strict_reading() {
 
 #[test]
 fn text_says_every_assumption_and_rounds_to_the_safe_side() {
-    let asked = asked(LINES[0]);
-    let document = answer::answer(&asked).unwrap();
-    let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
+    let question = question(LINES[0]);
+    let document = answer::answer(&question).unwrap();
+    let shown = answer::guarantees(&question, &document, None).to_text(View::full());
     for said in [
         "sample rate 0.01",
         "steps 1000",
@@ -431,18 +434,18 @@ fn text_says_every_assumption_and_rounds_to_the_safe_side() {
 #[test]
 fn the_answer_comes_first() {
     for (line, most) in [(LINES[0], 15), (LINES[1], 20)] {
-        let asked = asked(line);
-        let document = answer::answer(&asked).unwrap();
+        let question = question(line);
+        let document = answer::answer(&question).unwrap();
         let brief = View {
             verbose: false,
             width: 100,
         };
-        let shown = answer::guarantees(&asked, &document, None).to_text(brief);
+        let shown = answer::guarantees(&question, &document, None).to_text(brief);
         assert!(shown.lines().count() <= most, "{shown}");
         assert!(shown.lines().all(|l| l.chars().count() <= 100), "{shown}");
         let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            flat.contains(&super::words::says(&asked, &document.body.guarantees)),
+            flat.contains(&super::words::says(&question, &document.body.guarantees)),
             "{shown}"
         );
         assert!(shown.contains("With -v: "), "{shown}");
@@ -453,9 +456,9 @@ fn the_answer_comes_first() {
 #[test]
 fn ends_farther_apart_than_asked_are_said_of_delta_too() {
     let wide = |line: &str| {
-        let asked = asked(line);
-        let document = answer::answer(&asked).unwrap();
-        super::words::wide(&document.body.guarantees, asked.plan.tolerance)
+        let question = question(line);
+        let document = answer::answer(&question).unwrap();
+        super::words::wide(&document.body.guarantees, question.plan.tolerance)
     };
     let far = "account --sigma 0.601 --sample-rate 2.3e-7 --steps 8030 --at-epsilon 2.976e-4";
     let said = wide(far).unwrap();
@@ -466,7 +469,7 @@ fn ends_farther_apart_than_asked_are_said_of_delta_too() {
 
 #[test]
 fn a_limit_is_held_against_the_upper_end() {
-    let document = answer::answer(&asked("account --sigma 1.1 --group 2 --steps 100")).unwrap();
+    let document = answer::answer(&question("account --sigma 1.1 --group 2 --steps 100")).unwrap();
     let row = answer::headline(&document.body.guarantees).unwrap();
     assert_eq!(row.notion, Notion::GroupDp);
     let upper = row.epsilon.unwrap().upper.unwrap().get().get();
@@ -480,7 +483,7 @@ fn a_limit_is_held_against_the_upper_end() {
 /// A row that promises secrets nothing leads, as it does on the page of the plan.
 #[test]
 fn a_limit_is_held_against_what_is_not_promised_to_secrets() {
-    let mut document = answer::answer(&asked("account --sigma 1.1 --steps 100")).unwrap();
+    let mut document = answer::answer(&question("account --sigma 1.1 --steps 100")).unwrap();
     let mut row = document.body.guarantees[0].clone();
     row.notion = Notion::Confidentiality;
     row.about = Some(reticent_accounting::training::Subject::Secret);
@@ -498,17 +501,17 @@ fn a_limit_is_held_against_what_is_not_promised_to_secrets() {
 /// Where δ is flat, ε is certified a thousandth less closely than the δ that a calibration asks for.
 #[test]
 fn the_noise_of_a_calibration_is_within_its_limit() {
-    let asked = asked(
+    let question = question(
         "account --sigma 0.41422855 --sample-rate 6.74e-6 --steps 72 --delta 1.95e-6 --neighbours replace",
     );
     let limit = Some(reticent_accounting::Epsilon::new(0.0376).unwrap());
-    let alone = answer::in_brief(&asked).unwrap();
+    let alone = answer::in_brief(&question).unwrap();
     assert!(answer::limit(&alone.body, limit).unwrap().passed);
-    let held = answer::held_to(&asked, alone, limit).unwrap();
+    let held = answer::held_to(&question, alone, limit).unwrap();
     assert!(!answer::limit(&held.body, limit).unwrap().passed);
     // A limit that nothing certifies stays passed.
     let limit = Some(reticent_accounting::Epsilon::new(0.03757).unwrap());
-    let held = answer::held_to(&asked, answer::in_brief(&asked).unwrap(), limit).unwrap();
+    let held = answer::held_to(&question, answer::in_brief(&question).unwrap(), limit).unwrap();
     assert!(answer::limit(&held.body, limit).unwrap().passed);
 }
 
@@ -532,12 +535,12 @@ fn a_limit_of_a_manifest_is_held_against_its_secrets_without_redaction() {
     std::fs::write(&path, manifest.to_string()).unwrap();
     let limit = Some(reticent_accounting::Epsilon::new(2.4).unwrap());
     for redaction in ["", "--gamma 0.1"] {
-        let asked = asked(&format!(
+        let question = question(&format!(
             "account --mechanism {} {redaction}",
             path.display()
         ));
-        let document = answer::in_brief(&asked).unwrap();
-        let held = answer::held_to(&asked, document, limit).unwrap();
+        let document = answer::in_brief(&question).unwrap();
+        let held = answer::held_to(&question, document, limit).unwrap();
         let answered = answer::limit(&held.body, limit).unwrap();
         assert!(answered.passed, "{redaction}: {}", answered.promised);
         assert!(
@@ -595,7 +598,14 @@ fn values_that_contradict_each_other_are_named() {
 
 #[test]
 fn the_joint_miss_is_the_most_it_can_be_when_nobody_says() {
-    let joint = |line: &str| asked(line).plan.redaction.unwrap().missed_by_both().get();
+    let joint = |line: &str| {
+        question(line)
+            .plan
+            .redaction
+            .unwrap()
+            .missed_by_both()
+            .get()
+    };
     assert!(joint("account --sigma 1 --gamma 0.1") <= 0.0);
     assert!((joint("account --sigma 1 --gamma 0.1 --conservative-miss 0.03") - 0.03).abs() < 1e-15);
     assert!((joint("account --sigma 1 --gamma 0.1 --conservative-miss 0.3") - 0.1).abs() < 1e-15);
@@ -626,17 +636,17 @@ fn epochs_are_no_fewer_steps_than_any_loader_takes() {
         ("--sample-rate 0.28 --epochs 10", 40, 0.28),
         ("--sample-rate 0.28 --epochs 0.3", 2, 0.28),
     ] {
-        let asked = asked(&format!("account --sigma 1 {line}"));
-        let noisy = asked.run.noisy().unwrap();
+        let question = question(&format!("account --sigma 1 {line}"));
+        let noisy = question.run.noisy().unwrap();
         assert_eq!(noisy.steps.get(), expected, "{line}");
         assert!((noisy.sampling_rate.get() - rate).abs() < 1e-15);
-        assert!(!asked.inputs.is_assumed("sample_rate") && !asked.inputs.is_assumed("steps"));
+        assert!(!question.inputs.is_assumed("sample_rate") && !question.inputs.is_assumed("steps"));
     }
 }
 
 #[test]
 fn the_curve_shows_what_the_table_says() {
-    let plan = asked(LINES[0]).plan;
+    let plan = question(LINES[0]).plan;
     let svg = answer::figure::privacy_curve(&plan)
         .unwrap()
         .to_svg()
@@ -733,7 +743,7 @@ fn a_plan_read_back_keeps_its_delta() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let line = "account --sigma 1 --batch-size 256 --dataset-size 100000000 --steps 1000";
-    let plan = asked(line);
+    let plan = question(line);
     let document = answer::answer(&plan).unwrap();
     std::fs::write(path("answer.json"), document.to_text().unwrap()).unwrap();
     let plan::Run::Plan { plan: run, .. } = &plan.run else {
@@ -756,11 +766,11 @@ fn a_plan_read_back_keeps_its_delta() {
             panic!("{line}");
         };
         let source = plan::Source::of_files(&wish.files, Neighbours::AddRemove).unwrap();
-        plan::Asked::about(source, &wish.question).unwrap()
+        plan::Question::about(source, &wish.question).unwrap()
     };
-    let said = |asked: &plan::Asked| {
-        let document = answer::answer(asked).unwrap();
-        words(&answer::guarantees(asked, &document, None))
+    let said = |question: &plan::Question| {
+        let document = answer::answer(question).unwrap();
+        words(&answer::guarantees(question, &document, None))
     };
     let delta = |value: f64| reticent_accounting::Delta::new(value).unwrap();
     let open = "delta is not tied to a number of records";
@@ -784,9 +794,9 @@ fn a_plan_read_back_keeps_its_delta() {
     let bare = composed(&["bare.json"], None);
     assert_eq!(bare.plan.delta, delta(1e-6));
     assert!(said(&bare).contains(open));
-    assert!(!said(&plan).contains(open) && said(&asked("account --sigma 1")).contains(open));
+    assert!(!said(&plan).contains(open) && said(&question("account --sigma 1")).contains(open));
     // A large δ of one file does not raise that of several.
-    let loose = answer::answer(&asked("account --sigma 1 --delta 0.01")).unwrap();
+    let loose = answer::answer(&question("account --sigma 1 --delta 0.01")).unwrap();
     std::fs::write(path("loose.json"), loose.to_text().unwrap()).unwrap();
     assert_eq!(composed(&["loose.json"], None).plan.delta, delta(0.01));
     let both = composed(&["loose.json", "bare.json"], None);
@@ -808,23 +818,23 @@ fn shown(line: &str) -> crate::page::Page {
             super::plan_page::page(&run, &document, false).unwrap()
         }
         None => {
-            let asked = plan::Asked::new(&arguments.plan).unwrap();
-            answer::guarantees(&asked, &answer::in_brief(&asked).unwrap(), None)
+            let question = plan::Question::new(&arguments.plan).unwrap();
+            answer::guarantees(&question, &answer::in_brief(&question).unwrap(), None)
         }
         Some(Command::Explain(wish)) => {
             let neighbours =
                 plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
             let source = plan::Source::of_records(&wish.run, neighbours).unwrap();
-            let asked = plan::Asked::about(source, &wish.question).unwrap();
-            explain::page(&asked, &explain::explain(&asked).unwrap())
+            let question = plan::Question::about(source, &wish.question).unwrap();
+            explain::page(&question, &explain::explain(&question).unwrap())
         }
         Some(Command::Calibrate(wish)) => calibrate::page(&calibrate::calibrate(&wish).unwrap()),
         Some(Command::Curve(wish)) => curve::page(&curve::curve(&wish).unwrap()),
         Some(Command::Compose(wish)) => {
             let source =
                 plan::Source::of_files(&wish.files, plan::neighbours(wish.question.neighbours));
-            let asked = plan::Asked::about(source.unwrap(), &wish.question).unwrap();
-            answer::guarantees(&asked, &answer::in_brief(&asked).unwrap(), None)
+            let question = plan::Question::about(source.unwrap(), &wish.question).unwrap();
+            answer::guarantees(&question, &answer::in_brief(&question).unwrap(), None)
         }
         Some(other) => panic!("{other:?}"),
     }
@@ -891,8 +901,8 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
 /// Both columns were called by ε alone, and 10000 steps had a smaller one for another relation than for this one.
 #[test]
 fn another_assumption_names_the_relation_of_each_column() {
-    let asked = asked("account --sigma 1.1 --gamma 0.1");
-    let shown = answer::guarantees(&asked, &answer::answer(&asked).unwrap(), None);
+    let question = question("account --sigma 1.1 --gamma 0.1");
+    let shown = answer::guarantees(&question, &answer::answer(&question).unwrap(), None);
     let text = shown.to_text(View::full());
     assert!(
         text.contains("for planning: redacted secret, this content or another"),
@@ -1061,15 +1071,15 @@ fn composed_runs_say_what_they_take_for_granted() {
 }
 
 /// As `account` of the same words says it.
-fn explained(words: &str) -> (plan::Asked, explain::Explanation) {
+fn explained(words: &str) -> (plan::Question, explain::Explanation) {
     let Command::Explain(wish) = command(&format!("account explain {words}")) else {
         panic!("{words} is no explanation");
     };
     let neighbours = plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
     let source = plan::Source::of_run(&wish.run, neighbours).unwrap();
-    let asked = plan::Asked::about(source, &wish.question).unwrap();
-    let body = explain::explain(&asked).unwrap().body;
-    (asked, body)
+    let question = plan::Question::about(source, &wish.question).unwrap();
+    let body = explain::explain(&question).unwrap().body;
+    (question, body)
 }
 
 fn point(words: &str) -> f64 {
@@ -1095,7 +1105,7 @@ fn every_command_reads_an_event_for_the_same_neighbours() {
     let drawn = curve::curve(&wish).unwrap().body;
     assert_eq!(
         drawn.mechanism,
-        asked(&format!("account {files}")).plan.mechanism
+        question(&format!("account {files}")).plan.mechanism
     );
     assert_eq!(drawn.neighbours, reticent_accounting::Neighbours::AddRemove);
 }
@@ -1114,14 +1124,14 @@ fn every_command_says_the_same_of_a_group() {
         ),
     ] {
         let answered = |more: &str| {
-            let document = answer::answer(&asked(&format!("account {words} {more}"))).unwrap();
+            let document = answer::answer(&question(&format!("account {words} {more}"))).unwrap();
             answer::headline(&document.body.guarantees).unwrap().clone()
         };
         let upper =
             |row: &reticent_accounting::Guarantee| row.epsilon.unwrap().upper.unwrap().get().get();
         let row = answered("--delta 1e-6");
         assert_eq!(row.method, Method::GroupLemma, "{words}");
-        let (asked, body) = explained(&format!("{words} --delta 1e-6"));
+        let (question, body) = explained(&format!("{words} --delta 1e-6"));
         assert_eq!(body.headline, row, "{words}");
         let way = body.directions[0].epsilon.unwrap();
         let way = way.upper.unwrap().get().get();
@@ -1136,8 +1146,8 @@ fn every_command_says_the_same_of_a_group() {
         let share = upper(&row) / f64::from(row.group.unwrap().get());
         assert!((certificate.epsilon.get() / share - 1.0).abs() < 1e-12);
         let shown = explain::page(
-            &asked,
-            &crate::contract::Envelope::new("explanation", asked.inputs.clone(), body),
+            &question,
+            &crate::contract::Envelope::new("explanation", question.inputs.clone(), body),
         );
         let shown = shown.to_text(View::full());
         let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -1156,7 +1166,7 @@ fn every_command_says_the_same_of_a_group() {
         let way = way.upper.unwrap().get().get();
         assert_eq!(way.to_bits(), delta.to_bits(), "{words}");
         assert!(
-            answer::figure::privacy_curve(&asked.plan).is_ok(),
+            answer::figure::privacy_curve(&question.plan).is_ok(),
             "{words}"
         );
     }
@@ -1169,18 +1179,18 @@ fn a_posterior_that_is_not_covered_is_left_out_alone() {
     let path = place.path().join("mechanism.json");
     let mixture = r#"{"type": "mixture-of-gaussians", "noise_multiplier": 1, "sensitivities": [0, 1], "probabilities": [0.9, 0.1]}"#;
     std::fs::write(&path, mixture).unwrap();
-    let asked = asked(&format!(
+    let question = question(&format!(
         "account --mechanism {} --neighbours replace --group 4 --prior 1e-6",
         path.display()
     ));
-    let document = answer::answer(&asked).unwrap();
+    let document = answer::answer(&question).unwrap();
     let rows = &document.body.guarantees;
     assert!(
         rows.iter()
             .all(|row| row.notion != Notion::SecretProtection)
     );
     assert!(rows.iter().any(|row| row.method == Method::GroupLemma));
-    let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
+    let shown = answer::guarantees(&question, &document, None).to_text(View::full());
     let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         flat.contains("No chance of guessing a secret is given: "),
@@ -1203,8 +1213,8 @@ fn redacted_groups_are_answered_where_the_lemma_alone_is_known() {
                 "" => line,
                 _ => line.replace("--delta 1e-5", ""),
             };
-            let asked = asked(&line);
-            let document = answer::answer(&asked).unwrap();
+            let question = question(&line);
+            let document = answer::answer(&question).unwrap();
             let rows = document.body.guarantees.iter();
             let methods: Vec<String> = rows
                 .filter(|row| row.gamma.is_some())
@@ -1217,7 +1227,7 @@ fn redacted_groups_are_answered_where_the_lemma_alone_is_known() {
                 Vec::<String>::new(),
                 "{line}"
             );
-            let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
+            let shown = answer::guarantees(&question, &document, None).to_text(View::full());
             assert!(!shown.contains("No row of a redacted"), "{shown}");
         }
         assert!(point(&format!("{run} --over gamma --at 0.1")).is_finite());
@@ -1232,9 +1242,9 @@ fn redacted_groups_are_answered_where_the_lemma_alone_is_known() {
     let Command::Explain(wish) = command(line) else {
         panic!("{line}")
     };
-    let asked = plan::Asked::about(source, &wish.question).unwrap();
-    let document = answer::answer(&asked).unwrap();
-    let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
+    let question = plan::Question::about(source, &wish.question).unwrap();
+    let document = answer::answer(&question).unwrap();
+    let shown = answer::guarantees(&question, &document, None).to_text(View::full());
     let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         flat.contains("No row of a redacted secret is given: "),
@@ -1246,9 +1256,9 @@ fn redacted_groups_are_answered_where_the_lemma_alone_is_known() {
 #[test]
 fn a_calibration_of_a_group_keeps_its_own_limit() {
     let run = "--sampler without-replacement --neighbours replace --steps 100 --sample-rate 0.01";
-    for question in ["--group 4", "--group 2 --tolerance 1e-3"] {
+    for more in ["--group 4", "--group 2 --tolerance 1e-3"] {
         let Command::Calibrate(wish) =
-            command(&format!("account calibrate --epsilon 10 {run} {question}"))
+            command(&format!("account calibrate --epsilon 10 {run} {more}"))
         else {
             panic!("no calibration");
         };
@@ -1256,15 +1266,15 @@ fn a_calibration_of_a_group_keeps_its_own_limit() {
         let row = answer::headline(&body.guarantees).unwrap();
         assert_eq!(row.method, Method::GroupLemma);
         let upper = row.epsilon.unwrap().upper.unwrap().get().get();
-        assert!(upper <= 10.0, "{question}: {upper}");
+        assert!(upper <= 10.0, "{more}: {upper}");
         let sigma = crate::number::rounded_up(body.answer, 8);
-        let group = question.split(" --tolerance").next().unwrap();
-        let asked = asked(&format!("account --sigma {sigma} {run} {group}"));
+        let group = more.split(" --tolerance").next().unwrap();
+        let question = question(&format!("account --sigma {sigma} {run} {group}"));
         let limit = reticent_accounting::Epsilon::new(10.0).unwrap();
-        let document = answer::answer(&asked).unwrap();
-        let held = answer::held_to(&asked, document, Some(limit)).unwrap();
+        let document = answer::answer(&question).unwrap();
+        let held = answer::held_to(&question, document, Some(limit)).unwrap();
         let limit = answer::limit(&held.body, Some(limit)).unwrap();
-        assert!(!limit.passed, "{question}: {}", limit.promised);
+        assert!(!limit.passed, "{more}: {}", limit.promised);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a number says and does not say, in sentences for a person who has to sign it.
 
 use super::answer::headline;
-use super::plan::Asked;
+use super::plan::Question;
 use crate::contract::{Inputs, dash};
 use crate::number::{grouped, nearest, rounded, rounded_up, shortest};
 use crate::page::Section;
@@ -60,25 +60,25 @@ pub(crate) fn promise(row: &Guarantee) -> String {
 }
 
 /// Returns the answer in a sentence, and what it means for a guess, the same in every format.
-pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
+pub(super) fn says(question: &Question, rows: &[Guarantee]) -> String {
     let row = headline(rows);
     if let Some(row) = row
         && let Some(delta) = row.delta_bounds.and_then(|bounds| bounds.upper)
     {
         return format!(
             "At epsilon {}, delta is at most {}: {}, {}{}.",
-            asked.epsilon.map_or_else(dash, |e| shortest(e.get())),
+            question.epsilon.map_or_else(dash, |e| shortest(e.get())),
             rounded(delta, 6),
             promise(row),
             neighbours(row),
             match delta.get().get() < 1.0 {
                 true => String::new(),
-                false => because(asked, row),
+                false => because(question, row),
             }
         );
     }
-    let said = promised(asked, rows);
-    match explained(rows).and_then(|row| guess(asked, row, rows)) {
+    let said = promised(question, rows);
+    match explained(rows).and_then(|row| guess(question, row, rows)) {
         Some(guess) => format!("{said} {guess}"),
         None => said,
     }
@@ -96,12 +96,12 @@ fn explained(rows: &[Guarantee]) -> Option<&Guarantee> {
 
 /// Returns the prior that the answer assumes for its guess, if it explains one and none was given.
 #[must_use]
-pub(super) fn assumed_prior(asked: &Asked, rows: &[Guarantee]) -> Option<f64> {
-    (asked.plan.prior.is_none() && explained(rows).is_some()).then_some(PRIOR)
+pub(super) fn assumed_prior(question: &Question, rows: &[Guarantee]) -> Option<f64> {
+    (question.plan.prior.is_none() && explained(rows).is_some()).then_some(PRIOR)
 }
 
 /// Returns the first guarantee in a sentence.
-fn promised(asked: &Asked, rows: &[Guarantee]) -> String {
+fn promised(question: &Question, rows: &[Guarantee]) -> String {
     let Some(row) = headline(rows) else {
         return "Nothing is promised that is known.".to_owned();
     };
@@ -116,15 +116,15 @@ fn promised(asked: &Asked, rows: &[Guarantee]) -> String {
         ),
         _ => format!(
             "Nothing is promised: no finite epsilon is known ({of}){}.",
-            because(asked, row)
+            because(question, row)
         ),
     }
 }
 
 /// Returns why a row promises nothing to a secret, if it is about one.
-fn because(asked: &Asked, row: &Guarantee) -> String {
+fn because(question: &Question, row: &Guarantee) -> String {
     let why = match row.about {
-        Some(Subject::Secret) => asked.run.no_promise_to_secrets(),
+        Some(Subject::Secret) => question.run.no_promise_to_secrets(),
         Some(Subject::Record | Subject::Canary) | None => None,
     };
     why.map_or_else(String::new, |why| format!(", because {why}"))
@@ -134,19 +134,19 @@ fn because(asked: &Asked, row: &Guarantee) -> String {
 const PRIOR: f64 = 1e-6;
 
 /// Explains ε of records by the probability of guessing a secret, if the mechanism bounds it.
-fn guess(asked: &Asked, row: &Guarantee, rows: &[Guarantee]) -> Option<String> {
+fn guess(question: &Question, row: &Guarantee, rows: &[Guarantee]) -> Option<String> {
     let group = row.group.unwrap_or(GroupSize::ONE);
-    let before = asked.plan.prior.map_or(PRIOR, Probability::get);
+    let before = question.plan.prior.map_or(PRIOR, Probability::get);
     // Uses the row of the table, if there is one.
     let own = |other: &&Guarantee| {
         other.method == Method::BlowUp
-            && other.prior == asked.plan.prior
+            && other.prior == question.plan.prior
             && other.group == row.group
     };
     let after = match rows.iter().find(own) {
         Some(own) => own.posterior?,
         None => {
-            let (loss, _) = PrivacyLoss::of_guesses(&asked.plan.mechanism, group).ok()?;
+            let (loss, _) = PrivacyLoss::of_guesses(&question.plan.mechanism, group).ok()?;
             let prior = Probability::new(before).ok()?;
             loss.blow_up(prior, Tolerance::new(1e-4).ok()?).ok()?.bounds
         }

@@ -6,7 +6,7 @@ use crate::number::nearest;
 use anyhow::{Result, bail};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use reticent_backends::{AGREEMENT, Error, Result as Told, StateId};
+use reticent_backends::{AGREEMENT, Error, Result as BackendResult, StateId};
 use reticent_corpus::{TokenId, system_seed};
 use std::collections::HashMap;
 
@@ -181,15 +181,15 @@ pub(in crate::audit) struct Next {
 }
 
 /// A uniform sample of the questions for next tokens.
-pub struct AskedNext(Sample<Next>);
+pub struct NextSample(Sample<Next>);
 
-impl std::fmt::Debug for AskedNext {
+impl std::fmt::Debug for NextSample {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "AskedNext({} kept)", self.0.kept.len())
+        write!(f, "NextSample({} kept)", self.0.kept.len())
     }
 }
 
-impl AskedNext {
+impl NextSample {
     /// Creates an empty sample.
     ///
     /// # Errors
@@ -225,10 +225,10 @@ impl AskedNext {
         who: &str,
         mut ask: impl FnMut(&[Vec<TokenId>], &[TokenId]) -> std::result::Result<Vec<Vec<f64>>, E>,
     ) -> Result<()> {
-        for asked in &self.0.kept {
-            let again = ask(std::slice::from_ref(&asked.prefix), &asked.wanted);
+        for kept in &self.0.kept {
+            let again = ask(std::slice::from_ref(&kept.prefix), &kept.wanted);
             let again = again.map_err(|error| -> anyhow::Error { error.into() })?;
-            refuse(who, "ln p of a token", &asked.answer, &again.concat())?;
+            refuse(who, "ln p of a token", &kept.answer, &again.concat())?;
         }
         Ok(())
     }
@@ -266,7 +266,7 @@ impl Prefixes {
     ///
     /// # Errors
     /// Returns an error if a sequence is empty or longer than the context, or if it has a token outside the vocabulary.
-    pub fn fit(&self, sequences: &[Vec<TokenId>]) -> Told<()> {
+    pub fn fit(&self, sequences: &[Vec<TokenId>]) -> BackendResult<()> {
         for (index, tokens) in sequences.iter().enumerate() {
             let (length, least) = (tokens.len(), 1);
             if length < least {
@@ -288,7 +288,7 @@ impl Prefixes {
         Ok(())
     }
 
-    fn known(&self, tokens: &[TokenId]) -> Told<()> {
+    fn known(&self, tokens: &[TokenId]) -> BackendResult<()> {
         let size = self.vocabulary;
         match tokens.iter().find(|t| **t as usize >= size) {
             Some(&token) => Err(Error::UnknownToken { token, size }),
@@ -300,7 +300,7 @@ impl Prefixes {
     ///
     /// # Errors
     /// As [`Self::fit`].
-    pub fn start(&mut self, prefixes: Vec<Vec<TokenId>>) -> Told<Vec<StateId>> {
+    pub fn start(&mut self, prefixes: Vec<Vec<TokenId>>) -> BackendResult<Vec<StateId>> {
         self.fit(&prefixes)?;
         let keep = |prefix| {
             self.next += 1;
@@ -314,11 +314,11 @@ impl Prefixes {
     ///
     /// # Errors
     /// Returns an error if a state is unknown; otherwise as [`Self::fit`].
-    pub fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Told<Vec<StateId>> {
+    pub fn extend(&mut self, steps: &[(StateId, TokenId)]) -> BackendResult<Vec<StateId>> {
         let grown = steps
             .iter()
             .map(|&(state, token)| Ok([self.of(state)?.as_slice(), &[token]].concat()));
-        let grown = grown.collect::<Told<_>>()?;
+        let grown = grown.collect::<BackendResult<_>>()?;
         self.start(grown)
     }
 
@@ -326,7 +326,11 @@ impl Prefixes {
     ///
     /// # Errors
     /// Returns an error if a state is unknown or a token lies outside the vocabulary.
-    pub fn asked(&self, states: &[StateId], wanted: &[TokenId]) -> Told<Vec<Vec<TokenId>>> {
+    pub fn prefixes(
+        &self,
+        states: &[StateId],
+        wanted: &[TokenId],
+    ) -> BackendResult<Vec<Vec<TokenId>>> {
         self.known(wanted)?;
         states
             .iter()
@@ -334,7 +338,7 @@ impl Prefixes {
             .collect()
     }
 
-    fn of(&self, state: StateId) -> Told<&Vec<TokenId>> {
+    fn of(&self, state: StateId) -> BackendResult<&Vec<TokenId>> {
         self.kept.get(&state.0).ok_or(Error::UnknownState(state.0))
     }
 
@@ -363,12 +367,12 @@ mod tests {
         assert!(states.kept.is_empty());
         let first = states.start(vec![vec![0]]).unwrap();
         let second = states.extend(&[(first[0], 3)]).unwrap();
-        assert_eq!(states.asked(&second, &[3]).unwrap(), [[0, 3]]);
+        assert_eq!(states.prefixes(&second, &[3]).unwrap(), [[0, 3]]);
         let [unknown, long] = [(first[0], 4), (second[0], 1)].map(|step| states.extend(&[step]));
         assert!(matches!(unknown, Err(Error::UnknownToken { .. })));
         assert!(matches!(long, Err(Error::TooLong { .. })));
         assert!(matches!(
-            states.asked(&first, &[4]),
+            states.prefixes(&first, &[4]),
             Err(Error::UnknownToken { .. })
         ));
         states.release(&first);
@@ -376,7 +380,7 @@ mod tests {
             states.extend(&[(first[0], 1)]),
             Err(Error::UnknownState(_))
         ));
-        assert_eq!(states.asked(&second, &[]).unwrap(), [[0, 3]]);
+        assert_eq!(states.prefixes(&second, &[]).unwrap(), [[0, 3]]);
     }
 
     /// Four equal tokens in bf16, whose ln ¼ rounds up to -1.3828125: they sum to 1.0035.
@@ -428,11 +432,11 @@ mod tests {
 
     #[test]
     fn answers_that_vary_are_refused() {
-        let mut asked = AskedNext::new().unwrap();
+        let mut sample = NextSample::new().unwrap();
         let prefixes: Vec<Vec<TokenId>> = (0..20).map(|token| vec![token]).collect();
-        asked.note(&prefixes, &[1, 2], &vec![vec![-1.0, f64::NEG_INFINITY]; 20]);
+        sample.note(&prefixes, &[1, 2], &vec![vec![-1.0, f64::NEG_INFINITY]; 20]);
         let check = |value: f64| {
-            asked.check("it differs:", |prefixes, _| {
+            sample.check("it differs:", |prefixes, _| {
                 anyhow::Ok(vec![vec![value, f64::NEG_INFINITY]; prefixes.len()])
             })
         };

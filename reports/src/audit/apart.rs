@@ -83,10 +83,10 @@ impl Apart {
         }
     }
 
-    /// Returns the same of two models that a measurement tells apart, if it does: neither is a copy of the other.
-    pub(in crate::audit) const fn told_apart(self, told: bool) -> Self {
+    /// Returns the same, unless a measurement distinguishes the two models: then neither is a copy of the other.
+    pub(in crate::audit) const fn unless_distinguished(self, distinguished: bool) -> Self {
         Self {
-            near_copy: self.near_copy && !told,
+            near_copy: self.near_copy && !distinguished,
             ..self
         }
     }
@@ -134,12 +134,12 @@ mod tests {
         }
         // What is distinguished otherwise is no copy either.
         let near = Apart::of([(-1.0, -1.0), (-2.0, -2.0)]);
-        assert!(near.near_copy && near.told_apart(false).near_copy);
-        assert!(!near.told_apart(true).near_copy);
+        assert!(near.near_copy && near.unless_distinguished(false).near_copy);
+        assert!(!near.unless_distinguished(true).near_copy);
     }
 
     #[test]
-    fn copies_that_differ_in_a_bit_or_a_scale_are_told() {
+    fn copies_that_differ_in_a_bit_or_a_scale_are_reported() {
         for (by, near) in [(0.0, true), (1e-7, true), (0.0099, true), (0.011, false)] {
             let apart = Apart::of([(-3.0 - by, -3.0), (-2.0 - by, -2.0)]);
             assert_eq!(apart.near_copy, near, "{by}");

@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn rounded_copies_are_told_from_trained_models() {
+    fn rounded_copies_are_distinguished_from_trained_models() {
         let base = vec![vec![0.1, -0.3], vec![0.0, 2.0]];
         let rounded = |round: fn(f32) -> f32| -> Vec<Vec<f32>> {
             base.iter()

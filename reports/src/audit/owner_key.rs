@@ -32,7 +32,7 @@ pub(crate) fn measured_for(
     conservative: Option<&ConservativeOptions>,
     unit: UnitName,
 ) -> Result<MeasuredFor> {
-    let told = |is_private: bool, purpose: &str, sha256: String| -> Result<Option<String>> {
+    let digest = |is_private: bool, purpose: &str, sha256: String| -> Result<Option<String>> {
         match is_private {
             true => Ok(hmac(purpose, sha256.as_bytes())?.map(|digest| format!("hmac:{digest}"))),
             false => Ok(Some(format!("sha256:{sha256}"))),
@@ -41,13 +41,13 @@ pub(crate) fn measured_for(
     let conservative = conservative
         .map(|options| {
             let is_private = !options.patterns.is_empty();
-            told(is_private, "conservative", options.sha256())
+            digest(is_private, "conservative", options.sha256())
         })
         .transpose()?;
     let kind = serde_json::to_value(policy)?;
     Ok(MeasuredFor {
         policy: kind["type"].as_str().unwrap_or("policy").to_owned(),
-        digest: told(is_private(policy), "policy", policy.sha256())?,
+        digest: digest(is_private(policy), "policy", policy.sha256())?,
         conservative: conservative.flatten(),
         unit: Some(unit),
         seed: None,
@@ -248,7 +248,7 @@ mod tests {
 
     /// The order of the records says nothing, their texts and sides do.
     #[test]
-    fn records_are_told_under_the_key() {
+    fn records_are_identified_under_the_key() {
         let texts = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
         let of = |members: &[&str], others: &[&str]| {
             RecordsDigest::of(&[&texts(members), &texts(others)])

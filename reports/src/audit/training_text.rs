@@ -6,12 +6,12 @@ use super::loaded_model::LoadedModel;
 use super::owner_key::load_texts;
 use super::reading::{documents, is_prepared};
 use super::records::{Part, PreparedRecords, Reader, cut, learned};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
 use reticent_corpus::Unit;
 use reticent_corpus::canary::CanaryPlan;
 use reticent_corpus::policy::goes_on;
-use reticent_corpus::prepare::Prepared;
+use reticent_corpus::prepare::{Copies, Prepared, Stability, StageStability};
 use reticent_corpus::read::ReadOptions;
 use std::path::Path;
 
@@ -68,21 +68,39 @@ impl<'a> TrainingText<'a> {
             prepared: Some(prepared),
         })
     }
+}
 
-    /// What it shows of the model's training: whether the model is known to have been trained on it.
-    ///
-    /// # Errors
-    /// A checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
-    pub(in crate::audit) fn included(
-        &self,
-        of: &Audited,
-        model: &LoadedModel,
-    ) -> Result<Inclusion> {
-        match &self.prepared {
-            Some(prepared) => included(prepared, self.path, of, model),
-            None => Ok(Inclusion::GivenText),
+/// Returns what a training text shows of the model's training, and how many training records differ if one record of the
+/// input did: by the stages of a prepared folder that is known to be the training set, otherwise by those of the folder and
+/// of the checkpoint's manifest, of which the larger number counts.
+///
+/// # Errors
+/// A checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
+pub(in crate::audit) fn evidence(
+    text: Option<&TrainingText<'_>>,
+    of: &Audited,
+    model: &LoadedModel,
+    copies: Copies,
+) -> Result<(Inclusion, Stability)> {
+    let prepared = text.and_then(|text| text.prepared.as_ref());
+    let inclusion = match (text, prepared) {
+        (None, _) => Inclusion::NotChecked,
+        (Some(_), None) => Inclusion::GivenText,
+        (Some(text), Some(prepared)) => {
+            included(prepared, text.path, of, model).context("--training")?
         }
-    }
+    };
+    // A manifest counts as if its input had masked spans, which it doesn't tell.
+    let known = inclusion == Inclusion::TrainedRecords && prepared.is_some_and(|p| p.authenticated);
+    let manifest = model.manifest.as_ref().filter(|_| !known);
+    let folder = prepared.map(|prepared| &prepared.facts.stages);
+    let each = folder
+        .into_iter()
+        .chain(manifest.map(|manifest| &manifest.stages));
+    let most = each
+        .map(|stages| StageStability::product(stages, copies))
+        .max();
+    Ok((inclusion, most.unwrap_or(Stability::Bounded(1))))
 }
 
 /// Returns the texts of a file or folder, in which nothing may be masked beforehand.

@@ -74,11 +74,11 @@ mod tests {
     use clap::{Arg, Command};
 
     fn page(subcommand: Option<&str>) -> Result<String> {
-        let asked = ManualPage {
+        let wanted = ManualPage {
             subcommand: subcommand.map(str::to_owned),
         };
         let mut page = Vec::new();
-        clap_mangen::Man::new(asked.find(Account::command())?).render(&mut page)?;
+        clap_mangen::Man::new(wanted.find(Account::command())?).render(&mut page)?;
         Ok(String::from_utf8(page)?)
     }
 

@@ -346,5 +346,5 @@ enum CanaryCount {
     /// How many.
     Planted(u64),
     /// As requested.
-    Asked(String),
+    Requested(String),
 }

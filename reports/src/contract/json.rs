@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use serde::Deserialize;
 
-    /// As in TOML; what is no count is told with its key and range.
+    /// As in TOML; what is no count is refused with its key and range.
     #[test]
     fn counts_are_written_as_people_write_them() {
         #[derive(Debug, Deserialize, PartialEq)]

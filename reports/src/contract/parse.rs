@@ -148,10 +148,13 @@ mod tests {
             file: "reticent.toml".to_owned(),
             values: [value].into_iter().collect(),
         };
-        let told = |line: &'static str| describe(&blamed(anyhow::anyhow!(line), &configured));
+        let described = |line: &'static str| describe(&blamed(anyhow::anyhow!(line), &configured));
         let refused = "--unit: must be turn, got word";
-        assert_eq!(told(refused), format!("reticent.toml, unit: {refused}"));
-        assert_eq!(told("--sigma: got 0"), "--sigma: got 0");
+        assert_eq!(
+            described(refused),
+            format!("reticent.toml, unit: {refused}")
+        );
+        assert_eq!(described("--sigma: got 0"), "--sigma: got 0");
     }
 
     #[test]

@@ -145,7 +145,7 @@ mod tests {
         );
     }
 
-    /// The command line takes 1e2 steps, and so do files; what is no count is told with its range.
+    /// The command line takes 1e2 steps, and so do files; what is no count is refused with its range.
     #[test]
     fn counts_are_written_as_people_write_them() {
         #[derive(Debug, serde::Deserialize, PartialEq)]

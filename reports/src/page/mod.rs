@@ -366,8 +366,8 @@ impl Page {
     fn alarmed(&self) -> bool {
         self.mood == Some(Mood::Alarm)
     }
-    /// Returns whether the result is for a person to judge, or settles nothing.
-    fn is_unsettled(&self) -> bool {
+    /// Returns whether the result is for a person to judge, or decides nothing.
+    fn is_undecided(&self) -> bool {
         matches!(self.mood, Some(Mood::Open | Mood::Review))
     }
     /// Returns the outcome by its name in JSON, with what it means; `None` if there is nothing to worry about.
@@ -435,8 +435,8 @@ mod tests {
         for mood in [Mood::Open, Mood::Review, Mood::Alarm] {
             let html = page().mood(mood).to_html().unwrap();
             assert!(html.contains(&format!("Outcome: {mood}. ")), "{html}");
-            let unsettled = html.contains("class=\"summary unsettled\"");
-            assert_eq!(unsettled, mood != Mood::Alarm);
+            let undecided = html.contains("class=\"summary undecided\"");
+            assert_eq!(undecided, mood != Mood::Alarm);
         }
         let html = page().mood(Mood::Plain).to_html().unwrap();
         assert!(!html.contains("Outcome: ") && html.contains("class=\"summary\""));

@@ -439,7 +439,7 @@ mod trained {
                 panic!("compose is a command")
             };
             let source = plan::Source::of_files(&wish.files, Neighbours::AddRemove).unwrap();
-            let composed = answer(&plan::Asked::about(source, &wish.question).unwrap()).unwrap();
+            let composed = answer(&plan::Question::about(source, &wish.question).unwrap()).unwrap();
             let composed = composed.body.secrets.unwrap();
             assert_eq!(
                 (composed.secrets, composed.kept),

@@ -273,7 +273,7 @@ fn of_audit() -> Vec<Published> {
         P::envelope::<prepare::run::Body<'_>>("preparation", "What a preparation did: `audit prepare --format json`", "preparation")
             .about("The folder itself has `prepared.json`."),
         P::new("shard-plan", "Plan of a preparation in shards: the file of `audit prepare --plan`", reticent_corpus::prepare::shard_plan_schema(&writing())).of_type("shard-plan")
-            .about("What is prepared, what was settled of the corpus as a whole, and where each shard begins. It is the owner's: whoever has it knows the options, and the sizes of the files."),
+            .about("What is prepared, what was chosen for the corpus as a whole, and where each shard begins. It is the owner's: whoever has it knows the options, and the sizes of the files."),
         P::envelope::<prepare::shards::Body>("preparation-shards", "What was done about a plan of shards: `audit prepare --plan FILE --format json`", "preparation-shards")
             .about("The last stage, and `--run local:N`, give `preparation.schema.json`."),
         P::envelope::<plant::Planted>("planting", "Planted canaries: `audit plant --format json`", "planting")

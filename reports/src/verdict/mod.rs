@@ -159,16 +159,16 @@ pub struct Verdict {
 ///
 /// # Errors
 /// Returns a [`Mismatch`] if the terms differ; nothing can be concluded then.
-pub fn judge<T: Copy + Into<f64>>(
+pub fn judge<T: Copy + PartialOrd + Into<f64>>(
     promise: &Promise<T>,
     measured: &Measurement<T>,
 ) -> Result<Verdict, Mismatch> {
     promise.terms.agree(&measured.terms)?;
     let at_most: f64 = (*promise.at_most.get()).into();
     let at_least: f64 = (*measured.at_least.get()).into();
-    let provable: f64 = (*measured.provable.get()).into();
     // What is proved could be, though by canaries that training is said not to have met.
-    let provable = provable.max(at_least);
+    let provable = measured.provable.no_less_than(*measured.at_least.get());
+    let provable: f64 = provable.into_inner().into();
     let suspects = if at_least > at_most {
         suspects(&promise.mistakes, at_least)
     } else {

@@ -210,12 +210,12 @@ fn a_narrower_promise_stays_narrow() {
         "sdp.json plain.json --unit turn",
     ] {
         for group in ["", " --group 2"] {
-            let asked = upper(&format!("compose {files}{group}"));
+            let one = upper(&format!("compose {files}{group}"));
             let contents = upper(&format!("compose {files}{group} --neighbours replace"));
             let presence = upper(&format!("compose {files}{group} --neighbours add-remove"));
             assert!(
-                asked.to_bits() == contents.to_bits() && presence.to_bits() == contents.to_bits(),
-                "{files}{group}: {asked} {contents} {presence}"
+                one.to_bits() == contents.to_bits() && presence.to_bits() == contents.to_bits(),
+                "{files}{group}: {one} {contents} {presence}"
             );
         }
     }

@@ -36,14 +36,14 @@ pub(crate) fn fine(folder: &Path, line: &str) -> String {
 /// else.
 pub(crate) fn exported(folder: &Path, line: &str) -> String {
     let output = run(folder, line, "");
-    let (text, told) = (stdout(&output), stderr(&output));
-    assert_eq!(output.status.code(), Some(0), "{line}: {told}");
-    let doubts = told
+    let (text, errors) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{line}: {errors}");
+    let doubts = errors
         .lines()
         .all(|line| line.starts_with("inputs not authenticated: "));
     assert!(
-        doubts && text.contains("\"not_authenticated\"") != told.is_empty(),
-        "{line}: {told}"
+        doubts && text.contains("\"not_authenticated\"") != errors.is_empty(),
+        "{line}: {errors}"
     );
     text
 }

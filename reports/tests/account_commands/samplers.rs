@@ -55,9 +55,9 @@ fn each_sampler_is_bounded_as_far_as_it_is_known() {
         "{}",
         stderr(&refused)
     );
-    let told = fine(at, "explain --mechanism bins.json -v");
-    let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains("likelihood ratios of an epoch"), "{told}");
+    let text = fine(at, "explain --mechanism bins.json -v");
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("likelihood ratios of an epoch"), "{text}");
 }
 
 #[test]

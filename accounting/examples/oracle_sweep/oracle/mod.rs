@@ -108,16 +108,16 @@ pub(crate) struct Rests {
 
 impl Oracle {
     /// For losses some deviations above their mean; `None` where nothing is known.
-    pub(crate) fn of(run: &Mechanism, asked: Setting) -> Option<Self> {
+    pub(crate) fn of(run: &Mechanism, setting: Setting) -> Option<Self> {
         // Roundings of the losses add up with the steps.
-        let cells = match asked.steps {
+        let cells = match setting.steps {
             0..=3 => 1 << 11,
             4..=12 => 1 << 12,
             _ => 1 << 13,
         };
         let question = Question {
-            query: asked.query,
-            direction: asked.direction,
+            query: setting.query,
+            direction: setting.direction,
             cells,
         };
         let truth = Truth::of(run, question)?;
@@ -129,16 +129,16 @@ impl Oracle {
                 above: Vec::new(),
                 gaussian: Some(distance),
                 epoch: None,
-                epsilon: (0.5 * distance * distance + asked.spot * distance).max(0.0),
+                epsilon: (0.5 * distance * distance + setting.spot * distance).max(0.0),
             });
         }
         let (upper, lower) = (truth.upper.last(), truth.lower.first());
-        let reference = if asked.far {
+        let reference = if setting.far {
             upper.or(lower)
         } else {
             lower.or(upper)
         };
-        let epsilon = place(reference.or(truth.below.first())?, asked.spot);
+        let epsilon = place(reference.or(truth.below.first())?, setting.spot);
         let both = [Side::Low, Side::High];
         Some(Self {
             upper: Known::of(truth.upper, epsilon, &both),
@@ -146,7 +146,7 @@ impl Oracle {
             below: Known::of(truth.below, epsilon, &both[..1]),
             above: Known::of(truth.above, epsilon, &both[1..]),
             gaussian: None,
-            epoch: epoch(run, asked),
+            epoch: epoch(run, setting),
             epsilon,
         })
     }
@@ -260,7 +260,7 @@ impl Oracle {
 }
 
 /// One epoch of few steps, drawn for one record alone, present or absent.
-fn epoch(run: &Mechanism, asked: Setting) -> Option<Epoch> {
+fn epoch(run: &Mechanism, setting: Setting) -> Option<Epoch> {
     let Mechanism::Repeat { times, each } = run else {
         return None;
     };
@@ -277,13 +277,13 @@ fn epoch(run: &Mechanism, asked: Setting) -> Option<Epoch> {
         Sampling::RandomAllocation { selected, steps } => (*selected, *steps),
         _ => return None,
     };
-    let alone = asked.query == Query::single(Neighbours::AddRemove)
-        || asked.query == Query::single(Neighbours::ZeroOut);
+    let alone = setting.query == Query::single(Neighbours::AddRemove)
+        || setting.query == Query::single(Neighbours::ZeroOut);
     (alone && times.get() == bins && (2..=4).contains(&bins)).then(|| Epoch {
         scale: noise_multiplier.get(),
         bins: bins as usize,
         selected: selected as usize,
-        with_first: asked.direction == Direction::Remove,
+        with_first: setting.direction == Direction::Remove,
     })
 }
 

@@ -65,9 +65,9 @@ fn allocation(
     }
     let epochs = times / bins;
     let group = question.query.group.get();
-    let told = question.shifts(noise, scale, &binomial(group, 1.0));
+    let known = question.shifts(noise, scale, &binomial(group, 1.0));
     let mut leaf = Leaf {
-        upper: vec![(told, epochs * selected)],
+        upper: vec![(known, epochs * selected)],
         ..Leaf::default()
     };
     let alone = group == 1 && !question.replace();

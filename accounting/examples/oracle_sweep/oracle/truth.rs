@@ -93,8 +93,8 @@ impl Truth {
         };
         let exact = known.iter().all(|leaf| leaf.exact.is_some());
         let complete = |side: fn(&Leaf) -> &Vec<Part>| {
-            let told = |leaf: &Leaf| leaf.exact.is_some() || !side(leaf).is_empty();
-            if known.iter().all(told) {
+            let covered = |leaf: &Leaf| leaf.exact.is_some() || !side(leaf).is_empty();
+            if known.iter().all(covered) {
                 all(side)
             } else {
                 Vec::new()
@@ -293,7 +293,7 @@ impl Question {
     /// One record changed in a promise about adding or removing is two of those steps if it is replaced.
     fn steps_between(&self, stated: Neighbours) -> Option<usize> {
         let each = match (stated, self.query.neighbours) {
-            (stated, asked) if stated == asked => 1,
+            (stated, other) if stated == other => 1,
             (Neighbours::AddRemove, Neighbours::Replace) => 2,
             _ => return None,
         };

@@ -250,9 +250,9 @@ impl CellPartition {
     fn needs_halving(&self, from: &CellBoundary, to: &CellBoundary) -> bool {
         let rough = |side: &Mixture, low: f64, high: f64| {
             let range = side.farthest() - side.nearest();
-            let settled =
+            let negligible =
                 high - side.nearest() < 1e-30 * range || side.farthest() - low < 1e-13 * range;
-            !settled && range * (to.x - from.x) > 0.7 && high - low > 0.05 * (1.0 + low)
+            !negligible && range * (to.x - from.x) > 0.7 && high - low > 0.05 * (1.0 + low)
         };
         rough(&self.pair.first, from.plus_mean, to.plus_mean)
             || rough(&self.pair.second, to.minus_mean, from.minus_mean)

@@ -142,7 +142,11 @@ impl LossDistribution {
                 *left_out.get_or_insert(0.0) += (ln_first - rare).exp();
                 return;
             }
-            if node.is_atom && all.iter_mut().all(|cells| cells.settle(&node, slack)) {
+            if node.is_atom
+                && all
+                    .iter_mut()
+                    .all(|cells| cells.put_on_a_line(&node, slack))
+            {
                 return;
             }
             near = loss_grid.cell_of(node.loss, near);
@@ -225,7 +229,7 @@ impl<'r> Cells<'r> {
     }
 
     /// Puts an atom on the line it lies on, up to rounding or `slack`; returns `false` if there is none.
-    fn settle(&mut self, atom: &Node, slack: f64) -> bool {
+    fn put_on_a_line(&mut self, atom: &Node, slack: f64) -> bool {
         let lines = self.loss_grid.lines;
         let slack = if self.comb { 0.0 } else { slack };
         let Some((index, off)) = lines.nearest(atom.loss, slack) else {

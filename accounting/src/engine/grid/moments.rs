@@ -149,19 +149,19 @@ impl Moments {
         self.stopped.take()
     }
 
-    /// Returns the distribution of a part's tilted mass, except for atoms that need no cell because of `settled`.
+    /// Returns the distribution of a part's tilted mass, except for atoms of which `on_a_line` says that they need no cell.
     pub(crate) fn tilted(
         &self,
         part: usize,
         theta: f64,
-        settled: impl Fn(f64) -> bool,
+        on_a_line: impl Fn(f64) -> bool,
     ) -> Cumulative {
         let nodes = &self.parts[part].0;
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
         let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
         let mut below: Vec<(f64, f64)> = nodes
             .iter()
-            .filter(|node| !node.atom.is_some_and(&settled))
+            .filter(|node| !node.atom.is_some_and(&on_a_line))
             .map(|node| (node.loss, (exponent(node) - top).exp()))
             .collect();
         below.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -401,10 +401,10 @@ mod tests {
     /// Ends two apart whatever is asked: the upper one decides, and is found in few questions.
     #[test]
     fn ends_that_stay_apart_end_the_search_soon() {
-        let asked = Cell::new(0);
+        let calls = Cell::new(0);
         let known = RefCell::new(HashMap::new());
         let ask = |x: f64, goal: Tolerance| {
-            asked.set(asked.get() + 1);
+            calls.set(calls.get() + 1);
             let before = known
                 .borrow_mut()
                 .insert((x.to_bits(), goal.get().to_bits()), ());
@@ -430,6 +430,6 @@ mod tests {
             "{found:?}"
         );
         assert!(found.fails.unwrap() < 3.0);
-        assert!(asked.get() <= 24, "{}", asked.get());
+        assert!(calls.get() <= 24, "{}", calls.get());
     }
 }

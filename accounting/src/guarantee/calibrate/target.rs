@@ -406,7 +406,7 @@ impl Target {
                 delta,
             } => {
                 let loss = PrivacyLoss::of(mechanism, Query::replace(group), Direction::Remove)?;
-                asked_above(loss, |loss| {
+                margin_from_above(loss, |loss| {
                     within(
                         &redaction.exact_epsilon(loss, loss, delta, goal)?,
                         epsilon.get(),
@@ -476,13 +476,16 @@ fn worst(
 ) -> Result<Margin> {
     let mut margin = Margin::KEPT;
     for loss in losses(mechanism, query)? {
-        margin = margin.worse(asked_above(loss, &ask)?);
+        margin = margin.worse(margin_from_above(loss, &ask)?);
     }
     Ok(margin)
 }
 
 /// Returns a margin from what is known from above.
-fn asked_above(loss: PrivacyLoss, ask: impl Fn(&PrivacyLoss) -> Result<Margin>) -> Result<Margin> {
+fn margin_from_above(
+    loss: PrivacyLoss,
+    ask: impl Fn(&PrivacyLoss) -> Result<Margin>,
+) -> Result<Margin> {
     let loss = loss.without_below();
     let margin = ask(&loss)?;
     Ok(Margin {
@@ -506,7 +509,7 @@ fn blow_up(
     goal: Tolerance,
 ) -> Result<Margin> {
     let loss = PrivacyLoss::of_guesses(mechanism, group)?.0;
-    asked_above(loss, |loss| {
+    margin_from_above(loss, |loss| {
         within(&loss.blow_up(prior, goal)?, posterior.get())
     })
 }

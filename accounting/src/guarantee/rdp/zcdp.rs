@@ -302,9 +302,9 @@ fn group_factor(given: Neighbours, query: Query, records: f64) -> Result<f64> {
         (a, b) if a == b => Ok(records),
         // A replacement is a removal and an addition.
         (Neighbours::AddRemove, Neighbours::Replace) => Ok(2.0 * records),
-        (given, asked) => Err(Error::Unsupported {
+        (given, other) => Err(Error::Unsupported {
             what: format!("a promise for {given} neighbours"),
-            why: format!("it says nothing about {asked}"),
+            why: format!("it says nothing about {other}"),
         }),
     }
 }

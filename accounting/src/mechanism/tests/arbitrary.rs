@@ -1,6 +1,6 @@
 //! Any mechanism reads back; no document panics.
 
-use super::ASKED;
+use super::NEIGHBOURS;
 use super::{rate, read, repeat, sigma};
 use crate::mechanism::{Mechanism, Sampling, to_event};
 use crate::quantity::neighbours::Neighbours;
@@ -217,7 +217,7 @@ proptest! {
         let text = serde_json::to_string(&mechanism).unwrap();
         prop_assert_eq!(serde_json::from_str::<Mechanism>(&text).unwrap(), mechanism.clone());
         prop_assert_eq!(read(&text), Ok(mechanism.clone()), "{}", text);
-        if let Ok(event) = to_event(&mechanism, ASKED) {
+        if let Ok(event) = to_event(&mechanism, NEIGHBOURS) {
             prop_assert!(read(&event.to_string()).is_ok(), "{}", event);
         }
     }

@@ -1,6 +1,6 @@
 //! Events of the reference library, against what it wrote and computed itself.
 
-use super::{ASKED, batch, rate, read, repeat, sigma};
+use super::{NEIGHBOURS, batch, rate, read, repeat, sigma};
 use crate::guarantee::Plan;
 use crate::mechanism::{Mechanism, Sampling, to_event};
 use crate::quantity::neighbours::Neighbours;
@@ -73,7 +73,7 @@ fn events_of_the_library_are_read_in_both_shapes() {
             Mechanism::Zcdp {
                 rho: Divergence::new(0.1).unwrap(),
                 xi: Divergence::ZERO,
-                neighbours: ASKED,
+                neighbours: NEIGHBOURS,
             },
         ),
         (
@@ -160,15 +160,15 @@ fn both_accountants_say_the_same_of_an_event() {
         "nested",
     ] {
         let event = event(name);
-        for asked in ["add-remove", "zero-out"] {
-            let theirs = event["epsilon"][asked].as_f64().unwrap();
+        for relation in ["add-remove", "zero-out"] {
+            let theirs = event["epsilon"][relation].as_f64().unwrap();
             let mechanism = read(&event["object"].to_string()).unwrap();
             let mut plan = Plan::new(
                 mechanism,
                 UnitName::new("record").unwrap(),
                 Delta::new(1e-5).unwrap(),
             );
-            if asked == "zero-out" {
+            if relation == "zero-out" {
                 plan.neighbours = Neighbours::ZeroOut;
             }
             let ours = plan.epsilon().unwrap();
@@ -190,7 +190,7 @@ fn what_is_written_reads_back() {
         };
         let ours = serde_json::to_string(&mechanism).unwrap();
         assert_eq!(read(&ours), Ok(mechanism.clone()), "{ours}");
-        let Ok(theirs) = to_event(&mechanism, ASKED) else {
+        let Ok(theirs) = to_event(&mechanism, NEIGHBOURS) else {
             // The library wants the sizes of such batches, we keep their ratio.
             assert!(
                 event["name"].as_str().unwrap().ends_with("replacement"),
@@ -248,7 +248,7 @@ fn rounding_never_promises_more() {
             truth: Probability::new(truth).unwrap(),
             categories: 4,
         };
-        let event = to_event(&mechanism, ASKED).unwrap();
+        let event = to_event(&mechanism, NEIGHBOURS).unwrap();
         let Mechanism::RandomisedResponse { truth: back, .. } = read(&event.to_string()).unwrap()
         else {
             panic!("{event}");
@@ -261,26 +261,26 @@ fn rounding_never_promises_more() {
 }
 
 #[test]
-fn what_an_event_cannot_say_is_told() {
-    let told = |mechanism: &Mechanism| to_event(mechanism, ASKED).unwrap_err().to_string();
-    assert!(told(&batch(1.0, 0.1, Sampling::Shuffled)).contains("shuffled"));
-    assert!(told(&batch(1.0, 0.1, Sampling::WithoutReplacement)).contains("fixed size"));
+fn what_an_event_cannot_say_is_refused() {
+    let refused = |mechanism: &Mechanism| to_event(mechanism, NEIGHBOURS).unwrap_err().to_string();
+    assert!(refused(&batch(1.0, 0.1, Sampling::Shuffled)).contains("shuffled"));
+    assert!(refused(&batch(1.0, 0.1, Sampling::WithoutReplacement)).contains("fixed size"));
     let guess = Mechanism::Estimated {
         inner: Box::new(batch(1.0, 0.1, Sampling::Poisson)),
         why: "a guess".into(),
     };
-    assert!(told(&repeat(3, guess)).contains("a guess"));
+    assert!(refused(&repeat(3, guess)).contains("a guess"));
     let infinite = Mechanism::PureDp {
         epsilon: Epsilon::new(f64::INFINITY).unwrap(),
-        neighbours: ASKED,
+        neighbours: NEIGHBOURS,
     };
-    assert!(told(&infinite).contains("infinite"));
+    assert!(refused(&infinite).contains("infinite"));
     // An event has no neighbours: read again it would promise what it never did.
     let replaced = Mechanism::PureDp {
         epsilon: Epsilon::new(1.0).unwrap(),
         neighbours: Neighbours::Replace,
     };
-    assert!(told(&repeat(3, replaced.clone())).contains("a promise for replace"));
+    assert!(refused(&repeat(3, replaced.clone())).contains("a promise for replace"));
     assert!(to_event(&replaced, Neighbours::Replace).is_ok());
 }
 

@@ -9,10 +9,10 @@ use super::{Mechanism, Sampling};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
 
-const ASKED: Neighbours = Neighbours::AddRemove;
+const NEIGHBOURS: Neighbours = Neighbours::AddRemove;
 
 fn read(text: &str) -> Result<Mechanism, String> {
-    crate::training::read(text, ASKED)
+    crate::training::read(text, NEIGHBOURS)
         .map(|document| document.mechanism)
         .map_err(|refused| refused.to_string())
 }

@@ -1,6 +1,6 @@
 //! Documents that hold a mechanism, and what is refused with which words.
 
-use super::{ASKED, read, sigma};
+use super::{NEIGHBOURS, read, sigma};
 use crate::mechanism::Mechanism;
 use crate::quantity::UnitName;
 use crate::training::read as parse;
@@ -13,14 +13,14 @@ fn documents_that_hold_a_mechanism() {
         noise_multiplier: sigma(2.0),
     };
     let manifest = json!({"schema": 1, "type": "checkpoint", "unit": "turn", "mechanism": inner, "seeded": false, "vocabulary": "bytes"});
-    let found = parse(&manifest.to_string(), ASKED).unwrap();
+    let found = parse(&manifest.to_string(), NEIGHBOURS).unwrap();
     assert_eq!(
         (&found.mechanism, found.unit),
         (&plain, Some(UnitName::new("turn").unwrap()))
     );
     let own = json!({"schema": 1, "type": "guarantees", "inputs": {"unit": "dialogue"}, "mechanism": inner});
     assert_eq!(
-        parse(&own.to_string(), ASKED).unwrap().unit,
+        parse(&own.to_string(), NEIGHBOURS).unwrap().unit,
         Some(UnitName::new("dialogue").unwrap())
     );
     // Of a curve over noise, rate or steps the mechanism is that of its first point.
@@ -28,9 +28,9 @@ fn documents_that_hold_a_mechanism() {
         json!({"schema": 1, "type": "curve", "inputs": {"over": over}, "mechanism": inner})
             .to_string()
     };
-    assert_eq!(parse(&curve("gamma"), ASKED).unwrap().mechanism, plain);
+    assert_eq!(parse(&curve("gamma"), NEIGHBOURS).unwrap().mechanism, plain);
     assert_eq!(
-        parse(&curve("steps"), ASKED).unwrap_err().to_string(),
+        parse(&curve("steps"), NEIGHBOURS).unwrap_err().to_string(),
         "mechanism: a curve over steps holds another mechanism at each of its points"
     );
     // What leaves nothing of a promise stays with the mechanism.
@@ -53,7 +53,9 @@ fn documents_that_hold_a_mechanism() {
     };
     assert!(matches!(&parts[1], Mechanism::NonPrivate { why } if why.contains("fixed seed")));
     about["inputs"]["seeded"] = json!("yes");
-    let refused = parse(&about.to_string(), ASKED).unwrap_err().to_string();
+    let refused = parse(&about.to_string(), NEIGHBOURS)
+        .unwrap_err()
+        .to_string();
     assert!(
         refused.starts_with("inputs.seeded: invalid type: string \"yes\", expected a boolean"),
         "{refused}"
@@ -362,7 +364,7 @@ fn a_manifest_may_have_more_keys() {
 fn records_of_canaries_are_those_of_earlier_runs_too() {
     use crate::training::{CompletedRun, NoisySteps, Run, Stated, TrainingPlan};
     let read = |text: Value| {
-        let found = parse(&text.to_string(), ASKED).unwrap();
+        let found = parse(&text.to_string(), NEIGHBOURS).unwrap();
         (found.canary_records, found.canary_records_unknown)
     };
     let inner = json!({"type": "gaussian", "noise_multiplier": 2.0});
@@ -483,7 +485,7 @@ fn an_assumed_unit_is_not_taken_over() {
     let document = |assumed: Value| {
         let text = json!({"schema": 1, "type": "guarantees", "inputs": {"unit": "record", "assumed": assumed},
             "mechanism": {"type": "gaussian", "noise_multiplier": 2.0}});
-        parse(&text.to_string(), ASKED).unwrap().unit
+        parse(&text.to_string(), NEIGHBOURS).unwrap().unit
     };
     assert_eq!(document(json!(["unit", "delta"])), None);
     assert_eq!(

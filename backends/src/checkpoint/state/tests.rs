@@ -50,21 +50,21 @@ fn is_full(error: &Error) -> bool {
 #[test]
 fn a_full_disk_at_any_write_is_survived() {
     for recipe in [Recipe::Dpsgd, Recipe::Crt] {
-        let asked = for_epochs(options(recipe), 1);
+        let settings = for_epochs(options(recipe), 1);
         let set = set(4, 8, 1);
-        let whole = trained(&asked, &Corpus::plain(&set));
+        let whole = trained(&settings, &Corpus::plain(&set));
         let mut failures = 0;
         for writes in 0.. {
             let home = tempfile::tempdir().unwrap();
             let state = home.path().join("out.state");
             failing::after(Some(writes));
-            let end = run(&asked, &state);
+            let end = run(&settings, &state);
             failing::after(None);
             let Err(error) = end else { break };
             assert!(is_full(&error), "{recipe}, {writes}: {error}");
             assert!(error.to_string().contains("out.state"), "{error}");
             failures += 1;
-            let mut again = run(&asked, &state).unwrap();
+            let mut again = run(&settings, &state).unwrap();
             assert_eq!(again.ran.phases, whole.ran.phases, "{recipe}, {writes}");
             assert_eq!(weights(&again), weights(&whole), "{recipe}, {writes}");
             again.erase_state().unwrap();
@@ -137,13 +137,13 @@ fn a_finished_state_that_was_not_erased_is_recognised() {
     let model = Model::from(config.clone());
     let set = set(4, 8, 1);
     let corpus = Corpus::plain(&set);
-    let asked = options(Recipe::Dpsgd);
+    let settings = options(Recipe::Dpsgd);
     let train = |state: &Path, seed| {
         let stop = AtomicBool::new(false);
         let surroundings = Surroundings::resumable(state.to_path_buf(), &stop);
         let starting = config.starting_weights(seed);
         let trainer = crate::engine::lstm(&config, starting, crate::Device::Cpu).unwrap();
-        train_on(trainer, &asked, &corpus, &surroundings, &mut |_| {}).unwrap()
+        train_on(trainer, &settings, &corpus, &surroundings, &mut |_| {}).unwrap()
     };
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
@@ -171,7 +171,7 @@ fn a_finished_state_that_was_not_erased_is_recognised() {
     )
     .unwrap();
     // An earlier version described its run in another form.
-    let (key, ledger, mut described) = authenticated(&state, asked.seed).unwrap();
+    let (key, ledger, mut described) = authenticated(&state, settings.seed).unwrap();
     let planned: Vec<Planned> = serde_json::from_value(described["planned"].clone()).unwrap();
     let taken = ledger.private_steps();
     drop(ledger);
@@ -217,9 +217,9 @@ fn a_finished_state_that_was_not_erased_is_recognised() {
 fn a_state_of_another_version_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("out.state");
-    let asked = options(Recipe::Dpsgd);
-    drop(run(&asked, &state).unwrap());
-    let (key, ledger, own) = authenticated(&state, asked.seed).unwrap();
+    let settings = options(Recipe::Dpsgd);
+    drop(run(&settings, &state).unwrap());
+    let (key, ledger, own) = authenticated(&state, settings.seed).unwrap();
     drop(ledger);
     let described = Description::read(&state, own.clone()).unwrap();
     let of = |version: &str| {
@@ -231,7 +231,7 @@ fn a_state_of_another_version_is_refused() {
     silent.as_object_mut().unwrap().shift_remove("version");
     let mut further = of("9.9.9");
     further["engine"] = "another".into();
-    let refused = || run(&asked, &state).err().unwrap().to_string();
+    let refused = || run(&settings, &state).err().unwrap().to_string();
     let versions = |theirs: &str| {
         let ours = version();
         format!("version, {ours} here and {theirs} there")
@@ -279,14 +279,14 @@ fn a_state_of_another_version_is_refused() {
 /// Another margin makes other factors, which the same noise must not meet.
 #[test]
 fn a_run_with_another_margin_of_norms_is_another_run() {
-    let (asked, set) = (options(Recipe::Dpsgd), set(4, 8, 1));
+    let (settings, set) = (options(Recipe::Dpsgd), set(4, 8, 1));
     let corpus = Corpus::plain(&set);
-    let schedule = Schedule::of(&asked, &corpus).unwrap();
+    let schedule = Schedule::of(&settings, &corpus).unwrap();
     let model = Model::from(common::CONFIG);
     let key = RunKey::from_seed(1);
     let of = |margin| {
         let identity = RunIdentity {
-            options: &asked,
+            options: &settings,
             corpus: &corpus,
             weights: "",
             model: &model,

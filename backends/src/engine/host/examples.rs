@@ -326,17 +326,17 @@ impl Tied<'_> {
     /// The squared norm, by Gram matrices of the head.
     pub(crate) fn gram_norm(&self) -> Measured {
         let (d, vocabulary) = self.sizes;
-        let (asked, t) = (self.lengths.a.len(), self.tokens.len());
+        let (predictions, t) = (self.lengths.a.len(), self.tokens.len());
         let embedding = self.table_norm();
-        if asked == 0 {
+        if predictions == 0 {
             return embedding;
         }
-        let shape = (asked, vocabulary, d);
+        let shape = (predictions, vocabulary, d);
         let quick = quick(self.delta, self.hidden, self.lengths, shape) + embedding;
-        let mut inner = vec![0.0; asked * t];
+        let mut inner = vec![0.0; predictions * t];
         let e = View::new(self.embedded, d).transposed();
         let hidden = View::new(self.hidden, d);
-        dense_here(hidden, e, &mut inner, (asked, d, t), Store::Set, None);
+        dense_here(hidden, e, &mut inner, (predictions, d, t), Store::Set, None);
         let rounding = rounding_of_products(d);
         let quick = quick + self.cross(rounding, |s, own| f64::from(inner[s * t + own]));
         if quick.doubtful() {

@@ -29,9 +29,11 @@ impl<B: Kernels> Lstm<B> {
     /// Returns the scores of each example's rows.
     fn scores_of(&self, packed: &Packed) -> Vec<Vec<TokenScore>> {
         // a row without loss asks for an arbitrary token, and is then left out
-        let asked = packed.targets.iter();
-        let asked: Vec<TokenId> = asked.map(|t| if *t == NO_LOSS { 0 } else { *t }).collect();
-        let scores = B::scores(self.logits(packed), &asked);
+        let targets = packed.targets.iter();
+        let targets: Vec<TokenId> = targets
+            .map(|t| if *t == NO_LOSS { 0 } else { *t })
+            .collect();
+        let scores = B::scores(self.logits(packed), &targets);
         let mut by_example = vec![Vec::new(); packed.slots];
         for group in &packed.groups {
             for (lane, &example) in group.examples.iter().enumerate() {

@@ -183,13 +183,16 @@ impl<'a> Measure<'a> {
     fn ends(&self, ends: &EndValues<'_>, example: usize, keep: bool) -> Found {
         let Ends { embedding, head } = ends.taps;
         let span = self.rows.spans[example];
-        let asked = head.asked.as_ref().map_or(span, |spans| spans[example]);
+        let predicting = head.spans.as_ref().map_or(span, |spans| spans[example]);
         let (d, v) = ends.shape;
         let tokens = &self.rows.inputs[span.range()];
         let g = part(&ends.embedding, span, d);
-        let (h, delta) = (part(&ends.hidden, asked, d), part(&ends.delta, asked, v));
-        let shape = (asked.length, d, v);
-        let lengths = Lengths::of(delta, h, (asked.length, v, d));
+        let (h, delta) = (
+            part(&ends.hidden, predicting, d),
+            part(&ends.delta, predicting, v),
+        );
+        let shape = (predicting.length, d, v);
+        let lengths = Lengths::of(delta, h, (predicting.length, v, d));
         let way = Way::of(shape, self.keeps);
         let mut kept = None;
         let mut squared = Vec::new();
@@ -206,7 +209,7 @@ impl<'a> Measure<'a> {
             let norm = match way {
                 Way::Gram => tied.gram_norm(),
                 Way::Instantiated => {
-                    let gradient = instantiated(delta, h, (asked.length, v, d));
+                    let gradient = instantiated(delta, h, (predicting.length, v, d));
                     let norm = tied.instantiated_norm(&gradient);
                     kept = keep.then_some(gradient);
                     norm
@@ -215,7 +218,7 @@ impl<'a> Measure<'a> {
             squared.push((head.weight, norm.bound()));
         } else {
             let norm = match way {
-                Way::Gram => gram_norm(delta, h, &lengths, (asked.length, v, d)),
+                Way::Gram => gram_norm(delta, h, &lengths, (predicting.length, v, d)),
                 Way::Instantiated => {
                     let gradient = instantiated(h, delta, shape);
                     let norm = instantiated_norm(&gradient, &lengths);

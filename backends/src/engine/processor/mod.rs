@@ -358,19 +358,19 @@ impl Layers<Flex> for Processor {
             );
         }
         if let Some(delta) = &head.delta {
-            let [asked, v] = delta.dims();
+            let [count, v] = delta.dims();
             let (h, delta) = (Values::of(&head.hidden), Values::of(delta));
-            let spans = head.asked.as_deref().unwrap_or(&rows.spans);
+            let spans = head.spans.as_deref().unwrap_or(&rows.spans);
             if let Some(bias) = head.bias {
-                let scale = spread(spans, asked, factors.of(bias), 0.0);
+                let scale = spread(spans, count, factors.of(bias), 0.0);
                 add_rows(None, delta.slice(), Some(&scale), sums.host_mut(bias));
             }
             let into = sums.host_mut(head.weight);
             let kept = norms.kept.get(tape.linears.len());
             let kept = kept.map_or(&[][..], Vec::as_slice);
-            if let Some(scale) = add_kept(kept, factors.of(head.weight), (spans, asked), into) {
+            if let Some(scale) = add_kept(kept, factors.of(head.weight), (spans, count), into) {
                 let (h, delta) = (View::new(h.slice(), d), View::new(delta.slice(), v));
-                add_head_sum(h, delta, &scale, into, (asked, d, v), head.tied);
+                add_head_sum(h, delta, &scale, into, (count, d, v), head.tied);
             }
         }
     }

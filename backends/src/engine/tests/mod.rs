@@ -356,8 +356,8 @@ fn a_token_left_out_of_the_loss_is_in_no_gradient() {
         .iter()
         .flat_map(|s| {
             let scores = crate::scorer::Scorer::score(&mut model, std::slice::from_ref(s)).unwrap();
-            let asked = s[1..].to_vec();
-            scores[0].clone().into_iter().zip(asked)
+            let targets = s[1..].to_vec();
+            scores[0].clone().into_iter().zip(targets)
         })
         .filter(|(_, token)| *token != 3)
         .map(|(score, _)| -score.log_probability)

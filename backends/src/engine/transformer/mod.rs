@@ -18,7 +18,7 @@ use super::layers::{
 };
 use super::ops;
 use super::packed::{NO_LOSS, finite};
-use super::rows::{AskedRows, Grid, Microbatch, Rows, consecutive, on_grids};
+use super::rows::{Grid, Microbatch, PredictingRows, Rows, consecutive, on_grids};
 use super::transfers::{host, indices, upload as upload_values};
 use crate::error::{Error, Result};
 use crate::model::{
@@ -208,16 +208,18 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         let hidden = flow::layers(self, &mut recording, embedded.clone());
         let hidden = flow::top(self, &mut recording, hidden);
         let (at, head) = self.head_weights();
-        let (kept, asked) = self.asked(rows, hidden.clone().inner());
-        let targets = asked.as_ref().map_or(&rows.targets, |a| &a.targets);
+        let (kept, chosen) = self.head_rows(rows, hidden.clone().inner());
+        let targets = chosen
+            .as_ref()
+            .map_or(&rows.targets, |chosen| &chosen.targets);
         let own = match sum {
             _ if self.frozen > 0 => HeadGradient::Frozen,
             Some((sums, factor)) => HeadGradient::Added(sums, at, factor),
             None => HeadGradient::Kept,
         };
         let run = K::head(&kept, &head, targets, self.precision, own);
-        let d_hidden = match &asked {
-            Some(asked) => self.in_their_places(run.d_hidden, &asked.places, rows.len()),
+        let d_hidden = match &chosen {
+            Some(chosen) => self.in_their_places(run.d_hidden, &chosen.places, rows.len()),
             None => run.d_hidden,
         };
         // a root needs a value, though it is never read
@@ -232,7 +234,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
                 bias: at.bias,
                 tied: head.tied,
                 hidden: kept,
-                asked: asked.map(|asked| asked.spans),
+                spans: chosen.map(|chosen| chosen.spans),
                 delta: run.delta,
             },
         );
@@ -245,16 +247,16 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     /// Selects the rows for the head. In an encoder or a classifier few rows predict something, and without a grid the
     /// head's matrix, which is as wide as the vocabulary, is applied only to these.
-    fn asked(&self, rows: &Rows, hidden: Matrix<B>) -> (Matrix<B>, Option<AskedRows>) {
+    fn head_rows(&self, rows: &Rows, hidden: Matrix<B>) -> (Matrix<B>, Option<PredictingRows>) {
         if K::GRID || self.config.head == Head::NextToken {
             return (hidden, None);
         }
-        let asked = rows.asked();
-        if asked.places.is_empty() {
+        let chosen = rows.predicting_rows();
+        if chosen.places.is_empty() {
             return (hidden, None);
         }
-        let index = indices::<B>(&asked.places, &self.device);
-        (hidden.select(0, index), Some(asked))
+        let index = indices::<B>(&chosen.places, &self.device);
+        (hidden.select(0, index), Some(chosen))
     }
 
     /// Scatters rows to their places among all rows; the others are zero.

@@ -111,8 +111,10 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
             let rows = self.predicting(&part.sequences, part.grid, Some(masked))?;
             let hidden = self.hidden(&rows, self.embed(&rows));
             let own = HeadGradient::Frozen;
-            let (hidden, asked) = self.asked(&rows, hidden);
-            let targets = asked.as_ref().map_or(&rows.targets, |a| &a.targets);
+            let (hidden, chosen) = self.head_rows(&rows, hidden);
+            let targets = chosen
+                .as_ref()
+                .map_or(&rows.targets, |chosen| &chosen.targets);
             nll += K::head(&hidden, &head, targets, Precision::Single, own)
                 .nll
                 .total();

@@ -84,7 +84,8 @@ pub enum Cover {
     /// Capitals inside sentences only; a name that begins a sentence is missed.
     CapitalsOnly,
     /// Not sensitive at this level.
-    NotAsked,
+    #[serde(rename = "not-asked")]
+    NotSensitive,
 }
 
 impl EntityKind {
@@ -95,10 +96,10 @@ impl EntityKind {
 }
 
 pub(super) fn of(level: Level, tagger: Option<&dyn Tagger>) -> Vec<(EntityKind, Cover)> {
-    let asked = level.entities();
+    let sensitive = level.entities();
     let cover = |kind: EntityKind| {
-        if !asked.contains(&kind) {
-            Cover::NotAsked
+        if !sensitive.contains(&kind) {
+            Cover::NotSensitive
         } else if kind.grammar().is_some() {
             Cover::Grammar
         } else if tagger.is_some_and(|t| t.covers(kind)) {

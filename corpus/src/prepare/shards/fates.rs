@@ -70,8 +70,8 @@ pub(super) fn put_fate(out: &mut Vec<u8>, place: UnitPlace, fate: &Fate) -> Resu
     Ok(())
 }
 
-/// Decodes fates and passes each one to `told`. Returns false if the bytes are incomplete.
-pub(super) fn each_fate(bytes: &[u8], mut told: impl FnMut(UnitPlace, Fate)) -> bool {
+/// Decodes fates and passes each one to `visit`. Returns false if the bytes are incomplete.
+pub(super) fn each_fate(bytes: &[u8], mut visit: impl FnMut(UnitPlace, Fate)) -> bool {
     let mut numbers = numbers(bytes);
     while let Some(document) = numbers.next() {
         let Some((unit, count)) = numbers.next().zip(numbers.next()) else {
@@ -91,7 +91,7 @@ pub(super) fn each_fate(bytes: &[u8], mut told: impl FnMut(UnitPlace, Fate)) -> 
         } else {
             Fate::Cut(ranges)
         };
-        told((document, unit), fate);
+        visit((document, unit), fate);
     }
     true
 }
@@ -106,10 +106,10 @@ mod tests {
         put_fate(&mut bytes, (0, 7), &Fate::Drop).unwrap();
         put_fate(&mut bytes, (1, 0), &Fate::Keep).unwrap();
         put_fate(&mut bytes, (2, 3), &Fate::Cut(vec![1..4, 9..11])).unwrap();
-        let mut told = Vec::new();
-        assert!(each_fate(&bytes, |place, fate| told.push((place, fate))));
+        let mut visited = Vec::new();
+        assert!(each_fate(&bytes, |place, fate| visited.push((place, fate))));
         let expected = [((0, 7), Fate::Drop), ((2, 3), Fate::Cut(vec![1..4, 9..11]))];
-        assert_eq!(told, expected);
+        assert_eq!(visited, expected);
         assert!(!each_fate(&bytes[..bytes.len() - 4], |_, _| ()));
         let all: [Row; 2] = [([1; 20], (2, 3)), ([4; 20], (u32::MAX, 0))];
         let mut bytes = Vec::new();

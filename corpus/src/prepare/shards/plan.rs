@@ -2,7 +2,7 @@
 
 use super::super::context::{Choices, Corpus, Planted, PreparationContext};
 use super::super::options::PrepareOptions;
-use super::super::resume::{Identity, asked};
+use super::super::resume::{Identity, requested};
 use super::super::run::nothing_to_train_on;
 use super::super::source::{Division, Feed, Phase, Role, Seal, Source, Stands};
 use super::super::stream::{Preparation, PrepareFiles};
@@ -210,16 +210,16 @@ impl ShardPlan {
         };
         let mut seen = |document: &Document, stands: &Stands| cuts.enter(document, stands);
         let options = files.options.placed_in(&base)?;
-        let settled =
+        let context =
             PreparationContext::new(source, &options, None, threads, watch, Some(&mut seen))?;
-        let Some((mut settled, _)) = settled.filter(|_| watch(Phase::Survey, bytes)) else {
+        let Some((mut context, _)) = context.filter(|_| watch(Phase::Survey, bytes)) else {
             return Ok(None);
         };
-        if settled.corpus.documents == 0 {
+        if context.corpus.documents == 0 {
             return Err(nothing_to_train_on());
         }
         let owner = Key::new(owner);
-        settled.division.seal = Some(salt(&owner));
+        context.division.seal = Some(salt(&owner));
         let mut document = PlanDocument {
             schema: 1,
             kind: KIND.to_owned(),
@@ -230,20 +230,20 @@ impl ShardPlan {
             reading: files.reading.clone(),
             options: files.options.clone(),
             files: sizes,
-            corpus: settled.corpus,
-            identity: Identity::of_parts(&salt(&owner), &asked(&settled)?, &[]),
-            parts: if by_digest(&settled.options) {
+            corpus: context.corpus,
+            identity: Identity::of_parts(&salt(&owner), &requested(&context)?, &[]),
+            parts: if by_digest(&context.options) {
                 shards
             } else {
                 1
             },
-            shards: cuts.close(&documents_key(&owner), &settled.division.held_out),
+            shards: cuts.close(&documents_key(&owner), &context.division.held_out),
         };
         let mut text = text_of(&document, path)?;
         document.hmac = code(&owner, &text);
         text = text.replacen(NO_CODE, &document.hmac, 1);
         let made = Self::of(document, path, owner);
-        made.keep(&settled)?;
+        made.keep(&context)?;
         let written = file.write_all(text.as_bytes());
         let finished = written.and_then(|()| file.finish());
         finished.map_err(|error| Error::of_place(path, error))?;
@@ -369,10 +369,10 @@ impl ShardPlan {
     }
 
     /// Writes the choices to a file.
-    fn keep(&self, settled: &PreparationContext) -> Result<()> {
+    fn keep(&self, context: &PreparationContext) -> Result<()> {
         let whole = WholeChoices {
-            plan: settled.plan.as_ref().map(Cow::Borrowed),
-            words: settled.words.as_ref().map(Cow::Borrowed),
+            plan: context.plan.as_ref().map(Cow::Borrowed),
+            words: context.words.as_ref().map(Cow::Borrowed),
         };
         let mut file = self.folder.create(CHOICES)?;
         let path = self.folder.path.join(CHOICES);
@@ -384,19 +384,19 @@ impl ShardPlan {
             .iter()
             .skip(1)
             .map(|shard| shard.training);
-        let ends = ends.chain([settled.corpus.documents]);
+        let ends = ends.chain([context.corpus.documents]);
         for (shard, end) in self.document.shards.iter().zip(ends) {
             let training = as_range(shard.training, end - shard.training);
             let all = as_range(shard.first, shard.documents);
-            let held_out = settled.division.held_out.iter();
+            let held_out = context.division.held_out.iter();
             let mut held_out: Vec<usize> = held_out.filter(|n| all.contains(n)).copied().collect();
             held_out.sort_unstable();
-            let planted = settled.planted.iter();
+            let planted = context.planted.iter();
             let planted = planted.filter(|(number, _)| training.contains(number));
             let mut planted: Vec<(usize, Cow<'_, Document>)> =
                 planted.map(|(n, d)| (*n, Cow::Borrowed(d))).collect();
             planted.sort_unstable_by_key(|(number, _)| *number);
-            let places = settled.copies.values();
+            let places = context.copies.values();
             let places = places.filter(|place| training.contains(&place.document));
             let mut places: Vec<CanaryPlace> = places.copied().collect();
             places.sort_unstable_by_key(|place| (place.canary, place.copy));
@@ -411,7 +411,7 @@ impl ShardPlan {
     }
 
     /// Restores the choices that these shards need; `missed` contains the strings that the simulated policy misses.
-    pub(super) fn settled(
+    pub(super) fn context(
         &self,
         shards: Range<usize>,
         missed: HashSet<String>,
@@ -446,8 +446,8 @@ impl ShardPlan {
             planted,
         };
         let options = document.options.placed_in(&document.base)?;
-        let settled = PreparationContext::restored(&options, choices)?;
-        let now = Identity::of_parts(&salt(&self.owner), &asked(&settled)?, &[]);
+        let context = PreparationContext::restored(&options, choices)?;
+        let now = Identity::of_parts(&salt(&self.owner), &requested(&context)?, &[]);
         if now.against(&document.identity).is_some() {
             return Err(Error::Sharding(
                 "the tokenizer or the classifier is not the one of the plan any more; write the plan again"
@@ -457,7 +457,7 @@ impl ShardPlan {
         if planned_files(&document.data)? != document.files {
             return Err(self.changed());
         }
-        Ok(settled)
+        Ok(context)
     }
 
     /// Returns what was prepared, if the last stage is done, and removes what a last stage left that was killed meanwhile.
@@ -521,7 +521,7 @@ impl ShardPlan {
     pub(super) fn feed<'a>(
         &'a self,
         shards: Range<usize>,
-        settled: &'a PreparationContext,
+        context: &'a PreparationContext,
         planted: &'a HashMap<usize, Document>,
         read: &'a Cell<u64>,
     ) -> Result<Feed<'a>> {
@@ -557,7 +557,7 @@ impl ShardPlan {
                 seal.enter(&document);
                 open = Some((shard, left - 1, seal));
                 number += 1;
-                if settled.division.held_out.contains(&(number - 1)) {
+                if context.division.held_out.contains(&(number - 1)) {
                     let held_out = number - 1 - training;
                     return Ok(Some((Role::HeldOut(held_out), Cow::Owned(document))));
                 }

@@ -105,12 +105,12 @@ impl ShardPlan {
         Ok(go_on.then_some(None))
     }
 
-    /// Tells what the scan of a shard left for each part, in order, until `told` says no. The rows are those that group
+    /// Tells what the scan of a shard left for each part, in order, until `visit` says no. The rows are those that group
     /// reads from the scan's file; where it takes more than them to group units, there are none.
     ///
     /// # Errors
     /// A shard that the plan does not have; a scan that is not there yet or damaged.
-    pub fn scanned(&self, shard: u64, mut told: impl FnMut(UnitDigests) -> bool) -> Result<()> {
+    pub fn scanned(&self, shard: u64, mut visit: impl FnMut(UnitDigests) -> bool) -> Result<()> {
         index("the shard", shard, self.shards())?;
         let mut file = self.left_by(ShardStage::Scan(shard))?;
         for part in 0..self.parts() {
@@ -121,7 +121,7 @@ impl ShardPlan {
                 rows: file.bytes(section)?,
                 hmac: file.code(section).to_owned(),
             };
-            if !told(digests) {
+            if !visit(digests) {
                 break;
             }
         }
@@ -190,10 +190,10 @@ impl ShardPlan {
         threads: usize,
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<bool> {
-        let settled = self.settled(shard..shard + 1, HashSet::new())?;
+        let context = self.context(shard..shard + 1, HashSet::new())?;
         let first = self.first_of(shard);
         let read = Cell::new(0);
-        let mut feed = self.feed(shard..shard + 1, &settled, &settled.planted, &read)?;
+        let mut feed = self.feed(shard..shard + 1, &context, &context.planted, &read)?;
         let mac = self.key.derived("units", &[]).mac();
         let mut rows: Vec<Row> = Vec::new();
         let by_digest = self.by_digest();
@@ -208,7 +208,7 @@ impl ShardPlan {
                     _ => None,
                 });
                 for (number, document) in training {
-                    let units = units(document, number, settled.options.unit)?;
+                    let units = units(document, number, context.options.unit)?;
                     for (at, unit) in units.iter().enumerate() {
                         let own = unit_key(unit);
                         let code = mac.clone().chain_update(own).finalize();
@@ -228,7 +228,7 @@ impl ShardPlan {
             return Ok(false);
         }
         drop(feed);
-        let Some(found) = self.found(shard, &settled, threads, watch)? else {
+        let Some(found) = self.found(shard, &context, threads, watch)? else {
             return Ok(false);
         };
         rows.sort_unstable_by_key(|row| (head_of(&row.0), *row));
@@ -261,7 +261,7 @@ impl ShardPlan {
     fn found(
         &self,
         shard: usize,
-        settled: &PreparationContext,
+        context: &PreparationContext,
         threads: usize,
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<Found>> {
@@ -269,11 +269,11 @@ impl ShardPlan {
             return Ok(Some(Found::default()));
         }
         let (read, planted) = (Cell::new(0), HashMap::new());
-        let mut feed = self.feed(shard..shard + 1, settled, &planted, &read)?;
+        let mut feed = self.feed(shard..shard + 1, context, &planted, &read)?;
         let go_on = || watch(Phase::Secrets, read.get());
         let how = (
-            settled.base.as_ref(),
-            &settled.tokenizer,
+            context.base.as_ref(),
+            &context.tokenizer,
             self.options().unit,
         );
         Found::of(&mut feed, how, threads, &read, &go_on)
@@ -341,11 +341,11 @@ impl ShardPlan {
         for shard in self.all() {
             self.left_by(ShardStage::Scan(shard as u64))?;
         }
-        let settled = self.settled(self.all(), HashSet::new())?;
+        let context = self.context(self.all(), HashSet::new())?;
         let read = Cell::new(0);
-        let open = || self.feed(self.all(), &settled, &settled.planted, &read);
+        let open = || self.feed(self.all(), &context, &context.planted, &read);
         let pass = Pass {
-            settled: &settled,
+            context: &context,
             corpus: self.corpus(),
             threads,
             open: &open,
@@ -357,7 +357,7 @@ impl ShardPlan {
         let Some(before) = FirstPass::look(&pass, &go_on)? else {
             return Ok(false);
         };
-        let (mut gate, marker) = (before.gate(&settled), before.marker(&settled));
+        let (mut gate, marker) = (before.gate(&context), before.marker(&context));
         let mut fates: Vec<Vec<u8>> = self.all().map(|_| Vec::new()).collect();
         let firsts: Vec<usize> = self.all().map(|shard| self.first_of(shard)).collect();
         let mut feed = (pass.open)()?;
@@ -410,18 +410,18 @@ impl ShardPlan {
             enter(self.left_by(ShardStage::Group(part))?, SHARDS + shard)?;
         }
         let missed = self.left_by(ShardStage::Group(0))?.json(MISSED)?;
-        let settled = self.settled(shard..shard + 1, missed)?;
+        let context = self.context(shard..shard + 1, missed)?;
         let read = Cell::new(0);
-        let open = || self.feed(shard..shard + 1, &settled, &settled.planted, &read);
+        let open = || self.feed(shard..shard + 1, &context, &context.planted, &read);
         let pass = Pass {
-            settled: &settled,
+            context: &context,
             corpus: self.corpus(),
             threads,
             open: &open,
             read: &read,
             scratch: Some(&self.folder.path),
             form: |record: Record, text: String| {
-                PackedLines::of(&record, &text, settled.options.loss_on)
+                PackedLines::of(&record, &text, context.options.loss_on)
             },
         };
         let name = ShardStage::Write(shard as u64).file();
@@ -431,7 +431,7 @@ impl ShardPlan {
             read: &read,
             watch,
         };
-        let before = FirstPass::settled(fates);
+        let before = FirstPass::of_fates(fates);
         let Some((run, _)) = pass.through(&before, None, &mut sink)? else {
             return Ok(false);
         };
@@ -449,14 +449,14 @@ impl ShardPlan {
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<Preparation>> {
         let place = OutputFolder::take_or_compare(self.out())?;
-        let settled = self.settled(0..0, HashSet::new())?;
+        let context = self.context(0..0, HashSet::new())?;
         let mut distinct = 0;
         for part in 0..self.parts() {
             let counts: Counts = self.left_by(ShardStage::Group(part))?.json(COUNTS)?;
             distinct += counts.distinct;
         }
         let mut out = place.begin(self.corpus().held_out > 0)?;
-        let mut run = Run::new(&settled, self.corpus());
+        let mut run = Run::new(&context, self.corpus());
         let (mut first, mut read) = (0, 0);
         let mut enter = |written: Written| {
             match written {
@@ -504,8 +504,8 @@ impl ShardPlan {
             facts,
             // Their paths as they were given, as in a single run.
             options: self.options().clone(),
-            plan: settled.plan.clone(),
-            tokenizer: settled.tokenizer.clone(),
+            plan: context.plan.clone(),
+            tokenizer: context.tokenizer.clone(),
             taken_up: None,
         };
         out.finish(&made, Some(&self.owner))?;

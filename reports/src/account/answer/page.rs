@@ -3,7 +3,7 @@
 use super::run::{Guarantees, Limit, WhatIf, promised};
 use crate::account::explain::status;
 use crate::account::mechanism::words::{batches, line, noisy_steps};
-use crate::account::plan::{Asked, Run};
+use crate::account::plan::{Question, Run};
 use crate::account::plan_page::{about_the_labels, about_the_sample, labels_for};
 use crate::account::tables::{tables, tightest};
 use crate::account::words::{
@@ -24,15 +24,19 @@ use std::fmt::Write;
 
 /// Returns the page of a plan's guarantees.
 #[must_use]
-pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<&Limit>) -> Page {
+pub fn guarantees(
+    question: &Question,
+    document: &Envelope<Guarantees>,
+    limit: Option<&Limit>,
+) -> Page {
     let body = &document.body;
     let title = format!(
         "{}, {}",
-        what_runs(&asked.run, &asked.plan.mechanism),
-        what_is_asked(asked)
+        what_runs(&question.run, &question.plan.mechanism),
+        what_is_asked(question)
     );
-    let mut said = says(asked, &body.guarantees);
-    if asked.epsilon.is_none() && matches!(asked.run, Run::Plan { .. }) {
+    let mut said = says(question, &body.guarantees);
+    if question.epsilon.is_none() && matches!(question.run, Run::Plan { .. }) {
         said.push_str(&noise_found(&document.inputs).unwrap_or_default());
     }
     let mut page = Page::new(title, said);
@@ -48,22 +52,22 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
             .answer(Section::text("", secrets.sentences()));
     }
     let assumed = assumed(&document.inputs).into_iter();
-    let granted = match asked.run.of_manifest() {
+    let granted = match question.run.of_manifest() {
         Some(plan) => granted_line(plan),
-        None => granted_by(asked.run.narrower()),
+        None => granted_by(question.run.narrower()),
     };
     page = page.answer(Section::text("", assumed.chain(granted)));
     page = page.section(
         Section::table("With another assumption", what_if(&body.what_if)).caption(format!(
             "ε upper: {}, unless the neighbouring relation is what changes.",
-            compared(asked.plan.neighbours)
+            compared(question.plan.neighbours)
         )),
     );
-    let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
+    let mut alarms: Vec<String> = sample_note(question).into_iter().collect();
     alarms.extend(about_delta(&document.inputs));
-    alarms.extend(no_posterior(asked));
-    alarms.extend(no_redacted_secret(asked, &body.guarantees));
-    let labelled = asked
+    alarms.extend(no_posterior(question));
+    alarms.extend(no_redacted_secret(question, &body.guarantees));
+    let labelled = question
         .redacted
         .as_ref()
         .and_then(|found| found.labels.as_ref());
@@ -74,11 +78,11 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
             .iter()
             .flat_map(|found| about_the_sample(&found.sample)),
     );
-    let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
-    alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
-    alarms.extend(asked.caveats.iter().cloned());
-    alarms.extend(about_the_run(asked));
-    alarms.extend(wide(&body.guarantees, asked.plan.tolerance));
+    let labels = question.redacted.as_ref().and_then(Redacted::both_labelled);
+    alarms.extend(labels.and_then(|found| labels_for(question.plan.delta, &found.rates)));
+    alarms.extend(question.caveats.iter().cloned());
+    alarms.extend(about_the_run(question));
+    alarms.extend(wide(&body.guarantees, question.plan.tolerance));
     alarms.extend(body.what_if.iter().filter_map(failed));
     page = page
         .answer(Section::notes("About this answer", alarms))
@@ -90,7 +94,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         page = page.answer(limit.section());
     }
     // If δ at an ε was asked for, there is no ε to judge by.
-    if asked.epsilon.is_none() {
+    if question.epsilon.is_none() {
         page = page.mood(Limit::mood(limit, promised(body)));
     }
     page
@@ -109,17 +113,17 @@ pub(in crate::account) fn about_the_batches(noisy: &NoisySteps) -> Option<String
 }
 
 /// Returns how the batches are accounted for and what the run leaves uncovered.
-fn about_the_run(asked: &Asked) -> Vec<String> {
+fn about_the_run(question: &Question) -> Vec<String> {
     let mut notes = Vec::new();
-    notes.extend(asked.run.noisy().and_then(about_the_batches));
+    notes.extend(question.run.noisy().and_then(about_the_batches));
     notes.extend(about_outside_text(
-        asked.run.base(),
-        asked.inputs.holds("held_out_public"),
+        question.run.base(),
+        question.inputs.holds("held_out_public"),
     ));
-    if asked.run.counts_no_secrets() && asked.plan.group == GroupSize::ONE {
+    if question.run.counts_no_secrets() && question.plan.group == GroupSize::ONE {
         notes.push(format!(
             "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and is not in any manifest: each row is about one {unit} (ask with --group, or account --prepared).",
-            unit = asked.plan.unit
+            unit = question.plan.unit
         ));
     }
     notes
@@ -145,10 +149,10 @@ pub(in crate::account) fn noise_found(inputs: &Inputs) -> Option<String> {
 }
 
 /// Returns what is asked about the run.
-pub(in crate::account) fn what_is_asked(asked: &Asked) -> String {
-    match asked.epsilon {
+pub(in crate::account) fn what_is_asked(question: &Question) -> String {
+    match question.epsilon {
         Some(epsilon) => format!("epsilon {}", shortest(epsilon.get())),
-        None => format!("delta {}", shortest(asked.plan.delta.get())),
+        None => format!("delta {}", shortest(question.plan.delta.get())),
     }
 }
 
@@ -197,8 +201,8 @@ fn what_if(rows: &[WhatIf]) -> Table {
 }
 
 /// Returns why a requested probability of guessing a secret can't be given.
-fn no_posterior(asked: &Asked) -> Option<String> {
-    let plan = &asked.plan;
+fn no_posterior(question: &Question) -> Option<String> {
+    let plan = &question.plan;
     plan.prior?;
     match PrivacyLoss::of_guesses(&plan.mechanism, plan.group) {
         Err(error @ Error::Unsupported { .. }) => {
@@ -209,8 +213,8 @@ fn no_posterior(asked: &Asked) -> Option<String> {
 }
 
 /// Returns why a requested row of a redacted secret can't be given.
-fn no_redacted_secret(asked: &Asked, rows: &[Guarantee]) -> Option<String> {
-    let plan = &asked.plan;
+fn no_redacted_secret(question: &Question, rows: &[Guarantee]) -> Option<String> {
+    let plan = &question.plan;
     plan.redaction?;
     let given = |row: &Guarantee| row.gamma.is_some() && row.convention == Convention::Definition;
     if rows.iter().any(given) {
@@ -221,11 +225,11 @@ fn no_redacted_secret(asked: &Asked, rows: &[Guarantee]) -> Option<String> {
 }
 
 /// Returns what a measured miss rate means, and what more labels would improve.
-fn sample_note(asked: &Asked) -> Option<String> {
+fn sample_note(question: &Question) -> Option<String> {
     let (sample, redaction, confidence) = (
-        asked.redacted.as_ref()?.sample?,
-        asked.plan.redaction?,
-        asked.plan.confidence?,
+        question.redacted.as_ref()?.sample?,
+        question.plan.redaction?,
+        question.plan.confidence?,
     );
     let gamma = redaction.miss();
     let mut note = format!(

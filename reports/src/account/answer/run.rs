@@ -1,6 +1,6 @@
 //! Computes the guarantees of a plan as the document that is printed or written.
 
-use crate::account::plan::Asked;
+use crate::account::plan::Question;
 use crate::account::secrets::{SecretPosteriors, by_secret};
 use crate::account::words::assumed_prior;
 use crate::contract::{Envelope, Exit};
@@ -113,8 +113,8 @@ impl Limit {
 ///
 /// # Errors
 /// Returns an error if the plan can't be accounted.
-pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
-    document(asked, what_if)
+pub fn answer(question: &Question) -> Result<Envelope<Guarantees>> {
+    document(question, what_if)
 }
 
 /// Like [`answer`], for a page in brief, which says that there are other assumptions but leaves out their numbers: they
@@ -122,8 +122,8 @@ pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
 ///
 /// # Errors
 /// Returns an error as [`answer`] does.
-pub fn in_brief(asked: &Asked) -> Result<Envelope<Guarantees>> {
-    document(asked, |asked| {
+pub fn in_brief(question: &Question) -> Result<Envelope<Guarantees>> {
+    document(question, |question| {
         let covered = |plan: &Plan| {
             let single = Query::single(plan.neighbours);
             !matches!(
@@ -131,7 +131,7 @@ pub fn in_brief(asked: &Asked) -> Result<Envelope<Guarantees>> {
                 Err(Error::Unsupported { .. })
             )
         };
-        let rows = (changes(asked)?.into_iter())
+        let rows = (changes(question)?.into_iter())
             .filter(|(_, _, plan)| covered(plan))
             .filter_map(|(name, to, _)| row(name, to, Ok((Bounds::UNKNOWN, None))));
         Ok(rows.collect())
@@ -139,29 +139,29 @@ pub fn in_brief(asked: &Asked) -> Result<Envelope<Guarantees>> {
 }
 
 fn document(
-    asked: &Asked,
-    what_if: impl FnOnce(&Asked) -> Result<Vec<WhatIf>>,
+    question: &Question,
+    what_if: impl FnOnce(&Question) -> Result<Vec<WhatIf>>,
 ) -> Result<Envelope<Guarantees>> {
-    let guarantees = of_the_run(asked, of_the_mechanism(asked)?)?;
-    let inputs = match assumed_prior(asked, &guarantees) {
-        Some(prior) => asked.inputs.clone().assumed("prior", prior)?,
-        None => asked.inputs.clone(),
+    let guarantees = of_the_run(question, of_the_mechanism(question)?)?;
+    let inputs = match assumed_prior(question, &guarantees) {
+        Some(prior) => question.inputs.clone().assumed("prior", prior)?,
+        None => question.inputs.clone(),
     };
-    let secrets = match asked.run.of_manifest() {
-        Some(plan) => SecretPosteriors::of(plan, &asked.plan.mechanism)?,
+    let secrets = match question.run.of_manifest() {
+        Some(plan) => SecretPosteriors::of(plan, &question.plan.mechanism)?,
         None => None,
     };
     let body = Guarantees {
         guarantees,
-        mechanism: Some(asked.plan.mechanism.clone()),
-        recipe: asked.run.narrower(),
-        labelled: asked.run.is_labelled(),
-        base: asked.run.base(),
+        mechanism: Some(question.plan.mechanism.clone()),
+        recipe: question.run.narrower(),
+        labelled: question.run.is_labelled(),
+        base: question.run.base(),
         secrets,
         // What would change ε says little about δ.
         // And nothing of secrets that may be on a public side.
-        what_if: if asked.epsilon.is_none() && asked.run.narrower() != Some(Recipe::Crt) {
-            what_if(asked)?
+        what_if: if question.epsilon.is_none() && question.run.narrower() != Some(Recipe::Crt) {
+            what_if(question)?
         } else {
             Vec::new()
         },
@@ -172,30 +172,30 @@ fn document(
 /// Returns what the mechanism promises. A run that promises less than differential privacy promises something about
 /// contents: the rows about an exchanged content come first, and those that papers compute for a record's presence
 /// follow.
-fn of_the_mechanism(asked: &Asked) -> Result<Vec<Guarantee>> {
+fn of_the_mechanism(question: &Question) -> Result<Vec<Guarantee>> {
     let of = |plan: &Plan| {
-        asked.run.blamed(match asked.epsilon {
+        question.run.blamed(match question.epsilon {
             Some(epsilon) => plan.guarantees_at(epsilon),
             None => plan.guarantees(),
         })
     };
-    let Some((completed, _)) = asked.run.of_files() else {
-        return by_secret(asked, of(&asked.plan)?);
+    let Some((completed, _)) = question.run.of_files() else {
+        return by_secret(question, of(&question.plan)?);
     };
     let mut rows = Vec::new();
     let redacts = matches!(
         completed.narrower(),
         Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft)
     );
-    if redacts && asked.plan.neighbours != Neighbours::Replace {
+    if redacts && question.plan.neighbours != Neighbours::Replace {
         rows = of(&Plan {
             neighbours: Neighbours::Replace,
             redaction: None,
             prior: None,
-            ..asked.plan.clone()
+            ..question.plan.clone()
         })?;
     }
-    rows.extend(by_secret(asked, of(&asked.plan)?)?);
+    rows.extend(by_secret(question, of(&question.plan)?)?);
     // No posterior is bounded for a secret that may have been trained on without noise.
     rows.retain(|row| row.notion != Notion::SecretProtection || !completed.exposes_secrets());
     rows.into_iter()
@@ -204,8 +204,8 @@ fn of_the_mechanism(asked: &Asked) -> Result<Vec<Guarantee>> {
 }
 
 /// Returns the row which says that nothing is promised to some secret.
-fn exposed(asked: &Asked, completed: &CompletedRun) -> Result<Guarantee> {
-    let group = asked.plan.group;
+fn exposed(question: &Question, completed: &CompletedRun) -> Result<Guarantee> {
+    let group = question.plan.group;
     let row = Guarantee {
         engine: Some(Engine::Closed),
         same_class: completed.within_a_class(),
@@ -214,14 +214,14 @@ fn exposed(asked: &Asked, completed: &CompletedRun) -> Result<Guarantee> {
         ..Guarantee::new(
             completed.notion(group),
             Neighbours::Replace,
-            asked.plan.unit.clone(),
+            question.plan.unit.clone(),
             Method::ClosedForm,
         )
     };
-    Ok(match asked.epsilon {
+    Ok(match question.epsilon {
         None => Guarantee {
             epsilon: Some(Bounds::at_most(Epsilon::new(f64::INFINITY)?)),
-            delta: Some(asked.plan.delta),
+            delta: Some(question.plan.delta),
             ..row
         },
         Some(_) => Guarantee {
@@ -236,31 +236,31 @@ fn exposed(asked: &Asked, completed: &CompletedRun) -> Result<Guarantee> {
 /// and those about the records of a secret if their number was given; a count of private text is not published. Asking
 /// about a group, or about δ at an ε, is a separate question. If nothing is promised to a secret, nothing is promised
 /// to several secrets, at any ε, or by any run that follows.
-fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
-    let Some((completed, plan)) = asked.run.of_files() else {
+fn of_the_run(question: &Question, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
+    let Some((completed, plan)) = question.run.of_files() else {
         return Ok(others);
     };
     let whole = plan.filter(|plan| {
-        asked.plan.group == GroupSize::ONE
-            && asked.epsilon.is_none()
-            && plan.mechanism() == asked.plan.mechanism
+        question.plan.group == GroupSize::ONE
+            && question.epsilon.is_none()
+            && plan.mechanism() == question.plan.mechanism
     });
     let Some(plan) = whole else {
         let mut rows = others;
         if completed.exposes_secrets() {
-            rows.insert(0, exposed(asked, completed)?);
+            rows.insert(0, exposed(question, completed)?);
         }
         return Ok(rows);
     };
     let mut plan = plan.clone();
-    plan.delta.value = asked.plan.delta;
-    let mut rows = plan.guarantees(asked.plan.tolerance)?;
+    plan.delta.value = question.plan.delta;
+    let mut rows = plan.guarantees(question.plan.tolerance)?;
     // That nothing is promised comes first; where it is defined for both neighbours, those that are asked about.
     rows.sort_by_key(|row| {
-        let asked_about = row.notion == Notion::Dp
+        let in_question = row.notion == Notion::Dp
             && row.convention == Convention::Definition
-            && row.neighbours == asked.plan.neighbours;
-        (!protects_nothing(row), !asked_about)
+            && row.neighbours == question.plan.neighbours;
+        (!protects_nothing(row), !in_question)
     });
     let terms = |row: &Guarantee| (terms(row), row.unit.clone());
     let known: Vec<_> = rows.iter().map(terms).collect();
@@ -354,7 +354,7 @@ fn protects_nothing(row: &Guarantee) -> bool {
 /// # Errors
 /// Returns an error if the plan can't be accounted.
 pub fn held_to(
-    asked: &Asked,
+    question: &Question,
     mut document: Envelope<Guarantees>,
     limit: Option<Epsilon>,
 ) -> Result<Envelope<Guarantees>> {
@@ -372,7 +372,7 @@ pub fn held_to(
     }
     // A manifest's row about a secret has the notion of a redacted one, whose δ is a share of its own.
     let same = |other: &Guarantee| terms(other) == terms(&row);
-    let there = asked.plan.guarantees_at(limit)?.into_iter().find(same);
+    let there = question.plan.guarantees_at(limit)?.into_iter().find(same);
     let held = there.is_some_and(|there| there.delta.is_some() && there.delta <= row.delta);
     if let Some(first) = rows.iter_mut().find(|other| held && **other == row) {
         *first = row.certified_at(limit);
@@ -393,29 +393,31 @@ pub(in crate::account) fn promised(body: &Guarantees) -> f64 {
 }
 
 /// Returns the results with each assumed quantity changed in turn and the others kept.
-fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
-    let rows = changes(asked)?.into_iter().filter_map(|(name, to, plan)| {
-        let found = plan.epsilon().and_then(|epsilon| {
-            let bayesian = match plan.bayesian_epsilon() {
-                Err(Error::Unsupported { .. }) => None,
-                found => found?,
-            };
-            Ok((epsilon, bayesian))
+fn what_if(question: &Question) -> Result<Vec<WhatIf>> {
+    let rows = changes(question)?
+        .into_iter()
+        .filter_map(|(name, to, plan)| {
+            let found = plan.epsilon().and_then(|epsilon| {
+                let bayesian = match plan.bayesian_epsilon() {
+                    Err(Error::Unsupported { .. }) => None,
+                    found => found?,
+                };
+                Ok((epsilon, bayesian))
+            });
+            row(name, to, found)
         });
-        row(name, to, found)
-    });
     Ok(rows.collect())
 }
 
 /// Returns the plans with one assumption changed, each with the name and the new value of the assumption.
-fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
+fn changes(question: &Question) -> Result<Vec<(&'static str, Value, Plan)>> {
     let mut plans: Vec<(&'static str, Value, Plan)> = Vec::new();
     // These numbers are printed to four digits.
     let rough = Plan {
         tolerance: Tolerance::new(1e-4)?,
-        ..asked.plan.clone()
+        ..question.plan.clone()
     };
-    if let Some(noisy) = asked.run.noisy() {
+    if let Some(noisy) = question.run.noisy() {
         let mut change = |name: &'static str, to: Value, mechanism| {
             let plan = Plan {
                 mechanism,
@@ -423,17 +425,17 @@ fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
             };
             plans.push((name, to, plan));
         };
-        if asked.inputs.is_assumed("sample_rate") {
+        if question.inputs.is_assumed("sample_rate") {
             for factor in [0.1, 0.5, 2.0] {
                 let rate = SamplingRate::new(round(noisy.sampling_rate.get() * factor)).ok();
-                let changed = rate.and_then(|rate| asked.run.at_rate(rate));
+                let changed = rate.and_then(|rate| question.run.at_rate(rate));
                 if let Some(changed) = changed {
                     let rate = changed.sampling_rate.get();
                     change("sample_rate", rate.into(), changed.mechanism());
                 }
             }
         }
-        if asked.inputs.is_assumed("steps") {
+        if question.inputs.is_assumed("steps") {
             for factor in [0.5, 2.0, 10.0] {
                 let steps = Steps::new((noisy.steps.get() as f64 * factor) as u64);
                 let changed = noisy.with_steps(steps).mechanism();
@@ -441,9 +443,9 @@ fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
             }
         }
     }
-    if asked.inputs.is_assumed("delta") {
+    if question.inputs.is_assumed("delta") {
         for factor in [10.0, 0.1] {
-            let delta = Delta::new(round(asked.plan.delta.get() * factor).min(1.0))?;
+            let delta = Delta::new(round(question.plan.delta.get() * factor).min(1.0))?;
             let plan = Plan {
                 delta,
                 ..rough.clone()
@@ -452,7 +454,7 @@ fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
         }
     }
     let neighbours = Neighbours::Replace;
-    if asked.inputs.is_assumed("neighbours") && asked.plan.neighbours != neighbours {
+    if question.inputs.is_assumed("neighbours") && question.plan.neighbours != neighbours {
         let to = neighbours.to_string().into();
         let plan = Plan {
             neighbours,

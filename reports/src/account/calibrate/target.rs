@@ -53,7 +53,7 @@ pub(super) fn target(
         };
         return Ok((target, "--max-exposure", inputs));
     }
-    let asked = match (wish.by, wish.neighbours.map(Neighbours::from)) {
+    let neighbours = match (wish.by, wish.neighbours.map(Neighbours::from)) {
         // The papers computed add-remove, whatever they compared.
         (By::Papers, None) => Neighbours::AddRemove,
         (By::Papers, Some(other)) if other != Neighbours::AddRemove => {
@@ -61,9 +61,13 @@ pub(super) fn target(
         }
         _ => neighbours_of(wish.neighbours, wish.schedule.sampler),
     };
-    let query = Query::new(asked, group);
+    let query = Query::new(neighbours, group);
     let with_neighbours = |inputs: Inputs| {
-        inputs.or_assumed("neighbours", wish.neighbours.map(Neighbours::from), asked)
+        inputs.or_assumed(
+            "neighbours",
+            wish.neighbours.map(Neighbours::from),
+            neighbours,
+        )
     };
     if let (Some(tpr), Some(fpr)) = (wish.tpr, wish.fpr) {
         let inputs = with_neighbours(inputs.given("tpr", tpr)?.given("fpr", fpr)?)?;
@@ -216,13 +220,13 @@ pub(super) fn replaced(plan: &Plan, target: Target) -> Option<Bounds<Number>> {
 /// Returns the guarantees at the answer, including what the calibration certified.
 pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> {
     let mut rows = plan.guarantees()?;
-    let asked = match plan.group {
+    let notion = match plan.group {
         GroupSize::ONE => Notion::Dp,
         _ => Notion::GroupDp,
     };
     // The tighter row comes first.
     let by_delta = |row: &&mut Guarantee| {
-        row.notion == asked && matches!(row.method, Method::Pld | Method::GroupLemma)
+        row.notion == notion && matches!(row.method, Method::Pld | Method::GroupLemma)
     };
     if let Target::Epsilon { epsilon, .. } = target
         && let Some(row) = rows.iter_mut().find(by_delta)

@@ -14,13 +14,13 @@ pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit
     let source = plan::Source::of_files(&wish.files, neighbours)?;
     if let Some(export) = wish.outcome.export {
         no_delta(&wish.question, &mut output)?;
-        let asked = match source.unit {
+        let given = match source.unit {
             // It says that the files without a unit are about the same one.
             Some(_) => wish.question.unit.as_ref(),
             None => exported_unit(&wish.question, export, &mut output)?,
         };
-        let (_, unit) = plan::unit(asked, source.unit.as_ref(), source.unit_open)?;
-        let unit = (asked.is_some() || source.unit.is_some()).then_some(unit);
+        let (_, unit) = plan::unit(given, source.unit.as_ref(), source.unit_open)?;
+        let unit = (given.is_some() || source.unit.is_some()).then_some(unit);
         let around = Around {
             unit: unit.as_ref(),
             records: source.records,
@@ -32,7 +32,7 @@ pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit
         return Ok(Exit::Finished);
     }
     guarantees(
-        &plan::Asked::about(source, &wish.question)?,
+        &plan::Question::about(source, &wish.question)?,
         &wish.outcome,
         output,
     )

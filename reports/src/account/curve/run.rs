@@ -27,11 +27,11 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         return over::curve(wish, axis.into());
     }
     let kind = CurveKind::from(wish.what);
-    let asked = neighbours_of(wish.neighbours, wish.run.schedule.sampler);
-    let source = Source::of_records(&wish.run, asked)?;
+    let neighbours = neighbours_of(wish.neighbours, wish.run.schedule.sampler);
+    let source = Source::of_records(&wish.run, neighbours)?;
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
     let group = wish.group.unwrap_or(GroupSize::ONE);
-    let asked = match kind {
+    let neighbours = match kind {
         // Guesses of a secret are compared with a reference that depends on the run.
         CurveKind::BlowUp => {
             let reference = PrivacyLoss::of_guesses(&source.mechanism, group)?.1;
@@ -41,18 +41,22 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
             }
             reference
         }
-        _ => asked,
+        _ => neighbours,
     };
     let inputs = source
         .inputs
         .given("what", kind)?
-        .or_assumed("neighbours", wish.neighbours.map(Neighbours::from), asked)?
+        .or_assumed(
+            "neighbours",
+            wish.neighbours.map(Neighbours::from),
+            neighbours,
+        )?
         .given("unit", source.unit)?
         .or_assumed("tolerance", wish.tolerance, tolerance)?
         .given("group", wish.group)?;
     let line = Line {
         mechanism: &source.mechanism,
-        query: Query::new(asked, group),
+        query: Query::new(neighbours, group),
         tolerance,
     };
     let mut at = if wish.at.is_empty() {
@@ -67,7 +71,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     let points = points(at, values);
     let body = Points {
         curve: kind,
-        neighbours: asked,
+        neighbours,
         group,
         delta: None,
         engine,

@@ -2,7 +2,7 @@
 
 use super::{Explanation, OneWay, Step};
 use crate::account::answer::{what_is_asked, what_runs};
-use crate::account::plan::Asked;
+use crate::account::plan::Question;
 use crate::account::tables::ends_of;
 use crate::account::words::{about_the_answer, assumed, promise, together};
 use crate::contract::dash;
@@ -16,20 +16,20 @@ const DIGITS: usize = 6;
 
 /// Returns the explanation as a page.
 #[must_use]
-pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
+pub(crate) fn page(question: &Question, document: &Envelope<Explanation>) -> Page {
     let body = &document.body;
     let title = format!(
         "{}, {}",
-        what_runs(&asked.run, &asked.plan.mechanism),
-        what_is_asked(asked)
+        what_runs(&question.run, &question.plan.mechanism),
+        what_is_asked(question)
     );
     let mut how = vec![format!("Engine: {}.", body.engine)];
     how.extend(body.directions.iter().map(direction));
-    let mut page = Page::new(title, answer(asked, body))
+    let mut page = Page::new(title, answer(question, body))
         .answer(Section::text("", assumed(&document.inputs)))
         .answer(about_the_answer(
             &document.inputs,
-            asked.caveats.iter().cloned(),
+            question.caveats.iter().cloned(),
             body.base,
         ))
         .section(Section::notes("What runs", what_ran(body)))
@@ -71,8 +71,8 @@ fn what_ran(body: &Explanation) -> Vec<String> {
 }
 
 /// States the number in full.
-fn answer(asked: &Asked, body: &Explanation) -> String {
-    let plan = &asked.plan;
+fn answer(question: &Question, body: &Explanation) -> String {
+    let plan = &question.plan;
     let records = together(plan.group, &plan.unit);
     let change = match plan.neighbours {
         Neighbours::AddRemove => "being present or absent",
@@ -84,7 +84,7 @@ fn answer(asked: &Asked, body: &Explanation) -> String {
     let headline = &body.headline;
     // A row at an ε contains that ε too.
     let (upper, lower) = ends_of(headline).unwrap_or_else(|| (dash(), dash()));
-    let what = match asked.epsilon {
+    let what = match question.epsilon {
         None => "epsilon",
         Some(_) => "delta",
     };

@@ -3,7 +3,7 @@
 use super::{Derived, Explanation, Merged, OneWay, Step, pairs};
 use crate::account::answer::answer;
 use crate::account::mechanism::{fold, times, words};
-use crate::account::plan::Asked;
+use crate::account::plan::Question;
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::training::{NUMBER_OF_RECORDS, UNCOVERED};
@@ -18,9 +18,9 @@ use reticent_accounting::{
 ///
 /// # Errors
 /// Returns an error if the plan can't be accounted.
-pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
-    let plan = &asked.plan;
-    let headline = asked.run.blamed(match asked.epsilon {
+pub(crate) fn explain(question: &Question) -> Result<Envelope<Explanation>> {
+    let plan = &question.plan;
+    let headline = question.run.blamed(match question.epsilon {
         Some(epsilon) => plan.exactly_at(epsilon),
         None => plan.exactly(),
     })?;
@@ -28,15 +28,15 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
     let by_lemma = headline.method == Method::GroupLemma;
     let group = if by_lemma { GroupSize::ONE } else { plan.group };
     let query = Query::new(plan.neighbours, group);
-    let losses = asked.run.blamed(losses(&plan.mechanism, query))?;
+    let losses = question.run.blamed(losses(&plan.mechanism, query))?;
     let both = losses.len() > 1;
     let mut directions = losses
         .iter()
         .zip(Direction::BOTH)
         .map(|(loss, direction)| {
             let (epsilon, delta, at) = match by_lemma {
-                true => of_group(asked, loss)?,
-                false => of_law(asked, loss)?,
+                true => of_group(question, loss)?,
+                false => of_law(question, loss)?,
             };
             let finite = at.filter(|epsilon| epsilon.get().is_finite());
             let certificate = finite.map(|at| loss.certificate(at, plan.tolerance));
@@ -49,7 +49,7 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
         })
         .collect::<Result<Vec<_>>>()?;
     directions.sort_by(|a, b| b.upper().total_cmp(&a.upper()));
-    let rows = answer(asked)?.body.guarantees;
+    let rows = answer(question)?.body.guarantees;
     let by_law = rows.iter().any(|row| row.method == Method::Pld);
     let beside = rows.iter().find(|row| {
         let of_one = row.notion == Notion::Dp && plan.group == GroupSize::ONE;
@@ -82,7 +82,7 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
         false => engine.to_owned(),
     };
     let body = Explanation {
-        merged: merged(asked, query),
+        merged: merged(question, query),
         engine,
         directions,
         beside: beside.cloned(),
@@ -91,9 +91,9 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
         steps,
         not_covered: not_covered(plan.neighbours),
         mechanism: plan.mechanism.clone(),
-        base: asked.run.base(),
+        base: question.run.base(),
     };
-    Ok(Envelope::new("explanation", asked.inputs.clone(), body))
+    Ok(Envelope::new("explanation", question.inputs.clone(), body))
 }
 
 /// ε or δ of a direction, whichever is asked for, and the ε at which its loss is evaluated.
@@ -103,27 +103,27 @@ type Evaluated = (
     Option<Epsilon>,
 );
 
-fn of_law(asked: &Asked, loss: &PrivacyLoss) -> Result<Evaluated> {
-    let tolerance = asked.plan.tolerance;
-    Ok(match asked.epsilon {
+fn of_law(question: &Question, loss: &PrivacyLoss) -> Result<Evaluated> {
+    let tolerance = question.plan.tolerance;
+    Ok(match question.epsilon {
         Some(at) => (None, Some(loss.delta(at, tolerance)?.bounds), Some(at)),
         None => {
-            let found = loss.epsilon(asked.plan.delta, tolerance)?.bounds;
+            let found = loss.epsilon(question.plan.delta, tolerance)?.bounds;
             (Some(found), None, found.upper.map(|end| *end.get()))
         }
     })
 }
 
 /// Evaluates a group by the lemma, that is, a single record at its share of the group's ε.
-fn of_group(asked: &Asked, loss: &PrivacyLoss) -> Result<Evaluated> {
+fn of_group(question: &Question, loss: &PrivacyLoss) -> Result<Evaluated> {
     let Plan {
         group,
         delta,
         tolerance,
         ..
-    } = asked.plan;
+    } = question.plan;
     let share = |epsilon: Epsilon| Epsilon::new(epsilon.get() / f64::from(group.get()));
-    Ok(match asked.epsilon {
+    Ok(match question.epsilon {
         Some(at) => {
             let found = loss.delta_by_group_lemma(group, at, tolerance)?;
             let found = Bounds::at_most(found.into_inner());
@@ -138,7 +138,7 @@ fn of_group(asked: &Asked, loss: &PrivacyLoss) -> Result<Evaluated> {
 }
 
 /// Merges all plain Gaussian steps into one.
-fn merged(asked: &Asked, query: Query) -> Option<Merged> {
+fn merged(question: &Question, query: Query) -> Option<Merged> {
     let distance = f64::from(query.group.get())
         * if query.neighbours == Neighbours::Replace {
             2.0
@@ -146,7 +146,7 @@ fn merged(asked: &Asked, query: Query) -> Option<Merged> {
             1.0
         };
     let (mut steps, mut square) = (0u64, 0.0);
-    for part in fold(&asked.plan.mechanism) {
+    for part in fold(&question.plan.mechanism) {
         let sigma = match part.step {
             Mechanism::Gaussian { noise_multiplier } => noise_multiplier.get(),
             Mechanism::SubsampledGaussian {

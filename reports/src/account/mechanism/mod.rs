@@ -142,8 +142,8 @@ fn loaded(
         Neighbours::AddRemove => Neighbours::Replace,
         _ => Neighbours::AddRemove,
     };
-    let asked_of_others = training::read(text, others).with_context(|| name.clone())?;
-    let unnamed = asked_of_others.mechanism != document.mechanism;
+    let for_others = training::read(text, others).with_context(|| name.clone())?;
+    let unnamed = for_others.mechanism != document.mechanism;
     let own = caveat(&document)?;
     let behind = document.plan.iter().flat_map(not_authenticated);
     let of_files = document.not_authenticated.then_some(OF_FILES);

@@ -74,13 +74,13 @@ impl PlannedRun {
 
     /// Returns ε at this δ if `group` records have other contents.
     fn replaced(&self, group: GroupSize, delta: Delta) -> Result<(Bounds<Epsilon>, Engine)> {
-        let row = self.asked(group, delta).exactly()?;
+        let row = self.plan_of(group, delta).exactly()?;
         let bounds = row.epsilon.context("a promise without an epsilon")?;
         Ok((bounds, row.engine.unwrap_or(Engine::Closed)))
     }
 
     /// Returns the question about other contents of `group` records.
-    fn asked(&self, group: GroupSize, delta: Delta) -> Plan {
+    fn plan_of(&self, group: GroupSize, delta: Delta) -> Plan {
         Plan {
             neighbours: Neighbours::Replace,
             group,
@@ -409,11 +409,11 @@ fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
         let mut bounds = found.bounds;
         // Single records may bound a group more tightly than its own law.
         if convention == Convention::Definition && run.records() > GroupSize::ONE {
-            let asked = Plan {
+            let plan = Plan {
                 redaction: Some(redaction),
-                ..run.asked(run.records(), *run.plan.delta)
+                ..run.plan_of(run.records(), *run.plan.delta)
             };
-            bounds = asked.bayesian_epsilon()?.unwrap_or(bounds);
+            bounds = plan.bayesian_epsilon()?.unwrap_or(bounds);
         }
         let row = run.row(Notion::BayesianConfidentiality, neighbours);
         let row = run.with_epsilon(row, run.records(), (bounds, found.engine));

@@ -75,7 +75,7 @@ fn a_field_of_records_names_their_secrets() {
 }
 
 #[test]
-fn a_table_in_another_encoding_is_told_what_to_do() {
+fn a_table_in_another_encoding_is_refused_with_advice() {
     for (bytes, said) in [
         (
             &b"example,secret\na,J\xfcrgen\n"[..],
@@ -125,7 +125,7 @@ fn spellings_of_a_field_are_one_secret() {
 }
 
 #[test]
-fn bad_lines_are_told_with_file_line_and_value() {
+fn bad_lines_are_reported_with_file_line_and_value() {
     for (name, content, said) in [
         (
             "x.csv",

@@ -75,13 +75,13 @@ fn help_offers_what_can_be_used() {
     ] {
         assert!(!train.contains(other), "{other}: {train}");
     }
-    let told = train.split_whitespace().collect::<Vec<_>>().join(" ");
+    let train = train.split_whitespace().collect::<Vec<_>>().join(" ");
     for own in [
         "the share of records in each batch [default: 0.1]",
         "[default: those of --epochs]",
         "[default: 8]",
     ] {
-        assert!(told.contains(own), "{own}: {told}");
+        assert!(train.contains(own), "{own}: {train}");
     }
     // They are still read, and refused with the reason, which names those that are offered.
     for sampler in Sampler::value_variants() {
@@ -310,7 +310,7 @@ fn a_policy_in_toml_is_the_same_in_json_and_fits_its_schema() {
     }
 }
 
-/// As on the command line; what is no count is told with its key and range.
+/// As on the command line; what is no count is refused with its key and range.
 #[test]
 fn a_count_of_a_policy_is_written_as_people_write_it() {
     let json = |count: &str| {

@@ -29,7 +29,7 @@ pub(super) fn numbered(class: usize) -> String {
 pub struct ClassifyReport {
     /// The share of records whose most probable class is theirs, and the mean of F1 over classes.
     #[serde(flatten)]
-    pub told: Classified,
+    pub predicted: Classified,
     /// Both ends of the accuracy with confidence 0.95, were these records a simple random sample.
     pub accuracy_lower: Lower<Probability>,
     /// The upper end.
@@ -55,15 +55,16 @@ pub struct ClassRow {
     /// Records of it.
     pub records: u64,
     /// Records predicted to be of it.
-    pub told: u64,
+    #[serde(rename = "told")]
+    pub predicted: u64,
     /// Those of both.
     pub right: u64,
 }
 
 impl ClassRow {
-    /// Returns 2 · right / (records + told); `None` if both are zero.
+    /// Returns 2 · right / (records + predicted); `None` if both are zero.
     fn f1(&self) -> Option<f64> {
-        let all = self.records + self.told;
+        let all = self.records + self.predicted;
         (all > 0).then(|| 2.0 * self.right as f64 / all as f64)
     }
 }
@@ -82,18 +83,21 @@ impl ClassifyReport {
         names: &[String],
     ) -> Result<Self> {
         let (records, confidence) = (pairs.len() as u64, Confidence::new(EACH)?);
-        let right = pairs.iter().filter(|(class, told)| class == told).count() as u64;
+        let right = pairs
+            .iter()
+            .filter(|(class, predicted)| class == predicted)
+            .count() as u64;
         let count = |of: &dyn Fn(&(usize, usize)) -> bool| pairs.iter().filter(|p| of(p)).count();
         let row = |(number, name): (usize, &String)| ClassRow {
             name: name.clone(),
             records: count(&|(class, _)| *class == number) as u64,
-            told: count(&|(_, told)| *told == number) as u64,
+            predicted: count(&|(_, predicted)| *predicted == number) as u64,
             right: count(&|pair| *pair == (number, number)) as u64,
         };
         Ok(Self {
             accuracy_lower: clopper_pearson_lower(right, records, confidence)?,
             accuracy_upper: clopper_pearson_upper(right, records, confidence)?,
-            told: Classified::of(pairs, names.len()),
+            predicted: Classified::of(pairs, names.len()),
             loss: nll / records.max(1) as f64,
             records,
             cut,
@@ -116,10 +120,10 @@ impl ClassifyReport {
         format!(
             "Accuracy {} (95 %: {} to {}) and macro-F1 {} over {} of {} (unit: {}); always telling the most frequent \
              class would have accuracy {}{cut}.",
-            nearest(self.told.accuracy, 4),
+            nearest(self.predicted.accuracy, 4),
             rounded(self.accuracy_lower, 4),
             rounded(self.accuracy_upper, 4),
-            nearest(self.told.macro_f1, 4),
+            nearest(self.predicted.macro_f1, 4),
             count_of(self.records, "record"),
             count_of(self.classes.len() as u64, "class"),
             self.unit,
@@ -133,7 +137,7 @@ impl ClassifyReport {
         let table = Table::of(&self.classes)
             .left("class", |class| &class.name)
             .right("records", |class| grouped(class.records))
-            .right("predicted", |class| grouped(class.told))
+            .right("predicted", |class| grouped(class.predicted))
             .right("correct", |class| grouped(class.right))
             .right("F1", |class| {
                 class.f1().map_or_else(dash, |f1| nearest(f1, 4))
@@ -169,7 +173,10 @@ mod tests {
             "{says}"
         );
         let rows = &report.classes;
-        assert_eq!((rows[1].records, rows[1].told, rows[1].right), (1, 2, 1));
+        assert_eq!(
+            (rows[1].records, rows[1].predicted, rows[1].right),
+            (1, 2, 1)
+        );
         assert_eq!(rows[2].f1(), None);
         let html = report.to_page("ckpt").to_html().unwrap();
         assert!(html.contains("macro-F1 0.7333"));

@@ -26,7 +26,7 @@ pub(super) const fn neighbours(coins: &CoinPlan) -> Neighbours {
 
 /// Why a run whose stages have no stability promises nothing about a coin, and passes no limit.
 #[cfg(feature = "audit")]
-const UNBOUNDED: &str = "nothing bounds how many records of this run's training differ where one copy of a document does";
+const UNBOUNDED: &str = "nothing bounds how many records of this run's training differ where one record of its input does";
 
 /// What the training text contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -117,7 +117,7 @@ pub struct CoinsReport {
     pub unbounded: bool,
     /// Whether it is above 0 with confidence 0.95 or more: that shows a leak, and so that training met the canaries.
     #[serde(skip)]
-    pub told: bool,
+    pub proves_leak: bool,
     /// The largest that so many coins can prove, of canaries that training met.
     pub provable: Upper<Epsilon>,
     /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
@@ -161,7 +161,7 @@ impl CoinsReport {
                 "so few coins prove {} at most; plant more canaries, or give a limit below that",
                 rounded(self.provable, 4)
             ),
-            None if !self.told && !self.is_checked() => {
+            None if !self.proves_leak && !self.is_checked() => {
                 let what = match self.ours {
                     true => "the prepared folder of the checkpoint, beside its owner's key",
                     false => "the text that was trained on, with every copy of some canary",
@@ -216,7 +216,7 @@ impl CoinsReport {
         let unknown = self.unknown() + alike + &reference.unwrap_or_default();
         let contradiction = self.verdict.as_ref().and_then(Verdict::contradiction);
         let contradiction = contradiction.map_or_else(String::new, |said| format!(" {said}"));
-        if self.bound() > 0.0 && !self.told {
+        if self.bound() > 0.0 && !self.proves_leak {
             format!(
                 "ε is at least {} with a confidence of {}, at which models that never saw the canaries often have such a bound: with {}, no positive ε is refuted by {canaries}.{contradiction}{limit}{unknown}",
                 rounded_down(self.bound(), 4),
@@ -252,7 +252,7 @@ impl CoinsReport {
                 .map(|limit| !self.unbounded && provable > limit.get()),
         };
         let unknown = !self.is_checked() || self.is_blind().is_some();
-        let otherwise = Mood::of_leak(self.told, reach, unknown);
+        let otherwise = Mood::of_leak(self.proves_leak, reach, unknown);
         Mood::of(self.exit(), otherwise)
     }
 
@@ -399,10 +399,10 @@ mod tests {
     use reticent_attacks::evalue::{coin_beliefs, coin_bound, coin_provable};
 
     /// Forty coins whose scores tell them, or say nothing.
-    fn report(told: bool) -> CoinsReport {
+    fn report(leaks: bool) -> CoinsReport {
         let coins: Vec<bool> = (0..40).map(|i| i % 2 == 0).collect();
         let scores: Vec<f64> = (0..40)
-            .map(|i| f64::from(i % 7) + if told && i % 2 == 0 { 30.0 } else { 0.0 })
+            .map(|i| f64::from(i % 7) + if leaks && i % 2 == 0 { 30.0 } else { 0.0 })
             .collect();
         let terms = AuditTerms {
             confidence: Confidence::new(0.95).unwrap(),
@@ -415,7 +415,7 @@ mod tests {
         CoinsReport {
             canaries: 40,
             inside: 20,
-            right: if told { 40 } else { 20 },
+            right: if leaks { 40 } else { 20 },
             inclusion: Inclusion::GivenText,
             ours: true,
             preflight: Some(Preflight {
@@ -427,7 +427,7 @@ mod tests {
             reference: Some(Apart::of([(-1.0, -2.0)])),
             alike: false,
             silent: false,
-            told: epsilon.lower.get().get() > 0.0,
+            proves_leak: epsilon.lower.get().get() > 0.0,
             epsilon,
             unbounded: false,
             provable: coin_provable(40, &terms).unwrap(),
@@ -461,16 +461,16 @@ mod tests {
 
     #[test]
     fn a_report_fits_its_schema_and_ends_by_its_limit() {
-        for told in [true, false] {
-            let report = report(told);
+        for leaks in [true, false] {
+            let report = report(leaks);
             let text = report.document(Inputs::new()).to_text().unwrap();
             let problems = crate::schema::problems("coin-audit.schema.json", &text);
             assert_eq!(problems, Vec::<String>::new(), "{text}");
-            assert_eq!(report.exit() == Exit::Exceeded, told);
+            assert_eq!(report.exit() == Exit::Exceeded, leaks);
             assert!(report.bound() <= report.provable.get().get());
             let text = report.to_page("m").to_text(View::full());
-            assert_eq!(text.contains("above the limit of 0.1"), told, "{text}");
-            assert_eq!(text.contains("No positive ε is refuted"), !told, "{text}");
+            assert_eq!(text.contains("above the limit of 0.1"), leaks, "{text}");
+            assert_eq!(text.contains("No positive ε is refuted"), !leaks, "{text}");
             assert!(text.contains("17 that are in") && text.contains("2 records at once"));
             let said = "Of the 20 that are in, 3 lack a copy in the training text, 2 of them as it was held out, which weakens";
             assert!(report.says().contains(said), "{}", report.says());
@@ -520,22 +520,22 @@ mod tests {
     #[cfg(feature = "audit")]
     #[test]
     fn silent_canaries_keep_no_limit() {
-        let with = |told, limit| CoinsReport {
+        let with = |leaks, limit| CoinsReport {
             silent: true,
             limit: Some(Epsilon::new(limit).unwrap()),
-            ..report(told)
+            ..report(leaks)
         };
         assert_eq!(with(true, 0.1).exit(), Exit::Exceeded);
         assert!(with(true, 0.1).undecided().is_none());
-        for told in [true, false] {
-            let open = with(told, 9.0);
+        for leaks in [true, false] {
+            let open = with(leaks, 9.0);
             assert_eq!(open.exit(), Exit::Finished);
             let why = open.undecided().unwrap();
             assert!(why.contains("no finite perplexity"), "{why}");
         }
     }
 
-    /// Scores that tell nothing conclude nothing where so many coins could not have told more, nor where it is not known what
+    /// Scores that tell nothing conclude nothing where so many coins could not have shown more, nor where it is not known what
     /// the model was trained on.
     #[test]
     fn coins_that_could_show_nothing_are_open() {
@@ -571,13 +571,13 @@ mod tests {
     #[cfg(feature = "audit")]
     #[test]
     fn a_limit_is_open_where_inclusion_was_not_checked() {
-        let with = |inclusion, told| CoinsReport {
+        let with = |inclusion, leaks| CoinsReport {
             inclusion,
             provable: Upper::new(Epsilon::new(9.0).unwrap()),
             limit: Some(Epsilon::new(8.0).unwrap()),
-            ..report(told)
+            ..report(leaks)
         };
-        let why = |inclusion, told| with(inclusion, told).undecided();
+        let why = |inclusion, leaks| with(inclusion, leaks).undecided();
         for inclusion in [Inclusion::NotChecked, Inclusion::GivenText] {
             let said = why(inclusion, false).unwrap();
             assert!(
@@ -589,7 +589,7 @@ mod tests {
         assert_eq!(why(Inclusion::TrainedRecords, false), None);
         // A bound above 0 at a low confidence is no leak.
         let mut unsure = with(Inclusion::NotChecked, true);
-        unsure.told = false;
+        unsure.proves_leak = false;
         assert!(unsure.undecided().is_some());
         assert_eq!(unsure.mood(), Mood::Open);
         assert!(

@@ -1,13 +1,13 @@
 //! Scores the canaries and derives the bound and the verdict.
 
 use super::args::Coins as Args;
-use super::{CoinsReport, Inclusion, Preflight, UNBOUNDED};
+use super::{CoinsReport, Preflight, UNBOUNDED};
 use crate::audit::exposure::promise::{finite_promise, notion};
 use crate::audit::exposure::run::{StatedRun, ran};
 use crate::audit::exposure::{EARLIER_UNKNOWN, PromisedBy};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::power::{Attacked, at_each_share};
-use crate::audit::training_text::TrainingText;
+use crate::audit::training_text::{TrainingText, evidence};
 use crate::audit::{Apart, can_show_leak};
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, open_limit, read_text};
 use crate::page::Output;
@@ -16,16 +16,16 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_accounting::{
     Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Plan, PrivacyLoss, Probability,
-    Query, Tolerance, UnitName, Upper,
+    Query, Tolerance, UnitName,
 };
 use reticent_attacks::evalue::{
-    CanaryGuesses, coin_beliefs, coin_bound, coin_power, coin_provable_of,
+    CanaryGuesses, CoinCounts, coin_beliefs, coin_bound, coin_power, coin_provable_of,
 };
 use reticent_attacks::{AuditBound, AuditTerms, are_alike, check_speaks};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
 use reticent_corpus::canary::{Canary, CoinPlan};
-use reticent_corpus::prepare::{Copies, Stability, StageStability};
+use reticent_corpus::prepare::{Copies, Stability};
 use reticent_corpus::tokenize::Tokenizer;
 
 /// The number of canaries scored at once.
@@ -49,10 +49,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     };
     let unit = UnitName::new(coins.plan.unit.to_string())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
-    let inclusion = match &training {
-        Some(training) => training.included(&args.of, &model).context("--training")?,
-        None => Inclusion::NotChecked,
-    };
+    let (inclusion, stability) = evidence(training.as_ref(), &args.of, &model, Copies::Single)?;
     of_one_unit(&model, &coins)?;
     let StatedRun {
         run,
@@ -60,8 +57,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         promised_by,
         earlier_unknown,
     } = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
-    let stages = model.manifest.as_ref().map(|manifest| &manifest.stages[..]);
-    let records = records_of_coin(&coins, stages.unwrap_or_default());
+    let records = records_of_coin(&coins, stability);
     let delta = match (&args.delta, &run) {
         (Some(delta), _) => *delta,
         (None, Some(run)) => *run.delta,
@@ -81,14 +77,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     } = scores(args, &coins, &mut model, interrupt)?;
     let guesses = coin_beliefs(&scores, &coins.inside)?;
     let epsilon = coin_bound(&guesses, &terms)?;
-    let told = tells(&guesses, &epsilon)?;
-    let of = told_coins(&coins, preflight.as_ref());
-    let provable = coin_provable_of(of, &terms)?;
+    let proves_leak = proves_leak(&guesses, &epsilon)?;
+    let counts = counts(&coins, preflight.as_ref());
     // A canary that training is said not to have met proves something all the same where that is a mistake.
-    let provable = match epsilon.lower.get() {
-        proved if proved > provable.get() => Upper::new(*proved),
-        _ => provable,
-    };
+    let provable = coin_provable_of(counts, &terms)?.no_less_than(*epsilon.lower.get());
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,
@@ -97,10 +89,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         inclusion,
         ours: model.manifest.is_some(),
         preflight,
-        reference: reference.map(|apart| apart.told_apart(told)),
+        reference: reference.map(|apart| apart.unless_distinguished(proves_leak)),
         alike: are_alike(scores.iter().copied()),
         silent: heard.is_err(),
-        told,
+        proves_leak,
         epsilon,
         unbounded: records.is_none(),
         provable,
@@ -118,7 +110,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         _ if earlier_unknown || run.as_ref().is_some_and(|run| run.continues.is_some()) => {
             Err(EARLIER_UNKNOWN.to_owned())
         }
-        Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, of))?,
+        Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, counts))?,
         None => Err(UNBOUNDED.to_owned()),
     };
     match (verdict, unsure) {
@@ -129,7 +121,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         (Err(why), _) => report.no_verdict = Some(why),
     }
     // What the others tell stands, whatever the model says of the rest.
-    if !told && report.exit() == Exit::Finished {
+    if !proves_leak && report.exit() == Exit::Finished {
         heard?;
     }
     let inputs = args.of.given(Inputs::new())?;
@@ -179,20 +171,19 @@ fn read(args: &Args) -> Result<CoinPlan> {
 /// Returns how many training records differ if a coin does; `None` if the stages before training bound no number.
 ///
 /// A coin that changes a document changes one copy of it, where another may be: {D + c, D} is trained on as it is, and
-/// of {D, D} deduplication masks one. A record that a coin adds has no copy without it.
-fn records_of_coin(coins: &CoinPlan, stages: &[StageStability]) -> Option<u64> {
+/// of {D, D} deduplication masks one. A record that a coin adds has no exact copy without it, but near duplicates: other
+/// canaries of the same template.
+fn records_of_coin(coins: &CoinPlan, stability: Stability) -> Option<u64> {
     let copies = u64::from(coins.plan.copies);
-    if coins.added {
-        return Some(copies);
-    }
-    match StageStability::product(stages, Copies::Single) {
+    match stability {
+        Stability::Bounded(_) if coins.added => Some(copies),
         Stability::Bounded(factor) => copies.checked_mul(factor),
         Stability::Unbounded => None,
     }
 }
 
 /// Returns whether the guesses refute ε = 0, with the confidence of this bound of theirs, or 0.95 if that is lower.
-fn tells(guesses: &[CanaryGuesses], bound: &AuditBound) -> Result<bool> {
+fn proves_leak(guesses: &[CanaryGuesses], bound: &AuditBound) -> Result<bool> {
     let above = |bound: &AuditBound| bound.lower.get().get() > 0.0;
     if can_show_leak(bound.terms.confidence) {
         return Ok(above(bound));
@@ -204,12 +195,16 @@ fn tells(guesses: &[CanaryGuesses], bound: &AuditBound) -> Result<bool> {
     Ok(above(&coin_bound(guesses, &usual)?))
 }
 
-/// Returns how many included canaries training met, how many it did not, and how many are left out. Where the training
-/// text is not known, it is taken to have met all that are in.
-fn told_coins(coins: &CoinPlan, preflight: Option<&Preflight>) -> (u64, u64, u64) {
+/// Returns how many canaries are in, by whether training met them, and how many are out. Where the training text is not known,
+/// it is taken to have met all that are in.
+fn counts(coins: &CoinPlan, preflight: Option<&Preflight>) -> CoinCounts {
     let count = |coin: bool| coins.inside.iter().filter(|c| **c == coin).count() as u64;
     let absent = preflight.map_or(0, |preflight| preflight.absent);
-    (count(true).saturating_sub(absent), absent, count(false))
+    CoinCounts {
+        met: count(true).saturating_sub(absent),
+        absent,
+        out: count(false),
+    }
 }
 
 /// Whether it is what the coins say.
@@ -376,8 +371,9 @@ fn right(scores: &[f64], inside: &[bool]) -> u64 {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]));
     let half = order.len() / 2;
-    let told = order.iter().enumerate();
-    told.filter(|(place, i)| (*place >= half) == inside[**i])
+    let places = order.iter().enumerate();
+    places
+        .filter(|(place, i)| (*place >= half) == inside[**i])
         .count() as u64
 }
 
@@ -386,7 +382,7 @@ fn verdict(
     run: Option<&TrainingPlan>,
     model: &LoadedModel,
     terms: &AuditTerms,
-    (guesses, of): (&[CanaryGuesses], (u64, u64, u64)),
+    (guesses, counts): (&[CanaryGuesses], CoinCounts),
 ) -> Result<std::result::Result<Verdict, String>> {
     let Some(run) = run else {
         return Ok(Err("what ran is not known: give --mechanism".into()));
@@ -411,7 +407,6 @@ fn verdict(
         confidence: Confidence::new(1.0 - FALSE_ALARM)?,
         ..terms.clone()
     };
-    let (met, absent, out) = of;
     let measured = Measurement {
         terms: Terms {
             delta: terms.delta,
@@ -421,13 +416,8 @@ fn verdict(
         },
         at_least: coin_bound(guesses, &strict)?.lower,
         false_alarm: Probability::new(FALSE_ALARM)?,
-        provable: coin_provable_of(of, &strict)?,
-        power: power(
-            &mechanism,
-            &strict,
-            (met + absent + out, absent),
-            *promise.at_most.get(),
-        )?,
+        provable: coin_provable_of(counts, &strict)?,
+        power: power(&mechanism, &strict, counts, *promise.at_most.get())?,
     };
     Ok(judge(&promise, &measured).map_err(|why| why.to_string()))
 }
@@ -467,7 +457,7 @@ fn group(terms: &AuditTerms) -> Result<GroupSize> {
 fn power(
     mechanism: &Mechanism,
     terms: &AuditTerms,
-    coins: (u64, u64),
+    coins: CoinCounts,
     promised: Epsilon,
 ) -> Result<Vec<Power>> {
     at_each_share(|share| {
@@ -503,16 +493,7 @@ mod tests {
     #[test]
     fn deduplication_doubles_the_records_of_a_coin() {
         use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Spec};
-        use reticent_corpus::prepare::Stage;
         use reticent_corpus::{Document, Unit};
-        let stages = |single_copy| {
-            [StageStability {
-                stage: Stage::Deduplicate,
-                all_copies: Stability::Bounded(1),
-                single_copy,
-                but_for: None,
-            }]
-        };
         let documents = [Document::new("d", "A line.\nAnother.")];
         let of = |unit, added| {
             let options = CanaryOptions::new(Spec::new(10, 3).unwrap());
@@ -520,13 +501,13 @@ mod tests {
             CoinPlan::new(plan, added).unwrap()
         };
         let (changed, added) = (of(Unit::Document, false), of(Unit::Turn, true));
-        let twice = stages(Stability::Bounded(2));
-        assert_eq!(records_of_coin(&changed, &twice), Some(6));
-        assert_eq!(records_of_coin(&added, &twice), Some(3));
-        assert_eq!(records_of_coin(&changed, &[]), Some(3));
-        let near = stages(Stability::Unbounded);
-        assert_eq!(records_of_coin(&changed, &near), None);
-        assert_eq!(records_of_coin(&added, &near), Some(3));
+        let [once, twice] = [1, 2].map(Stability::Bounded);
+        assert_eq!(records_of_coin(&changed, twice), Some(6));
+        assert_eq!(records_of_coin(&added, twice), Some(3));
+        assert_eq!(records_of_coin(&changed, once), Some(3));
+        for coins in [&changed, &added] {
+            assert_eq!(records_of_coin(coins, Stability::Unbounded), None);
+        }
     }
 
     /// Scores of a model that never saw the canaries refute ε = 0 with confidence 0.01 more often than not, which is no leak.
@@ -550,10 +531,10 @@ mod tests {
             let [low, usual] =
                 [0.01, 0.95].map(|confidence| coin_bound(&guesses, &terms(confidence)).unwrap());
             bounds += u32::from(low.lower.get().get() > 0.0);
-            leaks += u32::from(tells(&guesses, &low).unwrap());
+            leaks += u32::from(proves_leak(&guesses, &low).unwrap());
             assert_eq!(
-                tells(&guesses, &low).unwrap(),
-                tells(&guesses, &usual).unwrap()
+                proves_leak(&guesses, &low).unwrap(),
+                proves_leak(&guesses, &usual).unwrap()
             );
         }
         assert!(bounds >= 10 && leaks <= 4, "{bounds} {leaks}");
@@ -584,12 +565,17 @@ mod tests {
                 held_out: 0,
                 absent,
             };
-            let of = told_coins(&coins, Some(&preflight));
-            coin_provable_of(of, &terms).unwrap().get().get()
+            let counts = counts(&coins, Some(&preflight));
+            coin_provable_of(counts, &terms).unwrap().get().get()
         };
         assert!(most(0) > 4.0, "{}", most(0));
         assert!(most(inside - 1) < 0.5, "{}", most(inside - 1));
-        assert_eq!(told_coins(&coins, None), (inside, 0, 1000 - inside));
+        let all = CoinCounts {
+            met: inside,
+            absent: 0,
+            out: 1000 - inside,
+        };
+        assert_eq!(counts(&coins, None), all);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Checks of a document before anything is concluded from it, since it may come from anyone.
 
 use super::super::ends;
+use super::exposures::planted;
 use crate::audit::membership::CORNERS;
+use crate::number::described;
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
 use reticent_attacks::Draw;
@@ -56,25 +58,21 @@ impl<'a> Field<'a> {
     /// # Errors
     /// Returns an error that names the value and says what it must be, unless that `holds`.
     fn must(&self, holds: bool, what: impl Display) -> Result<()> {
-        let (name, got) = (&self.name, got(self.value));
-        ensure!(holds, "{name} must be {what}, got {got}");
+        ensure!(holds, self.must_be(what));
         Ok(())
+    }
+    fn must_be(&self, what: impl Display) -> String {
+        format!("{} must be {what}, got {}", self.name, got(self.value))
     }
     fn number(&self, most: f64) -> Result<f64> {
         let inside = self
             .as_f64()
             .filter(|v| (0.0..=most + ROUNDING).contains(v));
-        let most = crate::number::described(most);
-        self.must(inside.is_some(), format_args!("in [0, {most}]"))?;
-        Ok(inside.unwrap_or_default())
+        inside.with_context(|| self.must_be(format_args!("in [0, {}]", described(most))))
     }
     fn whole(&self, (least, most): (u64, u64)) -> Result<u64> {
         let inside = self.as_u64().filter(|v| (least..=most).contains(v));
-        self.must(
-            inside.is_some(),
-            format_args!("a whole number from {least} to {most}"),
-        )?;
-        Ok(inside.unwrap_or_default())
+        inside.with_context(|| self.must_be(format_args!("a whole number from {least} to {most}")))
     }
     /// Checks both ends of an interval in [0, most], in order.
     fn between(&self, keys: [&str; 2], most: f64) -> Result<()> {
@@ -109,12 +107,14 @@ pub(super) fn checked(part: &str, value: &Value, inputs: &Value, place: &str) ->
     let confidence = value.at("confidence");
     if !confidence.is_null() || part == "membership" {
         confidence.must(is_inside(&confidence), "in (0, 1)")?;
-        let asked = &inputs["confidence"];
-        let as_asked = asked
+        let given = &inputs["confidence"];
+        let as_given = given
             .as_f64()
             .is_none_or(|c| confidence.as_f64() == Some(c));
-        let what = format!("inputs.confidence, {}", got(asked));
-        confidence.must(part == "exposure" || as_asked, what)?;
+        confidence.must(
+            part == "exposure" || as_given,
+            format_args!("inputs.confidence, {given}"),
+        )?;
     }
     let records = value.at("records");
     for key in ["hmac", "key"] {
@@ -135,7 +135,7 @@ pub(super) fn checked(part: &str, value: &Value, inputs: &Value, place: &str) ->
 pub(super) fn parts(report: &Value) -> Result<()> {
     let inputs = &report["inputs"];
     let given = |names: &[&str]| names.iter().any(|name| !inputs[*name].is_null());
-    for (part, asked, excuse) in [
+    for (part, is_wanted, excuse) in [
         (
             "exposure",
             given(&["canary_file", "max_exposure"]),
@@ -153,7 +153,7 @@ pub(super) fn parts(report: &Value) -> Result<()> {
             value: &report[part],
             name: part.to_owned(),
         };
-        field.must(present || !asked, "an object, as inputs ask for it")?;
+        field.must(present || !is_wanted, "an object, as inputs ask for it")?;
     }
     Ok(())
 }
@@ -175,6 +175,12 @@ fn exposure(value: &Field<'_>) -> Result<()> {
     let most = (candidates as f64).log2();
     let canaries = value.at("canaries");
     ensure!(canaries.is_array(), "{} must be a list", canaries.name);
+    let reached = value.at("reached");
+    if !reached.is_null() {
+        reached.whole((0, planted(value)))?;
+    }
+    let proves = value.at("proves_leak");
+    proves.must(proves.is_null() || proves.is_boolean(), "true or false")?;
     let mut ids = BTreeSet::new();
     for canary in canaries.items() {
         let Field { value: id, name } = canary.at("id");
@@ -298,8 +304,10 @@ fn from_roc(value: &Field<'_>) -> Result<()> {
     let (least, most) = below(&roc)?;
     let estimate = area.at("estimate");
     let inside = (least - ROUNDING..=most + ROUNDING).contains(&estimate.number(1.0)?);
-    let what = format!("from {least} to {most}, as {} says", roc.name);
-    estimate.must(inside, what)?;
+    estimate.must(
+        inside,
+        format_args!("from {least} to {most}, as {} says", roc.name),
+    )?;
     let (Some(set), Some(confidence)) = (ranked(value), confidence(value)) else {
         return Ok(());
     };
@@ -332,8 +340,10 @@ fn from_roc(value: &Field<'_>) -> Result<()> {
         ("lower", lower),
         ("upper", upper),
     ] {
-        let what = format!("{own} to within {room}, as {roc} and {confidence} say");
-        area.at(key).must(near(key, own), what)?;
+        area.at(key).must(
+            near(key, own),
+            format_args!("{own} to within {room}, as {roc} and {confidence} say"),
+        )?;
     }
     Ok(())
 }

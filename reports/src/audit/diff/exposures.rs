@@ -11,6 +11,7 @@ use reticent_attacks::exposure::{
 };
 use reticent_attacks::search::RankCount;
 use serde_json::Value;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The same canaries in two models, compared by a [`PairedEValue`].
@@ -20,7 +21,10 @@ use std::collections::BTreeMap;
 pub(super) struct Exposures {
     /// The mean exposures, with ties counted against a leak.
     pub(super) means: (f64, f64),
+    /// Those of the commonest number of copies first.
     pairs: Vec<ExposurePair>,
+    /// The number of canaries that the new training met.
+    met: u64,
     more: PairedEValue,
     less: PairedEValue,
     candidates: u64,
@@ -68,7 +72,7 @@ impl Exposures {
             second: second.exposure,
         };
         // The sets of canaries are those of the new training, in both directions.
-        let pairs: Vec<_> = both().map(|((_, a), b)| pair(b.copies, a, b)).collect();
+        let mut pairs: Vec<_> = both().map(|((_, a), b)| pair(b.copies, a, b)).collect();
         let back: Vec<_> = both().map(|((_, a), b)| pair(b.copies, b, a)).collect();
         // If a document doesn't state the draw, the one with the weaker result is assumed.
         let independent = [old, new].iter().all(|d| d["draw"] == "independent");
@@ -78,11 +82,17 @@ impl Exposures {
             Draw::Distinct
         };
         let other = both().find(|((_, a), b)| a.copies != b.copies);
+        let mut doses = BTreeMap::new();
+        for pair in &pairs {
+            *doses.entry(pair.copies).or_insert(0_u64) += 1;
+        }
+        pairs.sort_by_key(|pair| (Reverse(doses[&pair.copies]), pair.copies));
         Ok(Self {
             means: (mean(&before), mean(&after)),
             more: PairedEValue::of(&pairs, candidates, draw)?,
             less: PairedEValue::of(&back, candidates, draw)?,
             pairs,
+            met: met(new),
             candidates,
             draw,
             other_copies: other.map(|((id, a), b)| {
@@ -135,9 +145,14 @@ impl Exposures {
         Ok(how)
     }
 
-    /// Returns the smallest p if all canaries with at least `from` copies rise above every line.
+    /// Returns the smallest p if canaries with at least `from` copies rise above every line, as many as training met.
     fn least(&self, from: u64) -> Result<f64> {
-        let comes = |copies| copies >= from;
+        let mut left = self.met;
+        let comes = |copies: u64| {
+            let comes = copies >= from && left > 0;
+            left -= u64::from(comes);
+            comes
+        };
         Ok(PairedEValue::least_p_value(
             &self.pairs,
             self.candidates,
@@ -146,29 +161,39 @@ impl Exposures {
         )?)
     }
 
+    /// Returns the smallest p of all canaries, no more than what was found, be it of some that training is said not to have met.
+    fn least_of_all(&self) -> Result<f64> {
+        Ok(self.least(0)?.min(self.more.p_value()))
+    }
+
     /// Returns whether some exposures of the new model could show more.
     pub(super) fn could_say(&self, level: f64) -> Result<bool> {
-        Ok(self.least(0)? <= level)
+        Ok(self.least_of_all()? <= level)
     }
 
     /// Returns why no exposures could show more, or none of the canaries with the most copies alone.
     fn weak(&self, level: f64) -> Result<Option<String>> {
-        let whole = self.least(0)?;
+        let whole = self.least_of_all()?;
         if whole > level {
+            let fewer = match self.met < self.pairs.len() as u64 {
+                true => " that training met",
+                false => "",
+            };
             return Ok(Some(format!(
-                "it cannot say more: were all {} to come above every line, p would be {}, and {} is wanted",
-                count_of(self.pairs.len() as u64, "canary"),
+                "it cannot say more: were all {}{fewer} to come above every line, p would be {}, and {} is wanted",
+                count_of(self.met, "canary"),
                 nearest(whole, 2),
                 nearest(level, 2)
             )));
         }
         let most = self.pairs.iter().map(|pair| pair.copies).max().unwrap_or(0);
         let of_most = self.pairs.iter().filter(|pair| pair.copies == most).count();
+        let of_most = self.met.min(of_most as u64);
         let alone = self.least(most)?;
         Ok((alone > level).then(|| {
             format!(
                 "{} of {} alone cannot say more: p would be {}, and {} is wanted",
-                count_of(of_most as u64, "canary"),
+                count_of(of_most, "canary"),
                 count_of(most, "copy"),
                 nearest(alone, 2),
                 nearest(level, 2)
@@ -185,7 +210,7 @@ impl Exposures {
 pub(super) struct AgainstChance {
     /// p of both models.
     pub(super) p_values: (f64, f64),
-    /// The smallest p that the new model can have: every canary is the model's first guess.
+    /// The smallest p that the new model can have: every canary that training met is the model's first guess.
     least: f64,
     tests: usize,
 }
@@ -209,9 +234,10 @@ impl AgainstChance {
             let least = p_values.iter().copied().fold(1.0, f64::min);
             (least * p_values.len() as f64).min(1.0)
         };
+        let p_values = (all(&before), all(&after));
         Some(Self {
-            p_values: (all(&before), all(&after)),
-            least: (least(new) * after.len() as f64).min(1.0),
+            p_values,
+            least: (least(new) * after.len() as f64).min(p_values.1),
             tests: after.len(),
         })
     }
@@ -228,7 +254,7 @@ impl AgainstChance {
         }
         (self.least > level).then(|| {
             format!(
-                "it cannot say that a leak appeared: were every canary the new one's first guess, p would be {}, and {} is wanted",
+                "it cannot say that a leak appeared: were every canary that training met the new one's first guess, p would be {}, and {} is wanted",
                 nearest(self.least, 2),
                 nearest(level, 2)
             )
@@ -245,23 +271,38 @@ impl AgainstChance {
     }
 }
 
-/// Returns the smallest p of these canaries against chance, with all of them at rank 1; 0 if the document doesn't state
-/// the number of candidates.
+/// Returns the number of canaries.
+pub(super) fn planted(document: &Value) -> u64 {
+    document["canaries"].as_array().map_or(0, Vec::len) as u64
+}
+
+/// Returns how many canaries training met: all of them where the document doesn't say that they are fewer.
+pub(super) fn met(document: &Value) -> u64 {
+    document["reached"].as_u64().unwrap_or(planted(document))
+}
+
+/// Returns the smallest p of these canaries against chance, with all that training met at rank 1 and the others in the
+/// middle; 0 if the document doesn't state the number of candidates.
 fn least(document: &Value) -> f64 {
-    let canaries = document["canaries"].as_array().map_or(0, Vec::len) as u64;
     let Some(candidates) = document["candidates"].as_u64() else {
         return 0.0;
     };
     let draw = drawn(document).unwrap_or(Draw::Independent);
+    let most = (candidates as f64).log2();
     let of = |canaries: u64| {
         let null = ExposureNull::new(candidates, canaries, draw).ok()?;
-        let mean = null.mean_p_value((candidates as f64).log2());
-        Some(mean.min(null.order_p_value(1, 1)))
+        let first = met(document).min(canaries);
+        let sum = first as f64 * most + (canaries - first) as f64 * most.min(1.0);
+        let mean = null.mean_p_value(sum / canaries as f64);
+        Some(match first {
+            0 => mean,
+            _ => mean.min(null.order_p_value(1, 1)),
+        })
     };
     let doses = document["doses"].as_array();
     let doses = doses.into_iter().flatten();
     let counts = doses.filter_map(|dose| dose["canaries"].as_u64());
-    let all = counts.chain([canaries]);
+    let all = counts.chain([planted(document)]);
     all.map(|canaries| of(canaries).unwrap_or(0.0))
         .fold(1.0, f64::min)
 }
@@ -303,6 +344,8 @@ enum Proof {
     Ranks {
         audit: RankAudit,
         counts: Vec<RankCount>,
+        /// How many of the canaries training met.
+        met: u64,
     },
 }
 
@@ -390,6 +433,7 @@ impl Against {
                 }
                 .within(candidates, number),
                 counts,
+                met: met(other),
             },
         })
     }
@@ -413,14 +457,16 @@ impl Against {
                 provable,
                 false_alarm,
             } => (*at_least, *provable, *false_alarm),
-            Proof::Ranks { audit, counts } => {
+            Proof::Ranks { audit, counts, met } => {
                 let audit = RankAudit {
                     confidence: Confidence::new(1.0 - level)?,
                     ..audit.clone()
                 };
                 let bound = audit.bound(counts)?;
-                let most = audit.provable(counts[0].candidates, counts.len() as u64)?;
-                (bound.lower.get().get(), most.get().get(), level)
+                let proved = *bound.lower.get();
+                let of = (counts[0].candidates, counts.len() as u64);
+                let most = audit.provable_by(of, *met)?.no_less_than(proved);
+                (proved.get(), most.get().get(), level)
             }
         })
     }

@@ -13,14 +13,13 @@ mod checks;
 mod exposures;
 mod page;
 
-use super::USUAL;
 use super::args::Diff as Args;
-use super::exposure::{Leak, PromisedBy};
+use super::exposure::{Leak, PromisedBy, of_reached};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output};
 use anyhow::{Context, Result, bail, ensure};
-use exposures::{Against, AgainstChance, Exposures, contradicts_itself};
+use exposures::{Against, AgainstChance, Exposures, contradicts_itself, met, planted};
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::Rate;
 use schemars::JsonSchema;
@@ -85,8 +84,8 @@ pub struct DiffReport {
     /// What could not be compared, and what is unknown about the comparison; one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Parts of the old report of which nothing could be compared, and rates that only it has: whether the new model leaks
-    /// more there is not known.
+    /// Parts of the old report of which nothing could be compared, rates that only it has, and canaries that the new training did
+    /// not meet, if the old one met more: whether the new model leaks more there is not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_compared: Vec<String>,
     /// The level that they share.
@@ -234,7 +233,7 @@ impl DiffReport {
             let pair = Pair { old, new, inputs };
             let before = (waiting.len(), notes.len());
             match part {
-                "exposure" => waiting.extend(exposures(&pair, level, &mut notes)?),
+                "exposure" => waiting.extend(exposures(&pair, level, &mut notes, &mut lost)?),
                 "membership" => waiting.extend(areas(&pair, &mut notes)),
                 _ => waiting.extend(rates(&pair, &mut notes, &mut lost)),
             }
@@ -493,7 +492,7 @@ impl Waiting {
 }
 
 /// Why canaries that don't stand out say nothing.
-const NOT_TOLD: &str = "the plan of its training did not include its canaries";
+const NOT_PLANNED: &str = "the plan of its training did not include its canaries";
 
 /// Why canaries that don't stand out say nothing, if nobody checked what training met.
 const NOT_CHECKED: &str =
@@ -503,16 +502,13 @@ const NOT_CHECKED: &str =
 /// did.
 fn unmet(document: &Value) -> Option<&'static str> {
     let why = match document["planting"].as_str()? {
-        "not-told" => NOT_TOLD,
+        "not-told" => NOT_PLANNED,
         "not-checked" => NOT_CHECKED,
         _ => return None,
     };
-    let p = |key: &str| document["summary"][key].as_f64().unwrap_or(1.0);
-    let bound = &document["epsilon"];
-    // At a low confidence, models that never saw the canaries often have a bound above 0.
-    let shows = bound["confidence"].as_f64().is_some_and(|c| c >= USUAL);
-    let proved = shows && bound["lower"].as_f64().is_some_and(|lower| lower > 0.0);
-    let leaks = p("p_max") < Leak::EACH || p("p_mean") < Leak::EACH || proved;
+    let summary = &document["summary"];
+    let seen = |key: &str| summary[key].as_f64().is_some_and(|p| p < Leak::EACH);
+    let leaks = seen("p_max") || seen("p_mean") || document["proves_leak"] == true;
     (!leaks).then_some(why)
 }
 
@@ -544,16 +540,19 @@ fn is_mute(document: &Value) -> bool {
             .is_some_and(|canaries| !canaries.is_empty() && canaries.iter().all(all))
 }
 
-/// Returns the comparisons that two exposure documents allow.
-fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Waiting>> {
+/// Returns the comparisons that two exposure documents allow. If the new training met fewer canaries than the old one, this is
+/// added to `lost`.
+fn exposures(
+    pair: &Pair,
+    level: f64,
+    notes: &mut Vec<String>,
+    lost: &mut Vec<String>,
+) -> Result<Vec<Waiting>> {
     let (old, new) = (pair.old, pair.new);
     for (document, which) in [(old, "OLD"), (new, "NEW")] {
-        if let Some(met) = document["reached"].as_u64() {
-            let planted = document["canaries"].as_array().map_or(0, Vec::len) as u64;
-            notes.push(format!(
-                "{which}: training met {met} of {}; the others can show no leak",
-                count_of(planted, "canary")
-            ));
+        let (met, planted) = (met(document), planted(document));
+        if met < planted {
+            notes.push(format!("{which}: {}", of_reached(met, planted)));
         }
         let why = match document["planting"].as_str() {
             _ if document["inconclusive"] == true || is_mute(document) => {
@@ -583,6 +582,12 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
         _ => notes.push(
             "not known: whether the canaries are the same, as a document without canary_digest, of an earlier version, does not say it; their names and candidates agree".to_owned(),
         ),
+    }
+    if met(new) < met(old) {
+        let unmet = count_of(planted(new) - met(new), "canary");
+        lost.push(format!(
+            "the exposure of {unmet} that NEW's training did not meet"
+        ));
     }
     let mut both = vec![Waiting::Exposures(Exposures::of(old, new)?)];
     both.extend(AgainstChance::of(old, new, notes).map(Waiting::AgainstChance));

@@ -69,11 +69,11 @@ fn document(bits: &[f64]) -> Value {
 /// rise a little. A sign test of who rose takes that for a leak in more than half of all pairs.
 #[test]
 fn models_that_never_saw_the_canaries() {
-    let told = alarms(1, |rng| {
+    let more = alarms(1, |rng| {
         let [old, new] = both(rng);
         says(&document(&old), &document(&new)) == [Change::More]
     });
-    assert!(told <= LIMIT, "{told}");
+    assert!(more <= LIMIT, "{more}");
     let by_signs = alarms(1, |rng| {
         let [old, new] = both(rng);
         let rose = old.iter().zip(&new).filter(|(a, b)| b > a).count() as u64;
@@ -86,14 +86,14 @@ fn models_that_never_saw_the_canaries() {
 /// Both models leak alike, each canary with its own noise: who comes and who goes is a fair coin.
 #[test]
 fn models_that_leak_alike() {
-    let told = alarms(2, |rng| {
+    let more = alarms(2, |rng| {
         let mut leaky = || {
             let bits = (0..CANARIES).map(|_| (5.0 + 3.0 * normal(rng)).clamp(0.0, 9.9));
             document(&bits.collect::<Vec<_>>())
         };
         says(&leaky(), &leaky()) == [Change::More]
     });
-    assert!(told <= LIMIT, "{told}");
+    assert!(more <= LIMIT, "{more}");
     // Not vacuous: two bits more for each are found in most pairs.
     let found = alarms(3, |rng| {
         let mut leaky = |by: f64| {
@@ -107,7 +107,7 @@ fn models_that_leak_alike() {
 
 #[test]
 fn areas_of_attacks_that_see_nothing() {
-    let told = alarms(4, |rng| {
+    let more = alarms(4, |rng| {
         let mut scores = || (0..60).map(|_| normal(rng)).collect::<Vec<f64>>();
         let mut audit = || {
             let set = ScoreSet::new(scores(), scores()).unwrap();
@@ -117,7 +117,7 @@ fn areas_of_attacks_that_see_nothing() {
         };
         says(&audit(), &audit()) == [Change::More]
     });
-    assert!(told <= LIMIT, "{told}");
+    assert!(more <= LIMIT, "{more}");
 }
 
 /// How two models that leak alike score the same 40 members and 40 non-members.
@@ -220,15 +220,15 @@ fn areas_of_models_that_leak_alike() {
     ] {
         let mut rng = ChaCha8Rng::seed_from_u64(row.seed);
         let runs: u32 = if row.sizes == [1, 1] { 300 } else { 150 };
-        let mut told = 0;
+        let mut more = 0;
         for run in 0..runs {
             let [old, new] = row.scores(&mut rng);
             let [old, new] = [old, new].map(|sides| row.area(sides, u64::from(run)));
-            told += u32::from(says(&old, &new) == [Change::More]);
+            more += u32::from(says(&old, &new) == [Change::More]);
         }
         let expected = 0.05 * f64::from(runs);
         let limit = expected + 4.0 * (0.95 * expected).sqrt();
-        assert!(f64::from(told) <= limit, "{}: {told} of {runs}", row.seed);
+        assert!(f64::from(more) <= limit, "{}: {more} of {runs}", row.seed);
     }
 }
 
@@ -236,12 +236,12 @@ fn areas_of_models_that_leak_alike() {
 #[test]
 fn rates_of_equal_models() {
     for (seed, share) in [(5, 0.3), (6, 0.02)] {
-        let told = alarms(seed, |rng| {
+        let more = alarms(seed, |rng| {
             let mut audit =
                 || extraction((0..200).filter(|_| rng.random_bool(share)).count() as u64);
             says(&audit(), &audit()).contains(&Change::More)
         });
-        assert!(told <= LIMIT, "{share}: {told}");
+        assert!(more <= LIMIT, "{share}: {more}");
     }
 }
 

@@ -77,16 +77,16 @@ fn exposures_are_compared_canary_by_canary() {
         assert!(why.starts_with("NEW: nothing can be concluded"), "{why}");
     }
     // Canaries that the plan of training did not include leak where they stand out, and tell nothing where they don't.
-    let untold = |bits: &[f64]| {
+    let unplanned = |bits: &[f64]| {
         let mut document = exposure(bits);
         document["planting"] = "not-told".into();
         document
     };
-    let report = DiffReport::of(&old, &untold(&high), 0.05).unwrap();
+    let report = DiffReport::of(&old, &unplanned(&high), 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Exceeded);
     for (old, new, whose) in [
-        (&old, untold(&[0.1; 10]), "NEW"),
-        (&untold(&[0.1; 10]), exposure(&high), "OLD"),
+        (&old, unplanned(&[0.1; 10]), "NEW"),
+        (&unplanned(&[0.1; 10]), exposure(&high), "OLD"),
     ] {
         let why = DiffReport::of(old, &new, 0.05).unwrap_err().to_string();
         assert!(
@@ -118,13 +118,11 @@ fn canaries_of_unchecked_training_tell_nothing_without_a_leak() {
     let of_report = |exposure: &Value| json!({"schema": 1, "type": "report", "exposure": exposure});
     assert!(DiffReport::of(&of_report(&leak), &of_report(&silent), 0.05).is_err());
     // A bound shows a leak with the usual confidence; with 0.01, models that never saw the canaries often have one.
-    let proving = |confidence: f64| {
-        let mut document = silent.clone();
-        document["epsilon"] = json!({"lower": 0.3, "confidence": confidence});
-        document
-    };
-    assert!(DiffReport::of(&leak, &proving(0.01), 0.05).is_err());
-    assert!(DiffReport::of(&leak, &proving(0.95), 0.05).is_ok());
+    let mut proving = silent.clone();
+    proving["epsilon"] = json!({"lower": 0.3, "confidence": 0.01});
+    assert!(DiffReport::of(&leak, &proving, 0.05).is_err());
+    proving["proves_leak"] = true.into();
+    assert!(DiffReport::of(&leak, &proving, 0.05).is_ok());
     // A leak shows that training met them, and is more than what the old model showed.
     let report = DiffReport::of(&leak, &leak, 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Finished);
@@ -132,16 +130,52 @@ fn canaries_of_unchecked_training_tell_nothing_without_a_leak() {
     assert_eq!(report.exit(), Exit::Exceeded);
 }
 
-/// Exposures of canaries that the new training did not meet fall, whatever its model leaks of others.
+/// Exposures of canaries that the new training did not meet fall, whatever its model leaks of others: it was "less", and passed.
 #[test]
-fn canaries_that_training_did_not_meet_are_noted() {
-    let mut new = exposure(&[0.1; 10]);
-    new["reached"] = 1.into();
-    let notes = DiffReport::of(&exposure(&[8.0; 10]), &new, 0.05)
-        .unwrap()
-        .notes;
+fn canaries_that_training_did_not_meet_are_not_compared() {
+    let of = |bits: f64, reached: u64| {
+        let mut document = exposure(&[bits; 10]);
+        document["reached"] = reached.into();
+        document
+    };
+    let new = of(0.1, 1);
+    let report = DiffReport::of(&exposure(&[8.0; 10]), &new, 0.05).unwrap();
     let note = "NEW: training met 1 of 10 canaries; the others can show no leak";
-    assert!(notes.iter().any(|said| said == note), "{notes:?}");
+    assert!(report.notes[0].starts_with(note), "{:?}", report.notes);
+    let lost = "the exposure of 9 canaries that NEW's training did not meet";
+    assert_eq!(report.not_compared, [lost]);
+    assert_eq!(report.otherwise(), Mood::Open);
+    // Where the old training met no more, nothing is lost.
+    for old in [&new, &of(8.0, 1)] {
+        let report = DiffReport::of(old, &new, 0.05).unwrap();
+        assert_eq!(report.not_compared, Vec::<String>::new());
+    }
+    let refused = DiffReport::of(&new, &of(0.1, 11), 0.05).unwrap_err();
+    let said = "NEW: reached must be a whole number from 0 to 10, got 11";
+    assert_eq!(format!("{refused:#}"), said);
+}
+
+/// No row could have said more by canaries that training did not meet; what was found could be.
+#[test]
+fn canaries_that_training_did_not_meet_could_say_nothing() {
+    let of = |bits: f64, reached: u64| {
+        let mut document = exposure(&[bits; 12]);
+        document["reached"] = reached.into();
+        document["candidates"] = 20.into();
+        document["summary"] = json!({"p_max": 1.0, "p_mean": 1.0});
+        document
+    };
+    for (reached, could) in [(12, true), (1, false)] {
+        let report = DiffReport::of(&of(0.1, reached), &of(0.1, reached), 0.05).unwrap();
+        let rows: Vec<bool> = report.rows.iter().map(|row| row.could_say).collect();
+        assert_eq!(rows, [could; 2], "{report:?}");
+        let how = &report.rows[0].how;
+        let why = "were all 1 canary that training met to come above every line";
+        assert_eq!(how.contains(why), !could, "{how}");
+    }
+    let found = DiffReport::of(&of(0.1, 1), &of(4.3, 1), 0.05).unwrap();
+    assert_eq!(found.rows[0].says, Change::More);
+    assert!(found.rows[0].could_say, "{found:?}");
 }
 
 /// Ranks that a search left open are known from below only: a leak stands, silence doesn't, and neither does what an old model
@@ -411,11 +445,14 @@ fn ranks_meet_the_old_promise_where_the_new_model_has_none() {
     // Ten of ten within rank 10, at a third of .025: ln(q/(1 − q)) + ln(99 999), q^10 = .0083 − slack.
     let wanted = report.rows[1].new;
     assert!((11.5..12.2).contains(&wanted), "{wanted}");
-    let report = DiffReport::of(&old, &new(500_000, 20), 0.05).unwrap();
-    assert_eq!(
-        (report.rows[1].says, report.rows[1].new),
-        (Change::Unseen, 0.0)
-    );
+    for (reached, could_say) in [(10, true), (1, false)] {
+        let mut new = new(500_000, 20);
+        new["reached"] = reached.into();
+        let report = DiffReport::of(&old, &new, 0.05).unwrap();
+        let row = &report.rows[1];
+        assert_eq!((row.says, row.new), (Change::Unseen, 0.0));
+        assert_eq!(row.could_say, could_say, "{row:?}");
+    }
     assert_eq!(says(&old, &new(1, 5)).len(), 1, "other groups");
 }
 
@@ -630,7 +667,7 @@ fn rows_that_could_not_speak_say_so() {
             coins(2),
             None,
             vec![false, false],
-            "were every canary the new one's first guess, p would be",
+            "were every canary that training met the new one's first guess, p would be",
         ),
         (
             coins(20),

@@ -298,7 +298,7 @@ impl<'a> Attack<'a> {
     fn seen(&self) -> std::result::Result<Mechanism, String> {
         let Some(run) = &self.run else {
             return Err(match self.planting().unplanted() {
-                Some(untold) => untold.to_owned(),
+                Some(unplanned) => unplanned.to_owned(),
                 None => format!("{UNKNOWN_RUN}: give --mechanism"),
             });
         };

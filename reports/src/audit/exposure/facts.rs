@@ -88,7 +88,7 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(&'static str, String)> {
 }
 
 /// Says how many canaries training met.
-pub(super) fn of_reached(reached: u64, planted: u64) -> String {
+pub(in crate::audit) fn of_reached(reached: u64, planted: u64) -> String {
     format!(
         "training met {} of {}; the others can show no leak, and what could be shown is that of these",
         grouped(reached),

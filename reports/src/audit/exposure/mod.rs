@@ -17,7 +17,7 @@ pub(in crate::audit) use attack::false_alarm_of_each;
 #[cfg(feature = "audit")]
 pub(in crate::audit) use attack::{EARLIER_UNKNOWN, tokens_to_rank};
 pub use dose::Dose;
-pub(in crate::audit) use facts::{of_delta, of_promise, of_verdict};
+pub(in crate::audit) use facts::{of_delta, of_promise, of_reached, of_verdict};
 pub(in crate::audit) use pieces::or_masked;
 #[cfg(feature = "audit")]
 pub(in crate::audit) use pieces::secrets;
@@ -48,11 +48,13 @@ pub enum Planting {
     Planted,
     /// No copy of them reached training.
     NoCopy,
-    /// The run does not know of them.
-    NotTold,
-    /// The run does not know of them, and every copy occurs in the text that was given as its training text.
-    UntoldText,
-    /// The run does not know of them, and every copy occurs in the records on which it was trained, by its owner's key.
+    /// The run's plan did not include them.
+    #[serde(rename = "not-told")]
+    NotPlanned,
+    /// The run's plan did not include them, and every copy occurs in the text that was given as its training text.
+    #[serde(rename = "untold-text")]
+    UnplannedText,
+    /// The run's plan did not include them, and every copy occurs in the records on which it was trained, by its owner's key.
     TrainedRecords,
     /// Every copy occurs in the text that was given as what others trained on.
     GivenText,
@@ -72,7 +74,7 @@ impl Planting {
             Self::NoCopy => Some(
                 "no copy of a canary reached training, so that the ranks say nothing about the promise",
             ),
-            Self::NotTold | Self::UntoldText | Self::TrainedRecords => Some(
+            Self::NotPlanned | Self::UnplannedText | Self::TrainedRecords => Some(
                 "the run's plan did not include these canaries, and which of its promises reach them is not known",
             ),
         }
@@ -82,12 +84,12 @@ impl Planting {
     const fn caveat(self) -> Option<&'static str> {
         match self {
             Self::Planted
-            | Self::UntoldText
+            | Self::UnplannedText
             | Self::TrainedRecords
             | Self::GivenText
             | Self::Supervised => None,
             Self::NoCopy => self.unplanted(),
-            Self::NotTold => Some(
+            Self::NotPlanned => Some(
                 "the run's plan did not include these canaries, and which of its promises reach them is not known; that training met them was not checked either, and ranks of canaries that it never met are chance whatever the model leaks",
             ),
             Self::NotChecked => Some(
@@ -99,7 +101,7 @@ impl Planting {
     /// What is known of them, where that is not all.
     const fn says(self) -> Option<&'static str> {
         match self {
-            Self::UntoldText | Self::GivenText => Some(
+            Self::UnplannedText | Self::GivenText => Some(
                 "every copy occurs in the text of --training; that the model was trained on it is as you say",
             ),
             Self::TrainedRecords => Some(
@@ -191,8 +193,9 @@ pub struct ExposureReport {
     /// The canaries that training met, where these are known to be fewer than were planted: only they can show a leak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached: Option<u64>,
-    /// Whether the ranks prove an ε above 0 with confidence 0.95, where the bound has a lower one.
-    #[serde(skip)]
+    /// Whether the ranks prove an ε above 0 with confidence 0.95 or more, whatever that of the bound: that shows a leak, and so
+    /// that training met the canaries.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proves_leak: bool,
 }
 
@@ -239,7 +242,9 @@ impl ExposureReport {
     /// Creates a report of a finding without a promise.
     #[must_use]
     pub fn new(finding: ExposureFinding) -> Self {
+        let bound = finding.bound();
         Self {
+            proves_leak: can_show_leak(bound.confidence) && bound.lower.get().get() > 0.0,
             doses: dose::doses(&finding),
             finding,
             canary_digest: None,
@@ -255,7 +260,6 @@ impl ExposureReport {
             limit: None,
             planting: Planting::default(),
             reached: None,
-            proves_leak: false,
         }
     }
     /// Removes what supports a promise if the model is silent about a canary, if the canaries are not known to have been
@@ -336,15 +340,7 @@ impl ExposureReport {
     }
     /// Returns whether the ranks show a leak.
     pub(super) fn has_seen(&self) -> bool {
-        Leak::of(&self.finding.summary).is_seen() || self.proves()
-    }
-    /// Returns whether the bound shows a leak.
-    pub(super) fn proves(&self) -> bool {
-        let bound = self.finding.bound();
-        match can_show_leak(bound.confidence) {
-            true => bound.lower.get().get() > 0.0,
-            false => self.proves_leak,
-        }
+        Leak::of(&self.finding.summary).is_seen() || self.proves_leak
     }
     /// Returns whether any exposure could exceed a limit.
     pub(super) fn could_pass(&self, limit: f64) -> bool {

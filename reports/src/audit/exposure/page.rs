@@ -323,7 +323,7 @@ fn found(report: &ExposureReport) -> String {
             mean.lower(),
             mean.null_95()
         ),
-        Leak::Unseen | Leak::Undecided if report.proves() => format!(
+        Leak::Unseen | Leak::Undecided if report.proves_leak => format!(
             "The model leaks: no canary stands out, the largest exposure is {:.1} bits and {:.1} is usual for the maximum of {count} canaries never trained on, but together they prove ε ≥ {} with confidence {}.",
             max.lower(),
             max.null_mean(),

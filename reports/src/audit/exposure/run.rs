@@ -8,7 +8,7 @@ use crate::audit::exposure::{
     Attack, Checkpoint, ExposureReport, Planting, PromisedBy, SampledReport, tokens_to_rank,
 };
 use crate::audit::loaded_model::LoadedModel;
-use crate::audit::training_text::TrainingText;
+use crate::audit::training_text::{TrainingText, evidence};
 use crate::contract::{Csv, Exit, Inputs, Interrupt, open_limit, read_regular_text, read_text};
 use crate::number::count_of;
 use crate::page::Output;
@@ -17,6 +17,7 @@ use reticent_accounting::UnitName;
 use reticent_accounting::training::{Canaries, Planted, Stated, TrainingPlan};
 use reticent_backends::checkpoint::{CanarySeal, Manifest, Owner, owner_folder};
 use reticent_corpus::canary::{CanaryPlan, CoinPlan};
+use reticent_corpus::prepare::{Copies, Stability};
 use std::path::Path;
 
 /// The number of candidates that are scored flatly, for comparison with the search.
@@ -134,7 +135,7 @@ fn attack<'a>(
             model.name
         );
     }
-    let told = seal(model).is_some();
+    let sealed = seal(model).is_some();
     let StatedRun {
         run,
         manifest,
@@ -149,14 +150,25 @@ fn attack<'a>(
             own.value.count
         );
     }
-    let (inclusion, most_copies) = met(args, plan, model)?;
-    canaries.records = canaries.records.max(most_copies);
+    let text = training_text(args, plan, model)?;
+    let (inclusion, stability) = evidence(text.as_ref(), &args.of, model, Copies::All)?;
+    // The records of a seal include what the stages change.
+    if !sealed {
+        let in_text = text.map_or(0, |text| plan.most_copies(&text.found));
+        let factor = match stability {
+            Stability::Bounded(factor) => factor,
+            // Then nothing is promised, whatever their number.
+            Stability::Unbounded => 1,
+        };
+        canaries.records = canaries.records.max(in_text).saturating_mul(factor);
+    }
     let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
     attack.earlier_unknown = earlier_unknown;
     attack.manifest = manifest;
     attack.promised_by = promised_by;
     // How the run met canaries that its plan did not include is not known.
-    if let Some(run) = run.filter(|_| told || args.mechanism.is_some()) {
+    if let Some(mut run) = run.filter(|_| sealed || args.mechanism.is_some()) {
+        run.unbounded_stability |= stability == Stability::Unbounded;
         attack.against(run);
     }
     attack.reached = match (seal(model), inclusion) {
@@ -166,10 +178,10 @@ fn attack<'a>(
         (None, _) => plan.canaries.len() as u64,
     };
     attack.planting = match (&model.manifest, inclusion) {
-        _ if told => Planting::Planted,
+        _ if sealed => Planting::Planted,
         (_, Inclusion::TrainedRecords) => Planting::TrainedRecords,
-        (Some(_), Inclusion::GivenText) => Planting::UntoldText,
-        (Some(_), Inclusion::NotChecked) => Planting::NotTold,
+        (Some(_), Inclusion::GivenText) => Planting::UnplannedText,
+        (Some(_), Inclusion::NotChecked) => Planting::NotPlanned,
         (None, Inclusion::GivenText) => Planting::GivenText,
         (None, Inclusion::NotChecked) => Planting::NotChecked,
     };
@@ -182,23 +194,25 @@ fn attack<'a>(
     Ok(attack)
 }
 
-/// What the text of `--training` shows, which holds every copy, and the most copies of one canary in it: text that is
-/// repeated holds more than the plan, and all of them are replaced together.
+/// Reads the text of `--training`, which holds every copy. Text that is repeated holds more than the plan, and all of them
+/// are replaced together.
 ///
 /// # Errors
-/// A text that lacks one; a checkpoint that says by itself which canaries it met, or was trained on other records.
-fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<(Inclusion, u64)> {
+/// A text that lacks one; a checkpoint that says by itself which canaries it met.
+fn training_text<'a>(
+    args: &'a Args,
+    plan: &CanaryPlan,
+    model: &LoadedModel,
+) -> Result<Option<TrainingText<'a>>> {
     let Some(path) = &args.training else {
-        return Ok((Inclusion::NotChecked, 0));
+        return Ok(None);
     };
     ensure!(
         seal(model).is_none(),
         "--training: {} says by itself which canaries it was trained on; omit it",
         model.name
     );
-    let text = TrainingText::read(path, &args.text, plan, "--canary-file");
-    let text = text.context("--training")?;
-    let included = text.included(&args.of, model).context("--training")?;
+    let text = TrainingText::read(path, &args.text, plan, "--canary-file").context("--training")?;
     let lacking = plan.lacking(&text.learned);
     ensure!(
         lacking == 0,
@@ -206,7 +220,7 @@ fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<(Inclusion
         plan.canaries.len(),
         path.display()
     );
-    Ok((included, plan.most_copies(&text.found)))
+    Ok(Some(text))
 }
 
 /// The report.
@@ -533,12 +547,11 @@ fn of_mechanism(
         // The plan itself names the earlier run.
         return Ok(stated(run, false));
     }
-    let canaries = (document.canary_records > 0).then_some(Planted {
-        canaries: plan.canaries.len() as u64,
-        records: document.canary_records,
-        on_public_side: 0,
-    });
-    let mut run = with_canaries(Attack::run_of(plan, document.mechanism)?, plan, canaries);
+    let mut run = Attack::run_of(plan, document.mechanism)?;
+    if document.canary_records > 0 {
+        let canaries = Attack::unsealed(plan, document.canary_records);
+        run.secrets.canaries = Some(Stated::given(canaries, "--mechanism"));
+    }
     run.delta.value = delta;
     if document.unit.is_some() {
         run.unit = Stated::given(unit, "--mechanism");

@@ -184,7 +184,7 @@ struct Remembers {
     states: Vec<Vec<TokenId>>,
 }
 
-type Told<T> = reticent_backends::Result<T>;
+type BackendResult<T> = reticent_backends::Result<T>;
 
 impl Remembers {
     fn log_probability(&self, prefix: &[TokenId], token: TokenId) -> f64 {
@@ -231,7 +231,7 @@ impl Scorer for Remembers {
     fn vocabulary_size(&self) -> usize {
         self.tokenizer.vocabulary_size()
     }
-    fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
+    fn score(&mut self, sequences: &[Vec<TokenId>]) -> BackendResult<Vec<Vec<TokenScore>>> {
         let row = |tokens: &Vec<TokenId>| {
             let places = 1..tokens.len();
             let score = |at: usize| TokenScore {
@@ -248,20 +248,24 @@ impl Scorer for Remembers {
 }
 
 impl PrefixScorer for Remembers {
-    fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Told<Vec<StateId>> {
+    fn start(&mut self, prefixes: &[Vec<TokenId>]) -> BackendResult<Vec<StateId>> {
         let first = self.states.len();
         self.states.extend_from_slice(prefixes);
         let states = first..self.states.len();
         Ok(states.map(|at| StateId(at as u64)).collect())
     }
-    fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Told<Vec<StateId>> {
+    fn extend(&mut self, steps: &[(StateId, TokenId)]) -> BackendResult<Vec<StateId>> {
         let grown: Vec<Vec<TokenId>> = steps
             .iter()
             .map(|(state, token)| [&self.states[state.0 as usize][..], &[*token]].concat())
             .collect();
         self.start(&grown)
     }
-    fn next_log_probabilities(&mut self, states: &[StateId], wanted: &[TokenId]) -> Told<Vec<f64>> {
+    fn next_log_probabilities(
+        &mut self,
+        states: &[StateId],
+        wanted: &[TokenId],
+    ) -> BackendResult<Vec<f64>> {
         let mut found = Vec::with_capacity(states.len() * wanted.len());
         for state in states {
             let prefix = &self.states[state.0 as usize];
@@ -466,9 +470,11 @@ fn a_low_confidence_shows_no_leak() {
     );
     report.proves_leak = true;
     assert!(report.has_seen() && report.open_limit().is_none());
-    report.proves_leak = false;
+    let document = report.document(Inputs::new()).to_text().unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["proves_leak"], true);
     report.finding.epsilon.confidence = Confidence::new(0.95).unwrap();
-    assert!(report.has_seen());
+    assert!(ExposureReport::new(report.finding).has_seen());
 }
 
 /// Ranks that were not found say nothing for the ceiling either, and may contradict it.
@@ -610,12 +616,12 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
         report.without_praise(None);
         report
     };
-    for planting in [Planting::UntoldText, Planting::TrainedRecords] {
-        let untold = planted(quiet(), planting);
-        assert!(untold.verdict.is_none() && untold.no_verdict.is_some());
+    for planting in [Planting::UnplannedText, Planting::TrainedRecords] {
+        let unplanned = planted(quiet(), planting);
+        assert!(unplanned.verdict.is_none() && unplanned.no_verdict.is_some());
     }
     assert!(planted(quiet(), Planting::GivenText).verdict.is_some());
-    for planting in [Planting::NoCopy, Planting::NotTold] {
+    for planting in [Planting::NoCopy, Planting::NotPlanned] {
         let why = planting.unplanted().unwrap();
         let quiet = planted(quiet(), planting);
         assert!(quiet.verdict.is_none() && quiet.exit() == Exit::Finished);
@@ -636,13 +642,14 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
 #[test]
 fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
     use Planting::{
-        GivenText, NoCopy, NotChecked, NotTold, Planted, Supervised, TrainedRecords, UntoldText,
+        GivenText, NoCopy, NotChecked, NotPlanned, Planted, Supervised, TrainedRecords,
+        UnplannedText,
     };
     let with = |mut report: ExposureReport, planting| {
         report.planting = planting;
         report
     };
-    for planting in [NotChecked, NoCopy, NotTold] {
+    for planting in [NotChecked, NoCopy, NotPlanned] {
         let why = planting.caveat().unwrap();
         let quiet = with(quiet(), planting);
         assert_eq!(quiet.mood(), Mood::Open);
@@ -671,19 +678,19 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         let limited = leak.to_page("m", Some(9.0)).unwrap();
         assert_eq!(limited.has_mood(), Mood::Open);
     }
-    let untold = NotTold.caveat().unwrap();
-    assert!(untold.starts_with(NotTold.unplanted().unwrap()));
-    assert!(untold.contains("that training met them was not checked"));
+    let unplanned = NotPlanned.caveat().unwrap();
+    assert!(unplanned.starts_with(NotPlanned.unplanted().unwrap()));
+    assert!(unplanned.contains("that training met them was not checked"));
     // They keep no limit, and may pass one.
     for (planting, open) in [
         (Planted, None),
         (GivenText, None),
         (Supervised, None),
-        (UntoldText, None),
+        (UnplannedText, None),
         (TrainedRecords, None),
         (NotChecked, Some(20.0)),
         (NoCopy, Some(20.0)),
-        (NotTold, Some(20.0)),
+        (NotPlanned, Some(20.0)),
     ] {
         let [mut quiet, mut leaking] = [quiet(), leaking()].map(|report| with(report, planting));
         quiet.limit = Some(20.0);

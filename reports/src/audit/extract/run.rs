@@ -138,12 +138,12 @@ impl Lengths {
         let mut given: Vec<usize> = prompts.iter().map(|n| size(*n)).collect();
         given.sort_unstable();
         given.dedup();
-        let asked = suffix.map(size);
+        let given_suffix = suffix.map(size);
         let context = context.unwrap_or(usize::MAX);
         if context < 3 {
             return Err(NoPassage::Context(context).into());
         }
-        let suffix = asked.unwrap_or_else(|| SUFFIX.min(context / 2));
+        let suffix = given_suffix.unwrap_or_else(|| SUFFIX.min(context / 2));
         // After the beginning of text.
         let room = context.saturating_sub(suffix.saturating_add(1));
         if let Some(longest) = given.last() {
@@ -160,7 +160,8 @@ impl Lengths {
         if usual.is_empty() {
             usual.push(room);
         }
-        let shorter = asked.is_none() && suffix < SUFFIX || given.is_empty() && usual != PROMPTS;
+        let shorter =
+            given_suffix.is_none() && suffix < SUFFIX || given.is_empty() && usual != PROMPTS;
         Ok(Self {
             prompts: if given.is_empty() { usual } else { given },
             suffix,
@@ -355,8 +356,9 @@ fn study(
             });
         }
     }
-    let told = report.remembers();
-    report.baseline_apart = (report.baseline).then(|| Apart::of(both).told_apart(told));
+    let remembers = report.remembers();
+    report.baseline_apart =
+        (report.baseline).then(|| Apart::of(both).unless_distinguished(remembers));
     if let Some(base) = baseline {
         base.check_steady("--baseline")?;
     }
@@ -433,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_too_short_for_the_usual_passages_are_told_shorter_ones() {
+    fn records_too_short_for_the_usual_passages_get_shorter_ones() {
         let said = |longest| {
             let data = "d.jsonl".to_owned();
             let short = NoPassage::Records {

@@ -183,7 +183,7 @@ fn text_and_page_say_the_same() {
 #[test]
 fn many_lengths_share_their_false_alarms() {
     let mut rng = ChaCha8Rng::seed_from_u64(31);
-    let (mut told, mut unshared) = (0, 0);
+    let (mut remembered, mut unshared) = (0, 0);
     for _ in 0..1000 {
         let mut with = report(true);
         let row = with.prompts[0].clone();
@@ -199,11 +199,11 @@ fn many_lengths_share_their_false_alarms() {
                 }
             })
             .collect();
-        told += u32::from(tables::says(&with).contains("it remembers"));
+        remembered += u32::from(tables::says(&with).contains("it remembers"));
         let p = |row: &PromptRates| row.contrast.is_some_and(|c| c.p_value <= 0.05);
         unshared += u32::from(with.prompts.iter().any(p));
     }
-    assert!((5..78).contains(&told), "{told}");
+    assert!((5..78).contains(&remembered), "{remembered}");
     assert!(unshared > 80, "{unshared}");
 }
 
@@ -357,23 +357,23 @@ fn secrets_that_come_out_are_for_review() {
     ] {
         let mut found = of(at_most, hits, expected);
         assert_eq!(found.mood(), mood, "{at_most} {hits} {expected}");
-        let told = found.says().contains("it reveals secrets");
-        assert_eq!(told, mood != Mood::Open, "{}", found.says());
+        let reveals = found.says().contains("it reveals secrets");
+        assert_eq!(reveals, mood != Mood::Open, "{}", found.says());
         found.by_promise[0].verdict = None;
-        let none = if told { Mood::Review } else { Mood::Open };
+        let none = if reveals { Mood::Review } else { Mood::Open };
         assert_eq!(found.mood(), none, "nothing is promised");
     }
     let said = of(2e-3, 1, 0.02).says();
-    let told = "Without it so many are hit with probability 0.020 at most: it reveals secrets.";
-    assert!(said.contains(told), "{said}");
+    let words = "Without it so many are hit with probability 0.020 at most: it reveals secrets.";
+    assert!(said.contains(words), "{said}");
     // Two places of one secret are one hit, with 0.1 at most, and no leak.
     let mut twice = of(2e-3, 2, 0.1);
     assert_eq!(twice.mood(), Mood::Review);
     (twice.found.repeated, twice.found.repeated_hits) = (1, 1);
     assert_eq!(twice.mood(), Mood::Open);
     twice.found.expected_blindly = 0.02;
-    let told = "so many, each secret counted once, are hit with probability 0.020 at most";
-    assert!(twice.says().contains(told), "{}", twice.says());
+    let words = "so many, each secret counted once, are hit with probability 0.020 at most";
+    assert!(twice.says().contains(words), "{}", twice.says());
     // A limit on passages judges no secret.
     let mut report = report(false);
     report.secrets = Some(of(2e-3, 1, 0.02));

@@ -367,9 +367,9 @@ impl Plan {
                 Work::Membership => given.get("lookalikes") == Some(&Value::Bool(true)),
                 _ => false,
             };
-            let asked = given.get("unit");
+            let given_unit = given.get("unit");
             ensure!(
-                of_text || asked.is_none_or(|asked| asked.as_str() == Some(unit)),
+                of_text || given_unit.is_none_or(|given| given.as_str() == Some(unit)),
                 "attacks.{}: unit: must be {unit}, as the records are prepared; leave it out",
                 work.command().join(" ")
             );
@@ -685,7 +685,7 @@ fn places(
     };
     let mut found = Vec::new();
     for seed in 0..file.seeds {
-        for (miss, asked) in or_none(misses.clone()) {
+        for (miss, given_miss) in or_none(misses.clone()) {
             let recalls = match &file.canary_recalls {
                 _ if !planted => Vec::new(),
                 _ if prepare.contains_key("canary-recall") => {
@@ -697,7 +697,7 @@ fn places(
                     vec![(((1.0 - miss) * 1e6).round() / 1e6, true)]
                 }
             };
-            for (recall, recall_asked) in or_none(recalls) {
+            for (recall, given_recall) in or_none(recalls) {
                 for model in &file.models {
                     for noise in &noises {
                         let named = |name: &str| {
@@ -714,10 +714,10 @@ fn places(
                             epsilon: named("epsilon"),
                         };
                         let mut of_prepare = vec![format!("--seed={seed}")];
-                        if asked {
+                        if given_miss {
                             of_prepare.push(format!("--miss-rate={miss}"));
                         }
-                        if recall_asked {
+                        if given_recall {
                             of_prepare.push(format!("--canary-recall={recall}"));
                         }
                         let mut of_train = vec![format!("--model={model}")];
@@ -762,13 +762,13 @@ fn masks_tokens(model: &str) -> bool {
 
 /// Refuses what can't be measured on a classifier or an encoder.
 fn without_likelihoods(given: &Attacks, measurable: Measurable) -> Result<()> {
-    for (what, asked) in [
+    for (what, is_given) in [
         ("canaries", measurable.canaries),
         ("attacks.membership", given.membership.is_some()),
         ("attacks.extract", given.extract.is_some()),
     ] {
         ensure!(
-            !asked,
+            !is_given,
             "{what}: classifiers and encoders have no likelihood of a text, so it can't be measured on them; leave it out, \
              or give them a grid of their own"
         );
@@ -967,7 +967,7 @@ train = { sigma = 3 }
     }
 
     #[test]
-    fn flags_that_a_command_refuses_are_told_before_anything_runs() {
+    fn flags_that_a_command_refuses_are_reported_before_anything_runs() {
         for (from, to, says) in [
             ("epochs = 1", "epochs = 0", "train: --epochs"),
             ("epochs = 1", "epoch_s = 1", "train: "),
@@ -1003,8 +1003,8 @@ train = { sigma = 3 }
         }
         let tested = format!("test = {{ dialogues = 3, seed = 9 }}\n{labelled}");
         let stages = plan(&tested).unwrap().stages;
-        let told = stages.iter().find(|s| s.work == Work::Classify).unwrap();
-        assert!(told.words.contains(&"--label=mood".to_owned()));
+        let stage = stages.iter().find(|s| s.work == Work::Classify).unwrap();
+        assert!(stage.words.contains(&"--label=mood".to_owned()));
     }
 
     /// What needs the likelihood of a text is refused for models that have none, before anything is trained.
@@ -1190,7 +1190,7 @@ plant = { canaries = \"20x2\", coins = true }
             });
             read.collect()
         };
-        let asked: [(&str, Value, usize); 10] = [
+        let flags: [(&str, Value, usize); 10] = [
             // A name without a separator: this crate's own folder.
             ("reference", Value::from("src"), 1),
             (
@@ -1213,11 +1213,11 @@ plant = { canaries = \"20x2\", coins = true }
             ("epochs", 2.into(), 0),
         ];
         let all = || -> Vec<Vec<String>> {
-            let each = asked.iter().map(|(key, value, _)| read(key, value.clone()));
+            let each = flags.iter().map(|(key, value, _)| read(key, value.clone()));
             each.collect()
         };
         let before = all();
-        for ((key, value, count), digests) in asked.iter().zip(&before) {
+        for ((key, value, count), digests) in flags.iter().zip(&before) {
             assert_eq!(digests.len(), *count, "{key} = {value}");
         }
         // What a run leaves there, and what holds nothing.
@@ -1235,7 +1235,7 @@ plant = { canaries = \"20x2\", coins = true }
         file("own.toml", "type = \"names\"\nleast = 0.6\n");
         for (at, (before, after)) in before.iter().zip(&all()).enumerate() {
             let changes = (1..7).contains(&at);
-            assert_eq!(before != after, changes, "{}", asked[at].1);
+            assert_eq!(before != after, changes, "{}", flags[at].1);
         }
     }
 

@@ -309,7 +309,7 @@ impl MembershipReport {
                     .to_owned()
             }
             _ if !self.could_show(Some(limit)) => format!(
-                "scores that told all of {} from all of {} would show at least {}; give more records, or a limit below that",
+                "scores that separate all of {} from all of {} would show at least {}; give more records, or a limit below that",
                 count_of(self.members as u64, "member"),
                 count_of(self.non_members as u64, "non-member"),
                 rounded_down(self.passable_area, 3)

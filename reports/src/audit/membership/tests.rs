@@ -308,11 +308,11 @@ fn scores_say_what_their_file_says_of_the_texts() {
         assert_eq!(why.contains("texts_alone says"), said == "apart", "{why}");
     }
     // Classes are looked at beside texts alone, and not dropped without a word.
-    for (columns, told) in [("id,member,score,class", true), ("id,member,score", false)] {
+    for (columns, is_named) in [("id,member,score,class", true), ("id,member,score", false)] {
         let path = write(folder.path(), "class.csv", &rows(columns, 0.5));
         let why = report(&args(&["--scores", &path])).unwrap().no_blind;
         let why = why.unwrap();
-        assert_eq!(why.contains("their column class"), told, "{why}");
+        assert_eq!(why.contains("their column class"), is_named, "{why}");
     }
 }
 

@@ -131,7 +131,7 @@ impl PerplexityReport {
             .caption("A record that was cut counts by its windows.");
         let per_token = match self.masked {
             true => {
-                "It is no likelihood of a text: a masked token is told from the words on both sides. Models that predict \
+                "It is no likelihood of a text: a masked token is predicted from the words on both sides. Models that predict \
                  the next token, and models with other tokenizers, cannot be compared by it."
             }
             false => "It is per token: models with different tokenizers cannot be compared by it.",
@@ -213,7 +213,7 @@ mod tests {
 
     /// A text of which the model sees little flatters it.
     #[test]
-    fn characters_outside_the_vocabulary_are_told() {
+    fn characters_outside_the_vocabulary_are_reported() {
         assert!(!report().says(None).contains("<UNK>"));
         let report = PerplexityReport {
             unknown: 6,

@@ -105,18 +105,18 @@ fn provable(
 
 /// Returns the options with the words that their format requires, and from what the words were chosen.
 fn worded(
-    asked: CanaryOptions,
+    requested: CanaryOptions,
     tokenizer: Option<&Tokenizer>,
     documents: &[Document],
 ) -> Result<(CanaryOptions, Option<WordFacts>)> {
-    if asked.template.template().is_some() {
-        return Ok((asked, None));
+    if requested.template.template().is_some() {
+        return Ok((requested, None));
     }
     ensure!(
-        tokenizer.is_some() || !asked.template.has_rare(),
+        tokenizer.is_some() || !requested.template.has_rare(),
         "{{rare:n}} needs --tokenizer"
     );
-    let mut counts = TokenCounts::new(&asked.template, &asked.sampled, tokenizer)?;
+    let mut counts = TokenCounts::new(&requested.template, &requested.sampled, tokenizer)?;
     for document in documents {
         document.unmasked()?;
         counts.enter(&document.text)?;
@@ -124,7 +124,7 @@ fn worded(
     let (template, facts) = counts.template()?;
     let options = CanaryOptions {
         template: template.into(),
-        ..asked
+        ..requested
     };
     Ok((options, Some(facts)))
 }
@@ -188,11 +188,11 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     let tokenizer = args.tokenizer.as_ref().map(TokenizerArg::load).transpose();
     let tokenizer = tokenizer.context("--tokenizer")?;
     let (texts, sampled) = words::sampled(&args.shape, Some(args.canaries), interrupt)?;
-    let asked = args.shape.options(args.canaries, args.seed, texts)?;
+    let requested = args.shape.options(args.canaries, args.seed, texts)?;
     let (options, words) =
-        worded(asked, tokenizer.as_ref(), &documents).context("--canary-format")?;
+        worded(requested, tokenizer.as_ref(), &documents).context("--canary-format")?;
     let plan = CanaryPlan::new(&options, args.unit, &documents).context("--canaries")?;
-    // Coins are told by likelihood, and need no other candidate.
+    // Coins are guessed by likelihood, and need no other candidate.
     if !args.coins {
         plan.check_ranks().context("--canaries")?;
     }

@@ -321,7 +321,7 @@ const COVERS: [(Cover, &str); 5] = [
     (Cover::Tagger, "by a tagger and capitals inside"),
     (Cover::ListAndCapitals, "by a short list and capitals"),
     (Cover::CapitalsOnly, "by capitals inside sentences only"),
-    (Cover::NotAsked, "not sensitive at this level"),
+    (Cover::NotSensitive, "not sensitive at this level"),
 ];
 
 #[cfg(test)]

@@ -331,8 +331,9 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
     }
     if let (Some(preflight), Some(plan)) = (&f.canaries, &prepared.plan) {
         // Shows the requested format, since a filled template has many words.
-        let asked = prepared.options.canaries.as_ref();
-        let format = asked.map_or_else(|| plan.template.to_string(), |c| c.template.to_string());
+        let requested = prepared.options.canaries.as_ref();
+        let format =
+            requested.map_or_else(|| plan.template.to_string(), |c| c.template.to_string());
         facts.push((
             "canaries",
             format!(
@@ -405,7 +406,7 @@ fn covered(prepared: &Preparation) -> Option<String> {
             "by a short list and capitals inside sentences",
         ),
         (Cover::CapitalsOnly, "by capitals inside sentences only"),
-        (Cover::NotAsked, "not sensitive at this level"),
+        (Cover::NotSensitive, "not sensitive at this level"),
     ];
     let found = found_by(&coverage(policy).ok()?, words).into_iter();
     let said: Vec<String> = found

@@ -194,8 +194,8 @@ fn measured(
         document.membership = Some(report);
         heat = shown.heat;
     }
-    let told = [Some(&model), reference.as_ref()];
-    let mute = told.into_iter().flatten().any(|m| !m.has_statistics());
+    let models = [Some(&model), reference.as_ref()];
+    let mute = models.into_iter().flatten().any(|m| !m.has_statistics());
     if mute && args.secrets.is_none() && texts.is_some() {
         document.no_extraction = Some(
             "a scorer gives no `statistics`, and extraction needs the model's first choice at each place".into(),

@@ -250,9 +250,9 @@ mod tests {
             let heard = needs
                 .iter()
                 .any(|need| matches!(need, Need::Heard { what, .. } if what == high));
-            let told = |name: &str| name.starts_with("accuracy of a classifier");
+            let classifies = |name: &str| name.starts_with("accuracy of a classifier");
             let met = match high {
-                _ if told(high) => low.iter().all(|name| learned(name)),
+                _ if classifies(high) => low.iter().all(|name| learned(name)),
                 _ if high.contains("perplexity") || high.contains("loss") => {
                     low.iter().chain([&high]).all(|name| learned(name))
                 }

@@ -110,7 +110,7 @@ fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
     let mut all = Vec::new();
     for (heading, pattern, y, x) in drawn {
         let pattern = cells.join(pattern).display().to_string();
-        let asked = Figure {
+        let figure = Figure {
             documents: pattern.parse().map_err(anyhow::Error::msg)?,
             y: y.parse()?,
             x: x.map(str::parse).transpose()?,
@@ -119,7 +119,7 @@ fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
             log_y: false,
             plot: None,
         };
-        if let Ok(found) = gathered_of_whole(&asked) {
+        if let Ok(found) = gathered_of_whole(&figure) {
             let svg = found.plot(false, false).to_inline_svg()?;
             all.push(
                 Section::plot(*heading, svg)

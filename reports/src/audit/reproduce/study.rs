@@ -155,7 +155,7 @@ impl Paper {
 
 /// A question to `account`, for the claims that name its series: the series, its x, the arguments, and how the answer is
 /// read.
-type Asked = (&'static str, Option<f64>, String, Read);
+type Query = (&'static str, Option<f64>, String, Read);
 
 const SINGLE: &str = "--sigma 3.241123 --sample-rate 1 --steps 1 --delta 8e-5 --gamma";
 const NOTEBOOK: &str = "--sigma 2.42632 --sample-rate 0.1 --steps 100 --delta 1e-5 --gamma 0.1";
@@ -230,8 +230,8 @@ fn as_defined(found: &Value) -> Vec<(f64, f64)> {
 }
 
 /// Returns every question that needs no files.
-fn asked(paper: Paper) -> Vec<Asked> {
-    let mut all: Vec<Asked> = Vec::new();
+fn queries(paper: Paper) -> Vec<Query> {
+    let mut all: Vec<Query> = Vec::new();
     match paper {
         Paper::Crt => {
             let steps = "curve --over steps --at 20,40,60,80,100,120 --sigma 2 --sample-rate 0.05 --delta 1e-5 --neighbours replace";
@@ -318,7 +318,7 @@ impl Study {
             detectors: Vec::new(),
         };
         let wants = |items: &[&str]| chosen.iter().any(|claim| items.contains(&&claim.item[..]));
-        for (what, x, line, read) in asked(paper) {
+        for (what, x, line, read) in queries(paper) {
             if chosen.iter().any(|claim| claim.names().contains(&what)) {
                 let stage = study.plan.ask(&line, None)?;
                 study.question(what, x, stage, read);
@@ -833,10 +833,10 @@ fn on_device(file: &mut GridFile, how: &Reproduce) {
     let attacks = &mut file.attacks;
     let own = [&mut file.train, &mut attacks.exposure];
     let perplexity = (!encoder).then_some(&mut attacks.perplexity);
-    let asked = attacks.membership.iter_mut().chain(&mut attacks.extract);
+    let others = attacks.membership.iter_mut().chain(&mut attacks.extract);
     own.into_iter()
         .chain(perplexity)
-        .chain(asked)
+        .chain(others)
         .for_each(|flags| flags.extend([device()]));
 }
 
@@ -941,7 +941,12 @@ mod tests {
         for paper in PAPERS {
             let study = study(paper, &[]);
             let mut known = vec!["noise without weights over the least, by Fano".to_owned()];
-            known.extend(study.questions.iter().map(|asked| asked.what.to_owned()));
+            known.extend(
+                study
+                    .questions
+                    .iter()
+                    .map(|question| question.what.to_owned()),
+            );
             for cell in &study.plan.cells {
                 let arm = called(&cell.place.arm);
                 known.extend(QUANTITIES.iter().map(|(name, _)| format!("{name} {arm}")));

@@ -3,23 +3,23 @@
 //! belong to another prefix measure nothing.
 
 use super::pool::Pool;
-use crate::audit::answers::{ADVICE, AskedNext, Next, Sample, disagreement, refuse};
+use crate::audit::answers::{ADVICE, Next, NextSample, Sample, disagreement, refuse};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::TokenScore;
 use reticent_corpus::TokenId;
 
 /// A uniform sample of the answers.
-pub(super) struct Asked {
+pub(super) struct AnswerSample {
     scored: Sample<(Vec<TokenId>, Vec<TokenScore>)>,
-    next: AskedNext,
+    next: NextSample,
 }
 
-impl Asked {
+impl AnswerSample {
     /// Creates an empty sample.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             scored: Sample::new()?,
-            next: AskedNext::new()?,
+            next: NextSample::new()?,
         })
     }
 

@@ -16,7 +16,7 @@ pub(crate) use serve::serve;
 
 use crate::audit::answers::Prefixes;
 use crate::contract::Interrupt;
-use again::Asked;
+use again::AnswerSample;
 use anyhow::Result;
 use pool::Pool;
 use protocol::Hello;
@@ -27,12 +27,12 @@ use std::time::Duration;
 /// The most tokens that are tried one by one if `next` is not supported.
 const TRIED: usize = 4096;
 
-type Told<T> = reticent_backends::Result<T>;
+type BackendResult<T> = reticent_backends::Result<T>;
 
 /// A model behind one or more processes.
 pub(crate) struct CommandScorer {
     pool: Pool,
-    asked: Asked,
+    sample: AnswerSample,
     states: Prefixes,
 }
 
@@ -47,7 +47,7 @@ impl CommandScorer {
         let states = Prefixes::new(pool.hello().vocabulary, pool.hello().context);
         Ok(Self {
             pool,
-            asked: Asked::new()?,
+            sample: AnswerSample::new()?,
             states,
         })
     }
@@ -58,7 +58,7 @@ impl CommandScorer {
     /// Returns an error if an answer differs from the first: the measurement is then not of one model that predicts the
     /// next token.
     pub(crate) fn check_steady(&mut self) -> Result<()> {
-        self.asked.check(&mut self.pool)
+        self.sample.check(&mut self.pool)
     }
 
     /// Returns what the scorer supports.
@@ -67,10 +67,10 @@ impl CommandScorer {
     }
 
     /// Returns ln p of the wanted tokens after each prefix, row by row.
-    fn next(&mut self, prefixes: &[Vec<TokenId>], wanted: &[TokenId]) -> Told<Vec<f64>> {
+    fn next(&mut self, prefixes: &[Vec<TokenId>], wanted: &[TokenId]) -> BackendResult<Vec<f64>> {
         if self.hello().next {
             let rows = self.pool.next(prefixes, wanted)?;
-            self.asked.next(prefixes, wanted, &rows);
+            self.sample.next(prefixes, wanted, &rows);
             return Ok(rows.into_iter().flatten().collect());
         }
         if wanted.len() > TRIED {
@@ -95,10 +95,10 @@ impl Scorer for CommandScorer {
         self.hello().vocabulary
     }
 
-    fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
+    fn score(&mut self, sequences: &[Vec<TokenId>]) -> BackendResult<Vec<Vec<TokenScore>>> {
         self.states.fit(sequences)?;
         let rows = self.pool.score(sequences)?;
-        self.asked.scored(sequences, &rows);
+        self.sample.scored(sequences, &rows);
         Ok(rows)
     }
 
@@ -108,16 +108,20 @@ impl Scorer for CommandScorer {
 }
 
 impl PrefixScorer for CommandScorer {
-    fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Told<Vec<StateId>> {
+    fn start(&mut self, prefixes: &[Vec<TokenId>]) -> BackendResult<Vec<StateId>> {
         self.states.start(prefixes.to_vec())
     }
 
-    fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Told<Vec<StateId>> {
+    fn extend(&mut self, steps: &[(StateId, TokenId)]) -> BackendResult<Vec<StateId>> {
         self.states.extend(steps)
     }
 
-    fn next_log_probabilities(&mut self, states: &[StateId], wanted: &[TokenId]) -> Told<Vec<f64>> {
-        let prefixes = self.states.asked(states, wanted)?;
+    fn next_log_probabilities(
+        &mut self,
+        states: &[StateId],
+        wanted: &[TokenId],
+    ) -> BackendResult<Vec<f64>> {
+        let prefixes = self.states.prefixes(states, wanted)?;
         if wanted.is_empty() {
             return Ok(Vec::new());
         }

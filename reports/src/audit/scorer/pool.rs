@@ -1,7 +1,7 @@
 //! Several processes of one model. Each takes the next question when it is free; the questions of a process
 //! that ended go to the others.
 
-use super::Told;
+use super::BackendResult;
 use super::protocol::Hello;
 use super::worker::{Failure, Worker};
 use crate::audit::answers::disagreement;
@@ -111,7 +111,10 @@ impl Pool {
     }
 
     /// Returns the scores of sequences.
-    pub(super) fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
+    pub(super) fn score(
+        &mut self,
+        sequences: &[Vec<TokenId>],
+    ) -> BackendResult<Vec<Vec<TokenScore>>> {
         let most = self.batch();
         self.share(sequences, most, &|worker, some| worker.score(some))
     }
@@ -121,7 +124,7 @@ impl Pool {
         &mut self,
         prefixes: &[Vec<TokenId>],
         wanted: &[TokenId],
-    ) -> Told<Vec<Vec<f64>>> {
+    ) -> BackendResult<Vec<Vec<f64>>> {
         let most = self.batch().min(ANSWERS / wanted.len()).max(1);
         self.share(prefixes, most, &|worker, some| worker.next(some, wanted))
     }
@@ -136,7 +139,7 @@ impl Pool {
         texts: &[Vec<TokenId>],
         most: usize,
         ask: Ask<'_, R>,
-    ) -> Told<Vec<R>> {
+    ) -> BackendResult<Vec<R>> {
         let questions: Vec<&[Vec<TokenId>]> = texts.chunks(most).collect();
         let open: Mutex<VecDeque<usize>> = Mutex::new((0..questions.len()).collect());
         let answers: Mutex<Vec<Option<Vec<R>>>> =

@@ -60,12 +60,12 @@ pub(crate) fn serve(
     Ok(())
 }
 
-fn answer(model: &mut dyn PrefixScorer, asked: Question, kept: &mut Kept) -> Result<Answer> {
+fn answer(model: &mut dyn PrefixScorer, question: Question, kept: &mut Kept) -> Result<Answer> {
     let mut answer = Answer {
-        id: asked.id,
+        id: question.id,
         ..Answer::default()
     };
-    match (asked.score, asked.next, asked.wanted) {
+    match (question.score, question.next, question.wanted) {
         (Some(sequences), None, None) => {
             let scores = model.score(&sequences)?;
             let nats = |of: fn(&reticent_backends::TokenScore) -> f64| -> Vec<Vec<Nats>> {
@@ -90,7 +90,10 @@ fn answer(model: &mut dyn PrefixScorer, asked: Question, kept: &mut Kept) -> Res
                 .collect();
             kept.forget(model);
         }
-        _ => bail!("question {} must have score, or next with wanted", asked.id),
+        _ => bail!(
+            "question {} must have score, or next with wanted",
+            question.id
+        ),
     }
     Ok(answer)
 }
@@ -221,7 +224,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reticent_backends::{Result as Told, Scorer, TokenScore};
+    use reticent_backends::{Result as BackendResult, Scorer, TokenScore};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -268,17 +271,17 @@ mod tests {
             1 << 20
         }
 
-        fn score(&mut self, _: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
+        fn score(&mut self, _: &[Vec<TokenId>]) -> BackendResult<Vec<Vec<TokenScore>>> {
             Ok(Vec::new())
         }
     }
 
     impl PrefixScorer for Counting {
-        fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Told<Vec<StateId>> {
+        fn start(&mut self, prefixes: &[Vec<TokenId>]) -> BackendResult<Vec<StateId>> {
             Ok(prefixes.iter().map(|p| self.add(None, p.len())).collect())
         }
 
-        fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Told<Vec<StateId>> {
+        fn extend(&mut self, steps: &[(StateId, TokenId)]) -> BackendResult<Vec<StateId>> {
             let parents: Vec<_> = steps
                 .iter()
                 .map(|(s, _)| self.states[&s.0].clone())
@@ -290,7 +293,7 @@ mod tests {
             &mut self,
             states: &[StateId],
             wanted: &[TokenId],
-        ) -> Told<Vec<f64>> {
+        ) -> BackendResult<Vec<f64>> {
             Ok(vec![-1.0; states.len() * wanted.len()])
         }
 

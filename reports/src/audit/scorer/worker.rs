@@ -35,7 +35,7 @@ pub(super) struct Worker {
     line: String,
     process: Process,
     hello: Hello,
-    asked: u64,
+    last_id: u64,
     /// Why the process was ended, if it was.
     broken: Option<Failure>,
 }
@@ -81,7 +81,7 @@ impl Worker {
             line: line.to_owned(),
             process,
             hello,
-            asked: 0,
+            last_id: 0,
             broken: None,
         })
     }
@@ -112,9 +112,9 @@ impl Worker {
         if let Some(failure) = &self.broken {
             return Err(failure.clone());
         }
-        self.asked += 1;
+        self.last_id += 1;
         let question = Question {
-            id: self.asked,
+            id: self.last_id,
             ..question
         };
         let line = write(&question).map_err(|e| Failure::Final(e.to_string()))?;
@@ -128,8 +128,8 @@ impl Worker {
         };
         match read::<Answer>(&line) {
             Err(why) => Err(self.break_off(&why, Failure::Final)),
-            Ok(answer) if answer.id != self.asked => {
-                let why = format!("answered question {}, asked was {}", answer.id, self.asked);
+            Ok(answer) if answer.id != self.last_id => {
+                let why = format!("answered question {}, expected {}", answer.id, self.last_id);
                 Err(self.break_off(&why, Failure::Final))
             }
             Ok(Answer { error: Some(_), .. }) => Err(self.break_off(ITS_ERROR, Failure::Gone)),

@@ -200,7 +200,7 @@ fn a_sheet_that_was_changed_is_refused() {
         beginning.header.seal = seal;
         assert!(refused(&beginning, &policy()).contains("line 1 does not have the seal"));
     }
-    // What differs is told by its line, without the text or the id, which may name a person.
+    // What differs is reported by its line, without the text or the id, which may name a person.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sheet.jsonl");
     let edited = |change: &dyn Fn(&mut Line)| {

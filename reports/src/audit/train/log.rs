@@ -95,16 +95,16 @@ impl Line {
     /// Returns an error if the plan can't be accounted.
     pub(super) fn of_epoch(epoch: &Epoch<'_>, tolerance: Tolerance) -> Result<Self> {
         let number = epoch.number as usize - 1;
-        let told = epoch.ran.classified.get(number);
+        let classes = epoch.ran.classified.get(number);
         let held_out = epoch.ran.held_out.get(number);
-        let held_out = held_out.filter(|_| told.is_none());
+        let held_out = held_out.filter(|_| classes.is_none());
         Ok(Self::Epoch {
             step: epoch.step,
             ended: epoch.number,
             promises: promises(&epoch.ran.plan, tolerance)?,
             held_out_perplexity: held_out.map(|loss| loss.exp()),
-            held_out_accuracy: told.map(|told| told.accuracy),
-            held_out_macro_f1: told.map(|told| told.macro_f1),
+            held_out_accuracy: classes.map(|classes| classes.accuracy),
+            held_out_macro_f1: classes.map(|classes| classes.macro_f1),
         })
     }
 

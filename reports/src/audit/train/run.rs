@@ -30,8 +30,8 @@ use reticent_accounting::training::{
 };
 use reticent_accounting::{Epsilon, Guarantee, Mechanism, Neighbours, Tolerance, Upper};
 use reticent_backends::checkpoint::{
-    CanarySeal, Checkpoint, FolderLock, Manifest, Owner, erase_finished, free_for, owner_folder,
-    state_folder, weights_digest,
+    Checkpoint, FolderLock, Manifest, Owner, erase_finished, free_for, owner_folder, state_folder,
+    weights_digest,
 };
 use reticent_backends::engine::open;
 use reticent_backends::model::{Head, LoraSpec, Model};
@@ -145,10 +145,8 @@ impl Job<'_> {
                 _ => 0,
             };
             let reached = prepared.facts.canaries.as_ref().map(Preflight::reached);
-            manifest.canaries = Some(CanarySeal {
-                reached: reached.map(small),
-                ..owner.keep(plan, small(canaries.records), open)?
-            });
+            let records = small(canaries.records);
+            manifest.canaries = Some(owner.keep(plan, records, open, reached.map(small))?);
         }
         owner.keep_records(prepared)?;
         let (tokenizer, owner) = (&prepared.tokenizer, Some(owner));

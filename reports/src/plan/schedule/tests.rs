@@ -11,14 +11,14 @@ use clap::Parser;
 use reticent_accounting::training::Stated;
 use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Sampling, Steps};
 
-fn asked(line: &str) -> anyhow::Result<plan::Asked> {
+fn question(line: &str) -> anyhow::Result<plan::Question> {
     let words = format!("account {line}");
     let parsed = Account::try_parse_from(words.split_whitespace())?;
-    plan::Asked::new(&parsed.plan)
+    plan::Question::new(&parsed.plan)
 }
 
 fn sampling(line: &str) -> (Sampling, f64, u64) {
-    let run = asked(line).unwrap().run;
+    let run = question(line).unwrap().run;
     let noisy = run.noisy().unwrap();
     let (rate, steps) = (noisy.sampling_rate.get(), noisy.steps.get());
     (*noisy.sampling, rate, steps)
@@ -62,7 +62,7 @@ fn every_sampler_is_what_it_says() {
         assert_eq!(found, expected, "{line}");
         assert!((rate - 0.1).abs() < 1e-15 && steps == 50, "{line}");
         // Assumed only where nobody said it.
-        let said = asked(&line).unwrap().inputs.is_assumed("sampler");
+        let said = question(&line).unwrap().inputs.is_assumed("sampler");
         assert_eq!(said, !line.contains("--sampler"), "{line}");
     }
 }
@@ -77,7 +77,7 @@ fn shuffled_batches_are_not_amplified() {
         // Batches of 3 of 10 records: three or four an epoch, so as many epochs as there may be.
         ("--batch-size 3 --dataset-size 10 --steps 30", 10),
     ] {
-        let found = asked(&format!("--sigma 2 --sampler shuffled {line}")).unwrap();
+        let found = question(&format!("--sigma 2 --sampler shuffled {line}")).unwrap();
         assert_eq!(found.plan.neighbours, Neighbours::ZeroOut);
         let plain = Mechanism::Repeat {
             times: Steps::new(epochs),
@@ -85,14 +85,15 @@ fn shuffled_batches_are_not_amplified() {
                 noise_multiplier: NoiseMultiplier::new(2.0).unwrap(),
             }),
         };
-        let truth = plan::Asked {
+        let truth = plan::Question {
             plan: reticent_accounting::Plan {
                 mechanism: plain,
                 ..found.plan.clone()
             },
             ..found.clone()
         };
-        let upper = |asked: &plan::Asked| asked.plan.epsilon().unwrap().upper.unwrap().get().get();
+        let upper =
+            |question: &plan::Question| question.plan.epsilon().unwrap().upper.unwrap().get().get();
         let (ours, exact) = (upper(&found), upper(&truth));
         assert!((ours / exact - 1.0).abs() < 3e-6, "{line}: {ours} {exact}");
     }
@@ -167,7 +168,7 @@ fn what_a_sampler_lacks_or_has_too_much_is_named() {
         } else {
             "--sigma 1 "
         };
-        let error = format!("{:#}", asked(&format!("{sigma}{line}")).unwrap_err());
+        let error = format!("{:#}", question(&format!("{sigma}{line}")).unwrap_err());
         assert!(error.contains(said), "{line}: {error}");
     }
 }
@@ -188,8 +189,8 @@ fn what_no_sampler_answers_is_refused_by_name() {
             "under zero-out is not covered",
         ),
     ] {
-        let asked = asked(&format!("--sigma 1 {line}")).unwrap();
-        let error = format!("{:#}", answer::answer(&asked).unwrap_err());
+        let question = question(&format!("--sigma 1 {line}")).unwrap();
+        let error = format!("{:#}", answer::answer(&question).unwrap_err());
         assert!(
             error.starts_with("--sampler: ") && error.contains(said),
             "{error}"
@@ -205,15 +206,15 @@ fn documents_with_samplers_fit_their_schema_and_say_what_is_known() {
         "--sigma 2 --steps 40 --sampler truncated-poisson --max-batch 30 --dataset-size 200 --sample-rate 0.1",
         "--sigma 2 --epochs 4 --sampler random-allocation --selected 2 --epoch-steps 10",
     ] {
-        let asked = asked(line).unwrap();
-        let document = answer::answer(&asked).unwrap();
+        let question = question(line).unwrap();
+        let document = answer::answer(&question).unwrap();
         let json = document.to_text().unwrap();
         assert_eq!(
             problems("guarantees.schema.json", &json),
             Vec::<String>::new(),
             "{line}"
         );
-        let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
+        let shown = answer::guarantees(&question, &document, None).to_text(View::full());
         assert!(shown.contains("upper bound"), "{shown}");
     }
     let line = "account calibrate --epsilon 3 --delta 1e-5 --steps 40 --sampler shuffled --epoch-steps 10 --tolerance 1e-3";
@@ -236,8 +237,9 @@ fn a_delta_that_protects_nobody_is_said() {
         let line = format!(
             "--sigma 2 --batch-size 100 --dataset-size 1000000 --steps 9000 --delta {delta}"
         );
-        let asked = asked(&line).unwrap();
-        answer::guarantees(&asked, &answer::answer(&asked).unwrap(), None).to_text(View::full())
+        let question = question(&line).unwrap();
+        answer::guarantees(&question, &answer::answer(&question).unwrap(), None)
+            .to_text(View::full())
     };
     assert!(shown("1e-5").contains("not below one over the 1\u{202f}000\u{202f}000 records"));
     assert!(!shown("1e-7").contains("not below one over"));

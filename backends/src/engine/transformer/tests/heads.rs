@@ -209,9 +209,9 @@ fn classes_and_masked_losses_are_those_that_training_sees() {
         ] {
             ready(&mut *model, false);
             let (_, mean) = model.public_gradient(&batch).unwrap();
-            // dropout plays no part in what is told
+            // dropout plays no part in what is expected
             ready(&mut *model, true);
-            let told = match config.head {
+            let expected = match config.head {
                 Head::Classes(_) => {
                     let log_p = model.classify(&views(&all)).unwrap();
                     let own = log_p.iter().zip(&examples);
@@ -222,8 +222,9 @@ fn classes_and_masked_losses_are_those_that_training_sees() {
                     let scores = model.score(&all).unwrap();
                     let (mut nll, mut count) = (0.0, 0usize);
                     for (example, scores) in examples.iter().zip(&scores) {
-                        let asked = |at: usize| !example.ignored.iter().any(|r| r.contains(&at));
-                        for (_, score) in (1..).zip(scores).filter(|(at, _)| asked(*at)) {
+                        let predicted =
+                            |at: usize| !example.ignored.iter().any(|r| r.contains(&at));
+                        for (_, score) in (1..).zip(scores).filter(|(at, _)| predicted(*at)) {
                             nll -= score.log_probability;
                             count += 1;
                         }
@@ -236,7 +237,10 @@ fn classes_and_masked_losses_are_those_that_training_sees() {
                     nll / count as f64
                 }
             };
-            assert!((told - mean).abs() < 1e-5, "{name}: {told} against {mean}");
+            assert!(
+                (expected - mean).abs() < 1e-5,
+                "{name}: {expected} against {mean}"
+            );
             if config.head != Head::NextToken {
                 let error = model.score(&all).unwrap_err().to_string();
                 assert!(error.contains("no next token"), "{name}: {error}");

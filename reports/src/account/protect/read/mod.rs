@@ -35,7 +35,7 @@ impl Names {
         }
     }
 
-    /// What a name is told by.
+    /// What a name is recognised by.
     fn key<'n>(&self, name: &'n str) -> Cow<'n, str> {
         match self.folds {
             true => reticent_disk::folded_word(name, true).into(),

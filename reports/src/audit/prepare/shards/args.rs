@@ -113,7 +113,7 @@ mod tests {
 
     /// Whatever else `audit prepare` takes is refused beside a stage.
     #[test]
-    fn a_plan_settles_all_but_who_works() {
+    fn a_plan_fixes_all_but_who_works() {
         let mut audit = Audit::command();
         audit.build();
         let prepare = audit.find_subcommand("prepare").unwrap();
