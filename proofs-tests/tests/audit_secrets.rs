@@ -73,6 +73,11 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
         at,
         &format!("train raw --recipe protect {FILES} --out kept"),
     );
+    let manifest = document(&std::fs::read_to_string(at.join("kept/manifest.json")).unwrap());
+    let left_out =
+        "the incidence: a secret that it does not name, or a record of one that it leaves out";
+    let not_covered = manifest["not_covered"].as_array().unwrap();
+    assert!(not_covered.contains(&left_out.into()), "{not_covered:?}");
     let line = format!("extract --model kept {EXTRACT}");
     let found = document(&ok(at, &format!("{line} --html page.html --format json")));
     assert_eq!(found["inputs"]["candidates"], 200, "{}", found["inputs"]);

@@ -589,6 +589,8 @@ fn incidences_come_from_lists_fields_and_words_too() {
     );
     let said = refused(at, "incidence notes.jsonl --out x.csv");
     assert!(said.contains("--policy"), "{said}");
+    let said = refused(at, "incidence - --policy detectors --out x.csv");
+    assert!(said.contains("stdin (-) can be read only once"), "{said}");
     let said = refused(at, "incidence notes.jsonl --field author --out x.txt");
     assert!(
         said.contains("must end in .csv, .jsonl or .parquet"),

@@ -104,7 +104,7 @@ fn notes(body: &Protection) -> Vec<String> {
     let mut notes = vec![
         "compared: inputs that differ in the content of all examples of one secret, arbitrarily. Finer changes \
          (only the secret inside an example) are not supported. Which example contains which secret, and so the \
-         weights, are taken as public.",
+         weights, are taken as public; an example that holds a secret and is not named with it is not covered.",
         "σ upper: at this noise every secret's promise is certified by the blow-up, which is tight for the pair of \
          distributions that dominates training. lower: at this noise the binding secret's bound certainly exceeds its \
          promise. Fano: what the same promises cost when proved by divergences, as in the paper (KL); - where no noise multiplier \

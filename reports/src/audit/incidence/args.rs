@@ -54,8 +54,8 @@ pub struct IncidenceArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 #[group(required = true, multiple = false)]
 pub struct Sensing {
-    /// Whatever this policy finds, as for `audit prepare`. Case, spaces, how accents are written and what stands between
-    /// digits make no other secret.
+    /// Whatever this policy finds in some record, as for `audit prepare`, wherever it occurs, as with --list. Case, spaces,
+    /// how accents are written and what stands between digits make no other secret.
     #[arg(long)]
     pub policy: Option<PolicyArg>,
     /// The secrets in this file, one per line, wherever they occur, inside longer words too: in any case, however typed,

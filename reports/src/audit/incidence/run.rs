@@ -5,7 +5,7 @@ use crate::audit::args::{IncidenceArgs, PolicyArg};
 use crate::audit::by_kind;
 use crate::audit::owner_key::{hmac, with_policy};
 use crate::audit::reading::{list, warn};
-use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress, is_stream};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use crate::plan::PreparedFacts;
@@ -13,7 +13,9 @@ use anyhow::{Context, Result, bail, ensure};
 use reticent_corpus::Unit;
 use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::read::{Documents, ReadOptions, corpus_files};
-use reticent_corpus::redaction::{DocumentFrequencies, Incidence, SecretList, Sense, Sensed};
+use reticent_corpus::redaction::{
+    DocumentFrequencies, FoundSecrets, Incidence, SecretList, Sense, Sensed,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -32,7 +34,7 @@ pub(crate) struct Body {
     most_records: u64,
     by_kind: BTreeMap<String, u64>,
     skipped: Vec<String>,
-    /// Records with a secret of --list that stands there inside longer words or numbers alone: counted as well.
+    /// Records with a secret that stands there inside longer words or numbers alone: counted as well. Of --list and --policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     records_with_inside: Option<u64>,
     /// Secrets of --list that are in no record, not even inside a longer word.
@@ -175,7 +177,8 @@ pub(in crate::audit) fn run(
         .map(ToString::to_string)
         .collect();
     shown.distinct = names.known.len() as u64;
-    shown.records_with_inside = listed.map(|_| inside);
+    shown.records_with_inside =
+        matches!(sense, Sense::List(_) | Sense::Policy(_)).then_some(inside);
     shown.not_found = listed.map(|listed| listed.saturating_sub(shown.distinct));
     shown.most_records = names
         .known
@@ -196,6 +199,10 @@ fn sense(
 ) -> Result<(Sense, Inputs, Option<u64>)> {
     let inputs = Inputs::new();
     let how = &args.sensing;
+    ensure!(
+        !is_stream(&args.data) || (how.policy.is_none() && how.words.is_none()),
+        "DATA: is read twice with --policy or --words, and stdin (-) can be read only once; name a file"
+    );
     if let Some(policy) = &how.policy {
         let choice = policy.choice().context("--policy")?;
         ensure!(
@@ -205,7 +212,15 @@ fn sense(
         );
         let inputs = with_policy(inputs.given("policy", policy.to_string())?, &choice)?;
         let policy = choice.build().context("--policy")?;
-        return Ok((Sense::Policy(policy), inputs, None));
+        let mut documents = source.open(args)?;
+        let progress = Progress::bytes(documents.size(), "looking for secrets");
+        let found = FoundSecrets::find(&mut documents, source.cut, policy, threads, |read| {
+            progress.at(read);
+            !interrupt.raised()
+        });
+        let found = found.context("DATA")?;
+        interrupt.check()?;
+        return Ok((Sense::Policy(found), inputs, None));
     }
     if let Some(path) = &how.list {
         let secrets = list(path).context("--list")?;
@@ -283,9 +298,18 @@ fn page(shown: &Body, unit: &str, by_policy: bool) -> Page {
     );
     let mut facts = vec![("secrets", secrets)];
     if by_policy && shown.distinct > 0 {
-        let said = "those that differ only in case, spaces, accents or what stands between digits are one secret; a value that is written \
-                    otherwise (a nickname, +44 for 0) counts as another one, which --field avoids";
+        let said = "those that differ only in case, spaces, accents or what stands between digits are one secret, counted wherever it \
+                    stands; a value that is written otherwise (a nickname, +44 for 0) counts as another one, which --field avoids";
         facts.push(("spellings", said.to_owned()));
+        let unread = ["not-examined", "not-classified"].iter();
+        let unread: u64 = unread.filter_map(|kind| shown.by_kind.get(*kind)).sum();
+        if unread > 0 {
+            let said = format!(
+                "{} the policy could not examine are a secret each: what else they hold is counted only if the policy found it elsewhere",
+                count_of(unread, unit)
+            );
+            facts.push(("not examined", said));
+        }
     }
     if let Some(inside) = shown.records_with_inside.filter(|inside| *inside > 0) {
         let said = format!(

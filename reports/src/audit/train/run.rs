@@ -26,7 +26,7 @@ use crate::plan::{
 };
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{
-    Base, CHOICE_OF_RECORDS, NUMBER_OF_RECORDS, Recipe, Run, TrainingPlan,
+    Base, CHOICE_OF_RECORDS, INCIDENCE, NUMBER_OF_RECORDS, Recipe, Run, TrainingPlan,
 };
 use reticent_accounting::{Epsilon, Guarantee, Mechanism, Neighbours, Tolerance, Upper};
 use reticent_backends::checkpoint::{
@@ -733,7 +733,9 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         .iter()
         .any(|row| row.neighbours == Neighbours::AddRemove);
     let chosen = of_presence && shown.draws;
+    let protects = run.plan.run.recipe() == Some(Recipe::Protect);
     let not_covered = [
+        protects.then_some(INCIDENCE),
         of_presence.then_some(NUMBER_OF_RECORDS),
         chosen.then_some(CHOICE_OF_RECORDS),
     ];
