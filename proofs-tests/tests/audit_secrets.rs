@@ -163,7 +163,10 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
             secrets.replace("\"s3\"", "\"s9\""),
             "is no secret of --weights",
         ),
-        (secrets.replace("\"s3\"", "\"s2\""), "ids must be unique"),
+        (
+            secrets.replace("\"s3\"", "\"s2\""),
+            "occurred before with another secret",
+        ),
         (secrets.replace("digits:6", "digits:5"), "of its shape"),
         (
             secrets.replace("digits:6", "digit:6"),
@@ -185,6 +188,13 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
             &["--secrets", says],
         );
     }
+    // One secret behind another text is the same secret.
+    let twice = secrets.lines().next().unwrap().replace("My ID is: ", "ID ");
+    std::fs::write(at.join("twice.jsonl"), format!("{secrets}{twice}\n")).unwrap();
+    let line = "extract --model kept --secrets twice.jsonl --weights weights.json --candidates 200";
+    let found = document(&ok(at, &format!("{line} --format json")));
+    assert_eq!(found["secrets"]["by_promise"][0]["secrets"], 9);
+
     // Another promise than the run made.
     let other = secrets.replace("\"shape\"", "\"prior\":1e-6,\"posterior\":1e-2,\"shape\"");
     std::fs::write(at.join("other.jsonl"), other).unwrap();
@@ -282,6 +292,45 @@ fn secrets_that_are_named_are_not_taken_for_those_that_are_marked() {
     let said = words(&account(at, line));
     let many = format!("The incidence names {} secrets, and {marked}", own.len());
     assert!(said.contains(&many), "{said}");
+}
+
+/// Three verdicts had 5e-4, 5e-4 and 1e-3: twice what a report may spend.
+#[test]
+fn verdicts_on_canaries_and_secrets_share_one_false_alarm_rate() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    ok(
+        at,
+        "simulate customers --dialogues 6 --seed 3 --out data.jsonl",
+    );
+    ok(
+        at,
+        "prepare data.jsonl --policy customers --unit turn --max-tokens 64 --canaries 3x2 --seed 0 --out prepared",
+    );
+    let model = "--model gpt2 --layers 1 --width 8 --heads 1";
+    ok(
+        at,
+        &format!("train prepared {model} --recipe dpsgd --sigma 1 --epochs 1 --out ckpt"),
+    );
+    let line = r#"{"id":"a","context":"My ID is: ","secret":"127","shape":"{digits:3}","prior":0.01,"posterior":0.1}"#;
+    std::fs::write(at.join("secrets.jsonl"), line).unwrap();
+    let report = |line: &str| {
+        let line = format!("report --model ckpt {line} --format json");
+        document(&ok(at, &line))
+    };
+    let is = |rate: &Value, share: f64| {
+        let rate = rate.as_f64().unwrap();
+        assert!((rate - share).abs() < 1e-12, "{rate}");
+    };
+    is(
+        &report("")["exposure"]["verdict"]["false_alarm"],
+        1e-3 / 2.0,
+    );
+    let found = report("--secrets secrets.jsonl --candidates 200");
+    is(&found["exposure"]["verdict"]["false_alarm"], 1e-3 / 3.0);
+    let secrets = &found["extraction"]["secrets"]["by_promise"][0];
+    is(&secrets["verdict"]["false_alarm"], 1e-3 / 3.0);
+    assert_eq!(found["inputs"]["candidates"], 200);
 }
 
 /// The demo's planted bug: the report compares it with what its plan would promise, and the checkpoint
