@@ -258,6 +258,32 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     assert!(why.contains("--recipe protect"), "{why}");
 }
 
+/// The owner of a checkpoint of an epoch too keeps which bound belongs to which secret: each was held against the largest one.
+#[test]
+fn a_checkpoint_of_an_epoch_knows_its_secrets() {
+    let home = certified();
+    let at = home.path();
+    account(
+        at,
+        "protect --incidence pairs.csv --prior 1e-6 --posterior 1e-3 --batch-size 16 --steps 20 --tolerance 1e-3 \
+         --weights often.json",
+    );
+    let files = "--weights often.json --incidence pairs.csv";
+    ok(
+        at,
+        &format!("train raw --recipe protect {files} --keep-every 1 --out kept"),
+    );
+    let weights = std::fs::read_to_string(at.join("often.json")).unwrap();
+    std::fs::write(at.join("renamed.json"), weights.replace("\"s7\"", "\"s9\"")).unwrap();
+    let line = "extract --model kept-epoch-1 --secrets secrets.jsonl --candidates 200 --weights";
+    ok(at, &format!("{line} often.json"));
+    refused(
+        at,
+        &format!("{line} renamed.json"),
+        &["--weights", "another run"],
+    );
+}
+
 /// How many secrets are named and how many are marked tells not which: the answers said "8 of the 24" of names that are no
 /// secret of the corpus, nothing where as many are named, and nothing after training.
 #[test]

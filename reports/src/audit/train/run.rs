@@ -60,6 +60,8 @@ pub(in crate::audit) struct Job<'a> {
     pub(in crate::audit) options: &'a TrainOptions,
     /// What it starts from, without the weights.
     pub(in crate::audit) from: &'a Beginning,
+    /// For `protect`, the secrets for which the run is certified, for the owner of each checkpoint.
+    pub(in crate::audit) assignment: Option<&'a [u8]>,
 }
 
 impl Job<'_> {
@@ -151,6 +153,9 @@ impl Job<'_> {
             });
         }
         owner.keep_records(prepared)?;
+        if let Some(secrets) = self.assignment {
+            owner.keep_secrets(secrets)?;
+        }
         let (tokenizer, owner) = (&prepared.tokenizer, Some(owner));
         match adapter {
             None => Checkpoint::save(folder, model, weights, tokenizer, beside, manifest, owner)?,
@@ -398,6 +403,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         corpus: material.corpus(&prepared),
         options: &options,
         from: &from,
+        assignment: material.assignment.as_deref(),
     };
     if let Some(why) = job.unranked()?.filter(|_| leads) {
         note(&why);
@@ -492,9 +498,6 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let first = keep.first();
     let owner = owner_of_new(&train.out, first.as_deref()).context("--out")?;
     keep.log.into_inner().keep(&owner).context("--out")?;
-    if let Some(secrets) = &material.assignment {
-        owner.keep_secrets(secrets).context("--out")?;
-    }
     let weights = trained.trainer.weights();
     job.save(&train.out, &owner, &trained.ran, weights)
         .context("--out")?;
