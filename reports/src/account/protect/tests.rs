@@ -393,8 +393,11 @@ fn examples_without_a_secret_are_discarded() {
     assert!(without.noise_multiplier > all.noise_multiplier);
     let counts = "account protect --counts 50 --prior 1e-10 --posterior 1e-3 --batch-size 4 --steps 5 --dataset-size 900";
     assert!(Account::try_parse_from(counts.split_whitespace()).is_ok());
-    let counts = format!("{counts} --discard-others");
-    assert!(Account::try_parse_from(counts.split_whitespace()).is_err());
+    // Synthetic secrets are in no record of which weights could tell: refused before anything is computed or written.
+    for other in ["--discard-others", "--weights w.json"] {
+        let counts = format!("{counts} {other}");
+        assert!(Account::try_parse_from(counts.split_whitespace()).is_err());
+    }
 }
 
 #[test]
@@ -611,6 +614,15 @@ fn the_headline_names_the_noise_that_is_recommended() {
         rounded_up(own, 5)
     );
     assert!(says(&found).contains(&said), "{said}");
+    // The least constant that binds nothing is said once.
+    let full = 37013.4;
+    (found.body.full_c, found.body.settings[0].c) = (full, full);
+    let said = says(&found);
+    assert!(said.contains("at c = 37014. From c = 37014 on"), "{said}");
+    assert!(
+        said.contains("the chance of guessing is the best anyone"),
+        "{said}"
+    );
     let noise = |sigma: f64| Bounds {
         lower: None,
         upper: Some(Upper::new(NoiseMultiplier::new(sigma).unwrap())),

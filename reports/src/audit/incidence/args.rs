@@ -14,8 +14,8 @@ use std::path::PathBuf;
 #[command(after_help = "\
 One row for each record and secret in it, for `account protect --incidence` and `audit train --incidence`; a record \
 without secrets has a row with none. Records are named by the id of their document, followed by #NUMBER if they are \
-parts of one; those of a prepared folder keep their names. Secrets are numbered by kind in order of appearance, unless \
---show-secrets is given.
+parts of one; those of a prepared folder keep their names. Secrets are numbered by kind in order of appearance, those of \
+--list by their lines from 1, unless --show-secrets is given.
 
 Examples:
   audit incidence data.jsonl --policy detectors --out pairs.csv

@@ -18,7 +18,7 @@ use reticent_corpus::redaction::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// The records of a prepared corpus as text, beside its prepared.json.
@@ -46,6 +46,8 @@ pub(crate) struct Body {
 #[derive(Default)]
 struct Names {
     show: bool,
+    /// The lines of the secrets of --list.
+    lines: HashMap<String, u64>,
     /// By what their spellings have in common.
     known: HashMap<Box<str>, Known>,
     by_kind: BTreeMap<String, u64>,
@@ -132,7 +134,8 @@ pub(in crate::audit) fn run(
     let read = source.files(args)?;
     let mut table = table::Table::create(&args.out, args.force, &read).context("--out")?;
     let threads = usize::try_from(args.threads).unwrap_or(usize::MAX);
-    let (sense, sensed_by, listed) = sense(args, &source, threads, interrupt)?;
+    let (sense, sensed_by, lines) = sense(args, &source, threads, interrupt)?;
+    let listed = lines.as_ref().map(|lines| lines.len() as u64);
     let mut documents = source.open(args)?;
     let progress = Progress::bytes(documents.size(), "finding secrets");
     let mut shown = Body {
@@ -141,6 +144,7 @@ pub(in crate::audit) fn run(
     };
     let mut names = Names {
         show: args.show_secrets,
+        lines: lines.unwrap_or_default(),
         ..Names::default()
     };
     let (mut failed, mut inside) = (None, 0);
@@ -190,13 +194,13 @@ pub(in crate::audit) fn run(
     show(&shown, (args, &source), sensed_by, output)
 }
 
-/// Returns how secrets are found, how the report describes this, and how many a list names.
+/// Returns how secrets are found, how the report describes this, and the lines of those of a list.
 fn sense(
     args: &IncidenceArgs,
     source: &Source,
     threads: usize,
     interrupt: &Interrupt,
-) -> Result<(Sense, Inputs, Option<u64>)> {
+) -> Result<(Sense, Inputs, Option<HashMap<String, u64>>)> {
     let inputs = Inputs::new();
     let how = &args.sensing;
     ensure!(
@@ -224,12 +228,13 @@ fn sense(
     }
     if let Some(path) = &how.list {
         let secrets = list(path).context("--list")?;
-        let listed = secrets.iter().collect::<BTreeSet<_>>().len() as u64;
-        let list = SecretList::new(secrets).context("--list")?;
+        let texts = secrets.iter().map(|(_, secret)| secret.clone()).collect();
+        let list = SecretList::new(texts).context("--list")?;
+        let lines = secrets.into_iter().map(|(line, secret)| (secret, line));
         let inputs = inputs
             .given_path("list", Some(path))?
             .given("list_hmac", hmac("list", list.sha256().as_bytes())?)?;
-        return Ok((Sense::List(list), inputs, Some(listed)));
+        return Ok((Sense::List(list), inputs, Some(lines.collect())));
     }
     let Some(ranks) = &how.words else {
         let inputs = inputs.given("field", how.field.as_deref())?;
@@ -249,15 +254,16 @@ fn sense(
 }
 
 impl Names {
-    /// Returns the secret itself, or its kind with a number.
+    /// Returns the secret itself, or its kind with a number: that of its line in a list, else in order of appearance.
     fn of(&mut self, sensed: &Sensed) -> String {
         let form = sensed.form.as_str().into();
         let known = self.known.entry(form).or_insert_with(|| {
             let next = self.by_kind.entry(sensed.kind.to_string()).or_insert(0);
             *next += 1;
+            let number = self.lines.get(&sensed.secret).copied();
             let name = match self.show {
                 true => sensed.secret.as_str().into(),
-                false => format!("{}-{}", sensed.kind, *next - 1).into(),
+                false => format!("{}-{}", sensed.kind, number.unwrap_or(*next - 1)).into(),
             };
             Known { name, records: 0 }
         });
