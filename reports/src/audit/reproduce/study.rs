@@ -638,14 +638,14 @@ fn loss(cell: &CellDocument) -> Option<f64> {
 const NO_NOISE: f64 = 1e-6;
 const LITTLE_NOISE: f64 = 0.01;
 
-/// Returns the ratio of the noise without weights to the least noise with any weights.
+/// Returns the ratio of the noise at the largest c, at which weights do little or nothing, to the least noise.
 fn gained(all: &[Series]) -> Option<Series> {
     let noise = all.iter().find(|s| s.what == "noise over c, by Fano")?;
     let last = noise.points.last()?;
     let means = noise.points.iter().map(|point| point.mean());
     let least = means.min_by(f64::total_cmp)?;
     Some(number(
-        "noise without weights over the least, by Fano",
+        "noise at the largest c over the least, by Fano",
         0.0,
         last.mean() / least,
         last.from.first()?.clone(),
@@ -941,7 +941,7 @@ mod tests {
     fn everything_that_a_rule_speaks_of_is_measured() {
         for paper in PAPERS {
             let study = study(paper, &[]);
-            let mut known = vec!["noise without weights over the least, by Fano".to_owned()];
+            let mut known = vec!["noise at the largest c over the least, by Fano".to_owned()];
             known.extend(study.questions.iter().map(|asked| asked.what.to_owned()));
             for cell in &study.plan.cells {
                 let arm = called(&cell.place.arm);
