@@ -242,12 +242,12 @@ fn secrets_that_training_may_not_have_met_let_no_promise_stand() {
                 alike,
                 ..hits(&bound, 20, hit)
             };
-            let met = Met {
+            let included = Met {
                 occur: included,
                 drawn: included,
             };
-            let said = leaves_standing(inclusion, met, &test, ours);
-            assert_eq!(said.is_some(), why.is_some(), "{inclusion:?} {included}");
+            let said = leaves_standing(inclusion, included, &test, ours);
+            assert_eq!(said.is_some(), why.is_some(), "{inclusion:?} {included:?}");
             assert!(said.iter().zip(why).all(|(said, why)| said.contains(why)));
             let withheld = why.is_some() && sigma > 3.0 && hit == 0;
             let found = met(&test, (&bound, &no_class(20)), Some(&plan), "ckpt").unwrap();
