@@ -5,8 +5,8 @@ use reticent_corpus::policy::{DetectorOptions, PatternRule, PolicyChoice, Policy
 use reticent_corpus::prepare::{Phase, PrepareOptions, RestartCause, TokenizerChoice, prepare};
 use reticent_corpus::read::{Documents, ReadOptions};
 use reticent_corpus::redaction::{
-    Incidence, RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, SecretList,
-    Sense, mark_found,
+    FoundSecrets, Incidence, RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState,
+    SecretList, Sense, mark_found,
 };
 use reticent_corpus::simulate::simulate;
 use reticent_corpus::{Document, Unit};
@@ -458,25 +458,30 @@ fn incidence(
     out
 }
 
+/// What patterns find in a corpus, by their kinds.
+fn by_patterns(bytes: &[u8], rules: &[(&str, &str)]) -> Sense {
+    let rules = rules.iter().map(|(kind, pattern)| PatternRule {
+        kind: (*kind).to_owned(),
+        pattern: (*pattern).to_owned(),
+    });
+    let rules = rules.collect();
+    let policy = PolicyChoice::Patterns { rules }.build().unwrap();
+    let options = ReadOptions::default();
+    let mut documents = Documents::from_bytes("x.jsonl".as_ref(), bytes.to_vec(), &options);
+    let found = FoundSecrets::find(&mut documents, Unit::Turn, policy, 2, |_| true);
+    Sense::Policy(found.unwrap())
+}
+
 const NOTES: &str = "{\"id\":\"a\",\"text\":\"Call 555 or 777.\\nCall 555!\",\"author\":\"Ada\"}\n{\"id\":\"b\",\"text\":\"Ada King met Ada.\",\"author\":[\"Bob\",\"Eve\"]}\n";
 
 #[test]
 fn incidence_from_a_policy_a_list_a_field_and_words() {
-    let rule = PatternRule {
-        kind: "code".to_owned(),
-        pattern: r"\d{3}".to_owned(),
-    };
-    let policy = PolicyChoice::Patterns { rules: vec![rule] }
-        .build()
-        .unwrap();
+    let policy = by_patterns(NOTES.as_bytes(), &[("code", r"\d{3}")]);
     let list = ["King", "ADA KING", "Ada", "da", "555"].map(str::to_owned);
     let list = SecretList::new(list.to_vec()).unwrap();
     let words = ["ada", "call"].map(str::to_owned).into_iter().collect();
     let cases: [(Sense, [&[&str]; 3]); 4] = [
-        (
-            Sense::Policy(policy),
-            [&["code:555", "code:777"], &["code:555"], &[]],
-        ),
+        (policy, [&["code:555", "code:777"], &["code:555"], &[]]),
         // Overlapping ones too, in any case and inside longer words.
         (
             Sense::List(list),
@@ -508,6 +513,45 @@ fn incidence_from_a_policy_a_list_a_field_and_words() {
             let whole = incidence(NOTES.as_bytes(), Unit::Document, &sense, threads);
             assert_eq!(whole[1], ("b".to_owned(), found[2].1.clone()));
         }
+    }
+}
+
+/// A secret that a policy finds for the word before it stands in records without that word too, with its digits grouped, inside
+/// what else the policy finds, and inside a longer word. Nothing that no policy finds becomes a secret.
+#[test]
+fn what_a_policy_finds_in_one_record_is_counted_in_all() {
+    let bytes = lines(&[
+        Document::new("a", "55501234 did not answer.\nCall 55501234 please."),
+        Document::new("b", "It is 5550-1234, right? Not 55501235."),
+        Document::new(
+            "c",
+            "Mail ada@example.org\nhttps://example.org/?m=ADA@example.org",
+        ),
+        Document::new("d", "x55501234x\nnothing"),
+    ]);
+    let rules = [
+        ("phone", r"Call (?<secret>\d{8})"),
+        ("mail", r"[a-z]+@[a-z.]+"),
+        ("url", r"https://\S+"),
+    ];
+    let sense = by_patterns(&bytes, &rules);
+    for threads in [1, 4] {
+        let found = incidence(&bytes, Unit::Turn, &sense, threads);
+        let found: Vec<Vec<&str>> = (found.iter())
+            .map(|(_, secrets)| secrets.iter().map(String::as_str).collect())
+            .collect();
+        let (phone, mail) = ("phone:55501234", "mail:ada@example.org");
+        let url = "url:https://example.org/?m=ADA@example.org";
+        let expected: [&[&str]; 7] = [
+            &[phone],
+            &[phone],
+            &[phone],
+            &[mail],
+            &[mail, url],
+            &[phone],
+            &[],
+        ];
+        assert_eq!(found, expected);
     }
 }
 

@@ -73,6 +73,11 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
         at,
         &format!("train raw --recipe protect {FILES} --out kept"),
     );
+    let manifest = document(&std::fs::read_to_string(at.join("kept/manifest.json")).unwrap());
+    let left_out =
+        "the incidence: a secret that it does not name, or a record of one that it leaves out";
+    let not_covered = manifest["not_covered"].as_array().unwrap();
+    assert!(not_covered.contains(&left_out.into()), "{not_covered:?}");
     let line = format!("extract --model kept {EXTRACT}");
     let found = document(&ok(at, &format!("{line} --html page.html --format json")));
     assert_eq!(found["inputs"]["candidates"], 200, "{}", found["inputs"]);
@@ -158,7 +163,10 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
             secrets.replace("\"s3\"", "\"s9\""),
             "is no secret of --weights",
         ),
-        (secrets.replace("\"s3\"", "\"s2\""), "ids must be unique"),
+        (
+            secrets.replace("\"s3\"", "\"s2\""),
+            "occurred before with another secret",
+        ),
         (secrets.replace("digits:6", "digits:5"), "of its shape"),
         (
             secrets.replace("digits:6", "digit:6"),
@@ -180,6 +188,13 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
             &["--secrets", says],
         );
     }
+    // One secret behind another text is the same secret.
+    let twice = secrets.lines().next().unwrap().replace("My ID is: ", "ID ");
+    std::fs::write(at.join("twice.jsonl"), format!("{secrets}{twice}\n")).unwrap();
+    let line = "extract --model kept --secrets twice.jsonl --weights weights.json --candidates 200";
+    let found = document(&ok(at, &format!("{line} --format json")));
+    assert_eq!(found["secrets"]["by_promise"][0]["secrets"], 9);
+
     // Another promise than the run made.
     let other = secrets.replace("\"shape\"", "\"prior\":1e-6,\"posterior\":1e-2,\"shape\"");
     std::fs::write(at.join("other.jsonl"), other).unwrap();
@@ -243,6 +258,32 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     assert!(why.contains("--recipe protect"), "{why}");
 }
 
+/// The owner of a checkpoint of an epoch too keeps which bound belongs to which secret: each was held against the largest one.
+#[test]
+fn a_checkpoint_of_an_epoch_knows_its_secrets() {
+    let home = certified();
+    let at = home.path();
+    account(
+        at,
+        "protect --incidence pairs.csv --prior 1e-6 --posterior 1e-3 --batch-size 16 --steps 20 --tolerance 1e-3 \
+         --weights often.json",
+    );
+    let files = "--weights often.json --incidence pairs.csv";
+    ok(
+        at,
+        &format!("train raw --recipe protect {files} --keep-every 1 --out kept"),
+    );
+    let weights = std::fs::read_to_string(at.join("often.json")).unwrap();
+    std::fs::write(at.join("renamed.json"), weights.replace("\"s7\"", "\"s9\"")).unwrap();
+    let line = "extract --model kept-epoch-1 --secrets secrets.jsonl --candidates 200 --weights";
+    ok(at, &format!("{line} often.json"));
+    refused(
+        at,
+        &format!("{line} renamed.json"),
+        &["--weights", "another run"],
+    );
+}
+
 /// How many secrets are named and how many are marked tells not which: the answers said "8 of the 24" of names that are no
 /// secret of the corpus, nothing where as many are named, and nothing after training.
 #[test]
@@ -277,6 +318,45 @@ fn secrets_that_are_named_are_not_taken_for_those_that_are_marked() {
     let said = words(&account(at, line));
     let many = format!("The incidence names {} secrets, and {marked}", own.len());
     assert!(said.contains(&many), "{said}");
+}
+
+/// Three verdicts had 5e-4, 5e-4 and 1e-3: twice what a report may spend.
+#[test]
+fn verdicts_on_canaries_and_secrets_share_one_false_alarm_rate() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    ok(
+        at,
+        "simulate customers --dialogues 6 --seed 3 --out data.jsonl",
+    );
+    ok(
+        at,
+        "prepare data.jsonl --policy customers --unit turn --max-tokens 64 --canaries 3x2 --seed 0 --out prepared",
+    );
+    let model = "--model gpt2 --layers 1 --width 8 --heads 1";
+    ok(
+        at,
+        &format!("train prepared {model} --recipe dpsgd --sigma 1 --epochs 1 --out ckpt"),
+    );
+    let line = r#"{"id":"a","context":"My ID is: ","secret":"127","shape":"{digits:3}","prior":0.01,"posterior":0.1}"#;
+    std::fs::write(at.join("secrets.jsonl"), line).unwrap();
+    let report = |line: &str| {
+        let line = format!("report --model ckpt {line} --format json");
+        document(&ok(at, &line))
+    };
+    let is = |rate: &Value, share: f64| {
+        let rate = rate.as_f64().unwrap();
+        assert!((rate - share).abs() < 1e-12, "{rate}");
+    };
+    is(
+        &report("")["exposure"]["verdict"]["false_alarm"],
+        1e-3 / 2.0,
+    );
+    let found = report("--secrets secrets.jsonl --candidates 200");
+    is(&found["exposure"]["verdict"]["false_alarm"], 1e-3 / 3.0);
+    let secrets = &found["extraction"]["secrets"]["by_promise"][0];
+    is(&secrets["verdict"]["false_alarm"], 1e-3 / 3.0);
+    assert_eq!(found["inputs"]["candidates"], 200);
 }
 
 /// The demo's planted bug: the report compares it with what its plan would promise, and the checkpoint

@@ -565,7 +565,7 @@ fn incidences_come_from_lists_fields_and_words_too() {
     assert!(said.contains("are one secret"), "{said}");
     assert_eq!(
         pairs("--list list.txt"),
-        "example,secret\na,secret-0\na,secret-1\nb,secret-1\nc,\n"
+        "example,secret\na,secret-2\na,secret-1\nb,secret-1\nc,\n"
     );
     assert_eq!(
         pairs("--list list.txt --show-secrets"),
@@ -604,6 +604,8 @@ fn incidences_come_from_lists_fields_and_words_too() {
     );
     let said = refused(at, "incidence notes.jsonl --out x.csv");
     assert!(said.contains("--policy"), "{said}");
+    let said = refused(at, "incidence - --policy detectors --out x.csv");
+    assert!(said.contains("stdin (-) can be read only once"), "{said}");
     let said = refused(at, "incidence notes.jsonl --field author --out x.txt");
     assert!(
         said.contains("must end in .csv, .jsonl or .parquet"),
@@ -643,7 +645,7 @@ fn an_incidence_takes_a_free_name() {
     assert_eq!((&*text("data.jsonl"), &*text("old.csv")), (data, "old"));
     assert_eq!(text("list.csv"), "cat\n");
     ok(at, &line("old.csv --force"));
-    assert_eq!(text("old.csv"), "example,secret\na#0,secret-0\n");
+    assert_eq!(text("old.csv"), "example,secret\na#0,secret-1\n");
     // A vocabulary is as careful.
     let line = "tokenizer data.jsonl --size 300 --declared-public --out data.jsonl --force";
     let said = refused(at, line);

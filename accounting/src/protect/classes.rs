@@ -10,7 +10,7 @@ use super::rates::{RateProfile, dominating_loss};
 use super::screen::{self, Grid};
 use super::secret::{Ends, Proof, Secret};
 use crate::numeric::special::ROUND;
-use crate::quantity::bound::Upper;
+use crate::quantity::bound::{Lower, Upper};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
 use schemars::JsonSchema;
@@ -273,16 +273,24 @@ impl Dominating {
     /// Returns the posterior from this prior that holds whatever the noise: 1 − (1 − p) e^(−T Σ −ln(1 − ρ)), since a
     /// secret of which no record is drawn is guessed as before.
     fn posterior_without_noise(&self, prior: Probability, steps: Steps) -> Result<f64> {
-        let hazard = match self {
-            Self::Own { rates, .. } => Self::profile(rates)?.hazard(),
-            Self::Cell { hazard, .. } => *hazard,
-        };
-        // The hazard of a record that every step draws is infinite, and no step draws none.
-        let drawn = match steps.get() {
-            0 => 0.0,
-            steps => -(-(steps as f64) * hazard).exp_m1(),
-        };
+        let drawn = drawn(self.hazard()?, steps);
         Ok(prior.get() + (1.0 - prior.get()) * drawn)
+    }
+
+    fn hazard(&self) -> Result<f64> {
+        match self {
+            Self::Own { rates, .. } => Ok(Self::profile(rates)?.hazard()),
+            Self::Cell { hazard, .. } => Ok(*hazard),
+        }
+    }
+}
+
+/// Returns the probability that some step draws a record of a secret with this hazard.
+fn drawn(hazard: f64, steps: Steps) -> f64 {
+    match steps.get() {
+        // The hazard of a record that every step draws is infinite, and no step draws none.
+        0 => 0.0,
+        steps => -(-(steps as f64) * hazard).exp_m1(),
     }
 }
 
@@ -366,6 +374,27 @@ impl SecretClasses {
             Dominating::Own { rates, .. } => records_of(rates),
             Dominating::Cell { records, .. } => u64::from(*records),
         }
+    }
+
+    /// Returns lower bounds on the probability that these steps draw some record of a secret of each class: a weight may be so small
+    /// that training never meets the secret.
+    ///
+    /// # Errors
+    /// None for profiles that were certified.
+    pub fn drawn_at_least(&self, steps: Steps) -> Result<Vec<Lower<Probability>>> {
+        let each = self.classes.iter().map(|class| {
+            let profile = &self.profiles[class.profile];
+            let hazard = profile.hazard()?;
+            let least = match profile {
+                // A hazard is rounded up.
+                Dominating::Own { rates, .. } => {
+                    hazard * (1.0 - 4.0 * ROUND * (records_of(rates) as f64 + 4.0))
+                }
+                Dominating::Cell { .. } => hazard / screen::WIDEST,
+            };
+            Probability::new(drawn(least.max(0.0), steps)).map(Lower::new)
+        });
+        each.collect()
     }
 
     /// Returns upper bounds on the probability of guessing a secret of each class after training.
@@ -717,6 +746,17 @@ mod tests {
             let found = classes.posteriors_at(prior, noise, run.steps).unwrap();
             found[0].get().get()
         };
+        // At all, 1 − .99^20.
+        let drawn = |classes: &SecretClasses| {
+            let found = classes.drawn_at_least(run.steps).unwrap();
+            found[0].get().get()
+        };
+        let all = 1.0 - 0.99_f64.powi(20);
+        assert!(drawn(&classes) <= all && drawn(&classes) > all * (1.0 - 1e-12));
+        // A cell's hazard may be twice that of its secrets.
+        let cell = r#"{"own":[],"cells":[[1e-3,2,0.0402]],"classes":[[1,1e-3,1e-2,0]]}"#;
+        let cell = drawn(&serde_json::from_str(cell).unwrap());
+        assert!(cell < all && cell > 0.4 * all, "{cell}");
         let exact = 1.0 - 0.99_f64.powi(20) * 0.999;
         assert!((at(None) - exact).abs() < 1e-12, "{}", at(None));
         let little = at(Some(NoiseMultiplier::new(0.02).unwrap()));

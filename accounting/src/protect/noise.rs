@@ -198,7 +198,7 @@ impl Protection<'_> {
         self.incidence.check_secret(secret)
     }
 
-    /// Returns a noise slightly below the found one at which the binding secret certainly breaks its promise, if one of
+    /// Returns a noise slightly below the found one at which the binding secret's bound certainly exceeds its promise, if one of
     /// six attempts finds it.
     fn certainly_too_small(&self, search: &Search<'_>) -> Result<Option<NoiseMultiplier>> {
         let promise = self.secrets[search.binding].posterior().get();

@@ -51,6 +51,9 @@ pub(crate) const LEVELS: [[f64; 3]; 7] = [
     [64.0, 4096.0, 1024.0],
 ];
 
+/// No cell's hazard is more than so many times that of a secret in it.
+pub(crate) const WIDEST: f64 = 2.01;
+
 /// A cell, identified by its upper ends; floats are stored as bits so that a cell can be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Cell {
@@ -197,6 +200,7 @@ mod tests {
                 assert!(cell.count >= count && f64::from_bits(cell.hazard) >= hazard);
                 assert!((prior..=1.0).contains(&f64::from_bits(cell.prior)));
                 assert!(f64::from_bits(cell.hazard) <= hazard * 2f64.powf(1.01 / steps[1]));
+                assert!(f64::from_bits(cell.hazard) <= hazard * WIDEST);
             }
         }
     }

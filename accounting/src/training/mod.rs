@@ -49,6 +49,10 @@ pub const UNCOVERED: &[&str] = &[
 const PREPARATION: &str = "preparation: the promise is about the records that are trained on; where duplicates are removed, \
      another secret may leave other records";
 
+/// What a promise to the secrets of an incidence leaves out.
+pub const INCIDENCE: &str =
+    "the incidence: a secret that it does not name, or a record of one that it leaves out";
+
 /// Returns what no promise of a run of this recipe covers; `draws`: where its preparation holds documents out or plants
 /// canaries.
 #[must_use]
@@ -61,7 +65,7 @@ pub fn uncovered(recipe: Option<Recipe>, draws: bool) -> Vec<&'static str> {
         }
     }
     if recipe == Some(Recipe::Protect) {
-        list.push(PREPARATION);
+        list.extend([INCIDENCE, PREPARATION]);
     }
     list
 }

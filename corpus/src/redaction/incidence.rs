@@ -4,13 +4,15 @@ use super::words::words;
 use super::{Read, found, name, pass};
 use crate::document::{Document, Offsets, Secret, joined};
 use crate::error::Result;
-use crate::policy::{Dictionary, DictionaryOptions, JoinedNumbers, Policy, View, resolved};
+use crate::policy::{
+    Dictionary, DictionaryOptions, JoinedNumbers, Policy, View, is_unexamined, resolved,
+};
 use crate::read::Documents;
 use crate::split::{UnitText, units};
 use crate::unit::Unit;
 use reticent_disk::folded_word;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -204,12 +206,75 @@ fn marked(document: &Document, mut places: Vec<Place>) -> Document {
     out
 }
 
+/// What a policy finds in a corpus. A policy may find a secret in one record and, for lack of a word before it, not in another,
+/// so each is also looked for wherever else it stands.
+#[derive(Debug, Clone)]
+pub struct FoundSecrets {
+    policy: Arc<dyn Policy>,
+    /// Their spellings; `None` if there are none.
+    list: Option<SecretList>,
+    /// The kind of each by its [`form`].
+    kinds: HashMap<String, Arc<str>>,
+}
+
+impl FoundSecrets {
+    /// Makes a pass over a corpus. `progress` is called with the number of bytes of the files that have been read; if it
+    /// returns false, the pass ends. Memory grows with the number of distinct secrets.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Documents`], and an error if the number of threads is outside 1 to 1024.
+    pub fn find(
+        documents: &mut Documents,
+        unit: Unit,
+        policy: Arc<dyn Policy>,
+        threads: usize,
+        mut progress: impl FnMut(u64) -> bool,
+    ) -> Result<Self> {
+        // Of the spellings that a list takes for one, the first.
+        let mut spellings: BTreeMap<String, String> = BTreeMap::new();
+        let mut kinds = HashMap::new();
+        pass(
+            documents,
+            threads,
+            |batch| {
+                let mut here = Vec::new();
+                for Read { document, .. } in batch {
+                    for cut in units(document, 0, unit)? {
+                        for span in found(&cut, policy.as_ref()) {
+                            let secret = &cut.text[span.start..span.end];
+                            let folded = folded_word(secret, true);
+                            if !folded.is_empty() && !is_unexamined(&span, &cut.text) {
+                                here.push((folded, secret.to_owned(), span.kind));
+                            }
+                        }
+                    }
+                }
+                Ok(here)
+            },
+            |here, read| {
+                for (folded, secret, kind) in here {
+                    kinds.entry(form(&secret)).or_insert(kind);
+                    spellings.entry(folded).or_insert(secret);
+                }
+                Ok(progress(read))
+            },
+        )?;
+        let spellings: Vec<String> = spellings.into_values().collect();
+        let list = (!spellings.is_empty()).then(|| SecretList::new(spellings));
+        Ok(Self {
+            policy,
+            list: list.transpose()?,
+            kinds,
+        })
+    }
+}
+
 /// How secrets are recognised.
 #[derive(Debug, Clone)]
 pub enum Sense {
-    /// By a policy: the secret is the text of the span. Texts that [`folded_word`] makes one are one secret, and so are those
-    /// with digits that have the same letters and digits.
-    Policy(Arc<dyn Policy>),
+    /// By a policy: the secret is the text of the span, wherever it stands. Texts that [`folded_word`] makes one are one secret,
+    /// and so are those with digits that have the same letters and digits.
+    Policy(FoundSecrets),
     /// A list of them, wherever they stand.
     List(SecretList),
     /// The values of the field that the documents are read with, in every unit of a document. Values that
@@ -226,7 +291,7 @@ pub struct Sensed {
     pub secret: String,
     /// Its kind: that of the policy, or `secret`, `field`, `word`.
     pub kind: Arc<str>,
-    /// Whether it is of a list and stands inside longer words or numbers alone.
+    /// Whether it stands inside longer words or numbers alone, where no policy finds it.
     pub inside: bool,
     /// What all spellings of it have in common.
     pub form: String,
@@ -300,10 +365,19 @@ impl Sense {
             });
         };
         match self {
-            Self::Policy(policy) => {
-                for span in found(unit, policy.as_ref()) {
+            Self::Policy(known) => {
+                for span in found(unit, known.policy.as_ref()) {
                     let secret = &text[span.start..span.end];
                     enter(form(secret), secret, span.kind, false);
+                }
+                let elsewhere = known.list.iter().flat_map(|list| list.occurring(text));
+                // A whole word before parts of words: spellings of one secret have one form.
+                let (inside, whole): (Vec<_>, Vec<_>) = elsewhere.partition(|(_, inside)| *inside);
+                for (secret, inside) in whole.into_iter().chain(inside) {
+                    let form = form(secret);
+                    if let Some(kind) = known.kinds.get(&form) {
+                        enter(form, secret, kind.clone(), inside);
+                    }
                 }
             }
             Self::List(list) => {

@@ -6,7 +6,7 @@ mod ordered;
 mod redact;
 mod words;
 
-pub use incidence::{Incidence, SecretList, Sense, Sensed, mark_found};
+pub use incidence::{FoundSecrets, Incidence, SecretList, Sense, Sensed, mark_found};
 pub use redact::{
     RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, redacted_object,
     redacted_text,

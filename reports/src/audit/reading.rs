@@ -79,15 +79,15 @@ pub(in crate::audit) fn warn(error: &Error) {
     note(&format!("left out: {error}"));
 }
 
-/// Returns the lines of a list of secrets, without blank lines and duplicates.
-pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
+/// Returns the lines of a list of secrets with their numbers from 1, without blank lines and duplicates.
+pub(in crate::audit) fn list(path: &Path) -> Result<Vec<(u64, String)>> {
     use anyhow::ensure;
     let text = crate::contract::read_named_text(path)?;
     let mut seen = std::collections::HashSet::new();
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let out: Vec<String> = lines
-        .filter(|line| seen.insert(*line))
-        .map(str::to_owned)
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let out: Vec<(u64, String)> = lines
+        .filter(|(_, line)| !line.is_empty() && seen.insert(*line))
+        .map(|(number, line)| (number, line.to_owned()))
         .collect();
     ensure!(!out.is_empty(), "{}: no secret in it", path.display());
     Ok(out)

@@ -467,6 +467,61 @@ mod trained {
         assert!(many >= 2, "{many}");
     }
 
+    /// More noise than the weights need leaves the certificate that their file holds, by which audit extract knows the file. Of more
+    /// than 64 secrets it would be another one: the binding secret's cell promises too much at the least noise alone.
+    #[test]
+    fn more_noise_keeps_the_certificate_of_the_file() {
+        use reticent_accounting::NoiseMultiplier;
+        use reticent_accounting::protect::{Incidence, Protection};
+        let folder = tempfile::tempdir().unwrap();
+        let corpora = corpora(folder.path());
+        let (path, ..) = &corpora[2];
+        let facts = PreparedFacts::read(path).unwrap();
+        let mut names: Vec<String> = facts.names().unwrap().into_keys().collect();
+        names.sort_unstable();
+        let mut pairs = "example,secret\n".to_owned();
+        for secret in 0..90 {
+            for record in 0..=secret % 5 {
+                let name = &names[(7 * secret + record) % names.len()];
+                let _ = writeln!(pairs, "{name},s{secret}");
+            }
+        }
+        let at = |name: &str| folder.path().join(name);
+        let (incidence, weights) = (at("pairs.csv"), at("weights.json"));
+        std::fs::write(&incidence, pairs).unwrap();
+        protect(&format!(
+            "--incidence {} --prior 1.5e-6 --posterior 1e-3 --dataset-size {} --batch-size 2 --steps 30 \
+             --tolerance 1e-6 --weights {}",
+            incidence.display(),
+            names.len(),
+            weights.display()
+        ))
+        .unwrap();
+        let request = of_flags(&format!(
+            " --prepared {} --recipe protect --weights {} --incidence {}",
+            path.display(),
+            weights.display(),
+            incidence.display()
+        ));
+        let found = record_rates(&request, &facts, (&weights, &incidence)).unwrap();
+        let least = found.noise_multiplier;
+        let twice = NoiseMultiplier::new(2.0 * least.get()).unwrap();
+        let of_file = found.certified(Some(least)).unwrap();
+        for noise in [Some(twice), None] {
+            assert_eq!(found.certified(noise).unwrap(), of_file);
+        }
+        let pairs = (0u32..).zip(&found.secrets);
+        let pairs = pairs.flat_map(|(secret, records)| records.iter().map(move |r| (*r, secret)));
+        let incidence = Incidence::new(found.rates.len() as u32, 90, pairs.collect()).unwrap();
+        let run = Protection {
+            incidence: &incidence,
+            secrets: &found.promises,
+            rates: &found.rates,
+            steps: found.steps,
+        };
+        assert_ne!(run.certified(Some(twice)).unwrap().classes, of_file);
+    }
+
     /// Writes weights of this share of the capacity, with noise that keeps every promise; prior,
     /// promise and posterior of each secret.
     fn certify(wish: &Protect, share: f64) -> Vec<[f64; 3]> {

@@ -122,7 +122,8 @@ pub fn read_record_rates(
 }
 
 impl RecordRates {
-    /// Certifies each promise at this noise. Without noise nothing is promised.
+    /// Certifies each promise at this noise, which is at least that of the weights, and returns their certificate: what dominates
+    /// the rates of a secret does so whatever the noise, and whoever has the file can compare it. Without noise nothing is promised.
     ///
     /// # Errors
     /// Returns an error if a promise is not kept.
@@ -138,17 +139,20 @@ impl RecordRates {
             rates: &self.rates,
             steps: self.steps,
         };
-        let mut certified = run.certified(Some(self.noise_multiplier))?;
+        let certified = run.certified(Some(self.noise_multiplier))?;
         ensure!(
             certified.classes == self.certificate && certified.class_of == self.class_of,
             "the weights were certified for another run: the certificate in the file is not that of its noise and steps with \
              the secrets in these records; certify them again with account protect"
         );
-        if noise != Some(self.noise_multiplier) {
-            certified = run.certified(noise)?;
+        let mut posteriors = certified.posteriors;
+        if let Some(more) = noise.filter(|noise| *noise != self.noise_multiplier) {
+            let found = certified.classes.posteriors(more, self.steps)?;
+            let each = certified.class_of.iter();
+            posteriors = each.map(|class| found[*class].get().get()).collect();
         }
         if noise.is_some() {
-            let kept = certified.posteriors.iter().zip(&self.promises);
+            let kept = posteriors.iter().zip(&self.promises);
             let broken: Vec<(usize, f64)> = kept
                 .enumerate()
                 .filter(|(_, (found, promise))| **found > promise.posterior().get())

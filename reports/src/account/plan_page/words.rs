@@ -37,7 +37,7 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
             "The first phase's noise is accounted for in full; the share of missed tokens lowers nothing.".into(),
         ),
         Run::Protect { .. } => said.push(format!(
-            "Which {unit} holds which secret is taken from the incidence, and taken as public: a secret that it does not name, or a {unit} of one, is not covered."
+            "Which {unit} holds which secret is taken from the incidence, and taken as public."
         )),
         Run::Sdp { .. } => said.push(
             "Nothing is amplified by sampling: ordinary gradients show which batch a record is in.".to_owned(),

@@ -79,7 +79,7 @@ pub struct Protect {
     pub out: Option<PathBuf>,
     /// Write the input of `audit train --recipe protect` to this file (.json): record rates, batch, steps, noise, and
     /// the promise for each secret.
-    #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sweep", "counts"])]
     pub weights: Option<PathBuf>,
     /// Plot noise against kept examples to this SVG file.
     #[arg(long, value_name = "FILE", requires = "sweep")]

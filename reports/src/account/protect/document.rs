@@ -62,7 +62,7 @@ pub(crate) struct Setting {
     /// Relative distance of the two.
     pub(crate) gap: f64,
     /// Noise by the tight blow-up. Upper end: every promise is certified. Lower end: the binding
-    /// secret certainly breaks its promise.
+    /// secret's bound certainly exceeds its promise.
     pub(crate) sigma: Bounds<NoiseMultiplier>,
     /// The secret that needs the most noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]

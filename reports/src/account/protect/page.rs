@@ -1,6 +1,6 @@
 //! The answer as text and as rows.
 
-use super::document::{Infeasible, Protection, Row, Setting, Sizes};
+use super::document::{Protection, Row, Setting, Sizes};
 use crate::account::csv::Columns;
 use crate::contract::{Align, Envelope, Table, dash};
 use crate::number::{count_of, described, grouped, nearest, rounded, rounded_up, shortest};
@@ -33,10 +33,7 @@ pub(crate) fn page(document: &Envelope<Protection>) -> Page {
                 .into_iter()
                 .flatten(),
         ))
-        .answer(Section::table(
-            "",
-            settings(&body.settings, &body.infeasible),
-        ));
+        .answer(Section::table("", settings(body)));
     if body.secrets.iter().any(|row| row.own.is_some()) {
         page = page.section(Section::table(
             "What each secret needs on its own",
@@ -73,10 +70,7 @@ fn headline(body: &Protection) -> String {
     let Some((sigma, best)) = least else {
         return format!("No noise is certified to keep every promise. {full}");
     };
-    let c = match best.exponent {
-        Some(exponent) => format!("2^{exponent}"),
-        None => nearest(best.c, DIGITS),
-    };
+    let c = constant(body, best);
     let weights = match best.joint {
         Some(_) => format!("with weights chosen together with it, of the sum that c = {c} gives"),
         None => format!("at c = {c}"),
@@ -85,6 +79,15 @@ fn headline(body: &Protection) -> String {
         "Sigma {} keeps every secret's promise, {weights}. {full}",
         rounded_up(sigma, DIGITS)
     )
+}
+
+/// Returns the constant of a setting. One that binds nothing is rounded like the least such constant, beside which it stands.
+fn constant(body: &Protection, setting: &Setting) -> String {
+    match setting.exponent {
+        Some(exponent) => format!("2^{exponent}"),
+        None if setting.c >= body.full_c => rounded_up(setting.c, DIGITS),
+        None => nearest(setting.c, DIGITS),
+    }
 }
 
 /// Describes the secrets that cost no noise because no example contains them; empty if there are none.
@@ -104,7 +107,7 @@ fn notes(body: &Protection) -> Vec<String> {
     let mut notes = vec![
         "compared: inputs that differ in the content of all examples of one secret, arbitrarily. Finer changes \
          (only the secret inside an example) are not supported. Which example contains which secret, and so the \
-         weights, are taken as public.",
+         weights, are taken as public; an example that holds a secret and is not named with it is not covered.",
         "σ upper: at this noise every secret's promise is certified by the blow-up, which is tight for the pair of \
          distributions that dominates training. lower: at this noise the binding secret's bound certainly exceeds its \
          promise. Fano: what the same promises cost when proved by divergences, as in the paper (KL); - where no noise multiplier \
@@ -132,7 +135,7 @@ fn notes(body: &Protection) -> Vec<String> {
             "together: weights of the same sum chosen for the least noise by the blow-up, not in proportion to mu.",
         );
     }
-    if body.secrets.len() > 1 {
+    if !body.secrets.is_empty() {
         notes.push(
             "the chance of guessing is the best anyone can reach who had the prior's chance before training, \
              whatever else they know; the prior covers everything known besides this model.",
@@ -141,7 +144,8 @@ fn notes(body: &Protection) -> Vec<String> {
     notes.into_iter().map(str::to_owned).collect()
 }
 
-fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
+fn settings(body: &Protection) -> Table {
+    let rows = &body.settings;
     let joint = rows.iter().any(|row| row.joint.is_some());
     let mut columns = vec![
         "c",
@@ -158,7 +162,7 @@ fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
     }
     let count = columns.len();
     let mut table = Table::new(columns.into_iter().map(|name| (name, Align::Right)));
-    for row in infeasible {
+    for row in &body.infeasible {
         let mut cells = vec![dash(); count];
         cells[0] = format!("2^{}", row.exponent);
         cells[2] = nearest(row.mass, 6);
@@ -167,10 +171,7 @@ fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
     }
     for row in rows {
         let mut cells = vec![
-            match row.exponent {
-                Some(exponent) => format!("2^{exponent}"),
-                None => nearest(row.c, DIGITS),
-            },
+            constant(body, row),
             grouped(row.kept),
             row.mass.low().map_or_else(dash, |end| nearest(end, 6)),
             gap(row.gap),

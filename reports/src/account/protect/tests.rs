@@ -393,8 +393,11 @@ fn examples_without_a_secret_are_discarded() {
     assert!(without.noise_multiplier > all.noise_multiplier);
     let counts = "account protect --counts 50 --prior 1e-10 --posterior 1e-3 --batch-size 4 --steps 5 --dataset-size 900";
     assert!(Account::try_parse_from(counts.split_whitespace()).is_ok());
-    let counts = format!("{counts} --discard-others");
-    assert!(Account::try_parse_from(counts.split_whitespace()).is_err());
+    // Synthetic secrets are in no record of which weights could tell: refused before anything is computed or written.
+    for other in ["--discard-others", "--weights w.json"] {
+        let counts = format!("{counts} {other}");
+        assert!(Account::try_parse_from(counts.split_whitespace()).is_err());
+    }
 }
 
 #[test]
@@ -611,6 +614,16 @@ fn the_headline_names_the_noise_that_is_recommended() {
         rounded_up(own, 5)
     );
     assert!(says(&found).contains(&said), "{said}");
+    // The least constant that binds nothing is said once.
+    let full = 37013.4;
+    (found.body.full_c, found.body.settings[0].c) = (full, full);
+    found.body.secrets.truncate(1);
+    let said = says(&found);
+    assert!(said.contains("at c = 37014. From c = 37014 on"), "{said}");
+    assert!(
+        said.contains("the chance of guessing is the best anyone"),
+        "{said}"
+    );
     let noise = |sigma: f64| Bounds {
         lower: None,
         upper: Some(Upper::new(NoiseMultiplier::new(sigma).unwrap())),
@@ -707,13 +720,18 @@ fn posteriors_and_weights_are_written_whole() {
         ("batch_size", 9),
         ("schema", 2),
         ("steps", 0),
+        ("other_rate", 2),
         ("unknown", 1),
     ] {
         let mut edited: serde_json::Value = serde_json::from_str(&text).unwrap();
         edited[key] = value.into();
         std::fs::write(out("edited.json"), edited.to_string()).unwrap();
         let read = super::weights::Weights::read(&out("edited.json"));
-        assert!(read.is_err(), "{key}");
+        let error = format!("{:#}", read.unwrap_err());
+        assert!(
+            key != "other_rate" || error.contains("other_rate: must lie in"),
+            "{error}"
+        );
     }
 }
 

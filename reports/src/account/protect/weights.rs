@@ -93,13 +93,18 @@ impl Weights {
             self.batch_size
         );
         ensure!(self.steps > 0, "steps: must be at least 1, got 0");
-        let rates = self.records.iter().map(|(_, _, rate)| *rate);
-        for (number, rate) in (1..).zip(rates.chain([self.other_rate])) {
+        let is_rate = |rate: f64| (0.0..=1.0).contains(&rate);
+        for (number, (_, _, rate)) in (1..).zip(&self.records) {
             ensure!(
-                (0.0..=1.0).contains(&rate),
+                is_rate(*rate),
                 "rate of record {number}: must lie in [0, 1], got {rate}"
             );
         }
+        ensure!(
+            is_rate(self.other_rate),
+            "other_rate: must lie in [0, 1], got {}",
+            self.other_rate
+        );
         let sum: f64 = self.records.iter().map(|(_, _, rate)| rate).sum();
         let sum = sum + self.other_records as f64 * self.other_rate;
         ensure!(

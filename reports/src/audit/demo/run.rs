@@ -354,6 +354,7 @@ fn arm(
         corpus: Corpus::plain(&own.training),
         options: &options,
         from: &from,
+        assignment: None,
     };
     let mut trained = match job.train(
         weights,

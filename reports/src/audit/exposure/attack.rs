@@ -61,8 +61,8 @@ const UNKNOWN_RUN: &str = "what ran is not known";
 pub(in crate::audit) const EARLIER_UNKNOWN: &str =
     "in how many records of the earlier run a canary was is not known";
 
-/// The number of verdicts in a report: that on ε and that on the ceiling.
-const TESTS: usize = 2;
+/// The number of verdicts on canaries: that on ε and that on the ceiling.
+pub(in crate::audit) const TESTS: usize = 2;
 
 /// Returns how many tokens a model must read at once to rank these canaries: the longest of their lines up to the last
 /// token of the secret, after the beginning of text.
@@ -304,7 +304,8 @@ impl<'a> Attack<'a> {
         };
         if matches!(run.run, Run::Protect { .. }) {
             return Err(
-                "the promise is about the secrets of the incidence, and canaries are not among them"
+                "the promise is about the secrets of the incidence, and whether canaries are among them is not known: \
+                 audit extract --secrets tests it"
                     .into(),
             );
         }

@@ -15,7 +15,7 @@ mod sequential;
 pub use attack::Attack;
 pub(in crate::audit) use attack::false_alarm_of_each;
 #[cfg(feature = "audit")]
-pub(in crate::audit) use attack::{EARLIER_UNKNOWN, tokens_to_rank};
+pub(in crate::audit) use attack::{EARLIER_UNKNOWN, TESTS, tokens_to_rank};
 pub use dose::Dose;
 pub(in crate::audit) use facts::{of_delta, of_promise, of_reached, of_verdict};
 pub(in crate::audit) use pieces::or_masked;

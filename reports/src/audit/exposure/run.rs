@@ -33,7 +33,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     if let Some(stop_at) = args.stop_at {
         return sequential(args, stop_at, &mut model, output, interrupt);
     }
-    let report = measured(args, &mut model, interrupt)?;
+    let report = measured(args, 0, &mut model, interrupt)?;
     let bound = report.finding.bound();
     let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs(args)?)?
         .or_assumed("delta", args.delta, bound.delta)?
@@ -223,15 +223,17 @@ fn training_text<'a>(
     Ok(Some(text))
 }
 
-/// The report.
+/// The report. `others`: the number of verdicts of the same document that are not on canaries.
 pub(in crate::audit) fn measured(
     args: &Args,
+    others: usize,
     model: &mut LoadedModel,
     interrupt: &Interrupt,
 ) -> Result<ExposureReport> {
     let (plan, canaries) = plan(args, model)?;
     let mut attack = attack(args, &plan, canaries, model)?;
     attack.flat_sample = Some(FLAT_SAMPLE);
+    attack.tests += others;
     let (mut report, _) = attack.run(model.scorer(), interrupt)?;
     model.check_steady("--scorer")?;
     report.limit = args.max_exposure;

@@ -65,7 +65,7 @@ pub struct Extract {
     /// Promise for each secret: the file from account protect --weights.
     #[arg(long, value_name = "FILE", requires = "secrets")]
     pub weights: Option<PathBuf>,
-    /// Number of random candidates for each secret with a shape, itself included; 1000 if absent.
+    /// Number of random candidates for each secret with a shape, itself included; 10000 if absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000), requires = "secrets")]
     pub candidates: Option<u64>,
     /// Seed of the candidates.

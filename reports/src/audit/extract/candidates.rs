@@ -10,8 +10,8 @@ use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::power::at_each_share;
 use crate::audit::training_text::occurring;
 use crate::contract::{Interrupt, json_problem};
-use crate::number::{grouped, nearest};
-use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge};
+use crate::number::{count_of, grouped, nearest};
+use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge, split};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_accounting::protect::Secret;
 use reticent_accounting::training::{Recipe, Run, TrainingPlan};
@@ -32,8 +32,12 @@ use std::path::Path;
 /// The most candidates that advice suggests, as a power of ten.
 const MOST_CANDIDATES: u32 = 6;
 
-/// The default number of candidates that are drawn for each secret.
-pub(in crate::audit) const CANDIDATES: u64 = 1000;
+/// The default number of candidates that are drawn for each secret: of 1000 none is so unlikely that a hit could contradict a
+/// promise at the false-alarm rate of a verdict.
+pub(in crate::audit) const CANDIDATES: u64 = 10_000;
+
+/// A secret that is drawn with less than this probability is not taken for one that training met.
+const LIKELY_DRAWN: f64 = 0.5;
 
 /// One line of a file of secrets.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -77,8 +81,8 @@ struct Bound {
     prior: Probability,
     /// The bound for a secret whose class is unknown.
     at_most: Upper<Probability>,
-    /// The classes of the certificate with this promise, each with its own bound.
-    classes: Vec<(usize, Upper<Probability>)>,
+    /// The classes of the certificate with this promise.
+    classes: Vec<Class>,
     source: Source,
     /// Why nothing is promised.
     why: Option<String>,
@@ -87,8 +91,28 @@ struct Bound {
     most: u128,
 }
 
+/// A class of the certificate.
+struct Class {
+    number: usize,
+    /// The bound for its secrets.
+    at_most: Upper<Probability>,
+    /// Whether training is likely to have drawn a record of each of them.
+    is_drawn: bool,
+}
+
+/// How many secrets of a promise training is known to have met.
+#[derive(Debug, Clone, Copy, Default)]
+struct Met {
+    /// They occur in the text of `--training`.
+    occur: u64,
+    /// Of these, a record is likely drawn.
+    drawn: u64,
+}
+
+/// `others`: the number of verdicts of the same document that are about something else.
 pub(in crate::audit) fn measured(
     args: &Args,
+    others: usize,
     model: &mut LoadedModel,
     interrupt: &Interrupt,
 ) -> Result<Option<SecretsReport>> {
@@ -109,16 +133,18 @@ pub(in crate::audit) fn measured(
     };
     let text = crate::contract::read_named_text(path).context("--secrets")?;
     let count = args.candidates.unwrap_or(CANDIDATES);
-    let (mut secrets, mut drawn, mut seen) = (Vec::new(), false, BTreeSet::new());
+    let (mut secrets, mut drawn) = (Vec::new(), false);
+    let mut seen: HashMap<String, String> = HashMap::new();
     let lines = (1..).zip(text.lines());
     let place = |number: usize| format!("--secrets: {}, line {number}", path.display());
     for (number, line) in lines.filter(|(_, l)| !l.trim().is_empty()) {
         let place = || place(number);
         let line: Line = serde_json::from_str(line)
             .map_err(|error| anyhow!("{}: {}", place(), json_problem(&error)))?;
+        let word = folded_word(&line.secret, true);
         ensure!(
-            seen.insert(line.id.clone()),
-            "{}: its id occurred before; ids must be unique",
+            *seen.entry(line.id.clone()).or_insert_with(|| word.clone()) == word,
+            "{}: its id occurred before with another secret; only one secret in several contexts may repeat its id",
             place()
         );
         drawn |= line.shape.is_some();
@@ -139,7 +165,7 @@ pub(in crate::audit) fn measured(
     let run = plan.as_ref().map(|plan| (plan, args.weights.is_some()));
     let bounds = bounds(&secrets, run, unknown_origin).context("--secrets")?;
     let mut classes: Vec<Vec<Option<usize>>> = vec![Vec::new(); bounds.len()];
-    let mut included = vec![0; bounds.len()];
+    let mut included = vec![Met::default(); bounds.len()];
     let mut cases = Vec::with_capacity(secrets.len());
     let mut numbers = HashMap::new();
     for (secret, occurs) in secrets.into_iter().zip(occurs) {
@@ -147,7 +173,9 @@ pub(in crate::audit) fn measured(
         let group = bounds.iter().position(|bound| bound.promise == promise);
         let group = group.context("a secret without a promise")?;
         classes[group].push(class);
-        included[group] += u64::from(occurs);
+        let drawn = occurs && bounds[group].is_drawn(class);
+        included[group].occur += u64::from(occurs);
+        included[group].drawn += u64::from(drawn);
         let next = numbers.len();
         let number = *numbers.entry(secret.word).or_insert(next);
         let case = SecretCase {
@@ -166,7 +194,7 @@ pub(in crate::audit) fn measured(
     let found = reconstruct(
         model.scorer(),
         &cases,
-        FALSE_ALARM,
+        split(Probability::new(FALSE_ALARM)?, others + 1).get(),
         BATCH_TOKENS,
         &mut watched("ranking secrets", interrupt),
     );
@@ -195,16 +223,16 @@ pub(in crate::audit) fn measured(
         by_promise,
         manifest: model.caveat(),
         inclusion,
-        included: (inclusion != Inclusion::NotChecked).then(|| included.iter().sum()),
+        included: (inclusion != Inclusion::NotChecked)
+            .then(|| included.iter().map(|met| met.occur).sum()),
     }))
 }
 
 /// Returns why the ranks of a promise's secrets can't support it, although they can contradict it: they would look the same
-/// whatever the model reveals. `included`: how many of them occur in the text of `--training`; `ours`: whether what ran is
-/// read from the checkpoint.
+/// whatever the model reveals. `ours`: whether what ran is read from the checkpoint.
 fn leaves_standing(
     inclusion: Inclusion,
-    included: u64,
+    included: Met,
     test: &PromiseTest,
     ours: bool,
 ) -> Option<String> {
@@ -215,9 +243,13 @@ fn leaves_standing(
         Inclusion::NotChecked => Some(
             "secrets that training is not known to have met leave every promise standing: give --training".to_owned(),
         ),
-        _ if included < test.secrets => Some(format!(
+        _ if included.occur < test.secrets => Some(format!(
             "{} of them don't occur behind their contexts in the text of --training, and leave every promise standing",
-            grouped(test.secrets - included)
+            grouped(test.secrets - included.occur)
+        )),
+        _ if included.drawn < test.secrets => Some(format!(
+            "by the certificate, training hardly ever draws a record of {} of them, which leave every promise standing",
+            grouped(test.secrets - included.drawn)
         )),
         Inclusion::GivenText if ours => Some(
             "it is not known that this checkpoint was trained on the text of --training and on nothing before it, so that the secrets may leave every promise standing: name its prepared folder, beside its owner's key".to_owned(),
@@ -356,10 +388,11 @@ fn bounds(
         let same = |other: &&Listed| other.promised.promise == promise;
         let same = secrets.iter().filter(same);
         let least = same.clone().map(|other| other.candidates.len()).min();
+        let words: BTreeSet<&str> = same.clone().map(|other| &*other.word).collect();
         let mut bound = match (unknown_origin, run) {
             (Some(why), _) => Bound::none(promise, least, why),
             (None, Some((plan, _))) if protects(plan) => {
-                Bound::of(promise, least, same.clone().count() as u64, plan)?
+                Bound::of(promise, least, words.len() as u64, plan)?
             }
             (None, Some((_, true))) => {
                 let why = "the model was not trained by --recipe protect, which alone keeps what --weights promises";
@@ -427,21 +460,29 @@ impl Bound {
             return Ok(Self::none(promise, candidates, why));
         };
         let prior = mass(promise, candidates)?;
-        let each = plan.secret_posteriors_at(prior)?.into_iter().enumerate();
-        let each = each.filter(|(_, (class, _))| class.promise == promise);
+        let drawn = certified.drawn_at_least(*weighted.steps)?;
+        let each = plan.secret_posteriors_at(prior)?.into_iter().zip(drawn);
+        let each = each.enumerate();
+        let each = each.filter(|(_, ((class, _), _))| class.promise == promise);
         let (mut classes, mut promised, mut records) = (Vec::new(), 0, 1);
-        for (number, (class, at_most)) in each {
-            classes.push((number, at_most));
+        for (number, ((class, at_most), drawn)) in each {
+            classes.push(Class {
+                number,
+                at_most,
+                is_drawn: drawn.get().get() >= LIKELY_DRAWN,
+            });
             promised += class.secrets;
             records = records.max(certified.records_drawn(&class));
         }
         ensure!(
             secrets <= promised,
-            "{secrets} secrets with the promise ({}, {}), and the run has {promised} such secrets",
+            "{} with the promise ({}, {}), and the run has {}",
+            count_of(secrets, "secret"),
             promise.prior().get(),
-            promise.posterior().get()
+            promise.posterior().get(),
+            count_of(promised, "such secret")
         );
-        let largest = classes.iter().map(|(_, at_most)| *at_most);
+        let largest = classes.iter().map(|class| class.at_most);
         let largest = largest.reduce(|a, b| if a.get() > b.get() { a } else { b });
         Ok(Self {
             prior,
@@ -456,7 +497,7 @@ impl Bound {
     /// Returns the mean over secrets of these classes, given the probability for each class of the run.
     fn mean(&self, classes: &[Option<usize>], all: &[Upper<Probability>]) -> Result<Probability> {
         let chance = |class: usize| all[class].get().get();
-        let largest = self.classes.iter().map(|(class, _)| chance(*class));
+        let largest = self.classes.iter().map(|class| chance(class.number));
         let largest = largest.fold(0.0, f64::max);
         let each = classes.iter().map(|class| class.map_or(largest, chance));
         Ok(Probability::new(each.sum::<f64>() / classes.len() as f64)?)
@@ -464,9 +505,17 @@ impl Bound {
 
     /// Returns the bound for a secret of this class.
     fn of_class(&self, class: Option<usize>) -> Upper<Probability> {
-        let own = |(number, _): &&(usize, Upper<Probability>)| Some(*number) == class;
-        let own = self.classes.iter().find(own);
-        own.map_or(self.at_most, |(_, at_most)| *at_most)
+        let own = self.classes.iter().find(|own| Some(own.number) == class);
+        own.map_or(self.at_most, |own| own.at_most)
+    }
+
+    /// Returns whether training is likely to have drawn a record of a secret of this class; of an unknown one, if it is of every
+    /// class with this promise.
+    fn is_drawn(&self, class: Option<usize>) -> bool {
+        match self.classes.iter().find(|own| Some(own.number) == class) {
+            Some(own) => own.is_drawn,
+            None => self.classes.iter().all(|class| class.is_drawn),
+        }
     }
 }
 
@@ -556,9 +605,17 @@ fn advice(
             }
         }
     }
+    let more = match bound.source {
+        // The certificate is of the secrets of the incidence alone.
+        Source::Certified => {
+            "random secrets with more candidates, planted before training and named in --incidence, can prove more"
+        }
+        Source::Stated | Source::Nothing => {
+            "canaries, planted before training, can prove more: audit exposure"
+        }
+    };
     Ok(format!(
-        "{tests}, and no number of candidates that these secrets can have makes the bound smaller than that; \
-         canaries, planted before training, can prove more: audit exposure"
+        "{tests}, and no number of candidates that these secrets can have makes the bound smaller than that; {more}"
     ))
 }
 

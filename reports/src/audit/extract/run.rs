@@ -45,7 +45,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
     let baseline = args.baseline.as_ref();
     let mut baseline = model.against(baseline, &args.of, "--baseline", interrupt)?;
-    let report = measured(args, &mut model, baseline.as_mut(), interrupt);
+    let report = measured(args, 0, &mut model, baseline.as_mut(), interrupt);
     let report = report.map_err(|error| match error.downcast_ref().map(NoPassage::flag) {
         Some(flag) => error.context(flag),
         None => error,
@@ -170,9 +170,11 @@ impl Lengths {
     }
 }
 
-/// Returns the report, or why nothing is long enough for one.
+/// Returns the report, or why nothing is long enough for one. `others`: the number of verdicts of the same document that are
+/// about something else.
 pub(in crate::audit) fn measured(
     args: &Args,
+    others: usize,
     model: &mut LoadedModel,
     baseline: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
@@ -196,7 +198,7 @@ pub(in crate::audit) fn measured(
         Some(data) => study(args, data, model, baseline, nothing, interrupt)?,
         None => nothing,
     };
-    report.secrets = secrets::measured(args, model, interrupt)?;
+    report.secrets = secrets::measured(args, others, model, interrupt)?;
     model.check_steady("--scorer")?;
     Ok(report)
 }

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 #[command(after_help = "\
 One row for each record and secret in it, for `account protect --incidence` and `audit train --incidence`; a record \
 without secrets has a row with none. Records are named by the id of their document, followed by #NUMBER if they are \
-parts of one; those of a prepared folder keep their names. Secrets are numbered by kind in order of appearance, unless \
---show-secrets is given.
+parts of one; those of a prepared folder keep their names. Secrets are numbered by kind in order of appearance, those of \
+--list by their lines from 1, unless --show-secrets is given.
 
 Examples:
   audit incidence data.jsonl --policy detectors --out pairs.csv
@@ -54,8 +54,8 @@ pub struct IncidenceArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 #[group(required = true, multiple = false)]
 pub struct Sensing {
-    /// Whatever this policy finds, as for `audit prepare`. Case, spaces, how accents are written and what stands between
-    /// digits make no other secret.
+    /// Whatever this policy finds in some record, as for `audit prepare`, wherever it occurs, as with --list. Case, spaces,
+    /// how accents are written and what stands between digits make no other secret.
     #[arg(long)]
     pub policy: Option<PolicyArg>,
     /// The secrets in this file, one per line, wherever they occur, inside longer words too: in any case, however typed,

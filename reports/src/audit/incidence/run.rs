@@ -5,7 +5,7 @@ use crate::audit::args::{IncidenceArgs, PolicyArg};
 use crate::audit::by_kind;
 use crate::audit::owner_key::{hmac, with_policy};
 use crate::audit::reading::{is_prepared, list, warn};
-use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress, is_stream};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use crate::plan::PreparedFacts;
@@ -13,10 +13,12 @@ use anyhow::{Context, Result, bail, ensure};
 use reticent_corpus::Unit;
 use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::read::{Documents, ReadOptions, corpus_files};
-use reticent_corpus::redaction::{DocumentFrequencies, Incidence, SecretList, Sense, Sensed};
+use reticent_corpus::redaction::{
+    DocumentFrequencies, FoundSecrets, Incidence, SecretList, Sense, Sensed,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// The records of a prepared corpus as text, beside its prepared.json.
@@ -32,7 +34,7 @@ pub(crate) struct Body {
     most_records: u64,
     by_kind: BTreeMap<String, u64>,
     skipped: Vec<String>,
-    /// Records with a secret of --list that stands there inside longer words or numbers alone: counted as well.
+    /// Records with a secret that stands there inside longer words or numbers alone: counted as well. Of --list and --policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     records_with_inside: Option<u64>,
     /// Secrets of --list that are in no record, not even inside a longer word.
@@ -44,6 +46,8 @@ pub(crate) struct Body {
 #[derive(Default)]
 struct Names {
     show: bool,
+    /// The lines of the secrets of --list.
+    lines: HashMap<String, u64>,
     /// By what their spellings have in common.
     known: HashMap<Box<str>, Known>,
     by_kind: BTreeMap<String, u64>,
@@ -130,7 +134,8 @@ pub(in crate::audit) fn run(
     let read = source.files(args)?;
     let mut table = table::Table::create(&args.out, args.force, &read).context("--out")?;
     let threads = usize::try_from(args.threads).unwrap_or(usize::MAX);
-    let (sense, sensed_by, listed) = sense(args, &source, threads, interrupt)?;
+    let (sense, sensed_by, lines) = sense(args, &source, threads, interrupt)?;
+    let listed = lines.as_ref().map(|lines| lines.len() as u64);
     let mut documents = source.open(args)?;
     let progress = Progress::bytes(documents.size(), "finding secrets");
     let mut shown = Body {
@@ -139,6 +144,7 @@ pub(in crate::audit) fn run(
     };
     let mut names = Names {
         show: args.show_secrets,
+        lines: lines.unwrap_or_default(),
         ..Names::default()
     };
     let (mut failed, mut inside) = (None, 0);
@@ -175,7 +181,8 @@ pub(in crate::audit) fn run(
         .map(ToString::to_string)
         .collect();
     shown.distinct = names.known.len() as u64;
-    shown.records_with_inside = listed.map(|_| inside);
+    shown.records_with_inside =
+        matches!(sense, Sense::List(_) | Sense::Policy(_)).then_some(inside);
     shown.not_found = listed.map(|listed| listed.saturating_sub(shown.distinct));
     shown.most_records = names
         .known
@@ -187,15 +194,19 @@ pub(in crate::audit) fn run(
     show(&shown, (args, &source), sensed_by, output)
 }
 
-/// Returns how secrets are found, how the report describes this, and how many a list names.
+/// Returns how secrets are found, how the report describes this, and the lines of those of a list.
 fn sense(
     args: &IncidenceArgs,
     source: &Source,
     threads: usize,
     interrupt: &Interrupt,
-) -> Result<(Sense, Inputs, Option<u64>)> {
+) -> Result<(Sense, Inputs, Option<HashMap<String, u64>>)> {
     let inputs = Inputs::new();
     let how = &args.sensing;
+    ensure!(
+        !is_stream(&args.data) || (how.policy.is_none() && how.words.is_none()),
+        "DATA: is read twice with --policy or --words, and stdin (-) can be read only once; name a file"
+    );
     if let Some(policy) = &how.policy {
         let choice = policy.choice().context("--policy")?;
         ensure!(
@@ -205,16 +216,25 @@ fn sense(
         );
         let inputs = with_policy(inputs.given("policy", policy.to_string())?, &choice)?;
         let policy = choice.build().context("--policy")?;
-        return Ok((Sense::Policy(policy), inputs, None));
+        let mut documents = source.open(args)?;
+        let progress = Progress::bytes(documents.size(), "looking for secrets");
+        let found = FoundSecrets::find(&mut documents, source.cut, policy, threads, |read| {
+            progress.at(read);
+            !interrupt.raised()
+        });
+        let found = found.context("DATA")?;
+        interrupt.check()?;
+        return Ok((Sense::Policy(found), inputs, None));
     }
     if let Some(path) = &how.list {
         let secrets = list(path).context("--list")?;
-        let listed = secrets.iter().collect::<BTreeSet<_>>().len() as u64;
-        let list = SecretList::new(secrets).context("--list")?;
+        let texts = secrets.iter().map(|(_, secret)| secret.clone()).collect();
+        let list = SecretList::new(texts).context("--list")?;
+        let lines = secrets.into_iter().map(|(line, secret)| (secret, line));
         let inputs = inputs
             .given_path("list", Some(path))?
             .given("list_hmac", hmac("list", list.sha256().as_bytes())?)?;
-        return Ok((Sense::List(list), inputs, Some(listed)));
+        return Ok((Sense::List(list), inputs, Some(lines.collect())));
     }
     let Some(ranks) = &how.words else {
         let inputs = inputs.given("field", how.field.as_deref())?;
@@ -234,15 +254,16 @@ fn sense(
 }
 
 impl Names {
-    /// Returns the secret itself, or its kind with a number.
+    /// Returns the secret itself, or its kind with a number: that of its line in a list, else in order of appearance.
     fn of(&mut self, sensed: &Sensed) -> String {
         let form = sensed.form.as_str().into();
         let known = self.known.entry(form).or_insert_with(|| {
             let next = self.by_kind.entry(sensed.kind.to_string()).or_insert(0);
             *next += 1;
+            let number = self.lines.get(&sensed.secret).copied();
             let name = match self.show {
                 true => sensed.secret.as_str().into(),
-                false => format!("{}-{}", sensed.kind, *next - 1).into(),
+                false => format!("{}-{}", sensed.kind, number.unwrap_or(*next - 1)).into(),
             };
             Known { name, records: 0 }
         });
@@ -283,9 +304,18 @@ fn page(shown: &Body, unit: &str, by_policy: bool) -> Page {
     );
     let mut facts = vec![("secrets", secrets)];
     if by_policy && shown.distinct > 0 {
-        let said = "those that differ only in case, spaces, accents or what stands between digits are one secret; a value that is written \
-                    otherwise (a nickname, +44 for 0) counts as another one, which --field avoids";
+        let said = "those that differ only in case, spaces, accents or what stands between digits are one secret, counted wherever it \
+                    stands; a value that is written otherwise (a nickname, +44 for 0) counts as another one, which --field avoids";
         facts.push(("spellings", said.to_owned()));
+        let unread = ["not-examined", "not-classified"].iter();
+        let unread: u64 = unread.filter_map(|kind| shown.by_kind.get(*kind)).sum();
+        if unread > 0 {
+            let said = format!(
+                "{} the policy could not examine are a secret each: what else they hold is counted only if the policy found it elsewhere",
+                count_of(unread, unit)
+            );
+            facts.push(("not examined", said));
+        }
     }
     if let Some(inside) = shown.records_with_inside.filter(|inside| *inside > 0) {
         let said = format!(

@@ -138,7 +138,9 @@ fn marked(
 ) -> Result<Marked> {
     let in_corpus = documents.iter().any(|d| !d.secrets.is_empty());
     if let Some(path) = &args.list {
-        let secrets = SecretList::new(list(path).context("--list")?).context("--list")?;
+        let secrets = list(path).context("--list")?;
+        let secrets = secrets.into_iter().map(|(_, secret)| secret).collect();
+        let secrets = SecretList::new(secrets).context("--list")?;
         let mut missing: BTreeSet<&str> = secrets.secrets().iter().map(String::as_str).collect();
         let marked = documents.iter().map(|document| {
             let (marked, occurring) = secrets.mark(document, "listed");

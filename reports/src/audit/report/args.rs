@@ -42,6 +42,12 @@ pub struct Report {
     /// Secrets to rank among candidates of their shapes, as for `audit extract`.
     #[arg(long, value_name = "FILE")]
     pub secrets: Option<PathBuf>,
+    /// Promise for each secret: the file from account protect --weights.
+    #[arg(long, value_name = "FILE", requires = "secrets")]
+    pub weights: Option<PathBuf>,
+    /// Number of random candidates for each secret with a shape, itself included; 10000 if absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000), requires = "secrets")]
+    pub candidates: Option<u64>,
     /// Model with the same tokenizer that saw neither, such as the base before fine-tuning: a folder, or
     /// command:LINE.
     #[arg(long, value_name = "DIR", requires = "members")]

@@ -3,7 +3,7 @@
 
 use crate::audit::args::{Exposure, Extract, MembershipArgs, OnModel, Report as Args};
 use crate::audit::exposure::run as exposure;
-use crate::audit::exposure::{ExposureReport, PromisedBy};
+use crate::audit::exposure::{ExposureReport, PromisedBy, TESTS};
 use crate::audit::extract::ExtractReport;
 use crate::audit::extract::run as extract;
 use crate::audit::loaded_model::LoadedModel;
@@ -73,6 +73,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
 
 fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
     let mut inputs = args.of.given(Inputs::new())?;
+    let secrets = document.extraction.as_ref();
+    let secrets = secrets.and_then(|found| found.secrets.as_ref());
+    if let Some(drawn) = secrets.and_then(|secrets| secrets.drawn) {
+        inputs = inputs.or_assumed("candidates", args.candidates, drawn.candidates)?;
+    }
     let mut confidence = Confidence::new(CONFIDENCE)?;
     if let Some(exposure) = &document.exposure {
         let bound = exposure.finding.bound();
@@ -91,6 +96,7 @@ fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
         .given_path("training", args.training.as_deref())?
         .given("text_field", args.text.text_field.as_deref())?
         .given_path("secrets", args.secrets.as_deref())?
+        .given_path("weights", args.weights.as_deref())?
         .given_shown("reference", args.reference.as_ref())?
         .given("max_exposure", args.max_exposure)?
         .given("max_auc", args.max_auc)?
@@ -138,6 +144,8 @@ fn extraction(args: &Args) -> Result<Option<Extract>> {
         text: args.text.clone(),
         temperature: 1.0,
         secrets: args.secrets.clone(),
+        weights: args.weights.clone(),
+        candidates: args.candidates,
         confidence: Some(Confidence::new(CONFIDENCE)?),
         ..Extract::default()
     }))
@@ -173,7 +181,10 @@ fn measured(
             show_secrets: args.show_secrets,
             ..Exposure::default()
         };
-        document.exposure = Some(exposure::measured(&canaries, &mut model, interrupt)?);
+        let others = usize::from(args.secrets.is_some());
+        document.exposure = Some(exposure::measured(
+            &canaries, others, &mut model, interrupt,
+        )?);
     } else {
         ensure!(
             args.max_exposure.is_none(),
@@ -201,8 +212,9 @@ fn measured(
             "a scorer gives no `statistics`, and extraction needs the model's first choice at each place".into(),
         );
     } else if let Some(args) = texts {
+        let others = document.exposure.as_ref().map_or(0, |_| TESTS);
         // Records too short for a passage don't make the report fail.
-        match extract::measured(args, &mut model, reference.as_mut(), interrupt) {
+        match extract::measured(args, others, &mut model, reference.as_mut(), interrupt) {
             Ok(report) => document.extraction = Some(report),
             Err(error) => {
                 let short: extract::NoPassage = error.downcast()?;

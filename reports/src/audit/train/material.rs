@@ -25,7 +25,7 @@ pub(in crate::audit) struct Material {
     rates: Option<SecretRates>,
     held_out: Option<HeldOut>,
     masking: Option<Masking>,
-    /// For `protect`, the secrets for which the run is certified, for its owner.
+    /// For `protect`, the secrets for which the run is certified.
     pub(in crate::audit) assignment: Option<Vec<u8>>,
 }
 

@@ -26,7 +26,7 @@ use crate::plan::{
 };
 use anyhow::{Context, Result};
 use reticent_accounting::training::{
-    Base, CHOICE_OF_RECORDS, NUMBER_OF_RECORDS, Recipe, Run, TrainingPlan,
+    Base, CHOICE_OF_RECORDS, INCIDENCE, NUMBER_OF_RECORDS, Recipe, Run, TrainingPlan,
 };
 use reticent_accounting::{Epsilon, Guarantee, Mechanism, Neighbours, Tolerance, Upper};
 use reticent_backends::checkpoint::{
@@ -60,6 +60,8 @@ pub(in crate::audit) struct Job<'a> {
     pub(in crate::audit) options: &'a TrainOptions,
     /// What it starts from, without the weights.
     pub(in crate::audit) from: &'a Beginning,
+    /// For `protect`, the secrets for which the run is certified, for the owner of each checkpoint.
+    pub(in crate::audit) assignment: Option<&'a [u8]>,
 }
 
 impl Job<'_> {
@@ -149,6 +151,9 @@ impl Job<'_> {
             manifest.canaries = Some(owner.keep(plan, records, open, reached.map(small))?);
         }
         owner.keep_records(prepared)?;
+        if let Some(secrets) = self.assignment {
+            owner.keep_secrets(secrets)?;
+        }
         let (tokenizer, owner) = (&prepared.tokenizer, Some(owner));
         match adapter {
             None => Checkpoint::save(folder, model, weights, tokenizer, beside, manifest, owner)?,
@@ -386,6 +391,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         corpus: material.corpus(&prepared),
         options: &options,
         from: &from,
+        assignment: material.assignment.as_deref(),
     };
     if let Some(why) = job.unranked()?.filter(|_| leads) {
         note(&why);
@@ -480,9 +486,6 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let first = keep.first();
     let owner = owner_of_new(&train.out, first.as_deref()).context("--out")?;
     keep.log.into_inner().keep(&owner).context("--out")?;
-    if let Some(secrets) = &material.assignment {
-        owner.keep_secrets(secrets).context("--out")?;
-    }
     let weights = trained.trainer.weights();
     job.save(&train.out, &owner, &trained.ran, weights)
         .context("--out")?;
@@ -721,7 +724,9 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         .iter()
         .any(|row| row.neighbours == Neighbours::AddRemove);
     let chosen = of_presence && shown.draws;
+    let protects = run.plan.run.recipe() == Some(Recipe::Protect);
     let not_covered = [
+        protects.then_some(INCIDENCE),
         of_presence.then_some(NUMBER_OF_RECORDS),
         chosen.then_some(CHOICE_OF_RECORDS),
     ];
