@@ -184,7 +184,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("list.txt");
         std::fs::write(&path, "\u{feff}Ada Byron\r\n\n Zed \nAda Byron\n").unwrap();
-        assert_eq!(list(&path).unwrap(), ["Ada Byron", "Zed"]);
+        let secrets = [(1, "Ada Byron".to_owned()), (3, "Zed".to_owned())];
+        assert_eq!(list(&path).unwrap(), secrets);
         std::fs::write(&path, "\u{feff}\n").unwrap();
         let error = list(&path).unwrap_err().to_string();
         assert!(error.ends_with("no secret in it"), "{error}");

@@ -47,7 +47,7 @@ pub(crate) struct Body {
 struct Names {
     show: bool,
     /// The lines of the secrets of --list.
-    lines: HashMap<String, u64>,
+    lines: LineNumbers,
     /// By what their spellings have in common.
     known: HashMap<Box<str>, Known>,
     by_kind: BTreeMap<String, u64>,
@@ -194,13 +194,16 @@ pub(in crate::audit) fn run(
     show(&shown, (args, &source), sensed_by, output)
 }
 
+/// The line of each secret of a list.
+type LineNumbers = HashMap<String, u64>;
+
 /// Returns how secrets are found, how the report describes this, and the lines of those of a list.
 fn sense(
     args: &IncidenceArgs,
     source: &Source,
     threads: usize,
     interrupt: &Interrupt,
-) -> Result<(Sense, Inputs, Option<HashMap<String, u64>>)> {
+) -> Result<(Sense, Inputs, Option<LineNumbers>)> {
     let inputs = Inputs::new();
     let how = &args.sensing;
     ensure!(
