@@ -2,7 +2,9 @@
 
 use super::dose::{dose_plot, dose_table};
 use super::facts::{extraction, facts, work};
-use super::pieces::{canary_table, exposure_plot, left_open, measured, summary_table};
+use super::pieces::{
+    along, both_ends, canary_table, exposure_plot, left_open, measured, summary_table,
+};
 use super::{CAVEATS, ExposureReport, Leak};
 use crate::contract::Table;
 use crate::number::{grouped, nearest, rounded, rounded_down, rounded_up, shortest};
@@ -133,10 +135,8 @@ fn by_checkpoint(report: &ExposureReport) -> Table {
             Some(note) => format!("{model} ({note})"),
             None => model.to_owned(),
         })
-        .right("largest exposure, bits", |(.., of)| {
-            nearest(of.max().lower(), 2)
-        })
-        .right("mean", |(.., of)| nearest(of.mean().lower(), 2))
+        .right("largest exposure, bits", |(.., of)| both_ends(of.max()))
+        .right("mean", |(.., of)| both_ends(of.mean()))
         .into()
 }
 
@@ -149,35 +149,28 @@ fn over_training(report: &ExposureReport) -> Plot {
         .collect();
     all.push(("this model".to_owned(), &report.finding.summary));
     let last = report.finding.summary;
-    let line = |name: &str, of: fn(&ExposureSummary) -> f64, tone| Layer::Line {
-        name: name.to_owned(),
-        points: all
-            .iter()
-            .enumerate()
-            .map(|(i, (_, s))| (i as f64, of(s)))
-            .collect(),
-        tone,
-        dashed: false,
-    };
-    Plot::new(
+    let each = all.iter().enumerate().map(|(i, (_, of))| (i as f64, *of));
+    let largest: Vec<_> = each.clone().map(|(x, of)| (x, of.max())).collect();
+    let mean: Vec<_> = each.map(|(x, of)| (x, of.mean())).collect();
+    let plot = Plot::new(
         "Exposure over training",
         Axis::categories("checkpoint", all.iter().map(|(name, _)| short(name))),
         Axis::linear("exposure (bits)")
             .between(0.0, (report.finding.candidates as f64).log2() * 1.03),
-    )
-    .layer(line("largest", |s| s.max().lower(), Tone::MEASURED))
-    .layer(line("mean", |s| s.mean().lower(), Tone::Third))
-    .layer(Layer::Rule {
-        name: "95 % of largest without a leak".into(),
-        at: last.max().null_95(),
-        tone: Tone::MEASURED,
-    })
-    .layer(Layer::Rule {
-        name: "95 % of means without a leak".into(),
-        at: last.mean().null_95(),
-        tone: Tone::Third,
-    })
-    .described("Largest and mean exposure by checkpoint.")
+    );
+    let plot = along(plot, "largest", &largest, Tone::MEASURED);
+    along(plot, "mean", &mean, Tone::Third)
+        .layer(Layer::Rule {
+            name: "95 % of largest without a leak".into(),
+            at: last.max().null_95(),
+            tone: Tone::MEASURED,
+        })
+        .layer(Layer::Rule {
+            name: "95 % of means without a leak".into(),
+            at: last.mean().null_95(),
+            tone: Tone::Third,
+        })
+        .described("Largest and mean exposure by checkpoint.")
 }
 
 /// Returns the last component of a path.
