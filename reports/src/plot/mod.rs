@@ -65,15 +65,6 @@ pub enum Layer {
         /// Whether it is dashed instead of solid.
         dashed: bool,
     },
-    /// Points joined by steps that hold each value until the next x.
-    Steps {
-        /// What it shows.
-        name: String,
-        /// In order of x.
-        points: Vec<Point>,
-        /// Its colour.
-        tone: Tone,
-    },
     /// Marks.
     Points {
         /// What they show.
@@ -127,6 +118,18 @@ pub enum Layer {
         /// Name of the upper ends.
         upper_name: String,
     },
+}
+
+impl Layer {
+    /// Creates a line of steps that hold each value until the next x: what a falling upper bound says between its points.
+    pub fn steps(name: impl Into<String>, points: &[Point], tone: Tone) -> Self {
+        Self::Line {
+            name: name.into(),
+            points: path::stairs(points),
+            tone,
+            dashed: false,
+        }
+    }
 }
 
 /// A plot: two axes and the layers drawn over them, in order.
