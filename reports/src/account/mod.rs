@@ -47,16 +47,20 @@ pub fn run(arguments: &Account) -> Result<Exit> {
         }
         Some(Command::Curve(wish)) => {
             let document = curve::curve(wish)?;
-            if let Some(place) = &wish.plot {
-                let drawing = curve::drawing(wish, &document)?.to_svg()?;
-                write_file(place, drawing.as_bytes()).context("--plot")?;
-            }
+            let figure = curve::figure(&document);
             let mut page = curve::page(&document);
-            if output.draws() {
-                let drawing = curve::figure(&document)?.to_inline_svg()?;
-                page = page.section(Section::plot("The curve", drawing));
+            // Where no point can be drawn, as of infinite ends alone, the table still answers.
+            if output.draws()
+                && let Ok(drawing) = figure.to_inline_svg()
+            {
+                let drawing = Section::plot("The curve", drawing).caption(curve::BETWEEN);
+                page = page.section(drawing);
             }
             output.answer_with_rows(&document, &page, || curve::csv(&document.body))?;
+            if let Some(place) = &wish.plot {
+                let drawing = figure.to_svg().context("--plot")?;
+                write_file(place, drawing.as_bytes()).context("--plot")?;
+            }
         }
         Some(Command::Compose(wish)) => {
             return compose::run::run(wish, output);

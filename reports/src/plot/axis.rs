@@ -291,6 +291,17 @@ mod tests {
         assert!(Axis::log("x").ends([2.0, 1.5e308].into_iter()).is_some());
     }
 
+    /// A proved ε of 0.02 was drawn at 0.1, where the axis began.
+    #[cfg(feature = "findings")]
+    #[test]
+    fn an_axis_of_bounds_reaches_around_them() {
+        let ends = |rows: &[_]| Axis::around(rows).range.unwrap();
+        let (from, to) = ends(&[(Some(0.02), Some(f64::INFINITY)), (None, Some(0.5))]);
+        assert!(from < 0.02 && (9.0..1000.0).contains(&to), "{from} {to}");
+        assert!(ends(&[(Some(3.0), Some(2e4))]).1 > 2e4);
+        assert!((ends(&[(None, None)]).0 - 1.0).abs() < 1e-12);
+    }
+
     #[test]
     fn ends_come_from_the_finite_data() {
         let axis = Axis::log("δ");

@@ -8,5 +8,5 @@ mod points;
 mod run;
 
 pub(crate) use document::{CurveKind, CurvePoint, Points};
-pub(crate) use page::{csv, figure, page};
-pub(crate) use run::{curve, drawing};
+pub(crate) use page::{BETWEEN, csv, figure, page};
+pub(crate) use run::curve;
