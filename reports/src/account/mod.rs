@@ -48,6 +48,10 @@ pub fn run(arguments: &Account) -> Result<Exit> {
         Some(Command::Curve(wish)) => {
             let document = curve::curve(wish)?;
             let figure = curve::figure(&document);
+            let drawn = wish.plot.as_ref().map(|place| (place, figure.to_svg()));
+            if let Some((place, Ok(drawing))) = &drawn {
+                write_file(place, drawing.as_bytes()).context("--plot")?;
+            }
             let mut page = curve::page(&document);
             // Where no point can be drawn, as of infinite ends alone, the table still answers.
             if output.draws()
@@ -57,9 +61,8 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 page = page.section(drawing);
             }
             output.answer_with_rows(&document, &page, || curve::csv(&document.body))?;
-            if let Some(place) = &wish.plot {
-                let drawing = figure.to_svg().context("--plot")?;
-                write_file(place, drawing.as_bytes()).context("--plot")?;
+            if let Some((_, drawing)) = drawn {
+                drawing.context("--plot")?;
             }
         }
         Some(Command::Compose(wish)) => {
