@@ -483,7 +483,6 @@ impl Plan {
             digest.update((text.len() as u64).to_le_bytes());
             digest.update(text.as_bytes());
         };
-        note(crate::contract::VERSION);
         note(work.part());
         for word in &words {
             match word {
