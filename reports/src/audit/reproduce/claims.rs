@@ -149,14 +149,6 @@ mod tests {
                 true => plant(what, &[(0.0, &[1.0, 1.1]), (1.0, &[2.0, 2.1])]),
                 false => plant(what, &[(0.0, &[1.0, 1.5]), (1.0, &[1.0, 1.6])]),
             },
-            Rule::Is {
-                what,
-                value,
-                within,
-            } => {
-                let off = if good { 0.9 } else { 1.1 } * within;
-                plant(what, &[(0.0, &[value * (1.0 + off)])]);
-            }
         }
         all
     }
@@ -185,7 +177,7 @@ mod tests {
                 claim.id
             );
         }
-        assert!(judged > 50, "{judged}");
+        assert!(judged > 40, "{judged}");
     }
 
     /// Silence counts only of a model that learned, where the attack hears something elsewhere.

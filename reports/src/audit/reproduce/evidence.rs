@@ -53,6 +53,14 @@ pub(super) fn known(cell: &CellDocument, of: impl Fn(&CellDocument) -> Option<f6
     of(cell).or_else(|| cell.failed.as_ref().map(|_| f64::NAN))
 }
 
+/// Returns a quantity of a cell that audits measure, as [`known`] and [`exposure`] do.
+pub(super) fn value(cell: &CellDocument, what: Known) -> Option<f64> {
+    known(cell, |cell| match what {
+        Known::Exposure | Known::ExposureMean => exposure(cell, what),
+        _ => cell.measured(what),
+    })
+}
+
 /// Returns a series over the selected cells, by x; cells that don't have the quantity are left out. The series is empty
 /// if one of its values is NaN, as that of a failed cell: nothing is concluded from the other runs alone.
 pub(super) fn over(
@@ -141,12 +149,6 @@ pub(super) fn upper(found: &Value, keys: &[(&str, &str)]) -> Vec<(f64, f64)> {
     let row = rows.and_then(|rows| rows.iter().find(all));
     let upper = row.and_then(|row| row["epsilon"]["upper"].as_f64());
     upper.map(|upper| (0.0, upper)).into_iter().collect()
-}
-
-/// Returns the number under a key.
-pub(super) fn at(found: &Value, key: &str) -> Vec<(f64, f64)> {
-    let value = found[key].as_f64();
-    value.map(|value| (0.0, value)).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub use claims::Claim;
 pub use rules::{Judgement, Need, Point, Rule, Series};
 pub use run::run;
 
+use crate::audit::grid::Work;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -40,6 +41,13 @@ pub struct Judged {
 }
 
 impl Judged {
+    /// Returns whether it is reproduced by answers of the accountant alone: no model was trained for it.
+    fn is_computed(&self) -> bool {
+        let points = self.measured.iter().flat_map(|series| &series.points);
+        let mut from = points.flat_map(|point| &point.from);
+        let asked = format!("stages/{}-", Work::Account.part());
+        self.judgement == Judgement::Reproduced && from.all(|from| from.starts_with(&asked))
+    }
     /// Judges a claim by the measurements.
     fn of(claim: &Claim, measured: &[Series]) -> Self {
         let (rule, judgement) = match &claim.rule {

@@ -1,7 +1,6 @@
 //! A reproduction as a page.
 
 use super::claims::{DETECTORS, PRINTED_SHARES};
-use super::rules::shown;
 use super::{Detector, Judged, Judgement, Reproduction, Series};
 use crate::contract::{Exit, Table, dash};
 use crate::number::{count_of, nearest};
@@ -13,8 +12,13 @@ impl Reproduction {
     /// Describes the outcome for the claims in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
+        let computed = self.claims.iter().filter(|claim| claim.is_computed());
+        let computed = match computed.count() {
+            0 => String::new(),
+            some => format!(" ({some} computed by account alone)"),
+        };
         let mut said = format!(
-            "{}: {} reproduced, {} not reproduced, {} not testable",
+            "{}: {} reproduced{computed}, {} not reproduced, {} not testable",
             count_of(self.claims.len() as u64, "claim"),
             self.reproduced,
             self.not_reproduced,
@@ -87,7 +91,7 @@ impl Reproduction {
             .left("reproduced if", |claim| &claim.rule)
             .left("documents", documents);
         let mut notes = vec![
-            "Rules are fixed in the program before a run. A mean counts with one standard error of its runs against the claim; of a single run no spread is known.".to_owned(),
+            "Rules are fixed in the program before a run. A mean counts with one standard error of its runs against the claim, and against the conditions that it needs; only a step within a rise may fall by as much. Of a single run no spread is known.".to_owned(),
             "The text is smaller than the papers' and, unless a folder was given, made up: what is not reproduced here may hold there, and the reverse.".to_owned(),
         ];
         notes.extend(self.notes.iter().cloned());
@@ -156,7 +160,7 @@ impl Reproduction {
     }
 }
 
-/// Summarises the measurements; of several points, the first and the last.
+/// Summarises the measurements, at every place.
 fn here(claim: &Judged) -> String {
     if matches!(claim.judgement, Judgement::NotTestable { .. }) && claim.measured.is_empty() {
         return String::new();
@@ -164,14 +168,12 @@ fn here(claim: &Judged) -> String {
     let said = claim.measured.iter().map(|series: &Series| {
         let values = match &series.points[..] {
             [] => dash(),
-            [only] => shown(only),
-            [first, .., last] => format!(
-                "{} at {}, {} at {}",
-                shown(first),
-                first.x,
-                shown(last),
-                last.x
-            ),
+            [only] => series.shown(only),
+            several => {
+                let each = several.iter();
+                let each = each.map(|point| format!("{} at {}", series.shown(point), point.x));
+                each.collect::<Vec<_>>().join(", ")
+            }
         };
         format!("{}: {values}", series.what)
     });
