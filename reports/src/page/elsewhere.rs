@@ -1,6 +1,6 @@
 //! Pages in the formats of other programs: Markdown, SARIF and the YAML of model cards.
 
-use super::{Body, Mood, Page, Section, Shown};
+use super::{Body, Page, Section, Shown};
 use crate::contract::{Align, Inputs, Table};
 use serde_json::{Value, json};
 
@@ -233,6 +233,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::Mood;
 
     fn page() -> Page {
         let mut table = Table::new([("arm", Align::Left), ("ε ≤", Align::Right)]);
