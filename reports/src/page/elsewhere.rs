@@ -184,7 +184,10 @@ impl Section {
                     name => format!("- **{}**: {}\n", escaped(name), escaped(value)),
                 })
                 .collect(),
-            Body::Table(table) if !table.rows().is_empty() => in_markdown(table),
+            Body::Table(table) if !table.rows().is_empty() => match self.caption.as_str() {
+                "" => in_markdown(table),
+                caption => format!("{}\n{}\n", in_markdown(table), escaped(caption)),
+            },
             Body::Notes(items) => items
                 .iter()
                 .map(|text| format!("- {}\n", escaped(text)))
@@ -243,7 +246,7 @@ mod tests {
                 "What follows",
                 vec![("ε", "at least 2".to_owned())],
             ))
-            .answer(Section::table("In numbers", table))
+            .answer(Section::table("In numbers", table).caption("At *95 %*."))
             .card("Words: \"quoted\"")
     }
 
@@ -256,7 +259,9 @@ mod tests {
         );
         assert!(text.contains("- **ε**: at least 2\n"));
         assert!(
-            text.contains("| arm | ε ≤ |\n| :-- | --: |\n| a\\|b \\<i\\> | ∞ |\n"),
+            text.contains(
+                "| arm | ε ≤ |\n| :-- | --: |\n| a\\|b \\<i\\> | ∞ |\n\nAt \\*95 %\\*.\n"
+            ),
             "{text}"
         );
         assert!(!text.contains("Words"), "the full page has more");

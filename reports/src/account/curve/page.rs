@@ -42,13 +42,9 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
         capital(&title(document)),
         line(&body.mechanism)
     );
-    let rows = table.rows().len();
     Page::new(title, headline(body))
-        .brief(Section::table("", table.thinned(BRIEFLY)))
-        .section(
-            Section::table("Point by point", table)
-                .caption(format!("{}.", count_of(rows as u64, "point"))),
-        )
+        .brief(Section::thinned("", &table, BRIEFLY))
+        .section(Section::table("Point by point", table))
         .answer(Section::text(
             "",
             wide(document).into_iter().chain(assumed(&document.inputs)),

@@ -383,9 +383,10 @@ impl FigureReport {
         }
         said.push_str(&self.without());
         let brief = (BRIEFLY / self.lines.len().max(1)).max(2);
+        let whole = table(usize::MAX);
         Ok(Page::new(format!("{} over {}", self.y, self.x), said)
-            .brief(Section::table("", table(brief)))
-            .section(Section::table("Point by point", table(usize::MAX)))
+            .brief(Section::table("", table(brief)).of_rows(whole.rows().len()))
+            .section(Section::table("Point by point", whole))
             .section(
                 Section::plot("Plot", self.plot(log_x, log_y).to_inline_svg()?).caption(format!(
                     "{} A logarithmic axis cannot show what is not above 0.",
