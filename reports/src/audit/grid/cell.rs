@@ -245,6 +245,22 @@ pub struct Row {
     pub seconds: f64,
 }
 
+impl Row {
+    /// The columns of a table that hold a value in some rows alone, or in none.
+    pub(super) const SOMETIMES: [&str; 10] = [
+        "failed",
+        "undecided",
+        "perplexity",
+        "accuracy",
+        "exposure",
+        "exposure_mean",
+        "auc",
+        "promise",
+        "coins_epsilon",
+        "exceeded",
+    ];
+}
+
 /// The result of `audit grid`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct GridReport {
