@@ -230,9 +230,7 @@ mod tests {
             compared += 1;
             let needs = &claim.needs;
             let learned = |name: &str| {
-                let model = name
-                    .replace("loss of masked tokens", "pseudo-perplexity")
-                    .replace("loss", "perplexity");
+                let model = name.replace("loss", "perplexity");
                 needs.iter().any(|need| match need {
                     Need::Learned { what, of } => *what == model || *of == model,
                     Need::Tells { what, .. } => *what == model,
@@ -242,7 +240,7 @@ mod tests {
             let heard = needs
                 .iter()
                 .any(|need| matches!(need, Need::Heard { what, .. } if what == high));
-            let classifies = |name: &str| name.starts_with("accuracy of a classifier");
+            let classifies = |name: &str| name.starts_with("accuracy of classes-");
             let met = match high {
                 _ if classifies(high) => low.iter().all(|name| learned(name)),
                 _ if high.contains("perplexity") || high.contains("loss") => {

@@ -11,6 +11,7 @@ pub(super) type Quantity = (&'static str, fn(&CellDocument) -> Option<f64>);
 /// The quantities that every paper needs.
 pub(super) const QUANTITIES: &[Quantity] = &[
     ("perplexity of", |cell| cell.measured(Known::Perplexity)),
+    ("loss of", loss),
     ("exposure of", |cell| exposure(cell, Known::Exposure)),
     ("mean exposure of", |cell| {
         exposure(cell, Known::ExposureMean)
@@ -32,6 +33,11 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         cell.number(Work::Extract, "prompts.0.verbatim.estimate")
     }),
 ];
+
+/// Returns the loss of held-out text, or of its masked tokens, in nats.
+pub(super) fn loss(cell: &CellDocument) -> Option<f64> {
+    cell.measured(Known::Perplexity).map(f64::ln)
+}
 
 /// Returns an exposure of a cell, which is NaN if the audit does not know it.
 pub(super) fn exposure(cell: &CellDocument, what: Known) -> Option<f64> {
@@ -94,15 +100,15 @@ pub(super) fn over(
     }
 }
 
-/// Returns the series of every quantity for every arm, named as in the claims.
-pub(super) fn of_arms(cells: &[CellDocument], called: fn(&str) -> String) -> Vec<Series> {
+/// Returns the series of every quantity for every arm.
+pub(super) fn of_arms(cells: &[CellDocument]) -> Vec<Series> {
     let mut arms: Vec<&str> = cells.iter().map(|cell| cell.place.arm.as_str()).collect();
     arms.sort_unstable();
     arms.dedup();
     let mut all = Vec::new();
     for arm in arms {
         for (name, of) in QUANTITIES {
-            let what = format!("{name} {}", called(arm));
+            let what = format!("{name} {arm}");
             let series = over(cells, &what, |place| place.arm == arm, of);
             if !series.points.is_empty() {
                 all.push(series);
@@ -174,7 +180,7 @@ mod tests {
         assert!(row.exposure.is_none() && row.exposure_mean.is_none());
         assert!(cell(1, 0).row().exposure.is_some());
         let names = |cells: &[CellDocument]| -> Vec<String> {
-            let series = of_arms(cells, str::to_owned);
+            let series = of_arms(cells);
             series.into_iter().map(|series| series.what).collect()
         };
         let known = [

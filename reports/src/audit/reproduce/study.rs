@@ -2,7 +2,7 @@
 
 use super::args::{Paper, Reproduce, Scale, Text};
 use super::claims::{Claim, DETECTORS, PRINTED_SHARES};
-use super::evidence::{Read, exposure, known, merged, number, of_arms, over, upper};
+use super::evidence::{Read, exposure, known, loss, merged, number, of_arms, over, upper};
 use super::rules::{Point, Series};
 use super::{Detector, Printed};
 use crate::audit::args::ModelArg;
@@ -406,7 +406,7 @@ impl Study {
         cells: &[CellDocument],
         answer: impl Fn(usize) -> Option<Value>,
     ) -> Vec<Series> {
-        let mut all = of_arms(cells, called);
+        let mut all = of_arms(cells);
         let mut unanswered = Vec::new();
         for question in &self.questions {
             let found = answer(question.stage).map(|found| (question.read)(&found));
@@ -430,7 +430,7 @@ impl Study {
                 all.extend(gained(&all));
                 all.extend(of_hush(cells));
             }
-            Paper::Ours => all.extend(of_ours(cells)),
+            Paper::Ours => {}
         }
         merged(all)
     }
@@ -441,36 +441,6 @@ fn setting(found: &Value, key: &str) -> Vec<(f64, f64)> {
     let row = &found["settings"][0];
     let both = row["c"].as_f64().zip(row[key].as_f64());
     both.into_iter().collect()
-}
-
-/// Returns the name of an arm in the claims.
-fn called(arm: &str) -> String {
-    match arm {
-        "No-DP-once" => "No-DP, one copy".to_owned(),
-        "JFT-light-noise" => "JFT with light noise".to_owned(),
-        "redacted-recall-four" => "redacted at recall 0.4".to_owned(),
-        "redacted-recall-six" => "redacted at recall 0.6".to_owned(),
-        _ => {
-            if let Some(recipe) = arm.strip_prefix("classes-") {
-                return format!("a classifier by {recipe}");
-            }
-            if let Some(recipe) = arm.strip_prefix("coins-") {
-                return format!("{recipe} with coins");
-            }
-            for name in ["redacted", "JFT", "CRT"] {
-                if let Some(level) = arm
-                    .strip_prefix(name)
-                    .and_then(|rest| rest.strip_prefix('-'))
-                {
-                    return format!("{name} at {}", level.replace('-', " "));
-                }
-            }
-            arm.replace('-', " ")
-                .replace("S DP", "S-DP")
-                .replace("DP SGD", "DP-SGD")
-                .replace("No DP", "No-DP")
-        }
-    }
 }
 
 fn of_crt(cells: &[CellDocument]) -> Vec<Series> {
@@ -562,10 +532,6 @@ fn paired(
     })
 }
 
-fn loss(cell: &CellDocument) -> Option<f64> {
-    cell.measured(Known::Perplexity).map(f64::ln)
-}
-
 /// The noise that stands for no noise in the grid of noises, and the noise that counts as little.
 const NO_NOISE: f64 = 1e-6;
 const LITTLE_NOISE: f64 = 0.01;
@@ -599,31 +565,6 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
         };
         Some(known(cell, loss)? - known(cells.iter().find(same)?, loss)?)
     });
-    let perplexities = [
-        ("perplexity with weights, without noise", "weights-0"),
-        ("perplexity without weights or noise", "all-0"),
-        ("perplexity with weights and noise", "weights-noise"),
-        ("perplexity with noise alone", "all-noise"),
-        ("perplexity of ordinary training", "without-noise"),
-        (
-            "pseudo-perplexity with weights and noise",
-            "masked-weights-noise",
-        ),
-        ("pseudo-perplexity with noise alone", "masked-all-noise"),
-        (
-            "pseudo-perplexity of ordinary training",
-            "masked-without-noise",
-        ),
-    ];
-    let losses = [
-        ("loss with weights and noise", "weights-noise"),
-        ("loss with noise alone", "all-noise"),
-        (
-            "loss of masked tokens with weights and noise",
-            "masked-weights-noise",
-        ),
-        ("loss of masked tokens with noise alone", "masked-all-noise"),
-    ];
     let mut all = vec![
         paired(
             cells,
@@ -633,8 +574,6 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
         ),
         little,
     ];
-    all.extend(perplexities.map(|(what, arm)| of_arm(cells, what, arm, perplexity)));
-    all.extend(losses.map(|(what, arm)| of_arm(cells, what, arm, loss)));
     for (noise, value) in [
         ("without noise", NO_NOISE),
         ("with a little noise", LITTLE_NOISE),
@@ -644,12 +583,6 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
         all.push(over(cells, &named("extracted"), near(value), extracted));
     }
     all
-}
-
-fn of_ours(cells: &[CellDocument]) -> Vec<Series> {
-    let proved = |cell: &CellDocument| cell.measured(Known::Epsilon);
-    let what = "ε at least at δ = 0.01, of SGD";
-    vec![of_arm(cells, what, "SGD-delta", proved)]
 }
 
 /// Replaces the synthetic text with the requested one and notes the consequences.
@@ -886,7 +819,7 @@ mod tests {
                     .map(|question| question.what.to_owned()),
             );
             for cell in &study.plan.cells {
-                let arm = called(&cell.place.arm);
+                let arm = &cell.place.arm;
                 known.extend(QUANTITIES.iter().map(|(name, _)| format!("{name} {arm}")));
             }
             let special = study.measured(&[], |_| None);
