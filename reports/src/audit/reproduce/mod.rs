@@ -79,32 +79,6 @@ impl Judged {
     }
 }
 
-/// A share that a paper prints.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Printed {
-    /// Of this text.
-    pub text: String,
-    /// The share of tokens that is masked.
-    pub share: f64,
-}
-
-/// What a detector masks in a text, next to what the paper prints.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Detector {
-    /// The policy's name.
-    pub detector: String,
-    /// The text.
-    pub text: String,
-    /// The share of its words that are masked.
-    pub words: f64,
-    /// The share of its records in which something is masked.
-    pub records: f64,
-    /// What the paper prints for this detector.
-    pub printed: Vec<Printed>,
-    /// The document that both shares come from.
-    pub from: String,
-}
-
 /// The result of `audit reproduce`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Reproduction {
@@ -133,9 +107,6 @@ pub struct Reproduction {
     /// Remarks on the data.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What the detectors mask, next to the shares that the paper prints.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub detectors: Vec<Detector>,
     /// Every requested claim.
     pub claims: Vec<Judged>,
 }

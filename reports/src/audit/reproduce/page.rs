@@ -1,7 +1,6 @@
 //! A reproduction as a page.
 
-use super::claims::{DETECTORS, PRINTED_SHARES};
-use super::{Detector, Judged, Judgement, Reproduction, Series};
+use super::{Judged, Judgement, Reproduction, Series};
 use crate::contract::{Exit, Table, dash};
 use crate::number::{count_of, nearest};
 use crate::page::{Mood, Page, Section};
@@ -106,57 +105,11 @@ impl Reproduction {
             ))
             .answer(Section::notes("Contradicted", self.contradicted.iter()))
             .answer(Section::notes("Failed", self.failed.iter()));
-        let page = match self.detectors.is_empty() {
-            true => page,
-            false => page.section(self.detectors()),
-        };
         let page = figures.into_iter().fold(page, Page::section);
         page.section(
             Section::table("Rules", rules).caption("Documents lie in the folder of the report."),
         )
         .section(Section::notes("What this does not say", notes))
-    }
-}
-
-impl Reproduction {
-    /// Returns what each detector masks, a row for each text: as measured here, then as printed in
-    /// the paper.
-    fn detectors(&self) -> Section {
-        let mut texts: Vec<&str> = Vec::new();
-        for row in &self.detectors {
-            if !texts.contains(&row.text.as_str()) {
-                texts.push(&row.text);
-            }
-        }
-        let found = |text: &str, share: fn(&Detector) -> f64| {
-            DETECTORS.map(|name| {
-                let mut rows = self.detectors.iter();
-                rows.find(|row| row.detector == name && row.text == text)
-                    .map(share)
-            })
-        };
-        let measured = texts.into_iter().flat_map(|text| {
-            [
-                (format!("{text}, here"), found(text, |row| row.words)),
-                (
-                    format!("{text}, here: records"),
-                    found(text, |row| row.records),
-                ),
-            ]
-        });
-        let printed =
-            PRINTED_SHARES.map(|(text, shares)| (format!("{text}, paper"), shares.map(Some)));
-        let rows: Vec<_> = measured.chain(printed).collect();
-        let percent =
-            |share: Option<f64>| share.map_or_else(String::new, |share| nearest(100.0 * share, 3));
-        let first = Table::of(&rows).left("text", |(name, _)| name);
-        let names = DETECTORS.iter().enumerate();
-        let table = names.fold(first, |table, (level, name)| {
-            table.right(name.replace('-', " "), |(_, shares)| percent(shares[level]))
-        });
-        Section::table("What the detectors mask", table).caption(
-            "Percent of words, and of records in which something is masked; the paper prints percent of tokens.",
-        )
     }
 }
 
@@ -199,7 +152,6 @@ mod tests {
             contradicted: owned(contradicted),
             seconds: 1.0,
             notes: Vec::new(),
-            detectors: Vec::new(),
             claims: Vec::new(),
         }
     }

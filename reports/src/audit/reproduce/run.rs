@@ -53,7 +53,6 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         contradicted: contradicted.map(|cell| cell.place.name()).collect(),
         seconds: grid.seconds,
         notes: study.notes.clone(),
-        detectors: study.masked(answer),
         claims,
     };
     let only = (!args.only.is_empty()).then(|| args.only.join(","));

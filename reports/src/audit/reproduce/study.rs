@@ -3,8 +3,7 @@
 use super::args::{Paper, Reproduce, Scale, Text};
 use super::claims::{Claim, DETECTORS, PRINTED_SHARES};
 use super::evidence::{Read, exposure, known, loss, merged, number, of_arms, over, upper};
-use super::rules::{Point, Series};
-use super::{Detector, Printed};
+use super::rules::Series;
 use crate::audit::args::ModelArg;
 use crate::audit::figure::Known;
 use crate::audit::grid::{CellDocument, Data, GridFile, Place, Plan, Work};
@@ -39,6 +38,14 @@ struct DetectorStage {
     level: usize,
     text: &'static str,
     stage: usize,
+}
+
+/// The share of words that a detector masks in a text.
+struct Masked {
+    level: usize,
+    text: &'static str,
+    share: f64,
+    from: String,
 }
 
 /// The data sets of a paper in a folder.
@@ -350,24 +357,15 @@ impl Study {
         Ok(())
     }
 
-    /// Returns what the detectors mask, with the paper's values, as far as there are answers.
-    pub(super) fn masked(&self, answer: impl Fn(usize) -> Option<Value>) -> Vec<Detector> {
+    /// Returns what the detectors mask, as far as there are answers.
+    fn masked(&self, answer: impl Fn(usize) -> Option<Value>) -> Vec<Masked> {
         let row = |of: &DetectorStage| {
             let found = answer(of.stage)?;
-            let share = |part: &Value, all: &Value| Some(part.as_f64()? / all.as_f64()?);
             let words = &found["words"];
-            Some(Detector {
-                detector: DETECTORS[of.level].to_owned(),
-                text: of.text.to_owned(),
-                words: share(&words["redacted"], &words["all"])?,
-                records: share(&found["redacted"], &found["records"])?,
-                printed: PRINTED_SHARES
-                    .iter()
-                    .map(|(text, shares)| Printed {
-                        text: (*text).to_owned(),
-                        share: shares[of.level],
-                    })
-                    .collect(),
+            Some(Masked {
+                level: of.level,
+                text: of.text,
+                share: words["redacted"].as_f64()? / words["all"].as_f64()?,
                 from: format!("stages/{}.json", self.plan.stages[of.stage].name),
             })
         };
@@ -464,37 +462,27 @@ fn of_crt(cells: &[CellDocument]) -> Vec<Series> {
 }
 
 /// Returns what the detectors mask, and the share of the most frequent class.
-fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
-    let point = |x: f64, value: f64, row: &Detector| Point {
-        x,
-        values: vec![value],
-        from: vec![row.from.clone()],
-    };
+fn of_jft(cells: &[CellDocument], masked: &[Masked]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
-    for detector in DETECTORS {
-        let text = masked.first().map(|row| row.text.as_str());
-        let mut rows = masked.iter();
-        let own = rows.find(|row| row.detector == detector && Some(row.text.as_str()) == text);
-        all.push(Series {
-            what: format!("masked at {}", detector.replace('-', " ")),
-            points: own
-                .into_iter()
-                .map(|row| point(0.0, row.words, row))
-                .collect(),
-        });
+    // Of several texts the first.
+    let text = masked.first().map(|row| row.text);
+    for row in masked.iter().filter(|row| Some(row.text) == text) {
+        let what = format!("masked at {}", DETECTORS[row.level].replace('-', " "));
+        all.push(number(&what, 0.0, row.share, row.from.clone()));
     }
-    for (text, _) in MASKED {
-        let rows: Vec<&Detector> = masked.iter().filter(|row| row.text == text).collect();
-        let whole = rows.len() == DETECTORS.len();
-        let points = (1..).zip(rows).filter(|_| whole);
-        let over = |(level, row): (u32, &Detector)| {
-            let printed = row.printed.iter().find(|printed| printed.text == text)?;
-            Some(point(f64::from(level), row.words / printed.share, row))
-        };
-        all.push(Series {
-            what: format!("share masked of {text} over the paper's"),
-            points: points.filter_map(over).collect(),
-        });
+    for (text, printed) in PRINTED_SHARES {
+        let rows: Vec<&Masked> = masked.iter().filter(|row| row.text == text).collect();
+        // Nothing is concluded from some of the four.
+        for row in rows.iter().filter(|_| rows.len() == DETECTORS.len()) {
+            let what = format!("share masked of {text} over the paper's");
+            let over = row.share / printed[row.level];
+            all.push(number(
+                &what,
+                (row.level + 1) as f64,
+                over,
+                row.from.clone(),
+            ));
+        }
     }
     let share = |cell: &CellDocument| {
         let classes = cell.classification.as_ref()?["classes"].as_array()?;
@@ -822,7 +810,12 @@ mod tests {
                 let arm = &cell.place.arm;
                 known.extend(QUANTITIES.iter().map(|(name, _)| format!("{name} {arm}")));
             }
-            let special = study.measured(&[], |_| None);
+            let words = serde_json::json!({"words": {"redacted": 1.0, "all": 2.0}});
+            let special = study.measured(&[], |_| Some(words.clone()));
+            // Of a folder alone.
+            let shares =
+                PRINTED_SHARES.map(|(text, _)| format!("share masked of {text} over the paper's"));
+            known.extend(shares);
             known.extend(special.into_iter().map(|series| series.what));
             for claim in paper.claims() {
                 for name in claim.names() {
