@@ -119,15 +119,11 @@ mod tests {
             }
         }
         match rule {
-            Rule::Below { what, of, times } => {
-                let value = if good { 0.9 * times } else { 1.1 * times };
-                plant(what, &[(0.0, &[LEVEL * value, LEVEL * value])]);
-                plant(of, &[(0.0, &[LEVEL, LEVEL])]);
-            }
-            Rule::Ordered(names) => {
-                for (at, name) in names.iter().enumerate() {
-                    let step = if good { at as f64 } else { -(at as f64) };
-                    plant(name, &[(0.0, &[LEVEL + step, LEVEL + step])]);
+            Rule::Below { series, times } => {
+                let mut value = LEVEL;
+                for name in series.iter().rev() {
+                    plant(name, &[(0.0, &[value, value])]);
+                    value *= if good { 0.9 * times } else { 1.1 * times };
                 }
             }
             Rule::Within { what, from, to } => {
@@ -213,9 +209,8 @@ mod tests {
         let mut compared = 0;
         for claim in ALL.iter().flat_map(|paper| paper.claims()) {
             let (low, high): (Vec<&str>, &str) = match &claim.rule {
-                Some(Rule::Below { what, of, .. }) => (vec![&what[..]], &of[..]),
-                Some(Rule::Ordered(names)) => {
-                    let (high, low) = names.split_last().unwrap();
+                Some(Rule::Below { series, .. }) => {
+                    let (high, low) = series.split_last().unwrap();
                     (low.iter().map(String::as_str).collect(), &high[..])
                 }
                 _ => continue,

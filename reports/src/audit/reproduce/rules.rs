@@ -80,17 +80,14 @@ impl Point {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Rule {
-    /// At every x of both series, the first is below `times` the second.
+    /// Each series is below `times` the next, at every x of both.
     Below {
-        /// The first series.
-        what: String,
-        /// The second series.
-        of: String,
+        /// The series.
+        series: Vec<String>,
         /// The factor.
+        #[serde(default = "once")]
         times: f64,
     },
-    /// Each series is below the next, at every x of both.
-    Ordered(Vec<String>),
     /// The series lies in a range at every x.
     Within {
         /// The series.
@@ -136,6 +133,9 @@ pub enum Need {
     },
 }
 
+const fn once() -> f64 {
+    1.0
+}
 const fn lowest() -> f64 {
     f64::NEG_INFINITY
 }
@@ -306,29 +306,22 @@ impl Rule {
 
     fn holds(&self, measured: &[Series]) -> Result<(), Judgement> {
         match self {
-            Self::Below { what, of, times } => {
-                let (a, b) = (found(measured, what)?, found(measured, of)?);
-                for (left, right) in pairs(a, b)? {
-                    let below = left.high() < times * right.low();
-                    if !below {
-                        return Err(Judgement::not(format!(
-                            "{what} is {}{}, {of} {}",
-                            a.shown(left),
-                            place(a, left),
-                            b.shown(right)
-                        )));
+            Self::Below { series, times } => {
+                for names in series.windows(2) {
+                    let (a, b) = (found(measured, &names[0])?, found(measured, &names[1])?);
+                    for (left, right) in pairs(a, b)? {
+                        let below = left.high() < times * right.low();
+                        if !below {
+                            return Err(Judgement::not(format!(
+                                "{} is {}{}, {} {}",
+                                a.what,
+                                a.shown(left),
+                                place(a, left),
+                                b.what,
+                                b.shown(right)
+                            )));
+                        }
                     }
-                }
-                Ok(())
-            }
-            Self::Ordered(names) => {
-                for pair in names.windows(2) {
-                    let below = Self::Below {
-                        what: pair[0].clone(),
-                        of: pair[1].clone(),
-                        times: 1.0,
-                    };
-                    below.holds(measured)?;
                 }
                 Ok(())
             }
@@ -375,8 +368,7 @@ impl Rule {
     /// Returns the names of the series to which it refers.
     pub(super) fn names(&self) -> Vec<&str> {
         match self {
-            Self::Below { what, of, .. } => vec![&what[..], &of[..]],
-            Self::Ordered(names) => names.iter().map(String::as_str).collect(),
+            Self::Below { series, .. } => series.iter().map(String::as_str).collect(),
             Self::Within { what, .. } | Self::Rises(what) => vec![&what[..]],
         }
     }
@@ -385,13 +377,12 @@ impl Rule {
     #[must_use]
     pub fn says(&self) -> String {
         match self {
-            Self::Below { what, of, times } if (times - 1.0).abs() < 1e-12 => {
-                format!("{what} below {of}")
+            Self::Below { series, times } if (times - 1.0).abs() < 1e-12 => {
+                format!("in this order: {}", series.join(" < "))
             }
-            Self::Below { what, of, times } => {
-                format!("{what} below {} times {of}", nearest(*times, 3))
+            Self::Below { series, times } => {
+                series.join(&format!(" below {} times ", shortest(*times)))
             }
-            Self::Ordered(names) => format!("in this order: {}", names.join(" < ")),
             Self::Within { what, from, to } => {
                 let (low, high) = (shortest(*from), shortest(*to));
                 match (from.is_finite(), to.is_finite()) {
@@ -426,8 +417,8 @@ pub(super) mod tests {
     fn rule(text: &str) -> Rule {
         toml::from_str(text).unwrap()
     }
-    const BELOW: &str = "below = { what = 'a', of = 'b', times = 1.2 }";
-    const ORDERED: &str = "ordered = ['a', 'b']";
+    const BELOW: &str = "below = { series = ['a', 'b'], times = 1.2 }";
+    const ORDERED: &str = "below = { series = ['a', 'b'] }";
     const RISES: &str = "rises = 'a'";
 
     fn is_not(judgement: &Judgement) -> bool {
@@ -491,7 +482,7 @@ pub(super) mod tests {
             series("a", &[(0.0, &[0.0, 0.0])]),
             series("b", &[(0.0, &[0.0, 0.0])]),
         ];
-        let half = "below = { what = 'a', of = 'b', times = 0.5 }";
+        let half = "below = { series = ['a', 'b'], times = 0.5 }";
         for text in [ORDERED, half] {
             assert!(is_not(&rule(text).judge(&[], &same)), "{text}");
         }
@@ -540,7 +531,7 @@ pub(super) mod tests {
                 series("theirs", &[(0.0, &[0.3, 0.3])]),
                 series("frequent", &[(0.0, &[0.4, 0.4])]),
             ];
-            rule("ordered = ['theirs', 'ours']").judge(&needs, &measured)
+            rule("below = { series = ['theirs', 'ours'] }").judge(&needs, &measured)
         };
         assert_eq!(judged([0.6, 0.7]), Judgement::Reproduced);
         assert!(is_open(&judged([0.4, 0.4])));
@@ -567,7 +558,7 @@ pub(super) mod tests {
         let long = series("a", &[(0.0, &[1.0]), (1.0, &[9.0])]);
         let short = series("b", &[(0.0, &[2.0])]);
         let judged = |a: &str, b: &str| {
-            let rule = rule(&format!("ordered = ['{a}', '{b}']"));
+            let rule = rule(&format!("below = {{ series = ['{a}', '{b}'] }}"));
             rule.judge(&[], &[long.clone(), short.clone()])
         };
         assert!(is_open(&judged("a", "b")) && is_open(&judged("b", "a")));
