@@ -78,7 +78,6 @@ fn extent(plot: &Plot, of: impl Fn(&Point) -> f64, vertical: bool) -> Vec<f64> {
             Layer::Line { points, .. } | Layer::Points { points, .. } => {
                 values.extend(points.iter().map(&of))
             }
-            Layer::Band { from, to, .. } if vertical => values.extend([*from, *to]),
             Layer::Rule { at, .. } if vertical => values.push(*at),
             Layer::Intervals { rows, .. } if vertical => values.extend(rows.iter().map(|r| r.y)),
             Layer::Intervals { rows, .. } => {
@@ -91,7 +90,7 @@ fn extent(plot: &Plot, of: impl Fn(&Point) -> f64, vertical: bool) -> Vec<f64> {
                         .flat_map(|p| [of(&(p.0, p.1)), of(&(p.0, p.2))]),
                 );
             }
-            Layer::Band { .. } | Layer::Rule { .. } => {}
+            Layer::Rule { .. } => {}
         }
     }
     values
@@ -115,12 +114,6 @@ impl Canvas<'_> {
                 Some(at) => self.mark(at, *shape, *tone),
                 None => self.beyond(*p, *tone),
             }),
-            Layer::Band { from, to, tone, .. } => match (self.down(*from), self.down(*to)) {
-                (Some(low), Some(high)) => {
-                    self.rectangle((self.left, high), (self.right, low), veil(*tone))
-                }
-                _ => Ok(()),
-            },
             Layer::Ribbon { points, tone, .. } => self.ribbon(points, *tone),
             Layer::Rule { at, tone, .. } => match self.down(*at) {
                 Some(y) => self.dashes((self.left, y), (self.right, y), stroke(*tone, 2)),

@@ -27,7 +27,6 @@ pub(super) fn entry_name(layer: &Layer, entry: Entry) -> &str {
     match layer {
         Layer::Line { name, .. }
         | Layer::Points { name, .. }
-        | Layer::Band { name, .. }
         | Layer::Ribbon { name, .. }
         | Layer::Rule { name, .. } => name,
         Layer::Intervals { lower_name, .. } if entry == Entry::Lower => lower_name,
@@ -128,7 +127,7 @@ impl Canvas<'_> {
                 self.dashes((x, y), (end, y), stroke(*tone, 2))
             }
             (Layer::Points { tone, shape, .. }, _) => self.mark((middle, y), *shape, *tone),
-            (Layer::Band { tone, .. } | Layer::Ribbon { tone, .. }, _) => {
+            (Layer::Ribbon { tone, .. }, _) => {
                 self.rectangle((x, y - 6 * FINE), (end, y + 6 * FINE), veil(*tone))
             }
             (Layer::Intervals { lower, .. }, Entry::Lower) => self.pointer((middle, y), 1, *lower),

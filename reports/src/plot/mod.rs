@@ -76,18 +76,7 @@ pub enum Layer {
         /// Their shape.
         shape: Shape,
     },
-    /// A shaded range of y.
-    Band {
-        /// What it shows.
-        name: String,
-        /// Lower edge.
-        from: f64,
-        /// Upper edge.
-        to: f64,
-        /// Its colour.
-        tone: Tone,
-    },
-    /// A shaded range of y that changes along x.
+    /// A shaded range of y along x.
     Ribbon {
         /// What it shows.
         name: String,

@@ -164,10 +164,11 @@ pub fn exposure_plot(title: &str, columns: &[Column<'_>]) -> anyhow::Result<Plot
         Axis::categories("", names),
         Axis::linear("exposure (bits)").between(0.0, top * 1.03),
     )
-    .layer(Layer::Band {
+    .layer(Layer::Ribbon {
         name: "95 % of canaries never trained on lie here".into(),
-        from: 0.0,
-        to: one.order_percentile(1, 0.95),
+        points: [-0.5, columns.len() as f64 - 0.5]
+            .map(|x| (x, 0.0, one.order_percentile(1, 0.95)))
+            .to_vec(),
         tone: Tone::Third,
     })
     .layer(Layer::Rule {
