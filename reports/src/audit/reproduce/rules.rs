@@ -256,8 +256,8 @@ impl Need {
             }
             Self::Heard { what, above } => {
                 let series = found(measured, what)?;
-                let lows = || series.points.iter().map(|point| (point, point.low()));
-                let most = lows().max_by(|a, b| a.1.total_cmp(&b.1));
+                let lows = series.points.iter().map(|point| (point, point.low()));
+                let most = lows.max_by(|a, b| a.1.total_cmp(&b.1));
                 match most {
                     Some((_, low)) if low > *above => Ok(()),
                     most => Err(Judgement::open(format!(
