@@ -53,12 +53,10 @@ impl DemoReport {
                 "What is promised (upper bounds), and how good the model is",
                 promises(self),
             )
-            .caption(format!(
-                "ε is an upper bound, rounded up; ∞ means that nothing is promised. σ noise \
-                        multiplier, q sampling rate. Perplexity per token on redacted test text; a \
-                        trigram model has {}.",
-                nearest(self.trigram_perplexity, 3)
-            )),
+            .caption(
+                "ε is an upper bound, rounded up; ∞ means that nothing is promised. σ noise multiplier, \
+                q sampling rate. Perplexity per token on redacted test text.",
+            ),
         )
         .answer(
             Section::table("What leaks (lower bounds)", leaks(self)).caption(
