@@ -158,7 +158,7 @@ impl Paper {
 /// read.
 type Query = (&'static str, Option<f64>, String, Read);
 
-const SINGLE: &str = "--sigma 3.241123 --sample-rate 1 --steps 1 --delta 8e-5 --gamma 0.1";
+const SINGLE: &str = "--sigma 3.562645 --sample-rate 1 --steps 1 --delta 8e-5 --gamma 0.1";
 const NOTEBOOK: &str = "--sigma 2.42632 --sample-rate 0.1 --steps 100 --delta 1e-5 --gamma 0.1";
 const SECRET: &str = "--batch-size 2048 --dataset-size 1700000 --steps 2000";
 const PROTECT: &str = "protect --prior 1e-10 --posterior 1e-3 --batch-size 10 --steps 100 --gap 0.01 --tolerance 0.001";
