@@ -22,7 +22,7 @@ const BRIEFLY: usize = 7;
 #[must_use]
 pub(crate) fn page(document: &Envelope<Points>) -> Page {
     let body = &document.body;
-    let (x, y) = body.kind_names();
+    let (x, y) = body.curve.names();
     let whole = matches!(body.curve, CurveKind::Gamma) || body.delta.is_none();
     let first = if whole { "" } else { "at the first point " };
     let table: Table = Table::of(&body.points)
@@ -67,7 +67,7 @@ fn wide(document: &Envelope<Points>) -> Option<String> {
     };
     let wide: Vec<(f64, f64)> = document.body.points.iter().filter_map(apart).collect();
     let (at, most) = wide.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let (x, _) = document.body.kind_names();
+    let (x, _) = document.body.curve.names();
     Some(format!(
         "The ends of {} are farther apart than the tolerance of {}, at most {} relatively, at {x} {}: closer ones were \
          not certified. The upper ends hold all the same.",
@@ -80,7 +80,7 @@ fn wide(document: &Envelope<Points>) -> Option<String> {
 
 /// Describes the first and the last point in a sentence.
 fn headline(body: &Points) -> String {
-    let (x, y) = body.kind_names();
+    let (x, y) = body.curve.names();
     let at = |point: &CurvePoint| {
         let upper = rounded(point.value.upper, DIGITS);
         format!("{upper} at {x} {}", described(point.at.0))
@@ -102,7 +102,7 @@ fn headline(body: &Points) -> String {
 /// # Errors
 /// Returns an error if a number is NaN.
 pub(crate) fn csv(body: &Points) -> Result<String> {
-    let (x, y) = body.kind_names();
+    let (x, y) = body.curve.names();
     Columns::of(&body.points)
         .value("curve", |_| body.curve)
         .value("argument", |_| x)
@@ -233,10 +233,4 @@ fn meaning(kind: CurveKind) -> String {
         }
     };
     said.to_owned()
-}
-
-impl Points {
-    const fn kind_names(&self) -> (&'static str, &'static str) {
-        self.curve.names()
-    }
 }

@@ -20,9 +20,9 @@ use reticent_accounting::{
 /// Returns an error if arguments are out of range or points can't be certified.
 pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     if let Some(axis) = wish.over {
-        return over::curve(wish, axis.into());
+        return over::curve(wish, axis);
     }
-    let kind = CurveKind::from(wish.what);
+    let kind = wish.what;
     let neighbours = neighbours_of(wish.neighbours, wish.run.schedule.sampler);
     let source = Source::of_records(&wish.run, neighbours)?;
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
