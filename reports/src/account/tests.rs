@@ -662,7 +662,7 @@ fn no_line_is_drawn_below_a_bound() {
         (3, 0)
     );
     // Steps hold the larger δ until the next ε: all of their parts are level or upright.
-    let plan = asked(LINES[0]).plan;
+    let plan = question(LINES[0]).plan;
     let curve = answer::figure::privacy_curve(&plan)
         .unwrap()
         .to_svg()

@@ -45,8 +45,8 @@ impl Judged {
     fn is_computed(&self) -> bool {
         let points = self.measured.iter().flat_map(|series| &series.points);
         let mut from = points.flat_map(|point| &point.from);
-        let asked = format!("stages/{}-", Work::Account.part());
-        self.judgement == Judgement::Reproduced && from.all(|from| from.starts_with(&asked))
+        let prefix = format!("stages/{}-", Work::Account.part());
+        self.judgement == Judgement::Reproduced && from.all(|from| from.starts_with(&prefix))
     }
     /// Judges a claim by the measurements.
     fn of(claim: &Claim, measured: &[Series]) -> Self {
