@@ -85,7 +85,11 @@ pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
         doses
             .iter()
             .map(|d| {
-                format!("{} copies: mean {} bits", d.copies, both_ends(d.summary.mean()))
+                format!(
+                    "{} copies: mean {} bits",
+                    d.copies,
+                    both_ends(d.summary.mean())
+                )
             })
             .collect::<Vec<_>>()
             .join("; "),
