@@ -43,9 +43,10 @@ fn figure_six_and_the_recall_are_judged_without_a_model() {
         judged,
         [
             ("amplified", "reproduced"),
-            ("amplified-over-miss", "reproduced"),
-            ("notebook", "reproduced"),
-            ("recall", "not-reproduced"),
+            ("amplified-over-miss", "not-testable"),
+            // 0.4 % off a number that is printed to six digits.
+            ("notebook", "not-reproduced"),
+            ("recall", "not-testable"),
         ]
     );
     let notebook = &report["claims"][2]["measured"][0]["points"][0];
@@ -55,7 +56,10 @@ fn figure_six_and_the_recall_are_judged_without_a_model() {
     let from = notebook["from"][0].as_str().unwrap();
     assert!(home.path().join("crt").join(from).exists(), "{from}");
     let html = std::fs::read_to_string(home.path().join("crt/report.html")).unwrap();
-    assert!(html.contains("3 reproduced, 1 not reproduced"), "{html}");
+    assert!(
+        html.contains("1 reproduced (1 computed by account alone), 1 not"),
+        "{html}"
+    );
 }
 
 #[test]
@@ -84,11 +88,11 @@ fn what_is_not_there_is_refused_by_name() {
 fn cells_that_fail_end_a_reproduction_with_2() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("nomodel")).unwrap();
-    let line = "reproduce ours --only null --model ./nomodel --out ours --format json";
+    let line = "reproduce ours --only rank-delta --model ./nomodel --out ours --format json";
     let (code, stdout, stderr) = run(home.path(), line);
     assert_eq!(code, 2, "{stderr}");
     assert!(
-        stderr.contains("4 of the cells and questions failed"),
+        stderr.contains("2 of the cells and questions failed"),
         "{stderr}"
     );
     assert_eq!(
@@ -96,9 +100,9 @@ fn cells_that_fail_end_a_reproduction_with_2() {
         Vec::<String>::new()
     );
     let report: Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!(report["failed"].as_array().unwrap().len(), 4);
+    assert_eq!(report["failed"].as_array().unwrap().len(), 2);
     assert_eq!(report["outcome"], "open");
     let says = report["says"].as_str().unwrap();
-    assert!(says.contains("4 failed"), "{says}");
+    assert!(says.contains("2 failed"), "{says}");
     assert_eq!(report["claims"][0]["judgement"], "not-testable");
 }

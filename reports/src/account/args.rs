@@ -3,7 +3,8 @@
 pub use super::answer::args::{OutcomeArgs, PlanArgs};
 pub use super::calibrate::args::{By, Calibrate, Solve};
 pub use super::compose::args::Compose;
-pub use super::curve::args::{Curve, Over, What};
+pub use super::curve::CurveKind;
+pub use super::curve::args::Curve;
 pub use super::explain::args::Explain;
 pub use super::plan_page::args::PlanFile;
 pub use super::protect::args::Protect;

@@ -47,16 +47,23 @@ pub fn run(arguments: &Account) -> Result<Exit> {
         }
         Some(Command::Curve(wish)) => {
             let document = curve::curve(wish)?;
-            if let Some(place) = &wish.plot {
-                let drawing = curve::drawing(wish, &document)?.to_svg()?;
+            let figure = curve::figure(&document);
+            let drawn = wish.plot.as_ref().map(|place| (place, figure.to_svg()));
+            if let Some((place, Ok(drawing))) = &drawn {
                 write_file(place, drawing.as_bytes()).context("--plot")?;
             }
             let mut page = curve::page(&document);
-            if output.draws() {
-                let drawing = curve::figure(&document)?.to_inline_svg()?;
-                page = page.section(Section::plot("The curve", drawing));
+            // Where no point can be drawn, as of infinite ends alone, the table still answers.
+            if output.draws()
+                && let Ok(drawing) = figure.to_inline_svg()
+            {
+                let drawing = Section::plot("The curve", drawing).caption(curve::BETWEEN);
+                page = page.section(drawing);
             }
             output.answer_with_rows(&document, &page, || curve::csv(&document.body))?;
+            if let Some((_, drawing)) = drawn {
+                drawing.context("--plot")?;
+            }
         }
         Some(Command::Compose(wish)) => {
             return compose::run::run(wish, output);

@@ -232,11 +232,7 @@ fn every_curve_fits_its_schema_falls_or_rises_and_is_drawn() {
             assert!(ordered, "{line}: {pair:?}");
         }
         assert!(
-            curve::figure(&document)
-                .unwrap()
-                .to_svg()
-                .unwrap()
-                .contains("<svg"),
+            curve::figure(&document).to_svg().unwrap().contains("<svg"),
             "{line}"
         );
         assert_eq!(
@@ -642,6 +638,71 @@ fn epochs_are_no_fewer_steps_than_any_loader_takes() {
         assert!((noisy.sampling_rate.get() - rate).abs() < 1e-15);
         assert!(!question.inputs.is_assumed("sample_rate") && !question.inputs.is_assumed("steps"));
     }
+}
+
+/// A line between two points ran below the bounds there: δ = 0.0042 at ε = 2, where 0.0209 is certified.
+#[test]
+fn no_line_is_drawn_below_a_bound() {
+    let svg = |line: &str| {
+        let Command::Curve(wish) = command(line) else {
+            panic!("{line} is no curve");
+        };
+        let document = curve::curve(&wish).unwrap();
+        curve::figure(&document).to_svg().unwrap()
+    };
+    let noisy = "account curve --sigma 1 --sample-rate 1 --steps 1 --neighbours add-remove";
+    // One of the marks is in the legend.
+    let marks = svg(&format!("{noisy} --at 0,4"));
+    let promised = |svg: &str, kind: &str| {
+        let drawn = |line: &&str| line.starts_with(kind) && line.contains("#D55E00");
+        svg.lines().filter(drawn).count()
+    };
+    assert_eq!(
+        (promised(&marks, "<circle"), promised(&marks, "<polyline")),
+        (3, 0)
+    );
+    // Steps hold the larger δ until the next ε: all of their parts are level or upright.
+    let plan = question(LINES[0]).plan;
+    let curve = answer::figure::privacy_curve(&plan)
+        .unwrap()
+        .to_svg()
+        .unwrap();
+    let drawn = |line: &&str| line.starts_with("<polyline") && line.contains("#D55E00");
+    for line in curve.lines().filter(drawn) {
+        let (_, points) = line.split_once(" points=\"").unwrap();
+        let points = points.split('"').next().unwrap().split_whitespace();
+        let points: Vec<(&str, &str)> =
+            points.map(|point| point.split_once(',').unwrap()).collect();
+        let straight = |pair: &[(&str, &str)]| pair[0].0 == pair[1].0 || pair[0].1 == pair[1].1;
+        assert!(points.windows(2).all(straight), "{line}");
+    }
+    // What is for planning has no colour of promises, and says so on the axis.
+    let planned = svg("account curve --over gamma --sigma 1.1 --at 0.001,0.1");
+    assert!(planned.contains("(nats), planning only") && !planned.contains("#D55E00"));
+}
+
+/// Infinite ends were left out of the figure and its axis, and where nothing else was asked for the answer was lost.
+#[test]
+fn infinite_ends_are_drawn_as_arrows() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.json");
+    let mechanism = r#"{"type":"approx-dp","epsilon":1,"delta":1e-5,"neighbours":"add-remove"}"#;
+    std::fs::write(&file, mechanism).unwrap();
+    let line = format!(
+        "account curve --mechanism {} --what epsilon --at",
+        file.display()
+    );
+    let figure = |at: &str| {
+        let Command::Curve(wish) = command(&format!("{line} {at}")) else {
+            panic!("{line} is no curve");
+        };
+        curve::figure(&curve::curve(&wish).unwrap())
+    };
+    let svg = figure("1e-7,1e-6,1e-5,1e-4").to_svg().unwrap();
+    let arrows = |line: &&str| line.starts_with("<polyline") && line.contains("#D55E00");
+    assert_eq!(svg.lines().filter(arrows).count(), 2, "{svg}");
+    assert!(svg.contains("1e-7"), "the axis begins where was asked");
+    assert!(figure("1e-7").to_svg().is_err());
 }
 
 #[test]

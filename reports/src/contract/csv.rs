@@ -93,6 +93,17 @@ impl Csv {
     /// # Errors
     /// Returns an error if a number is NaN.
     pub fn of_rows<T: Serialize>(rows: impl IntoIterator<Item = T>) -> serde_json::Result<String> {
+        Self::of_rows_with(&[], rows)
+    }
+
+    /// Like [`Csv::of_rows`], with these columns at the end whether or not a row has them.
+    ///
+    /// # Errors
+    /// Returns an error if a number is NaN.
+    pub fn of_rows_with<T: Serialize>(
+        always: &[&str],
+        rows: impl IntoIterator<Item = T>,
+    ) -> serde_json::Result<String> {
         let mut columns: Vec<String> = Vec::new();
         let mut all = Vec::new();
         for row in rows {
@@ -104,6 +115,11 @@ impl Csv {
                 }
             }
             all.push(found);
+        }
+        for name in always {
+            if !columns.iter().any(|known| known == name) {
+                columns.push((*name).to_owned());
+            }
         }
         let mut csv = Self::new(&columns);
         for row in &all {
@@ -152,7 +168,7 @@ fn leaves(value: Value, name: &str, lists: bool, found: &mut Vec<(String, String
 
 /// Formats a cell so that commas, quotes and line breaks don't break it and no spreadsheet takes it for a formula.
 fn quoted(cell: &str) -> String {
-    let formula = cell.starts_with(['=', '+', '@', '\t'])
+    let formula = cell.starts_with(['=', '+', '@', '\t', '\r'])
         || cell.starts_with('-') && cell.parse::<f64>().is_err();
     let cell = if formula {
         format!("'{cell}")
@@ -170,11 +186,25 @@ fn quoted(cell: &str) -> String {
 mod tests {
     use super::*;
 
+    /// A script that reads `exceeded` broke when all was well.
+    #[test]
+    fn columns_stand_there_whether_or_not_a_row_has_them() {
+        let rows = [
+            serde_json::json!({"id": "a"}),
+            serde_json::json!({"id": "b", "failed": "why"}),
+        ];
+        let text =
+            |rows: &[serde_json::Value]| Csv::of_rows_with(&["failed", "exceeded"], rows).unwrap();
+        assert_eq!(text(&rows), "id,failed,exceeded\na,,\nb,why,\n");
+        assert_eq!(text(&rows[..1]), "id,failed,exceeded\na,,\n");
+    }
+
     #[test]
     fn cells_survive_a_spreadsheet() {
         assert_eq!(quoted("turn"), "turn");
         assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
         assert_eq!(quoted("=1+1"), "'=1+1");
+        assert_eq!(quoted("\r=1+1"), "\"'\r=1+1\"");
         assert_eq!(
             (quoted("-1e-5").as_str(), quoted("-x").as_str()),
             ("-1e-5", "'-x")

@@ -184,8 +184,6 @@ pub(super) struct KnownInputs {
     private_learning_rate: Option<f64>,
     /// Records of an ordinary step.
     ordinary_batch_size: Option<u64>,
-    /// Clipping norm of the demo.
-    clipping_norm: Option<f64>,
     /// Optimiser of the demo's noisy steps.
     private_optimizer: Option<String>,
     /// Whether the demo was the quick one.
@@ -198,6 +196,10 @@ pub(super) struct KnownInputs {
     size: Option<u64>,
     /// Dialogues of a synthetic corpus.
     dialogues: Option<u64>,
+    /// Whether it has the customers' turns, each with its act, instead.
+    turns: Option<bool>,
+    /// The field that holds a document's class.
+    label: Option<String>,
     /// The redaction policy: as it was given, or in full.
     policy: Option<Value>,
     /// The conservative policy.

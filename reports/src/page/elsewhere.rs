@@ -1,6 +1,6 @@
 //! Pages in the formats of other programs: Markdown, SARIF and the YAML of model cards.
 
-use super::{Body, Mood, Page, Section, Shown};
+use super::{Body, Page, Section, Shown};
 use crate::contract::{Align, Inputs, Table};
 use serde_json::{Value, json};
 
@@ -59,11 +59,14 @@ impl Page {
     /// Returns the answer as one result in SARIF 2.1.0; `kind` is the kind of the document.
     #[must_use]
     pub fn to_sarif(&self, kind: &str, inputs: &Inputs) -> String {
-        let mood = self.has_mood();
-        let level = match mood {
-            Mood::Alarm => "error",
-            Mood::Open | Mood::Review | Mood::Plain => "none",
+        let level = match self.alarmed() {
+            true => "error",
+            false => "none",
         };
+        // What judges nothing has not passed.
+        let kind_of_result = self
+            .outcome()
+            .map_or_else(|| "informational".into(), |m| m.to_string());
         let subject = SUBJECTS.iter().find_map(|name| inputs.get(name));
         let subject = subject.and_then(Value::as_str);
         // A command line is not a location.
@@ -93,7 +96,7 @@ impl Page {
                 } },
                 "results": [{
                     "ruleId": kind,
-                    "kind": mood,
+                    "kind": kind_of_result,
                     "level": level,
                     "message": { "text": message },
                     "locations": locations,
@@ -116,10 +119,10 @@ impl Page {
         ));
         out.push_str(&format!("  title: {}\n", quoted(&self.title)));
         out.push_str(&format!("  says: {}\n", quoted(&self.summary)));
-        out.push_str(&format!(
-            "  contradicted_or_above_limit: {}\n",
-            self.alarmed()
-        ));
+        if self.outcome().is_some() {
+            let above = self.alarmed();
+            out.push_str(&format!("  contradicted_or_above_limit: {above}\n"));
+        }
         let card = self.on_page().filter(|section| is_card(&section.heading));
         let text: Vec<&String> = card
             .filter_map(|section| match &section.body {
@@ -181,7 +184,10 @@ impl Section {
                     name => format!("- **{}**: {}\n", escaped(name), escaped(value)),
                 })
                 .collect(),
-            Body::Table(table) if !table.rows().is_empty() => in_markdown(table),
+            Body::Table(table) if !table.rows().is_empty() => match self.caption.as_str() {
+                "" => in_markdown(table),
+                caption => format!("{}\n{}\n", in_markdown(table), escaped(caption)),
+            },
             Body::Notes(items) => items
                 .iter()
                 .map(|text| format!("- {}\n", escaped(text)))
@@ -230,6 +236,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::Mood;
 
     fn page() -> Page {
         let mut table = Table::new([("arm", Align::Left), ("ε ≤", Align::Right)]);
@@ -239,7 +246,7 @@ mod tests {
                 "What follows",
                 vec![("ε", "at least 2".to_owned())],
             ))
-            .answer(Section::table("In numbers", table))
+            .answer(Section::table("In numbers", table).caption("At *95 %*."))
             .card("Words: \"quoted\"")
     }
 
@@ -252,7 +259,9 @@ mod tests {
         );
         assert!(text.contains("- **ε**: at least 2\n"));
         assert!(
-            text.contains("| arm | ε ≤ |\n| :-- | --: |\n| a\\|b \\<i\\> | ∞ |\n"),
+            text.contains(
+                "| arm | ε ≤ |\n| :-- | --: |\n| a\\|b \\<i\\> | ∞ |\n\nAt \\*95 %\\*.\n"
+            ),
             "{text}"
         );
         assert!(!text.contains("Words"), "the full page has more");
@@ -276,12 +285,14 @@ mod tests {
         );
         let place = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
         assert_eq!(place, "a%20b/ckpt");
-        for (mood, kind) in [
-            (Mood::Plain, "pass"),
-            (Mood::Open, "open"),
-            (Mood::Review, "review"),
+        // A training without a promise, a figure and a perplexity "passed", though they judge nothing.
+        for (page, kind) in [
+            (page(), "informational"),
+            (page().mood(Mood::Plain), "pass"),
+            (page().mood(Mood::Open), "open"),
+            (page().mood(Mood::Review), "review"),
         ] {
-            let read = read(page().mood(mood));
+            let read = read(page);
             let result = &read["runs"][0]["results"][0];
             assert_eq!(
                 (&result["kind"], &result["level"]),
@@ -329,7 +340,11 @@ mod tests {
 
     #[test]
     fn a_model_card_is_yaml_whose_strings_are_quoted() {
-        let text = page().to_model_card("exposure");
+        assert!(
+            !page().to_model_card("train").contains("contradicted"),
+            "nothing is judged"
+        );
+        let text = page().mood(Mood::Plain).to_model_card("exposure");
         let wanted = format!(
             "privacy:\n- type: \"exposure\"\n  tool: \"Reticent {}\"\n  title: \"Exposure: \\\"m\\\"\"\n  says: \"It leaks: *all*.\"\n  contradicted_or_above_limit: false\n  text:\n  - \"Words: \\\"quoted\\\"\"\n  facts:\n  - \"ε\": \"at least 2\"\n",
             env!("CARGO_PKG_VERSION")

@@ -100,6 +100,22 @@ impl Section {
     pub fn table(heading: impl Into<String>, table: impl Into<Table>) -> Self {
         Self::new(heading, Body::Table(table.into()))
     }
+    /// Creates a section with a table of at most `most` rows of this one, and says how many they are if there are more.
+    #[must_use]
+    pub fn thinned(heading: impl Into<String>, table: &Table, most: usize) -> Self {
+        Self::table(heading, table.thinned(most)).of_rows(table.rows().len())
+    }
+    /// Says of how many rows those of the table are, if there are more.
+    #[must_use]
+    pub fn of_rows(self, all: usize) -> Self {
+        match &self.body {
+            Body::Table(table) if table.rows().len() < all => {
+                let caption = format!("{} of {all} points.", table.rows().len());
+                self.caption(caption)
+            }
+            _ => self,
+        }
+    }
     /// Creates a section with a figure from [`crate::plot::Plot::to_inline_svg`], which is inserted unchanged.
     #[must_use]
     pub fn plot(heading: impl Into<String>, svg: String) -> Self {

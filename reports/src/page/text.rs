@@ -101,7 +101,14 @@ impl Section {
                 filled.collect()
             }
             Body::Table(table) if table.rows().is_empty() => String::new(),
-            Body::Table(table) => table.to_text_within(width),
+            Body::Table(table) => {
+                let mut text = table.to_text_within(width);
+                if !self.caption.is_empty() {
+                    text.push('\n');
+                    text.push_str(&fill("", &self.caption, width));
+                }
+                text
+            }
             Body::Plot(_) => String::new(),
             Body::Heat(lines) => {
                 let lines = lines.iter().map(|(name, pieces)| {
@@ -159,7 +166,7 @@ mod tests {
         table.row(["a record", "2"]);
         let notes = |heading: &str, text: &str| Section::notes(heading, [text]);
         Page::new("Title", "Result.")
-            .answer(Section::table("What is promised", table))
+            .answer(Section::table("What is promised", table).caption("At δ = 1e-5."))
             .brief(notes("", "short"))
             .section(notes("Under these assumptions", "long"))
             .section(Section::plot("A plot", "<svg></svg>".into()))
@@ -174,7 +181,7 @@ mod tests {
         });
         assert_eq!(
             short,
-            "Title\nResult.\n\nwhat      ε ≤\n-------------\na record    2\n\n- short\n\n\
+            "Title\nResult.\n\nwhat      ε ≤\n-------------\na record    2\n\nAt δ = 1e-5.\n\n- short\n\n\
              With -v: under these assumptions.\n"
         );
         let full = page().to_text(View {

@@ -66,6 +66,20 @@ impl Axis {
             ..Self::linear(label)
         }
     }
+    /// Creates an axis of ε in whole decades around the finite bounds, with room on the right for the others.
+    #[cfg(feature = "findings")]
+    pub(crate) fn around(rows: &[(Option<f64>, Option<f64>)]) -> Self {
+        let all = rows.iter().flat_map(|(lower, upper)| [*lower, *upper]);
+        let finite = all.flatten().filter(|v| v.is_finite() && *v > 0.0);
+        let (low, high) = finite.fold((1.0, 10.0), |(low, high), value| {
+            (value.min(low), value.max(high))
+        });
+        let decade = |value: f64| 10f64.powf(value);
+        Self::log("ε (nats)").between(
+            decade(low.log10().floor()).max(f64::MIN_POSITIVE),
+            decade((high * 1.5).log10().ceil()).min(f64::MAX),
+        )
+    }
     /// Fixes the ends.
     #[must_use]
     pub fn between(mut self, from: f64, to: f64) -> Self {
@@ -97,9 +111,12 @@ impl Axis {
         if from > to {
             return None;
         }
-        Some(match self.scale {
+        let (from, to) = match self.scale {
             Scale::Linear => {
-                let room = if to > from { (to - from) * 0.04 } else { 0.5 };
+                let room = match to > from {
+                    true => (to - from) * 0.04,
+                    false => (to.abs() * 1e-9).max(0.5),
+                };
                 // People expect an axis to end at zero: no room below data that begin there.
                 let low = if from >= 0.0 && from < room {
                     0.0
@@ -111,9 +128,12 @@ impl Axis {
             Scale::Log => {
                 let (low, high) = (from.log10().floor(), to.log10().ceil());
                 let high = if high > low { high } else { low + 1.0 };
-                (10f64.powf(low), 10f64.powf(high))
+                let (low, high) = (10f64.powf(low), 10f64.powf(high));
+                let least = f64::MIN_POSITIVE;
+                (low.max(least), high.clamp(10.0 * least, f64::MAX))
             }
-        })
+        };
+        (to - from).is_finite().then_some((from, to))
     }
     /// Returns the ticks between the ends, about `wanted` of them with labels.
     pub(super) fn ticks(&self, (from, to): (f64, f64), wanted: usize) -> Vec<Tick> {
@@ -141,16 +161,19 @@ fn linear_ticks(from: f64, to: f64, wanted: usize) -> Vec<Tick> {
         .map(|m| m * power)
         .find(|s| *s >= rough * 0.999)
         .unwrap_or(10.0 * power);
+    // The ends are too close to each other for numbers between them.
+    if !(step > 0.0 && from + step > from) {
+        return Vec::new();
+    }
     let places = usize::try_from(-(step.log10() + 1e-9).floor() as i64).unwrap_or(0);
     let first = (from / step - 1e-9).ceil() as i64;
     let last = (to / step + 1e-9).floor() as i64;
     (first..=last)
         .map(|i| {
             let at = i as f64 * step;
-            let text = if at.abs() >= 1e6 {
-                number::shortest(at)
-            } else {
-                format!("{at:.places$}")
+            let text = match at.abs() >= 1e6 || places > 12 {
+                true => number::described(at),
+                false => format!("{at:.places$}"),
             };
             Tick {
                 at,
@@ -236,6 +259,47 @@ mod tests {
             ["1", "2", "5", "10", "20", "50", "100"],
             "room for what lies between"
         );
+    }
+
+    /// A perplexity of 1e17 ended the command, and larger ones filled the memory with ticks.
+    #[test]
+    fn numbers_of_any_size_have_few_ticks_or_no_axis() {
+        let tiny = f64::from_bits(1);
+        for scale in [Axis::linear("x"), Axis::log("x")] {
+            for data in [
+                [1e17, 1e17],
+                [1e17, 1e17 + 16.0],
+                [2.0, 1.5e308],
+                [f64::MAX, f64::MAX],
+                [-f64::MAX, f64::MAX],
+                [tiny, 1e-310],
+                [0.0, tiny],
+                [1e-40, 2e-40],
+            ] {
+                let Some(ends) = scale.ends(data.into_iter()) else {
+                    continue;
+                };
+                assert!(ends.0 < ends.1 && (ends.1 - ends.0).is_finite(), "{data:?}");
+                let ticks = scale.ticks(ends, 8);
+                assert!(ticks.len() < 1000, "{data:?}: {}", ticks.len());
+            }
+        }
+        assert_eq!(
+            Axis::linear("x").ends([-f64::MAX, f64::MAX].into_iter()),
+            None
+        );
+        assert!(Axis::log("x").ends([2.0, 1.5e308].into_iter()).is_some());
+    }
+
+    /// A proved ε of 0.02 was drawn at 0.1, where the axis began.
+    #[cfg(feature = "findings")]
+    #[test]
+    fn an_axis_of_bounds_reaches_around_them() {
+        let ends = |rows: &[_]| Axis::around(rows).range.unwrap();
+        let (from, to) = ends(&[(Some(0.02), Some(f64::INFINITY)), (None, Some(0.5))]);
+        assert!(from < 0.02 && (9.0..1000.0).contains(&to), "{from} {to}");
+        assert!(ends(&[(Some(3.0), Some(2e4))]).1 > 2e4);
+        assert!((ends(&[(None, None)]).0 - 1.0).abs() < 1e-12);
     }
 
     #[test]

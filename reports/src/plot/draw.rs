@@ -4,8 +4,8 @@ use super::axis::Axis;
 use super::canvas::{
     Canvas, Error, FINE, FONT, LEGEND_LINE, Pixel, Result, solid, stroke, veil, writer,
 };
-use super::frame::{label_gap, legend_rows, text_width};
-use super::path::{dashed, stairs, visible_runs};
+use super::frame::{label_gap, legend_rows, text_width, title_lines};
+use super::path::{dashed, visible_runs};
 use super::{Interval, Layer, Plot, Point, Tone};
 use crate::contract::printable;
 use plotters::prelude::{IntoDrawingArea, SVGBackend};
@@ -28,10 +28,14 @@ pub(super) fn svg(plot: &Plot, place: Place) -> Result<String> {
     };
     let x = ends(&plot.x, extent(plot, |p| p.0, false))?;
     let y = ends(&plot.y, extent(plot, |p| p.1, true))?;
-    let (width, height) = (plot.size.0 as i32 * FINE, plot.size.1 as i32 * FINE);
+    let room = plot.size.0 as i32 - 32;
+    let (title, legend) = (title_lines(plot, room), legend_rows(plot, room));
+    // Two rows of names fit the usual size; what is beyond takes nothing from the data.
+    let above = title.len() - 1 + legend.len().saturating_sub(2);
+    let size = (plot.size.0, plot.size.1 + LEGEND_LINE as u32 * above as u32);
+    let (width, height) = (size.0 as i32 * FINE, size.1 as i32 * FINE);
     let x_ticks = plot.x.ticks(x, (plot.size.0 / 90) as usize);
     let y_ticks = plot.y.ticks(y, (plot.size.1 / 60) as usize);
-    let legend = legend_rows(plot, plot.size.0 as i32 - 32);
 
     let widest = y_ticks
         .iter()
@@ -49,21 +53,21 @@ pub(super) fn svg(plot: &Plot, place: Place) -> Result<String> {
             x: (&plot.x, x.0, x.1),
             y: (&plot.y, y.0, y.1),
             left: (8 + label_gap(plot) + label_room + widest) * FINE,
-            top: (38 + LEGEND_LINE * legend.len() as i32) * FINE,
+            top: (38 + LEGEND_LINE * (title.len() - 1 + legend.len()) as i32) * FINE,
             right: width - 20 * FINE,
             bottom: height - 52 * FINE,
         };
         if place == Place::File {
             canvas.rectangle((0, 0), (width, height), solid(Tone::Paper))?;
         }
-        canvas.heading(plot, &legend)?;
+        canvas.heading(&title, &legend)?;
         canvas.axes(plot, &x_ticks, &y_ticks)?;
         for layer in &plot.layers {
             canvas.layer(layer)?;
         }
         canvas.area.present().map_err(writer)?;
     }
-    Ok(finish(&text, plot, place))
+    Ok(finish(&text, plot, size, place))
 }
 
 /// Returns every value that the layers place on one axis.
@@ -71,10 +75,9 @@ fn extent(plot: &Plot, of: impl Fn(&Point) -> f64, vertical: bool) -> Vec<f64> {
     let mut values = Vec::new();
     for layer in &plot.layers {
         match layer {
-            Layer::Line { points, .. }
-            | Layer::Steps { points, .. }
-            | Layer::Points { points, .. } => values.extend(points.iter().map(&of)),
-            Layer::Band { from, to, .. } if vertical => values.extend([*from, *to]),
+            Layer::Line { points, .. } | Layer::Points { points, .. } => {
+                values.extend(points.iter().map(&of))
+            }
             Layer::Rule { at, .. } if vertical => values.push(*at),
             Layer::Intervals { rows, .. } if vertical => values.extend(rows.iter().map(|r| r.y)),
             Layer::Intervals { rows, .. } => {
@@ -87,7 +90,7 @@ fn extent(plot: &Plot, of: impl Fn(&Point) -> f64, vertical: bool) -> Vec<f64> {
                         .flat_map(|p| [of(&(p.0, p.1)), of(&(p.0, p.2))]),
                 );
             }
-            Layer::Band { .. } | Layer::Rule { .. } => {}
+            Layer::Rule { .. } => {}
         }
     }
     values
@@ -102,7 +105,6 @@ impl Canvas<'_> {
                 dashed,
                 ..
             } => self.line(points, *tone, *dashed),
-            Layer::Steps { points, tone, .. } => self.line(&stairs(points), *tone, false),
             Layer::Points {
                 points,
                 tone,
@@ -112,12 +114,6 @@ impl Canvas<'_> {
                 Some(at) => self.mark(at, *shape, *tone),
                 None => self.beyond(*p, *tone),
             }),
-            Layer::Band { from, to, tone, .. } => match (self.down(*from), self.down(*to)) {
-                (Some(low), Some(high)) => {
-                    self.rectangle((self.left, high), (self.right, low), veil(*tone))
-                }
-                _ => Ok(()),
-            },
             Layer::Ribbon { points, tone, .. } => self.ribbon(points, *tone),
             Layer::Rule { at, tone, .. } => match self.down(*at) {
                 Some(y) => self.dashes((self.left, y), (self.right, y), stroke(*tone, 2)),
@@ -221,8 +217,7 @@ impl Canvas<'_> {
 
 /// Scales back to real pixels, adds a text description for screen readers, and, on a page, makes the
 /// colours variables of the page.
-fn finish(raw: &str, plot: &Plot, place: Place) -> String {
-    let (width, height) = plot.size;
+fn finish(raw: &str, plot: &Plot, (width, height): (u32, u32), place: Place) -> String {
     let body = raw.split_once('>').map_or("", |(_, rest)| rest);
     let (fine_width, fine_height) = (width * FINE as u32, height * FINE as u32);
     let size = match place {
@@ -344,6 +339,34 @@ mod tests {
             .filter(|l| l.starts_with("<polyline") && l.contains("#0072B2"))
             .count();
         assert_eq!(curve, 2, "the legend's swatch and one segment");
+    }
+
+    /// Titles were cut at the edge, before "planning only", and from 16 rows of names on the data lay below the sheet.
+    #[test]
+    fn titles_and_names_take_no_room_from_the_data() {
+        let mut plot = sample();
+        plot.title = "a title of many words ".repeat(8);
+        let lines = (0..40).map(|i| Layer::Rule {
+            name: format!("{i:048}"),
+            at: 1e-2,
+            tone: Tone::Third,
+        });
+        let svg = lines.fold(plot, Plot::layer).to_svg().unwrap();
+        let after = |text: &str, key: &str| -> i32 {
+            let (_, rest) = text.split_once(key).unwrap();
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        let height = FINE * after(&svg, " height=\"");
+        let begins = |line: &&str| line.starts_with("a title") || line.starts_with("many ");
+        let title = svg.lines().filter(begins);
+        assert!(
+            title.clone().all(|line| line.chars().count() <= 76),
+            "{svg}"
+        );
+        assert_eq!(title.count(), 3, "{svg}");
+        assert!(height > FINE * (400 + 38 * LEGEND_LINE), "{height}");
+        let rules = svg.lines().filter(|line| line.starts_with("<text"));
+        assert!(rules.map(|line| after(line, " y=\"")).all(|y| y < height));
     }
 
     #[test]

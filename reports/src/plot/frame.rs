@@ -3,6 +3,7 @@
 use super::axis::Tick;
 use super::canvas::{Canvas, FINE, FONT, LEGEND_LINE, Pixel, Result, letters, stroke, veil};
 use super::{Layer, Plot, Tone};
+use crate::page::fill;
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -25,9 +26,7 @@ pub(super) enum Entry {
 pub(super) fn entry_name(layer: &Layer, entry: Entry) -> &str {
     match layer {
         Layer::Line { name, .. }
-        | Layer::Steps { name, .. }
         | Layer::Points { name, .. }
-        | Layer::Band { name, .. }
         | Layer::Ribbon { name, .. }
         | Layer::Rule { name, .. } => name,
         Layer::Intervals { lower_name, .. } if entry == Entry::Lower => lower_name,
@@ -63,6 +62,17 @@ pub(super) fn legend_rows(plot: &Plot, room: i32) -> Vec<Vec<(&Layer, Entry, i32
     rows
 }
 
+/// Breaks the title into lines of at most `room` pixels.
+pub(super) fn title_lines(plot: &Plot, room: i32) -> Vec<String> {
+    // Its letters are a quarter larger than those of a legend.
+    let letters = room / (text_width("m") + 2);
+    let lines = fill("", &plot.title, usize::try_from(letters).unwrap_or(1));
+    match lines.is_empty() {
+        true => vec![String::new()],
+        false => lines.lines().map(str::to_owned).collect(),
+    }
+}
+
 /// Returns a generous estimate of the width of a tick or legend text, in pixels; no font is read.
 pub(super) fn text_width(text: &str) -> i32 {
     (text.chars().count() as f64 * 6.7).ceil() as i32
@@ -80,11 +90,18 @@ pub(super) fn label_gap(plot: &Plot) -> i32 {
 }
 
 impl Canvas<'_> {
-    pub(super) fn heading(&self, plot: &Plot, legend: &[Vec<(&Layer, Entry, i32)>]) -> Result<()> {
-        let style = letters(Tone::Ink, 15).pos(Pos::new(HPos::Left, VPos::Top));
-        self.text(&plot.title, (16 * FINE, 10 * FINE), style)?;
+    pub(super) fn heading(
+        &self,
+        title: &[String],
+        legend: &[Vec<(&Layer, Entry, i32)>],
+    ) -> Result<()> {
+        for (row, line) in title.iter().enumerate() {
+            let style = letters(Tone::Ink, 15).pos(Pos::new(HPos::Left, VPos::Top));
+            let y = (10 + LEGEND_LINE * row as i32) * FINE;
+            self.text(line, (16 * FINE, y), style)?;
+        }
         for (row, entries) in legend.iter().enumerate() {
-            let y = (40 + LEGEND_LINE * row as i32) * FINE;
+            let y = (20 + LEGEND_LINE * (title.len() + row) as i32) * FINE;
             for (layer, entry, x) in entries {
                 let x = (16 + x) * FINE;
                 self.swatch(layer, *entry, (x, y))?;
@@ -103,15 +120,14 @@ impl Canvas<'_> {
                     tone,
                     dashed: false,
                     ..
-                }
-                | Layer::Steps { tone, .. },
+                },
                 _,
             ) => self.path(vec![(x, y), (end, y)], stroke(*tone, 2)),
             (Layer::Line { tone, .. } | Layer::Rule { tone, .. }, _) => {
                 self.dashes((x, y), (end, y), stroke(*tone, 2))
             }
             (Layer::Points { tone, shape, .. }, _) => self.mark((middle, y), *shape, *tone),
-            (Layer::Band { tone, .. } | Layer::Ribbon { tone, .. }, _) => {
+            (Layer::Ribbon { tone, .. }, _) => {
                 self.rectangle((x, y - 6 * FINE), (end, y + 6 * FINE), veil(*tone))
             }
             (Layer::Intervals { lower, .. }, Entry::Lower) => self.pointer((middle, y), 1, *lower),

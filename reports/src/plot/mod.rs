@@ -65,15 +65,6 @@ pub enum Layer {
         /// Whether it is dashed instead of solid.
         dashed: bool,
     },
-    /// Points joined by steps that hold each value until the next x.
-    Steps {
-        /// What it shows.
-        name: String,
-        /// In order of x.
-        points: Vec<Point>,
-        /// Its colour.
-        tone: Tone,
-    },
     /// Marks.
     Points {
         /// What they show.
@@ -85,18 +76,7 @@ pub enum Layer {
         /// Their shape.
         shape: Shape,
     },
-    /// A shaded range of y.
-    Band {
-        /// What it shows.
-        name: String,
-        /// Lower edge.
-        from: f64,
-        /// Upper edge.
-        to: f64,
-        /// Its colour.
-        tone: Tone,
-    },
-    /// A shaded range of y that changes along x.
+    /// A shaded range of y along x.
     Ribbon {
         /// What it shows.
         name: String,
@@ -127,6 +107,18 @@ pub enum Layer {
         /// Name of the upper ends.
         upper_name: String,
     },
+}
+
+impl Layer {
+    /// Creates a line of steps that hold each value until the next x: what a falling upper bound says between its points.
+    pub fn steps(name: impl Into<String>, points: &[Point], tone: Tone) -> Self {
+        Self::Line {
+            name: name.into(),
+            points: path::stairs(points),
+            tone,
+            dashed: false,
+        }
+    }
 }
 
 /// A plot: two axes and the layers drawn over them, in order.

@@ -29,7 +29,7 @@ pub enum Tone {
 impl Tone {
     /// The colour of measured values on every page.
     pub const MEASURED: Self = Self::First;
-    /// The colour of promised values on every page.
+    /// The colour of promised values on every page; in a series of lines it is the second.
     pub const PROMISED: Self = Self::Second;
 
     /// All roles.

@@ -73,12 +73,7 @@ fn points(profile: &[ProfilePoint]) -> Vec<(f64, f64)> {
 
 fn line(name: String, tone: Tone, mut points: Vec<(f64, f64)>) -> Layer {
     points.retain(|(_, delta)| *delta >= LEAST_DELTA);
-    Layer::Line {
-        name,
-        points,
-        tone,
-        dashed: false,
-    }
+    Layer::steps(name, &points, tone)
 }
 
 /// Returns the question of a curve, with the precision at which it is drawn.

@@ -1,8 +1,10 @@
 //! Arguments of `account curve`.
 
+use super::CurveKind;
 use crate::account::question::RunArgs;
 use crate::account::values::{NeighboursArg, group, point, points};
 use crate::contract::quantity;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use reticent_accounting::{Delta, GroupSize, Tolerance};
 use std::path::PathBuf;
@@ -21,11 +23,11 @@ pub struct Curve {
     #[command(flatten)]
     pub run: RunArgs,
     /// Curve to compute.
-    #[arg(long, value_enum, default_value_t)]
-    pub what: What,
+    #[arg(long, value_parser = one_of(CurveKind::OF_A_RUN), default_value = "profile")]
+    pub what: CurveKind,
     /// Epsilon at --delta over this run parameter instead; its own flag is then omitted.
-    #[arg(long, value_enum, value_name = "AXIS", conflicts_with = "what")]
-    pub over: Option<Over>,
+    #[arg(long, value_parser = one_of(CurveKind::OVER_RUNS), value_name = "AXIS", conflicts_with = "what")]
+    pub over: Option<CurveKind>,
     /// Smallest value of that parameter; points are spaced geometrically.
     #[arg(long, value_name = "A", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with_all = ["at", "what"])]
     pub from: Option<f64>,
@@ -61,8 +63,8 @@ impl Curve {
     /// --over.
     pub(in crate::account) fn excluded(&self) -> Vec<&'static str> {
         let own = match self.over {
-            Some(axis) => axis == Over::Gamma,
-            None => self.what == What::BlowUp,
+            Some(axis) => axis == CurveKind::Gamma,
+            None => self.what == CurveKind::BlowUp,
         };
         let neighbours = own.then_some("neighbours");
         let delta = self.over.is_none().then_some("delta");
@@ -70,32 +72,8 @@ impl Curve {
     }
 }
 
-/// Curve to compute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum What {
-    /// Delta at each epsilon.
-    #[default]
-    Profile,
-    /// Epsilon at each delta.
-    Epsilon,
-    /// True-positive rate of a membership attack at each false-positive rate.
-    TradeOff,
-    /// Rényi divergence at each order.
-    Renyi,
-    /// Chance of guessing a secret after training at each chance before.
-    #[value(name = "posterior", alias = "blow-up")]
-    BlowUp,
-}
-
-/// A parameter of the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Over {
-    /// Noise standard deviation over clipping norm.
-    Sigma,
-    /// Probability that a record is in a batch.
-    SampleRate,
-    /// Number of noisy steps.
-    Steps,
-    /// Share of secrets that the policy misses: epsilon against an adversary without prior knowledge of the secret.
-    Gamma,
+/// Takes some kinds of curves.
+fn one_of(kinds: &'static [CurveKind]) -> impl TypedValueParser<Value = CurveKind> {
+    PossibleValuesParser::new(kinds.iter().filter_map(ValueEnum::to_possible_value))
+        .try_map(|name| <CurveKind as ValueEnum>::from_str(&name, false))
 }

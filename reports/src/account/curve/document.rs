@@ -1,7 +1,7 @@
 //! The `curve` document.
 
-use super::args::{Over, What};
 use crate::contract::Number;
+use clap::ValueEnum;
 use reticent_accounting::pld::Engine;
 use reticent_accounting::training;
 use reticent_accounting::{Bounds, Delta, GroupSize, Mechanism, Neighbours};
@@ -42,31 +42,44 @@ pub(crate) struct CurvePoint {
     pub(crate) value: Bounds<Number>,
 }
 
-/// Which curve, with its argument and value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Which curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum CurveKind {
-    /// ε ↦ δ.
+pub enum CurveKind {
+    /// Delta at each epsilon.
     Profile,
-    /// δ ↦ ε.
+    /// Epsilon at each delta.
     Epsilon,
-    /// False-positive rate ↦ true-positive rate of the best attack on membership.
+    /// True-positive rate of a membership attack at each false-positive rate.
     TradeOff,
-    /// Order ↦ Rényi divergence in nats.
+    /// Rényi divergence at each order.
     Renyi,
-    /// Chance of a guess before ↦ after.
+    /// Chance of guessing a secret after training at each chance before.
+    #[value(name = "posterior", alias = "blow-up")]
     BlowUp,
-    /// Noise multiplier ↦ ε.
+    /// Noise standard deviation over clipping norm.
     Sigma,
-    /// Sampling rate ↦ ε.
+    /// Probability that a record is in a batch.
     SampleRate,
-    /// Steps ↦ ε.
+    /// Number of noisy steps.
     Steps,
-    /// Share of secrets that redaction misses ↦ ε against an adversary without prior knowledge of the secret.
+    /// Share of secrets that the policy misses: epsilon against an adversary without prior knowledge of the secret.
     Gamma,
 }
 
 impl CurveKind {
+    /// The curves of one run.
+    pub(super) const OF_A_RUN: &[Self] = &[
+        Self::Profile,
+        Self::Epsilon,
+        Self::TradeOff,
+        Self::Renyi,
+        Self::BlowUp,
+    ];
+    /// The parameters over which runs differ, each against epsilon.
+    pub(super) const OVER_RUNS: &[Self] =
+        &[Self::Sigma, Self::SampleRate, Self::Steps, Self::Gamma];
+
     /// Returns the names of argument and value.
     #[must_use]
     pub(crate) const fn names(self) -> (&'static str, &'static str) {
@@ -80,29 +93,6 @@ impl CurveKind {
             Self::SampleRate => ("sample rate", "epsilon"),
             Self::Steps => ("steps", "epsilon"),
             Self::Gamma => ("gamma", "epsilon"),
-        }
-    }
-}
-
-impl From<What> for CurveKind {
-    fn from(what: What) -> Self {
-        match what {
-            What::Profile => Self::Profile,
-            What::Epsilon => Self::Epsilon,
-            What::TradeOff => Self::TradeOff,
-            What::Renyi => Self::Renyi,
-            What::BlowUp => Self::BlowUp,
-        }
-    }
-}
-
-impl From<Over> for CurveKind {
-    fn from(over: Over) -> Self {
-        match over {
-            Over::Sigma => Self::Sigma,
-            Over::SampleRate => Self::SampleRate,
-            Over::Steps => Self::Steps,
-            Over::Gamma => Self::Gamma,
         }
     }
 }

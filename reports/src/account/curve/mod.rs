@@ -7,6 +7,7 @@ mod page;
 mod points;
 mod run;
 
-pub(crate) use document::{CurveKind, CurvePoint, Points};
-pub(crate) use page::{csv, figure, page};
-pub(crate) use run::{curve, drawing};
+pub use document::CurveKind;
+pub(crate) use document::{CurvePoint, Points};
+pub(crate) use page::{BETWEEN, csv, figure, page};
+pub(crate) use run::curve;

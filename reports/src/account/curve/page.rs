@@ -8,7 +8,7 @@ use crate::contract::{Envelope, Number, Table};
 use crate::number::{capital, count_of, described, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::UNIT;
-use crate::plot::{Axis, Layer, Plot, Tone};
+use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::Result;
 use reticent_accounting::Bounds;
 use reticent_accounting::pld::Engine;
@@ -22,7 +22,7 @@ const BRIEFLY: usize = 7;
 #[must_use]
 pub(crate) fn page(document: &Envelope<Points>) -> Page {
     let body = &document.body;
-    let (x, y) = body.kind_names();
+    let (x, y) = body.curve.names();
     let whole = matches!(body.curve, CurveKind::Gamma) || body.delta.is_none();
     let first = if whole { "" } else { "at the first point " };
     let table: Table = Table::of(&body.points)
@@ -42,13 +42,9 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
         capital(&title(document)),
         line(&body.mechanism)
     );
-    let rows = table.rows().len();
     Page::new(title, headline(body))
-        .brief(Section::table("", table.thinned(BRIEFLY)))
-        .section(
-            Section::table("Point by point", table)
-                .caption(format!("{}.", count_of(rows as u64, "point"))),
-        )
+        .brief(Section::thinned("", &table, BRIEFLY))
+        .section(Section::table("Point by point", table))
         .answer(Section::text(
             "",
             wide(document).into_iter().chain(assumed(&document.inputs)),
@@ -71,7 +67,7 @@ fn wide(document: &Envelope<Points>) -> Option<String> {
     };
     let wide: Vec<(f64, f64)> = document.body.points.iter().filter_map(apart).collect();
     let (at, most) = wide.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let (x, _) = document.body.kind_names();
+    let (x, _) = document.body.curve.names();
     Some(format!(
         "The ends of {} are farther apart than the tolerance of {}, at most {} relatively, at {x} {}: closer ones were \
          not certified. The upper ends hold all the same.",
@@ -84,7 +80,7 @@ fn wide(document: &Envelope<Points>) -> Option<String> {
 
 /// Describes the first and the last point in a sentence.
 fn headline(body: &Points) -> String {
-    let (x, y) = body.kind_names();
+    let (x, y) = body.curve.names();
     let at = |point: &CurvePoint| {
         let upper = rounded(point.value.upper, DIGITS);
         format!("{upper} at {x} {}", described(point.at.0))
@@ -106,7 +102,7 @@ fn headline(body: &Points) -> String {
 /// # Errors
 /// Returns an error if a number is NaN.
 pub(crate) fn csv(body: &Points) -> Result<String> {
-    let (x, y) = body.kind_names();
+    let (x, y) = body.curve.names();
     Columns::of(&body.points)
         .value("curve", |_| body.curve)
         .value("argument", |_| x)
@@ -117,63 +113,46 @@ pub(crate) fn csv(body: &Points) -> Result<String> {
         .into_text()
 }
 
-/// Draws the upper ends as a line, and the lower ends as a dashed line where they differ.
-///
-/// # Errors
-/// Returns an error if there is nothing to draw.
-pub(crate) fn figure(document: &Envelope<Points>) -> Result<Plot> {
+/// Draws a mark for each upper end, and for each lower end where they differ. No line joins them: it would run below the
+/// bounds between them.
+#[must_use]
+pub(crate) fn figure(document: &Envelope<Points>) -> Plot {
     let body = &document.body;
     let (x, y) = axes(body.curve);
     let upper = |value: &Bounds<Number>| value.high().unwrap_or(f64::NAN);
     let lower = |value: &Bounds<Number>| value.low().unwrap_or(f64::NAN);
-    let of = |pick: &dyn Fn(&Bounds<Number>) -> f64| -> Vec<(f64, f64)> {
-        let points = body.points.iter().map(|p| (p.at.0, pick(&p.value)));
-        points
-            .filter(|(at, value)| shown(&x, *at) && shown(&y, *value))
-            .collect()
+    let marks = |name: &str, of: &dyn Fn(&Bounds<Number>) -> f64, tone, shape| Layer::Points {
+        name: name.to_owned(),
+        points: body.points.iter().map(|p| (p.at.0, of(&p.value))).collect(),
+        tone,
+        shape,
     };
-    let apart = body
-        .points
-        .iter()
-        .any(|p| upper(&p.value) > 1.01 * lower(&p.value));
-    let (title, described) = (capital(&title(document)), meaning(body.curve));
-    let mut plot = Plot::new(title, x.clone(), y.clone())
-        .described(described)
-        .layer(Layer::Line {
-            name: if apart { "at most" } else { "" }.into(),
-            points: of(&upper),
-            tone: Tone::PROMISED,
-            dashed: false,
-        });
-    if apart {
-        plot = plot.layer(Layer::Line {
-            name: "at least".into(),
-            points: of(&lower),
-            tone: Tone::Third,
-            dashed: true,
-        });
+    let apart = |p: &CurvePoint| upper(&p.value) > 1.01 * lower(&p.value);
+    let tone = match body.curve {
+        CurveKind::Gamma => Tone::Third,
+        _ => Tone::PROMISED,
+    };
+    let mut plot = Plot::new(capital(&title(document)), x, y)
+        .described(format!("{} {BETWEEN}", meaning(body.curve)))
+        .layer(marks("at most", &upper, tone, Shape::Disc));
+    if body.points.iter().any(apart) {
+        plot = plot.layer(marks("at least", &lower, Tone::Fourth, Shape::Ring));
     }
     if matches!(body.curve, CurveKind::TradeOff | CurveKind::BlowUp) {
-        let blind = body
-            .points
-            .iter()
-            .map(|p| (p.at.0, p.at.0))
-            .filter(|(at, _)| *at > 0.0)
-            .collect();
+        let blind = body.points.iter().map(|p| (p.at.0, p.at.0));
         plot = plot.layer(Layer::Line {
             name: "without the model".into(),
-            points: blind,
+            points: blind.filter(|(at, _)| *at > 0.0).collect(),
             tone: Tone::Muted,
             dashed: true,
         });
     }
-    Ok(plot)
+    plot
 }
 
-/// Returns whether an axis can show a value: a logarithmic one has no zero, and none has infinity.
-fn shown(axis: &Axis, value: f64) -> bool {
-    value.is_finite() && (value > 0.0 || axis.scale == crate::plot::Scale::Linear)
-}
+/// How a plot of points is read.
+pub(crate) const BETWEEN: &str =
+    "Nothing is certified between the marks; an open arrow is an infinite value.";
 
 fn axes(kind: CurveKind) -> (Axis, Axis) {
     match kind {
@@ -193,7 +172,7 @@ fn axes(kind: CurveKind) -> (Axis, Axis) {
         CurveKind::Steps => (Axis::log("steps T"), Axis::log("ε (nats)")),
         CurveKind::Gamma => (
             Axis::log("share of secrets missed by redaction γ"),
-            Axis::log("ε (nats)"),
+            Axis::log("ε (nats), planning only"),
         ),
     }
 }
@@ -254,10 +233,4 @@ fn meaning(kind: CurveKind) -> String {
         }
     };
     said.to_owned()
-}
-
-impl Points {
-    const fn kind_names(&self) -> (&'static str, &'static str) {
-        self.curve.names()
-    }
 }

@@ -1,11 +1,10 @@
 //! Computes the points of a curve.
 
 use super::args::Curve;
-use super::{CurveKind, CurvePoint, Points, figure, over};
+use super::{CurveKind, CurvePoint, Points, over};
 use crate::account::calibrate::numbered;
 use crate::account::plan::{Source, neighbours_of};
 use crate::contract::{Envelope, Number};
-use crate::plot::Plot;
 use anyhow::{Context, Result, bail};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::trade_off::true_positive_rate;
@@ -15,18 +14,15 @@ use reticent_accounting::{
     pld::{Engine, losses},
 };
 
-/// The number of points for a smooth line.
-const POINTS_DRAWN: usize = 65;
-
 /// Computes the curve.
 ///
 /// # Errors
 /// Returns an error if arguments are out of range or points can't be certified.
 pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     if let Some(axis) = wish.over {
-        return over::curve(wish, axis.into());
+        return over::curve(wish, axis);
     }
-    let kind = CurveKind::from(wish.what);
+    let kind = wish.what;
     let neighbours = neighbours_of(wish.neighbours, wish.run.schedule.sampler);
     let source = Source::of_records(&wish.run, neighbours)?;
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
@@ -89,33 +85,6 @@ fn points(at: Vec<f64>, values: Vec<Bounds<Number>>) -> Vec<CurvePoint> {
         value,
     });
     each.collect()
-}
-
-/// Draws a curve, from its own points if they were chosen, otherwise from more.
-///
-/// # Errors
-/// Returns an error as [`curve`] does, or if there is nothing to draw.
-pub(crate) fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot> {
-    if !wish.at.is_empty() || wish.points.is_some() || wish.over.is_some() {
-        return figure(document);
-    }
-    let body = &document.body;
-    let line = Line {
-        mechanism: &body.mechanism,
-        query: Query::new(body.neighbours, body.group),
-        tolerance: wish.tolerance.unwrap_or(Tolerance::DEFAULT),
-    };
-    let at = line.default(body.curve, Some(POINTS_DRAWN))?;
-    let (values, engine) = line.values(body.curve, &at).context("--plot")?;
-    let body = Points {
-        engine,
-        points: points(at, values),
-        ..body.clone()
-    };
-    figure(&Envelope {
-        body,
-        ..document.clone()
-    })
 }
 
 /// What a curve is drawn for.

@@ -160,22 +160,13 @@ pub(crate) fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
             .filter(|(_, delta)| *delta >= 1e-12)
             .collect::<Vec<_>>()
     };
-    let line = |name: &str, tone, points| Layer::Line {
-        name: name.into(),
-        points,
-        tone,
-        dashed: false,
-    };
     let mut plot = Plot::new("One secret against a mask", Axis::linear("ε (nats)"), Axis::log("δ at most"))
         .described("Delta, at most, against epsilon, for an adversary who may know the secret; lower is better.")
-        .layer(line("missed and trained on with noise", Tone::PROMISED, points(&|delta: Delta| delta.get())));
+        .layer(Layer::steps("missed and trained on with noise", &points(&|delta: Delta| delta.get()), Tone::PROMISED));
     if let Some(redaction) = run.redaction() {
         let drawn = points(&|delta| redaction.shrunk(delta).get());
-        plot = plot.layer(line(
-            "drawn at random, missed as often as stated",
-            Tone::Third,
-            drawn,
-        ));
+        let name = "drawn at random, missed as often as stated";
+        plot = plot.layer(Layer::steps(name, &drawn, Tone::Third));
     }
     Ok(Some(plot.layer(Layer::Rule {
         name: format!("δ of the page, {}", shortest(run.plan.delta.get())),

@@ -53,12 +53,10 @@ impl DemoReport {
                 "What is promised (upper bounds), and how good the model is",
                 promises(self),
             )
-            .caption(format!(
-                "ε is an upper bound, rounded up; ∞ means that nothing is promised. σ noise \
-                        multiplier, q sampling rate. Perplexity per token on redacted test text; a \
-                        trigram model has {}.",
-                nearest(self.trigram_perplexity, 3)
-            )),
+            .caption(
+                "ε is an upper bound, rounded up; ∞ means that nothing is promised. σ noise multiplier, \
+                q sampling rate. Perplexity per token on redacted test text.",
+            ),
         )
         .answer(
             Section::table("What leaks (lower bounds)", leaks(self)).caption(
@@ -147,7 +145,7 @@ fn epsilons(report: &DemoReport) -> Plot {
     let names = report.arms.iter().map(|arm| &arm.name);
     Plot::of_rows(
         "ε of all copies of one canary",
-        ends(&rows),
+        Axis::around(&rows),
         ("", names),
         (120, 44),
     )
@@ -157,24 +155,6 @@ fn epsilons(report: &DemoReport) -> Plot {
         (Tone::PROMISED, "promised: at most"),
     )
     .described("For every arm the lower bound on epsilon that the attack proves and the upper bound that the accountant promises.")
-}
-
-/// Returns an axis of whole decades around the finite values, with room on the right for the
-/// others.
-fn ends(rows: &[(Option<f64>, Option<f64>)]) -> Axis {
-    let finite: Vec<f64> = rows
-        .iter()
-        .flat_map(|(lower, upper)| [*lower, *upper])
-        .flatten()
-        .filter(|v| v.is_finite() && *v > 0.0)
-        .collect();
-    let low = finite.iter().copied().fold(1.0, f64::min);
-    let high = finite.iter().copied().fold(10.0, f64::max);
-    let decade = |value: f64| 10f64.powf(value);
-    Axis::log("ε (nats)").between(
-        decade(low.log10().floor()),
-        decade((high * 1.5).log10().ceil()),
-    )
 }
 
 impl DemoReport {

@@ -444,9 +444,9 @@ fn inputs(args: &Demo) -> Result<Inputs> {
         .assumed("epochs", schedule::EPOCHS)?
         .assumed("batch_size", schedule::BATCH)?
         .assumed("learning_rate", schedule::LEARNING_RATE)?
-        .assumed("sampling_rate", schedule::SAMPLING_RATE)?
-        .assumed("noise_multiplier", schedule::NOISE_MULTIPLIER)?
-        .assumed("clipping_norm", schedule::CLIPPING_NORM)?
+        .assumed("sample_rate", schedule::SAMPLING_RATE)?
+        .assumed("sigma", schedule::NOISE_MULTIPLIER)?
+        .assumed("clip", schedule::CLIPPING_NORM)?
         .assumed("private_optimizer", "adam")?
         .assumed("private_learning_rate", schedule::PRIVATE_LEARNING_RATE)?)
 }

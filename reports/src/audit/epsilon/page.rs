@@ -32,7 +32,7 @@ pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) 
                 Where ε ends, no audit says.",
             ),
         )
-        .answer(Section::table("In numbers", table(report)).caption(holds(report)))
+        .answer(Section::table("In numbers", table(report)))
         .answer(Section::text(
             "In which terms",
             [holds(report), caveat(&report.counts).to_owned()]

@@ -1,6 +1,6 @@
 //! Exposure by number of copies: the effect of repetition.
 
-use super::pieces::with_canaries;
+use super::pieces::{along, both_ends, with_canaries};
 use crate::contract::Table;
 use crate::number::nearest;
 use crate::plot::{Axis, Layer, Plot, Tone};
@@ -52,9 +52,9 @@ pub(super) fn dose_table(doses: &[Dose]) -> Table {
         .right("copies", |dose| dose.copies.to_string())
         .right("canaries", |dose| dose.canaries.to_string())
         .right("mean exposure (bits)", |dose| {
-            two(dose.summary.mean().lower())
+            both_ends(dose.summary.mean())
         })
-        .right("largest", |dose| two(dose.summary.max().lower()))
+        .right("largest", |dose| both_ends(dose.summary.max()))
         .right("without a leak: mean", |dose| {
             two(dose.summary.mean().null_mean())
         })
@@ -65,9 +65,8 @@ pub(super) fn dose_table(doses: &[Dose]) -> Table {
 /// Draws every canary against its number of copies, and their means as a line.
 pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
     let canaries = finding.canaries.iter();
-    let means = doses
-        .iter()
-        .map(|d| (d.copies as f64, d.summary.mean().lower()));
+    let means = doses.iter().map(|d| (d.copies as f64, d.summary.mean()));
+    let means: Vec<_> = means.collect();
     let top = (finding.candidates as f64).log2();
     let mut plot = Plot::new(
         "What repetition does",
@@ -81,23 +80,15 @@ pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
             tone: Tone::Muted,
         });
     }
-    // There is no mean if ranks were not found.
-    if finding.canaries.iter().all(|c| c.unresolved == 0) {
-        plot = plot.layer(Layer::Line {
-            name: "mean".into(),
-            points: means.collect(),
-            tone: Tone::MEASURED,
-            dashed: false,
-        });
-    }
+    let plot = along(plot, "mean", &means, Tone::MEASURED);
     with_canaries(plot, canaries.map(|c| (c.copies as f64, c))).described(
         doses
             .iter()
             .map(|d| {
                 format!(
-                    "{} copies: mean {:.1} bits",
+                    "{} copies: mean {} bits",
                     d.copies,
-                    d.summary.mean().lower()
+                    both_ends(d.summary.mean())
                 )
             })
             .collect::<Vec<_>>()

@@ -2,7 +2,9 @@
 
 use super::dose::{dose_plot, dose_table};
 use super::facts::{extraction, facts, work};
-use super::pieces::{canary_table, exposure_plot, left_open, measured, summary_table};
+use super::pieces::{
+    along, both_ends, canary_table, exposure_plot, left_open, measured, summary_table,
+};
 use super::{CAVEATS, ExposureReport, Leak};
 use crate::contract::Table;
 use crate::number::{grouped, nearest, rounded, rounded_down, rounded_up, shortest};
@@ -36,8 +38,8 @@ impl ExposureReport {
                 )
                 .caption(
                     "ε for all copies of one canary replaced at once: what the canaries prove (▸) \
-                and, where there is one, what was promised (◂). Without a ▸ they prove less \
-                than the axis shows. A ▸ to the right of its ◂ would be a bug.",
+                and, where there is one, what was promised (◂). Without a ▸ they prove \
+                nothing. A ▸ to the right of its ◂ would be a bug.",
                 ),
             )
             .answer(
@@ -102,12 +104,10 @@ impl ExposureReport {
 fn epsilons(report: &ExposureReport) -> Plot {
     let lower = report.finding.bound().lower.get().get();
     let upper = report.verdict.as_ref().map(|v| v.promised_at_most());
-    let high = upper.filter(|u| u.is_finite()).unwrap_or(lower).max(lower);
-    let decade = 10_f64.powf((high.max(1.0) * 1.5).log10().ceil());
     let row = (Some(lower).filter(|l| *l > 0.0), upper);
     Plot::of_rows(
         "ε from both sides",
-        Axis::log("ε (nats)").between(0.1, decade),
+        Axis::around(&[row]),
         ("", ["all copies of a canary"]),
         (110, 40),
     )
@@ -133,10 +133,8 @@ fn by_checkpoint(report: &ExposureReport) -> Table {
             Some(note) => format!("{model} ({note})"),
             None => model.to_owned(),
         })
-        .right("largest exposure, bits", |(.., of)| {
-            nearest(of.max().lower(), 2)
-        })
-        .right("mean", |(.., of)| nearest(of.mean().lower(), 2))
+        .right("largest exposure, bits", |(.., of)| both_ends(of.max()))
+        .right("mean", |(.., of)| both_ends(of.mean()))
         .into()
 }
 
@@ -149,35 +147,28 @@ fn over_training(report: &ExposureReport) -> Plot {
         .collect();
     all.push(("this model".to_owned(), &report.finding.summary));
     let last = report.finding.summary;
-    let line = |name: &str, of: fn(&ExposureSummary) -> f64, tone| Layer::Line {
-        name: name.to_owned(),
-        points: all
-            .iter()
-            .enumerate()
-            .map(|(i, (_, s))| (i as f64, of(s)))
-            .collect(),
-        tone,
-        dashed: false,
-    };
-    Plot::new(
+    let each = all.iter().enumerate().map(|(i, (_, of))| (i as f64, *of));
+    let largest: Vec<_> = each.clone().map(|(x, of)| (x, of.max())).collect();
+    let mean: Vec<_> = each.map(|(x, of)| (x, of.mean())).collect();
+    let plot = Plot::new(
         "Exposure over training",
         Axis::categories("checkpoint", all.iter().map(|(name, _)| short(name))),
         Axis::linear("exposure (bits)")
             .between(0.0, (report.finding.candidates as f64).log2() * 1.03),
-    )
-    .layer(line("largest", |s| s.max().lower(), Tone::MEASURED))
-    .layer(line("mean", |s| s.mean().lower(), Tone::Third))
-    .layer(Layer::Rule {
-        name: "95 % of largest without a leak".into(),
-        at: last.max().null_95(),
-        tone: Tone::MEASURED,
-    })
-    .layer(Layer::Rule {
-        name: "95 % of means without a leak".into(),
-        at: last.mean().null_95(),
-        tone: Tone::Third,
-    })
-    .described("Largest and mean exposure by checkpoint.")
+    );
+    let plot = along(plot, "largest", &largest, Tone::MEASURED);
+    along(plot, "mean", &mean, Tone::Third)
+        .layer(Layer::Rule {
+            name: "95 % of largest without a leak".into(),
+            at: last.max().null_95(),
+            tone: Tone::MEASURED,
+        })
+        .layer(Layer::Rule {
+            name: "95 % of means without a leak".into(),
+            at: last.mean().null_95(),
+            tone: Tone::Third,
+        })
+        .described("Largest and mean exposure by checkpoint.")
 }
 
 /// Returns the last component of a path.

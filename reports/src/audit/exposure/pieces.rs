@@ -66,13 +66,38 @@ pub(super) fn measured(
     }
 }
 
+/// Returns whether both ends are the same to two decimals.
+fn is_known(low: f64, high: f64) -> bool {
+    high - low < 0.005
+}
+
 /// Formats two decimals, of both ends if they differ.
 fn bits(low: f64, high: f64) -> String {
-    if high - low < 0.005 {
+    if is_known(low, high) {
         format!("{low:.2}")
     } else {
         format!("{low:.2} to {high:.2}")
     }
+}
+
+/// Formats a statistic as [`bits`] does.
+pub(super) fn both_ends(of: &Statistic) -> String {
+    bits(of.lower(), of.upper())
+}
+
+/// Draws a statistic along x: as a line, or as a dashed one for each end if ranks were left open somewhere.
+pub(super) fn along(plot: Plot, name: &str, at: &[(f64, &Statistic)], tone: Tone) -> Plot {
+    let line = |name: String, of: fn(&Statistic) -> f64, dashed| Layer::Line {
+        name,
+        points: at.iter().map(|(x, own)| (*x, of(own))).collect(),
+        tone,
+        dashed,
+    };
+    if at.iter().all(|(_, of)| is_known(of.lower(), of.upper())) {
+        return plot.layer(line(name.to_owned(), Statistic::lower, false));
+    }
+    plot.layer(line(format!("{name}, at least"), Statistic::lower, true))
+        .layer(line(format!("{name}, at most"), Statistic::upper, true))
 }
 
 /// Returns a table with one row for each canary.
@@ -105,7 +130,7 @@ pub fn summary_table(summary: &ExposureSummary) -> Table {
     ];
     Table::of(statistics)
         .left("of all canaries", |(name, _)| name)
-        .right("exposure (bits)", |(_, of)| bits(of.lower(), of.upper()))
+        .right("exposure (bits)", |(_, of)| both_ends(of))
         .right("without a leak: mean", |(_, of)| {
             format!("{:.2}", of.null_mean())
         })
@@ -139,10 +164,11 @@ pub fn exposure_plot(title: &str, columns: &[Column<'_>]) -> anyhow::Result<Plot
         Axis::categories("", names),
         Axis::linear("exposure (bits)").between(0.0, top * 1.03),
     )
-    .layer(Layer::Band {
+    .layer(Layer::Ribbon {
         name: "95 % of canaries never trained on lie here".into(),
-        from: 0.0,
-        to: one.order_percentile(1, 0.95),
+        points: [-0.5, columns.len() as f64 - 0.5]
+            .map(|x| (x, 0.0, one.order_percentile(1, 0.95)))
+            .to_vec(),
         tone: Tone::Third,
     })
     .layer(Layer::Rule {

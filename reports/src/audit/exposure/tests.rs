@@ -982,6 +982,34 @@ fn doses_are_summarised_each_by_itself() {
     assert_eq!(problems, Vec::<String>::new());
 }
 
+/// Of a search that was cut off, "Over training" and "By number of copies" said 0 bits, and drew a line there.
+#[test]
+fn exposures_that_are_not_known_have_both_ends_in_every_table() {
+    let mut found = cut_off([0; 10], 999_999);
+    found.canaries[0].copies = 1;
+    let mut report = ExposureReport::new(found);
+    report.earlier = vec![Checkpoint {
+        model: "before".to_owned(),
+        note: None,
+        summary: report.finding.summary,
+    }];
+    let page = report.to_page("m").unwrap();
+    let text = page.to_text(View::full());
+    for row in [
+        &["before"][..],
+        &["this", "model"],
+        &["1", "1"],
+        &["20", "9"],
+    ] {
+        let of_row = |line: &&str| line.split_whitespace().collect::<Vec<_>>().starts_with(row);
+        let mut rows = text.lines().filter(of_row);
+        let ends = |line: &str| line.matches("0.00 to 19.93").count();
+        assert!(rows.any(|line| ends(line) == 2), "{row:?}: {text}");
+    }
+    let html = page.to_html().unwrap();
+    assert!(html.contains("largest, at least") && html.contains("largest, at most"));
+}
+
 /// 1000 models that never saw the canaries, which are ten uniform ranks, five of each dose. "Leaks",
 /// a p of a dose below 0.05 and ε > 0 are said of at most one in twenty (78 and more would come once in
 /// 1e4). Seed 41.

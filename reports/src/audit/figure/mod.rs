@@ -32,9 +32,15 @@ pub struct FigureReport {
     /// What y would be on average if nothing leaked, if all documents agree on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_a_leak: Option<f64>,
+    /// Cells of a grid that hold no such number: they failed, know it from below only, or were asked for something else.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The vertical quantity, which says how its numbers are rounded.
     #[serde(skip)]
     quantity: Quantity,
+    /// Whether means are joined by lines: not where x was measured too, since two repetitions show no trend.
+    #[serde(skip)]
+    joined: bool,
 }
 
 /// A line of the figure.
@@ -63,10 +69,12 @@ const BRIEFLY: usize = 12;
 const SHAPES: [Shape; 4] = [Shape::Disc, Shape::Square, Shape::Triangle, Shape::Ring];
 
 /// The point of a document.
-struct Point {
-    line: String,
-    x: f64,
-    y: f64,
+pub(in crate::audit) struct Point {
+    pub(in crate::audit) line: String,
+    pub(in crate::audit) x: f64,
+    pub(in crate::audit) y: f64,
+    /// What y would be on average if nothing leaked.
+    pub(in crate::audit) null: Option<f64>,
 }
 
 /// Reads the documents, draws the figure and prints it.
@@ -94,23 +102,7 @@ pub fn run(args: &FigureArgs, output: Output) -> Result<Exit> {
 ///
 /// # Errors
 /// Returns an error as [`run`] does.
-pub(in crate::audit) fn gathered(args: &FigureArgs) -> Result<FigureReport> {
-    collected(args, |_| true)
-}
-
-/// Returns the data from the documents that hold both quantities, as do cells of a grid that did
-/// not fail.
-///
-/// # Errors
-/// Returns an error as [`run`] does, and if no document holds both.
-pub(in crate::audit) fn gathered_of_whole(args: &FigureArgs) -> Result<FigureReport> {
-    collected(args, |document| {
-        let mut quantities = args.x.iter().chain([&args.y]);
-        quantities.all(|quantity| quantity.of(document).is_ok())
-    })
-}
-
-fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<FigureReport> {
+fn gathered(args: &FigureArgs) -> Result<FigureReport> {
     let names_x = args.documents.names_x();
     if names_x && args.x.is_some() {
         bail!("--x: PATTERN already contains {{x}}; give only one of the two");
@@ -119,31 +111,36 @@ fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<Figure
         names_x || args.x.is_some(),
         "--x: must say what is horizontal, as PATTERN contains no {{x}}"
     );
-    let mut points = Vec::new();
-    let mut nulls = Vec::new();
+    let (mut points, mut left_out, mut joined) = (Vec::new(), Vec::new(), names_x);
     for (path, name) in args.documents.files()? {
         let place = || path.display().to_string();
         if path.extension().is_some_and(|ending| ending == "jsonl") {
             points.extend(logged(&path, &name, args).with_context(place)?);
-            nulls.push(None);
+            joined = true;
             continue;
         }
         let document = document(&path)?;
-        if !taken(&document) {
-            continue;
-        }
         let name = of_cell(args, &path, &document).unwrap_or(name);
-        let y = args.y.of(&document).context("--y").with_context(place)?;
         let x = match (&args.x, name.x) {
-            (Some(x), _) => x.of(&document).context("--x").with_context(place)?,
-            (None, Some(x)) => x,
+            (Some(x), _) => x.of(&document).context("--x"),
+            (None, Some(x)) => Ok(x),
             (None, None) => bail!("PATTERN: {} has no {{x}}", place()),
         };
-        nulls.push(args.y.without_a_leak(&document));
+        let y = args.y.of(&document).context("--y");
+        let (x, y) = match x.and_then(|x| Ok((x, y?))) {
+            Ok(both) => both,
+            // A cell that failed takes no figure along.
+            Err(_) if document["type"] == "grid-cell" => {
+                left_out.push(place());
+                continue;
+            }
+            Err(error) => return Err(error.context(place())),
+        };
         points.push(Point {
             line: name.line,
             x,
             y,
+            null: args.y.without_a_leak(&document),
         });
     }
     ensure!(
@@ -152,13 +149,8 @@ fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<Figure
     );
     let x = args.x_label.as_deref();
     let x = x.or_else(|| args.x.as_ref().map(Quantity::label));
-    Ok(FigureReport {
-        x: x.unwrap_or("x").to_owned(),
-        y: args.y.label().to_owned(),
-        lines: lines(points),
-        without_a_leak: agreed(&nulls),
-        quantity: args.y.clone(),
-    })
+    let (x, y) = (x.unwrap_or("x"), args.y.clone());
+    Ok(FigureReport::of((points, left_out), joined, x, y))
 }
 
 /// Returns the values of the file name of a grid's cell, whose line is its arm where the pattern allows: an arm's name may
@@ -184,6 +176,7 @@ fn logged(path: &Path, name: &Name, args: &FigureArgs) -> Result<Vec<Point>> {
                 line: name.line.clone(),
                 x,
                 y,
+                null: None,
             });
         }
     }
@@ -197,10 +190,13 @@ fn logged(path: &Path, name: &Name, args: &FigureArgs) -> Result<Vec<Point>> {
 }
 
 /// Returns the value that all share.
-fn agreed(nulls: &[Option<f64>]) -> Option<f64> {
-    let first = (*nulls.first()?)?;
-    let near = |null: &Option<f64>| null.is_some_and(|n| (n - first).abs() <= 1e-9 * first.abs());
-    nulls.iter().all(near).then_some(first)
+fn agreed(points: &[Point]) -> Option<f64> {
+    let first = points.first()?.null?;
+    let near = |point: &Point| {
+        let null = point.null;
+        null.is_some_and(|n| (n - first).abs() <= 1e-9 * first.abs())
+    };
+    points.iter().all(near).then_some(first)
 }
 
 fn lines(mut points: Vec<Point>) -> Vec<Line> {
@@ -228,6 +224,53 @@ fn repeated(points: &[Point]) -> Repeated {
 }
 
 impl FigureReport {
+    /// Returns the figure of these points, and of cells without one.
+    pub(in crate::audit) fn of(
+        (points, left_out): (Vec<Point>, Vec<String>),
+        joined: bool,
+        x: &str,
+        y: Quantity,
+    ) -> Self {
+        Self {
+            x: x.to_owned(),
+            y: y.label().to_owned(),
+            without_a_leak: agreed(&points),
+            lines: lines(points),
+            left_out,
+            quantity: y,
+            joined,
+        }
+    }
+
+    /// Returns how the figure is read.
+    #[must_use]
+    pub fn caption(&self) -> String {
+        let mut said = "A mark for each document, an open arrow for an infinite value".to_owned();
+        said.push_str(match self.joined {
+            true => ", lines through their means.",
+            false => ".",
+        });
+        if self.quantity.is_bound() {
+            said.push_str(
+                " Each is the bound of its own document at its own confidence; the largest and the mean of several hold at less.",
+            );
+        }
+        said.push_str(&self.without());
+        said
+    }
+
+    /// Says what is left out.
+    fn without(&self) -> String {
+        match &self.left_out[..] {
+            [] => String::new(),
+            all => format!(
+                " Left out, as failed or without such a number: {}, {}.",
+                count_of(all.len() as u64, "cell"),
+                all.join(", ")
+            ),
+        }
+    }
+
     /// Returns CSV: a row for each document.
     fn rows(&self) -> String {
         let mut csv = Csv::new(["line", &self.x, &self.y]);
@@ -270,19 +313,20 @@ impl FigureReport {
                     .map(move |y| (x, *y))
                     .collect::<Vec<_>>()
             };
-            plot = plot
-                .layer(Layer::Line {
+            if self.joined {
+                plot = plot.layer(Layer::Line {
                     name: String::new(),
                     points: line.points.iter().map(|p| (p.x, p.mean)).collect(),
                     tone,
                     dashed: false,
-                })
-                .layer(Layer::Points {
-                    name: line.line.clone(),
-                    points: line.points.iter().flat_map(each).collect(),
-                    tone,
-                    shape: SHAPES[index % SHAPES.len()],
                 });
+            }
+            plot = plot.layer(Layer::Points {
+                name: line.line.clone(),
+                points: line.points.iter().flat_map(each).collect(),
+                tone,
+                shape: SHAPES[index % SHAPES.len()],
+            });
         }
         let said = self.lines.iter().map(|line| {
             let ends =
@@ -294,7 +338,8 @@ impl FigureReport {
                 self.quantity.shown(ends[1], 3)
             )
         });
-        plot.described(said.collect::<Vec<_>>().join("; "))
+        let said = said.collect::<Vec<_>>().join("; ");
+        plot.described(format!("{said}. {}", self.caption()))
     }
 
     /// Returns the page: a table and the plot.
@@ -336,13 +381,17 @@ impl FigureReport {
                 nearest(null, 3)
             );
         }
+        said.push_str(&self.without());
         let brief = (BRIEFLY / self.lines.len().max(1)).max(2);
+        let whole = table(usize::MAX);
         Ok(Page::new(format!("{} over {}", self.y, self.x), said)
-            .brief(Section::table("", table(brief)))
-            .section(Section::table("Point by point", table(usize::MAX)))
+            .brief(Section::table("", table(brief)).of_rows(whole.rows().len()))
+            .section(Section::table("Point by point", whole))
             .section(
-                Section::plot("Plot", self.plot(log_x, log_y).to_inline_svg()?)
-                    .caption("A mark for each document, an open arrow for an infinite value, lines through their means. A logarithmic axis cannot show what is not above 0."),
+                Section::plot("Plot", self.plot(log_x, log_y).to_inline_svg()?).caption(format!(
+                    "{} A logarithmic axis cannot show what is not above 0.",
+                    self.caption()
+                )),
             ))
     }
 }

@@ -1,6 +1,7 @@
 //! Patterns of file names that tell what a document stands for.
 
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -91,7 +92,7 @@ impl Pattern {
     /// Returns the values of a file name; `None` if it doesn't match.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<Name> {
-        fit(&self.parts, name, None)
+        fit(&self.parts, name, None, &mut BTreeSet::new())
     }
 
     /// Returns the values of a file name in which `{line}` is a known text; `None` if it doesn't match so.
@@ -105,7 +106,7 @@ impl Pattern {
     /// ```
     #[must_use]
     pub fn read_line(&self, name: &str, line: &str) -> Option<Name> {
-        fit(&self.parts, name, Some(line))
+        fit(&self.parts, name, Some(line), &mut BTreeSet::new())
     }
 
     /// Returns the files that match, in the order of their names.
@@ -150,21 +151,44 @@ impl Pattern {
 /// The most documents in a figure.
 const LARGEST: usize = 100_000;
 
-/// Matches the rest of a name with the rest of the pattern, with `{line}` as this text if given.
-fn fit(parts: &[Part], name: &str, known: Option<&str>) -> Option<Name> {
+/// Matches the rest of a name with the rest of the pattern, with `{line}` as this text if given. `dead` holds how many parts
+/// and bytes were left where nothing matched: each such place is tried once, whatever the number of placeholders.
+fn fit(
+    parts: &[Part],
+    name: &str,
+    known: Option<&str>,
+    dead: &mut BTreeSet<(usize, usize)>,
+) -> Option<Name> {
+    let place = (parts.len(), name.len());
+    if dead.contains(&place) {
+        return None;
+    }
+    let found = fit_here(parts, name, known, dead);
+    if found.is_none() {
+        dead.insert(place);
+    }
+    found
+}
+
+fn fit_here(
+    parts: &[Part],
+    name: &str,
+    known: Option<&str>,
+    dead: &mut BTreeSet<(usize, usize)>,
+) -> Option<Name> {
     let Some((part, rest)) = parts.split_first() else {
         return name.is_empty().then(Name::default);
     };
     let ends = || name.char_indices().map(|(at, c)| at + c.len_utf8());
     match part {
-        Part::Text(text) => fit(rest, name.strip_prefix(text.as_str())?, known),
-        Part::Any => ends().find_map(|end| fit(rest, &name[end..], known)),
+        Part::Text(text) => fit(rest, name.strip_prefix(text.as_str())?, known, dead),
+        Part::Any => ends().find_map(|end| fit(rest, &name[end..], known, dead)),
         Part::Line => ends().find_map(|end| {
             let line = &name[..end];
             if known.is_some_and(|known| known != line) {
                 return None;
             }
-            fit(rest, &name[end..], known).map(|found| Name {
+            fit(rest, &name[end..], known, dead).map(|found| Name {
                 line: line.to_owned(),
                 ..found
             })
@@ -174,7 +198,7 @@ fn fit(parts: &[Part], name: &str, known: Option<&str>) -> Option<Name> {
             let longest = longest.unwrap_or(name.len());
             (1..=longest).rev().find_map(|end| {
                 let x: f64 = name[..end].parse().ok().filter(|x: &f64| x.is_finite())?;
-                fit(rest, &name[end..], known).map(|found| Name {
+                fit(rest, &name[end..], known, dead).map(|found| Name {
                     x: Some(x),
                     ..found
                 })
@@ -223,6 +247,16 @@ mod tests {
         ] {
             assert_eq!(read(pattern, name), None, "{name}");
         }
+    }
+
+    /// Every placeholder multiplied the ways to try by the length of the name: this took minutes.
+    #[test]
+    fn a_name_that_does_not_match_is_given_up_at_once() {
+        let name = "a-".repeat(120);
+        assert_eq!(read("{}-{}-{}-{}-{}-{}-{line}-{x}.json", &name), None);
+        let named = format!("{name}b-3.json");
+        let found = read("{}-{}-{}-{}-{}-{}-{line}-{x}.json", &named).unwrap();
+        assert_eq!(found.1, Some(3.0));
     }
 
     #[test]

@@ -81,17 +81,28 @@ impl Quantity {
         }
     }
 
-    /// Formats a value with so many significant digits: a bound is rounded to its side, anything else to nearest.
-    #[must_use]
-    pub fn shown(&self, value: f64, digits: usize) -> String {
-        let last = match self {
+    /// Returns the last key of its path.
+    fn key(&self) -> Option<&str> {
+        let place = match self {
             Self::Known(known) => known.place().1,
             Self::At(place) => place,
         };
-        match last.rsplit('.').next() {
+        place.rsplit('.').next()
+    }
+
+    /// Returns whether its values are bounds.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        // `headline` and the promises of runs and logs are upper bounds.
+        matches!(self.key(), Some("lower" | "upper" | "headline" | "epsilon"))
+    }
+
+    /// Formats a value with so many significant digits: a bound is rounded to its side, anything else to nearest.
+    #[must_use]
+    pub fn shown(&self, value: f64, digits: usize) -> String {
+        match self.key() {
             Some("lower") => rounded_down(value, digits),
-            // `headline` and the promises of runs and logs are upper bounds.
-            Some("upper" | "headline" | "epsilon") => rounded_up(value, digits),
+            _ if self.is_bound() => rounded_up(value, digits),
             _ => nearest(value, digits),
         }
     }
@@ -108,6 +119,7 @@ impl Quantity {
             ensure!(all > 0.0, "the batch is empty");
             return Ok(clipped / all);
         }
+        let kind = document["type"].as_str().unwrap_or("unknown");
         let (document, place) = match self {
             Self::Known(known) => {
                 let (part, place) = known.place();
@@ -121,16 +133,13 @@ impl Quantity {
                 "exposures are known from below only: {CUT_OFF}"
             );
         }
-        let value = walk(document, place).with_context(|| {
-            format!(
-                "a document of type {} holds no {place}",
-                document["type"].as_str().unwrap_or("unknown")
-            )
-        })?;
+        let value = walk(document, place)
+            .with_context(|| format!("a document of type {kind} holds no {place}"))?;
         match value {
             Value::Number(number) => number.as_f64().context("a number beyond all sizes"),
             Value::String(text) if text == "inf" => Ok(f64::INFINITY),
-            other => bail!("{place} must be a number, got {other}"),
+            // What stands there may be private.
+            other => bail!("{place} must be a number, got {}", kind_of(other)),
         }
     }
 
@@ -145,9 +154,21 @@ impl Quantity {
             Known::Exposure => walk(document, "summary.null_max_mean")?.as_f64(),
             Known::ExposureMean => walk(document, "summary.null_mean_mean")?.as_f64(),
             Known::Auc | Known::Accuracy => Some(0.5),
-            Known::Epsilon => Some(0.0),
-            Known::Perplexity | Known::ClippedShare => None,
+            // A lower bound that errs in one of twenty audits has no mean of 0, even without a leak.
+            Known::Epsilon | Known::Perplexity | Known::ClippedShare => None,
         }
+    }
+}
+
+/// Returns what a value is, without its content.
+const fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 
@@ -222,12 +243,13 @@ mod tests {
                 .contains(CUT_OFF)
         );
         assert!(of("summary.mean", &cut_off).is_ok());
-        let document = json!({"type": "exposure", "summary": {"max": "high"}});
+        let document = json!({"type": "exposure", "summary": {"max": "high"}, "canaries": [{"secret": "4111"}]});
         for (quantity, says) in [
             ("perplexity", "holds no perplexity"),
-            ("exposure", "must be a number, got \"high\""),
+            ("exposure", "summary.max must be a number, got a text"),
             ("summary.max.deep", "holds no summary.max.deep"),
-            ("summary", "must be a number"),
+            ("summary", "summary must be a number, got an object"),
+            ("canaries", "canaries must be a number, got a list"),
         ] {
             let error = of(quantity, &document).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");

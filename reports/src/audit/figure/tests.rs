@@ -38,17 +38,28 @@ fn corpus() -> tempfile::TempDir {
     home
 }
 
-/// A cell that failed, or that was asked for something else, takes no figure along.
+/// A cell that failed, or that was asked for something else, takes no figure along, and is named.
 #[test]
-fn documents_without_the_quantity_are_left_out_where_that_is_asked_for() {
+fn cells_without_the_quantity_are_left_out_and_named() {
     let home = corpus();
     let other = r#"{"schema": 1, "type": "grid-cell", "inputs": {}, "failed": "why"}"#;
     std::fs::write(home.path().join("bert-0-0.json"), other).unwrap();
-    let args = |pattern| args(home.path(), pattern, "--y exposure");
-    let whole = gathered_of_whole(&args("{line}-{x}-{}.json")).unwrap();
+    let of = |pattern| gathered(&args(home.path(), pattern, "--y exposure"));
+    let whole = of("{line}-{x}-{}.json").unwrap();
     assert_eq!(whole.lines.len(), 2);
-    assert!(gathered(&args("{line}-{x}-{}.json")).is_err());
-    assert!(gathered_of_whole(&args("bert-{x}-{}.json")).is_err());
+    let page = whole.to_page(false, false).unwrap();
+    let says = "Left out, as failed or without such a number: 1 cell, ";
+    assert!(page.said().contains(says) && page.said().contains("bert-0-0.json"));
+    assert!(whole.plot(false, false).to_svg().unwrap().contains(says));
+    assert!(of("bert-{x}-{}.json").is_err());
+    // Of other documents one that lacks it is an error.
+    let other = other.replace("grid-cell", "exposure");
+    std::fs::write(home.path().join("bert-0-0.json"), other).unwrap();
+    let error = format!("{:#}", of("{line}-{x}-{}.json").unwrap_err());
+    assert!(
+        error.contains("a document of type exposure holds no summary.max"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -105,7 +116,7 @@ fn a_long_line_is_short_at_first() {
     let brief = page.to_text(brief);
     assert_eq!(rows(&brief), BRIEFLY, "{brief}");
     assert!(
-        brief.contains("54 points") && brief.contains("With -v: "),
+        brief.contains("54 points") && brief.contains("\n12 of 54 points.\n"),
         "{brief}"
     );
     assert_eq!(rows(&page.to_text(View::full())), 54);
@@ -160,6 +171,12 @@ fn x_may_stand_in_the_documents() {
     assert_eq!(report.x, "ε at least");
     assert_eq!(report.lines[1].points.len(), 1, "{report:?}");
     assert_eq!(report.lines[1].points[0].values, [4.0, 19.0, 18.0]);
+    // Two measured quantities: a line through two repetitions would look like a trend.
+    assert!(
+        !report.caption().contains("lines through"),
+        "{}",
+        report.caption()
+    );
 }
 
 /// A proved ε is not printed above what was proved, nor its mean.
@@ -178,6 +195,13 @@ fn bounds_are_printed_on_their_side() {
     assert_eq!(text.matches("1.234").count(), 3, "{text}");
     let svg = report.plot(false, false).to_svg().unwrap();
     assert!(svg.contains("sgd: from 1.23 to 1.23"), "{svg}");
+    // A bound that errs in one of twenty audits is above 0 on average without any leak.
+    assert_eq!(report.without_a_leak, None);
+    assert!(
+        report.caption().contains("at its own confidence"),
+        "{}",
+        report.caption()
+    );
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 #[command(after_help = "\
 A cell is a preparation, a training run and attacks, each in its own process. Cells share common work: identical \
 preparations run once. The folder keeps what is finished, so the same command resumes after an interruption or a kill; \
-a failed cell is a row with its reason and is retried by the next run. A stage runs again once a file or folder that \
-its flags name has changed, of a command: line those in the line. The command exits with 1 if an attack of some cell \
-contradicts a promise or exceeds a limit, whether or not other cells failed; else with 2 if a cell failed or leaves a \
-limit undecided.
+a failed cell is a row with its reason and is retried by the next run. A stage runs again once the program, or a \
+file or folder that its flags name, has changed (of a command: line, those in the line). The command exits with 1 if \
+an attack of some cell contradicts a promise or exceeds a limit, whether or not other cells failed; else with 2 if a \
+cell failed or leaves a limit undecided.
 
   schema = 1
   seeds = 3                              # 0, 1, 2: what is held out, missed and planted

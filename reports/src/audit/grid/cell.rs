@@ -124,13 +124,23 @@ impl CellDocument {
     /// Returns one of the quantities that audits measure, if it was measured.
     #[must_use]
     pub fn measured(&self, what: Known) -> Option<f64> {
-        let part = match what {
+        Quantity::Known(what).of(self.part_with(what)?).ok()
+    }
+
+    /// Returns what a quantity would be on average if nothing leaked, if that is known.
+    #[must_use]
+    pub fn without_a_leak(&self, what: Known) -> Option<f64> {
+        Quantity::Known(what).without_a_leak(self.part_with(what)?)
+    }
+
+    /// Returns the answer that holds a quantity.
+    fn part_with(&self, what: Known) -> Option<&Value> {
+        self.part(match what {
             Known::Exposure | Known::ExposureMean | Known::Epsilon => Work::Exposure,
             Known::Auc | Known::Accuracy => Work::Membership,
             Known::Perplexity => Work::Perplexity,
             Known::ClippedShare => return None,
-        };
-        Quantity::Known(what).of(self.part(part)?).ok()
+        })
     }
 
     /// Returns the upper end of ε of the first promise; infinite if nothing is promised.
@@ -233,6 +243,22 @@ pub struct Row {
     pub outcome: Option<Mood>,
     /// Seconds of training and attacks.
     pub seconds: f64,
+}
+
+impl Row {
+    /// The columns of a table that hold a value in some rows alone, or in none.
+    pub(super) const SOMETIMES: [&str; 10] = [
+        "failed",
+        "undecided",
+        "perplexity",
+        "accuracy",
+        "exposure",
+        "exposure_mean",
+        "auc",
+        "promise",
+        "coins_epsilon",
+        "exceeded",
+    ];
 }
 
 /// The result of `audit grid`.

@@ -145,7 +145,7 @@ impl Work {
         matches!(self, Self::Account | Self::Policy)
     }
     /// Returns its name, and the part of a cell's document that holds its answer.
-    pub(super) const fn part(self) -> &'static str {
+    pub(in crate::audit) const fn part(self) -> &'static str {
         self.spelled().1
     }
     /// Returns the extension of the file that it writes besides its answer; `None` if it writes none.
@@ -483,7 +483,6 @@ impl Plan {
             digest.update((text.len() as u64).to_le_bytes());
             digest.update(text.as_bytes());
         };
-        note(crate::contract::VERSION);
         note(work.part());
         for word in &words {
             match word {

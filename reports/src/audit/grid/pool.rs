@@ -148,9 +148,10 @@ pub(super) fn run(
 ) -> Result<Vec<Outcome>> {
     let mut outcomes: Vec<Option<Outcome>> = vec![None; plan.stages.len()];
     let mut digests: Vec<Option<String>> = vec![None; plan.stages.len()];
+    let builds = builds(plan)?;
     let mut peaks: HashMap<Work, f64> = HashMap::new();
     for (at, stage) in plan.stages.iter().enumerate() {
-        if let Some(kept) = earlier(folder, stage, &digests) {
+        if let Some(kept) = earlier(folder, stage, &digests, &builds) {
             learn(&mut peaks, &kept.finished);
             digests[at] = Some(kept.sha256);
             outcomes[at] = Some(Ok(kept.finished));
@@ -182,7 +183,7 @@ pub(super) fn run(
             let mut outcome = ended(process, status, &plan.stages[at]);
             if let Ok(finished) = &outcome {
                 learn(&mut peaks, finished);
-                match keep(folder, &plan.stages[at], finished, &digests) {
+                match keep(folder, &plan.stages[at], finished, &digests, &builds) {
                     Ok(digest) => digests[at] = Some(digest),
                     Err(error) => outcome = Err(describe(&error)),
                 }
@@ -254,15 +255,38 @@ fn answer_of(folder: &Path, stage: &Stage) -> PathBuf {
     folder.join(format!("{}.json", stage.name))
 }
 
-/// Returns what an earlier run finished, if all its outputs, and what they were made from, are still there and unchanged.
-fn earlier(folder: &Path, stage: &Stage, digests: &[Option<String>]) -> Option<Kept> {
+/// The SHA-256 of each program that runs stages, by its name.
+type Builds = HashMap<&'static str, String>;
+
+/// Returns the builds of the programs of a plan; of one that is missing, and will not start, nothing.
+fn builds(plan: &Plan) -> Result<Builds> {
+    let mut all = Builds::new();
+    for stage in &plan.stages {
+        let name = stage.work.program();
+        if !all.contains_key(name) {
+            let path = program(stage.work).ok();
+            let digest = path.map(|path| content(&path)).transpose()?;
+            all.insert(name, digest.unwrap_or_default());
+        }
+    }
+    Ok(all)
+}
+
+/// Returns what an earlier run finished, if all its outputs, what they were made from and the program that made them are
+/// still there and unchanged.
+fn earlier(
+    folder: &Path,
+    stage: &Stage,
+    digests: &[Option<String>],
+    builds: &Builds,
+) -> Option<Kept> {
     let path = answer_of(folder, stage);
     if !path.exists() {
         return None;
     }
     let found = document(&path).ok()?;
     let read: Envelope<Kept> = serde_json::from_value(found).ok()?;
-    let again = Kept::of(stage, read.body.finished, digests).ok()?;
+    let again = Kept::of(stage, read.body.finished, digests, builds).ok()?;
     (again.sha256 == read.body.sha256).then_some(again)
 }
 
@@ -271,19 +295,26 @@ fn earlier(folder: &Path, stage: &Stage, digests: &[Option<String>]) -> Option<K
 struct Kept {
     #[serde(flatten)]
     finished: Finished,
-    /// The SHA-256, in hexadecimal, of the stage's name, the stored result, the stage's output and the digests of the
-    /// stages that it needs: one that runs again has another output, because of noise without a seed.
+    /// The SHA-256, in hexadecimal, of the stage's name, the stored result, the stage's output, the program that ran it
+    /// and the digests of the stages that it needs: one that runs again has another output, because of noise without a
+    /// seed, and another build may compute other numbers.
     sha256: String,
 }
 
 impl Kept {
-    fn of(stage: &Stage, finished: Finished, digests: &[Option<String>]) -> Result<Self> {
+    fn of(
+        stage: &Stage,
+        finished: Finished,
+        digests: &[Option<String>],
+        builds: &Builds,
+    ) -> Result<Self> {
         let needs = stage.needs.iter().map(|need| digests[*need].as_ref());
         let needs: Option<Vec<&String>> = needs.collect();
         let needs = needs.context("a stage that it needs is not finished")?;
         let written = stage.written().map(|path| content(&path));
         let written = written.collect::<Result<Vec<_>>>()?;
-        let kept = serde_json::to_vec(&(&stage.name, &finished, written, needs))?;
+        let build = builds.get(stage.work.program());
+        let kept = serde_json::to_vec(&(&stage.name, &finished, written, needs, build))?;
         Ok(Self {
             finished,
             sha256: reticent_disk::hexadecimal(&Sha256::digest(kept)),
@@ -297,8 +328,9 @@ fn keep(
     stage: &Stage,
     finished: &Finished,
     digests: &[Option<String>],
+    builds: &Builds,
 ) -> Result<String> {
-    let kept = Kept::of(stage, finished.clone(), digests)?;
+    let kept = Kept::of(stage, finished.clone(), digests, builds)?;
     let digest = kept.sha256.clone();
     let text = Envelope::new("grid-stage", Inputs::new(), kept).to_text()?;
     write_file(&answer_of(folder, stage), text.as_bytes())?;
@@ -442,7 +474,8 @@ mod tests {
             std::fs::create_dir_all(&output).unwrap();
             std::fs::write(output.join("weights"), text).unwrap();
         };
-        let kept = |at: usize, digests: &[Option<String>]| {
+        let own = builds(&plan).unwrap();
+        let by = |at: usize, digests: &[Option<String>], builds: &Builds| {
             let stage = &plan.stages[at];
             let finished = Finished {
                 work: stage.work,
@@ -452,8 +485,9 @@ mod tests {
                 undecided: None,
                 answer: Value::Null,
             };
-            keep(home.path(), stage, &finished, digests).unwrap()
+            keep(home.path(), stage, &finished, digests, builds).unwrap()
         };
+        let kept = |at, digests: &[Option<String>]| by(at, digests, &own);
         write("one");
         let trained = kept(0, &[None, None]);
         kept(1, &[Some(trained), None]);
@@ -483,6 +517,12 @@ mod tests {
         write("another");
         kept(0, &[None, None]);
         assert_eq!(before(), 1);
+        // Another build may train, attack and account otherwise: what it finished was taken for this one's.
+        let other = own
+            .keys()
+            .map(|name| (*name, "of another build".to_owned()));
+        by(0, &[None, None], &other.collect());
+        assert_eq!(before(), 0);
     }
 
     /// Its numbers stand, while whether they pass the limit does not.

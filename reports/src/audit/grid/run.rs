@@ -1,7 +1,7 @@
 //! `audit grid`: runs the cells of a grid file.
 
 use super::args::{Grid, Running};
-use super::cell::{CellDocument, GridReport};
+use super::cell::{CellDocument, GridReport, Row};
 use super::file::GridFile;
 use super::plan::Plan;
 use super::pool::{self, Limits, Outcome};
@@ -149,7 +149,7 @@ pub fn run(args: &Grid, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     output.answer_with_rows(
         &Envelope::new("grid", inputs, &report),
         &report.to_page(),
-        || Ok(Csv::of_rows(&report.rows)?),
+        || Ok(Csv::of_rows_with(&Row::SOMETIMES, &report.rows)?),
     )?;
     report.end()
 }

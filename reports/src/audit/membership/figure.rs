@@ -12,6 +12,8 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
     let floor = |p: f64| p.max(foot);
     let confidence = shortest((report.confidence.get() * 1e4).round() / 1e2);
     let chance = |x: f64| (x, x);
+    let found = report.roc.iter();
+    let found: Vec<_> = found.map(|p| (p.fpr.max(left), floor(p.tpr))).collect();
     let plot = Plot::new(
         "Members recognised at few false alarms",
         Axis::log("false-positive rate").between(left, 1.0),
@@ -33,15 +35,7 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
         tone: Tone::Muted,
         dashed: true,
     })
-    .layer(Layer::Steps {
-        name: "this sample".into(),
-        points: report
-            .roc
-            .iter()
-            .map(|p| (p.fpr.max(left), floor(p.tpr)))
-            .collect(),
-        tone: Tone::MEASURED,
-    })
+    .layer(Layer::steps("this sample", &found, Tone::MEASURED))
     .described(format!(
         "ROC curve of {} members and {} non-members; area {}.",
         report.members,

@@ -159,18 +159,14 @@ impl PerplexityReport {
     fn plot(&self) -> Plot {
         let all = self.each.len().max(1) as f64;
         let points = self.each.iter().enumerate();
+        let points = points.map(|(index, value)| (*value, (index + 1) as f64 / all));
+        let points: Vec<_> = points.collect();
         Plot::new(
             "How well each record is predicted",
             Axis::log("perplexity of the record"),
             Axis::linear("share of records").between(0.0, 1.0),
         )
-        .layer(Layer::Steps {
-            name: "records".into(),
-            points: points
-                .map(|(index, value)| (*value, (index + 1) as f64 / all))
-                .collect(),
-            tone: Tone::MEASURED,
-        })
+        .layer(Layer::steps("records", &points, Tone::MEASURED))
         .layer(Layer::Line {
             name: "the whole text".into(),
             points: vec![(self.perplexity, 0.0), (self.perplexity, 1.0)],

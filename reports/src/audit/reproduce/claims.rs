@@ -82,14 +82,10 @@ pub(super) const DETECTORS: [&str; 4] = [
     "high-contextual",
 ];
 
-/// The shares of tokens for the four detectors in JFT's Table 2, by text.
-pub(super) const PRINTED_SHARES: [(&str, [f64; 4]); 6] = [
+/// The shares of tokens for the four detectors in JFT's Table 2, of the texts that a folder may hold.
+pub(super) const PRINTED_SHARES: [(&str, [f64; 4]); 2] = [
     ("WikiText-2", [0.113, 0.164, 0.348, 0.450]),
     ("ABCD", [0.027, 0.031, 0.223, 0.286]),
-    ("MNLI", [0.0609, 0.0863, 0.3119, 0.4427]),
-    ("QQP", [0.0605, 0.0830, 0.3261, 0.4593]),
-    ("QNLI", [0.1219, 0.1718, 0.3568, 0.4559]),
-    ("SST-2", [0.0179, 0.0301, 0.2219, 0.3813]),
 ];
 
 #[cfg(test)]
@@ -123,15 +119,11 @@ mod tests {
             }
         }
         match rule {
-            Rule::Below { what, of, times } => {
-                let value = if good { 0.9 * times } else { 1.1 * times };
-                plant(what, &[(0.0, &[LEVEL * value, LEVEL * value])]);
-                plant(of, &[(0.0, &[LEVEL, LEVEL])]);
-            }
-            Rule::Ordered(names) => {
-                for (at, name) in names.iter().enumerate() {
-                    let step = if good { at as f64 } else { -(at as f64) };
-                    plant(name, &[(0.0, &[LEVEL + step, LEVEL + step])]);
+            Rule::Below { series, times } => {
+                let mut value = LEVEL;
+                for name in series.iter().rev() {
+                    plant(name, &[(0.0, &[value, value])]);
+                    value *= if good { 0.9 * times } else { 1.1 * times };
                 }
             }
             Rule::Within { what, from, to } => {
@@ -149,14 +141,6 @@ mod tests {
                 true => plant(what, &[(0.0, &[1.0, 1.1]), (1.0, &[2.0, 2.1])]),
                 false => plant(what, &[(0.0, &[1.0, 1.5]), (1.0, &[1.0, 1.6])]),
             },
-            Rule::Is {
-                what,
-                value,
-                within,
-            } => {
-                let off = if good { 0.9 } else { 1.1 } * within;
-                plant(what, &[(0.0, &[value * (1.0 + off)])]);
-            }
         }
         all
     }
@@ -185,7 +169,7 @@ mod tests {
                 claim.id
             );
         }
-        assert!(judged > 50, "{judged}");
+        assert!(judged > 40, "{judged}");
     }
 
     /// Silence counts only of a model that learned, where the attack hears something elsewhere.
@@ -225,9 +209,8 @@ mod tests {
         let mut compared = 0;
         for claim in ALL.iter().flat_map(|paper| paper.claims()) {
             let (low, high): (Vec<&str>, &str) = match &claim.rule {
-                Some(Rule::Below { what, of, .. }) => (vec![&what[..]], &of[..]),
-                Some(Rule::Ordered(names)) => {
-                    let (high, low) = names.split_last().unwrap();
+                Some(Rule::Below { series, .. }) => {
+                    let (high, low) = series.split_last().unwrap();
                     (low.iter().map(String::as_str).collect(), &high[..])
                 }
                 _ => continue,
@@ -238,9 +221,7 @@ mod tests {
             compared += 1;
             let needs = &claim.needs;
             let learned = |name: &str| {
-                let model = name
-                    .replace("loss of masked tokens", "pseudo-perplexity")
-                    .replace("loss", "perplexity");
+                let model = name.replace("loss", "perplexity");
                 needs.iter().any(|need| match need {
                     Need::Learned { what, of } => *what == model || *of == model,
                     Need::Tells { what, .. } => *what == model,
@@ -250,7 +231,7 @@ mod tests {
             let heard = needs
                 .iter()
                 .any(|need| matches!(need, Need::Heard { what, .. } if what == high));
-            let classifies = |name: &str| name.starts_with("accuracy of a classifier");
+            let classifies = |name: &str| name.starts_with("accuracy of classes-");
             let met = match high {
                 _ if classifies(high) => low.iter().all(|name| learned(name)),
                 _ if high.contains("perplexity") || high.contains("loss") => {

@@ -11,6 +11,7 @@ pub(super) type Quantity = (&'static str, fn(&CellDocument) -> Option<f64>);
 /// The quantities that every paper needs.
 pub(super) const QUANTITIES: &[Quantity] = &[
     ("perplexity of", |cell| cell.measured(Known::Perplexity)),
+    ("loss of", loss),
     ("exposure of", |cell| exposure(cell, Known::Exposure)),
     ("mean exposure of", |cell| {
         exposure(cell, Known::ExposureMean)
@@ -33,6 +34,11 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     }),
 ];
 
+/// Returns the loss of held-out text, or of its masked tokens, in nats.
+pub(super) fn loss(cell: &CellDocument) -> Option<f64> {
+    cell.measured(Known::Perplexity).map(f64::ln)
+}
+
 /// Returns an exposure of a cell, which is NaN if the audit does not know it.
 pub(super) fn exposure(cell: &CellDocument, what: Known) -> Option<f64> {
     cell.exposure.as_ref()?;
@@ -51,6 +57,14 @@ fn groups(cell: &CellDocument) -> Option<f64> {
 /// Returns a quantity of a cell: NaN if the cell failed before it was measured.
 pub(super) fn known(cell: &CellDocument, of: impl Fn(&CellDocument) -> Option<f64>) -> Option<f64> {
     of(cell).or_else(|| cell.failed.as_ref().map(|_| f64::NAN))
+}
+
+/// Returns a quantity of a cell that audits measure, as [`known`] and [`exposure`] do.
+pub(super) fn value(cell: &CellDocument, what: Known) -> Option<f64> {
+    known(cell, |cell| match what {
+        Known::Exposure | Known::ExposureMean => exposure(cell, what),
+        _ => cell.measured(what),
+    })
 }
 
 /// Returns a series over the selected cells, by x; cells that don't have the quantity are left out. The series is empty
@@ -86,15 +100,15 @@ pub(super) fn over(
     }
 }
 
-/// Returns the series of every quantity for every arm, named as in the claims.
-pub(super) fn of_arms(cells: &[CellDocument], called: fn(&str) -> String) -> Vec<Series> {
+/// Returns the series of every quantity for every arm.
+pub(super) fn of_arms(cells: &[CellDocument]) -> Vec<Series> {
     let mut arms: Vec<&str> = cells.iter().map(|cell| cell.place.arm.as_str()).collect();
     arms.sort_unstable();
     arms.dedup();
     let mut all = Vec::new();
     for arm in arms {
         for (name, of) in QUANTITIES {
-            let what = format!("{name} {}", called(arm));
+            let what = format!("{name} {arm}");
             let series = over(cells, &what, |place| place.arm == arm, of);
             if !series.points.is_empty() {
                 all.push(series);
@@ -143,12 +157,6 @@ pub(super) fn upper(found: &Value, keys: &[(&str, &str)]) -> Vec<(f64, f64)> {
     upper.map(|upper| (0.0, upper)).into_iter().collect()
 }
 
-/// Returns the number under a key.
-pub(super) fn at(found: &Value, key: &str) -> Vec<(f64, f64)> {
-    let value = found[key].as_f64();
-    value.map(|value| (0.0, value)).into_iter().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,7 +180,7 @@ mod tests {
         assert!(row.exposure.is_none() && row.exposure_mean.is_none());
         assert!(cell(1, 0).row().exposure.is_some());
         let names = |cells: &[CellDocument]| -> Vec<String> {
-            let series = of_arms(cells, str::to_owned);
+            let series = of_arms(cells);
             series.into_iter().map(|series| series.what).collect()
         };
         let known = [

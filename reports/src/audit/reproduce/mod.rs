@@ -14,6 +14,7 @@ pub use claims::Claim;
 pub use rules::{Judgement, Need, Point, Rule, Series};
 pub use run::run;
 
+use crate::audit::grid::Work;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -40,6 +41,13 @@ pub struct Judged {
 }
 
 impl Judged {
+    /// Returns whether it is reproduced by answers of the accountant alone: no model was trained for it.
+    fn is_computed(&self) -> bool {
+        let points = self.measured.iter().flat_map(|series| &series.points);
+        let mut from = points.flat_map(|point| &point.from);
+        let prefix = format!("stages/{}-", Work::Account.part());
+        self.judgement == Judgement::Reproduced && from.all(|from| from.starts_with(&prefix))
+    }
     /// Judges a claim by the measurements.
     fn of(claim: &Claim, measured: &[Series]) -> Self {
         let (rule, judgement) = match &claim.rule {
@@ -71,32 +79,6 @@ impl Judged {
     }
 }
 
-/// A share that a paper prints.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Printed {
-    /// Of this text.
-    pub text: String,
-    /// The share of tokens that is masked.
-    pub share: f64,
-}
-
-/// What a detector masks in a text, next to what the paper prints.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Detector {
-    /// The policy's name.
-    pub detector: String,
-    /// The text.
-    pub text: String,
-    /// The share of its words that are masked.
-    pub words: f64,
-    /// The share of its records in which something is masked.
-    pub records: f64,
-    /// What the paper prints for this detector.
-    pub printed: Vec<Printed>,
-    /// The document that both shares come from.
-    pub from: String,
-}
-
 /// The result of `audit reproduce`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Reproduction {
@@ -125,9 +107,6 @@ pub struct Reproduction {
     /// Remarks on the data.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What the detectors mask, next to the shares that the paper prints.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub detectors: Vec<Detector>,
     /// Every requested claim.
     pub claims: Vec<Judged>,
 }

@@ -1,8 +1,6 @@
 //! A reproduction as a page.
 
-use super::claims::{DETECTORS, PRINTED_SHARES};
-use super::rules::shown;
-use super::{Detector, Judged, Judgement, Reproduction, Series};
+use super::{Judged, Judgement, Reproduction, Series};
 use crate::contract::{Exit, Table, dash};
 use crate::number::{count_of, nearest};
 use crate::page::{Mood, Page, Section};
@@ -13,8 +11,13 @@ impl Reproduction {
     /// Describes the outcome for the claims in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
+        let computed = self.claims.iter().filter(|claim| claim.is_computed());
+        let computed = match computed.count() {
+            0 => String::new(),
+            some => format!(" ({some} computed by account alone)"),
+        };
         let mut said = format!(
-            "{}: {} reproduced, {} not reproduced, {} not testable",
+            "{}: {} reproduced{computed}, {} not reproduced, {} not testable",
             count_of(self.claims.len() as u64, "claim"),
             self.reproduced,
             self.not_reproduced,
@@ -87,7 +90,7 @@ impl Reproduction {
             .left("reproduced if", |claim| &claim.rule)
             .left("documents", documents);
         let mut notes = vec![
-            "Rules are fixed in the program before a run. A mean counts with one standard error of its runs against the claim; of a single run no spread is known.".to_owned(),
+            "Rules are fixed in the program before a run. A mean counts with one standard error of its runs against the claim, and against the conditions that it needs; only a step within a rise may fall by as much. Of a single run no spread is known.".to_owned(),
             "The text is smaller than the papers' and, unless a folder was given, made up: what is not reproduced here may hold there, and the reverse.".to_owned(),
         ];
         notes.extend(self.notes.iter().cloned());
@@ -102,10 +105,6 @@ impl Reproduction {
             ))
             .answer(Section::notes("Contradicted", self.contradicted.iter()))
             .answer(Section::notes("Failed", self.failed.iter()));
-        let page = match self.detectors.is_empty() {
-            true => page,
-            false => page.section(self.detectors()),
-        };
         let page = figures.into_iter().fold(page, Page::section);
         page.section(
             Section::table("Rules", rules).caption("Documents lie in the folder of the report."),
@@ -114,49 +113,7 @@ impl Reproduction {
     }
 }
 
-impl Reproduction {
-    /// Returns what each detector masks, a row for each text: as measured here, then as printed in
-    /// the paper.
-    fn detectors(&self) -> Section {
-        let mut texts: Vec<&str> = Vec::new();
-        for row in &self.detectors {
-            if !texts.contains(&row.text.as_str()) {
-                texts.push(&row.text);
-            }
-        }
-        let found = |text: &str, share: fn(&Detector) -> f64| {
-            DETECTORS.map(|name| {
-                let mut rows = self.detectors.iter();
-                rows.find(|row| row.detector == name && row.text == text)
-                    .map(share)
-            })
-        };
-        let measured = texts.into_iter().flat_map(|text| {
-            [
-                (format!("{text}, here"), found(text, |row| row.words)),
-                (
-                    format!("{text}, here: records"),
-                    found(text, |row| row.records),
-                ),
-            ]
-        });
-        let printed =
-            PRINTED_SHARES.map(|(text, shares)| (format!("{text}, paper"), shares.map(Some)));
-        let rows: Vec<_> = measured.chain(printed).collect();
-        let percent =
-            |share: Option<f64>| share.map_or_else(String::new, |share| nearest(100.0 * share, 3));
-        let first = Table::of(&rows).left("text", |(name, _)| name);
-        let names = DETECTORS.iter().enumerate();
-        let table = names.fold(first, |table, (level, name)| {
-            table.right(name.replace('-', " "), |(_, shares)| percent(shares[level]))
-        });
-        Section::table("What the detectors mask", table).caption(
-            "Percent of words, and of records in which something is masked; the paper prints percent of tokens.",
-        )
-    }
-}
-
-/// Summarises the measurements; of several points, the first and the last.
+/// Summarises the measurements, at every place.
 fn here(claim: &Judged) -> String {
     if matches!(claim.judgement, Judgement::NotTestable { .. }) && claim.measured.is_empty() {
         return String::new();
@@ -164,14 +121,12 @@ fn here(claim: &Judged) -> String {
     let said = claim.measured.iter().map(|series: &Series| {
         let values = match &series.points[..] {
             [] => dash(),
-            [only] => shown(only),
-            [first, .., last] => format!(
-                "{} at {}, {} at {}",
-                shown(first),
-                first.x,
-                shown(last),
-                last.x
-            ),
+            [only] => series.shown(only),
+            several => {
+                let each = several.iter();
+                let each = each.map(|point| format!("{} at {}", series.shown(point), point.x));
+                each.collect::<Vec<_>>().join(", ")
+            }
         };
         format!("{}: {values}", series.what)
     });
@@ -197,7 +152,6 @@ mod tests {
             contradicted: owned(contradicted),
             seconds: 1.0,
             notes: Vec::new(),
-            detectors: Vec::new(),
             claims: Vec::new(),
         }
     }

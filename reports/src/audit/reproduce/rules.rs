@@ -1,6 +1,6 @@
 //! Rules that judge claims. They are fixed in the program before a run, so that no claim is judged by eye.
 
-use crate::number::nearest;
+use crate::number::{nearest, rounded_down, rounded_up, shortest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,32 @@ pub struct Series {
     pub what: String,
     /// In order of x.
     pub points: Vec<Point>,
+}
+
+impl Series {
+    /// Formats one of its values: every ε is a bound, from below if its name says so, else from above, as is the noise σ
+    /// that a proof asks for; anything else is an estimate.
+    fn value(&self, value: f64) -> String {
+        let lower = self.what.starts_with("ε at least");
+        let upper = !self.what.contains(" over ") && self.what.starts_with(['ε', 'σ']);
+        match (lower, upper) {
+            (true, _) => rounded_down(value, 4),
+            (false, true) => rounded_up(value, 4),
+            (false, false) => nearest(value, 4),
+        }
+    }
+    /// Formats a mean with its spread: `19.2 (18.1 to 20)`.
+    #[must_use]
+    pub(super) fn shown(&self, point: &Point) -> String {
+        let mean = self.value(point.mean());
+        if point.values.len() == 1 {
+            return mean;
+        }
+        let values = || point.values.iter().copied();
+        let least = values().fold(f64::INFINITY, f64::min);
+        let most = values().fold(f64::NEG_INFINITY, f64::max);
+        format!("{mean} ({} to {})", self.value(least), self.value(most))
+    }
 }
 
 /// All measurements at one place.
@@ -50,21 +76,18 @@ impl Point {
     }
 }
 
-/// How a claim is judged, from means over the runs with one standard error on the side that is against the claim.
+/// How a claim or a condition is judged, from means over the runs with one standard error on the side that is against it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Rule {
-    /// At every x of both series, the first is below `times` the second.
+    /// Each series is below `times` the next, at every x of both.
     Below {
-        /// The first series.
-        what: String,
-        /// The second series.
-        of: String,
+        /// The series.
+        series: Vec<String>,
         /// The factor.
+        #[serde(default = "once")]
         times: f64,
     },
-    /// Each series is below the next, at every x of both.
-    Ordered(Vec<String>),
     /// The series lies in a range at every x.
     Within {
         /// The series.
@@ -76,17 +99,9 @@ pub enum Rule {
         #[serde(default = "highest")]
         to: f64,
     },
-    /// The value at the last x is above that at the first, and no step in between falls by more than the two margins.
+    /// The value at the last x is above that at the first, and no step in between falls by more than the two margins: one
+    /// that could be chance is no fall.
     Rises(String),
-    /// The series has this value, up to a relative difference.
-    Is {
-        /// The series.
-        what: String,
-        /// The value.
-        value: f64,
-        /// The relative difference.
-        within: f64,
-    },
 }
 
 /// A condition without which a result doesn't support a claim: that nothing was found, or that one of two models is
@@ -94,7 +109,7 @@ pub enum Rule {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Need {
-    /// The model's perplexity is at most so many times that of ordinary training: a model that learned nothing leaks
+    /// The model's perplexity is below so many times that of ordinary training: a model that learned nothing leaks
     /// nothing, and any other one predicts better.
     Learned {
         /// The model's perplexity.
@@ -102,7 +117,7 @@ pub enum Need {
         /// The perplexity of ordinary training.
         of: String,
     },
-    /// The attack finds what ordinary training leaks: the largest mean exceeds `above`.
+    /// The attack finds what ordinary training leaks: somewhere it exceeds `above`.
     Heard {
         /// What the attack finds there.
         what: String,
@@ -118,6 +133,9 @@ pub enum Need {
     },
 }
 
+const fn once() -> f64 {
+    1.0
+}
 const fn lowest() -> f64 {
     f64::NEG_INFINITY
 }
@@ -206,50 +224,39 @@ fn place(series: &Series, point: &Point) -> String {
 
 impl Need {
     fn met(&self, measured: &[Series]) -> Result<(), Judgement> {
-        match self {
-            Self::Learned { what, of } => {
-                let (own, ordinary) = (found(measured, what)?, found(measured, of)?);
-                for (a, b) in pairs(own, ordinary)? {
-                    let learned = a.mean() <= UNLEARNED * b.mean();
-                    if !learned {
-                        return Err(Judgement::open(format!(
-                            "the model learned too little for its result to count: {what} is {}{}, {of} {}",
-                            nearest(a.mean(), 3),
-                            place(own, a),
-                            nearest(b.mean(), 3),
-                        )));
-                    }
-                }
-                Ok(())
-            }
-            Self::Tells { what, of } => {
-                let (own, frequent) = (found(measured, what)?, found(measured, of)?);
-                for (a, b) in pairs(own, frequent)? {
-                    let tells = a.low() > b.high();
-                    if !tells {
-                        return Err(Judgement::open(format!(
-                            "the classifier learned too little to be compared: {what} is {}, {of} {}",
-                            shown(a),
-                            shown(b)
-                        )));
-                    }
-                }
-                Ok(())
-            }
+        let below = |what: &String, of: &String, times| Rule::Below {
+            series: vec![what.clone(), of.clone()],
+            times,
+        };
+        let (rule, otherwise) = match self {
+            Self::Learned { what, of } => (
+                below(what, of, UNLEARNED),
+                "the model learned too little for its result to count",
+            ),
+            Self::Tells { what, of } => (
+                below(of, what, 1.0),
+                "the classifier learned too little to be compared",
+            ),
             Self::Heard { what, above } => {
                 let series = found(measured, what)?;
-                let means = series.points.iter().map(Point::mean);
-                let most = means.fold(f64::NEG_INFINITY, f64::max);
-                if most > *above {
-                    return Ok(());
-                }
-                Err(Judgement::open(format!(
-                    "the attack finds nothing in ordinary training either: {what} is {} at most, {} would be a leak",
-                    nearest(most, 3),
-                    nearest(*above, 3)
-                )))
+                let lows = series.points.iter().map(|point| (point, point.low()));
+                let most = lows.max_by(|a, b| a.1.total_cmp(&b.1));
+                return match most {
+                    Some((_, low)) if low > *above => Ok(()),
+                    most => Err(Judgement::open(format!(
+                        "the attack finds nothing in ordinary training either: {what} is {} at most, {} would be a leak",
+                        most.map_or_else(String::new, |(point, _)| series.shown(point)),
+                        shortest(*above)
+                    ))),
+                };
             }
-        }
+        };
+        rule.holds(measured).map_err(|judged| match judged {
+            Judgement::NotReproduced { because } => {
+                Judgement::open(format!("{otherwise}: {because}"))
+            }
+            other => other,
+        })
     }
 
     /// Returns the names of the series to which it refers.
@@ -265,11 +272,11 @@ impl Need {
     pub fn says(&self) -> String {
         match self {
             Self::Learned { what, of } => {
-                format!("if {what} is at most {UNLEARNED} times {of}")
+                format!("if {what} is below {UNLEARNED} times {of}")
             }
             Self::Tells { what, of } => format!("if {what} is above {of}"),
             Self::Heard { what, above } => {
-                format!("if {what} is above {} somewhere", nearest(*above, 3))
+                format!("if {what} is above {} somewhere", shortest(*above))
             }
         }
     }
@@ -288,29 +295,22 @@ impl Rule {
 
     fn holds(&self, measured: &[Series]) -> Result<(), Judgement> {
         match self {
-            Self::Below { what, of, times } => {
-                let (a, b) = (found(measured, what)?, found(measured, of)?);
-                for (left, right) in pairs(a, b)? {
-                    let below = left.high() < times * right.low();
-                    if !below {
-                        return Err(Judgement::not(format!(
-                            "{what} is {}{}, {of} {}",
-                            shown(left),
-                            place(a, left),
-                            shown(right)
-                        )));
+            Self::Below { series, times } => {
+                for names in series.windows(2) {
+                    let (a, b) = (found(measured, &names[0])?, found(measured, &names[1])?);
+                    for (left, right) in pairs(a, b)? {
+                        let below = left.high() < times * right.low();
+                        if !below {
+                            return Err(Judgement::not(format!(
+                                "{} is {}{}, {} {}",
+                                a.what,
+                                a.shown(left),
+                                place(a, left),
+                                b.what,
+                                b.shown(right)
+                            )));
+                        }
                     }
-                }
-                Ok(())
-            }
-            Self::Ordered(names) => {
-                for pair in names.windows(2) {
-                    let below = Self::Below {
-                        what: pair[0].clone(),
-                        of: pair[1].clone(),
-                        times: 1.0,
-                    };
-                    below.holds(measured)?;
                 }
                 Ok(())
             }
@@ -320,7 +320,8 @@ impl Rule {
                     let inside = point.low() >= *from && point.high() <= *to;
                     if !inside {
                         let place = place(series, point);
-                        return Err(Judgement::not(format!("{what} is {}{place}", shown(point))));
+                        let value = series.shown(point);
+                        return Err(Judgement::not(format!("{what} is {value}{place}")));
                     }
                 }
                 Ok(())
@@ -334,33 +335,18 @@ impl Rule {
                 if !above {
                     return Err(Judgement::not(format!(
                         "{what} goes from {} to {}",
-                        shown(first),
-                        shown(last)
+                        series.shown(first),
+                        series.shown(last)
                     )));
                 }
                 for step in series.points.windows(2) {
                     if step[1].high() < step[0].low() {
                         return Err(Judgement::not(format!(
                             "{what} falls from {} to {}{}",
-                            shown(&step[0]),
-                            shown(&step[1]),
+                            series.shown(&step[0]),
+                            series.shown(&step[1]),
                             place(series, &step[1])
                         )));
-                    }
-                }
-                Ok(())
-            }
-            Self::Is {
-                what,
-                value,
-                within,
-            } => {
-                let series = found(measured, what)?;
-                for point in &series.points {
-                    let off = (point.mean() - value).abs();
-                    let near = off <= within * value.abs();
-                    if !near {
-                        return Err(Judgement::not(format!("{what} is {}", shown(point))));
                     }
                 }
                 Ok(())
@@ -371,11 +357,8 @@ impl Rule {
     /// Returns the names of the series to which it refers.
     pub(super) fn names(&self) -> Vec<&str> {
         match self {
-            Self::Below { what, of, .. } => vec![&what[..], &of[..]],
-            Self::Ordered(names) => names.iter().map(String::as_str).collect(),
-            Self::Within { what, .. } | Self::Rises(what) | Self::Is { what, .. } => {
-                vec![&what[..]]
-            }
+            Self::Below { series, .. } => series.iter().map(String::as_str).collect(),
+            Self::Within { what, .. } | Self::Rises(what) => vec![&what[..]],
         }
     }
 
@@ -383,52 +366,21 @@ impl Rule {
     #[must_use]
     pub fn says(&self) -> String {
         match self {
-            Self::Below { what, of, times } if (times - 1.0).abs() < 1e-12 => {
-                format!("{what} below {of}")
+            Self::Below { series, times } if (times - 1.0).abs() < 1e-12 => {
+                format!("in this order: {}", series.join(" < "))
             }
-            Self::Below { what, of, times } => {
-                format!("{what} below {} times {of}", nearest(*times, 3))
+            Self::Below { series, times } => {
+                series.join(&format!(" below {} times ", shortest(*times)))
             }
-            Self::Ordered(names) => format!("in this order: {}", names.join(" < ")),
-            Self::Within { what, from, to } => match (from.is_finite(), to.is_finite()) {
-                (true, true) => {
-                    format!(
-                        "{what} between {} and {}",
-                        nearest(*from, 4),
-                        nearest(*to, 4)
-                    )
+            Self::Within { what, from, to } => {
+                let (low, high) = (shortest(*from), shortest(*to));
+                match (from.is_finite(), to.is_finite()) {
+                    (true, true) => format!("{what} between {low} and {high}"),
+                    (true, false) => format!("{what} at least {low}"),
+                    _ => format!("{what} at most {high}"),
                 }
-                (true, false) => format!("{what} at least {}", nearest(*from, 4)),
-                _ => format!("{what} at most {}", nearest(*to, 4)),
-            },
+            }
             Self::Rises(what) => format!("{what} rises"),
-            Self::Is {
-                what,
-                value,
-                within,
-            } => format!(
-                "{what} is {}, up to {} %",
-                nearest(*value, 6),
-                nearest(100.0 * within, 2)
-            ),
-        }
-    }
-}
-
-/// Formats a mean with its spread: `19.2 (18.1 to 20)`.
-#[must_use]
-pub(super) fn shown(point: &Point) -> String {
-    let mean = nearest(point.mean(), 4);
-    match point.values.len() {
-        1 => mean,
-        _ => {
-            let least = point.values.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = point
-                .values
-                .iter()
-                .copied()
-                .fold(f64::NEG_INFINITY, f64::max);
-            format!("{mean} ({} to {})", nearest(least, 4), nearest(most, 4))
         }
     }
 }
@@ -454,8 +406,8 @@ pub(super) mod tests {
     fn rule(text: &str) -> Rule {
         toml::from_str(text).unwrap()
     }
-    const BELOW: &str = "below = { what = 'a', of = 'b', times = 1.2 }";
-    const ORDERED: &str = "ordered = ['a', 'b']";
+    const BELOW: &str = "below = { series = ['a', 'b'], times = 1.2 }";
+    const ORDERED: &str = "below = { series = ['a', 'b'] }";
     const RISES: &str = "rises = 'a'";
 
     fn is_not(judgement: &Judgement) -> bool {
@@ -478,7 +430,6 @@ pub(super) mod tests {
             ORDERED,
             "within = { what = 'a', from = 0.9, to = 2.2 }",
             RISES,
-            "is = { what = 'a', value = 1.5, within = 0.4 }",
         ]
         .map(rule);
         for rule in &rules {
@@ -520,7 +471,7 @@ pub(super) mod tests {
             series("a", &[(0.0, &[0.0, 0.0])]),
             series("b", &[(0.0, &[0.0, 0.0])]),
         ];
-        let half = "below = { what = 'a', of = 'b', times = 0.5 }";
+        let half = "below = { series = ['a', 'b'], times = 0.5 }";
         for text in [ORDERED, half] {
             assert!(is_not(&rule(text).judge(&[], &same)), "{text}");
         }
@@ -549,10 +500,10 @@ pub(super) mod tests {
             ];
             silent.judge(&needs, &measured)
         };
-        assert_eq!(judged(12.0, 15.0, 4.0), Judgement::Reproduced);
-        assert!(is_open(&judged(12.1, 15.0, 4.0)));
-        assert!(is_open(&judged(12.0, 7.0, 4.0)));
-        assert!(is_not(&judged(12.0, 15.0, 9.0)));
+        assert_eq!(judged(11.9, 15.0, 4.0), Judgement::Reproduced);
+        assert!(is_open(&judged(12.0, 15.0, 4.0)));
+        assert!(is_open(&judged(11.9, 7.0, 4.0)));
+        assert!(is_not(&judged(11.9, 15.0, 9.0)));
         assert!(is_open(&judged(f64::NAN, 15.0, 4.0)));
     }
 
@@ -569,7 +520,7 @@ pub(super) mod tests {
                 series("theirs", &[(0.0, &[0.3, 0.3])]),
                 series("frequent", &[(0.0, &[0.4, 0.4])]),
             ];
-            rule("ordered = ['theirs', 'ours']").judge(&needs, &measured)
+            rule("below = { series = ['theirs', 'ours'] }").judge(&needs, &measured)
         };
         assert_eq!(judged([0.6, 0.7]), Judgement::Reproduced);
         assert!(is_open(&judged([0.4, 0.4])));
@@ -596,10 +547,51 @@ pub(super) mod tests {
         let long = series("a", &[(0.0, &[1.0]), (1.0, &[9.0])]);
         let short = series("b", &[(0.0, &[2.0])]);
         let judged = |a: &str, b: &str| {
-            let rule = rule(&format!("ordered = ['{a}', '{b}']"));
+            let rule = rule(&format!("below = {{ series = ['{a}', '{b}'] }}"));
             rule.judge(&[], &[long.clone(), short.clone()])
         };
         assert!(is_open(&judged("a", "b")) && is_open(&judged("b", "a")));
+    }
+
+    /// A model of 2.9 ± 0.5 times the perplexity of ordinary training had learned, and one run of two that leaks was heard.
+    #[test]
+    fn the_spread_counts_against_a_condition_too() {
+        let learned = Need::Learned {
+            what: "own".into(),
+            of: "ordinary".into(),
+        };
+        let heard = Need::Heard {
+            what: "heard".into(),
+            above: 7.61,
+        };
+        let met = |need: &Need, own: [f64; 2], heard: [f64; 2]| {
+            let measured = [
+                series("own", &[(0.0, &own)]),
+                series("ordinary", &[(0.0, &[4.0, 4.0])]),
+                series("heard", &[(0.0, &heard)]),
+            ];
+            need.met(&measured).is_ok()
+        };
+        assert!(met(&learned, [11.8, 11.9], [0.0, 0.0]));
+        assert!(!met(&learned, [9.6, 13.6], [0.0, 0.0]));
+        assert!(met(&heard, [4.0, 4.0], [8.0, 8.2]));
+        assert!(!met(&heard, [4.0, 4.0], [1.0, 19.9]));
+    }
+
+    /// Upper ends of ε were shown below themselves: 2.749391 as 2.749.
+    #[test]
+    fn a_bound_is_rounded_to_its_side() {
+        for (what, value, shown) in [
+            ("ε on MNLI", 2.749_391, "2.750"),
+            ("ε′ of the notebook, by Rényi", 0.372_86, "0.3729"),
+            ("σ by Fano, 50 examples", 36.653_01, "36.66"),
+            ("σ by Fano over σ by the blow-up", 35.444_99, "35.44"),
+            ("ε at least by coins, of CRT", 0.037_119, "0.03711"),
+            ("exposure of SGD", 19.931_57, "19.93"),
+        ] {
+            let own = series(what, &[(0.0, &[value])]);
+            assert_eq!(own.shown(&own.points[0]), shown, "{what}");
+        }
     }
 
     #[test]

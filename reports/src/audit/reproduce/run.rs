@@ -1,15 +1,14 @@
 //! `audit reproduce`: runs what a paper needs and writes its page.
 
 use super::args::{Paper, Reproduce};
+use super::evidence::value;
 use super::study::Study;
 use super::{Judged, Judgement, Reproduction};
-use crate::audit::args::Figure;
-use crate::audit::figure::gathered_of_whole;
-use crate::audit::grid::{GridFolder, cells};
+use crate::audit::figure::{FigureReport, Known, Point, Quantity};
+use crate::audit::grid::{CellDocument, GridFolder, cells};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Interrupt, printable, write_file};
 use crate::page::{Output, Section};
 use anyhow::{Context, Result};
-use std::path::Path;
 
 /// Runs what a paper needs, judges its claims, writes `report.json` and `report.html`, and prints the result.
 ///
@@ -54,7 +53,6 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         contradicted: contradicted.map(|cell| cell.place.name()).collect(),
         seconds: grid.seconds,
         notes: study.notes.clone(),
-        detectors: study.masked(answer),
         claims,
     };
     let only = (!args.only.is_empty()).then(|| args.only.join(","));
@@ -65,7 +63,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         .given_shown("model", args.model.as_ref())?
         .given("only", only)?
         .given_path("out", Some(&args.running.out))?;
-    let page = report.to_page(figures(paper, &folder.cells())?);
+    let page = report.to_page(figures(paper, &cells));
     let document = Envelope::new("reproduction", inputs, &report);
     let out = &args.running.out;
     let text = document.saying(page.said(), page.outcome()).to_text()?;
@@ -79,53 +77,104 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
     report.ending()
 }
 
-/// Draws the figures of a paper from the documents of the cells, with the code of `audit figure`; figures whose
-/// documents are missing are left out.
-fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
-    let drawn: &[(&str, &str, &str, Option<&str>)] = match paper {
+/// Draws the figures of a paper from its cells, as `audit figure` does; figures of what no cell measured are left out.
+fn figures(paper: Paper, cells: &[CellDocument]) -> Vec<Section> {
+    let drawn: &[(&str, Known, Option<Known>)] = match paper {
         Paper::Crt => &[
-            ("Figure 3: exposure", "{line}-{x}-{}.json", "exposure", None),
-            (
-                "Figure 4: membership",
-                "{line}-{x}-{}.json",
-                "accuracy",
-                None,
-            ),
+            ("Figure 3: exposure", Known::Exposure, None),
+            ("Figure 4: membership", Known::Accuracy, None),
             // Figure 2 has ε on its horizontal axis, and a point for each epoch.
-            (
-                "Perplexity over the miss rate",
-                "{line}-{x}-{}.json",
-                "perplexity",
-                None,
-            ),
+            ("Perplexity over the miss rate", Known::Perplexity, None),
         ],
         Paper::Jft => &[(
             "Figure 2: exposure against perplexity",
-            "{line}-0-{}.json",
-            "exposure-mean",
-            Some("perplexity"),
+            Known::ExposureMean,
+            Some(Known::Perplexity),
         )],
         Paper::Hush | Paper::Ours => &[],
     };
-    let mut all = Vec::new();
-    for (heading, pattern, y, x) in drawn {
-        let pattern = cells.join(pattern).display().to_string();
-        let figure = Figure {
-            documents: pattern.parse().map_err(anyhow::Error::msg)?,
-            y: y.parse()?,
-            x: x.map(str::parse).transpose()?,
-            x_label: x.is_none().then(|| "miss rate γ".to_owned()),
-            log_x: false,
-            log_y: false,
-            plot: None,
+    let drawn = drawn.iter();
+    let drawn = drawn.filter_map(|(heading, y, x)| figure(heading, *y, *x, cells));
+    drawn.collect()
+}
+
+/// Draws a quantity over another one, or over the miss rate. A figure that can't be drawn says so: the report stands
+/// without it.
+fn figure(heading: &str, y: Known, x: Option<Known>, cells: &[CellDocument]) -> Option<Section> {
+    let (mut points, mut left_out) = (Vec::new(), Vec::new());
+    for cell in cells {
+        let own = match x {
+            Some(x) => value(cell, x),
+            None => Some(cell.place.miss_rate),
         };
-        if let Ok(found) = gathered_of_whole(&figure) {
-            let svg = found.plot(false, false).to_inline_svg()?;
-            all.push(
-                Section::plot(*heading, svg)
-                    .caption("A mark for each run, lines through their means."),
-            );
+        // Others were asked for something else.
+        let Some((x, y_here)) = own.zip(value(cell, y)) else {
+            continue;
+        };
+        if x.is_nan() || y_here.is_nan() {
+            left_out.push(cell.place.name());
+            continue;
         }
+        points.push(Point {
+            line: cell.place.arm.clone(),
+            x,
+            y: y_here,
+            null: cell.without_a_leak(y),
+        });
     }
-    Ok(all)
+    if points.is_empty() {
+        return None;
+    }
+    let label = x.map(Quantity::Known);
+    let label = label.as_ref().map_or("miss rate γ", Quantity::label);
+    let found = FigureReport::of((points, left_out), x.is_none(), label, Quantity::Known(y));
+    Some(match found.plot(false, false).to_inline_svg() {
+        Ok(svg) => Section::plot(heading, svg).caption(found.caption()),
+        Err(error) => Section::text(heading, [format!("Not drawn: {error}.")]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::{Page, View};
+    use serde_json::json;
+
+    /// Runs that failed, or whose search was cut off, were left out of the figures without a word, and one that no axis can
+    /// show took the report along.
+    #[test]
+    fn figures_say_what_they_leave_out_and_take_no_report_along() {
+        let cell = |seed: u64, more: serde_json::Value| -> CellDocument {
+            let mut cell = json!({"arm": "CRT", "recipe": "crt", "model": "lstm", "seed": seed,
+                "miss_rate": 0.0, "canary_recall": 1.0, "stages": []});
+            for (key, value) in more.as_object().unwrap() {
+                cell[key] = value.clone();
+            }
+            serde_json::from_value(cell).unwrap()
+        };
+        let exposure = |unresolved: u64| {
+            json!({"exposure": {"type": "exposure", "summary": {"max": 5.0, "null_max_mean": 4.2},
+                "canaries": [{"unresolved": unresolved}]}})
+        };
+        let cells = [
+            cell(0, exposure(0)),
+            cell(1, exposure(7)),
+            cell(2, json!({"failed": "training: refused"})),
+        ];
+        let drawn = figures(Paper::Crt, &cells);
+        let html = |sections: Vec<Section>| {
+            let page = sections
+                .into_iter()
+                .fold(Page::new("T", "S"), Page::section);
+            page.to_html().unwrap()
+        };
+        let said = html(drawn);
+        assert!(said.contains("without such a number: 2 cells, "), "{said}");
+        assert!(said.contains("without a leak, on average"), "{said}");
+        let diverged = json!({"perplexity": {"type": "perplexity", "perplexity": "inf"}});
+        let drawn = figures(Paper::Crt, &[cell(0, diverged)]);
+        let page = drawn.into_iter().fold(Page::new("T", "S"), Page::section);
+        let said = page.to_text(View::full());
+        assert!(said.contains("Not drawn: nothing to plot"), "{said}");
+    }
 }

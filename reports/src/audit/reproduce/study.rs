@@ -2,9 +2,8 @@
 
 use super::args::{Paper, Reproduce, Scale, Text};
 use super::claims::{Claim, DETECTORS, PRINTED_SHARES};
-use super::evidence::{Read, at, exposure, known, merged, number, of_arms, over, upper};
-use super::rules::{Point, Series};
-use super::{Detector, Printed};
+use super::evidence::{Read, exposure, known, loss, merged, number, of_arms, over, upper};
+use super::rules::Series;
 use crate::audit::args::ModelArg;
 use crate::audit::figure::Known;
 use crate::audit::grid::{CellDocument, Data, GridFile, Place, Plan, Work};
@@ -39,6 +38,14 @@ struct DetectorStage {
     level: usize,
     text: &'static str,
     stage: usize,
+}
+
+/// The share of words that a detector masks in a text.
+struct Masked {
+    level: usize,
+    text: &'static str,
+    share: f64,
+    from: String,
 }
 
 /// The data sets of a paper in a folder.
@@ -115,18 +122,12 @@ impl Paper {
                     &["fig1b", "fig1d", "fig2", "fig3"],
                     include_str!("grids/hush-ordinary.toml"),
                 ),
-                (
-                    &["fig1b", "fig1d", "lemma32"],
-                    include_str!("grids/hush.toml"),
-                ),
+                (&["fig1b", "fig1d"], include_str!("grids/hush.toml")),
                 (&["fig1d"], include_str!("grids/hush-masked.toml")),
                 (&["fig2", "fig3"], include_str!("grids/hush-noise.toml")),
             ],
             Self::Ours => &[
-                (
-                    &["null", "exposure-proves", "rank-delta"],
-                    include_str!("grids/ours.toml"),
-                ),
+                (&["exposure-proves"], include_str!("grids/ours.toml")),
                 (&["exposure-proves"], include_str!("grids/ours-coins.toml")),
                 (&["rank-delta"], include_str!("grids/ours-delta.toml")),
             ],
@@ -157,24 +158,11 @@ impl Paper {
 /// read.
 type Query = (&'static str, Option<f64>, String, Read);
 
-const SINGLE: &str = "--sigma 3.241123 --sample-rate 1 --steps 1 --delta 8e-5 --gamma";
+const SINGLE: &str = "--sigma 3.562645 --sample-rate 1 --steps 1 --delta 8e-5 --gamma 0.1";
 const NOTEBOOK: &str = "--sigma 2.42632 --sample-rate 0.1 --steps 100 --delta 1e-5 --gamma 0.1";
 const SECRET: &str = "--batch-size 2048 --dataset-size 1700000 --steps 2000";
 const PROTECT: &str = "protect --prior 1e-10 --posterior 1e-3 --batch-size 10 --steps 100 --gap 0.01 --tolerance 0.001";
 const BAYESIAN: (&str, &str) = ("notion", "bayesian-confidentiality");
-
-fn amplified(found: &Value) -> Vec<(f64, f64)> {
-    upper(
-        found,
-        &[BAYESIAN, ("convention", "paper"), ("method", "pld")],
-    )
-}
-
-fn curve(found: &Value) -> Vec<(f64, f64)> {
-    let points = found["points"].as_array().into_iter().flatten();
-    let both = |point: &Value| Some((point["at"].as_f64()?, point["value"]["upper"].as_f64()?));
-    points.filter_map(both).collect()
-}
 
 fn tight(found: &Value) -> Vec<(f64, f64)> {
     upper(found, &[("method", "pld")])
@@ -187,30 +175,10 @@ fn saved(found: &Value) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The series for Hush!'s four secrets.
-const FANO: [&str; 4] = [
-    "σ by Fano, 50 examples, 2e-4",
-    "σ by Fano, 50 examples, 1e-3",
-    "σ by Fano, 100 examples, 2e-4",
-    "σ by Fano, 100 examples, 1e-3",
-];
-const BLOW_UP: [&str; 4] = [
-    "σ by the blow-up, 50 examples, 2e-4",
-    "σ by the blow-up, 50 examples, 1e-3",
-    "σ by the blow-up, 100 examples, 2e-4",
-    "σ by the blow-up, 100 examples, 1e-3",
-];
-
 fn by_renyi(found: &Value) -> Vec<(f64, f64)> {
     let proposition = ("method", "proposition-6");
     let paper = ("convention", "paper");
     upper(found, &[BAYESIAN, proposition, paper, ("base", "rdp")])
-}
-
-/// Returns the recall that labels show: one minus the upper bound on the miss rate.
-fn recall(found: &Value) -> Vec<(f64, f64)> {
-    let miss = found["inputs"]["gamma"].as_f64();
-    miss.map(|miss| (0.0, 1.0 - miss)).into_iter().collect()
 }
 
 /// Returns ε of a record whose secret is missed, if ε′ is 0: that of the run itself.
@@ -234,16 +202,8 @@ fn queries(paper: Paper) -> Vec<Query> {
     let mut all: Vec<Query> = Vec::new();
     match paper {
         Paper::Crt => {
-            let steps = "curve --over steps --at 20,40,60,80,100,120 --sigma 2 --sample-rate 0.05 --delta 1e-5 --neighbours replace";
-            all.push(("ε of CRT over the steps", None, steps.into(), curve));
-            let figure = |gamma: f64| format!("{SINGLE} {gamma}");
-            all.push(("ε′ of Figure 6", None, figure(0.1), amplified));
-            for gamma in [0.01, 0.05, 0.1, 0.2, 0.3, 0.5] {
-                all.push(("ε′ over γ", Some(gamma), figure(gamma), amplified));
-            }
-            let labels = "recall after 200 labels without a miss, at 95 %";
-            let labelled = "--sigma 1 --labelled 200 --missed 0";
-            all.push((labels, None, labelled.into(), recall));
+            let figure = "ε′ of Figure 6, by Rényi";
+            all.push((figure, None, SINGLE.into(), by_renyi));
             let notebook = "ε′ of the notebook, by Rényi";
             all.push((notebook, None, NOTEBOOK.into(), by_renyi));
         }
@@ -266,16 +226,11 @@ fn queries(paper: Paper) -> Vec<Query> {
                 all.push((what, None, line, tight));
             }
         }
-        Paper::Hush => {
-            for (what, line) in FANO.into_iter().zip(secrets()) {
-                all.push((what, None, line, |found| at(found, "kl_fano")));
-            }
-        }
+        Paper::Hush => {}
         Paper::Ours => {
-            for (place, (what, line)) in BLOW_UP.into_iter().zip(secrets()).enumerate() {
+            for (place, line) in secrets().into_iter().enumerate() {
                 let factor = "σ by Fano over σ by the blow-up";
-                all.push((factor, Some(place as f64), line.clone(), saved));
-                all.push((what, None, line, |found| at(found, "answer")));
+                all.push((factor, Some(place as f64), line, saved));
             }
             let zero = "--sigma 1 --sample-rate 1 --steps 1 --delta 1e-5 --gamma 1e-6 --neighbours replace";
             let missed = "ε of the missed secret where ε′ is 0, as defined";
@@ -402,24 +357,15 @@ impl Study {
         Ok(())
     }
 
-    /// Returns what the detectors mask, with the paper's values, as far as there are answers.
-    pub(super) fn masked(&self, answer: impl Fn(usize) -> Option<Value>) -> Vec<Detector> {
+    /// Returns what the detectors mask, as far as there are answers.
+    fn masked(&self, answer: impl Fn(usize) -> Option<Value>) -> Vec<Masked> {
         let row = |of: &DetectorStage| {
             let found = answer(of.stage)?;
-            let share = |part: &Value, all: &Value| Some(part.as_f64()? / all.as_f64()?);
             let words = &found["words"];
-            Some(Detector {
-                detector: DETECTORS[of.level].to_owned(),
-                text: of.text.to_owned(),
-                words: share(&words["redacted"], &words["all"])?,
-                records: share(&found["redacted"], &found["records"])?,
-                printed: PRINTED_SHARES
-                    .iter()
-                    .map(|(text, shares)| Printed {
-                        text: (*text).to_owned(),
-                        share: shares[of.level],
-                    })
-                    .collect(),
+            Some(Masked {
+                level: of.level,
+                text: of.text,
+                share: words["redacted"].as_f64()? / words["all"].as_f64()?,
                 from: format!("stages/{}.json", self.plan.stages[of.stage].name),
             })
         };
@@ -449,22 +395,6 @@ impl Study {
                 self.question(needed, None, stage, |found| setting(found, "kl_fano_sigma"));
             }
         }
-        if self.paper == Paper::Ours && wants(&["joint"]) {
-            let pairs = self
-                .plan
-                .on_corpus(Work::Incidence, data, "--words=390-400")?;
-            let line = format!("{PROTECT} --c 33 --joint");
-            let stage = self.plan.ask(&line, Some(("--incidence=", pairs)))?;
-            let what = "σ chosen together over σ of the paper's weights";
-            self.question(what, None, stage, |found| {
-                let row = &found["settings"][0];
-                let own = row["sigma"]["upper"].as_f64();
-                let both = own.zip(row["joint"]["sigma"]["upper"].as_f64());
-                both.map(|(own, joint)| (0.0, joint / own))
-                    .into_iter()
-                    .collect()
-            });
-        }
         Ok(())
     }
 
@@ -474,7 +404,7 @@ impl Study {
         cells: &[CellDocument],
         answer: impl Fn(usize) -> Option<Value>,
     ) -> Vec<Series> {
-        let mut all = of_arms(cells, called);
+        let mut all = of_arms(cells);
         let mut unanswered = Vec::new();
         for question in &self.questions {
             let found = answer(question.stage).map(|found| (question.read)(&found));
@@ -498,7 +428,7 @@ impl Study {
                 all.extend(gained(&all));
                 all.extend(of_hush(cells));
             }
-            Paper::Ours => all.extend(of_ours(cells)),
+            Paper::Ours => {}
         }
         merged(all)
     }
@@ -509,36 +439,6 @@ fn setting(found: &Value, key: &str) -> Vec<(f64, f64)> {
     let row = &found["settings"][0];
     let both = row["c"].as_f64().zip(row[key].as_f64());
     both.into_iter().collect()
-}
-
-/// Returns the name of an arm in the claims.
-fn called(arm: &str) -> String {
-    match arm {
-        "No-DP-once" => "No-DP, one copy".to_owned(),
-        "JFT-light-noise" => "JFT with light noise".to_owned(),
-        "redacted-recall-four" => "redacted at recall 0.4".to_owned(),
-        "redacted-recall-six" => "redacted at recall 0.6".to_owned(),
-        _ => {
-            if let Some(recipe) = arm.strip_prefix("classes-") {
-                return format!("a classifier by {recipe}");
-            }
-            if let Some(recipe) = arm.strip_prefix("coins-") {
-                return format!("{recipe} with coins");
-            }
-            for name in ["redacted", "JFT", "CRT"] {
-                if let Some(level) = arm
-                    .strip_prefix(name)
-                    .and_then(|rest| rest.strip_prefix('-'))
-                {
-                    return format!("{name} at {}", level.replace('-', " "));
-                }
-            }
-            arm.replace('-', " ")
-                .replace("S DP", "S-DP")
-                .replace("DP SGD", "DP-SGD")
-                .replace("No DP", "No-DP")
-        }
-    }
 }
 
 fn of_crt(cells: &[CellDocument]) -> Vec<Series> {
@@ -562,37 +462,27 @@ fn of_crt(cells: &[CellDocument]) -> Vec<Series> {
 }
 
 /// Returns what the detectors mask, and the share of the most frequent class.
-fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
-    let point = |x: f64, value: f64, row: &Detector| Point {
-        x,
-        values: vec![value],
-        from: vec![row.from.clone()],
-    };
+fn of_jft(cells: &[CellDocument], masked: &[Masked]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
-    for detector in DETECTORS {
-        let text = masked.first().map(|row| row.text.as_str());
-        let mut rows = masked.iter();
-        let own = rows.find(|row| row.detector == detector && Some(row.text.as_str()) == text);
-        all.push(Series {
-            what: format!("masked at {}", detector.replace('-', " ")),
-            points: own
-                .into_iter()
-                .map(|row| point(0.0, row.words, row))
-                .collect(),
-        });
+    // Of several texts the first.
+    let text = masked.first().map(|row| row.text);
+    for row in masked.iter().filter(|row| Some(row.text) == text) {
+        let what = format!("masked at {}", DETECTORS[row.level].replace('-', " "));
+        all.push(number(&what, 0.0, row.share, row.from.clone()));
     }
-    for (text, _) in MASKED {
-        let rows: Vec<&Detector> = masked.iter().filter(|row| row.text == text).collect();
-        let whole = rows.len() == DETECTORS.len();
-        let points = (1..).zip(rows).filter(|_| whole);
-        let over = |(level, row): (u32, &Detector)| {
-            let printed = row.printed.iter().find(|printed| printed.text == text)?;
-            Some(point(f64::from(level), row.words / printed.share, row))
-        };
-        all.push(Series {
-            what: format!("share masked of {text} over the paper's"),
-            points: points.filter_map(over).collect(),
-        });
+    for (text, printed) in PRINTED_SHARES {
+        let rows: Vec<&Masked> = masked.iter().filter(|row| row.text == text).collect();
+        // Nothing is concluded from some of the four.
+        for row in rows.iter().filter(|_| rows.len() == DETECTORS.len()) {
+            let what = format!("share masked of {text} over the paper's");
+            let over = row.share / printed[row.level];
+            all.push(number(
+                &what,
+                (row.level + 1) as f64,
+                over,
+                row.from.clone(),
+            ));
+        }
     }
     let share = |cell: &CellDocument| {
         let classes = cell.classification.as_ref()?["classes"].as_array()?;
@@ -630,10 +520,6 @@ fn paired(
     })
 }
 
-fn loss(cell: &CellDocument) -> Option<f64> {
-    cell.measured(Known::Perplexity).map(f64::ln)
-}
-
 /// The noise that stands for no noise in the grid of noises, and the noise that counts as little.
 const NO_NOISE: f64 = 1e-6;
 const LITTLE_NOISE: f64 = 0.01;
@@ -667,31 +553,6 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
         };
         Some(known(cell, loss)? - known(cells.iter().find(same)?, loss)?)
     });
-    let perplexities = [
-        ("perplexity with weights, without noise", "weights-0"),
-        ("perplexity without weights or noise", "all-0"),
-        ("perplexity with weights and noise", "weights-noise"),
-        ("perplexity with noise alone", "all-noise"),
-        ("perplexity of ordinary training", "without-noise"),
-        (
-            "pseudo-perplexity with weights and noise",
-            "masked-weights-noise",
-        ),
-        ("pseudo-perplexity with noise alone", "masked-all-noise"),
-        (
-            "pseudo-perplexity of ordinary training",
-            "masked-without-noise",
-        ),
-    ];
-    let losses = [
-        ("loss with weights and noise", "weights-noise"),
-        ("loss with noise alone", "all-noise"),
-        (
-            "loss of masked tokens with weights and noise",
-            "masked-weights-noise",
-        ),
-        ("loss of masked tokens with noise alone", "masked-all-noise"),
-    ];
     let mut all = vec![
         paired(
             cells,
@@ -700,16 +561,7 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
             loss,
         ),
         little,
-        over(
-            cells,
-            "certified posterior over the promised one",
-            // Ordinary training has no certificate, so one that failed says nothing of them.
-            |place| place.recipe == Recipe::Protect && place.arm.ends_with("-noise"),
-            kept,
-        ),
     ];
-    all.extend(perplexities.map(|(what, arm)| of_arm(cells, what, arm, perplexity)));
-    all.extend(losses.map(|(what, arm)| of_arm(cells, what, arm, loss)));
     for (noise, value) in [
         ("without noise", NO_NOISE),
         ("with a little noise", LITTLE_NOISE),
@@ -719,34 +571,6 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
         all.push(over(cells, &named("extracted"), near(value), extracted));
     }
     all
-}
-
-/// Returns the largest ratio of a secret's posterior after training to its promise.
-fn kept(cell: &CellDocument) -> Option<f64> {
-    let classes = cell.training.as_ref()?["secrets"]["classes"].as_array()?;
-    // Columns: secrets, the most records of each that are drawn, prior, promise, posterior.
-    let share = |class: &Value| Some(class[4].as_f64()? / class[3].as_f64()?);
-    let shares: Option<Vec<f64>> = classes.iter().map(share).collect();
-    shares?.into_iter().max_by(f64::total_cmp)
-}
-
-fn of_ours(cells: &[CellDocument]) -> Vec<Series> {
-    let proved = |cell: &CellDocument| cell.measured(Known::Epsilon);
-    vec![
-        of_arm(
-            cells,
-            "mean of the largest exposure without a leak, computed",
-            "SGD",
-            |cell| cell.number(Work::Exposure, "summary.null_max_mean"),
-        ),
-        of_arm(cells, "ε at least at δ = 0.01, of SGD", "SGD-delta", proved),
-        paired(
-            cells,
-            "ε that δ = 0.01 costs the audit",
-            ("SGD", "SGD-delta"),
-            proved,
-        ),
-    ]
 }
 
 /// Replaces the synthetic text with the requested one and notes the consequences.
@@ -845,7 +669,15 @@ fn on_device(file: &mut GridFile, how: &Reproduce) {
 fn enlarge(file: &mut GridFile) {
     let larger = |data: &mut Data, to: u64| data.dialogues = data.dialogues.map(|_| to);
     larger(&mut file.data, 10_000);
-    file.train.insert("epochs".to_owned(), 50.into());
+    for arm in &mut file.arms {
+        // The steps of weighted training are those of its weights.
+        let own = ["epochs", "first_epochs"].into_iter().filter(|name| {
+            let given = arm.train.contains_key(*name);
+            given || *name == "epochs" && arm.recipe != Recipe::Protect
+        });
+        let own: Vec<(String, Value)> = own.map(|name| (name.to_owned(), 50.into())).collect();
+        arm.train.extend(own);
+    }
     if let Some(test) = &mut file.test {
         larger(test, 1_000);
     }
@@ -886,7 +718,7 @@ mod tests {
         let trained = study.plan.stages.iter().filter(|s| s.work == Work::Train);
         for stage in trained {
             let has = |word: &str| stage.words.iter().any(|own| own == word);
-            assert!(has("--device=cuda:0") && has("--model=gpt2") && has("--epochs=50"));
+            assert!(has("--device=cuda:0") && has("--model=gpt2"));
         }
         let attacks = [Work::Perplexity, Work::Exposure, Work::Membership];
         for stage in study
@@ -897,6 +729,32 @@ mod tests {
         {
             assert!(stage.words.iter().any(|own| own == "--device=cuda:0"));
         }
+    }
+
+    /// `protect` takes its steps from its weights, and refused the fifty epochs in every cell; arms with epochs of their own
+    /// kept six.
+    #[test]
+    fn the_paper_s_scale_reaches_every_arm() {
+        let mut weighted = 0;
+        for paper in PAPERS {
+            let how = how(paper, "--scale paper");
+            let study =
+                Study::of(&paper.chosen(&[]).unwrap(), &how, Path::new("out/stages")).unwrap();
+            for stage in study.plan.stages.iter().filter(|s| s.work == Work::Train) {
+                let has = |word: &str| stage.words.iter().any(|own| own == word);
+                let protect = has("--recipe=protect");
+                weighted += u32::from(protect);
+                assert_eq!(has("--epochs=50"), !protect, "{:?}", stage.words);
+                let epochs = |word: &&String| word.contains("epochs=");
+                let all = stage.words.iter().filter(epochs);
+                assert!(
+                    all.clone().all(|word| word.ends_with("=50")),
+                    "{:?}",
+                    stage.words
+                );
+            }
+        }
+        assert!(weighted > 0);
     }
 
     /// A model that isn't recurrent has no states to release: every cell of S-DP failed.
@@ -949,10 +807,15 @@ mod tests {
                     .map(|question| question.what.to_owned()),
             );
             for cell in &study.plan.cells {
-                let arm = called(&cell.place.arm);
+                let arm = &cell.place.arm;
                 known.extend(QUANTITIES.iter().map(|(name, _)| format!("{name} {arm}")));
             }
-            let special = study.measured(&[], |_| None);
+            let words = serde_json::json!({"words": {"redacted": 1.0, "all": 2.0}});
+            let special = study.measured(&[], |_| Some(words.clone()));
+            // Of a folder alone.
+            let shares =
+                PRINTED_SHARES.map(|(text, _)| format!("share masked of {text} over the paper's"));
+            known.extend(shares);
             known.extend(special.into_iter().map(|series| series.what));
             for claim in paper.claims() {
                 for name in claim.names() {
@@ -966,16 +829,14 @@ mod tests {
         }
     }
 
-    /// The γ whose question failed was left out, and the claim judged on the others.
+    /// What one question left open was left out, and the claim judged on the others.
     #[test]
     fn a_question_without_an_answer_leaves_its_series_unknown() {
-        let study = study(Paper::Crt, &["amplified-over-miss"]);
-        let answered = |stage: usize| {
-            let row = serde_json::json!({"notion": "bayesian-confidentiality", "convention": "paper",
-                "method": "pld", "epsilon": {"upper": stage as f64}});
-            Some(serde_json::json!({"guarantees": [row]}))
-        };
-        let known = |measured: &[Series]| measured.iter().any(|s| s.what == "ε′ over γ");
+        let study = study(Paper::Ours, &["less-noise"]);
+        let answered =
+            |stage: usize| Some(serde_json::json!({"kl_fano": 2.0 + stage as f64, "answer": 1.0}));
+        let what = "σ by Fano over σ by the blow-up";
+        let known = |measured: &[Series]| measured.iter().any(|s| s.what == what);
         assert!(known(&study.measured(&[], answered)));
         let last = study.questions.last().unwrap().stage;
         let but_one = |stage: usize| answered(stage).filter(|_| stage != last);
@@ -991,33 +852,6 @@ mod tests {
         assert_eq!(cells(Paper::Ours, &["own-neighbours"]), 0);
         let error = Paper::Crt.chosen(&["fig9".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("fig2, fig3"), "{error}");
-    }
-
-    /// An ordinary run that failed left the certificates of the others unread.
-    #[test]
-    fn certificates_are_those_of_secret_protection() {
-        let cell = |arm: &str, recipe: &str, more: Value| -> CellDocument {
-            let mut cell = serde_json::json!({"arm": arm, "recipe": recipe, "model": "lstm", "seed": 0,
-                "miss_rate": 0.0, "canary_recall": 1.0, "stages": []});
-            for (key, value) in more.as_object().unwrap() {
-                cell[key] = value.clone();
-            }
-            serde_json::from_value(cell).unwrap()
-        };
-        let row = serde_json::json!([3, 1, 1e-6, 1e-3, 5e-4]);
-        let kept = serde_json::json!({"training": {"secrets": {"classes": [row]}}});
-        let failed = serde_json::json!({"failed": "training: refused"});
-        let shares = |cells: &[CellDocument]| -> Vec<f64> {
-            let all = of_hush(cells).into_iter();
-            let mut shares = all.filter(|s| s.what == "certified posterior over the promised one");
-            let points = shares.next().unwrap().points;
-            points.iter().map(|point| point.mean()).collect()
-        };
-        let kept = cell("all-noise", "protect", kept);
-        let ordinary = cell("without-noise", "sgd", failed.clone());
-        assert_eq!(shares(&[kept.clone(), ordinary]).len(), 1);
-        let other = cell("weights-noise", "protect", failed);
-        assert_eq!(shares(&[kept, other]).len(), 0);
     }
 
     /// What is tested on is no part of what is trained on, and no policy asks for marks that real text does not have.
