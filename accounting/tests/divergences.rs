@@ -310,7 +310,9 @@ fn zcdp_refuses_what_it_does_not_know() {
     assert!(free.delta(epsilon(0.0)).unwrap().get().get() <= 0.0);
     let lost = Zcdp::new(Upper::new(f64::INFINITY)).unwrap();
     assert!(lost.epsilon(delta(0.1)).unwrap().get().get() == f64::INFINITY);
-    assert!(lost.delta(epsilon(5.0)).unwrap().get().get() >= 1.0);
+    for e in [5.0, f64::INFINITY] {
+        assert!(lost.delta(epsilon(e)).unwrap().get().get() >= 1.0);
+    }
     for rho in [1e-12, 1.0, 1e6] {
         let zcdp = Zcdp::new(Upper::new(rho)).unwrap();
         let found = zcdp.epsilon(delta(1e-300)).unwrap().get().get();
