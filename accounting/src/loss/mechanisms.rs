@@ -210,7 +210,7 @@ pub(crate) fn fold(
                 .filter(|(_, ln)| ln.is_finite())
                 .map(|(s, ln)| (s / noise_multiplier.get(), ln))
                 .collect();
-            let pair = pair(&Mixture::new(components)?, query, direction)?;
+            let pair = pair(&Mixture::computed(components)?, query, direction)?;
             Ok(if exact {
                 Fold::Pair(pair, times)
             } else {

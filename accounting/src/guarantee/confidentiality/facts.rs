@@ -357,14 +357,14 @@ impl Confidentiality {
     }
 
     /// Returns ε at `delta`: zero if nothing differs, infinite if the reach is open. The lower end,
-    /// if there is one, is that of the profile: some secret of that reach attains it.
+    /// if there is one, is that of a profile of the same records: some secret of that reach attains it.
     ///
     /// # Errors
     /// None for a δ in range.
     pub fn epsilon(&self, delta: Delta) -> Result<Bounds<Epsilon>> {
         match self.reach {
-            Reach::Records(_) => {
-                let found = self.profile.epsilon(delta)?;
+            Reach::Records(records) => {
+                let found = self.attained(records, self.profile.epsilon(delta)?);
                 // No point reaches this δ, so nothing finite is certified.
                 let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
                 Ok(if found.upper.is_some() { found } else { none })
@@ -387,8 +387,17 @@ impl Confidentiality {
                 let zero = Delta::new(0.0)?;
                 Ok(Bounds::between(zero, zero))
             }
-            Reach::Records(_) => self.profile.delta(epsilon),
+            Reach::Records(records) => Ok(self.attained(records, self.profile.delta(epsilon)?)),
             Reach::Open => Ok(Bounds::at_most(Delta::new(1.0)?)),
+        }
+    }
+
+    /// Returns the profile's bounds; fewer records than its own need not attain the lower end.
+    fn attained<T>(&self, records: GroupSize, bounds: Bounds<T>) -> Bounds<T> {
+        let same = self.profile.query().group == records;
+        Bounds {
+            lower: bounds.lower.filter(|_| same),
+            ..bounds
         }
     }
 }
