@@ -271,7 +271,8 @@ impl CorpusFacts {
         Reach::of(Some(self.most_records.max(1)), self.spread)
     }
 
-    /// Returns an upper bound on the records that differ if all secrets are masked together.
+    /// Returns an upper bound on the records that differ if all secrets are masked together: uniform confidentiality.
+    /// Source: CRT Def. 3.
     #[must_use]
     pub fn reach_of_all(&self) -> Reach {
         match self.worst() {
@@ -291,17 +292,6 @@ impl CorpusFacts {
     /// As [`Standing::confidentiality`].
     pub fn every_secret(&self, profile: &Profile) -> Result<Confidentiality> {
         self.worst().confidentiality(self.spread, profile)
-    }
-
-    /// Returns uniform confidentiality: all secrets against their masks at once.
-    ///
-    /// Bound: upper. `profile` is the profile for the records of [`CorpusFacts::reach_of_all`].
-    /// Source: CRT Def. 3 and Prop. 5.
-    ///
-    /// # Errors
-    /// As [`Standing::confidentiality`].
-    pub fn all_secrets(&self, profile: &Profile) -> Result<Confidentiality> {
-        Confidentiality::new(self.reach_of_all(), profile)
     }
 }
 
