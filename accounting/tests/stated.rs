@@ -654,3 +654,22 @@ fn a_profile_promises_no_smaller_delta_than_its_loss() {
     let delta = profile.delta(Epsilon::new(1.0).unwrap()).unwrap();
     assert!(*delta.upper.unwrap().get() >= stated);
 }
+
+/// What has a known limit at high orders, at low ones alone, or beside outcomes that nothing bounds, was infinite or one.
+#[test]
+fn limits_of_divergences_are_known() {
+    for xi in [0.0, 0.5] {
+        let found = epsilon(&zcdp(0.0, xi), ADD_REMOVE, 0.0);
+        assert!((found - xi).abs() < 1e-12, "{xi}: {found}");
+    }
+    let low = best(renyi(&[(1.0005, 1e-6)]), 2.0, 1.0);
+    assert!(epsilon(&low, ADD_REMOVE, 0.5).is_finite());
+    let both = sequence(&[zcdp(0.5, 0.0), approximate(1.0, 1e-6)]);
+    let loss = PrivacyLoss::of(&both, ADD_REMOVE, Direction::Remove).unwrap();
+    let (found, _) = loss.renyi_fano(Probability::new(0.01).unwrap()).unwrap();
+    // D_α ≤ α/2 alone gives 0.1246; an ε of one adds at most a factor e.
+    assert!(
+        found.get().get() > 0.1245 && found.get().get() < 0.5,
+        "{found:?}"
+    );
+}

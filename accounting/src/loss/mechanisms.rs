@@ -255,6 +255,18 @@ pub(crate) fn fold(
             let bound = approximate(epsilon.get(), delta.get(), steps, times)?;
             Ok(of_steps(bound, *epsilon, steps))
         }
+        // A divergence of at most ξ at every order is pure differential privacy.
+        Mechanism::Zcdp {
+            rho,
+            xi,
+            neighbours,
+        } if rho.get() <= 0.0 => {
+            let pure = Mechanism::PureDp {
+                epsilon: Epsilon::new(xi.get())?,
+                neighbours: *neighbours,
+            };
+            fold(&pure, query, direction, (length, times))
+        }
         Mechanism::Zcdp {
             rho,
             xi,

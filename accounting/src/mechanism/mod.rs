@@ -262,7 +262,9 @@ impl Mechanism {
     /// Returns whether only Rényi divergences are known for some part.
     pub(crate) fn is_stated(&self) -> bool {
         match self {
-            Self::Zcdp { .. } | Self::RenyiDp { .. } | Self::RepeatAndSelect { .. } => true,
+            // Of a divergence that no order raises, the law is known.
+            Self::Zcdp { rho, .. } => rho.get() > 0.0,
+            Self::RenyiDp { .. } | Self::RepeatAndSelect { .. } => true,
             Self::Repeat { times, each } => times.get() > 0 && each.is_stated(),
             Self::Sequence { parts } => parts.iter().any(Self::is_stated),
             Self::Estimated { inner, .. } => inner.is_stated(),
