@@ -900,8 +900,9 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("mechanism.json");
     std::fs::write(&path, r#"{"type": "laplace", "scale": 2}"#).unwrap();
-    let text = shown(&format!("account --mechanism {} --delta 0", path.display()));
-    assert!(!words(&text).contains("At delta 0"), "{text:?}");
+    let line = format!("account --mechanism {} --delta 0", path.display());
+    let text = words(&shown(&line));
+    assert!(!text.contains("At delta 0"), "{text}");
 }
 
 /// Both columns were called by ε alone, and 10000 steps had a smaller one for another relation than for this one.

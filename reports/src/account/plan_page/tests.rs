@@ -207,7 +207,7 @@ fn fixed_batches_have_ceilings_and_say_which_are_unknown() {
     let folder = Folder::new();
     let text = "schema = 1\nrecipe = \"dpsgd\"\ndelta = 1e-5\n[data]\nprivate = 20000\n[training]\nsigma = 1.0\n\
                 steps = 100\nsample_rate = 0.01\nsampler = \"without-replacement\"\n[secrets]\nrecords = 1\n\
-                prior = 1e-6\ncandidates = 1000000\ncanaries = 3\ncanary_copies = 1\n";
+                prior = 1e-3\ncandidates = 1000\ncanaries = 3\ncanary_copies = 1\n";
     let body = sheet(&of_file(&folder.plan(text)).unwrap()).unwrap().body;
     let found: Vec<_> = body.ceilings.iter().map(|row| row.quantity).collect();
     let wanted = [
