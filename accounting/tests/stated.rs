@@ -659,7 +659,9 @@ fn a_profile_promises_no_smaller_delta_than_its_loss() {
 #[test]
 fn limits_of_divergences_are_known() {
     for xi in [0.0, 0.5] {
-        let found = epsilon(&zcdp(0.0, xi), ADD_REMOVE, 0.0);
+        let loss = PrivacyLoss::of(&zcdp(0.0, xi), ADD_REMOVE, Direction::Remove).unwrap();
+        let found = loss.epsilon(Delta::new(0.0).unwrap(), TIGHT).unwrap();
+        let found = found.bounds.upper.unwrap().get().get();
         assert!((found - xi).abs() < 1e-12, "{xi}: {found}");
     }
     let low = best(renyi(&[(1.0005, 1e-6)]), 2.0, 1.0);
