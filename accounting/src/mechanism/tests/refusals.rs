@@ -469,7 +469,10 @@ fn secrets_of_other_rates_than_the_manifest_states_are_refused() {
 #[test]
 fn the_schema_has_the_ranges_of_the_reader() {
     fn of<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a Value>) {
-        let within = value.as_object().into_iter().flat_map(serde_json::Map::values);
+        let within = value
+            .as_object()
+            .into_iter()
+            .flat_map(serde_json::Map::values);
         for inner in within.chain(value.as_array().into_iter().flatten()) {
             found.extend(inner.get(key).filter(|inner| inner["type"] == "integer"));
             of(inner, key, found);
