@@ -191,6 +191,11 @@ fn pairs_that_are_no_laws_are_refused() {
     };
     assert!(of(&with, &none).is_ok() && of(&none, &with).is_ok());
     assert!(of(&cut, &none).is_err() && of(&none, &cut).is_err());
+    // A law that lacks 1e-10 would promise a delta that is too small by as much; one with an excess, too.
+    for (near, kept) in [(0.9, true), (0.9 - 1e-10, false), (0.9 + 1e-10, false)] {
+        let mixture = Mixture::new(vec![(0.0, f64::ln(near)), (1.0, 0.1f64.ln())]);
+        assert_eq!(mixture.is_ok(), kept, "{near}");
+    }
     // Counts too rare for a number are no part that is missing.
     let rare = Mixture::poisson_binomial(&[1e-200; 2], 1.0).unwrap();
     assert!(of(&rare, &none).is_ok());

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use reticent_accounting::calibrate::{Target, calibrate_steps};
-use reticent_accounting::pld::losses;
+use reticent_accounting::pld::{Profile, losses};
 use reticent_accounting::rdp::{RdpCurve, Zcdp, epsilon_from_renyi};
 use reticent_accounting::reconstruction::several::blow_up_of_several;
 use reticent_accounting::trade_off::true_positive_rate;
@@ -640,4 +640,38 @@ fn at_an_infinite_epsilon_only_infinite_losses_are_left() {
             assert!((left..=left + 1e-12).contains(&most), "{run:?}: {most}");
         }
     }
+}
+
+/// A stated δ has no room: of a smaller one no finite ε is known.
+#[test]
+fn a_profile_promises_no_smaller_delta_than_its_loss() {
+    let stated = Delta::new(1e-5).unwrap();
+    let profile =
+        Profile::at_deltas(&approximate(1.0, 1e-5), ADD_REMOVE, &[stated], TIGHT).unwrap();
+    let upper = |delta: f64| profile.epsilon(Delta::new(delta).unwrap()).unwrap().upper;
+    assert!((upper(1e-5).unwrap().get().get() - 1.0).abs() < 1e-9);
+    assert!(upper(1e-5 * (1.0 - 5e-13)).is_none());
+    let delta = profile.delta(Epsilon::new(1.0).unwrap()).unwrap();
+    assert!(*delta.upper.unwrap().get() >= stated);
+}
+
+/// What has a known limit at high orders, at low ones alone, or beside outcomes that nothing bounds, was infinite or one.
+#[test]
+fn limits_of_divergences_are_known() {
+    for xi in [0.0, 0.5] {
+        let loss = PrivacyLoss::of(&zcdp(0.0, xi), ADD_REMOVE, Direction::Remove).unwrap();
+        let found = loss.epsilon(Delta::new(0.0).unwrap(), TIGHT).unwrap();
+        let found = found.bounds.upper.unwrap().get().get();
+        assert!((found - xi).abs() < 1e-12, "{xi}: {found}");
+    }
+    let low = best(renyi(&[(1.0005, 1e-6)]), 2.0, 1.0);
+    assert!(epsilon(&low, ADD_REMOVE, 0.5).is_finite());
+    let both = sequence(&[zcdp(0.5, 0.0), approximate(1.0, 1e-6)]);
+    let loss = PrivacyLoss::of(&both, ADD_REMOVE, Direction::Remove).unwrap();
+    let (found, _) = loss.renyi_fano(Probability::new(0.01).unwrap()).unwrap();
+    // D_α ≤ α/2 alone gives 0.1246; an ε of one adds at most a factor e.
+    assert!(
+        found.get().get() > 0.1245 && found.get().get() < 0.5,
+        "{found:?}"
+    );
 }

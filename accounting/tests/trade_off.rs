@@ -230,6 +230,23 @@ fn concavity_leaves_little_room() {
 }
 
 #[test]
+fn a_rate_given_twice_is_one_point() {
+    let query = Query::single(Neighbours::AddRemove);
+    let of = |rates: &[f64]| {
+        let rates: Vec<_> = rates.iter().map(|rate| probability(*rate)).collect();
+        TradeOff::of(&plain(1.0), query, &rates, tolerance(1e-9)).unwrap()
+    };
+    for rates in [&[0.1, 0.1][..], &[0.0, 0.1, 0.3, 0.1, 1.0, 1.0]] {
+        for fpr in [1e-3, 0.05, 0.2, 0.9] {
+            let (low, high) = ends(of(rates).true_positive_rate(probability(fpr)).unwrap());
+            let truth = tail(quantile(fpr) - 1.0);
+            assert!(low <= truth && truth <= high, "{low} {truth} {high}");
+        }
+    }
+    assert_eq!(of(&[0.3, 0.1, 0.3]), of(&[0.1, 0.3]));
+}
+
+#[test]
 fn a_run_without_protection_is_told_apart_and_an_empty_one_is_not() {
     let query = Query::single(Neighbours::AddRemove);
     let bare = Mechanism::NonPrivate { why: "none".into() };

@@ -183,8 +183,11 @@ fn print(value: f64, digits: usize, wrong_side: impl Fn(f64) -> bool) -> String 
     // One unit in the last place always suffices, as printing rounded to nearest.
     if wrong_side(parse(&scientific)) {
         let (mantissa, exponent) = split(&scientific);
+        let nearest = parse(&scientific);
+        // Below a power of ten, the last place is that of the smaller decade.
+        let below = parse(mantissa).abs() <= 1.0 && value.abs() < nearest.abs();
+        let exponent = exponent - i32::from(below);
         let unit = 10f64.powi(exponent - i32::try_from(digits).unwrap_or(i32::MAX) + 1);
-        let nearest = parse(&format!("{mantissa}e{exponent}"));
         let toward = if value > nearest { unit } else { -unit };
         scientific = format!("{:.*e}", digits - 1, nearest + toward);
     }
@@ -231,6 +234,13 @@ mod tests {
     fn an_exact_number_is_not_moved() {
         assert_eq!(rounded_up(1.25, 3), "1.25");
         assert_eq!(rounded_down(1.25, 3), "1.25");
+    }
+
+    #[test]
+    fn below_a_power_of_ten_no_digit_is_lost() {
+        assert_eq!(rounded_down(0.999_999_999, 6), "0.999999");
+        assert_eq!(rounded_up(-99.999, 3), "-99.9");
+        assert_eq!(rounded_down(9.99e-10, 1), "9e-10");
     }
 
     proptest! {

@@ -341,6 +341,14 @@ fn calibration_keeps_its_promise() {
     ));
     assert!((hush["sigma"].as_f64().unwrap() - 2.068_432).abs() < 1e-5);
     assert!((hush["kl_fano_sigma"].as_f64().unwrap() - 73.295_697).abs() < 2e-4);
+    // A posterior of 1, and any of what is never guessed, costs no noise by whatever bound.
+    for promise in ["--prior 0.5 --posterior 1", "--prior 0 --posterior 0.4"] {
+        let found = json(&line(&format!(
+            "calibrate {promise} --sample-rate 0.5 --steps 10 --format json"
+        )));
+        assert!(found["sigma"].as_f64().unwrap() > 0.0, "{found}");
+        assert!(found.get("kl_fano").is_none(), "{found}");
+    }
 }
 
 #[test]

@@ -68,13 +68,26 @@ impl Profile {
             engine: Engine::Closed,
             points: Vec::new(),
         };
-        for delta in deltas {
+        let mut engine = Engine::Closed;
+        let mut ends = |delta: f64| -> Result<(f64, f64)> {
             let (mut low, mut high) = (0.0f64, 0.0f64);
             for loss in &losses {
-                let found = Solver::new(loss).epsilon(delta.get(), tolerance.get())?;
+                let found = Solver::new(loss).epsilon(delta, tolerance.get())?;
                 low = low.max(found.lower.unwrap_or(0.0));
                 high = high.max(found.upper);
-                profile.engine = profile.engine.coarser(found.engine);
+                engine = engine.coarser(found.engine);
+            }
+            Ok((low, high))
+        };
+        for delta in deltas {
+            // Room for a few roundings of δ, where a smaller δ has a finite ε as well.
+            let at_least = (delta.get() * (1.0 + ROOM)).min(1.0);
+            let mut at_most = delta.get() * (1.0 - ROOM);
+            let (low, _) = ends(at_least)?;
+            let (_, mut high) = ends(at_most)?;
+            if high == f64::INFINITY {
+                at_most = delta.get();
+                (_, high) = ends(at_most)?;
             }
             if high == f64::INFINITY {
                 return Err(Error::Unsupported {
@@ -82,19 +95,10 @@ impl Profile {
                     why: "epsilon is infinite there".into(),
                 });
             }
-            profile.add(
-                &losses,
-                low,
-                (Some(delta.get() * (1.0 + 0.9 * ROOM)), None),
-                tolerance,
-            )?;
-            profile.add(
-                &losses,
-                high,
-                (None, Some(delta.get() * (1.0 - 0.9 * ROOM))),
-                tolerance,
-            )?;
+            profile.add(&losses, low, (Some(at_least), None), tolerance)?;
+            profile.add(&losses, high, (None, Some(at_most)), tolerance)?;
         }
+        profile.engine = profile.engine.coarser(engine);
         profile.sort();
         Ok(profile)
     }

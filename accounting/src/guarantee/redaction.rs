@@ -168,11 +168,15 @@ impl Redaction {
         Epsilon::new(self.base_epsilon(target).get() * (1.0 - 1e-14))
     }
 
-    /// Returns δ' = (γ − η)δ + η.
+    /// Returns δ' = (γ − η)δ + η, rounded up.
     #[must_use]
     pub fn shrunk(&self, delta: Delta) -> Delta {
+        self.shrunk_by(delta, 1.0 + 2.0 * f64::EPSILON)
+    }
+
+    fn shrunk_by(&self, delta: Delta, rounding: f64) -> Delta {
         let (gamma, eta) = (self.miss.get(), self.missed_by_both.get());
-        Delta::clamped((gamma - eta) * delta.get() + eta)
+        Delta::clamped(((gamma - eta) * delta.get() + eta) * rounding)
     }
 
     /// Applies Proposition 6 (Theorem 8.3 with η > 0) to a whole profile: (ε, δ) ↦ (ln(1 + γ(e^ε − 1)), (γ
@@ -205,7 +209,7 @@ impl Redaction {
     fn shrink(&self, base: &Profile, map: impl Fn(Epsilon) -> Epsilon) -> Vec<ProfilePoint> {
         let point = |p: &ProfilePoint| ProfilePoint {
             epsilon: map(p.epsilon),
-            delta_lower: Lower::new(self.shrunk(*p.delta_lower.get())),
+            delta_lower: Lower::new(self.shrunk_by(*p.delta_lower.get(), 1.0 - 2.0 * f64::EPSILON)),
             delta_upper: Upper::new(self.shrunk(*p.delta_upper.get())),
         };
         base.points().iter().map(point).collect()

@@ -210,7 +210,7 @@ pub(crate) fn fold(
                 .filter(|(_, ln)| ln.is_finite())
                 .map(|(s, ln)| (s / noise_multiplier.get(), ln))
                 .collect();
-            let pair = pair(&Mixture::new(components)?, query, direction)?;
+            let pair = pair(&Mixture::computed(components)?, query, direction)?;
             Ok(if exact {
                 Fold::Pair(pair, times)
             } else {
@@ -254,6 +254,18 @@ pub(crate) fn fold(
             let steps = steps_between(*neighbours, query)?;
             let bound = approximate(epsilon.get(), delta.get(), steps, times)?;
             Ok(of_steps(bound, *epsilon, steps))
+        }
+        // A divergence of at most ξ at every order is pure differential privacy.
+        Mechanism::Zcdp {
+            rho,
+            xi,
+            neighbours,
+        } if rho.get() <= 0.0 => {
+            let pure = Mechanism::PureDp {
+                epsilon: Epsilon::new(xi.get())?,
+                neighbours: *neighbours,
+            };
+            fold(&pure, query, direction, (length, times))
         }
         Mechanism::Zcdp {
             rho,

@@ -31,6 +31,8 @@ const BENDS: f64 = 1e-9;
 const LEAST_MASS: f64 = 1e-290;
 /// The largest mass that a mixture with all of its components lacks: that of ten billion such counts.
 const NOTHING: f64 = 1e10 * LEAST_MASS;
+/// The deviation of the sum of computed weights from one that rounding can cause.
+const ROUNDED: f64 = 1e-9;
 /// For components closer than this, a bound by their range is better.
 const LEAST_BEND: f64 = 0.05;
 
@@ -131,7 +133,7 @@ impl Mixture {
             })
             .filter(|(_, weight)| weight.is_finite())
             .collect();
-        Self::new(components)
+        Self::computed(components)
     }
 
     /// Creates the mixture of independent Poisson draws at the given rates, each moving the mean by `shift`
@@ -165,7 +167,7 @@ impl Mixture {
             .map(|(k, weight)| (k as f64 * shift, weight.ln()))
             .collect();
         let dropped = law.len() - components.len();
-        let mut mixture = Self::new(components)?;
+        let mut mixture = Self::computed(components)?;
         if dropped > 0 {
             mixture.missing = LEAST_MASS * dropped as f64;
         }
@@ -176,8 +178,22 @@ impl Mixture {
     ///
     /// # Errors
     /// Returns [`Error::OutOfRange`] for no component, for a position that is negative, not finite or out
-    /// of order, or for weights that don't sum to one.
+    /// of order, or for weights whose sum differs from one by more than their rounding: what a first law lacks
+    /// would be missing in δ.
     pub fn new(components: Vec<(f64, f64)>) -> Result<Self> {
+        let rounding = 4.0 * f64::EPSILON * components.len() as f64;
+        Self::of_components(components, rounding)
+    }
+
+    /// Creates a mixture from components whose weights were computed so that they sum to one.
+    ///
+    /// # Errors
+    /// As [`Mixture::new`].
+    pub(crate) fn computed(components: Vec<(f64, f64)>) -> Result<Self> {
+        Self::of_components(components, ROUNDED)
+    }
+
+    fn of_components(components: Vec<(f64, f64)>, rounding: f64) -> Result<Self> {
         let ordered = components.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let bad = components
             .iter()
@@ -192,7 +208,7 @@ impl Mixture {
         let total = components
             .iter()
             .fold(f64::NEG_INFINITY, |sum, c| ln_add_exp(sum, c.1));
-        if total.is_nan() || total.abs() > 1e-9 {
+        if total.is_nan() || total.abs() > rounding {
             return Err(Error::OutOfRange {
                 what: "sum of mixture weights",
                 range: "[1, 1]",

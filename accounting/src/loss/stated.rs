@@ -145,7 +145,11 @@ impl Stated {
     /// Returns the highest order at which anything is known.
     pub(crate) fn highest(&self) -> f64 {
         match self {
-            Self::Line { .. } | Self::Best(_) => f64::INFINITY,
+            Self::Line { .. } => f64::INFINITY,
+            Self::Best(best) => (best.runs.iter().flat_map(|run| &run.laws))
+                .filter_map(|(law, _)| law.stated.as_ref())
+                .map(Self::highest)
+                .fold(f64::INFINITY, f64::min),
             // The first link is evaluated at k times the order.
             Self::Chords { knots, links } => {
                 knots.last().map_or(1.0, |knot| knot.0) / f64::from(*links)

@@ -18,7 +18,7 @@ pub(crate) use validate::MOST_NUMBERS;
 
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
-    Delta, Divergence, Epsilon, MeanRepetitions, NoiseMultiplier, Order, Probability,
+    Delta, Divergence, Epsilon, MOST_COUNT, MeanRepetitions, NoiseMultiplier, Order, Probability,
     RepetitionShape, SamplingRate, Steps,
 };
 use schemars::JsonSchema;
@@ -35,8 +35,10 @@ pub enum Sampling {
     /// As Poisson, but a batch larger than `max_batch` is cut down to that size at random.
     TruncatedPoisson {
         /// The most records in a batch.
+        #[schemars(range(min = 1, max = MOST_COUNT))]
         max_batch: u64,
         /// The number of records, the neighbour's included.
+        #[schemars(range(min = 1, max = MOST_COUNT))]
         records: u64,
     },
     /// A fixed-size uniform subset, fresh at each step; the rate is its size over the records.
@@ -53,8 +55,10 @@ pub enum Sampling {
     /// share.
     RandomAllocation {
         /// In how many steps of an epoch.
+        #[schemars(range(min = 1, max = MOST_COUNT))]
         selected: u64,
         /// Of how many.
+        #[schemars(range(min = 1, max = MOST_COUNT))]
         steps: u64,
     },
 }
@@ -114,6 +118,7 @@ pub enum Mechanism {
         /// σ in units of the integers.
         sigma: NoiseMultiplier,
         /// How much one record changes the query.
+        #[schemars(range(min = 1, max = u32::MAX))]
         sensitivity: u32,
     },
     /// Discrete Laplace (two-sided geometric) noise, P(x) ∝ e^{−|x|/b}, on one integer-valued query.
@@ -121,6 +126,7 @@ pub enum Mechanism {
         /// b in units of the integers.
         scale: NoiseMultiplier,
         /// How much one record changes the query.
+        #[schemars(range(min = 1, max = u32::MAX))]
         sensitivity: u32,
     },
     /// Each record reports its category truthfully with the given probability, otherwise one of
@@ -129,6 +135,7 @@ pub enum Mechanism {
         /// Probability of the true category.
         truth: Probability,
         /// How many categories there are, at least two.
+        #[schemars(range(min = 2, max = u32::MAX))]
         categories: u32,
     },
     /// Sampling an answer with weight e^{ε u/2Δ} for utility u of sensitivity Δ.
@@ -255,7 +262,9 @@ impl Mechanism {
     /// Returns whether only Rényi divergences are known for some part.
     pub(crate) fn is_stated(&self) -> bool {
         match self {
-            Self::Zcdp { .. } | Self::RenyiDp { .. } | Self::RepeatAndSelect { .. } => true,
+            // Of a divergence that no order raises, the law is known.
+            Self::Zcdp { rho, .. } => rho.get() > 0.0,
+            Self::RenyiDp { .. } | Self::RepeatAndSelect { .. } => true,
             Self::Repeat { times, each } => times.get() > 0 && each.is_stated(),
             Self::Sequence { parts } => parts.iter().any(Self::is_stated),
             Self::Estimated { inner, .. } => inner.is_stated(),

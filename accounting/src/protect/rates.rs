@@ -217,7 +217,7 @@ impl RateProfile {
             components.push((0.0, ln_nearest));
         }
         components.reverse();
-        Mixture::new(components)
+        Mixture::computed(components)
     }
 
     /// Returns the privacy loss of `steps` steps for this secret: its examples learned from, against zeroed, with the

@@ -349,7 +349,8 @@ impl Steps {
     }
 
     /// Returns the steps of one epoch at a sampling rate: 1/q rounded up, as for a loader that keeps its last, smaller
-    /// batch. Training and plans both use this number.
+    /// batch. Training uses this number; so do plans, but for samplers that use each record once an epoch, which take 1/q
+    /// rounded down.
     ///
     /// ```
     /// use reticent_accounting::{SamplingRate, Steps};

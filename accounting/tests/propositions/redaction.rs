@@ -165,6 +165,19 @@ fn a_profile_must_answer_the_question() {
     assert_eq!(two.reach(Spread::Unbounded), Reach::Open);
 }
 
+/// No secret in one record need attain what a profile of two attains.
+#[test]
+fn a_profile_of_more_records_gives_no_lower_end() {
+    let base = profile(query(Neighbours::Replace, 2), &[0.9, 0.1], &[0.1, 0.9]);
+    for (records, known) in [(1, false), (2, true)] {
+        let standing = Standing::Missed { records };
+        let found = standing.confidentiality(Spread::AtMost(1), &base).unwrap();
+        assert_eq!(found.delta(epsilon(0.0)).unwrap().lower.is_some(), known);
+        assert_eq!(found.epsilon(delta(0.1)).unwrap().lower.is_some(), known);
+        assert!((upper_delta(&found, 0.0) - 0.8).abs() < 1e-12);
+    }
+}
+
 /// Trap: averaging γ over carriers. Half of the carriers always miss, half never: ε' at the
 /// average is broken, (ε, γδ) holds.
 #[test]

@@ -1,4 +1,4 @@
-//! S-DP and Just Fine-tune Twice.
+//! Just Fine-tune Twice.
 
 use super::finite::{
     both, cells, delta, delta_of, dp_sgd, epsilon_of, gaussian, law, loss, product, query, rate,
@@ -6,8 +6,7 @@ use super::finite::{
 };
 use proptest::prelude::*;
 use reticent_accounting::confidentiality::{
-    CorpusFacts, CountedBatches, JustFineTuneTwice, Knowledge, LightNoise, PhaseOne, RedactedAlike,
-    Spread, selective_dp,
+    CountedBatches, JustFineTuneTwice, LightNoise, PhaseOne, RedactedAlike,
 };
 use reticent_accounting::{
     Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, SamplingRate, Steps,
@@ -57,22 +56,6 @@ proptest! {
         let pair = loss(&batches.mechanism().unwrap(), query(Neighbours::Replace, 1), Direction::Remove);
         let promised = delta_of(&pair, e) + 1e-12;
         prop_assert!(both(&view(1.0), &view(-1.0), e) <= promised);
-    }
-
-    /// S-DP: infinite as soon as one secret is missed, the protected run's replace ε otherwise.
-    #[test]
-    fn a_missed_secret_leaves_selective_dp_nothing(secrets in 1u64..20, missed in 0u64..20) {
-        let missed = missed.min(secrets);
-        let facts = CorpusFacts::new(secrets, missed, 0, missed.min(1), Spread::AtMost(1), Knowledge::Counted).unwrap();
-        let found = selective_dp(&facts, &gaussian(2.0), delta(1e-5), tight()).unwrap().upper.unwrap().get().get();
-        if missed > 0 {
-            prop_assert!(found.is_infinite());
-            // Indeed no ε would do: training in the open may distinguish the two for certain.
-            prop_assert!(both(&[1.0, 0.0], &[0.0, 1.0], 50.0) >= 1.0);
-        } else {
-            let pair = loss(&gaussian(2.0), query(Neighbours::Replace, 1), Direction::Remove);
-            prop_assert!((found - epsilon_of(&pair, 1e-5)).abs() < 1e-9);
-        }
     }
 }
 

@@ -955,8 +955,15 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
     }
     for line in &pages("--delta 0")[..3] {
         let text = words(&shown(line));
-        assert!(text.contains("At delta 0 Gaussian noise"), "{line}\n{text}");
+        assert!(text.contains("At delta 0 noise"), "{line}\n{text}");
     }
+    // Laplace noise has a finite ε there.
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("mechanism.json");
+    std::fs::write(&path, r#"{"type": "laplace", "scale": 2}"#).unwrap();
+    let line = format!("account --mechanism {} --delta 0", path.display());
+    let text = words(&shown(&line));
+    assert!(!text.contains("At delta 0"), "{text}");
 }
 
 /// Both columns were called by ε alone, and 10000 steps had a smaller one for another relation than for this one.

@@ -202,8 +202,8 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
     let shown = shortest(delta);
     match records(inputs) {
         _ if delta <= 0.0 => Some(
-            "At delta 0 Gaussian noise has no finite epsilon: give a delta above 0, well below one over the number of \
-             records."
+            "At delta 0 noise whose loss is unbounded, as that of Gaussian noise, has no finite epsilon: for such noise \
+             give a delta above 0, well below one over the number of records."
                 .to_owned(),
         ),
         _ if delta >= 1.0 => Some(

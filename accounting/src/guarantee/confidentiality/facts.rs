@@ -271,7 +271,8 @@ impl CorpusFacts {
         Reach::of(Some(self.most_records.max(1)), self.spread)
     }
 
-    /// Returns an upper bound on the records that differ if all secrets are masked together.
+    /// Returns an upper bound on the records that differ if all secrets are masked together: uniform confidentiality.
+    /// Source: CRT Def. 3.
     #[must_use]
     pub fn reach_of_all(&self) -> Reach {
         match self.worst() {
@@ -291,17 +292,6 @@ impl CorpusFacts {
     /// As [`Standing::confidentiality`].
     pub fn every_secret(&self, profile: &Profile) -> Result<Confidentiality> {
         self.worst().confidentiality(self.spread, profile)
-    }
-
-    /// Returns uniform confidentiality: all secrets against their masks at once.
-    ///
-    /// Bound: upper. `profile` is the profile for the records of [`CorpusFacts::reach_of_all`].
-    /// Source: CRT Def. 3 and Prop. 5.
-    ///
-    /// # Errors
-    /// As [`Standing::confidentiality`].
-    pub fn all_secrets(&self, profile: &Profile) -> Result<Confidentiality> {
-        Confidentiality::new(self.reach_of_all(), profile)
     }
 }
 
@@ -357,14 +347,14 @@ impl Confidentiality {
     }
 
     /// Returns ε at `delta`: zero if nothing differs, infinite if the reach is open. The lower end,
-    /// if there is one, is that of the profile: some secret of that reach attains it.
+    /// if there is one, is that of a profile of the same records: some secret of that reach attains it.
     ///
     /// # Errors
     /// None for a δ in range.
     pub fn epsilon(&self, delta: Delta) -> Result<Bounds<Epsilon>> {
         match self.reach {
-            Reach::Records(_) => {
-                let found = self.profile.epsilon(delta)?;
+            Reach::Records(records) => {
+                let found = self.attained(records, self.profile.epsilon(delta)?);
                 // No point reaches this δ, so nothing finite is certified.
                 let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
                 Ok(if found.upper.is_some() { found } else { none })
@@ -387,8 +377,17 @@ impl Confidentiality {
                 let zero = Delta::new(0.0)?;
                 Ok(Bounds::between(zero, zero))
             }
-            Reach::Records(_) => self.profile.delta(epsilon),
+            Reach::Records(records) => Ok(self.attained(records, self.profile.delta(epsilon)?)),
             Reach::Open => Ok(Bounds::at_most(Delta::new(1.0)?)),
+        }
+    }
+
+    /// Returns the profile's bounds; fewer records than its own need not attain the lower end.
+    fn attained<T>(&self, records: GroupSize, bounds: Bounds<T>) -> Bounds<T> {
+        let same = self.profile.query().group == records;
+        Bounds {
+            lower: bounds.lower.filter(|_| same),
+            ..bounds
         }
     }
 }

@@ -32,12 +32,6 @@ impl SecretGroup {
         Self { members }
     }
 
-    /// Returns the members.
-    #[must_use]
-    pub fn members(&self) -> &[Standing] {
-        &self.members
-    }
-
     /// Returns the share γ̃ of the members that the redaction policy misses. The formula of Theorem
     /// 8.2 needs this share; the theorem's text speaks of the share that is detected.
     #[must_use]

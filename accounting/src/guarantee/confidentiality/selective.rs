@@ -1,6 +1,5 @@
-//! Selective notions: S-DP and Just Fine-tune Twice.
+//! Just Fine-tune Twice.
 
-use super::facts::{CorpusFacts, Knowledge};
 use crate::compose::Answer;
 use crate::loss::{Direction, PrivacyLoss, Query};
 use crate::mechanism::Mechanism;
@@ -19,26 +18,6 @@ fn epsilon_of(
     tolerance: Tolerance,
 ) -> Result<Answer<Epsilon>> {
     PrivacyLoss::of(mechanism, Query::replace(group), Direction::Remove)?.epsilon(delta, tolerance)
-}
-
-/// Returns ε of selective differential privacy for a run that protects only what its policy calls
-/// sensitive: ε of `protected` (replace) if the policy catches every secret, infinite if a secret is missed
-/// or misses can't be known, because a missed secret is trained on without noise.
-///
-/// Bound: upper. Source: Shi et al. 2021, with CRT's remark on imperfect policies.
-///
-/// # Errors
-/// As [`PrivacyLoss::epsilon`].
-pub fn selective_dp(
-    facts: &CorpusFacts,
-    protected: &Mechanism,
-    delta: Delta,
-    tolerance: Tolerance,
-) -> Result<Bounds<Epsilon>> {
-    if facts.missed() > 0 || facts.knowledge() == Knowledge::Detected {
-        return Ok(Bounds::at_most(Epsilon::new(f64::INFINITY)?));
-    }
-    Ok(epsilon_of(protected, GroupSize::ONE, delta, tolerance)?.bounds)
 }
 
 /// What has to hold for training on redacted text without noise to cost nothing: both contents
@@ -189,7 +168,8 @@ impl LightNoise {
         Ok(vec![end(self.miss.0), end(self.miss.1)])
     }
 
-    /// Returns ε at both ends of the interval of m, by the paper's rule p = p₀·m, for replace neighbours.
+    /// Returns ε at both ends of the interval of m, by the paper's rule p = p₀·m, for a secret in one record that is
+    /// replaced.
     ///
     /// # Errors
     /// As [`LightNoise::mechanism`] and [`PrivacyLoss::epsilon`].

@@ -139,14 +139,16 @@ pub(crate) fn renyi_fano(
     let mut best: Option<(f64, f64)> = None;
     let mut failure = None;
     let mut dropped = f64::NEG_INFINITY;
+    // Infinite losses belong to the posterior as well: with them no moment would be finite.
+    let (finite, infinite) = loss.without_infinite();
     for mass in DROPPED {
-        let trimmed = loss.trimmed((mass * prior.get()).min(0.1));
-        let missing = trimmed.missing();
-        if missing <= dropped {
+        let trimmed = finite.trimmed((mass * prior.get()).min(0.1));
+        let missing = trimmed.missing() + infinite;
+        if missing <= dropped || missing >= 1.0 {
             continue;
         }
         dropped = missing;
-        match posterior_by_order(&trimmed, prior) {
+        match posterior_by_order(&trimmed, missing, prior) {
             Ok((ln_r, order)) => {
                 let r = (1.0 - missing) * ln_r.exp() + missing;
                 if best.is_none_or(|(least, _)| r < least) {
@@ -166,14 +168,14 @@ pub(crate) fn renyi_fano(
     Ok((Upper::new(Probability::new(r)?), Order::new(order)?))
 }
 
-/// Returns the least logarithm of a posterior over the orders, with its order, of a first law of which `loss` may lack
-/// some mass: the rest is taken for the whole.
+/// Returns the least logarithm of a posterior over the orders, with its order, of a first law of which `loss` lacks at
+/// most the mass `missing`: the rest is taken for the whole.
 ///
 /// What is left of a first law of mass m reaches an event of prior p with s at most, where s^c p^{1−c} + (m − s)^c (1 −
 /// p)^{1−c} ≤ e^{K(c)}. Divided by m^c, this is the inequality of a whole law for s/m. It allows the more the smaller m is,
 /// so a lower bound on m suffices.
-fn posterior_by_order(loss: &PrivacyLoss, prior: Probability) -> Result<(f64, f64)> {
-    let ln_kept = (-loss.missing()).ln_1p();
+fn posterior_by_order(loss: &PrivacyLoss, missing: f64, prior: Probability) -> Result<(f64, f64)> {
+    let ln_kept = (-missing).ln_1p();
     let at = |c: f64, ln: f64| ln_posterior(c, ln - c * ln_kept, prior);
     let (found, two) = if loss.laws.is_empty() {
         let (cumulants, c) = charted_order(loss, at)?;

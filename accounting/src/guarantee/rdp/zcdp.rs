@@ -256,6 +256,9 @@ impl Zcdp {
     /// None for an ε in range.
     pub fn delta(&self, epsilon: Epsilon) -> Result<Upper<Delta>> {
         let (rho, e) = (*self.rho.get(), epsilon.get());
+        if rho == f64::INFINITY {
+            return Ok(Upper::new(Delta::new(1.0)?));
+        }
         if rho <= 0.0 || e == f64::INFINITY {
             return Ok(Upper::new(Delta::ZERO));
         }

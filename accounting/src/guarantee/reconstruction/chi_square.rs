@@ -49,25 +49,6 @@ fn posterior(excess: f64, missing: f64, prior: Probability) -> Result<Upper<Prob
 }
 
 impl PrivacyLoss {
-    /// Returns the χ²-divergence of the composed pair, e^{K(2)} − 1.
-    ///
-    /// Bound: upper; infinite where it overflows. For groups it is dominated by negligible events, which
-    /// [`PrivacyLoss::chi_square_fano`] drops first.
-    ///
-    /// ```
-    /// use reticent_accounting::{Direction, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Query};
-    /// let plain = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(2.0)? };
-    /// let loss = PrivacyLoss::of(&plain, Query::single(Neighbours::AddRemove), Direction::Remove)?;
-    /// assert!((loss.chi_square()?.get() / 0.25f64.exp_m1() - 1.0).abs() < 1e-12); // e^{μ²} − 1
-    /// # Ok::<(), reticent_accounting::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Returns [`Error::NotCertified`] if order 2 is out of reach.
-    pub fn chi_square(&self) -> Result<Upper<f64>> {
-        Ok(Upper::new(self.second_moment(0.0)?))
-    }
-
     /// Returns ∫ (dP)²/dQ − (1 − missing)² for the first law without renormalisation, rounded up.
     fn second_moment(&self, missing: f64) -> Result<f64> {
         if self.unbounded {

@@ -132,20 +132,23 @@ impl TradeOffCurve {
         tolerance: Tolerance,
     ) -> Result<(Self, Engine)> {
         let mut engine = Engine::Closed;
+        // No chord joins two points at one rate.
+        let mut rates = rates.to_vec();
+        rates.sort_by(|a, b| a.get().total_cmp(&b.get()));
+        rates.dedup();
         let mut points = Vec::with_capacity(rates.len());
         for fpr in rates {
-            let answer = loss.true_positive_rate(*fpr, tolerance)?;
+            let answer = loss.true_positive_rate(fpr, tolerance)?;
             engine = engine.coarser(answer.engine);
             points.push(TradeOffPoint {
-                fpr: *fpr,
-                tpr_lower: answer.bounds.lower.unwrap_or(Lower::new(*fpr)),
+                fpr,
+                tpr_lower: answer.bounds.lower.unwrap_or(Lower::new(fpr)),
                 tpr_upper: answer
                     .bounds
                     .upper
                     .unwrap_or(Upper::new(Probability::new(1.0)?)),
             });
         }
-        points.sort_by(|a, b| a.fpr.get().total_cmp(&b.fpr.get()));
         Ok((Self { direction, points }, engine))
     }
 

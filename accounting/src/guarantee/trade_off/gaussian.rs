@@ -51,7 +51,7 @@ impl GaussianFit {
     /// be reached.
     ///
     /// Plain Gaussians are answered exactly and need no slack. A run that is only dominated by one has no lower end
-    /// of μ, and nothing is known of its regret.
+    /// of μ above zero, and nothing is known of its regret.
     ///
     /// # Errors
     /// Returns [`Error::Unsupported`] if no finite μ suffices: the loss is infinite with a probability above the

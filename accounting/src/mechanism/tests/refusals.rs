@@ -465,6 +465,42 @@ fn secrets_of_other_rates_than_the_manifest_states_are_refused() {
     }
 }
 
+/// Whole numbers have the ranges of the reader in its schema.
+#[test]
+fn the_schema_has_the_ranges_of_the_reader() {
+    fn of<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a Value>) {
+        let within = value
+            .as_object()
+            .into_iter()
+            .flat_map(serde_json::Map::values);
+        for inner in within.chain(value.as_array().into_iter().flatten()) {
+            found.extend(inner.get(key).filter(|inner| inner["type"] == "integer"));
+            of(inner, key, found);
+        }
+    }
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../../schemas/mechanism.schema.json")).unwrap();
+    for (key, least, most) in [
+        ("sensitivity", 1, u64::from(u32::MAX)),
+        ("categories", 2, u64::from(u32::MAX)),
+        ("max_batch", 1, 1 << 53),
+        ("records", 1, 1 << 53),
+        ("selected", 1, 1 << 53),
+        ("steps", 1, 1 << 53),
+    ] {
+        let mut found = Vec::new();
+        of(&schema, key, &mut found);
+        assert!(!found.is_empty(), "{key}");
+        for range in found {
+            assert_eq!(
+                (&range["minimum"], &range["maximum"]),
+                (&json!(least), &json!(most)),
+                "{key}"
+            );
+        }
+    }
+}
+
 /// The names of vocabularies are those of the manifest's schema.
 #[test]
 fn every_vocabulary_of_a_manifest_is_known() {

@@ -64,7 +64,9 @@ pub fn guarantees(
         )),
     );
     let mut alarms: Vec<String> = sample_note(question).into_iter().collect();
-    alarms.extend(about_delta(&document.inputs));
+    // An answer with a finite ε at δ = 0 needs no other δ.
+    let needed = question.plan.delta.get() > 0.0 || promised(body).is_infinite();
+    alarms.extend(about_delta(&document.inputs).filter(|_| needed));
     alarms.extend(no_posterior(question));
     alarms.extend(no_redacted_secret(question, &body.guarantees));
     let labelled = question

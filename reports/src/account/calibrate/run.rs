@@ -98,12 +98,13 @@ pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
     let (target, flag, inputs) = target(wish, (given, delta), inputs)?;
     let found = search.run(target).context(flag)?;
     let kl_fano = match target {
-        // What can't be proved by this bound costs more than any value of the range.
+        // What can't be proved by this bound costs more than any value of the range; posterior 1, and any of prior 0, it
+        // proves at all of them.
         Target::Posterior {
             group,
             prior,
             posterior,
-        } => search
+        } if prior.get() > 0.0 && posterior.get() < 1.0 => search
             .run(Target::PosteriorByKlFano {
                 group,
                 prior,

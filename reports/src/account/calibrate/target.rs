@@ -181,7 +181,9 @@ pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result
         Target::Exposure {
             bits, probability, ..
         } => {
-            let share = Probability::new((-bits).exp2())?;
+            // Rounded up, as in the search.
+            let share = (-bits).exp2() * (1.0 + 2.0 * f64::EPSILON);
+            let share = Probability::new(share.min(1.0))?;
             let found = guesses(group)?.blow_up(share, plan.tolerance)?.bounds;
             let what = "chance of that exposure";
             (what, probability.get(), numbered(found))

@@ -155,6 +155,9 @@ pub(super) fn treatment(step: &Mechanism) -> &'static str {
             "the worst mechanism with this epsilon and delta: everything is revealed with chance delta, otherwise a randomised \
              response with two categories"
         }
+        Mechanism::Zcdp { rho, .. } if rho.get() <= 0.0 => {
+            "pure differential privacy, as its Rényi divergences rise with no order: a randomised response with two categories"
+        }
         Mechanism::Zcdp { .. } | Mechanism::RenyiDp { .. } => {
             "only its Rényi divergences are known: they add up with those of the other steps, and say nothing from below"
         }

@@ -168,10 +168,13 @@ fn merged(question: &Question, query: Query) -> Option<Merged> {
 
 /// Returns whether only Rényi divergences of a step are known.
 const fn is_stated(step: &Mechanism) -> bool {
-    matches!(
-        step,
-        Mechanism::Zcdp { .. } | Mechanism::RenyiDp { .. } | Mechanism::RepeatAndSelect { .. }
-    )
+    match step {
+        Mechanism::Zcdp { rho, .. } => rho.get() > 0.0,
+        other => matches!(
+            other,
+            Mechanism::RenyiDp { .. } | Mechanism::RepeatAndSelect { .. }
+        ),
+    }
 }
 
 /// Returns why this engine gave the answer.

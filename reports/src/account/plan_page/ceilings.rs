@@ -28,7 +28,7 @@ const LEVEL: f64 = 0.95;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ceiling {
-    /// P(the secret is guessed first), by the zero-out pair.
+    /// P(the secret is guessed first), if noise protects it.
     FirstGuess,
     /// The same for redacted secrets whose content decides whether they are missed.
     FirstGuessMissedByContent,
@@ -63,38 +63,42 @@ pub(crate) struct Bounded {
     pub(crate) candidates: Option<f64>,
 }
 
-/// Returns every ceiling that applies. What is trained on without noise has no ceiling, so guesses and
-/// canaries are those that noise protects; S-DP and training without noise have no ceilings at all.
+/// Returns every ceiling that applies, and a sentence on each attack that has none under this sampler. What is trained on
+/// without noise has no ceiling, so guesses and canaries are those that noise protects; S-DP and training without noise
+/// have no ceilings at all.
 ///
 /// # Errors
 /// Returns an error if a pair can't be certified.
-pub(crate) fn ceilings(run: &PlannedRun) -> Result<Vec<Bounded>> {
+pub(crate) fn ceilings(run: &PlannedRun) -> Result<(Vec<Bounded>, Vec<String>)> {
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
     if run.plan.unprotected().is_some() {
-        return Ok(Vec::new());
+        return Ok((found, unknown));
     }
-    let mut found = Vec::new();
+    let mut add = |rows: Result<Vec<Bounded>>, attack: &str| -> Result<()> {
+        match or_left_out(rows.map(Some))? {
+            Some(rows) => found.extend(rows),
+            None => unknown.push(format!("No upper bound is known on {attack}.")),
+        }
+        Ok(())
+    };
     // If a secret is one entry of the mechanism, there is no group of records to ask about; selective training
     // compares only contents.
     if !matches!(run.plan.run.recipe(), Some(Recipe::Protect | Recipe::Sdp)) {
-        found.extend(or_left_out(guesses(run))?);
-        found.extend(or_left_out(canaries(run))?);
+        add(guesses(run), "guesses of a secret")?;
+        add(canaries(run), "the ranks of canaries")?;
     }
     if run.plan.run.recipe() == Some(Recipe::Dpsgd) {
-        found.extend(or_left_out(membership(run))?);
+        add(membership(run), "attacks on membership")?;
     }
-    Ok(found)
+    Ok((found, unknown))
 }
 
 fn tolerance() -> Result<Tolerance> {
     Ok(Tolerance::new(TOLERANCE)?)
 }
 
-fn zero_out(run: &PlannedRun, records: GroupSize) -> Result<PrivacyLoss> {
-    Ok(PrivacyLoss::of(
-        &run.plan.mechanism(),
-        Query::new(Neighbours::ZeroOut, records),
-        Direction::Remove,
-    )?)
+fn of_guesses(run: &PlannedRun, records: GroupSize) -> Result<PrivacyLoss> {
+    Ok(PrivacyLoss::of_guesses(&run.plan.mechanism(), records)?.0)
 }
 
 fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
@@ -107,7 +111,7 @@ fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
     };
     let chance = secrets.candidates.map(|n| 1.0 / n as f64);
     if let Some(before) = secrets.prior.map(Probability::get).or(chance) {
-        let loss = zero_out(run, records)?;
+        let loss = of_guesses(run, records)?;
         let after = loss.blow_up(Probability::new(before)?, tolerance()?)?;
         let after = after.bounds.upper.map_or(1.0, |end| end.get().get());
         found.push(Bounded {
@@ -140,8 +144,8 @@ fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
         ),
     ] {
         let bound = guess_ceiling(&replaced, redaction, candidates, 1, missed_by, tolerance()?)?;
-        // If noise protects every record, the zero-out pair bounds the guess as well.
-        let plain = zero_out(run, records)?
+        // If noise protects every record, the guess has the first ceiling as well.
+        let plain = of_guesses(run, records)?
             .blow_up(Probability::new(1.0 / candidates as f64)?, tolerance()?)?;
         let bound = match plain.bounds.upper {
             Some(plain) if secrets.everything_private && plain < bound => plain,
@@ -199,7 +203,7 @@ fn planted(
             f64::INFINITY
         }
     });
-    let loss = zero_out(run, records)?;
+    let loss = of_guesses(run, records)?;
     let level = Probability::new(LEVEL)?;
     let bits = best_exposure_ceiling(&loss, count, level, tolerance()?)?;
     let about = format!(

@@ -138,6 +138,7 @@ pub(crate) fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
     let rates = run.labels().map(|labels| labels.rates.clone());
     let guarantees = run.plan.guarantees(run.tolerance)?;
     let promises = promises::promises(run, &guarantees)?;
+    let (ceilings, unknown) = ceilings::ceilings(run)?;
     let body = PlanPage {
         headline: promises::headline_of(&promises)?,
         promises,
@@ -145,14 +146,14 @@ pub(crate) fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
             true => None,
             false => SecretPosteriors::of(&run.plan, &run.plan.mechanism())?,
         },
-        ceilings: ceilings::ceilings(run)?,
+        ceilings,
         labels_wanted: rates
             .as_ref()
             .and_then(|found| words::labels_for(*run.plan.delta, found)),
         rates,
         tighten: tighten::tightened(run)?,
         assumptions: words::assumptions(run),
-        not_covered: words::not_covered(run),
+        not_covered: [words::not_covered(run), unknown].concat(),
         amplification: figure::curves(run)?,
         guarantees,
     };

@@ -1,5 +1,6 @@
 //! The page: documents against their schema, numbers against the accountant, bad input by name.
 
+use super::ceilings::Ceiling;
 use super::promises::Adversary;
 use super::{PlanPage, PlannedRun, of_file, page, sheet, show};
 use crate::contract::Envelope;
@@ -197,6 +198,59 @@ fn ceilings_of_canaries_grow_with_their_number() {
     // 50 of 100 contents, each drawn once: the last one had 51 left.
     let (_, most) = ranked(50.0, 100.0);
     assert!(most > 50.0 / 51.0, "{most}");
+}
+
+/// A sampler that knows no zeroed record has another content as its reference. Guesses and canaries were left out under it,
+/// and nothing said so.
+#[test]
+fn fixed_batches_have_ceilings_and_say_which_are_unknown() {
+    let folder = Folder::new();
+    let text = "schema = 1\nrecipe = \"dpsgd\"\ndelta = 1e-5\n[data]\nprivate = 20000\n[training]\nsigma = 1.0\n\
+                steps = 100\nsample_rate = 0.01\nsampler = \"without-replacement\"\n[secrets]\nrecords = 1\n\
+                prior = 1e-3\ncandidates = 1000\ncanaries = 3\ncanary_copies = 1\n";
+    let body = sheet(&of_file(&folder.plan(text)).unwrap()).unwrap().body;
+    let found: Vec<_> = body.ceilings.iter().map(|row| row.quantity).collect();
+    let wanted = [
+        Ceiling::FirstGuess,
+        Ceiling::BestExposure,
+        Ceiling::AnyRankedFirst,
+    ];
+    assert_eq!(found, wanted);
+    let guess = &body.ceilings[0];
+    assert!(guess.before.unwrap() < *guess.at_most.get() && *guess.at_most.get() < 1.0);
+    let unknown = "No upper bound is known on attacks on membership.";
+    assert!(body.not_covered.iter().any(|said| said == unknown));
+}
+
+/// A population of labelled secrets alone has none to label.
+#[test]
+fn no_more_labels_are_advised_than_there_are_secrets() {
+    let folder = Folder::new();
+    let plan = format!(
+        "schema = 1\nrecipe = \"crt\"\ndelta = 1e-5\n[data]\nprivate = 20000\n{TRAINING}[secrets]\nrecords = 1\n\
+         labels = \"labels.jsonl\"\neverything_private = true\n"
+    );
+    for (population, advised) in [
+        (200, &[][..]),
+        (250, &["label 50 more secrets"][..]),
+        (
+            100_000,
+            &["label 200 more secrets", "label 1800 more secrets"][..],
+        ),
+    ] {
+        let label = |i: u32| {
+            let missed = i < 20;
+            format!(
+                "{{\"kind\":\"phone\",\"missed\":{missed},\"secret\":\"{i}\",\"population\":{population}}}\n"
+            )
+        };
+        folder.write("labels.jsonl", &(0..200).map(label).collect::<String>());
+        let body = sheet(&of_file(&folder.plan(&plan)).unwrap()).unwrap().body;
+        let changes = body.tighten.iter().map(|row| row.change.as_str());
+        let mut found: Vec<_> = changes.filter(|said| said.starts_with("label ")).collect();
+        found.sort_by_key(|said| said.len());
+        assert_eq!(found, advised, "{population}");
+    }
 }
 
 fn plans() -> Vec<String> {

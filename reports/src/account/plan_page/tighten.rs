@@ -158,9 +158,15 @@ fn labels(run: &PlannedRun) -> Result<Vec<Change>> {
     let everything_private = run.plan.secrets.everything_private;
     let mut all = Vec::new();
     if let Some(LabelledRates { sample, rates }) = run.labels() {
+        let mut most = sample.labelled();
         for factor in [1, 9] {
-            let more = sample.labelled() * factor;
-            let larger = sample.enlarged(more);
+            let larger = sample.enlarged(sample.labelled() * factor);
+            // A population has no more secrets than that.
+            if larger.labelled() <= most {
+                break;
+            }
+            most = larger.labelled();
+            let more = most - sample.labelled();
             let rates = larger.rates(rates.confidence)?;
             let redaction = if everything_private {
                 Redaction::single_policy(*rates.gamma.get())
