@@ -26,25 +26,15 @@ fn curve() -> Plot {
         .map(|i| f64::from(i) / 20.0)
         .map(|e| (e, 0.05 * (-e * e / 1.6 - e).exp()))
         .collect();
-    let lower = upper.iter().map(|(e, d)| (*e, d * 0.5)).collect();
-    let line = |name: &str, points, tone, dashed| Layer::Line {
-        name: name.into(),
-        points,
-        tone,
-        dashed,
-    };
+    let lower: Vec<_> = upper.iter().map(|(e, d)| (*e, d * 0.5)).collect();
     Plot::new(
         "Privacy curve",
         Axis::linear("ε (nats)"),
         Axis::log("δ").between(1e-12, 1.0),
     )
-    .layer(line("at most", upper, Tone::Second, false))
-    .layer(line("at least", lower, Tone::First, true))
-    .layer(Layer::Rule {
-        name: "δ asked for".into(),
-        at: 1e-5,
-        tone: Tone::Muted,
-    })
+    .layer(Layer::line("at most", upper, Tone::Second))
+    .layer(Layer::dashes("at least", lower, Tone::First))
+    .layer(Layer::rule("δ asked for", 1e-5, Tone::Muted))
 }
 
 fn exposure() -> Plot {
@@ -57,17 +47,13 @@ fn exposure() -> Plot {
         vec![0.2, 1.1, 2.4, 0.6, 3.9, 1.0, 0.1, 5.2, 0.9, 1.7],
         vec![0.7, 1.9, 0.4, 2.6, 4.4, 0.9, 1.2, 0.3, 3.1, 0.5],
     ];
-    let points = per_arm
-        .iter()
-        .enumerate()
-        .flat_map(|(arm, values)| {
-            let spread = 0.5 / values.len() as f64;
-            values
-                .iter()
-                .enumerate()
-                .map(move |(i, bits)| (arm as f64 - 0.25 + spread * i as f64, *bits))
-        })
-        .collect();
+    let points = per_arm.iter().enumerate().flat_map(|(arm, values)| {
+        let spread = 0.5 / values.len() as f64;
+        values
+            .iter()
+            .enumerate()
+            .map(move |(i, bits)| (arm as f64 - 0.25 + spread * i as f64, *bits))
+    });
     Plot::new(
         "Exposure of each canary",
         Axis::categories("", arms),
@@ -79,17 +65,12 @@ fn exposure() -> Plot {
         to: 4.32,
         tone: Tone::Third,
     })
-    .layer(Layer::Rule {
-        name: "95 % of the maxima of 10 untrained canaries lie below".into(),
-        at: 7.61,
-        tone: Tone::Third,
-    })
-    .layer(Layer::Points {
-        name: "one canary".into(),
-        points,
-        tone: Tone::First,
-        shape: Shape::Disc,
-    })
+    .layer(Layer::rule(
+        "95 % of the maxima of 10 untrained canaries lie below",
+        7.61,
+        Tone::Third,
+    ))
+    .layer(Layer::marks("one canary", points, Tone::First, Shape::Disc))
 }
 
 fn intervals() -> Plot {
@@ -133,10 +114,5 @@ fn steps() -> Plot {
         points: points.clone(),
         tone: Tone::Fourth,
     })
-    .layer(Layer::Points {
-        name: "CRT".into(),
-        points,
-        tone: Tone::Fifth,
-        shape: Shape::Triangle,
-    })
+    .layer(Layer::marks("CRT", points, Tone::Fifth, Shape::Triangle))
 }

@@ -129,13 +129,61 @@ pub enum Layer {
     },
 }
 
+impl Layer {
+    /// Points joined by a solid line.
+    pub fn line(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = Point>,
+        tone: Tone,
+    ) -> Self {
+        Self::Line {
+            name: name.into(),
+            points: points.into_iter().collect(),
+            tone,
+            dashed: false,
+        }
+    }
+    /// Points joined by a dashed line.
+    pub fn dashes(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = Point>,
+        tone: Tone,
+    ) -> Self {
+        Self::Line {
+            name: name.into(),
+            points: points.into_iter().collect(),
+            tone,
+            dashed: true,
+        }
+    }
+    /// A mark at each point.
+    pub fn marks(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = Point>,
+        tone: Tone,
+        shape: Shape,
+    ) -> Self {
+        Self::Points {
+            name: name.into(),
+            points: points.into_iter().collect(),
+            tone,
+            shape,
+        }
+    }
+    /// A dashed line across the plot.
+    pub fn rule(name: impl Into<String>, at: f64, tone: Tone) -> Self {
+        let name = name.into();
+        Self::Rule { name, at, tone }
+    }
+}
+
 /// A plot: two axes and the layers drawn over them, in order.
 ///
 /// ```
 /// use reticent_reports::plot::{Axis, Layer, Plot, Tone};
-/// let curve = (0..50).map(|i| (f64::from(i) / 10.0, (-f64::from(i) / 5.0).exp())).collect();
+/// let curve = (0..50).map(|i| (f64::from(i) / 10.0, (-f64::from(i) / 5.0).exp()));
 /// let svg = Plot::new("Privacy curve", Axis::linear("ε (nats)"), Axis::log("δ"))
-///     .layer(Layer::Line { name: "upper bound".into(), points: curve, tone: Tone::First, dashed: false })
+///     .layer(Layer::line("upper bound", curve, Tone::First))
 ///     .to_svg()?;
 /// assert!(svg.starts_with("<svg") && svg.contains("Privacy curve"));
 /// # Ok::<(), reticent_reports::plot::Error>(())
@@ -225,12 +273,12 @@ impl Plot {
             (Tone::MEASURED, "at least"),
             (Tone::MEASURED, "at most"),
         )
-        .layer(Layer::Points {
-            name: "measured".into(),
-            points: points.collect(),
-            tone: Tone::MEASURED,
-            shape: Shape::Disc,
-        })
+        .layer(Layer::marks(
+            "measured",
+            points,
+            Tone::MEASURED,
+            Shape::Disc,
+        ))
     }
     /// Sets the text description.
     #[must_use]

@@ -139,33 +139,21 @@ pub(crate) fn figure(document: &Envelope<Points>) -> Result<Plot> {
     let (title, described) = (capital(&title(document)), meaning(body.curve));
     let mut plot = Plot::new(title, x.clone(), y.clone())
         .described(described)
-        .layer(Layer::Line {
-            name: if apart { "at most" } else { "" }.into(),
-            points: of(&upper),
-            tone: Tone::PROMISED,
-            dashed: false,
-        });
+        .layer(Layer::line(
+            if apart { "at most" } else { "" },
+            of(&upper),
+            Tone::PROMISED,
+        ));
     if apart {
-        plot = plot.layer(Layer::Line {
-            name: "at least".into(),
-            points: of(&lower),
-            tone: Tone::Third,
-            dashed: true,
-        });
+        plot = plot.layer(Layer::dashes("at least", of(&lower), Tone::Third));
     }
     if matches!(body.curve, CurveKind::TradeOff | CurveKind::BlowUp) {
         let blind = body
             .points
             .iter()
             .map(|p| (p.at.0, p.at.0))
-            .filter(|(at, _)| *at > 0.0)
-            .collect();
-        plot = plot.layer(Layer::Line {
-            name: "without the model".into(),
-            points: blind,
-            tone: Tone::Muted,
-            dashed: true,
-        });
+            .filter(|(at, _)| *at > 0.0);
+        plot = plot.layer(Layer::dashes("without the model", blind, Tone::Muted));
     }
     Ok(plot)
 }

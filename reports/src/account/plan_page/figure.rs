@@ -101,12 +101,9 @@ pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
         .iter()
         .zip(tones.iter().cycle())
         .fold(plot, |plot, (curve, tone)| {
-            plot.layer(Layer::Line {
-                name: format!("γ = {}", shortest((curve.gamma.get() * 1e4).round() / 1e4)),
-                points: curve.points.clone(),
-                tone: *tone,
-                dashed: false,
-            })
+            let gamma = (curve.gamma.get() * 1e4).round() / 1e4;
+            let name = format!("γ = {}", shortest(gamma));
+            plot.layer(Layer::line(name, curve.points.clone(), *tone))
         });
     let own = run.redaction().and_then(|redaction| {
         let gamma = redaction.miss().get();
@@ -121,12 +118,7 @@ pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
         all.then(|| curve.points[own])
     });
     if let Some(point) = own {
-        plot = plot.layer(Layer::Points {
-            name: "this plan".into(),
-            points: vec![point],
-            tone: Tone::Ink,
-            shape: Shape::Disc,
-        });
+        plot = plot.layer(Layer::marks("this plan", [point], Tone::Ink, Shape::Disc));
     }
     plot
 }
@@ -160,26 +152,18 @@ pub(crate) fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
             .filter(|(_, delta)| *delta >= 1e-12)
             .collect::<Vec<_>>()
     };
-    let line = |name: &str, tone, points| Layer::Line {
-        name: name.into(),
-        points,
-        tone,
-        dashed: false,
-    };
     let mut plot = Plot::new("One secret against a mask", Axis::linear("ε (nats)"), Axis::log("δ at most"))
         .described("Delta, at most, against epsilon, for an adversary who may know the secret; lower is better.")
-        .layer(line("missed and trained on with noise", Tone::PROMISED, points(&|delta: Delta| delta.get())));
+        .layer(Layer::line("missed and trained on with noise", points(&|delta: Delta| delta.get()), Tone::PROMISED));
     if let Some(redaction) = run.redaction() {
         let drawn = points(&|delta| redaction.shrunk(delta).get());
-        plot = plot.layer(line(
+        plot = plot.layer(Layer::line(
             "drawn at random, missed as often as stated",
-            Tone::Third,
             drawn,
+            Tone::Third,
         ));
     }
-    Ok(Some(plot.layer(Layer::Rule {
-        name: format!("δ of the page, {}", shortest(run.plan.delta.get())),
-        at: run.plan.delta.get(),
-        tone: Tone::Muted,
-    })))
+    let delta = run.plan.delta.get();
+    let name = format!("δ of the page, {}", shortest(delta));
+    Ok(Some(plot.layer(Layer::rule(name, delta, Tone::Muted))))
 }

@@ -149,15 +149,9 @@ fn over_training(report: &ExposureReport) -> Plot {
         .collect();
     all.push(("this model".to_owned(), &report.finding.summary));
     let last = report.finding.summary;
-    let line = |name: &str, of: fn(&ExposureSummary) -> f64, tone| Layer::Line {
-        name: name.to_owned(),
-        points: all
-            .iter()
-            .enumerate()
-            .map(|(i, (_, s))| (i as f64, of(s)))
-            .collect(),
-        tone,
-        dashed: false,
+    let line = |name: &str, of: fn(&ExposureSummary) -> f64, tone| {
+        let points = all.iter().enumerate();
+        Layer::line(name, points.map(|(i, (_, s))| (i as f64, of(s))), tone)
     };
     Plot::new(
         "Exposure over training",
@@ -167,16 +161,16 @@ fn over_training(report: &ExposureReport) -> Plot {
     )
     .layer(line("largest", |s| s.max().lower(), Tone::MEASURED))
     .layer(line("mean", |s| s.mean().lower(), Tone::Third))
-    .layer(Layer::Rule {
-        name: "95 % of largest without a leak".into(),
-        at: last.max().null_95(),
-        tone: Tone::MEASURED,
-    })
-    .layer(Layer::Rule {
-        name: "95 % of means without a leak".into(),
-        at: last.mean().null_95(),
-        tone: Tone::Third,
-    })
+    .layer(Layer::rule(
+        "95 % of largest without a leak",
+        last.max().null_95(),
+        Tone::MEASURED,
+    ))
+    .layer(Layer::rule(
+        "95 % of means without a leak",
+        last.mean().null_95(),
+        Tone::Third,
+    ))
     .described("Largest and mean exposure by checkpoint.")
 }
 
