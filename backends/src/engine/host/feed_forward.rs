@@ -2,6 +2,7 @@
 
 use super::activation::{exp, sigmoid, tanh};
 use super::vector::{BLOCK, wide};
+use crate::engine::layers::Nonlinearity;
 use crate::engine::portable_layers::QUICK;
 use crate::model::Activation;
 use rayon::prelude::*;
@@ -84,8 +85,9 @@ impl Nonlinear for QuickGelu {
 }
 
 #[inline(always)]
-fn activate_by<N: Nonlinear>(z: &[f32], out: &mut [f32], gated: bool, width: usize) {
-    if !gated {
+fn activate_by<N: Nonlinear>(z: &[f32], out: &mut [f32], shape: Nonlinearity) {
+    let width = shape.width;
+    if !shape.gated {
         for (o, z) in out.iter_mut().zip(z) {
             *o = N::at(*z).0;
         }
@@ -100,31 +102,31 @@ fn activate_by<N: Nonlinear>(z: &[f32], out: &mut [f32], gated: bool, width: usi
 }
 
 wide! {
-    fn activate_rows(z: &[f32], out: &mut [f32], kind: Activation, gated: bool, width: usize) {
-        match kind {
-            Activation::GeluTanh => activate_by::<GeluTanh>(z, out, gated, width),
-            Activation::Gelu => activate_by::<Gelu>(z, out, gated, width),
-            Activation::Silu => activate_by::<Silu>(z, out, gated, width),
-            Activation::Relu => activate_by::<Relu>(z, out, gated, width),
-            Activation::QuickGelu => activate_by::<QuickGelu>(z, out, gated, width),
+    fn activate_rows(z: &[f32], out: &mut [f32], shape: Nonlinearity) {
+        match shape.kind {
+            Activation::GeluTanh => activate_by::<GeluTanh>(z, out, shape),
+            Activation::Gelu => activate_by::<Gelu>(z, out, shape),
+            Activation::Silu => activate_by::<Silu>(z, out, shape),
+            Activation::Relu => activate_by::<Relu>(z, out, shape),
+            Activation::QuickGelu => activate_by::<QuickGelu>(z, out, shape),
         }
     }
 }
 
 /// The activation of z (rows × width), or of its first half times its second (rows × 2 width).
-pub(crate) fn activate(z: &[f32], kind: Activation, gated: bool, width: usize) -> Vec<f32> {
-    let wider = if gated { 2 } else { 1 };
+pub(crate) fn activate(z: &[f32], shape: Nonlinearity) -> Vec<f32> {
+    let wider = if shape.gated { 2 } else { 1 };
     let mut out = vec![0.0; z.len() / wider];
-    let blocks = z
-        .par_chunks(BLOCK * width * wider)
-        .zip(out.par_chunks_mut(BLOCK * width));
-    blocks.for_each(|(z, out)| activate_rows(z, out, kind, gated, width));
+    let size = BLOCK * shape.width;
+    let blocks = z.par_chunks(size * wider).zip(out.par_chunks_mut(size));
+    blocks.for_each(|(z, out)| activate_rows(z, out, shape));
     out
 }
 
 #[inline(always)]
-fn back_by<N: Nonlinear>(z: &[f32], d_out: &[f32], dz: &mut [f32], gated: bool, width: usize) {
-    if !gated {
+fn back_by<N: Nonlinear>(z: &[f32], d_out: &[f32], dz: &mut [f32], shape: Nonlinearity) {
+    let width = shape.width;
+    if !shape.gated {
         for ((dz, z), d) in dz.iter_mut().zip(z).zip(d_out) {
             *dz = d * N::at(*z).1;
         }
@@ -146,39 +148,27 @@ fn back_by<N: Nonlinear>(z: &[f32], d_out: &[f32], dz: &mut [f32], gated: bool, 
 }
 
 wide! {
-    fn back_rows(
-        z: &[f32],
-        d_out: &[f32],
-        dz: &mut [f32],
-        kind: Activation,
-        gated: bool,
-        width: usize,
-    ) {
-        match kind {
-            Activation::GeluTanh => back_by::<GeluTanh>(z, d_out, dz, gated, width),
-            Activation::Gelu => back_by::<Gelu>(z, d_out, dz, gated, width),
-            Activation::Silu => back_by::<Silu>(z, d_out, dz, gated, width),
-            Activation::Relu => back_by::<Relu>(z, d_out, dz, gated, width),
-            Activation::QuickGelu => back_by::<QuickGelu>(z, d_out, dz, gated, width),
+    fn back_rows(z: &[f32], d_out: &[f32], dz: &mut [f32], shape: Nonlinearity) {
+        match shape.kind {
+            Activation::GeluTanh => back_by::<GeluTanh>(z, d_out, dz, shape),
+            Activation::Gelu => back_by::<Gelu>(z, d_out, dz, shape),
+            Activation::Silu => back_by::<Silu>(z, d_out, dz, shape),
+            Activation::Relu => back_by::<Relu>(z, d_out, dz, shape),
+            Activation::QuickGelu => back_by::<QuickGelu>(z, d_out, dz, shape),
         }
     }
 }
 
 /// dL/dz from dL/d(output) of [`activate`].
-pub(crate) fn activate_back(
-    d_out: &[f32],
-    z: &[f32],
-    kind: Activation,
-    gated: bool,
-    width: usize,
-) -> Vec<f32> {
-    let wider = if gated { 2 } else { 1 };
+pub(crate) fn activate_back(d_out: &[f32], z: &[f32], shape: Nonlinearity) -> Vec<f32> {
+    let wider = if shape.gated { 2 } else { 1 };
     let mut dz = vec![0.0; z.len()];
+    let size = BLOCK * shape.width;
     let blocks = z
-        .par_chunks(BLOCK * width * wider)
-        .zip(dz.par_chunks_mut(BLOCK * width * wider))
-        .zip(d_out.par_chunks(BLOCK * width));
-    blocks.for_each(|((z, dz), d_out)| back_rows(z, d_out, dz, kind, gated, width));
+        .par_chunks(size * wider)
+        .zip(dz.par_chunks_mut(size * wider))
+        .zip(d_out.par_chunks(size));
+    blocks.for_each(|((z, dz), d_out)| back_rows(z, d_out, dz, shape));
     dz
 }
 
@@ -207,10 +197,12 @@ mod tests {
             Activation::Relu,
             Activation::QuickGelu,
         ] {
+            let (gated, width) = (false, 1);
+            let shape = Nonlinearity { kind, gated, width };
             for i in -600..=600 {
                 let x = f64::from(i) * 0.013 + 0.001;
-                let value = activate(&[x as f32], kind, false, 1)[0];
-                let slope = activate_back(&[1.0], &[x as f32], kind, false, 1)[0];
+                let value = activate(&[x as f32], shape)[0];
+                let slope = activate_back(&[1.0], &[x as f32], shape)[0];
                 let want = reference(kind, x);
                 let difference = (reference(kind, x + 1e-5) - reference(kind, x - 1e-5)) / 2e-5;
                 assert!((f64::from(value) - want).abs() < 1.5e-6, "{kind:?} {x}");
