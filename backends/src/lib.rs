@@ -50,7 +50,10 @@ pub mod trainer;
 
 // Scorers, and the devices they run on.
 pub use device::Device;
-pub use scorer::{AGREEMENT, Logits, PrefixScorer, Scorer, StateId, TokenScore};
+pub use scorer::{
+    AGREEMENT, Logits, PrefixScorer, Scorer, StateId, States, TokenScore, check_sequence,
+    check_tokens,
+};
 
 // The inputs of a recipe.
 pub use material::{Corpus, SecretRates, Sensitive};

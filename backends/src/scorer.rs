@@ -1,7 +1,8 @@
 //! The interface between models and attacks: tokens in, scores in nats out.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use reticent_corpus::TokenId;
+use std::collections::HashMap;
 
 /// The most by which two answers of a model outside this program about one token may differ, in nats: kernels round
 /// differently in another batch or on another device, and other models differ by more.
@@ -43,6 +44,88 @@ pub trait Scorer: Send {
 /// The identifier of a cached state of a [`PrefixScorer`]: the model after it has read a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StateId(pub u64);
+
+/// The states that a [`PrefixScorer`] has created and not released. No identifier is used twice.
+#[derive(Debug)]
+pub struct States<T> {
+    kept: HashMap<u64, T>,
+    next: u64,
+}
+
+impl<T> Default for States<T> {
+    fn default() -> Self {
+        Self {
+            kept: HashMap::new(),
+            next: 0,
+        }
+    }
+}
+
+impl<T> States<T> {
+    /// Keeps a state.
+    pub fn keep(&mut self, state: T) -> StateId {
+        let id = StateId(self.next);
+        self.next += 1;
+        self.kept.insert(id.0, state);
+        id
+    }
+    /// Returns a state.
+    ///
+    /// # Errors
+    /// Returns [`Error::UnknownState`] for one that was never created or is released.
+    pub fn get(&self, id: StateId) -> Result<&T> {
+        self.kept.get(&id.0).ok_or(Error::UnknownState(id.0))
+    }
+    /// Releases states; unknown ones are ignored.
+    pub fn release(&mut self, ids: &[StateId]) {
+        for id in ids {
+            self.kept.remove(&id.0);
+        }
+    }
+    /// Releases all states.
+    pub fn clear(&mut self) {
+        self.kept.clear();
+    }
+}
+
+/// Checks one sequence of a call: its length within both ends, and its tokens against a vocabulary of this size.
+///
+/// # Errors
+/// Returns [`Error::TooShort`], [`Error::TooLong`] or [`Error::UnknownToken`].
+pub fn check_sequence(
+    tokens: &[TokenId],
+    index: usize,
+    (least, most): (usize, usize),
+    size: usize,
+) -> Result<()> {
+    let length = tokens.len();
+    if length < least {
+        return Err(Error::TooShort {
+            index,
+            length,
+            least,
+        });
+    }
+    if length > most {
+        return Err(Error::TooLong {
+            index,
+            length,
+            most,
+        });
+    }
+    check_tokens(tokens, size)
+}
+
+/// Checks tokens against a vocabulary of this size.
+///
+/// # Errors
+/// Returns [`Error::UnknownToken`].
+pub fn check_tokens(tokens: &[TokenId], size: usize) -> Result<()> {
+    match tokens.iter().find(|t| **t as usize >= size) {
+        Some(&token) => Err(Error::UnknownToken { token, size }),
+        None => Ok(()),
+    }
+}
 
 /// A scorer that keeps its state after a prefix, so that candidates with a common prefix share the cost of reading it.
 pub trait PrefixScorer: Scorer {
@@ -96,14 +179,11 @@ pub(crate) fn check_token_types(
         crate::model::Model::Transformer(config) => config.token_types,
     };
     if token_types.len() != tokens.len() {
-        return Err(crate::error::Error::Shape {
+        return Err(Error::Shape {
             name: "token types".into(),
             expected: vec![tokens.len()],
             actual: vec![token_types.len()],
         });
     }
-    match token_types.iter().find(|t| **t as usize >= known) {
-        Some(&token) => Err(crate::error::Error::UnknownToken { token, size: known }),
-        None => Ok(()),
-    }
+    check_tokens(token_types, known)
 }

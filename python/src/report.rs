@@ -100,7 +100,7 @@ pub(crate) fn report(
     let source = Source::of_text("plan", plan, question.neighbours)?;
     let arguments = QuestionArgs {
         delta: Some(question.delta),
-        neighbours: Some(question.neighbours.into()),
+        neighbours: Some(question.neighbours),
         group: (question.group != GroupSize::ONE).then_some(question.group),
         unit: question.unit.clone(),
         tolerance: Some(question.tolerance),

@@ -102,11 +102,7 @@ pub(super) fn of_outcomes(
         ("sum of the second law's probabilities", second.value()),
     ] {
         if sum > MOST_MASS {
-            return Err(Error::OutOfRange {
-                what,
-                range: "[0, 1]",
-                value: sum,
-            });
+            return Err(Error::out_of_range(what, "[0, 1]", sum));
         }
     }
     let rest = 1.0 - first.value();

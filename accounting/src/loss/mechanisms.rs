@@ -465,20 +465,20 @@ fn whole_shift(sensitivity: u32, query: Query) -> Result<u32> {
     u32::try_from(shift)
         .ok()
         .filter(|shift| (1..=1_000_000).contains(shift))
-        .ok_or(Error::OutOfRange {
-            what: "sensitivity times group size",
-            range: "[1, 1000000]",
-            value: shift as f64,
-        })
+        .ok_or(Error::out_of_range(
+            "sensitivity times group size",
+            "[1, 1000000]",
+            shift as f64,
+        ))
 }
 
 fn randomised(truth: f64, categories: u32, query: Query, times: u64) -> Result<Fold> {
     if categories < 2 {
-        return Err(Error::OutOfRange {
-            what: "number of categories",
-            range: "[2, inf)",
-            value: f64::from(categories),
-        });
+        return Err(Error::out_of_range(
+            "number of categories",
+            "[2, inf)",
+            f64::from(categories),
+        ));
     }
     if query.neighbours != Neighbours::Replace {
         return Err(refused(

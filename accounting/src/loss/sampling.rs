@@ -132,19 +132,19 @@ fn drawn(
 /// Checks the numbers of a random allocation against each other.
 fn allocated(selected: u64, steps: u64, rate: f64) -> Result<()> {
     if selected == 0 || selected > steps {
-        return Err(Error::OutOfRange {
-            what: "steps of an epoch that a record is selected for",
-            range: "[1, steps of an epoch]",
-            value: selected as f64,
-        });
+        return Err(Error::out_of_range(
+            "steps of an epoch that a record is selected for",
+            "[1, steps of an epoch]",
+            selected as f64,
+        ));
     }
     let share = selected as f64 / steps as f64;
     if (rate / share - 1.0).abs() > 1e-9 {
-        return Err(Error::OutOfRange {
-            what: "sampling rate of a random allocation",
-            range: "[selected/steps, selected/steps]",
-            value: rate,
-        });
+        return Err(Error::out_of_range(
+            "sampling rate of a random allocation",
+            "[selected/steps, selected/steps]",
+            rate,
+        ));
     }
     Ok(())
 }
@@ -308,11 +308,11 @@ fn truncated(
     times: u64,
 ) -> Result<Fold> {
     if max_batch == 0 || records == 0 {
-        return Err(Error::OutOfRange {
-            what: "largest batch and number of records",
-            range: "[1, inf)",
-            value: 0.0,
-        });
+        return Err(Error::out_of_range(
+            "largest batch and number of records",
+            "[1, inf)",
+            0.0,
+        ));
     }
     if max_batch > records - 1 {
         // All records fit into a batch.

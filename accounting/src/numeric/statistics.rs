@@ -15,25 +15,21 @@ const SAFETY: f64 = 1e-11;
 
 fn check_counts(successes: u64, trials: u64) -> Result<()> {
     if trials == 0 {
-        return Err(Error::OutOfRange {
-            what: "number of trials",
-            range: "[1, 2^53]",
-            value: 0.0,
-        });
+        return Err(Error::out_of_range("number of trials", "[1, 2^53]", 0.0));
     }
     if trials > MOST_COUNT {
-        return Err(Error::OutOfRange {
-            what: "number of trials",
-            range: "[1, 2^53]",
-            value: trials as f64,
-        });
+        return Err(Error::out_of_range(
+            "number of trials",
+            "[1, 2^53]",
+            trials as f64,
+        ));
     }
     if successes > trials {
-        return Err(Error::OutOfRange {
-            what: "number of successes",
-            range: "[0, number of trials]",
-            value: successes as f64,
-        });
+        return Err(Error::out_of_range(
+            "number of successes",
+            "[0, number of trials]",
+            successes as f64,
+        ));
     }
     Ok(())
 }
@@ -282,11 +278,11 @@ pub fn check_sample_confidence(confidence: Confidence) -> Result<()> {
     if confidence.get() >= 0.75 {
         return Ok(());
     }
-    Err(Error::OutOfRange {
-        what: "confidence of a miss rate from a sample",
-        range: "[0.75, 1)",
-        value: confidence.get(),
-    })
+    Err(Error::out_of_range(
+        "confidence of a miss rate from a sample",
+        "[0.75, 1)",
+        confidence.get(),
+    ))
 }
 
 /// Returns how many secrets must be labelled without a single miss for the miss rate to be at most `target` with

@@ -524,7 +524,7 @@ impl From<SecretClasses> for Written {
 impl TryFrom<Written> for SecretClasses {
     type Error = Error;
     fn try_from(written: Written) -> Result<Self> {
-        let bad = |what, range, value| Err(Error::OutOfRange { what, range, value });
+        let bad = |what, range, value| Err(Error::out_of_range(what, range, value));
         let mut profiles = Vec::with_capacity(written.own.len() + written.cells.len());
         for (prior, rates) in written.own {
             let mut last = 1.0;

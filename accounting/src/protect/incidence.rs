@@ -32,25 +32,25 @@ impl Incidence {
     pub fn new(examples: u32, secrets: u32, mut pairs: Vec<(u32, u32)>) -> Result<Self> {
         let limit = u32::MAX as usize;
         if pairs.len() >= limit {
-            return Err(Error::OutOfRange {
-                what: "number of pairs of example and secret",
-                range: "[0, 2^32 - 2]",
-                value: pairs.len() as f64,
-            });
+            return Err(Error::out_of_range(
+                "number of pairs of example and secret",
+                "[0, 2^32 - 2]",
+                pairs.len() as f64,
+            ));
         }
         if let Some(&(example, _)) = pairs.iter().find(|pair| pair.0 >= examples) {
-            return Err(Error::OutOfRange {
-                what: "index of an example",
-                range: "[0, number of examples)",
-                value: f64::from(example),
-            });
+            return Err(Error::out_of_range(
+                "index of an example",
+                "[0, number of examples)",
+                f64::from(example),
+            ));
         }
         if let Some(&(_, secret)) = pairs.iter().find(|pair| pair.1 >= secrets) {
-            return Err(Error::OutOfRange {
-                what: "index of a secret",
-                range: "[0, number of secrets)",
-                value: f64::from(secret),
-            });
+            return Err(Error::out_of_range(
+                "index of a secret",
+                "[0, number of secrets)",
+                f64::from(secret),
+            ));
         }
         pairs.sort_unstable();
         pairs.dedup();
@@ -97,11 +97,11 @@ impl Incidence {
         if secret < self.secret_count() {
             return Ok(());
         }
-        Err(Error::OutOfRange {
-            what: "index of a secret",
-            range: "[0, number of secrets)",
-            value: secret as f64,
-        })
+        Err(Error::out_of_range(
+            "index of a secret",
+            "[0, number of secrets)",
+            secret as f64,
+        ))
     }
 
     /// Returns the secrets of one example, ascending.

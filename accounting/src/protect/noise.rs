@@ -75,11 +75,11 @@ impl Protection<'_> {
         if fits {
             return Ok(());
         }
-        Err(Error::OutOfRange {
-            what: "number of promises and rates",
-            range: "[one per secret, one per example]",
-            value: self.secrets.len() as f64,
-        })
+        Err(Error::out_of_range(
+            "number of promises and rates",
+            "[one per secret, one per example]",
+            self.secrets.len() as f64,
+        ))
     }
 
     pub(super) fn profile(&self, secret: usize) -> Result<RateProfile> {

@@ -52,18 +52,18 @@ impl<'a> Packing<'a> {
     /// Returns [`Error::OutOfRange`] otherwise.
     pub fn new(incidence: &'a Incidence, capacities: Vec<f64>) -> Result<Self> {
         if capacities.len() != incidence.secret_count() {
-            return Err(Error::OutOfRange {
-                what: "number of capacities",
-                range: "[number of secrets, number of secrets]",
-                value: capacities.len() as f64,
-            });
+            return Err(Error::out_of_range(
+                "number of capacities",
+                "[number of secrets, number of secrets]",
+                capacities.len() as f64,
+            ));
         }
         if let Some(bad) = capacities.iter().find(|b| b.is_nan() || **b < 0.0) {
-            return Err(Error::OutOfRange {
-                what: "capacity of a secret",
-                range: "[0, inf]",
-                value: *bad,
-            });
+            return Err(Error::out_of_range(
+                "capacity of a secret",
+                "[0, inf]",
+                *bad,
+            ));
         }
         // A secret in k examples never has a weight above k.
         let mut capacities = capacities;

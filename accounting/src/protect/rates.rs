@@ -27,18 +27,10 @@ pub const WEIGHTS_TOO_LIGHT: &str = "sum of the weights";
 /// isn't above the batch size (a rate could exceed 1).
 pub fn sampling_rates(weights: &[f64], batch: f64) -> Result<Vec<f64>> {
     if let Some(bad) = weights.iter().find(|w| !(0.0..=1.0).contains(*w)) {
-        return Err(Error::OutOfRange {
-            what: "weight of an example",
-            range: "[0, 1]",
-            value: *bad,
-        });
+        return Err(Error::out_of_range("weight of an example", "[0, 1]", *bad));
     }
     if !(batch > 0.0 && batch.is_finite()) {
-        return Err(Error::OutOfRange {
-            what: "batch size",
-            range: "(0, inf)",
-            value: batch,
-        });
+        return Err(Error::out_of_range("batch size", "(0, inf)", batch));
     }
     let mut sum = Sum::default();
     for weight in weights {
@@ -46,11 +38,11 @@ pub fn sampling_rates(weights: &[f64], batch: f64) -> Result<Vec<f64>> {
     }
     let mass = sum.value() * (1.0 - 4.0 * ROUND);
     if mass <= batch {
-        return Err(Error::OutOfRange {
-            what: WEIGHTS_TOO_LIGHT,
-            range: "(batch size, inf)",
-            value: mass,
-        });
+        return Err(Error::out_of_range(
+            WEIGHTS_TOO_LIGHT,
+            "(batch size, inf)",
+            mass,
+        ));
     }
     let scale = batch / mass * (1.0 + 4.0 * ROUND);
     Ok(weights.iter().map(|w| (w * scale).min(1.0)).collect())
@@ -69,11 +61,11 @@ pub struct RateProfile {
 /// Returns [`Error::OutOfRange`] if there is none.
 pub(crate) fn rate_of(rates: &[f64], example: u32) -> Result<f64> {
     let rate = rates.get(example as usize).copied();
-    rate.ok_or(Error::OutOfRange {
-        what: "index of an example",
-        range: "[0, number of rates)",
-        value: f64::from(example),
-    })
+    rate.ok_or(Error::out_of_range(
+        "index of an example",
+        "[0, number of rates)",
+        f64::from(example),
+    ))
 }
 
 /// The law of K is kept up to an L with P(K ≥ L) ≤ e^this; the rest is moved to the farthest point.
@@ -91,11 +83,7 @@ impl RateProfile {
     pub fn new(rates: impl IntoIterator<Item = f64>) -> Result<Self> {
         let mut rates: Vec<f64> = rates.into_iter().filter(|rate| *rate != 0.0).collect();
         if let Some(bad) = rates.iter().find(|rate| !(0.0..=1.0).contains(*rate)) {
-            return Err(Error::OutOfRange {
-                what: "sampling rate",
-                range: "[0, 1]",
-                value: *bad,
-            });
+            return Err(Error::out_of_range("sampling rate", "[0, 1]", *bad));
         }
         rates.sort_unstable_by(|a, b| b.total_cmp(a));
         Ok(Self { rates })

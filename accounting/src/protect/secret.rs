@@ -31,26 +31,22 @@ impl Secret {
     /// small to divide by or not finite.
     pub fn new(prior: Probability, posterior: Probability) -> Result<Self> {
         if prior.get() <= 0.0 {
-            return Err(Error::OutOfRange {
-                what: "prior",
-                range: "(0, posterior)",
-                value: prior.get(),
-            });
+            return Err(Error::out_of_range("prior", "(0, posterior)", prior.get()));
         }
         if posterior <= prior || posterior.get() >= 1.0 {
-            return Err(Error::OutOfRange {
-                what: "posterior",
-                range: "(prior, 1)",
-                value: posterior.get(),
-            });
+            return Err(Error::out_of_range(
+                "posterior",
+                "(prior, 1)",
+                posterior.get(),
+            ));
         }
         let secret = Self { prior, posterior };
         if !(LEAST_DIVERGENCE..f64::INFINITY).contains(&secret.divergence()) {
-            return Err(Error::OutOfRange {
-                what: "posterior",
-                range: "(prior, 1), with a finite divergence of at least 1e-290 from the prior",
-                value: posterior.get(),
-            });
+            return Err(Error::out_of_range(
+                "posterior",
+                "(prior, 1), with a finite divergence of at least 1e-290 from the prior",
+                posterior.get(),
+            ));
         }
         Ok(secret)
     }

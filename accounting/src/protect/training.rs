@@ -67,18 +67,14 @@ impl<'a> Training<'a> {
         steps: Steps,
     ) -> Result<Self> {
         if secrets.len() != incidence.secret_count() {
-            return Err(Error::OutOfRange {
-                what: "number of promises",
-                range: "[number of secrets, number of secrets]",
-                value: secrets.len() as f64,
-            });
+            return Err(Error::out_of_range(
+                "number of promises",
+                "[number of secrets, number of secrets]",
+                secrets.len() as f64,
+            ));
         }
         if !(batch > 0.0 && batch.is_finite()) {
-            return Err(Error::OutOfRange {
-                what: "batch size",
-                range: "(0, inf)",
-                value: batch,
-            });
+            return Err(Error::out_of_range("batch size", "(0, inf)", batch));
         }
         Ok(Self {
             incidence,
@@ -109,11 +105,7 @@ impl<'a> Training<'a> {
     /// the batch size, and [`Error::NotCertified`] if the gap doesn't close.
     pub fn weigh(&self, c: f64, gap: Tolerance, start: Option<&Solution>) -> Result<Weighed> {
         if !(c > 0.0 && c.is_finite()) {
-            return Err(Error::OutOfRange {
-                what: "c",
-                range: "(0, inf)",
-                value: c,
-            });
+            return Err(Error::out_of_range("c", "(0, inf)", c));
         }
         let capacities = self.secrets.iter().map(|s| c * s.divergence()).collect();
         let solution = Packing::new(self.incidence, capacities)?.solve(gap, start)?;

@@ -127,7 +127,7 @@ macro_rules! quantity {
             /// Returns [`Error::OutOfRange`] if the value lies outside the range or is NaN.
             pub fn new($v: f64) -> Result<Self> {
                 if $ok { Ok(Self($v)) } else {
-                    Err(Error::OutOfRange { what: $what, range: $range, value: $v })
+                    Err(Error::out_of_range($what, $range, $v))
                 }
             }
             /// Returns the bare number.
@@ -288,11 +288,11 @@ impl Confidence {
     pub fn shared_by(self, bounds: u64) -> Result<Self> {
         let (failure, least) = (1.0 - self.get(), 0.5 * f64::EPSILON);
         if bounds == 0 || failure < least * bounds as f64 {
-            return Err(Error::OutOfRange {
-                what: "confidence of k bounds together",
-                range: "(0, 1 - k/2^53]",
-                value: self.get(),
-            });
+            return Err(Error::out_of_range(
+                "confidence of k bounds together",
+                "(0, 1 - k/2^53]",
+                self.get(),
+            ));
         }
         Self::new(1.0 - failure / bounds as f64)
     }
@@ -384,11 +384,11 @@ impl GroupSize {
         if (1..=10_000).contains(&records) {
             Ok(Self(records))
         } else {
-            Err(Error::OutOfRange {
-                what: "group size",
-                range: "[1, 10000]",
-                value: f64::from(records),
-            })
+            Err(Error::out_of_range(
+                "group size",
+                "[1, 10000]",
+                f64::from(records),
+            ))
         }
     }
     /// Returns the bare count.

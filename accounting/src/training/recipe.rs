@@ -250,7 +250,7 @@ impl StepDecay {
     /// # Errors
     /// Returns [`Error::OutOfRange`] if the factor lies outside (0, 1) or `every` is zero.
     pub fn new(factor: f64, every: u64) -> Result<Self> {
-        let out_of_range = |what, range, value| Err(Error::OutOfRange { what, range, value });
+        let out_of_range = |what, range, value| Err(Error::out_of_range(what, range, value));
         if !(factor > 0.0 && factor < 1.0) {
             return out_of_range("decay", "(0, 1)", factor);
         }

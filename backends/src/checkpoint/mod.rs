@@ -832,21 +832,10 @@ fn read_weights(path: &Path, bytes: &[u8], model: &Model) -> Result<Vec<Vec<f32>
 /// Returns [`Error::Io`] (already exists) for a file or for a folder that is not empty.
 pub fn free_for(folder: &Path) -> Result<()> {
     at(folder, reticent_disk::refuse_alias(folder))?;
-    let taken = || {
-        std::io::Error::new(
-            std::io::ErrorKind::AlreadyExists,
-            "already there, and not an empty folder",
-        )
-    };
-    match std::fs::read_dir(folder) {
-        Ok(mut entries) => {
-            if entries.next().is_none() {
-                Ok(())
-            } else {
-                at(folder, Err(taken()))
-            }
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(_) => at(folder, Err(taken())),
+    if matches!(state::is_free(folder), Ok(true)) {
+        return Ok(());
     }
+    let taken = "already there, and not an empty folder";
+    let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, taken);
+    at(folder, Err(taken))
 }

@@ -203,7 +203,7 @@ fn moment_name(optimizer: usize, moment: &str, tensor: usize) -> String {
 }
 
 /// Returns whether the folder is absent or empty.
-fn is_free(folder: &Path) -> Result<bool> {
+pub(super) fn is_free(folder: &Path) -> Result<bool> {
     at(folder, reticent_disk::refuse_alias(folder))?;
     match std::fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_none()),

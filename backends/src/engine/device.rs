@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// What a device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -24,27 +24,46 @@ pub enum DeviceKind {
 }
 
 /// A device that this machine has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Found")]
 pub struct FoundDevice {
     /// Its name for `--device`.
+    #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub device: Device,
-    /// Its name according to the driver.
+    /// What its driver calls it.
     pub name: String,
-    /// Its kind.
+    /// What it is.
     pub kind: DeviceKind,
-    /// The driver and its version, if known.
+    /// The driver and its version, if reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Whether this build can run models on it.
     pub covered: bool,
 }
 
+fn by_name<S: Serializer>(device: &Device, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(device)
+}
+
+/// A kind of devices of which none was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Missing")]
+pub struct MissingDevice {
+    /// The value of `--device`.
+    pub kind: &'static str,
+    /// The reason.
+    pub because: String,
+}
+
 /// The devices found, and the reasons why none of some kind was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Devices {
-    /// The devices found, the processor first.
+    /// The processor first.
+    #[serde(rename = "devices")]
     pub found: Vec<FoundDevice>,
-    /// Kinds of devices of which none was found: the name for `--device`, and the reason.
-    pub missing: Vec<(&'static str, String)>,
+    /// Kinds of devices of which none was found.
+    pub missing: Vec<MissingDevice>,
 }
 
 /// Returns the devices of this machine on which models can run.
@@ -73,7 +92,7 @@ impl Devices {
     fn take(&mut self, kind: &'static str, probed: Probed) {
         match probed {
             Ok(found) => self.found.extend(found),
-            Err(why) => self.missing.push((kind, why)),
+            Err(because) => self.missing.push(MissingDevice { kind, because }),
         }
     }
 }
@@ -151,7 +170,7 @@ mod tests {
         let all = devices();
         assert_eq!(all.found[0].device, Device::Cpu);
         assert!(all.found[0].covered);
-        let kinds: Vec<&str> = all.missing.iter().map(|(kind, _)| *kind).collect();
+        let kinds: Vec<&str> = all.missing.iter().map(|one| one.kind).collect();
         for found in &all.found {
             let text = found.device.to_string();
             assert!(!kinds.iter().any(|kind| text.starts_with(kind)), "{text}");

@@ -188,15 +188,7 @@ impl Kernels for Flex {
             .zip(new_hidden.par_chunks_mut(BLOCK * width))
             .zip(new_cell.par_chunks_mut(BLOCK * width))
             .for_each(|((((z, h), c), new_h), new_c)| {
-                let recurrent = recurrent.slice();
-                let cells = recurrence::Cells {
-                    z,
-                    recurrent,
-                    old: (h, c),
-                    new: (new_h, new_c),
-                    width,
-                };
-                cells.advance();
+                recurrence::advance(z, recurrent.slice(), (h, c), (new_h, new_c), width);
             });
         (matrix(new_hidden, width), matrix(new_cell, width))
     }

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::privacy::clip::{Clip, Factors, SquaredNorms};
 use crate::privacy::segments::SelectiveBatch;
+use crate::scorer::{States, check_tokens};
 use crate::trainer::dropout::{DropoutSite, Masks};
 use crate::trainer::optimizer::Update;
 use crate::trainer::{
@@ -20,7 +21,6 @@ use crate::trainer::{
 };
 use burn::tensor::Tensor;
 use reticent_corpus::TokenId;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 mod scoring;
@@ -41,8 +41,7 @@ pub(crate) struct Lstm<B: Kernels> {
     left_out: Option<TokenId>,
     masks: Option<Masks>,
     precision: Precision,
-    states: HashMap<u64, Vec<f32>>,
-    next_state: u64,
+    states: States<Vec<f32>>,
 }
 
 impl<B: Kernels> Lstm<B> {
@@ -64,8 +63,7 @@ impl<B: Kernels> Lstm<B> {
             left_out: None,
             masks: None,
             precision: Precision::Single,
-            states: HashMap::new(),
-            next_state: 0,
+            states: States::default(),
         })
     }
 
@@ -193,17 +191,6 @@ impl<B: Kernels> Lstm<B> {
         self.weights = upload(&self.parameters, &self.values, &self.device);
         self.states.clear();
         Ok(())
-    }
-
-    fn known(&self, token: TokenId) -> Result<()> {
-        if (token as usize) < self.config.vocabulary {
-            Ok(())
-        } else {
-            Err(Error::UnknownToken {
-                token,
-                size: self.config.vocabulary,
-            })
-        }
     }
 
     fn matrix(&self, values: Vec<f32>, columns: usize) -> Tensor<B, 2> {
@@ -363,7 +350,7 @@ impl<B: Kernels> Recurrent for Lstm<B> {
         release: &ReleaseState<'_>,
     ) -> Result<(Vec<Vec<f32>>, Added)> {
         for (tokens, _) in &batch.0 {
-            tokens.iter().try_for_each(|t| self.known(*t))?;
+            check_tokens(tokens, self.config.vocabulary)?;
         }
         // on the host whatever the device, because states leave the device after every segment
         let model = Plain::new(&self.config, &self.values, self.masks.as_ref());

@@ -36,7 +36,7 @@ use crate::model::{LstmConfig, Model, TransformerConfig};
 use crate::scorer::Logits;
 use crate::trainer::Trainer;
 
-pub use device::{DeviceKind, Devices, FoundDevice, devices};
+pub use device::{DeviceKind, Devices, FoundDevice, MissingDevice, devices};
 pub use transfers::{Transfers, transfers};
 
 /// Returns an LSTM with these weights on a device.

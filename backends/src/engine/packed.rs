@@ -2,8 +2,9 @@
 
 use super::rows::Grid;
 use super::transfers::Kept;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::privacy::clip::SquaredNorms;
+use crate::scorer::check_sequence;
 use crate::trainer::dropout::{DropoutSite, RecordMasks};
 use crate::trainer::{Added, Example};
 use reticent_corpus::TokenId;
@@ -86,7 +87,7 @@ impl Packed {
     /// Packs sequences of at least two tokens each.
     ///
     /// # Errors
-    /// [`Error::TooShort`] and [`Error::UnknownToken`].
+    /// Returns an error as [`check_sequence`] does.
     pub(crate) fn new(sequences: &[&[TokenId]], vocabulary: usize) -> Result<Self> {
         check(sequences, vocabulary)?;
         let mut order: Vec<usize> = (0..sequences.len()).collect();
@@ -234,19 +235,7 @@ impl Packed {
 /// Checks that sequences have at least two tokens each, all of them known.
 fn check(sequences: &[&[TokenId]], vocabulary: usize) -> Result<()> {
     for (index, s) in sequences.iter().enumerate() {
-        if s.len() < 2 {
-            return Err(Error::TooShort {
-                index,
-                length: s.len(),
-                least: 2,
-            });
-        }
-        if let Some(&token) = s.iter().find(|t| **t as usize >= vocabulary) {
-            return Err(Error::UnknownToken {
-                token,
-                size: vocabulary,
-            });
-        }
+        check_sequence(s, index, (2, usize::MAX), vocabulary)?;
     }
     Ok(())
 }
@@ -262,6 +251,7 @@ pub(crate) fn factors(masks: &RecordMasks, place: DropoutSite, count: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     #[test]
     fn every_row_is_one_prediction_in_time_order() {

@@ -2,7 +2,8 @@
 
 use super::packed::{NO_LOSS, factors};
 use super::transfers::Kept;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::scorer::check_sequence;
 use crate::trainer::dropout::{DropoutSite, RecordMasks};
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
@@ -143,7 +144,7 @@ impl Rows {
     /// Creates rows that predict each next token.
     ///
     /// # Errors
-    /// Returns [`Error::TooShort`], [`Error::UnknownToken`] or [`Error::TooLong`].
+    /// Returns an error as [`check_sequence`] does.
     pub(crate) fn predicting(
         sequences: &[impl AsRef<[TokenId]>],
         (vocabulary, context): (usize, usize),
@@ -152,7 +153,7 @@ impl Rows {
         let mut rows = Self::empty(grid);
         for (index, s) in sequences.iter().enumerate() {
             let s = s.as_ref();
-            check(s, index, 2, vocabulary, context)?;
+            check_sequence(s, index, (2, context), vocabulary)?;
             rows.push(&s[..s.len() - 1], &s[1..]);
         }
         Ok(rows.filled())
@@ -170,7 +171,7 @@ impl Rows {
         let mut rows = Self::empty(grid);
         for (index, s) in sequences.iter().enumerate() {
             let s = s.as_ref();
-            check(s, index, 1, vocabulary, context)?;
+            check_sequence(s, index, (1, context), vocabulary)?;
             rows.push(s, &[]);
         }
         Ok(rows.filled())
@@ -292,35 +293,6 @@ pub(crate) fn spread(spans: &[Span], rows: usize, values: &[f32], rest: f32) -> 
         out[span.range()].fill(*value);
     }
     out
-}
-
-fn check(s: &[TokenId], index: usize, least: usize, vocabulary: usize, most: usize) -> Result<()> {
-    if s.len() < least {
-        return Err(Error::TooShort {
-            index,
-            length: s.len(),
-            least,
-        });
-    }
-    if s.len() > most {
-        return Err(Error::TooLong {
-            index,
-            length: s.len(),
-            most,
-        });
-    }
-    known(s, vocabulary)
-}
-
-/// Checks tokens against the vocabulary.
-pub(crate) fn known(tokens: &[TokenId], vocabulary: usize) -> Result<()> {
-    match tokens.iter().find(|t| **t as usize >= vocabulary) {
-        Some(&token) => Err(Error::UnknownToken {
-            token,
-            size: vocabulary,
-        }),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ mod transformer;
 use crate::error::{Error, Result};
 use crate::model::{Head, Lora, Model, groups};
 use crate::privacy::clip::{Clip, SquaredNorms};
-use crate::scorer::Logits;
+use crate::scorer::{Logits, States, check_sequence};
 use crate::trainer::dropout::{DropoutSite, Masks, RecordMasks};
 use crate::trainer::masking::TokenMasks;
 use crate::trainer::optimizer::Update;
@@ -26,7 +26,6 @@ use crate::trainer::{
 };
 use arithmetic::{dot, log_softmax};
 use reticent_corpus::TokenId;
-use std::collections::HashMap;
 
 /// Relative error of a clipped gradient's norm: the gradient's values are rounded to f32.
 const MARGIN: f64 = 1e-6;
@@ -82,8 +81,7 @@ struct Exact {
     left_out: Option<TokenId>,
     masks: Option<Masks>,
     masked: Option<TokenMasks>,
-    states: HashMap<u64, Vec<TokenId>>,
-    next_state: u64,
+    states: States<Vec<TokenId>>,
 }
 
 /// Returns the exact engine for any model. A model that does not predict next tokens has no scores.
@@ -132,8 +130,7 @@ impl Exact {
             left_out: None,
             masks: None,
             masked: None,
-            states: HashMap::new(),
-            next_state: 0,
+            states: States::default(),
             model,
             parameters,
             groups,
@@ -147,26 +144,8 @@ impl Exact {
 
     /// Checks one sequence of a call.
     fn check(&self, index: usize, tokens: &[TokenId], least: usize) -> Result<()> {
-        let length = tokens.len();
-        if length < least {
-            return Err(Error::TooShort {
-                index,
-                length,
-                least,
-            });
-        }
-        if let Some(most) = self.model.context().filter(|most| length > *most) {
-            return Err(Error::TooLong {
-                index,
-                length,
-                most,
-            });
-        }
-        let size = self.model.vocabulary();
-        match tokens.iter().find(|t| **t as usize >= size) {
-            Some(&token) => Err(Error::UnknownToken { token, size }),
-            None => Ok(()),
-        }
+        let most = self.model.context().unwrap_or(usize::MAX);
+        check_sequence(tokens, index, (least, most), self.model.vocabulary())
     }
 
     /// Returns log-probabilities over the vocabulary after each token.

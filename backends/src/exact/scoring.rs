@@ -2,7 +2,7 @@
 
 use super::{Exact, Sequence};
 use crate::error::{Error, Result};
-use crate::scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
+use crate::scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore, check_tokens};
 use reticent_corpus::TokenId;
 
 impl Logits for Exact {
@@ -53,20 +53,9 @@ fn score_of(log_p: &[f64], token: TokenId) -> TokenScore {
 }
 
 impl Exact {
-    fn prefix(&self, state: StateId) -> Result<&Vec<TokenId>> {
-        self.states
-            .get(&state.0)
-            .ok_or(Error::UnknownState(state.0))
-    }
-
     fn keep(&mut self, prefixes: Vec<Vec<TokenId>>) -> Vec<StateId> {
-        let mut ids = Vec::with_capacity(prefixes.len());
-        for prefix in prefixes {
-            self.states.insert(self.next_state, prefix);
-            ids.push(StateId(self.next_state));
-            self.next_state += 1;
-        }
-        ids
+        let prefixes = prefixes.into_iter();
+        prefixes.map(|prefix| self.states.keep(prefix)).collect()
     }
 }
 
@@ -82,7 +71,7 @@ impl PrefixScorer for Exact {
     fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Result<Vec<StateId>> {
         let mut longer = Vec::with_capacity(steps.len());
         for (index, (state, token)) in steps.iter().enumerate() {
-            let mut prefix = self.prefix(*state)?.clone();
+            let mut prefix = self.states.get(*state)?.clone();
             prefix.push(*token);
             self.check(index, &prefix, 1)?;
             longer.push(prefix);
@@ -95,13 +84,10 @@ impl PrefixScorer for Exact {
         states: &[StateId],
         wanted: &[TokenId],
     ) -> Result<Vec<f64>> {
-        let size = self.model.vocabulary();
-        if let Some(&token) = wanted.iter().find(|t| **t as usize >= size) {
-            return Err(Error::UnknownToken { token, size });
-        }
+        check_tokens(wanted, self.model.vocabulary())?;
         let mut out = Vec::with_capacity(states.len() * wanted.len());
         for state in states {
-            let rows = self.log_probabilities(self.prefix(*state)?);
+            let rows = self.log_probabilities(self.states.get(*state)?);
             let last = rows.last().ok_or(Error::UnknownState(state.0))?;
             out.extend(wanted.iter().map(|t| last[*t as usize]));
         }
@@ -109,8 +95,6 @@ impl PrefixScorer for Exact {
     }
 
     fn release(&mut self, states: &[StateId]) {
-        for state in states {
-            self.states.remove(&state.0);
-        }
+        self.states.release(states);
     }
 }

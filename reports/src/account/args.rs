@@ -9,7 +9,6 @@ pub use super::explain::args::Explain;
 pub use super::plan_page::args::PlanFile;
 pub use super::protect::args::Protect;
 pub use super::question::{QuestionArgs, RunArgs};
-pub use super::values::NeighboursArg;
 
 use crate::contract::{Completions, Format, ManualPage};
 use crate::defaults::{Configured, TakesDefaults};

@@ -1,6 +1,6 @@
 //! Turns arguments into a plan and records everything that was given or assumed.
 
-use super::args::{NeighboursArg, PlanArgs, QuestionArgs, RunArgs};
+use super::args::{PlanArgs, QuestionArgs, RunArgs};
 use super::mechanism::{Loaded, load, of_text};
 use crate::contract::Inputs;
 use crate::plan::args::Sampler;
@@ -477,11 +477,7 @@ impl Question {
             None => source.inputs.or_assumed("delta", given, delta)?,
         };
         let inputs = inputs
-            .or_assumed(
-                "neighbours",
-                question.neighbours.map(Neighbours::from),
-                neighbours,
-            )?
+            .or_assumed("neighbours", question.neighbours, neighbours)?
             .or_assumed("unit", said, unit.clone())?
             .or_assumed("tolerance", question.tolerance, Tolerance::DEFAULT)?
             .given("group", question.group)?;
@@ -522,11 +518,11 @@ impl Question {
 }
 
 /// Returns the neighbours of the differential-privacy rows as given, or those assumed for a sampler.
-pub fn neighbours_of(given: Option<NeighboursArg>, sampler: Option<Sampler>) -> Neighbours {
-    given.map_or_else(|| assumed_neighbours(sampler), Into::into)
+pub fn neighbours_of(given: Option<Neighbours>, sampler: Option<Sampler>) -> Neighbours {
+    given.unwrap_or_else(|| assumed_neighbours(sampler))
 }
 
 /// Returns the neighbours as given, or those assumed for a mechanism from files.
-pub fn neighbours(given: Option<NeighboursArg>) -> Neighbours {
-    given.map_or(Neighbours::AddRemove, Into::into)
+pub fn neighbours(given: Option<Neighbours>) -> Neighbours {
+    given.unwrap_or(Neighbours::AddRemove)
 }

@@ -1,11 +1,13 @@
 //! Arguments that several commands share: what runs and what is asked about it.
 
-use super::values::{NeighboursArg, group};
+use super::values::{group, neighbours};
 use crate::contract::{positive, quantity};
 use crate::plan::PlanRequest;
 use crate::plan::args::{NoiseArgs, NoiseDecayArgs, RedactionArgs, Schedule, Sigma, unit};
 use clap::Args;
-use reticent_accounting::{Delta, Epsilon, GroupSize, Probability, Tolerance, UnitName};
+use reticent_accounting::{
+    Delta, Epsilon, GroupSize, Neighbours, Probability, Tolerance, UnitName,
+};
 use std::path::PathBuf;
 
 /// What runs: DP-SGD by its numbers, or a mechanism from a file.
@@ -57,8 +59,8 @@ pub struct QuestionArgs {
     pub at_epsilon: Option<Epsilon>,
     /// Neighbouring relation of the differential-privacy rows [default: add-remove; zero-out with --sampler shuffled;
     /// replace with --sampler without-replacement and for files of crt, sdp, jft and protect].
-    #[arg(long, value_enum)]
-    pub neighbours: Option<NeighboursArg>,
+    #[arg(long, value_parser = neighbours())]
+    pub neighbours: Option<Neighbours>,
     /// Group size: records of one secret or person.
     #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]
     pub group: Option<GroupSize>,

@@ -2,11 +2,12 @@
 
 use crate::contract::number_within;
 use clap::ValueEnum;
+use clap::builder::{EnumValueParser, TypedValueParser};
 use reticent_accounting::{GroupSize, Neighbours};
 
-/// Neighbouring relation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum NeighboursArg {
+/// The values of `--neighbours` with what `--help` says of each.
+#[derive(Clone, Copy, ValueEnum)]
+enum Relation {
     /// One record added or removed.
     AddRemove,
     /// One record's contribution replaced by zero.
@@ -15,24 +16,13 @@ pub enum NeighboursArg {
     Replace,
 }
 
-impl From<Neighbours> for NeighboursArg {
-    fn from(neighbours: Neighbours) -> Self {
-        match neighbours {
-            Neighbours::AddRemove => Self::AddRemove,
-            Neighbours::ZeroOut => Self::ZeroOut,
-            Neighbours::Replace => Self::Replace,
-        }
-    }
-}
-
-impl From<NeighboursArg> for Neighbours {
-    fn from(neighbours: NeighboursArg) -> Self {
-        match neighbours {
-            NeighboursArg::AddRemove => Self::AddRemove,
-            NeighboursArg::ZeroOut => Self::ZeroOut,
-            NeighboursArg::Replace => Self::Replace,
-        }
-    }
+/// Reads a neighbouring relation.
+pub(in crate::account) fn neighbours() -> impl TypedValueParser<Value = Neighbours> {
+    EnumValueParser::<Relation>::new().map(|relation| match relation {
+        Relation::AddRemove => Neighbours::AddRemove,
+        Relation::ZeroOut => Neighbours::ZeroOut,
+        Relation::Replace => Neighbours::Replace,
+    })
 }
 
 pub(in crate::account) fn group(text: &str) -> Result<GroupSize, String> {

@@ -6,9 +6,10 @@ use crate::number::nearest;
 use anyhow::{Result, bail};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use reticent_backends::{AGREEMENT, Error, Result as BackendResult, StateId};
+use reticent_backends::{
+    AGREEMENT, Result as BackendResult, StateId, States, check_sequence, check_tokens,
+};
 use reticent_corpus::{TokenId, system_seed};
-use std::collections::HashMap;
 
 /// Log-softmaxes in single precision may round to slightly above zero.
 pub(in crate::audit) const ROUNDING: f64 = 1e-4;
@@ -239,8 +240,7 @@ impl NextSample {
 pub struct Prefixes {
     vocabulary: usize,
     context: Option<usize>,
-    kept: HashMap<u64, Vec<TokenId>>,
-    next: u64,
+    kept: States<Vec<TokenId>>,
 }
 
 impl Prefixes {
@@ -251,8 +251,7 @@ impl Prefixes {
         Self {
             vocabulary,
             context,
-            kept: HashMap::new(),
-            next: 0,
+            kept: States::default(),
         }
     }
 
@@ -268,32 +267,10 @@ impl Prefixes {
     /// Returns an error if a sequence is empty or longer than the context, or if it has a token outside the vocabulary.
     pub fn fit(&self, sequences: &[Vec<TokenId>]) -> BackendResult<()> {
         for (index, tokens) in sequences.iter().enumerate() {
-            let (length, least) = (tokens.len(), 1);
-            if length < least {
-                return Err(Error::TooShort {
-                    index,
-                    length,
-                    least,
-                });
-            }
-            self.known(tokens)?;
-            if let Some(most) = self.context.filter(|most| length > *most) {
-                return Err(Error::TooLong {
-                    index,
-                    length,
-                    most,
-                });
-            }
+            let most = self.context.unwrap_or(usize::MAX);
+            check_sequence(tokens, index, (1, most), self.vocabulary)?;
         }
         Ok(())
-    }
-
-    fn known(&self, tokens: &[TokenId]) -> BackendResult<()> {
-        let size = self.vocabulary;
-        match tokens.iter().find(|t| **t as usize >= size) {
-            Some(&token) => Err(Error::UnknownToken { token, size }),
-            None => Ok(()),
-        }
     }
 
     /// Returns the state after each prefix.
@@ -302,12 +279,8 @@ impl Prefixes {
     /// As [`Self::fit`].
     pub fn start(&mut self, prefixes: Vec<Vec<TokenId>>) -> BackendResult<Vec<StateId>> {
         self.fit(&prefixes)?;
-        let keep = |prefix| {
-            self.next += 1;
-            self.kept.insert(self.next, prefix);
-            StateId(self.next)
-        };
-        Ok(prefixes.into_iter().map(keep).collect())
+        let prefixes = prefixes.into_iter();
+        Ok(prefixes.map(|prefix| self.kept.keep(prefix)).collect())
     }
 
     /// Returns the state after appending one token to each given state.
@@ -317,7 +290,7 @@ impl Prefixes {
     pub fn extend(&mut self, steps: &[(StateId, TokenId)]) -> BackendResult<Vec<StateId>> {
         let grown = steps
             .iter()
-            .map(|&(state, token)| Ok([self.of(state)?.as_slice(), &[token]].concat()));
+            .map(|&(state, token)| Ok([self.kept.get(state)?.as_slice(), &[token]].concat()));
         let grown = grown.collect::<BackendResult<_>>()?;
         self.start(grown)
     }
@@ -331,28 +304,21 @@ impl Prefixes {
         states: &[StateId],
         wanted: &[TokenId],
     ) -> BackendResult<Vec<Vec<TokenId>>> {
-        self.known(wanted)?;
-        states
-            .iter()
-            .map(|&state| self.of(state).cloned())
-            .collect()
-    }
-
-    fn of(&self, state: StateId) -> BackendResult<&Vec<TokenId>> {
-        self.kept.get(&state.0).ok_or(Error::UnknownState(state.0))
+        check_tokens(wanted, self.vocabulary)?;
+        let states = states.iter();
+        states.map(|&state| self.kept.get(state).cloned()).collect()
     }
 
     /// Releases states; unknown ones are ignored.
     pub fn release(&mut self, states: &[StateId]) {
-        for state in states {
-            self.kept.remove(&state.0);
-        }
+        self.kept.release(states);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reticent_backends::Error;
 
     #[test]
     fn a_model_is_asked_only_what_it_knows() {
@@ -364,7 +330,7 @@ mod tests {
         ));
         assert!(matches!(refused(&[4]), Err(Error::UnknownToken { .. })));
         assert!(matches!(refused(&[0; 3]), Err(Error::TooLong { .. })));
-        assert!(states.kept.is_empty());
+        assert!(states.kept.get(StateId(0)).is_err());
         let first = states.start(vec![vec![0]]).unwrap();
         let second = states.extend(&[(first[0], 3)]).unwrap();
         assert_eq!(states.prefixes(&second, &[3]).unwrap(), [[0, 3]]);

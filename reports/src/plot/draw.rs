@@ -259,17 +259,12 @@ mod tests {
 
     fn sample() -> Plot {
         Plot::new("A < B", Axis::linear("x"), Axis::log("y"))
-            .layer(Layer::Line {
-                name: "curve".into(),
-                points: vec![(0.0, 1.0), (1.0, 0.0), (2.0, 1e-3), (3.0, 1e-4)],
-                tone: Tone::First,
-                dashed: false,
-            })
-            .layer(Layer::Rule {
-                name: "limit".into(),
-                at: 1e-2,
-                tone: Tone::Second,
-            })
+            .layer(Layer::line(
+                "curve",
+                [(0.0, 1.0), (1.0, 0.0), (2.0, 1e-3), (3.0, 1e-4)],
+                Tone::First,
+            ))
+            .layer(Layer::rule("limit", 1e-2, Tone::Second))
     }
 
     #[test]
@@ -318,11 +313,7 @@ mod tests {
         let hostile = "a\u{1b}[31m\u{0}\u{9b}\u{ffff}<b";
         let mut plot = sample();
         plot.title = hostile.to_owned();
-        let plot = plot.layer(Layer::Rule {
-            name: hostile.to_owned(),
-            at: 1e-2,
-            tone: Tone::Third,
-        });
+        let plot = plot.layer(Layer::rule(hostile, 1e-2, Tone::Third));
         for svg in [plot.to_svg().unwrap(), plot.to_inline_svg().unwrap()] {
             let allowed = |c: char| matches!(c, '\t' | '\n') || !c.is_control() && c != '\u{ffff}';
             assert!(svg.chars().all(allowed), "{svg}");
@@ -374,12 +365,7 @@ mod tests {
         let arrows = |more: &[Point]| {
             let mut points = vec![(0.0, 1.0), (1.0, 2.0)];
             points.extend(more);
-            let marks = Layer::Points {
-                name: String::new(),
-                points,
-                tone: Tone::First,
-                shape: Shape::Disc,
-            };
+            let marks = Layer::marks("", points, Tone::First, Shape::Disc);
             let plot = Plot::new("p", Axis::linear("x"), Axis::log("y")).layer(marks);
             let svg = plot.to_svg().unwrap();
             let drawn = |line: &&str| line.starts_with("<polyline") && line.contains("#0072B2");

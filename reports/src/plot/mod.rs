@@ -110,14 +110,54 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// Creates a line of steps that hold each value until the next x: what a falling upper bound says between its points.
-    pub fn steps(name: impl Into<String>, points: &[Point], tone: Tone) -> Self {
+    /// Points joined by a solid line.
+    pub fn line(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = Point>,
+        tone: Tone,
+    ) -> Self {
         Self::Line {
             name: name.into(),
-            points: path::stairs(points),
+            points: points.into_iter().collect(),
             tone,
             dashed: false,
         }
+    }
+    /// Points joined by a dashed line.
+    pub fn dashes(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = Point>,
+        tone: Tone,
+    ) -> Self {
+        Self::Line {
+            name: name.into(),
+            points: points.into_iter().collect(),
+            tone,
+            dashed: true,
+        }
+    }
+    /// Creates a line of steps that hold each value until the next x: what a falling upper bound says between its points.
+    pub fn steps(name: impl Into<String>, points: &[Point], tone: Tone) -> Self {
+        Self::line(name, path::stairs(points), tone)
+    }
+    /// A mark at each point.
+    pub fn marks(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = Point>,
+        tone: Tone,
+        shape: Shape,
+    ) -> Self {
+        Self::Points {
+            name: name.into(),
+            points: points.into_iter().collect(),
+            tone,
+            shape,
+        }
+    }
+    /// A dashed line across the plot.
+    pub fn rule(name: impl Into<String>, at: f64, tone: Tone) -> Self {
+        let name = name.into();
+        Self::Rule { name, at, tone }
     }
 }
 
@@ -125,9 +165,9 @@ impl Layer {
 ///
 /// ```
 /// use reticent_reports::plot::{Axis, Layer, Plot, Tone};
-/// let curve = (0..50).map(|i| (f64::from(i) / 10.0, (-f64::from(i) / 5.0).exp())).collect();
+/// let curve = (0..50).map(|i| (f64::from(i) / 10.0, (-f64::from(i) / 5.0).exp()));
 /// let svg = Plot::new("Privacy curve", Axis::linear("ε (nats)"), Axis::log("δ"))
-///     .layer(Layer::Line { name: "upper bound".into(), points: curve, tone: Tone::First, dashed: false })
+///     .layer(Layer::line("upper bound", curve, Tone::First))
 ///     .to_svg()?;
 /// assert!(svg.starts_with("<svg") && svg.contains("Privacy curve"));
 /// # Ok::<(), reticent_reports::plot::Error>(())
@@ -217,12 +257,12 @@ impl Plot {
             (Tone::MEASURED, "at least"),
             (Tone::MEASURED, "at most"),
         )
-        .layer(Layer::Points {
-            name: "measured".into(),
-            points: points.collect(),
-            tone: Tone::MEASURED,
-            shape: Shape::Disc,
-        })
+        .layer(Layer::marks(
+            "measured",
+            points,
+            Tone::MEASURED,
+            Shape::Disc,
+        ))
     }
     /// Sets the text description.
     #[must_use]

@@ -248,7 +248,7 @@ fn of_account() -> Vec<Published> {
 #[rustfmt::skip]
 fn of_audit() -> Vec<Published> {
     use crate::audit::{
-        classify, coins, convert, demo, design, devices, diff, epsilon, exposure, extract, figure, grid, incidence, membership, neighbours, perplexity, plant, policy,
+        classify, coins, convert, demo, design, diff, epsilon, exposure, extract, figure, grid, incidence, membership, neighbours, perplexity, plant, policy,
         prepare, redact, report, reproduce, screen, simulate, tokenizer, train,
     };
     use Published as P;
@@ -293,7 +293,7 @@ fn of_audit() -> Vec<Published> {
             .about("The manifest of the checkpoint has the same (`manifest.schema.json`)."),
         P::written::<train::log::Line>("training-log", "One line of `training.jsonl`, in the owner's folder of a checkpoint")
             .about("A step, or the end of an epoch with what its weights promise. No guarantee covers what it says about the text."),
-        P::envelope::<devices::run::Body>("devices", "Devices for models on this machine: `audit devices --format json`", "devices"),
+        P::envelope::<reticent_backends::engine::Devices>("devices", "Devices for models on this machine: `audit devices --format json`", "devices"),
         P::envelope::<convert::run::Body>("conversion", "A converted model: `audit convert --format json`", "conversion"),
         P::envelope::<exposure::ExposureReport>("exposure", "Exposure of canaries: `audit exposure --format json`", "exposure")
             .about("Ranks of canaries among all candidates, summaries next to their nulls, a lower bound on ε. Exposures in bits, NLL and ε in nats."),

@@ -155,7 +155,7 @@ impl Target {
             if value > prior {
                 Ok(())
             } else {
-                Err(Error::OutOfRange { what, range, value })
+                Err(Error::out_of_range(what, range, value))
             }
         };
         match *self {

@@ -187,34 +187,26 @@ pub(crate) fn add_weight_sum(
     weighted_product(a, factors, View::new(g, p), sum, (d, rows, p), Store::Add);
 }
 
-struct RowSum<'a> {
-    x: Option<&'a [f32]>,
-    g: &'a [f32],
-    factors: Option<&'a [f32]>,
-    sums: &'a mut [f64],
-}
-
-impl pulp::NullaryFnOnce for RowSum<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        let width = self.sums.len();
-        for (row, g) in self.g.chunks_exact(width).enumerate() {
-            let factor = self.factors.map_or(1.0, |f| f[row]);
-            match self.x {
+wide! {
+    fn row_sums(x: Option<&[f32]>, g: &[f32], factors: Option<&[f32]>, width: usize) -> Vec<f64> {
+        let mut sums = vec![0.0; width];
+        for (row, g) in g.chunks_exact(width).enumerate() {
+            let factor = factors.map_or(1.0, |f| f[row]);
+            match x {
                 None => {
-                    for (s, g) in self.sums.iter_mut().zip(g) {
+                    for (s, g) in sums.iter_mut().zip(g) {
                         *s += f64::from(factor * g);
                     }
                 }
                 Some(x) => {
                     let x = &x[row * width..(row + 1) * width];
-                    for ((s, g), x) in self.sums.iter_mut().zip(g).zip(x) {
+                    for ((s, g), x) in sums.iter_mut().zip(g).zip(x) {
                         *s += f64::from(factor * g * x);
                     }
                 }
             }
         }
+        sums
     }
 }
 
@@ -228,14 +220,12 @@ pub(crate) fn add_rows(x: Option<&[f32]>, g: &[f32], factors: Option<&[f32]>, su
                 let end = ((i + 1) * BLOCK * each).min(v.len());
                 i * BLOCK * each..end
             };
-            let mut sums = vec![0.0; width];
-            wide(RowSum {
-                x: x.map(|x| &x[part(x, width)]),
-                g: &g[part(g, width)],
-                factors: factors.map(|f| &f[part(f, 1)]),
-                sums: &mut sums,
-            });
-            sums
+            row_sums(
+                x.map(|x| &x[part(x, width)]),
+                &g[part(g, width)],
+                factors.map(|f| &f[part(f, 1)]),
+                width,
+            )
         })
         .collect();
     for (i, s) in sum.iter_mut().enumerate() {

@@ -71,33 +71,28 @@ fn rounding_of_products(width: usize) -> f64 {
     rounding(width.min(512) + width / 256 + 4)
 }
 
-/// Σ of x∘y, and D, over two symmetric T × T matrices of which the lower triangle is filled. Values off the diagonal
-/// count twice.
-struct SymmetricProduct<'a> {
-    x: &'a [f32],
-    y: &'a [f32],
-    /// Lengths of the rows, and a little more.
-    of_x: &'a [f32],
-    of_y: &'a [f32],
-    /// ρ of x and of y.
-    rounding: (f64, f64),
-}
-
-impl pulp::NullaryFnOnce for SymmetricProduct<'_> {
-    type Output = (f64, f64);
-    #[inline(always)]
-    fn call(self) -> (f64, f64) {
-        let (t, (of_x, of_y)) = (self.of_x.len(), self.rounding);
+wide! {
+    /// Σ of x∘y, and D, over two symmetric T × T matrices of which the lower triangle is filled. Values off the
+    /// diagonal count twice. `x_rows` and `y_rows` are lengths of the rows, and a little more; `rounding` is ρ of x and
+    /// of y.
+    fn symmetric_product(
+        x: &[f32],
+        y: &[f32],
+        x_rows: &[f32],
+        y_rows: &[f32],
+        rounding: (f64, f64),
+    ) -> (f64, f64) {
+        let (t, (of_x, of_y)) = (x_rows.len(), rounding);
         let (mut below, mut on) = (0.0, 0.0);
         let (mut doubt_below, mut doubt_on) = (0.0, 0.0);
         for row in 0..t {
             let at = row * t..row * t + row;
-            let (x, y) = (&self.x[at.clone()], &self.y[at.clone()]);
-            let (own_x, own_y) = (f64::from(self.of_x[row]), f64::from(self.of_y[row]));
-            below += products(x, y);
-            doubt_below += of_x * own_x * magnitudes(y, &self.of_x[..row])
-                + of_y * own_y * magnitudes(x, &self.of_y[..row]);
-            let (x, y) = (f64::from(self.x[at.end]), f64::from(self.y[at.end]));
+            let (left_x, left_y) = (&x[at.clone()], &y[at.clone()]);
+            let (own_x, own_y) = (f64::from(x_rows[row]), f64::from(y_rows[row]));
+            below += products(left_x, left_y);
+            doubt_below += of_x * own_x * magnitudes(left_y, &x_rows[..row])
+                + of_y * own_y * magnitudes(left_x, &y_rows[..row]);
+            let (x, y) = (f64::from(x[at.end]), f64::from(y[at.end]));
             on += x * y;
             doubt_on += of_x * own_x * own_x * y + of_y * own_y * own_y * x;
         }
@@ -113,13 +108,7 @@ fn quick(a: &[f32], g: &[f32], lengths: &Lengths, (t, d, p): (usize, usize, usiz
     let of_x: Vec<f32> = lengths.a.iter().map(longer).collect();
     let of_y: Vec<f32> = lengths.g.iter().map(longer).collect();
     let rounding = (rounding_of_products(d), rounding_of_products(p));
-    let (squared, doubt) = wide(SymmetricProduct {
-        x: &x,
-        y: &y,
-        of_x: &of_x,
-        of_y: &of_y,
-        rounding,
-    });
+    let (squared, doubt) = symmetric_product(&x, &y, &of_x, &of_y, rounding);
     Measured {
         squared,
         doubt: doubt + rounding.0 * rounding.1 * spread(&of_x, &of_y).powi(2),
@@ -127,20 +116,12 @@ fn quick(a: &[f32], g: &[f32], lengths: &Lengths, (t, d, p): (usize, usize, usiz
     }
 }
 
-/// Σ over pairs of rows of ⟨a_s, a_t⟩⟨g_s, g_t⟩ in f64.
-struct ExactGram<'a> {
-    a: &'a [f32],
-    g: &'a [f32],
-    shape: (usize, usize, usize),
-}
-
-impl pulp::NullaryFnOnce for ExactGram<'_> {
-    type Output = f64;
-    #[inline(always)]
-    fn call(self) -> f64 {
-        let (t, d, p) = self.shape;
-        let a = |row: usize| &self.a[row * d..(row + 1) * d];
-        let g = |row: usize| &self.g[row * p..(row + 1) * p];
+wide! {
+    /// Σ over pairs of rows of ⟨a_s, a_t⟩⟨g_s, g_t⟩ in f64.
+    fn exact_gram(a: &[f32], g: &[f32], shape: (usize, usize, usize)) -> f64 {
+        let (t, d, p) = shape;
+        let a = |row: usize| &a[row * d..(row + 1) * d];
+        let g = |row: usize| &g[row * p..(row + 1) * p];
         let (mut below, mut on) = (0.0, 0.0);
         for s in 0..t {
             for t in 0..s {
@@ -163,7 +144,7 @@ pub(crate) fn exact_norm(
     shape: (usize, usize, usize),
 ) -> Measured {
     Measured {
-        squared: wide(ExactGram { a, g, shape }),
+        squared: exact_gram(a, g, shape),
         doubt: EXACT * lengths.spread().powi(2),
         slack: lengths.slack(),
     }
@@ -205,45 +186,28 @@ pub(crate) fn instantiated(a: &[f32], g: &[f32], (t, d, p): (usize, usize, usize
     out
 }
 
-struct ColumnSums<'a> {
-    x: Option<&'a [f32]>,
-    g: &'a [f32],
-    sums: &'a mut [f64],
-}
-
-impl pulp::NullaryFnOnce for ColumnSums<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        let width = self.sums.len();
-        match self.x {
+wide! {
+    /// Σ over rows of g, or of x∘g, in f64: the gradient of a bias or of a gain.
+    fn column_sums(x: Option<&[f32]>, g: &[f32], width: usize) -> Vec<f64> {
+        let mut sums = vec![0.0; width];
+        match x {
             None => {
-                for g in self.g.chunks_exact(width) {
-                    for (s, g) in self.sums.iter_mut().zip(g) {
+                for g in g.chunks_exact(width) {
+                    for (s, g) in sums.iter_mut().zip(g) {
                         *s += f64::from(*g);
                     }
                 }
             }
             Some(x) => {
-                for (x, g) in x.chunks_exact(width).zip(self.g.chunks_exact(width)) {
-                    for ((s, x), g) in self.sums.iter_mut().zip(x).zip(g) {
+                for (x, g) in x.chunks_exact(width).zip(g.chunks_exact(width)) {
+                    for ((s, x), g) in sums.iter_mut().zip(x).zip(g) {
                         *s += f64::from(*x) * f64::from(*g);
                     }
                 }
             }
         }
+        sums
     }
-}
-
-/// Σ over rows of g, or of x∘g, in f64: the gradient of a bias or of a gain.
-fn column_sums(x: Option<&[f32]>, g: &[f32], width: usize) -> Vec<f64> {
-    let mut sums = vec![0.0; width];
-    wide(ColumnSums {
-        x,
-        g,
-        sums: &mut sums,
-    });
-    sums
 }
 
 /// ‖Σ_t g_t‖², the gradient of a bias, from the lengths of the rows g_t.

@@ -2,6 +2,7 @@
 
 use super::activation::{exp, sigmoid, tanh};
 use super::vector::{BLOCK, wide};
+use crate::engine::layers::Nonlinearity;
 use crate::engine::portable_layers::QUICK;
 use crate::model::Activation;
 use rayon::prelude::*;
@@ -83,139 +84,91 @@ impl Nonlinear for QuickGelu {
     }
 }
 
-struct ActivateRows<'a> {
-    kind: Activation,
-    gated: bool,
-    z: &'a [f32],
-    out: &'a mut [f32],
-    width: usize,
-}
-
-impl ActivateRows<'_> {
-    #[inline(always)]
-    fn by<N: Nonlinear>(self) {
-        let (z, out, width) = (self.z, self.out, self.width);
-        if !self.gated {
-            for (o, z) in out.iter_mut().zip(z) {
-                *o = N::at(*z).0;
-            }
-            return;
+#[inline(always)]
+fn activate_by<N: Nonlinear>(z: &[f32], out: &mut [f32], shape: Nonlinearity) {
+    let width = shape.width;
+    if !shape.gated {
+        for (o, z) in out.iter_mut().zip(z) {
+            *o = N::at(*z).0;
         }
-        for (z, out) in z.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
-            let (gate, up) = z.split_at(width);
-            for ((o, gate), up) in out.iter_mut().zip(gate).zip(up) {
-                *o = N::at(*gate).0 * up;
-            }
+        return;
+    }
+    for (z, out) in z.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
+        let (gate, up) = z.split_at(width);
+        for ((o, gate), up) in out.iter_mut().zip(gate).zip(up) {
+            *o = N::at(*gate).0 * up;
         }
     }
 }
 
-impl pulp::NullaryFnOnce for ActivateRows<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        match self.kind {
-            Activation::GeluTanh => self.by::<GeluTanh>(),
-            Activation::Gelu => self.by::<Gelu>(),
-            Activation::Silu => self.by::<Silu>(),
-            Activation::Relu => self.by::<Relu>(),
-            Activation::QuickGelu => self.by::<QuickGelu>(),
+wide! {
+    fn activate_rows(z: &[f32], out: &mut [f32], shape: Nonlinearity) {
+        match shape.kind {
+            Activation::GeluTanh => activate_by::<GeluTanh>(z, out, shape),
+            Activation::Gelu => activate_by::<Gelu>(z, out, shape),
+            Activation::Silu => activate_by::<Silu>(z, out, shape),
+            Activation::Relu => activate_by::<Relu>(z, out, shape),
+            Activation::QuickGelu => activate_by::<QuickGelu>(z, out, shape),
         }
     }
 }
 
 /// The activation of z (rows × width), or of its first half times its second (rows × 2 width).
-pub(crate) fn activate(z: &[f32], kind: Activation, gated: bool, width: usize) -> Vec<f32> {
-    let wider = if gated { 2 } else { 1 };
+pub(crate) fn activate(z: &[f32], shape: Nonlinearity) -> Vec<f32> {
+    let wider = if shape.gated { 2 } else { 1 };
     let mut out = vec![0.0; z.len() / wider];
-    let blocks = z
-        .par_chunks(BLOCK * width * wider)
-        .zip(out.par_chunks_mut(BLOCK * width));
-    blocks.for_each(|(z, out)| {
-        wide(ActivateRows {
-            kind,
-            gated,
-            z,
-            out,
-            width,
-        })
-    });
+    let size = BLOCK * shape.width;
+    let blocks = z.par_chunks(size * wider).zip(out.par_chunks_mut(size));
+    blocks.for_each(|(z, out)| activate_rows(z, out, shape));
     out
 }
 
-struct ActivateBackRows<'a> {
-    kind: Activation,
-    gated: bool,
-    z: &'a [f32],
-    d_out: &'a [f32],
-    dz: &'a mut [f32],
-    width: usize,
-}
-
-impl ActivateBackRows<'_> {
-    #[inline(always)]
-    fn by<N: Nonlinear>(self) {
-        let (z, d_out, dz, width) = (self.z, self.d_out, self.dz, self.width);
-        if !self.gated {
-            for ((dz, z), d) in dz.iter_mut().zip(z).zip(d_out) {
-                *dz = d * N::at(*z).1;
-            }
-            return;
+#[inline(always)]
+fn back_by<N: Nonlinear>(z: &[f32], d_out: &[f32], dz: &mut [f32], shape: Nonlinearity) {
+    let width = shape.width;
+    if !shape.gated {
+        for ((dz, z), d) in dz.iter_mut().zip(z).zip(d_out) {
+            *dz = d * N::at(*z).1;
         }
-        let rows = z
-            .chunks_exact(2 * width)
-            .zip(dz.chunks_exact_mut(2 * width));
-        for ((z, dz), d) in rows.zip(d_out.chunks_exact(width)) {
-            let (gate, up) = z.split_at(width);
-            let (d_gate, d_up) = dz.split_at_mut(width);
-            let inputs = gate.iter().zip(up).zip(d);
-            for ((d_gate, d_up), ((gate, up), d)) in d_gate.iter_mut().zip(d_up).zip(inputs) {
-                let (value, slope) = N::at(*gate);
-                *d_gate = d * up * slope;
-                *d_up = d * value;
-            }
+        return;
+    }
+    let rows = z
+        .chunks_exact(2 * width)
+        .zip(dz.chunks_exact_mut(2 * width));
+    for ((z, dz), d) in rows.zip(d_out.chunks_exact(width)) {
+        let (gate, up) = z.split_at(width);
+        let (d_gate, d_up) = dz.split_at_mut(width);
+        let inputs = gate.iter().zip(up).zip(d);
+        for ((d_gate, d_up), ((gate, up), d)) in d_gate.iter_mut().zip(d_up).zip(inputs) {
+            let (value, slope) = N::at(*gate);
+            *d_gate = d * up * slope;
+            *d_up = d * value;
         }
     }
 }
 
-impl pulp::NullaryFnOnce for ActivateBackRows<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        match self.kind {
-            Activation::GeluTanh => self.by::<GeluTanh>(),
-            Activation::Gelu => self.by::<Gelu>(),
-            Activation::Silu => self.by::<Silu>(),
-            Activation::Relu => self.by::<Relu>(),
-            Activation::QuickGelu => self.by::<QuickGelu>(),
+wide! {
+    fn back_rows(z: &[f32], d_out: &[f32], dz: &mut [f32], shape: Nonlinearity) {
+        match shape.kind {
+            Activation::GeluTanh => back_by::<GeluTanh>(z, d_out, dz, shape),
+            Activation::Gelu => back_by::<Gelu>(z, d_out, dz, shape),
+            Activation::Silu => back_by::<Silu>(z, d_out, dz, shape),
+            Activation::Relu => back_by::<Relu>(z, d_out, dz, shape),
+            Activation::QuickGelu => back_by::<QuickGelu>(z, d_out, dz, shape),
         }
     }
 }
 
 /// dL/dz from dL/d(output) of [`activate`].
-pub(crate) fn activate_back(
-    d_out: &[f32],
-    z: &[f32],
-    kind: Activation,
-    gated: bool,
-    width: usize,
-) -> Vec<f32> {
-    let wider = if gated { 2 } else { 1 };
+pub(crate) fn activate_back(d_out: &[f32], z: &[f32], shape: Nonlinearity) -> Vec<f32> {
+    let wider = if shape.gated { 2 } else { 1 };
     let mut dz = vec![0.0; z.len()];
+    let size = BLOCK * shape.width;
     let blocks = z
-        .par_chunks(BLOCK * width * wider)
-        .zip(dz.par_chunks_mut(BLOCK * width * wider))
-        .zip(d_out.par_chunks(BLOCK * width));
-    blocks.for_each(|((z, dz), d_out)| {
-        wide(ActivateBackRows {
-            kind,
-            gated,
-            z,
-            d_out,
-            dz,
-            width,
-        });
-    });
+        .par_chunks(size * wider)
+        .zip(dz.par_chunks_mut(size * wider))
+        .zip(d_out.par_chunks(size));
+    blocks.for_each(|((z, dz), d_out)| back_rows(z, d_out, dz, shape));
     dz
 }
 
@@ -244,10 +197,12 @@ mod tests {
             Activation::Relu,
             Activation::QuickGelu,
         ] {
+            let (gated, width) = (false, 1);
+            let shape = Nonlinearity { kind, gated, width };
             for i in -600..=600 {
                 let x = f64::from(i) * 0.013 + 0.001;
-                let value = activate(&[x as f32], kind, false, 1)[0];
-                let slope = activate_back(&[1.0], &[x as f32], kind, false, 1)[0];
+                let value = activate(&[x as f32], shape)[0];
+                let slope = activate_back(&[1.0], &[x as f32], shape)[0];
                 let want = reference(kind, x);
                 let difference = (reference(kind, x + 1e-5) - reference(kind, x - 1e-5)) / 2e-5;
                 assert!((f64::from(value) - want).abs() < 1.5e-6, "{kind:?} {x}");

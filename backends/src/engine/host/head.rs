@@ -9,30 +9,23 @@ use reticent_corpus::TokenId;
 /// Rows per parallel task.
 const BLOCK: usize = 8;
 
-struct LossRows<'a> {
-    logits: &'a mut [f32],
-    targets: &'a [TokenId],
-    nll: &'a mut [f64],
-    vocabulary: usize,
-    cap: Option<f32>,
-}
-
-impl pulp::NullaryFnOnce for LossRows<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        let rows = self
-            .logits
-            .chunks_exact_mut(self.vocabulary)
-            .zip(self.targets);
+wide! {
+    fn loss_rows(
+        logits: &mut [f32],
+        targets: &[TokenId],
+        nll: &mut [f64],
+        vocabulary: usize,
+        cap: Option<f32>,
+    ) {
+        let rows = logits.chunks_exact_mut(vocabulary).zip(targets);
         let mut slopes = Vec::new();
-        for ((row, target), nll) in rows.zip(self.nll) {
+        for ((row, target), nll) in rows.zip(nll) {
             if *target == NO_LOSS {
                 row.fill(0.0);
                 *nll = 0.0;
                 continue;
             }
-            if let Some(c) = self.cap {
+            if let Some(c) = cap {
                 cap_rows(row, c);
                 slopes.clear();
                 slopes.extend(row.iter().map(|x| 1.0 - (x / c) * (x / c)));
@@ -45,7 +38,7 @@ impl pulp::NullaryFnOnce for LossRows<'_> {
             let share = 1.0 / total;
             row.iter_mut().for_each(|x| *x *= share);
             row[target] -= 1.0;
-            if self.cap.is_some() {
+            if cap.is_some() {
                 row.iter_mut().zip(&slopes).for_each(|(x, s)| *x *= s);
             }
         }
@@ -73,27 +66,18 @@ pub(crate) fn loss(
         .zip(targets.par_chunks(BLOCK))
         .zip(nll.par_chunks_mut(BLOCK))
         .for_each(|((logits, targets), nll)| {
-            wide(LossRows {
-                logits,
-                targets,
-                nll,
-                vocabulary,
-                cap,
-            });
+            loss_rows(logits, targets, nll, vocabulary, cap);
         });
     nll
 }
 
-struct CapRows<'a>(&'a mut [f32], f32);
-impl pulp::NullaryFnOnce for CapRows<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        cap_rows(self.0, self.1);
+wide! {
+    fn cap_part(x: &mut [f32], c: f32) {
+        cap_rows(x, c);
     }
 }
 
 /// x ← c tanh(x / c).
 pub(crate) fn cap(x: &mut [f32], c: f32) {
-    x.par_chunks_mut(1 << 14).for_each(|x| wide(CapRows(x, c)));
+    x.par_chunks_mut(1 << 14).for_each(|x| cap_part(x, c));
 }

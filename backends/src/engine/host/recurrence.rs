@@ -18,85 +18,22 @@ pub(crate) struct Forward {
     pub(crate) hidden: Vec<f32>,
 }
 
-struct ForwardGroup<'a> {
-    group: &'a Group,
-    z: &'a mut [f32],
-    c: &'a mut [f32],
-    h: &'a mut [f32],
-    recurrent: &'a [f32],
-    width: usize,
-}
-
-impl pulp::NullaryFnOnce for ForwardGroup<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        forward_group(
-            self.group,
-            self.z,
-            self.c,
-            self.h,
-            self.recurrent,
-            self.width,
-        );
-    }
-}
-
-struct BackwardGroup<'a> {
-    group: &'a Group,
-    run: &'a Forward,
-    d_h: &'a mut [f32],
-    d_z: &'a mut [f32],
-    back: &'a [f32],
-    width: usize,
-}
-
-impl pulp::NullaryFnOnce for BackwardGroup<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        backward_group(
-            self.group, self.run, self.d_h, self.d_z, self.back, self.width,
-        );
-    }
-}
-
-/// One step of independent states: from rows of z (input part) and old (h, c) to new (h, c).
-pub(crate) struct Cells<'a> {
-    pub(crate) z: &'a mut [f32],
-    pub(crate) recurrent: &'a [f32],
-    pub(crate) old: (&'a [f32], &'a [f32]),
-    pub(crate) new: (&'a mut [f32], &'a mut [f32]),
-    pub(crate) width: usize,
-}
-
-impl Cells<'_> {
-    /// Advances all states.
-    pub(crate) fn advance(self) {
-        wide(self);
-    }
-}
-
-impl pulp::NullaryFnOnce for Cells<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        let (width, (h, c)) = (self.width, self.old);
-        add_product_of_few_rows(
-            h,
-            self.recurrent,
-            self.z,
-            (h.len() / width, width, 4 * width),
-        );
-        let rows = self
-            .z
-            .chunks_exact_mut(4 * width)
-            .zip(c.chunks_exact(width));
-        let out = self
-            .new
+wide! {
+    /// One step of independent states: from rows of z (input part) and old (h, c) to new (h, c).
+    pub(crate) fn advance(
+        z: &mut [f32],
+        recurrent: &[f32],
+        old: (&[f32], &[f32]),
+        new: (&mut [f32], &mut [f32]),
+        width: usize,
+    ) {
+        let (h, c) = old;
+        add_product_of_few_rows(h, recurrent, z, (h.len() / width, width, 4 * width));
+        let rows = z.chunks_exact_mut(4 * width).zip(c.chunks_exact(width));
+        let out = new
             .0
             .chunks_exact_mut(width)
-            .zip(self.new.1.chunks_exact_mut(width));
+            .zip(new.1.chunks_exact_mut(width));
         for ((z, old), (h, c)) in rows.zip(out) {
             cell(z, Some(old), c, h);
         }
@@ -121,52 +58,46 @@ pub(crate) fn forward(z: Vec<f32>, recurrent: &[f32], width: usize, packed: &Pac
         .zip(cells)
         .zip(hiddens)
         .for_each(|(((group, z), c), h)| {
-            wide(ForwardGroup {
-                group,
-                z,
-                c,
-                h,
-                recurrent,
-                width,
-            });
+            forward_group(group, z, c, h, recurrent, width);
         });
     run
 }
 
-#[inline(always)]
-fn forward_group(
-    group: &Group,
-    z: &mut [f32],
-    c: &mut [f32],
-    h: &mut [f32],
-    recurrent: &[f32],
-    width: usize,
-) {
-    let mut row = 0;
-    let mut previous_row = 0;
-    for (t, &n) in group.active.iter().enumerate() {
-        let (before, now) = h.split_at_mut(row * width);
-        let (c_before, c_now) = c.split_at_mut(row * width);
-        let z = &mut z[row * 4 * width..(row + n) * 4 * width];
-        let previous = (t > 0).then(|| {
-            let range = previous_row * width..(previous_row + n) * width;
-            (&before[range.clone()], &c_before[range])
-        });
-        if let Some((h_previous, _)) = previous {
-            add_product_of_few_rows(h_previous, recurrent, z, (n, width, 4 * width));
+wide! {
+    fn forward_group(
+        group: &Group,
+        z: &mut [f32],
+        c: &mut [f32],
+        h: &mut [f32],
+        recurrent: &[f32],
+        width: usize,
+    ) {
+        let mut row = 0;
+        let mut previous_row = 0;
+        for (t, &n) in group.active.iter().enumerate() {
+            let (before, now) = h.split_at_mut(row * width);
+            let (c_before, c_now) = c.split_at_mut(row * width);
+            let z = &mut z[row * 4 * width..(row + n) * 4 * width];
+            let previous = (t > 0).then(|| {
+                let range = previous_row * width..(previous_row + n) * width;
+                (&before[range.clone()], &c_before[range])
+            });
+            if let Some((h_previous, _)) = previous {
+                add_product_of_few_rows(h_previous, recurrent, z, (n, width, 4 * width));
+            }
+            for lane in 0..n {
+                let old = previous.map(|(_, c)| &c[lane * width..(lane + 1) * width]);
+                let lanes = lane * width..(lane + 1) * width;
+                cell(
+                    &mut z[lane * 4 * width..(lane + 1) * 4 * width],
+                    old,
+                    &mut c_now[lanes.clone()],
+                    &mut now[lanes],
+                );
+            }
+            previous_row = row;
+            row += n;
         }
-        for lane in 0..n {
-            let old = previous.map(|(_, c)| &c[lane * width..(lane + 1) * width]);
-            let lanes = lane * width..(lane + 1) * width;
-            cell(
-                &mut z[lane * 4 * width..(lane + 1) * 4 * width],
-                old,
-                &mut c_now[lanes.clone()],
-                &mut now[lanes],
-            );
-        }
-        previous_row = row;
-        row += n;
     }
 }
 
@@ -217,60 +148,54 @@ pub(crate) fn backward(
         .zip(d_h)
         .zip(d_z)
         .for_each(|((group, d_h), d_z)| {
-            wide(BackwardGroup {
-                group,
-                run,
-                d_h,
-                d_z,
-                back: &back,
-                width,
-            });
+            backward_group(group, run, d_h, d_z, &back, width);
         });
     d_gates
 }
 
-#[inline(always)]
-fn backward_group(
-    group: &Group,
-    run: &Forward,
-    d_h: &mut [f32],
-    d_z: &mut [f32],
-    back: &[f32],
-    width: usize,
-) {
-    let starts: Vec<usize> = group
-        .active
-        .iter()
-        .scan(0, |row, n| {
-            let start = *row;
-            *row += n;
-            Some(start)
-        })
-        .collect();
-    let lanes = group.active.first().copied().unwrap_or(0);
-    let mut d_cell = vec![0.0f32; lanes * width];
-    for (t, &n) in group.active.iter().enumerate().rev() {
-        let row = starts[t];
-        if let Some(&next) = group.active.get(t + 1) {
-            let from = &d_z[starts[t + 1] * 4 * width..(starts[t + 1] + next) * 4 * width];
-            add_product_of_few_rows(
-                from,
-                back,
-                &mut d_h[row * width..(row + next) * width],
-                (next, 4 * width, width),
-            );
-        }
-        for lane in 0..n {
-            let here = group.first_row + row + lane;
-            let before = (t > 0).then(|| group.first_row + starts[t - 1] + lane);
-            cell_backward(
-                &run.gates[here * 4 * width..(here + 1) * 4 * width],
-                &run.cell[here * width..(here + 1) * width],
-                before.map(|b| &run.cell[b * width..(b + 1) * width]),
-                &d_h[(row + lane) * width..(row + lane + 1) * width],
-                &mut d_cell[lane * width..(lane + 1) * width],
-                &mut d_z[(row + lane) * 4 * width..(row + lane + 1) * 4 * width],
-            );
+wide! {
+    fn backward_group(
+        group: &Group,
+        run: &Forward,
+        d_h: &mut [f32],
+        d_z: &mut [f32],
+        back: &[f32],
+        width: usize,
+    ) {
+        let starts: Vec<usize> = group
+            .active
+            .iter()
+            .scan(0, |row, n| {
+                let start = *row;
+                *row += n;
+                Some(start)
+            })
+            .collect();
+        let lanes = group.active.first().copied().unwrap_or(0);
+        let mut d_cell = vec![0.0f32; lanes * width];
+        for (t, &n) in group.active.iter().enumerate().rev() {
+            let row = starts[t];
+            if let Some(&next) = group.active.get(t + 1) {
+                let from = &d_z[starts[t + 1] * 4 * width..(starts[t + 1] + next) * 4 * width];
+                add_product_of_few_rows(
+                    from,
+                    back,
+                    &mut d_h[row * width..(row + next) * width],
+                    (next, 4 * width, width),
+                );
+            }
+            for lane in 0..n {
+                let here = group.first_row + row + lane;
+                let before = (t > 0).then(|| group.first_row + starts[t - 1] + lane);
+                cell_backward(
+                    &run.gates[here * 4 * width..(here + 1) * 4 * width],
+                    &run.cell[here * width..(here + 1) * width],
+                    before.map(|b| &run.cell[b * width..(b + 1) * width]),
+                    &d_h[(row + lane) * width..(row + lane + 1) * width],
+                    &mut d_cell[lane * width..(lane + 1) * width],
+                    &mut d_z[(row + lane) * 4 * width..(row + lane + 1) * 4 * width],
+                );
+            }
         }
     }
 }

@@ -9,11 +9,31 @@ use rayon::prelude::*;
 /// Rows per parallel block.
 pub(crate) const BLOCK: usize = 32;
 
-/// Runs a kernel with the widest vector instructions of this machine. The kernel is a struct rather than a closure,
-/// because only its `call` is certain to be inlined, and so compiled for these instructions.
-pub(crate) fn wide<K: pulp::NullaryFnOnce>(kernel: K) -> K::Output {
-    pulp::Arch::new().dispatch(kernel)
+/// Defines a function that is compiled for the widest vector instructions of this machine. Its body is the `call` of a
+/// struct rather than a closure, because only that is certain to be inlined, and so compiled for these instructions.
+macro_rules! wide {
+    (@of) => { () };
+    (@of $output:ty) => { $output };
+    (
+        $(#[$about:meta])*
+        $seen:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? $body:block
+    ) => {
+        $(#[$about])*
+        $seen fn $name($($argument: $type),*) $(-> $output)? {
+            struct Kernel<T>(T);
+            impl pulp::NullaryFnOnce for Kernel<($($type,)*)> {
+                type Output = wide!(@of $($output)?);
+                #[inline(always)]
+                fn call(self) -> Self::Output {
+                    let ($($argument,)*) = self.0;
+                    $body
+                }
+            }
+            pulp::Arch::new().dispatch(Kernel(($($argument,)*)))
+        }
+    };
 }
+pub(crate) use wide;
 
 const LANES: usize = 16;
 
@@ -76,17 +96,11 @@ pub(crate) fn exponentials(x: &mut [f32], shift: f32) -> f32 {
     sum(x)
 }
 
-/// Σ x² in f64.
-pub(crate) fn sum_of_squares(x: &[f32]) -> f64 {
-    struct Squares<'a>(&'a [f32]);
-    impl pulp::NullaryFnOnce for Squares<'_> {
-        type Output = f64;
-        #[inline(always)]
-        fn call(self) -> f64 {
-            products(self.0, self.0)
-        }
+wide! {
+    /// Σ x² in f64.
+    pub(crate) fn sum_of_squares(x: &[f32]) -> f64 {
+        products(x, x)
     }
-    wide(Squares(x))
 }
 
 /// Σ x y in f64 of two slices of one length.
@@ -118,26 +132,20 @@ fn sum_wide(x: &[f32], y: &[f32], term: impl Fn(f32, f32) -> f64) -> f64 {
     lanes.iter().sum()
 }
 
-/// ‖x_t‖ of each row of `width` values, or up to 1e-4 more of it.
-pub(crate) fn row_lengths(x: &[f32], width: usize) -> Vec<f64> {
-    struct Each<'a>(&'a [f32], usize);
-    impl pulp::NullaryFnOnce for Each<'_> {
-        type Output = Vec<f64>;
-        #[inline(always)]
-        fn call(self) -> Vec<f64> {
-            let rows = self.0.chunks_exact(self.1);
-            let one = |row: &[f32]| {
-                let square = dot(row, row);
-                match square {
-                    // far from what vanishes or overflows: f32 is enough, and faster
-                    1e-20..1e30 => f64::from(square).sqrt() * (1.0 + 1e-4),
-                    _ => products(row, row).sqrt(),
-                }
-            };
-            rows.map(one).collect()
-        }
+wide! {
+    /// ‖x_t‖ of each row of `width` values, or up to 1e-4 more of it.
+    pub(crate) fn row_lengths(x: &[f32], width: usize) -> Vec<f64> {
+        let rows = x.chunks_exact(width);
+        let one = |row: &[f32]| {
+            let square = dot(row, row);
+            match square {
+                // far from what vanishes or overflows: f32 is enough, and faster
+                1e-20..1e30 => f64::from(square).sqrt() * (1.0 + 1e-4),
+                _ => products(row, row).sqrt(),
+            }
+        };
+        rows.map(one).collect()
     }
-    wide(Each(x, width))
 }
 
 /// How rows are normalised: whether the mean is subtracted, and whether one is added to the gain.
@@ -155,28 +163,21 @@ pub(crate) struct Normalised {
     pub(crate) scale: Vec<f32>,
 }
 
-struct NormaliseRows<'a> {
-    x: &'a [f32],
-    gain: &'a [f32],
-    bias: Option<&'a [f32]>,
-    normal: Normal,
-    y: &'a mut [f32],
-    unit: &'a mut [f32],
-    scale: &'a mut [f32],
-}
-
-impl pulp::NullaryFnOnce for NormaliseRows<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        let width = self.gain.len();
-        let rows = self
-            .x
-            .chunks_exact(width)
-            .zip(self.unit.chunks_exact_mut(width));
-        let out = self.y.chunks_exact_mut(width).zip(self.scale);
+wide! {
+    fn normalise_rows(
+        x: &[f32],
+        gain: &[f32],
+        bias: Option<&[f32]>,
+        normal: Normal,
+        y: &mut [f32],
+        unit: &mut [f32],
+        scale: &mut [f32],
+    ) {
+        let width = gain.len();
+        let rows = x.chunks_exact(width).zip(unit.chunks_exact_mut(width));
+        let out = y.chunks_exact_mut(width).zip(scale);
         for ((x, unit), (y, scale)) in rows.zip(out) {
-            let mean = if self.normal.centred {
+            let mean = if normal.centred {
                 sum(x) / width as f32
             } else {
                 0.0
@@ -185,12 +186,12 @@ impl pulp::NullaryFnOnce for NormaliseRows<'_> {
                 *u = x - mean;
             }
             let variance = dot(unit, unit) / width as f32;
-            *scale = 1.0 / (variance + self.normal.epsilon).sqrt();
-            for ((u, y), g) in unit.iter_mut().zip(y.iter_mut()).zip(self.gain) {
+            *scale = 1.0 / (variance + normal.epsilon).sqrt();
+            for ((u, y), g) in unit.iter_mut().zip(y.iter_mut()).zip(gain) {
                 *u *= *scale;
-                *y = *u * if self.normal.plus_one { 1.0 + g } else { *g };
+                *y = *u * if normal.plus_one { 1.0 + g } else { *g };
             }
-            if let Some(bias) = self.bias {
+            if let Some(bias) = bias {
                 y.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
             }
         }
@@ -217,43 +218,28 @@ pub(crate) fn normalise(
         .zip(out.unit.par_chunks_mut(size))
         .zip(out.scale.par_chunks_mut(BLOCK));
     blocks.for_each(|(((x, y), unit), scale)| {
-        wide(NormaliseRows {
-            x,
-            gain,
-            bias,
-            normal,
-            y,
-            unit,
-            scale,
-        });
+        normalise_rows(x, gain, bias, normal, y, unit, scale);
     });
     out
 }
 
-struct NormaliseBackRows<'a> {
-    dy: &'a [f32],
-    gain: &'a [f32],
-    unit: &'a [f32],
-    scale: &'a [f32],
-    normal: Normal,
-    dx: &'a mut [f32],
-}
-
-impl pulp::NullaryFnOnce for NormaliseBackRows<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        let width = self.gain.len();
-        let rows = self
-            .dy
-            .chunks_exact(width)
-            .zip(self.unit.chunks_exact(width));
-        let out = self.dx.chunks_exact_mut(width).zip(self.scale);
+wide! {
+    fn normalise_back_rows(
+        dy: &[f32],
+        gain: &[f32],
+        unit: &[f32],
+        scale: &[f32],
+        normal: Normal,
+        dx: &mut [f32],
+    ) {
+        let width = gain.len();
+        let rows = dy.chunks_exact(width).zip(unit.chunks_exact(width));
+        let out = dx.chunks_exact_mut(width).zip(scale);
         for ((dy, unit), (dx, scale)) in rows.zip(out) {
-            for ((dx, dy), g) in dx.iter_mut().zip(dy).zip(self.gain) {
-                *dx = dy * if self.normal.plus_one { 1.0 + g } else { *g };
+            for ((dx, dy), g) in dx.iter_mut().zip(dy).zip(gain) {
+                *dx = dy * if normal.plus_one { 1.0 + g } else { *g };
             }
-            let mean = if self.normal.centred {
+            let mean = if normal.centred {
                 sum(dx) / width as f32
             } else {
                 0.0
@@ -282,14 +268,7 @@ pub(crate) fn normalise_back(
         .zip(scale.par_chunks(BLOCK))
         .zip(dx.par_chunks_mut(size));
     blocks.for_each(|(((dy, unit), scale), dx)| {
-        wide(NormaliseBackRows {
-            dy,
-            gain,
-            unit,
-            scale,
-            normal,
-            dx,
-        });
+        normalise_back_rows(dy, gain, unit, scale, normal, dx);
     });
     dx
 }

@@ -4,8 +4,8 @@ use super::Lstm;
 use crate::engine::kernels::Kernels;
 use crate::engine::packed::{NO_LOSS, Packed};
 use crate::engine::portable::host;
-use crate::error::{Error, Result};
-use crate::scorer::{PrefixScorer, Scorer, StateId, TokenScore};
+use crate::error::Result;
+use crate::scorer::{PrefixScorer, Scorer, StateId, TokenScore, check_sequence, check_tokens};
 use crate::trainer::Precision;
 use burn::tensor::Tensor;
 use reticent_corpus::TokenId;
@@ -73,21 +73,14 @@ impl<B: Kernels> Lstm<B> {
     }
 
     fn keep(&mut self, states: Vec<Vec<f32>>) -> Vec<StateId> {
-        states
-            .into_iter()
-            .map(|state| {
-                let id = self.next_state;
-                self.next_state += 1;
-                self.states.insert(id, state);
-                StateId(id)
-            })
-            .collect()
+        let states = states.into_iter();
+        states.map(|state| self.states.keep(state)).collect()
     }
 
     fn gather(&self, ids: impl Iterator<Item = StateId>) -> Result<Vec<f32>> {
         let mut out = Vec::new();
         for id in ids {
-            out.extend_from_slice(self.states.get(&id.0).ok_or(Error::UnknownState(id.0))?);
+            out.extend_from_slice(self.states.get(id)?);
         }
         Ok(out)
     }
@@ -115,16 +108,9 @@ impl<B: Kernels> PrefixScorer for Lstm<B> {
     fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Result<Vec<StateId>> {
         let mut finished = Vec::with_capacity(prefixes.len());
         for (index, prefix) in prefixes.iter().enumerate() {
-            if prefix.is_empty() {
-                return Err(Error::TooShort {
-                    index,
-                    length: 0,
-                    least: 1,
-                });
-            }
+            check_sequence(prefix, index, (1, usize::MAX), self.config.vocabulary)?;
             let mut state = vec![0.0; 2 * self.config.hidden];
             for &token in prefix {
-                self.known(token)?;
                 state = self.advance(&state, &[token]).concat();
             }
             finished.push(state);
@@ -137,7 +123,7 @@ impl<B: Kernels> PrefixScorer for Lstm<B> {
             return Ok(Vec::new());
         }
         let tokens: Vec<TokenId> = steps.iter().map(|(_, t)| *t).collect();
-        tokens.iter().try_for_each(|t| self.known(*t))?;
+        check_tokens(&tokens, self.config.vocabulary)?;
         let states = self.gather(steps.iter().map(|(s, _)| *s))?;
         let advanced = self.advance(&states, &tokens);
         Ok(self.keep(advanced))
@@ -151,7 +137,7 @@ impl<B: Kernels> PrefixScorer for Lstm<B> {
         if states.is_empty() {
             return Ok(Vec::new());
         }
-        wanted.iter().try_for_each(|t| self.known(*t))?;
+        check_tokens(wanted, self.config.vocabulary)?;
         let width = self.config.hidden;
         let gathered = self.gather(states.iter().copied())?;
         let hidden = gathered
@@ -168,8 +154,6 @@ impl<B: Kernels> PrefixScorer for Lstm<B> {
     }
 
     fn release(&mut self, states: &[StateId]) {
-        for state in states {
-            self.states.remove(&state.0);
-        }
+        self.states.release(states);
     }
 }

@@ -210,21 +210,14 @@ impl Layers<Flex> for Processor {
     }
 
     fn activate(z: &Matrix<Flex>, shape: Nonlinearity) -> Matrix<Flex> {
-        let out =
-            feed_forward::activate(Values::of(z).slice(), shape.kind, shape.gated, shape.width);
+        let out = feed_forward::activate(Values::of(z).slice(), shape);
         matrix(out, shape.width)
     }
 
     fn activate_back(d_out: &Matrix<Flex>, z: &Matrix<Flex>, shape: Nonlinearity) -> Matrix<Flex> {
         let columns = z.dims()[1];
         let (d_out, z) = (Values::of(d_out), Values::of(z));
-        let d = feed_forward::activate_back(
-            d_out.slice(),
-            z.slice(),
-            shape.kind,
-            shape.gated,
-            shape.width,
-        );
+        let d = feed_forward::activate_back(d_out.slice(), z.slice(), shape);
         matrix(d, columns)
     }
 

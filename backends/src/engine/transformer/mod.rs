@@ -26,6 +26,7 @@ use crate::model::{
     groups,
 };
 use crate::privacy::clip::{Clip, SquaredNorms};
+use crate::scorer::States;
 use crate::trainer::dropout::Masks;
 use crate::trainer::masking::TokenMasks;
 use crate::trainer::optimizer::Update;
@@ -37,7 +38,7 @@ use burn::tensor::{IndexingUpdateOp, Tensor};
 use flow::Recording;
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
-use states::States;
+use states::State;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
@@ -71,7 +72,7 @@ pub(crate) struct Transformer<B: Floats, K: Layers<B>> {
     /// The masks of the tokens that an encoder has to predict.
     masked: Option<TokenMasks>,
     precision: Precision,
-    states: States,
+    states: States<State>,
     kernels: PhantomData<fn() -> K>,
 }
 

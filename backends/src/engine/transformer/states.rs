@@ -8,14 +8,13 @@ use super::flow::{Plain, layers, top};
 use crate::engine::host::attention::{Attention, step};
 use crate::engine::layers::{Floats, Layers, Matrix};
 use crate::engine::portable::host;
-use crate::engine::rows::{Grid, Rows, known};
+use crate::engine::rows::{Grid, Rows};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::scorer::{PrefixScorer, StateId};
+use crate::scorer::{PrefixScorer, StateId, check_tokens};
 use crate::trainer::Precision;
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Keys (rotated) and values of consecutive rows, layer by layer.
@@ -54,33 +53,9 @@ impl Drop for Node {
 
 /// A prefix's rows, and the last layer's output at its last token.
 #[derive(Debug, Clone)]
-struct State {
+pub(super) struct State {
     node: Arc<Node>,
     hidden: Vec<f32>,
-}
-
-/// All states that were created and not released.
-#[derive(Debug, Default)]
-pub(super) struct States {
-    all: HashMap<u64, State>,
-    next: u64,
-}
-
-impl States {
-    pub(super) fn clear(&mut self) {
-        self.all.clear();
-    }
-
-    fn keep(&mut self, state: State) -> StateId {
-        let id = self.next;
-        self.next += 1;
-        self.all.insert(id, state);
-        StateId(id)
-    }
-
-    fn get(&self, id: StateId) -> Result<&State> {
-        self.all.get(&id.0).ok_or(Error::UnknownState(id.0))
-    }
 }
 
 /// Returns the nodes of a prefix, oldest first.
@@ -232,7 +207,7 @@ impl<B: Floats, K: Layers<B>> PrefixScorer for Transformer<B, K> {
 
     fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Result<Vec<StateId>> {
         let tokens: Vec<TokenId> = steps.iter().map(|(_, t)| *t).collect();
-        known(&tokens, self.config.vocabulary)?;
+        check_tokens(&tokens, self.config.vocabulary)?;
         for (state, _) in steps {
             self.states.get(*state)?;
         }
@@ -248,7 +223,7 @@ impl<B: Floats, K: Layers<B>> PrefixScorer for Transformer<B, K> {
         states: &[StateId],
         wanted: &[TokenId],
     ) -> Result<Vec<f64>> {
-        known(wanted, self.config.vocabulary)?;
+        check_tokens(wanted, self.config.vocabulary)?;
         let (_, head) = self.head_weights();
         let mut out = Vec::with_capacity(states.len() * wanted.len());
         for part in states.chunks(self.logit_rows()) {
@@ -263,8 +238,6 @@ impl<B: Floats, K: Layers<B>> PrefixScorer for Transformer<B, K> {
     }
 
     fn release(&mut self, states: &[StateId]) {
-        for state in states {
-            self.states.all.remove(&state.0);
-        }
+        self.states.release(states);
     }
 }

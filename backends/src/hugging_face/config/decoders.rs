@@ -1,6 +1,6 @@
 //! Decoders: the keys of each family, and the switches that they set.
 
-use super::{activation, common, layer_count, refuse, rotary};
+use super::{SIZES, activation, common, refuse, rotary, sized};
 use crate::error::Result;
 use crate::hugging_face::fields::Fields;
 use crate::model::{
@@ -42,38 +42,33 @@ fn gpt2(f: &Fields, family: Family) -> Result<TransformerConfig> {
     refuse(f, "scale_attn_weights", true)?;
     refuse(f, "scale_attn_by_inverse_layer_idx", false)?;
     refuse(f, "add_cross_attention", false)?;
-    let (width, heads) = (f.size("n_embd")?, f.size("n_head")?);
-    let base = TransformerConfig::new(
-        family,
-        f.size("vocab_size")?,
-        width,
-        layer_count(f, "n_layer")?,
-        heads,
-        f.size("n_positions")?,
-    );
-    let wide = width.saturating_mul(4);
+    let base = sized(f, family, ["n_embd", "n_layer", "n_head", "n_positions"])?;
     let shared = family == Family::GptBigcode && f.flag("multi_query", true)?;
     Ok(TransformerConfig {
-        key_value_heads: if shared { 1 } else { heads },
-        feed_forward: f.size_if_there("n_inner")?.unwrap_or(wide),
-        norm_epsilon: f.number_if_there("layer_norm_epsilon")?.unwrap_or(1e-5),
-        activation: activation(f, "activation_function", Activation::GeluTanh)?,
-        tied: f.flag("tie_word_embeddings", true)?,
+        key_value_heads: if shared { 1 } else { base.heads },
+        ..of_gpt(f, "n_inner", base)?
+    })
+}
+
+/// Reads the keys that all GPTs share.
+fn of_gpt(f: &Fields, inner: &str, base: TransformerConfig) -> Result<TransformerConfig> {
+    let epsilon = f.number_if_there("layer_norm_epsilon")?;
+    Ok(TransformerConfig {
+        feed_forward: f.size_if_there(inner)?.unwrap_or(base.feed_forward),
+        norm_epsilon: epsilon.unwrap_or(base.norm_epsilon),
+        activation: activation(f, "activation_function", base.activation)?,
         ..base
     })
 }
 
 fn gpt_neo(f: &Fields) -> Result<TransformerConfig> {
-    let (width, layers) = (f.size("hidden_size")?, layer_count(f, "num_layers")?);
-    let base = TransformerConfig::new(
-        Family::GptNeo,
-        f.size("vocab_size")?,
-        width,
-        layers,
-        f.size("num_heads")?,
-        f.size("max_position_embeddings")?,
-    );
-    let wide = width.saturating_mul(4);
+    let sizes = [
+        "hidden_size",
+        "num_layers",
+        "num_heads",
+        "max_position_embeddings",
+    ];
+    let base = of_gpt(f, "intermediate_size", sized(f, Family::GptNeo, sizes)?)?;
     let kinds = match f.texts("attention_layers")? {
         kinds if !kinds.is_empty() => kinds.into_iter().map(str::to_owned).collect(),
         _ if f.get("attention_types").is_some() => f.repeated_texts("attention_types")?,
@@ -83,12 +78,14 @@ fn gpt_neo(f: &Fields) -> Result<TransformerConfig> {
             .map(str::to_owned)
             .collect(),
     };
-    let sliding = chosen(f, "attention_layers", &kinds, ["local", "global"], layers)?;
+    let sliding = chosen(
+        f,
+        "attention_layers",
+        &kinds,
+        ["local", "global"],
+        base.layers,
+    )?;
     Ok(TransformerConfig {
-        feed_forward: f.size_if_there("intermediate_size")?.unwrap_or(wide),
-        norm_epsilon: f.number_if_there("layer_norm_epsilon")?.unwrap_or(1e-5),
-        activation: activation(f, "activation_function", Activation::GeluTanh)?,
-        tied: f.flag("tie_word_embeddings", true)?,
         sliding_window: Some(f.size_if_there("window_size")?.unwrap_or(256)),
         switches: Switches {
             sliding_layers: Some(sliding),
@@ -102,29 +99,21 @@ fn opt(f: &Fields) -> Result<TransformerConfig> {
     refuse(f, "do_layer_norm_before", true)?;
     refuse(f, "layer_norm_elementwise_affine", true)?;
     refuse(f, "_remove_final_layer_norm", false)?;
-    let width = f.size("hidden_size")?;
+    let base = sized(f, Family::Opt, SIZES)?;
     if let Some(other) = f.size_if_there("word_embed_proj_dim")?
-        && other != width
+        && other != base.width
     {
         return Err(f.uncovered(format!(
-            "word_embed_proj_dim = {other} beside hidden_size = {width} is not covered"
+            "word_embed_proj_dim = {other} beside hidden_size = {} is not covered",
+            base.width
         )));
     }
-    let base = TransformerConfig::new(
-        Family::Opt,
-        f.size("vocab_size")?,
-        width,
-        layer_count(f, "num_hidden_layers")?,
-        f.size("num_attention_heads")?,
-        f.size("max_position_embeddings")?,
-    );
     let all = f.flag("enable_bias", true)?;
     let offset = base.switches.position_offset;
     Ok(TransformerConfig {
         feed_forward: f.size("ffn_dim")?,
         positions: base.positions.saturating_add(offset),
-        activation: activation(f, "activation_function", Activation::Relu)?,
-        tied: f.flag("tie_word_embeddings", true)?,
+        activation: activation(f, "activation_function", base.activation)?,
         switches: Switches {
             biases: Biases {
                 head: false,

@@ -24,7 +24,6 @@ pub(super) fn read(f: &Fields, family: Family) -> Result<TransformerConfig> {
         padding: roberta.then_some(padding),
         head,
         class_names,
-        tied: f.flag("tie_word_embeddings", true)?,
         ..common(f, family)?
     })
 }

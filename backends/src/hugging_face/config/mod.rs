@@ -203,24 +203,39 @@ fn activation(fields: &Fields, key: &str, default: Activation) -> Result<Activat
     }
 }
 
-/// Reads the number of layers, and checks it before a list by layer is as long.
-fn layer_count(f: &Fields, key: &str) -> Result<usize> {
-    checked_layers(f.size(key)?).map_err(|e| f.bad(e))
-}
-
-/// Reads the keys that most families share, on top of the family's usual numbers.
-fn common(f: &Fields, family: Family) -> Result<TransformerConfig> {
+/// Reads the sizes of which a family names these four, on top of its usual numbers. The number of layers is checked
+/// before a list by layer is as long.
+fn sized(
+    f: &Fields,
+    family: Family,
+    [width, layers, heads, positions]: [&str; 4],
+) -> Result<TransformerConfig> {
     let base = TransformerConfig::new(
         family,
         f.size("vocab_size")?,
-        f.size("hidden_size")?,
-        layer_count(f, "num_hidden_layers")?,
-        f.size("num_attention_heads")?,
-        f.size("max_position_embeddings")?,
+        f.size(width)?,
+        checked_layers(f.size(layers)?).map_err(|e| f.bad(e))?,
+        f.size(heads)?,
+        f.size(positions)?,
     );
     Ok(TransformerConfig {
-        feed_forward: f.size("intermediate_size")?,
         tied: f.flag("tie_word_embeddings", base.tied)?,
         ..base
+    })
+}
+
+/// The names of most families.
+const SIZES: [&str; 4] = [
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "max_position_embeddings",
+];
+
+/// Reads the keys that most families share.
+fn common(f: &Fields, family: Family) -> Result<TransformerConfig> {
+    Ok(TransformerConfig {
+        feed_forward: f.size("intermediate_size")?,
+        ..sized(f, family, SIZES)?
     })
 }

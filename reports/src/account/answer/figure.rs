@@ -56,11 +56,11 @@ pub fn privacy_curve(plan: &Plan) -> Result<Plot> {
         Axis::log("δ at most"),
     )
     .described("Upper bounds on delta for each epsilon; lower and further left is better.")
-    .layer(Layer::Rule {
-        name: format!("δ of the table, {:e}", plan.delta.get()),
-        at: plan.delta.get(),
-        tone: Tone::Muted,
-    });
+    .layer(Layer::rule(
+        format!("δ of the table, {:e}", plan.delta.get()),
+        plan.delta.get(),
+        Tone::Muted,
+    ));
     Ok(layers.into_iter().fold(plot, Plot::layer))
 }
 

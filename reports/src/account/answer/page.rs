@@ -9,7 +9,7 @@ use crate::account::tables::{tables, tightest};
 use crate::account::words::{
     about_delta, about_outside_text, assumed, compared, notes, says, wide,
 };
-use crate::contract::{Envelope, Inputs, Table, dash};
+use crate::contract::{Envelope, Inputs, Table, dash, in_words};
 use crate::number::{nearest, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::{Redacted, granted_by, granted_line};
@@ -161,7 +161,7 @@ pub(in crate::account) fn what_is_asked(question: &Question) -> String {
 /// Returns why a row of the table below has no result.
 fn failed(row: &WhatIf) -> Option<String> {
     let why = row.failed.as_ref()?;
-    let (changed, to) = (name(row), value(row));
+    let (changed, to) = (name(row), in_words(&row.to));
     Some(format!(
         "With {changed} {to} nothing could be computed: {why}."
     ))
@@ -172,23 +172,12 @@ fn name(row: &WhatIf) -> String {
     row.changed.replace('_', " ").replace("sample", "sampling")
 }
 
-/// Returns the value to which a row changes it.
-fn value(row: &WhatIf) -> String {
-    match &row.to {
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Number(number) if number.is_f64() => {
-            shortest(number.as_f64().unwrap_or(f64::NAN))
-        }
-        other => other.to_string(),
-    }
-}
-
 fn what_if(rows: &[WhatIf]) -> Table {
     let upper = |bounds: &Bounds<Epsilon>| rounded(bounds.upper, 4);
     let redacted = rows.iter().any(|row| row.bayesian.is_some());
     Table::of(rows)
         .left("changed", name)
-        .right("to", value)
+        .right("to", |row| in_words(&row.to))
         .right("ε upper", |row| upper(&row.epsilon))
         .only_if(redacted, |table| {
             table.right(

@@ -1,12 +1,13 @@
 //! Arguments of `account calibrate`.
 
-use crate::account::values::{NeighboursArg, bits, group};
+use crate::account::values::{bits, group, neighbours};
 use crate::contract::{positive, quantity};
 use crate::plan::PlanRequest;
 use crate::plan::args::{Schedule, unit};
 use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::{
-    Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Probability, Tolerance, UnitName,
+    Delta, Epsilon, GroupSize, MissRate, Neighbours, NoiseMultiplier, Probability, Tolerance,
+    UnitName,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,8 +77,8 @@ pub struct Calibrate {
     pub mechanism: Option<PathBuf>,
     /// Neighbouring relation [default: add-remove; zero-out with --sampler shuffled; replace with --sampler
     /// without-replacement].
-    #[arg(long, value_enum, conflicts_with_all = ["gamma", "posterior", "max_exposure"])]
-    pub neighbours: Option<NeighboursArg>,
+    #[arg(long, value_parser = neighbours(), conflicts_with_all = ["gamma", "posterior", "max_exposure"])]
+    pub neighbours: Option<Neighbours>,
     /// Group size: records of one secret or person.
     #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]
     pub group: Option<GroupSize>,

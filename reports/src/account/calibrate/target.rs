@@ -53,7 +53,7 @@ pub(super) fn target(
         };
         return Ok((target, "--max-exposure", inputs));
     }
-    let neighbours = match (wish.by, wish.neighbours.map(Neighbours::from)) {
+    let neighbours = match (wish.by, wish.neighbours) {
         // The papers computed add-remove, whatever they compared.
         (By::Papers, None) => Neighbours::AddRemove,
         (By::Papers, Some(other)) if other != Neighbours::AddRemove => {
@@ -62,13 +62,8 @@ pub(super) fn target(
         _ => neighbours_of(wish.neighbours, wish.schedule.sampler),
     };
     let query = Query::new(neighbours, group);
-    let with_neighbours = |inputs: Inputs| {
-        inputs.or_assumed(
-            "neighbours",
-            wish.neighbours.map(Neighbours::from),
-            neighbours,
-        )
-    };
+    let with_neighbours =
+        |inputs: Inputs| inputs.or_assumed("neighbours", wish.neighbours, neighbours);
     if let (Some(tpr), Some(fpr)) = (wish.tpr, wish.fpr) {
         let inputs = with_neighbours(inputs.given("tpr", tpr)?.given("fpr", fpr)?)?;
         let target = Target::TruePositiveRate { query, fpr, tpr };

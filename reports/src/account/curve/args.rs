@@ -2,11 +2,11 @@
 
 use super::CurveKind;
 use crate::account::question::RunArgs;
-use crate::account::values::{NeighboursArg, group, point, points};
+use crate::account::values::{group, neighbours, point, points};
 use crate::contract::quantity;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use reticent_accounting::{Delta, GroupSize, Tolerance};
+use reticent_accounting::{Delta, GroupSize, Neighbours, Tolerance};
 use std::path::PathBuf;
 
 /// Arguments of `account curve`.
@@ -45,8 +45,8 @@ pub struct Curve {
     pub points: Option<usize>,
     /// Neighbouring relation [default: add-remove; zero-out with --sampler shuffled; replace with --sampler
     /// without-replacement; the posterior is zero-out, redaction replace].
-    #[arg(long, value_enum)]
-    pub neighbours: Option<NeighboursArg>,
+    #[arg(long, value_parser = neighbours())]
+    pub neighbours: Option<Neighbours>,
     /// Group size: records of one secret or person.
     #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]
     pub group: Option<GroupSize>,

@@ -26,8 +26,7 @@ const MANY: usize = 17;
 /// can't be certified.
 pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
     free(&wish.run, axis)?;
-    let given = wish.neighbours.map(Neighbours::from);
-    let neighbours = match (axis, given) {
+    let neighbours = match (axis, wish.neighbours) {
         // Redaction is defined by comparison with another content.
         (CurveKind::Gamma, Some(other)) if other != Neighbours::Replace => {
             bail!("--neighbours: redaction compares contents, replace, got {other}")
@@ -63,7 +62,7 @@ pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
     let inputs = inputs
         .given("over", axis)?
         .or_assumed("delta", given_delta, delta)?
-        .or_assumed("neighbours", given, neighbours)?
+        .or_assumed("neighbours", wish.neighbours, neighbours)?
         .given("unit", first.unit.as_ref())?
         .or_assumed("tolerance", wish.tolerance, tolerance)?
         .given("group", wish.group)?;

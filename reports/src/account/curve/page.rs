@@ -140,12 +140,11 @@ pub(crate) fn figure(document: &Envelope<Points>) -> Plot {
     }
     if matches!(body.curve, CurveKind::TradeOff | CurveKind::BlowUp) {
         let blind = body.points.iter().map(|p| (p.at.0, p.at.0));
-        plot = plot.layer(Layer::Line {
-            name: "without the model".into(),
-            points: blind.filter(|(at, _)| *at > 0.0).collect(),
-            tone: Tone::Muted,
-            dashed: true,
-        });
+        plot = plot.layer(Layer::dashes(
+            "without the model",
+            blind.filter(|(at, _)| *at > 0.0),
+            Tone::Muted,
+        ));
     }
     plot
 }

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, Delta, Epsilon, GroupSize, Mechanism, Neighbours, Order, Plan, PrivacyLoss,
-    Probability, Query, Tolerance, UnitName,
+    Bounds, Delta, Epsilon, GroupSize, Mechanism, Order, Plan, PrivacyLoss, Probability, Query,
+    Tolerance, UnitName,
     pld::{Engine, losses},
 };
 
@@ -31,8 +31,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         // Guesses of a secret are compared with a reference that depends on the run.
         CurveKind::BlowUp => {
             let reference = PrivacyLoss::of_guesses(&source.mechanism, group)?.1;
-            let other = wish.neighbours.map(Neighbours::from);
-            if let Some(other) = other.filter(|other| *other != reference) {
+            if let Some(other) = wish.neighbours.filter(|other| *other != reference) {
                 bail!("--neighbours: the posterior is for {reference}, got {other}");
             }
             reference
@@ -42,11 +41,7 @@ pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     let inputs = source
         .inputs
         .given("what", kind)?
-        .or_assumed(
-            "neighbours",
-            wish.neighbours.map(Neighbours::from),
-            neighbours,
-        )?
+        .or_assumed("neighbours", wish.neighbours, neighbours)?
         .given("unit", source.unit)?
         .or_assumed("tolerance", wish.tolerance, tolerance)?
         .given("group", wish.group)?;

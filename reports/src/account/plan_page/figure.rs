@@ -101,12 +101,9 @@ pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
         .iter()
         .zip(tones.iter().cycle())
         .fold(plot, |plot, (curve, tone)| {
-            plot.layer(Layer::Line {
-                name: format!("γ = {}", shortest((curve.gamma.get() * 1e4).round() / 1e4)),
-                points: curve.points.clone(),
-                tone: *tone,
-                dashed: false,
-            })
+            let gamma = (curve.gamma.get() * 1e4).round() / 1e4;
+            let name = format!("γ = {}", shortest(gamma));
+            plot.layer(Layer::line(name, curve.points.clone(), *tone))
         });
     let own = run.redaction().and_then(|redaction| {
         let gamma = redaction.miss().get();
@@ -121,12 +118,7 @@ pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
         all.then(|| curve.points[own])
     });
     if let Some(point) = own {
-        plot = plot.layer(Layer::Points {
-            name: "this plan".into(),
-            points: vec![point],
-            tone: Tone::Ink,
-            shape: Shape::Disc,
-        });
+        plot = plot.layer(Layer::marks("this plan", [point], Tone::Ink, Shape::Disc));
     }
     plot
 }
@@ -168,9 +160,7 @@ pub(crate) fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
         let name = "drawn at random, missed as often as stated";
         plot = plot.layer(Layer::steps(name, &drawn, Tone::Third));
     }
-    Ok(Some(plot.layer(Layer::Rule {
-        name: format!("δ of the page, {}", shortest(run.plan.delta.get())),
-        at: run.plan.delta.get(),
-        tone: Tone::Muted,
-    })))
+    let delta = run.plan.delta.get();
+    let name = format!("δ of the page, {}", shortest(delta));
+    Ok(Some(plot.layer(Layer::rule(name, delta, Tone::Muted))))
 }

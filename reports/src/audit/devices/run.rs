@@ -5,41 +5,6 @@ use crate::number::count_of;
 use crate::page::{Output, Page, Section};
 use anyhow::Result;
 use reticent_backends::engine::{DeviceKind, Devices, devices};
-use schemars::JsonSchema;
-use serde::Serialize;
-
-/// The result of `audit devices`.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Body {
-    /// The processor first.
-    devices: Vec<Found>,
-    /// Kinds of devices of which none was found.
-    missing: Vec<Missing>,
-}
-
-/// A device that this machine has.
-#[derive(Serialize, JsonSchema)]
-struct Found {
-    /// Its name for `--device`.
-    device: String,
-    /// What its driver calls it.
-    name: String,
-    kind: DeviceKind,
-    /// The driver and its version, if reported.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    driver: Option<String>,
-    /// Whether this build can run models on it.
-    covered: bool,
-}
-
-/// A kind of devices of which none was found.
-#[derive(Serialize, JsonSchema)]
-struct Missing {
-    /// The value of `--device`.
-    kind: String,
-    /// The reason.
-    because: String,
-}
 
 const fn words(kind: DeviceKind) -> &'static str {
     match kind {
@@ -52,53 +17,31 @@ const fn words(kind: DeviceKind) -> &'static str {
     }
 }
 
-impl Body {
-    fn new(all: Devices) -> Self {
-        let found = all.found.into_iter().map(|found| Found {
-            device: found.device.to_string(),
-            name: found.name,
-            kind: found.kind,
-            driver: found.driver,
-            covered: found.covered,
+fn page(all: &Devices) -> Page {
+    let covered = all.found.iter().filter(|found| found.covered).count();
+    let said = format!(
+        "{} can run models in this build.",
+        count_of(covered as u64, "device")
+    );
+    let table = Table::of(&all.found)
+        .left("--device", |found| found.device.to_string())
+        .left("name", |found| &found.name)
+        .left("kind", |found| words(found.kind))
+        .left("driver", |found| found.driver.clone().unwrap_or_else(dash))
+        .left("this build", |found| {
+            if found.covered { "runs it" } else { "does not" }
         });
-        let missing = all.missing.into_iter().map(|(kind, because)| Missing {
-            kind: kind.to_owned(),
-            because,
-        });
-        Self {
-            devices: found.collect(),
-            missing: missing.collect(),
-        }
-    }
-
-    fn page(&self) -> Page {
-        let covered = self.devices.iter().filter(|found| found.covered).count();
-        let said = format!(
-            "{} can run models in this build.",
-            count_of(covered as u64, "device")
-        );
-        let table = Table::of(&self.devices)
-            .left("--device", |found| &found.device)
-            .left("name", |found| &found.name)
-            .left("kind", |found| words(found.kind))
-            .left("driver", |found| found.driver.clone().unwrap_or_else(dash))
-            .left("this build", |found| {
-                if found.covered { "runs it" } else { "does not" }
-            });
-        let missing = self.missing.iter();
-        let notes = missing.map(|m| format!("{}: {}.", m.kind, m.because));
-        Page::new("Devices", said)
-            .answer(Section::table("", table))
-            .answer(Section::notes("None of these", notes))
-    }
+    let missing = all.missing.iter();
+    let notes = missing.map(|m| format!("{}: {}.", m.kind, m.because));
+    Page::new("Devices", said)
+        .answer(Section::table("", table))
+        .answer(Section::notes("None of these", notes))
 }
 
 pub(in crate::audit) fn run(output: Output) -> Result<Exit> {
-    let shown = Body::new(devices());
-    output.answer(
-        &Envelope::new("devices", Inputs::new(), &shown),
-        &shown.page(),
-    )
+    let all = devices();
+    let document = Envelope::new("devices", Inputs::new(), &all);
+    output.answer(&document, &page(&all))
 }
 
 #[cfg(test)]
@@ -106,7 +49,7 @@ mod tests {
     use super::*;
     use crate::schema::problems;
     use reticent_backends::Device;
-    use reticent_backends::engine::FoundDevice;
+    use reticent_backends::engine::{FoundDevice, MissingDevice};
 
     #[test]
     fn a_device_is_shown_with_all_that_is_known_of_it() {
@@ -117,7 +60,7 @@ mod tests {
             driver: driver.map(str::to_owned),
             covered,
         };
-        let body = Body::new(Devices {
+        let body = Devices {
             found: vec![
                 found(Device::Cpu, "A", DeviceKind::Processor, None, true),
                 found(Device::Cuda(1), "B", DeviceKind::Discrete, None, false),
@@ -129,14 +72,17 @@ mod tests {
                     true,
                 ),
             ],
-            missing: vec![("metal", "none".into())],
-        });
+            missing: vec![MissingDevice {
+                kind: "metal",
+                because: "none".into(),
+            }],
+        };
         let text = Envelope::new("devices", Inputs::new(), &body)
             .to_text()
             .unwrap();
         assert_eq!(problems("devices.schema.json", &text), Vec::<String>::new());
         assert!(text.contains("\"software\"") && text.contains("\"wgpu:0\""));
-        let page = body.page().to_markdown();
+        let page = page(&body).to_markdown();
         for words in [
             "2 devices can run",
             "cuda:1",
@@ -150,7 +96,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_processor() {
-        let text = Body::new(devices()).page().to_markdown();
+        let text = page(&devices()).to_markdown();
         assert!(text.contains("cpu"), "{text}");
     }
 }

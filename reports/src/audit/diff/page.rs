@@ -31,7 +31,7 @@ fn plot(rows: &[&Row]) -> Plot {
     let names = rows.iter().map(|row| &row.quantity);
     let at = |value: fn(&Row) -> f64| {
         let places = rows.iter().rev().enumerate();
-        places.map(|(y, row)| (value(row), y as f64)).collect()
+        places.map(move |(y, row)| (value(row), y as f64))
     };
     Plot::of_rows(
         "Old and new",
@@ -39,16 +39,16 @@ fn plot(rows: &[&Row]) -> Plot {
         ("", names),
         (110, 34),
     )
-    .layer(Layer::Points {
-        name: "old".into(),
-        points: at(|row| row.old),
-        tone: Tone::Muted,
-        shape: Shape::Ring,
-    })
-    .layer(Layer::Points {
-        name: "new".into(),
-        points: at(|row| row.new),
-        tone: Tone::MEASURED,
-        shape: Shape::Disc,
-    })
+    .layer(Layer::marks(
+        "old",
+        at(|row| row.old),
+        Tone::Muted,
+        Shape::Ring,
+    ))
+    .layer(Layer::marks(
+        "new",
+        at(|row| row.new),
+        Tone::MEASURED,
+        Shape::Disc,
+    ))
 }

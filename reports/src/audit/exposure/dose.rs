@@ -74,11 +74,11 @@ pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
         Axis::linear("exposure (bits)").between(0.0, top * 1.03),
     );
     if let Some(dose) = doses.first() {
-        plot = plot.layer(Layer::Rule {
-            name: "mean without a leak".into(),
-            at: dose.summary.mean().null_mean(),
-            tone: Tone::Muted,
-        });
+        plot = plot.layer(Layer::rule(
+            "mean without a leak",
+            dose.summary.mean().null_mean(),
+            Tone::Muted,
+        ));
     }
     let plot = along(plot, "mean", &means, Tone::MEASURED);
     with_canaries(plot, canaries.map(|c| (c.copies as f64, c))).described(

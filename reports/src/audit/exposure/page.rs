@@ -158,16 +158,16 @@ fn over_training(report: &ExposureReport) -> Plot {
     );
     let plot = along(plot, "largest", &largest, Tone::MEASURED);
     along(plot, "mean", &mean, Tone::Third)
-        .layer(Layer::Rule {
-            name: "95 % of largest without a leak".into(),
-            at: last.max().null_95(),
-            tone: Tone::MEASURED,
-        })
-        .layer(Layer::Rule {
-            name: "95 % of means without a leak".into(),
-            at: last.mean().null_95(),
-            tone: Tone::Third,
-        })
+        .layer(Layer::rule(
+            "95 % of largest without a leak",
+            last.max().null_95(),
+            Tone::MEASURED,
+        ))
+        .layer(Layer::rule(
+            "95 % of means without a leak",
+            last.mean().null_95(),
+            Tone::Third,
+        ))
         .described("Largest and mean exposure by checkpoint.")
 }
 

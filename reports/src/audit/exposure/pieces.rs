@@ -171,11 +171,11 @@ pub fn exposure_plot(title: &str, columns: &[Column<'_>]) -> anyhow::Result<Plot
             .to_vec(),
         tone: Tone::Third,
     })
-    .layer(Layer::Rule {
-        name: format!("95 % of the maxima of {count} such canaries lie below"),
-        at: all.order_percentile(1, 0.95),
-        tone: Tone::Third,
-    })
+    .layer(Layer::rule(
+        format!("95 % of the maxima of {count} such canaries lie below"),
+        all.order_percentile(1, 0.95),
+        Tone::Third,
+    ))
     .described(in_words(columns));
     Ok(with_canaries(
         plot,
@@ -190,29 +190,18 @@ pub(super) fn with_canaries<'a>(
     canaries: impl Iterator<Item = (f64, &'a CanaryFinding)>,
 ) -> Plot {
     let (open, found): (Vec<_>, Vec<_>) = canaries.partition(|(_, canary)| canary.unresolved > 0);
-    let lines = open.iter().enumerate().map(|(i, (x, canary))| Layer::Line {
+    let lines = open.iter().enumerate().map(|(i, (x, canary))| {
         // The legend has a single entry for them.
-        name: match i {
-            0 => "a canary whose rank was not found".into(),
-            _ => String::new(),
-        },
-        points: vec![(*x, canary.exposure.min), (*x, canary.exposure.max)],
-        tone: Tone::MEASURED,
-        dashed: true,
+        let first = "a canary whose rank was not found";
+        let ends = [(*x, canary.exposure.min), (*x, canary.exposure.max)];
+        Layer::dashes(if i == 0 { first } else { "" }, ends, Tone::MEASURED)
     });
     let plot = lines.fold(plot, Plot::layer);
     if found.is_empty() {
         return plot;
     }
-    plot.layer(Layer::Points {
-        name: "a canary".into(),
-        points: found
-            .iter()
-            .map(|(x, canary)| (*x, canary.exposure.min))
-            .collect(),
-        tone: Tone::MEASURED,
-        shape: Shape::Disc,
-    })
+    let found = found.iter().map(|(x, canary)| (*x, canary.exposure.min));
+    plot.layer(Layer::marks("a canary", found, Tone::MEASURED, Shape::Disc))
 }
 
 /// Places the canaries of a column next to each other, so that equal exposures don't hide each other.

@@ -256,17 +256,12 @@ impl SequentialReport {
             Axis::linear("canaries").between(0.0, self.seen().max(1) as f64),
             Axis::linear("log10 of the e-value").between(least - 0.1, most + 0.1),
         )
-        .layer(Layer::Line {
-            name: "e-value".into(),
-            points,
-            tone: Tone::MEASURED,
-            dashed: false,
-        })
-        .layer(Layer::Rule {
-            name: "contradicted from here".into(),
-            at: ln(self.needed),
-            tone: Tone::PROMISED,
-        })
+        .layer(Layer::line("e-value", points, Tone::MEASURED))
+        .layer(Layer::rule(
+            "contradicted from here",
+            ln(self.needed),
+            Tone::PROMISED,
+        ))
         .described(self.says())
     }
 }

@@ -29,12 +29,11 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
             .collect(),
         tone: Tone::MEASURED,
     })
-    .layer(Layer::Line {
-        name: "chance".into(),
-        points: vec![chance(left.max(foot)), chance(1.0)],
-        tone: Tone::Muted,
-        dashed: true,
-    })
+    .layer(Layer::dashes(
+        "chance",
+        [chance(left.max(foot)), chance(1.0)],
+        Tone::Muted,
+    ))
     .layer(Layer::steps("this sample", &found, Tone::MEASURED))
     .described(format!(
         "ROC curve of {} members and {} non-members; area {}.",
@@ -73,12 +72,11 @@ pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
         ("", rows.iter().map(|(name, _)| name)),
         (110, 34),
     )
-    .layer(Layer::Line {
-        name: "chance".into(),
-        points: vec![(0.5, -0.5), (0.5, rows.len() as f64 - 0.5)],
-        tone: Tone::Muted,
-        dashed: true,
-    })
+    .layer(Layer::dashes(
+        "chance",
+        [(0.5, -0.5), (0.5, rows.len() as f64 - 0.5)],
+        Tone::Muted,
+    ))
     .measured(&measured)
     .described(
         rows.iter()

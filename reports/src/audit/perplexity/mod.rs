@@ -167,12 +167,11 @@ impl PerplexityReport {
             Axis::linear("share of records").between(0.0, 1.0),
         )
         .layer(Layer::steps("records", &points, Tone::MEASURED))
-        .layer(Layer::Line {
-            name: "the whole text".into(),
-            points: vec![(self.perplexity, 0.0), (self.perplexity, 1.0)],
-            tone: Tone::Muted,
-            dashed: true,
-        })
+        .layer(Layer::dashes(
+            "the whole text",
+            [(self.perplexity, 0.0), (self.perplexity, 1.0)],
+            Tone::Muted,
+        ))
         .described(format!(
             "{} records; half of them have at most {}.",
             self.each.len(),

@@ -2,39 +2,34 @@
 
 use super::*;
 
-/// Turns scores into probabilities in place, and the dL/dprobability in `d` into dL/dscore.
-struct ScoreGradient<'a> {
-    scores: &'a mut [f32],
-    d: &'a mut [f32],
-    normalisers: &'a [f32],
-    /// Σ over keys of probability × its gradient, per row: the product of the output and its gradient.
-    along: &'a [f32],
-    block: &'a Block,
-    attention: &'a Attention,
-    length: usize,
-}
-
-impl pulp::NullaryFnOnce for ScoreGradient<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        let width = self.block.keys.len();
-        let (scale, cap) = (self.attention.scale, self.attention.cap);
-        let lines = self
-            .scores
+wide! {
+    /// Turns scores into probabilities in place, and the dL/dprobability in `d` into dL/dscore. `along` is Σ over keys
+    /// of probability × its gradient, per row: the product of the output and its gradient.
+    fn score_gradient(
+        scores: &mut [f32],
+        d: &mut [f32],
+        normalisers: &[f32],
+        along: &[f32],
+        block: &Block,
+        attention: &Attention,
+        length: usize,
+    ) {
+        let width = block.keys.len();
+        let (scale, cap) = (attention.scale, attention.cap);
+        let lines = scores
             .chunks_exact_mut(width)
-            .zip(self.d.chunks_exact_mut(width));
+            .zip(d.chunks_exact_mut(width));
         for (i, (line, d)) in lines.enumerate() {
-            let row = self.block.rows.start + i;
-            let from = self.attention.first_seen(row) - self.block.keys.start;
-            let to = self.attention.end_seen(row, self.length) - self.block.keys.start;
+            let row = block.rows.start + i;
+            let from = attention.first_seen(row) - block.keys.start;
+            let to = attention.end_seen(row, length) - block.keys.start;
             for part in [&mut *line, &mut *d] {
                 part[..from].fill(0.0);
                 part[to..].fill(0.0);
             }
             let (seen, d) = (&mut line[from..to], &mut d[from..to]);
             capped(seen, scale, cap);
-            let (normaliser, along) = (self.normalisers[i], self.along[i]);
+            let (normaliser, along) = (normalisers[i], along[i]);
             for (s, d) in seen.iter_mut().zip(d) {
                 let slope = cap.map_or(scale, |c| scale * (1.0 - (*s / c) * (*s / c)));
                 let p = crate::engine::host::activation::exp(*s - normaliser);
@@ -185,15 +180,15 @@ impl GroupBack<'_> {
             let at = row * columns + index * width..row * columns + (index + 1) * width;
             dot(&self.d_out[at.clone()], &self.out[at])
         }));
-        wide(ScoreGradient {
-            scores: &mut work.scores,
-            d: &mut work.d,
-            normalisers: &work.normalisers,
-            along: &work.along,
+        score_gradient(
+            &mut work.scores,
+            &mut work.d,
+            &work.normalisers,
+            &work.along,
             block,
             attention,
-            length: self.span.length,
-        });
+            self.span.length,
+        );
         if let Some(dropped) = &work.dropped {
             dropped.multiply(&mut work.scores, block);
         }

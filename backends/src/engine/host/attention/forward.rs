@@ -2,24 +2,9 @@
 
 use super::*;
 
-/// Turns scores into probabilities, row by row; returns the logarithm of each row's normaliser.
-struct Softmax<'a> {
-    scores: &'a mut [f32],
-    block: &'a Block,
-    attention: &'a Attention,
-    length: usize,
-}
-
-impl pulp::NullaryFnOnce for Softmax<'_> {
-    type Output = Vec<f32>;
-    #[inline(always)]
-    fn call(self) -> Vec<f32> {
-        let Self {
-            scores,
-            block,
-            attention,
-            length,
-        } = self;
+wide! {
+    /// Turns scores into probabilities, row by row; returns the logarithm of each row's normaliser.
+    fn softmax(scores: &mut [f32], block: &Block, attention: &Attention, length: usize) -> Vec<f32> {
         let lines = scores.chunks_exact_mut(block.keys.len());
         let mut normalisers = Vec::with_capacity(block.rows.len());
         for (line, row) in lines.zip(block.rows.clone()) {
@@ -100,12 +85,7 @@ fn group_forward(
         let dropped = Dropped::of(rows, example, attention, group * each + h);
         for block in blocks(attention, span.length, QUERIES) {
             score(query, key, attention, &block, &mut scores);
-            normalisers.extend(wide(Softmax {
-                scores: &mut scores,
-                block: &block,
-                attention,
-                length: span.length,
-            }));
+            normalisers.extend(softmax(&mut scores, &block, attention, span.length));
             if let Some(dropped) = &dropped {
                 dropped.multiply(&mut scores, &block);
             }
