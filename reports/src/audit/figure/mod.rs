@@ -297,11 +297,7 @@ impl FigureReport {
         let title = format!("{} over {}", self.y, self.x);
         let mut plot = Plot::new(title, axis(&self.x, log_x), axis(&self.y, log_y));
         if let Some(at) = self.without_a_leak {
-            plot = plot.layer(Layer::Rule {
-                name: "without a leak, on average".into(),
-                at,
-                tone: Tone::Muted,
-            });
+            plot = plot.layer(Layer::rule("without a leak, on average", at, Tone::Muted));
         }
         for (index, line) in self.lines.iter().enumerate() {
             let tone = Tone::series(index);
@@ -314,19 +310,15 @@ impl FigureReport {
                     .collect::<Vec<_>>()
             };
             if self.joined {
-                plot = plot.layer(Layer::Line {
-                    name: String::new(),
-                    points: line.points.iter().map(|p| (p.x, p.mean)).collect(),
-                    tone,
-                    dashed: false,
-                });
+                let means = line.points.iter().map(|p| (p.x, p.mean));
+                plot = plot.layer(Layer::line("", means, tone));
             }
-            plot = plot.layer(Layer::Points {
-                name: line.line.clone(),
-                points: line.points.iter().flat_map(each).collect(),
+            plot = plot.layer(Layer::marks(
+                line.line.clone(),
+                line.points.iter().flat_map(each),
                 tone,
-                shape: SHAPES[index % SHAPES.len()],
-            });
+                SHAPES[index % SHAPES.len()],
+            ));
         }
         let said = self.lines.iter().map(|line| {
             let ends =
