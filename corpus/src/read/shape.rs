@@ -3,6 +3,7 @@
 
 use super::{ReadOptions, values};
 use crate::answers::Answers;
+use crate::document::Offsets;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 
@@ -39,6 +40,9 @@ pub(super) const BEYOND_64_BITS: &str = "a whole number beyond 64 bits, -0, or a
 
 /// The reason for rejecting a record with its own text when a chat template is given.
 pub(super) const OWN_TEXT: &str = "a text of its own, which no chat template changes: read it without the template, or messages without a text beside them";
+
+/// The reason for rejecting a pair when a chat template is given.
+const PAIR: &str = "a pair of texts, which no chat template changes: read it without the template, or write its texts as messages";
 
 /// What is read of an object.
 pub(super) enum Content {
@@ -133,7 +137,7 @@ pub(super) fn is_shape(columns: &[&str]) -> bool {
 /// Returns the text of messages or of a pair; `None` if an object has neither.
 ///
 /// Without a chat template, each message becomes a line that begins with its speaker, as in dialogues; otherwise the
-/// template renders the messages. The parts of a pair follow each other.
+/// template renders the messages. The parts of a pair follow each other, and the last one is what is learned.
 ///
 /// # Errors
 /// Returns an error if a message has no text, the template rejects the conversation, or a template is given for texts
@@ -143,21 +147,19 @@ fn text_of(
     options: &ReadOptions,
 ) -> Result<Option<(String, Option<Answers>)>, String> {
     let Some(chat) = &options.chat else {
-        return Ok(plain_text(object)?.map(|text| (text, None)));
+        return Ok(Joined::of(object)?.map(|joined| {
+            let answers = options.loss_on.and_then(|_| joined.answer(object));
+            (joined.text, answers)
+        }));
     };
     let Some((key, said)) = conversation(object) else {
-        return match plain_text(object)? {
-            Some(_) => Err(OWN_TEXT.to_owned()),
+        return match Joined::of(object)? {
+            Some(_) => Err(PAIR.to_owned()),
             None => Ok(None),
         };
     };
     let text = chat.record(&said, object.get("tools"), options.loss_on);
     text.map(Some).map_err(|why| format!("{key}: {why}"))
-}
-
-/// Returns the text without a template.
-fn plain_text(object: &Object) -> Result<Option<String>, String> {
-    Ok(Joined::of(object)?.map(|joined| joined.text))
 }
 
 /// The joined texts of an object, as read without a chat template, and where each part of the text comes from.
@@ -223,6 +225,25 @@ impl<'a> Joined<'a> {
             }
         }
         out
+    }
+
+    /// Returns where the answer of a pair is, with the end of the text; `None` if it is not one text.
+    fn answer(&self, object: &Object) -> Option<Answers> {
+        let [_, .., last] = joined_keys(object)? else {
+            return None;
+        };
+        let answer = object.get(*last)?.as_str()?;
+        let offsets = Offsets::new(&self.text);
+        let mut pieces = self.pieces.iter();
+        let piece = pieces.find(|piece| std::ptr::eq(piece.source, answer));
+        let spans = piece.map(|piece| {
+            let end = piece.at + piece.length;
+            offsets.character(piece.at)..offsets.character(end)
+        });
+        Some(Answers {
+            spans: spans.into_iter().collect(),
+            end: true,
+        })
     }
 
     /// Joins messages, one per line, each after its speaker.
@@ -687,7 +708,7 @@ mod tests {
             json!({"prompt": [user], "completion": " Ada"}),
             json!({"instruction": "Add", "output": "2"}),
         ] {
-            assert_eq!(text(pair).unwrap_err(), OWN_TEXT);
+            assert_eq!(text(pair).unwrap_err(), PAIR);
         }
         assert_eq!(text(json!({"title": "x"})).unwrap(), None);
     }
