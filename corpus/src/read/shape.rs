@@ -116,13 +116,20 @@ fn text_key<'k>(object: &Object, named: Option<&'k str>) -> Option<&'k str> {
     }
 }
 
-/// Returns the keys of the messages or of the pair that an object holds, in order; the last one has the answer.
+/// Returns the keys of the messages or of the pair that an object holds, in order; the last one has the answer. One with
+/// a value comes first.
 fn joined_keys(object: &Object) -> Option<&'static [&'static str]> {
-    SHAPE_KEYS.into_iter().find(|keys| match keys {
+    let holds = |keys: &&[&str]| match keys {
         [chat] => object.get(*chat).is_some_and(Value::is_array),
         [first, .., last] => object.contains_key(*first) && object.contains_key(*last),
         [] => false,
-    })
+    };
+    let says = |keys: &&[&str]| {
+        let mut values = keys.iter().filter_map(|key| object.get(*key));
+        values.any(|value| !value.is_null())
+    };
+    let full = SHAPE_KEYS.into_iter().filter(holds).find(says);
+    full.or_else(|| SHAPE_KEYS.into_iter().find(holds))
 }
 
 /// Returns whether columns of these names may hold messages or a pair.

@@ -176,7 +176,7 @@ fn page(shown: &Body<'_>, made: &Redaction, unit: Unit, policy: &PolicyChoice) -
     }
     if !state.left_out_columns.is_empty() {
         let names: Vec<&str> = state.left_out_columns.iter().map(String::as_str).collect();
-        let why = "values that JSON does not hold as they are: dates, times, decimals, bytes, numbers that are not finite";
+        let why = "values that JSON does not hold as they are: dates, times, decimals, bytes, numbers that are not finite, keys that stand twice";
         facts.push((
             "left out",
             format!("of columns {}: {why}", names.join(", ")),
