@@ -132,6 +132,11 @@ fn every_bad_input_names_the_place_and_the_value() {
             ", line 1: the file is compressed (zip); unpack it first",
         ),
         (
+            "-",
+            b"PAR1\x15\x04\x15",
+            ", line 1: the file is Parquet; give it by a name that ends in .parquet, as a stream has no end to look at first",
+        ),
+        (
             "x.csv",
             b"id,txt\na,b\n",
             ", line 1: no column text among its 2; is it a header? (--text-field names the column of the text)",
