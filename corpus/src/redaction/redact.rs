@@ -743,9 +743,12 @@ fn masked_object(
     budget::within(budget::LONGEST, look).0
 }
 
+/// Returns a part of a unit as it was read: a unit escapes literal specials.
+fn written(part: &str) -> Cow<'_, str> {
+    unescaped(part).map_or(Cow::Borrowed(part), Cow::Owned)
+}
+
 fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: bool) -> Result<Made> {
-    // Literal specials, which a unit escapes, are written as they were.
-    let written = |part| unescaped(part).map_or(Cow::Borrowed(part), Cow::Owned);
     if unit.masked.is_empty() {
         let spans = found(unit, policy);
         let ranges = spans.iter().map(|span| span.start..span.end);
