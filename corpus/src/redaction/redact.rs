@@ -4,7 +4,7 @@
 use super::json::masked_json;
 use super::{Read, batch, checked_threads, found, name, until};
 use crate::dedup::Seen;
-use crate::document::{Document, joined, replaced};
+use crate::document::{joined, replaced};
 use crate::error::{Error, Result};
 use crate::folder::{FileWriter, Left, OutputFile, Stopped};
 use crate::policy::{Policy, PolicyChoice, Span, View, budget, resolve, resolved};
