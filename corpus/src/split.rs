@@ -255,6 +255,21 @@ pub(crate) fn escaped(text: &str) -> Option<String> {
     (!places.is_empty()).then(|| escaped_at(text, &places))
 }
 
+/// Undoes the escapes of a text; returns `None` if there are none.
+pub(crate) fn unescaped(text: &str) -> Option<String> {
+    let mut places = escapes(text);
+    places.retain(|at| text[*at..].starts_with('\\'));
+    let mut from = 0;
+    (!places.is_empty()).then(|| {
+        let mut out = String::with_capacity(text.len());
+        for at in places {
+            out.push_str(&text[from..at]);
+            from = at + 1;
+        }
+        out + &text[from..]
+    })
+}
+
 /// Turns the text of a prepared record back into one to prepare: each `<MASK>` becomes a span masked beforehand, and each
 /// escaped special loses a backslash. Splitting the document again undoes this.
 pub(crate) fn restore(document: &mut Document) {

@@ -421,6 +421,33 @@ fn rows_without_a_text_are_read_of_their_other_columns() {
     assert_eq!(texts, ["one", "USR: Hi", "", "USR: Ho"]);
 }
 
+/// As JSON Lines, where a null is a value and a column or key can't stand twice.
+#[test]
+fn nothing_of_a_row_is_lost() {
+    let column = |name: &str| format!("optional binary {name} (UTF8);");
+    let pairs = |names: &[&str], values: &[Column<'_>]| {
+        let names: String = names.iter().map(|name| column(name)).collect();
+        let rows = read(&table(&format!("message m {{ {names} }}"), values), None);
+        rows.map(|rows| rows.into_iter().map(|row| row.1).collect::<Vec<_>>())
+    };
+    let (one, null): (Column<'_>, Column<'_>) = ((&["a"], &[1], None), (&[], &[0], None));
+    let names = ["prompt", "completion", "text"];
+    assert_eq!(pairs(&names, &[one, null, null]).unwrap(), ["a"]);
+    let names = ["prompt", "completion", "instruction", "output"];
+    assert_eq!(pairs(&names, &[null, null, one, null]).unwrap(), ["a"]);
+    let error = pairs(&["text", "text"], &[one, one]).unwrap_err();
+    assert!(error.contains("the column text is there twice"), "{error}");
+    let map = "message m { optional binary prompt (UTF8); optional group completion (MAP) { repeated group key_value {
+         required binary key (UTF8); optional binary value (UTF8); } } }";
+    let entries: [Column<'_>; 3] = [
+        one,
+        (&["k", "k"], &[2, 2], Some(&[0, 1])),
+        (&["v", "w"], &[3, 3], Some(&[0, 1])),
+    ];
+    let error = read(&table(map, &entries), None).unwrap_err();
+    assert!(error.contains("a key that stands twice"), "{error}");
+}
+
 /// A pair's marks would be left out, and what they mask trained on.
 #[test]
 fn marks_beside_the_columns_of_a_pair_are_refused() {

@@ -52,6 +52,8 @@ fn neighbours_agree_with_the_preparation() {
     let how = "data.jsonl --policy customers --miss-rate 0.25 --seed 3 --held-out 0";
     let prepared = json(at, &format!("prepare {how} --out p"));
     let secrets = &prepared["facts"]["secrets"];
+    let said = refused(at, "policy p --policy customers");
+    assert!(said.contains("name its train.jsonl"), "{said}");
     let all = json(at, &format!("neighbours {how} --all"));
     assert_eq!(all["type"], "neighbours");
     assert_eq!(all["examined"], all["distinct"]);
@@ -138,8 +140,48 @@ fn neighbours_of_a_plain_corpus_take_a_list_or_what_the_policy_finds() {
     );
     assert!(found.get("not_found").is_none());
     std::fs::write(at.join("plain.txt"), "Nobody here.\n").unwrap();
-    let said = refused(at, "neighbours plain.txt --policy detectors");
-    assert!(said.contains("no secret is marked in it"), "{said}");
+    for (more, problem) in [
+        ("", "no secret is marked in it"),
+        (" --list names.txt", "no secret of --list is in it"),
+    ] {
+        let said = refused(
+            at,
+            &format!("neighbours plain.txt --policy detectors{more}"),
+        );
+        assert!(said.contains(problem), "{said}");
+    }
+}
+
+/// A shell's `<data >>data` and `<data 1<>data`: what is written there would be read, or replace what is not read yet.
+#[test]
+#[cfg(unix)]
+fn stdin_is_not_redacted_into_its_own_file() {
+    use std::fs::File;
+    use std::process::{Command, Stdio};
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data.jsonl");
+    let line = "{\"id\":\"a\",\"text\":\"Mail ada@example.org\"}\n";
+    std::fs::write(&data, line).unwrap();
+    let mut options = File::options();
+    for out in [
+        options.append(true).open(&data),
+        File::options().write(true).open(&data),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_audit"))
+            .args(["redact", "-", "--out", "-"])
+            .stdin(File::open(&data).unwrap())
+            .stdout(out.unwrap())
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("it is one of the files that are read"),
+            "{said}"
+        );
+        assert_eq!(std::fs::read_to_string(&data).unwrap(), line);
+    }
 }
 
 #[test]

@@ -452,14 +452,31 @@ pub fn identity(about: &std::fs::Metadata) -> Option<(u64, u64)> {
     }
 }
 
-/// Returns whether a file is one of the paths: writing to it would overwrite an input.
+/// Returns whether a file is one of the paths, where `-` is stdin: writing to it would overwrite an input.
 #[must_use]
 pub fn is_one_of(name: &std::fs::Metadata, paths: &[PathBuf]) -> bool {
     let Some(wanted) = identity(name) else {
         return false;
     };
-    let of = |path: &PathBuf| std::fs::metadata(path).ok().as_ref().and_then(identity);
+    let about = |path: &PathBuf| match path.as_os_str() == "-" {
+        true => stdin(),
+        false => std::fs::metadata(path).ok(),
+    };
+    let of = |path: &PathBuf| about(path).as_ref().and_then(identity);
     paths.iter().filter_map(of).any(|one| one == wanted)
+}
+
+/// Returns the metadata of stdin, if it is a regular file.
+fn stdin() -> Option<std::fs::Metadata> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        let stdin = std::io::stdin().as_fd().try_clone_to_owned().ok()?;
+        let about = File::from(stdin).metadata().ok()?;
+        about.is_file().then_some(about)
+    }
+    #[cfg(not(unix))]
+    None
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ fn processor_time() -> Duration {
 }
 
 /// Returns the span over a record in which a policy's findings are not known.
-pub(super) fn unread(text: &str) -> Span {
+pub(crate) fn unread(text: &str) -> Span {
     Span::new(0..text.len(), UNREAD, "policy", 1.0)
 }
 

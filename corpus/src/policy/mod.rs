@@ -2,7 +2,7 @@
 //! record and on nothing else in the corpus.
 
 mod addresses;
-mod budget;
+pub(crate) mod budget;
 mod choice;
 mod compose;
 mod conservative;

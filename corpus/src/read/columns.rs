@@ -138,6 +138,10 @@ impl ParquetRows {
             .collect();
         let columns: Vec<String> = kept.iter().map(|field| field.name().to_owned()).collect();
         let there: Vec<String> = there.into_iter().map(str::to_owned).collect();
+        let mut names = std::collections::HashSet::new();
+        if let Some(twice) = columns.iter().find(|name| !names.insert(*name)) {
+            return Err(format!("the column {twice} is there twice"));
+        }
         if columns.is_empty() {
             let wanted = match instead {
                 [] => wanted.join(" or "),

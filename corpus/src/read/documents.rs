@@ -28,7 +28,8 @@ pub struct ReadOptions {
     /// What makes a text of messages; a line for each where nothing is said.
     #[serde(skip)]
     pub chat: Option<ChatTemplate>,
-    /// Whose messages alone carry loss, which needs [`Self::chat`]; all text does where nothing is said.
+    /// Whose messages alone carry loss, which needs [`Self::chat`], or the answer of a pair; all text does where nothing
+    /// is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_on: Option<LossOn>,
     /// What separates documents of plain text; blank lines where nothing is said.
@@ -440,7 +441,8 @@ impl Documents {
         }
         if self.options.loss_on.is_some() && entry.document.answers.is_none() {
             return Err(wrong(
-                "no messages whose answers could be learned".to_owned(),
+                "no messages under --chat-template, and no pair of texts, whose answer could be learned"
+                    .to_owned(),
             ));
         }
         if self.options.chat.is_some() && self.object.is_none() {

@@ -25,7 +25,7 @@ pub(super) fn list(path: &Path) -> Result<Vec<CorpusFile>> {
     Ok(list_with_others(path)?.0)
 }
 
-/// Also returns a folder's files with other endings.
+/// Also returns what else is in a folder: files with other endings, links to folders, pipes.
 pub(super) fn list_with_others(path: &Path) -> Result<(Vec<CorpusFile>, Vec<PathBuf>)> {
     let single = |bytes| {
         let file = CorpusFile {
@@ -54,15 +54,19 @@ pub(super) fn list_with_others(path: &Path) -> Result<(Vec<CorpusFile>, Vec<Path
     Ok((files, others))
 }
 
-/// Returns a note that a folder contains files with unknown endings, so that nobody assumes that all files were read.
+/// Returns a note on what is not read of a folder, so that nobody assumes that all files were read.
 pub(super) fn left_out(folder: &Path, others: &[PathBuf]) -> Option<Error> {
     let first = others.first()?;
     let shown = first.strip_prefix(folder).unwrap_or(first).display();
-    let problem = match others.len() {
-        1 => format!("{shown} does not end in"),
-        count => format!("{count} files, {shown} first, do not end in"),
+    let why = match std::fs::metadata(first) {
+        Ok(about) if about.is_dir() => "is a link to a folder".to_owned(),
+        Ok(about) if !about.is_file() => "is neither a file nor a folder".to_owned(),
+        _ => format!("does not end in .{}", ENDINGS.join(", .")),
     };
-    let problem = format!("{problem} .{}", ENDINGS.join(", ."));
+    let problem = match others.len() {
+        1 => format!("{shown} {why}"),
+        count => format!("{count} of its entries are not read; {shown}, the first, {why}"),
+    };
     Some(Error::place(folder, "folder", problem))
 }
 
@@ -136,7 +140,10 @@ fn collect(
         } else if ENDINGS.contains(&ending(&path).as_str()) {
             let bytes = match std::fs::metadata(&path) {
                 Ok(about) if about.is_file() => about.len(),
-                Ok(_) => continue,
+                Ok(_) => {
+                    others.push(path);
+                    continue;
+                }
                 // A dangling link is kept, so that opening it reports the missing text.
                 Err(_) => 0,
             };
@@ -164,5 +171,41 @@ pub(super) fn ending(path: &Path) -> String {
             .file_stem()
             .map_or_else(String::new, |stem| lower(stem.as_ref())),
         other => other.to_owned(),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_read_of_a_folder_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("b.txt"), "a").unwrap();
+        let said = || {
+            let (files, others) = list_with_others(place.path()).unwrap();
+            assert_eq!(files.len(), 1);
+            let note = left_out(place.path(), &others);
+            note.map_or_else(String::new, |note| note.to_string())
+        };
+        assert_eq!(said(), "");
+        let socket = std::os::unix::net::UnixListener::bind(at("z.jsonl")).unwrap();
+        let found = said();
+        assert!(
+            found.ends_with("z.jsonl is neither a file nor a folder"),
+            "{found}"
+        );
+        std::os::unix::fs::symlink(".", at("link.txt")).unwrap();
+        let found = said();
+        let two = "2 of its entries are not read; link.txt, the first, is a link to a folder";
+        assert!(found.ends_with(two), "{found}");
+        std::fs::write(at("a.bin"), "a").unwrap();
+        let found = said();
+        assert!(
+            found.contains("a.bin, the first, does not end in .jsonl, "),
+            "{found}"
+        );
+        drop(socket);
     }
 }

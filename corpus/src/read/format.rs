@@ -159,6 +159,12 @@ pub(super) fn all_heeded(files: &[CorpusFile], options: &ReadOptions) -> Result<
         let problem = "--text-field id: ids are written as they are, and nothing in them is masked; name the key or column of the text";
         return Err(Error::place(&first.path, "format", problem));
     }
+    if let (Some(separator), Some(first)) = (&options.separator, files.first())
+        && separator.contains(['\n', '\r'])
+    {
+        let problem = "--separator: it is looked for within lines and must have no line break; a line of its own, such as ---, is named without them";
+        return Err(Error::place(&first.path, "format", problem));
+    }
     let format = |file: &CorpusFile| match ending(&file.path).as_str() {
         "jsonl" | "ndjson" => "JSON Lines",
         "json" => "JSON",

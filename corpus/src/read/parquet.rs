@@ -151,7 +151,7 @@ impl Rows {
 }
 
 /// Converts a row to the object that JSON Lines would contain. Also returns the columns that cannot be represented in
-/// it; null columns are omitted.
+/// it; null columns are omitted, unless they belong to what is read.
 fn whole(
     row: &ParquetRow,
     columns: &[String],
@@ -159,6 +159,9 @@ fn whole(
     let (mut object, mut left_out) = (Object::new(), Vec::new());
     for (place, name) in columns.iter().enumerate() {
         let Some(field) = row.field(place) else {
+            if shape::KEYS.contains(&name.as_str()) {
+                object.insert(name.clone(), Value::Null);
+            }
             continue;
         };
         match json(field) {
@@ -206,17 +209,31 @@ fn json(field: &Field) -> std::result::Result<Value, &'static str> {
         Field::Group(row) => {
             let fields = row.get_column_iter();
             let fields = fields.map(|(name, field)| json(field).map(|value| (name.clone(), value)));
-            Value::Object(fields.collect::<std::result::Result<_, _>>()?)
+            object_of(fields)?
         }
         Field::MapInternal(map) => {
             let entries = map.entries().iter().map(|(key, value)| {
                 let key = field_name(key).ok_or("keys that are no text")?;
                 json(value).map(|value| (key, value))
             });
-            Value::Object(entries.collect::<std::result::Result<_, _>>()?)
+            object_of(entries)?
         }
         _ => return Err("dates, times or decimals"),
     })
+}
+
+/// Returns the object of these entries, or what is wrong with them.
+fn object_of(
+    entries: impl Iterator<Item = std::result::Result<(String, Value), &'static str>>,
+) -> std::result::Result<Value, &'static str> {
+    let mut object = Object::new();
+    for entry in entries {
+        let (key, value) = entry?;
+        if object.insert(key, value).is_some() {
+            return Err("a key that stands twice");
+        }
+    }
+    Ok(Value::Object(object))
 }
 
 /// Returns one value, or the values of a list; empty texts are omitted.

@@ -3,6 +3,7 @@
 
 use super::{ReadOptions, values};
 use crate::answers::Answers;
+use crate::document::Offsets;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 
@@ -39,6 +40,9 @@ pub(super) const BEYOND_64_BITS: &str = "a whole number beyond 64 bits, -0, or a
 
 /// The reason for rejecting a record with its own text when a chat template is given.
 pub(super) const OWN_TEXT: &str = "a text of its own, which no chat template changes: read it without the template, or messages without a text beside them";
+
+/// The reason for rejecting a pair when a chat template is given.
+const PAIR: &str = "a pair of texts, which no chat template changes: read it without the template, or write its texts as messages";
 
 /// What is read of an object.
 pub(super) enum Content {
@@ -112,13 +116,20 @@ fn text_key<'k>(object: &Object, named: Option<&'k str>) -> Option<&'k str> {
     }
 }
 
-/// Returns the keys of the messages or of the pair that an object holds, in order; the last one has the answer.
+/// Returns the keys of the messages or of the pair that an object holds, in order; the last one has the answer. One with
+/// a value comes first.
 fn joined_keys(object: &Object) -> Option<&'static [&'static str]> {
-    SHAPE_KEYS.into_iter().find(|keys| match keys {
+    let holds = |keys: &&[&str]| match keys {
         [chat] => object.get(*chat).is_some_and(Value::is_array),
         [first, .., last] => object.contains_key(*first) && object.contains_key(*last),
         [] => false,
-    })
+    };
+    let says = |keys: &&[&str]| {
+        let mut values = keys.iter().filter_map(|key| object.get(*key));
+        values.any(|value| !value.is_null())
+    };
+    let full = SHAPE_KEYS.into_iter().filter(holds).find(says);
+    full.or_else(|| SHAPE_KEYS.into_iter().find(holds))
 }
 
 /// Returns whether columns of these names may hold messages or a pair.
@@ -133,7 +144,7 @@ pub(super) fn is_shape(columns: &[&str]) -> bool {
 /// Returns the text of messages or of a pair; `None` if an object has neither.
 ///
 /// Without a chat template, each message becomes a line that begins with its speaker, as in dialogues; otherwise the
-/// template renders the messages. The parts of a pair follow each other.
+/// template renders the messages. The parts of a pair follow each other, and the last one is what is learned.
 ///
 /// # Errors
 /// Returns an error if a message has no text, the template rejects the conversation, or a template is given for texts
@@ -143,21 +154,19 @@ fn text_of(
     options: &ReadOptions,
 ) -> Result<Option<(String, Option<Answers>)>, String> {
     let Some(chat) = &options.chat else {
-        return Ok(plain_text(object)?.map(|text| (text, None)));
+        return Ok(Joined::of(object)?.map(|joined| {
+            let answers = options.loss_on.and_then(|_| joined.answer(object));
+            (joined.text, answers)
+        }));
     };
     let Some((key, said)) = conversation(object) else {
-        return match plain_text(object)? {
-            Some(_) => Err(OWN_TEXT.to_owned()),
+        return match Joined::of(object)? {
+            Some(_) => Err(PAIR.to_owned()),
             None => Ok(None),
         };
     };
     let text = chat.record(&said, object.get("tools"), options.loss_on);
     text.map(Some).map_err(|why| format!("{key}: {why}"))
-}
-
-/// Returns the text without a template.
-fn plain_text(object: &Object) -> Result<Option<String>, String> {
-    Ok(Joined::of(object)?.map(|joined| joined.text))
 }
 
 /// The joined texts of an object, as read without a chat template, and where each part of the text comes from.
@@ -225,6 +234,25 @@ impl<'a> Joined<'a> {
         out
     }
 
+    /// Returns where the answer of a pair is, with the end of the text; `None` if it is not one text.
+    fn answer(&self, object: &Object) -> Option<Answers> {
+        let [_, .., last] = joined_keys(object)? else {
+            return None;
+        };
+        let answer = object.get(*last)?.as_str()?;
+        let offsets = Offsets::new(&self.text);
+        let mut pieces = self.pieces.iter();
+        let piece = pieces.find(|piece| std::ptr::eq(piece.source, answer));
+        let spans = piece.map(|piece| {
+            let end = piece.at + piece.length;
+            offsets.character(piece.at)..offsets.character(end)
+        });
+        Some(Answers {
+            spans: spans.into_iter().collect(),
+            end: true,
+        })
+    }
+
     /// Joins messages, one per line, each after its speaker.
     fn messages(key: &str, said: &'a [Value]) -> Result<Self, String> {
         let mut lines = Self::default();
@@ -233,10 +261,7 @@ impl<'a> Joined<'a> {
             let get = |names: [&str; 2]| names.into_iter().find_map(|name| message.get(name));
             let content: Vec<&str> = match get(["content", "value"]) {
                 Some(Value::String(text)) => vec![text],
-                Some(Value::Array(parts)) => {
-                    let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
-                    texts.collect()
-                }
+                Some(Value::Array(parts)) => parts.iter().filter_map(part_text).collect(),
                 // A message that only calls a tool.
                 Some(Value::Null) => Vec::new(),
                 None if calls(message) => Vec::new(),
@@ -401,6 +426,26 @@ fn last_said(said: &mut [Value]) -> Option<&mut String> {
     answers.find_map(|(_, message)| said_text(message))
 }
 
+/// Returns the text of a part of a message: a string, or what is under `text`, which may be an object with a `value`.
+fn part_text(part: &Value) -> Option<&str> {
+    match part.get("text") {
+        None => part.as_str(),
+        Some(text) => text.get("value").unwrap_or(text).as_str(),
+    }
+}
+
+/// The same, for a change in place.
+fn part_text_mut(part: &mut Value) -> Option<&mut String> {
+    if part.get("text").is_none() {
+        return solid(part);
+    }
+    let text = part.get_mut("text")?;
+    match text.get("value").is_some() {
+        true => solid(text.get_mut("value")?),
+        false => solid(text),
+    }
+}
+
 /// Returns the text of a message, or the last text among its parts, that is not blank.
 fn said_text(message: &mut Value) -> Option<&mut String> {
     let key = ["content", "value"]
@@ -409,7 +454,7 @@ fn said_text(message: &mut Value) -> Option<&mut String> {
     match message.get_mut(key)? {
         Value::Array(parts) => {
             let mut parts = parts.iter_mut().rev();
-            parts.find_map(|part| solid(part.get_mut("text")?))
+            parts.find_map(part_text_mut)
         }
         text => solid(text),
     }
@@ -492,8 +537,8 @@ impl Place {
     fn is_name(self, object: &Object, key: &str) -> bool {
         let known: &[&str] = match self {
             Self::Record => &["id"],
-            Self::Message => &["role", "from", "type", "id"],
-            Self::Part | Self::Call => &["type", "id"],
+            Self::Message => &["role", "from", "type", "id", "tool_call_id", "call_id"],
+            Self::Part | Self::Call => &["type", "id", "tool_use_id"],
             Self::Other => &[],
         };
         let says = ["content", "value", "tool_calls"];
@@ -505,11 +550,25 @@ impl Place {
     }
 }
 
+/// The keys of texts, which say nothing of what is in them.
+const OF_TEXTS: [&str; 10] = [
+    "text",
+    "abstract",
+    "content",
+    "value",
+    "prompt",
+    "completion",
+    "instruction",
+    "input",
+    "output",
+    "arguments",
+];
+
 /// Returns an object with every text changed, wherever it is, except names. Numbers count as text, and become strings
-/// if they are changed. `change` receives each string by reference to the object.
+/// if they are changed. `change` receives each string by reference to the object, and the key that says what it is.
 pub(crate) fn each_text(
     object: &Object,
-    change: &mut impl FnMut(&str) -> Option<String>,
+    change: &mut impl FnMut(&str, Option<&str>) -> Option<String>,
 ) -> Object {
     changed(object, Place::Record, change)
 }
@@ -517,12 +576,13 @@ pub(crate) fn each_text(
 fn changed(
     object: &Object,
     place: Place,
-    change: &mut impl FnMut(&str) -> Option<String>,
+    change: &mut impl FnMut(&str, Option<&str>) -> Option<String>,
 ) -> Object {
     let each = object.iter().map(|(key, value)| {
+        let said = Some(key.as_str()).filter(|key| !OF_TEXTS.contains(key));
         let new = match place.is_name(object, key) {
             true => value.clone(),
-            false => changed_value(value, place.inside(key, value), change),
+            false => changed_value(value, place.inside(key, value), said, change),
         };
         (key.clone(), new)
     });
@@ -532,13 +592,16 @@ fn changed(
 fn changed_value(
     value: &Value,
     place: Place,
-    change: &mut impl FnMut(&str) -> Option<String>,
+    key: Option<&str>,
+    change: &mut impl FnMut(&str, Option<&str>) -> Option<String>,
 ) -> Value {
     let new = match value {
-        Value::String(text) => change(text),
-        Value::Number(number) => change(&number.to_string()),
+        Value::String(text) => change(text, key),
+        Value::Number(number) => change(&number.to_string(), key),
         Value::Array(items) => {
-            let each = items.iter().map(|item| changed_value(item, place, change));
+            let each = items
+                .iter()
+                .map(|item| changed_value(item, place, key, change));
             return Value::Array(each.collect());
         }
         Value::Object(object) => return Value::Object(changed(object, place, change)),
@@ -593,6 +656,9 @@ mod tests {
         ]});
         let lines = "SYSTEM: Be kind.\nUSR: Hi, I am Ada.\nSYS: Hello";
         assert_eq!(text(chat).unwrap().unwrap(), lines);
+        let parts =
+            json!({"messages": [{"role": "user", "content": ["Hi", {"text": {"value": "you"}}]}]});
+        assert_eq!(text(parts).unwrap().unwrap(), "USR: Hi you");
         let shared = json!({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Ho"}]});
         assert_eq!(text(shared).unwrap().unwrap(), "USR: Hi\nSYS: Ho");
         let pair = json!({"prompt": "Name?", "completion": " Ada"});
@@ -649,7 +715,7 @@ mod tests {
             json!({"prompt": [user], "completion": " Ada"}),
             json!({"instruction": "Add", "output": "2"}),
         ] {
-            assert_eq!(text(pair).unwrap_err(), OWN_TEXT);
+            assert_eq!(text(pair).unwrap_err(), PAIR);
         }
         assert_eq!(text(json!({"title": "x"})).unwrap(), None);
     }
@@ -668,6 +734,10 @@ mod tests {
             {"role": "user", "content": "d"},
         ]});
         assert_eq!(answer(chat).unwrap(), "c");
+        for part in [json!("c"), json!({"text": {"value": "c"}})] {
+            let chat = json!({"messages": [{"role": "assistant", "content": [part, {"type": "image_url"}]}]});
+            assert_eq!(answer(chat).unwrap(), "c");
+        }
         let shared = json!({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Ho"}]});
         assert_eq!(answer(shared).unwrap(), "Ho");
         assert_eq!(
@@ -765,8 +835,9 @@ mod tests {
         let Value::Object(object) = json!({
             "id": "x1", "from": "a", "n": 5,
             "messages": [
-                {"role": "x2", "content": [{"type": "x3", "text": "b"}], "name": "c"},
+                {"role": "x2", "content": [{"type": "x3", "tool_use_id": "x8", "text": "b"}], "name": "c"},
                 {"role": "x4", "tool_calls": [{"id": "x5", "type": "x6", "function": {"arguments": {"from": "d", "id": 7}}}]},
+                {"role": "x7", "tool_call_id": "x9", "content": ""},
                 {"from": "e"},
             ],
             "prompt": {"from": "f", "content": "g"},
@@ -774,12 +845,14 @@ mod tests {
             panic!("an object");
         };
         let mut seen = Vec::new();
-        let new = each_text(&object, &mut |text| {
+        let new = each_text(&object, &mut |text, key| {
             seen.push(text.to_owned());
+            let texts = ["b", "g", ""];
+            assert_eq!(key.is_none(), texts.contains(&text), "{text}");
             (text == "5" || text == "c").then(|| "M".to_owned())
         });
         seen.sort();
-        assert_eq!(seen, ["5", "7", "a", "b", "c", "d", "e", "f", "g"]);
+        assert_eq!(seen, ["", "5", "7", "a", "b", "c", "d", "e", "f", "g"]);
         assert_eq!(new["n"], "M");
         assert_eq!(new["messages"][0]["name"], "M");
         let mut names = Vec::new();
@@ -788,7 +861,10 @@ mod tests {
             false
         });
         names.sort();
-        assert_eq!(names, ["x1", "x2", "x3", "x4", "x5", "x6"]);
+        assert_eq!(
+            names,
+            ["x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9"]
+        );
     }
 
     /// Every piece of a joined text is where it says it is, in the string that it is from.

@@ -60,6 +60,11 @@ pub(super) fn unpacked(
         let problem = "the file is compressed (zip); unpack it first";
         return Err(Error::line(path, 1, problem));
     }
+    // The magic, and the first field of the header of a page.
+    if head.starts_with(b"PAR1\x15") {
+        let problem = "the file is Parquet; give it by a name that ends in .parquet, as a stream has no end to look at first";
+        return Err(Error::line(path, 1, problem));
+    }
     Ok((Box::new(raw), false))
 }
 

@@ -116,7 +116,11 @@ fn single(value: &Value, field: &str, whose: bool) -> Result<Option<String>, Str
         },
         Value::Number(number) => Ok(Some(number.to_string())),
         _ => Err(format!(
-            "{field} must be text, a number, or a list of them, got {}",
+            "{field} must be {}, got {}",
+            match whose {
+                true => "text or a number",
+                false => "text, a number, or a list of them",
+            },
             match value {
                 Value::Object(_) => "an object",
                 Value::Array(_) => "a list in a list",

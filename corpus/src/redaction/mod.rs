@@ -2,6 +2,7 @@
 //! memory does not grow with the text.
 
 mod incidence;
+mod json;
 mod ordered;
 mod redact;
 mod words;

@@ -1,18 +1,19 @@
 //! Deduplicates and redacts a corpus of any size into one file or stream. This is the pipeline of
 //! [`crate::prepare::PrepareFiles`] (lock, seal, checksums, checkpoints) with another sink.
 
+use super::json::masked_json;
 use super::{Read, batch, checked_threads, found, name, until};
 use crate::dedup::Seen;
-use crate::document::{Document, joined};
+use crate::document::{joined, replaced};
 use crate::error::{Error, Result};
 use crate::folder::{FileWriter, Left, OutputFile, Stopped};
-use crate::policy::{Policy, PolicyChoice, Span, View, resolved};
+use crate::policy::{Policy, PolicyChoice, Span, View, budget, resolve, resolved};
 use crate::prepare::{Identity, Pace, Phase, RestartCause, Seal, Work};
 use crate::random::digest;
 use crate::read::{
     Documents, Joined, Object, ReadOptions, any_name, corpus_files, each_text, regular,
 };
-use crate::split::{UnitText, escaped, units};
+use crate::split::{UnitText, unescaped, units};
 use crate::tokenize::{MASK_TEXT, Tokenizer};
 use crate::unit::Unit;
 use reticent_disk::{IS_READ, OutputPlace, is_one_of};
@@ -69,8 +70,8 @@ pub struct RedactionState {
 /// The output has one line `{"id", "text"}` for each unit that is kept, in order. For chats or pairs, it is the whole
 /// object with masks in each of its texts (one record, whatever the unit). The output has the same bytes whatever the
 /// number of threads and wherever the work was stopped. Text is streamed; memory holds, for each distinct unit, the
-/// SHA-1 of its text before redaction (20 bytes, about 40 in the table), and for each document a digest of its id (36
-/// bytes, about 80 in the table).
+/// SHA-1 of its text before redaction (of an object, of all but its id), and for each document a digest of its id: 90 to
+/// 180 bytes together, as the tables are full or have just grown.
 #[derive(Debug, Clone, Copy)]
 pub struct RedactFiles<'a> {
     /// A file or folder, as [`Documents`] reads it.
@@ -340,8 +341,8 @@ impl RedactFiles<'_> {
             |batch| {
                 let mut keys = Vec::new();
                 for read in batch.iter().filter(|_| deduplicate) {
-                    if read.object.is_some() {
-                        keys.push(digest(read.document.text.as_bytes()));
+                    if let Some(object) = &read.object {
+                        keys.push(object_key(object));
                         continue;
                     }
                     for unit in units(&read.document, 0, unit)? {
@@ -537,6 +538,14 @@ fn key(unit: &UnitText<'_>) -> Result<[u8; 20]> {
     })
 }
 
+/// Returns the key of an object in its own format before redaction: everything in it but its id, since calls of other
+/// tools or another label make another record.
+fn object_key(object: &Object) -> [u8; 20] {
+    let rest: Vec<_> = object.iter().filter(|(key, _)| *key != "id").collect();
+    // Such data can always be serialised as JSON.
+    digest(&serde_json::to_vec(&rest).unwrap_or_default())
+}
+
 /// Redacts a single text as a pass would: what the policy finds becomes `<MASK>`.
 ///
 /// ```
@@ -552,9 +561,9 @@ pub fn redacted_text(policy: &dyn Policy, text: &str) -> String {
     masked(text, &resolved(policy, &view))
 }
 
-/// Redacts a chat or a pair as a pass would: every text except names (roles, types, ids) is masked, on its own and by
-/// what the joined texts say of it, and a number in which something is found becomes text. Literal `<MASK>`s stay as
-/// they are, as in [`redacted_text`]; a pass escapes them.
+/// Redacts a chat or a pair as a pass would: every text except names (roles, types, ids) is masked, on its own, by what
+/// its key says of it and by what the joined texts say of it. A number in which something is found becomes text, also
+/// in a text that is JSON.
 ///
 /// ```
 /// use reticent_corpus::policy::PolicyChoice;
@@ -573,13 +582,7 @@ pub fn redacted_object(
     object: &Object,
 ) -> std::result::Result<Object, String> {
     let all = Joined::of(object)?;
-    Ok(masked_object(
-        policy,
-        object,
-        all.as_ref(),
-        |_| None,
-        &mut Vec::new(),
-    ))
+    Ok(masked_object(policy, object, all.as_ref(), &mut Vec::new()))
 }
 
 /// Returns the text with one `<MASK>` for each run of touching spans, which must be in order.
@@ -629,7 +632,10 @@ impl Names<'_> {
             secrets: &[],
         };
         let finds = !resolved(self.policy, &view).is_empty();
-        self.known.insert(name.to_owned(), finds);
+        // What is found without time says nothing of the name in another record.
+        if !budget::is_spent() {
+            self.known.insert(name.to_owned(), finds);
+        }
         finds
     }
 }
@@ -637,7 +643,7 @@ impl Names<'_> {
 fn made(read: &Read, unit: Unit, names: &mut Names<'_>, deduplicate: bool) -> Result<MadeDocument> {
     let (document, policy) = (&read.document, names.policy);
     let units = match &read.object {
-        Some(object) => vec![whole(document, object, names, deduplicate)],
+        Some(object) => vec![whole(object, names, deduplicate)],
         None => {
             let units = units(document, 0, unit)?;
             // A generated id names nobody, but the folder in front of it may.
@@ -660,15 +666,18 @@ fn made(read: &Read, unit: Unit, names: &mut Names<'_>, deduplicate: bool) -> Re
 }
 
 /// Redacts an object in its own format, as one record.
-fn whole(document: &Document, object: &Object, names: &mut Names<'_>, deduplicate: bool) -> Made {
+fn whole(object: &Object, names: &mut Names<'_>, deduplicate: bool) -> Made {
     let mut kinds = Vec::new();
     let all = Joined::of(object).ok().flatten();
-    let object = masked_object(names.policy, object, all.as_ref(), escaped, &mut kinds);
-    let named = any_name(&object, &mut |name| names.finds(name));
-    let mut line = serde_json::Value::Object(object).to_string().into_bytes();
+    let ((masked, named), _) = budget::within(budget::LONGEST, || {
+        let masked = masked_object(names.policy, object, all.as_ref(), &mut kinds);
+        let named = any_name(&masked, &mut |name| names.finds(name));
+        (masked, named)
+    });
+    let mut line = serde_json::Value::Object(masked).to_string().into_bytes();
     line.push(b'\n');
     Made {
-        key: deduplicate.then(|| digest(document.text.as_bytes())),
+        key: deduplicate.then(|| object_key(object)),
         line,
         kinds,
         named,
@@ -677,53 +686,75 @@ fn whole(document: &Document, object: &Object, names: &mut Names<'_>, deduplicat
 
 /// Masks what the policy finds in the texts of an object, and appends the kinds of the spans. The policy sees all of its
 /// texts joined, as everywhere else, since a question may indicate what its answer is. It also sees each text on its own,
-/// including those that are not read. `literal` may return another spelling of a part that is not masked.
+/// including those that are not read, and behind its key. The time limit of a record is one for all of this: texts that
+/// are not examined in it are masked whole.
 fn masked_object(
     policy: &dyn Policy,
     object: &Object,
     all: Option<&Joined<'_>>,
-    literal: impl Fn(&str) -> Option<String>,
     kinds: &mut Vec<Arc<str>>,
 ) -> Object {
-    let mut in_context: HashMap<*const u8, Vec<Range<usize>>> = HashMap::new();
-    if let Some(all) = all {
-        let view = View {
-            text: &all.text,
-            secrets: &[],
-        };
-        for span in resolved(policy, &view) {
-            let sources = all.sources(&(span.start..span.end));
-            // A match only in the speaker's name masks nothing.
-            kinds.extend((!sources.is_empty()).then_some(span.kind));
-            for (source, range) in sources {
-                in_context.entry(source.as_ptr()).or_default().push(range);
+    let found = |text: &str| match budget::is_spent() {
+        true => vec![budget::unread(text)],
+        false => resolved(policy, &View { text, secrets: &[] }),
+    };
+    let look = || {
+        let mut in_context: HashMap<*const u8, Vec<Range<usize>>> = HashMap::new();
+        if let Some(all) = all {
+            for span in found(&all.text) {
+                let sources = all.sources(&(span.start..span.end));
+                // A match only in the speaker's name masks nothing.
+                kinds.extend((!sources.is_empty()).then_some(span.kind));
+                for (source, range) in sources {
+                    in_context.entry(source.as_ptr()).or_default().push(range);
+                }
             }
         }
-    }
-    each_text(object, &mut |text| {
-        let mut ranges = in_context.remove(&text.as_ptr()).unwrap_or_default();
-        let known = ranges.len();
-        for span in resolved(policy, &View { text, secrets: &[] }) {
-            let before = ranges[..known].partition_point(|range| range.end <= span.start);
-            let touches = |range: &Range<usize>| range.start < span.end;
-            let new = !ranges[..known].get(before).is_some_and(touches);
-            ranges.push(span.start..span.end);
-            kinds.extend(new.then_some(span.kind));
-        }
-        let written = |part| literal(part).map_or(Cow::Borrowed(part), Cow::Owned);
-        match ranges.is_empty() {
-            true => literal(text),
-            false => Some(masked_with(text, joined(ranges), written)),
-        }
-    })
+        each_text(object, &mut |text, key| {
+            if text.is_empty() {
+                return None;
+            }
+            let mut ranges = in_context.remove(&text.as_ptr()).unwrap_or_default();
+            let known = ranges.len();
+            let mut spans = found(text);
+            if let Some(key) = key {
+                let begins = key.len() + ": ".len();
+                let behind = found(&format!("{key}: {text}")).into_iter();
+                spans.extend(behind.filter(|span| span.end > begins).map(|span| Span {
+                    start: span.start.saturating_sub(begins),
+                    end: span.end - begins,
+                    ..span
+                }));
+            }
+            for span in resolve(spans) {
+                let before = ranges[..known].partition_point(|range| range.end <= span.start);
+                let touches = |range: &Range<usize>| range.start < span.end;
+                let new = !ranges[..known].get(before).is_some_and(touches);
+                ranges.push(span.start..span.end);
+                kinds.extend(new.then_some(span.kind));
+            }
+            let ranges = joined(ranges);
+            (!ranges.is_empty()).then(|| {
+                let json = masked_json(text, &ranges);
+                json.unwrap_or_else(|| replaced(text, &ranges, MASK_TEXT))
+            })
+        })
+    };
+    budget::within(budget::LONGEST, look).0
+}
+
+/// Returns a part of a unit as it was read: a unit escapes literal specials.
+fn written(part: &str) -> Cow<'_, str> {
+    unescaped(part).map_or(Cow::Borrowed(part), Cow::Owned)
 }
 
 fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: bool) -> Result<Made> {
     if unit.masked.is_empty() {
         let spans = found(unit, policy);
+        let ranges = spans.iter().map(|span| span.start..span.end);
         return Ok(Made {
             key: deduplicate.then(|| digest(unit.text.as_bytes())),
-            line: line(id, &masked(&unit.text, &spans)),
+            line: line(id, &masked_with(&unit.text, ranges, written)),
             kinds: spans.into_iter().map(|span| span.kind).collect(),
             named: false,
         });
@@ -735,7 +766,7 @@ fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: boo
     let kinds = work.redact(policy)?;
     Ok(Made {
         key,
-        line: line(id, &work.text()),
+        line: line(id, &written(&work.text())),
         kinds,
         named: false,
     })
@@ -813,7 +844,7 @@ mod tests {
     }
 
     /// What a question says of its answer counts, as it does for every command that reads the texts in one; equal strings
-    /// elsewhere are not masked, and nothing that looks like a mask is left.
+    /// elsewhere are not masked, and a literal mask stays as it is.
     #[test]
     fn chats_and_pairs_are_masked_as_they_are_read() {
         for (text, masked) in [
@@ -826,8 +857,17 @@ mod tests {
                 r#"{"messages":[{"role":"user","content":"4417823"},{"role":"user","content":"It has been a very long day so far, believe me. My order number?"},{"role":"user","content":"<MASK>"}]}"#,
             ),
             (
-                r#"{"prompt":"<MASK> ada@x.org","completion":"b","call":{"from":"ada@x.org"}}"#,
+                r#"{"prompt":"<\\MASK> ada@x.org","completion":"b","call":{"from":"ada@x.org"}}"#,
                 r#"{"prompt":"<\\MASK> <MASK>","completion":"b","call":{"from":"<MASK>"}}"#,
+            ),
+            // What a key says of its value, and JSON that stays JSON.
+            (
+                r#"{"prompt":"a","completion":"b","ssn":123456789,"login":{"password":"hunter2","ssn":["123456789"]},"n":12}"#,
+                r#"{"prompt":"a","completion":"b","ssn":"<MASK>","login":{"password":"<MASK>","ssn":["<MASK>"]},"n":12}"#,
+            ),
+            (
+                r#"{"messages":[{"role":"user","content":"a"}],"tools":["{\"ssn\": 123456789, \"n\": 1}"]}"#,
+                r#"{"messages":[{"role":"user","content":"a"}],"tools":["{\"ssn\": \"<MASK>\", \"n\": 1}"]}"#,
             ),
         ] {
             let (out, state) = redacted("a.jsonl", text).unwrap();
@@ -893,23 +933,85 @@ mod tests {
             ),
             (&["USR"], said(json!("a")), said(json!("a")), 0),
             (&["mary"], call("mary", "mary"), call("mary", "<MASK>"), 3),
-            // A mask between the letters of a literal one, and one that a mask would complete.
+            // A mask between the letters of a literal one, and before those of another.
             (
                 &["x"],
                 said(json!("<MASK><MxASK><xMASK>")),
-                said(json!("<\\MASK><M<MASK>ASK><<MASK>MASK>")),
+                said(json!("<MASK><M<MASK>ASK><<MASK>MASK>")),
                 2,
             ),
         ] {
-            let (policy, document) = (Words(words), Document::new("a", ""));
+            let policy = Words(words);
             let mut names = Names {
                 policy: &policy,
                 known: HashMap::new(),
             };
-            let made = whole(&document, object.as_object().unwrap(), &mut names, false);
+            let made = whole(object.as_object().unwrap(), &mut names, false);
             assert_eq!(String::from_utf8(made.line).unwrap(), format!("{masked}\n"));
             assert_eq!(made.kinds.len(), count, "{object}");
         }
+    }
+
+    /// The calls, the labels and what else is beside the text make another record; its id does not.
+    #[test]
+    fn records_that_differ_outside_their_texts_are_no_copies() {
+        let call = |id: &str, name: &str| {
+            format!(
+                r#"{{"id":"{id}","messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"","tool_calls":[{{"function":{{"name":"{name}"}}}}]}}]}}"#
+            )
+        };
+        let pair = |label: bool| format!(r#"{{"prompt":"a","completion":"b","label":{label}}}"#);
+        for (lines, copies) in [
+            ([call("1", "read"), call("2", "delete")], 0),
+            ([call("1", "read"), call("2", "read")], 1),
+            ([pair(true), pair(false)], 0),
+            ([pair(true), pair(true)], 1),
+        ] {
+            let (_, state) = redacted("a.jsonl", &lines.join("\n")).unwrap();
+            assert_eq!(state.duplicates, copies, "{lines:?}");
+        }
+    }
+
+    /// What is redacted again stays as it is, in every format.
+    #[test]
+    fn a_literal_special_is_written_as_it_is() {
+        for text in [
+            r#"{"id":"a","text":"<MASK> <\\MASK> <UNK>"}"#,
+            r#"{"prompt":"<MASK> <\\MASK>","completion":"<UNK>"}"#,
+        ] {
+            assert_eq!(redacted("a.jsonl", text).unwrap().0, format!("{text}\n"));
+        }
+    }
+
+    /// Takes the time of a whole record for each text.
+    #[derive(Debug)]
+    struct Slow(std::sync::atomic::AtomicU32);
+
+    impl Policy for Slow {
+        fn find(&self, _: &View<'_>, _: &mut Vec<Span>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            while !budget::is_spent() {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// A record has one time limit, however many texts it has; without time they are all masked, and an empty one stays.
+    #[test]
+    fn the_time_of_a_record_is_one_for_all_its_texts() {
+        use serde_json::json;
+        let object =
+            json!({"prompt": "a", "completion": "b", "more": ["c", "d", ""], "other": {"e": 7}});
+        let slow = Slow(std::sync::atomic::AtomicU32::new(0));
+        let limit = Duration::from_millis(20);
+        let (masked, enough) = budget::within(limit, || {
+            redacted_object(&slow, object.as_object().unwrap())
+        });
+        let mask = "<MASK>";
+        let all = json!({"prompt": mask, "completion": mask, "more": [mask, mask, ""], "other": {"e": mask}});
+        assert!(!enough);
+        assert_eq!(serde_json::Value::Object(masked.unwrap()), all);
+        assert_eq!(slow.0.into_inner(), 1);
     }
 
     /// A number is written as it was read, or not at all.

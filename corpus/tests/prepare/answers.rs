@@ -222,7 +222,7 @@ fn answers_without_blocks_are_found_by_the_beginnings_of_the_conversation() {
         (r#"{"text":"hi"}"#, "line 1: no messages"),
         (
             r#"{"prompt":"a","completion":"b"}"#,
-            "line 1: a text of its own",
+            "line 1: a pair of texts",
         ),
     ] {
         let bytes = line.as_bytes().to_vec();
@@ -230,6 +230,43 @@ fn answers_without_blocks_are_found_by_the_beginnings_of_the_conversation() {
         let error = read.next().unwrap().unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
     }
+}
+
+/// The answer of a pair is learned without a template, whatever its characters, and messages need one.
+#[test]
+fn the_answer_of_a_pair_is_learned() {
+    let options = ReadOptions {
+        loss_on: Some(LossOn::Assistant),
+        ..ReadOptions::default()
+    };
+    let read = |line: &str| {
+        let bytes = line.as_bytes().to_vec();
+        let mut read = Documents::from_bytes(Path::new("x.jsonl"), bytes, &options);
+        read.next().unwrap()
+    };
+    for line in [
+        r#"{"prompt":"é?","completion":"Ja."}"#,
+        r#"{"instruction":"é","input":"?","output":"Ja."}"#,
+        r#"{"prompt":[{"role":"user","content":"é"}],"completion":"Ja."}"#,
+        r#"{"prompt":"é?","completion":""}"#,
+    ] {
+        let document = read(line).unwrap();
+        let answers = document.answers.unwrap();
+        let text = |span: &std::ops::Range<usize>| {
+            let characters = document.text.chars().skip(span.start).take(span.len());
+            characters.collect::<String>()
+        };
+        let learned: Vec<String> = answers.spans.iter().map(text).collect();
+        let empty = line.contains("\"\"");
+        assert_eq!(learned.concat(), if empty { "" } else { "Ja." }, "{line}");
+        assert!(answers.end);
+    }
+    let chat = r#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}"#;
+    let error = read(chat).unwrap_err().to_string();
+    assert!(
+        error.contains("no messages under --chat-template"),
+        "{error}"
+    );
 }
 
 /// By transformers 5.24 (`render_jinja_template(…, return_assistant_tokens_mask=True)`) each span; where it marks other text

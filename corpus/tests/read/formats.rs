@@ -293,6 +293,7 @@ fn options_that_do_nothing_are_refused() {
     let separator = options(None, Some("--"));
     let field = options(Some("body"), None);
     let id = options(Some("id"), None);
+    let broken = options(None, Some("\n---\n"));
     let csv = "id,body\n1,a\n";
     for (name, text, options, said) in [
         (
@@ -315,6 +316,13 @@ fn options_that_do_nothing_are_refused() {
             "plain text, which has no key or column for --text-field body",
         ),
         ("a.csv.gz", csv, &separator, "a.csv.gz, format: read as CSV"),
+        // It would separate nothing.
+        (
+            "a.txt",
+            "a\n---\nb",
+            &broken,
+            "a.txt, format: --separator: it is looked for within lines",
+        ),
         // Nothing in an id is masked.
         ("a.csv", csv, &id, "a.csv, format: --text-field id"),
         (

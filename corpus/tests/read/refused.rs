@@ -5,7 +5,7 @@ use reticent_corpus::read::{Documents, ReadOptions};
 
 #[test]
 fn every_bad_input_names_the_place_and_the_value() {
-    let cases: [(&str, &[u8], &str); 35] = [
+    let cases: [(&str, &[u8], &str); 36] = [
         (
             "e.jsonl",
             b"",
@@ -130,6 +130,11 @@ fn every_bad_input_names_the_place_and_the_value() {
             "x.txt",
             b"PK\x03\x04zzz",
             ", line 1: the file is compressed (zip); unpack it first",
+        ),
+        (
+            "x.txt",
+            b"PAR1\x15\x04\x15",
+            ", line 1: the file is Parquet; give it by a name that ends in .parquet, as a stream has no end to look at first",
         ),
         (
             "x.csv",

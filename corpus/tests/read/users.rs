@@ -46,6 +46,16 @@ fn a_users_documents_are_one_wherever_they_stand() {
     all.iter().for_each(|document| document.validate().unwrap());
 }
 
+#[test]
+fn a_truth_value_is_no_user() {
+    let all = by_user("a.jsonl", b"{\"author\":true,\"text\":\"x\"}\n");
+    let error = all.into_iter().find_map(Result::err).unwrap().to_string();
+    assert!(
+        error.contains("author must be text or a number, got a truth value"),
+        "{error}"
+    );
+}
+
 /// A table of numbers with a gap writes 1.0 for 1. One user as two would halve what a user's promise costs.
 #[test]
 fn a_whole_number_is_one_user_however_it_is_written() {

@@ -20,25 +20,24 @@ const END_OF_TEXT: &str = "<|endoftext|>";
 /// How many plain texts of a corpus are looked through for it, and how many bytes of each.
 const LOOKED_AT: (usize, u64) = (8, 1 << 16);
 
-/// Notes on stderr that a plain text has the usual separator of documents, and none is given: they are read as one.
+/// Notes on stderr that the documents of a plain text are read as one: it has the usual separator and none is given, or
+/// not the one that is.
 pub(in crate::audit) fn hint_separator(data: &Path, options: &ReadOptions) {
-    if let Some(file) = unseparated(data, options) {
-        note(&format!(
-            "hint: {} has {END_OF_TEXT}, which separates no documents without --separator \"{END_OF_TEXT}\"",
-            file.display()
-        ));
+    if let Some(hint) = unseparated(data, options) {
+        note(&format!("hint: {hint}"));
     }
 }
 
-/// Returns the first of a few plain texts that begins with several documents.
-fn unseparated(data: &Path, options: &ReadOptions) -> Option<PathBuf> {
-    if options.separator.is_some() {
-        return None;
-    }
+/// Looks through the beginnings of a few plain texts.
+fn unseparated(data: &Path, options: &ReadOptions) -> Option<String> {
+    let mark = options
+        .separator
+        .as_deref()
+        .unwrap_or(END_OF_TEXT)
+        .as_bytes();
     let holds = |file: &PathBuf| {
         let mut head = Vec::new();
         let read = File::open(file).and_then(|file| file.take(LOOKED_AT.1).read_to_end(&mut head));
-        let mark = END_OF_TEXT.as_bytes();
         read.is_ok() && head.windows(mark.len()).any(|part| part == mark)
     };
     // What can't be listed is an error of the reader. A pipe would be read away from it.
@@ -47,7 +46,21 @@ fn unseparated(data: &Path, options: &ReadOptions) -> Option<PathBuf> {
         let ending = file.extension();
         ending.is_some_and(|ending| ending.eq_ignore_ascii_case("txt")) && file.is_file()
     };
-    files.filter(is_text).take(LOOKED_AT.0).find(holds)
+    let texts: Vec<PathBuf> = files.filter(is_text).take(LOOKED_AT.0).collect();
+    match (&options.separator, texts.iter().find(|file| holds(file))) {
+        (None, Some(file)) => Some(format!(
+            "{} has {END_OF_TEXT}, which separates no documents without --separator \"{END_OF_TEXT}\"",
+            file.display()
+        )),
+        (Some(_), None) => texts.first().map(|file| {
+            format!(
+                "what --separator names is not in the first {} bytes of {}; a text without it is one document",
+                LOOKED_AT.1,
+                file.display()
+            )
+        }),
+        _ => None,
+    }
 }
 
 /// Returns whether a path is a folder that `audit prepare` made.
@@ -171,11 +184,15 @@ mod tests {
         let lines = folder.path().join("two.jsonl");
         std::fs::write(&lines, "{\"text\":\"one<|endoftext|>two\"}\n").unwrap();
         let mut options = ReadOptions::default();
-        assert_eq!(unseparated(&text, &options), Some(text.clone()));
-        assert_eq!(unseparated(folder.path(), &options), Some(text.clone()));
-        assert_eq!(unseparated(&lines, &options), None);
+        let said =
+            |path: &Path, options: &ReadOptions| unseparated(path, options).unwrap_or_default();
+        assert!(said(&text, &options).contains("two.txt has <|endoftext|>"));
+        assert_eq!(said(folder.path(), &options), said(&text, &options));
+        assert_eq!(said(&lines, &options), "");
         options.separator = Some(END_OF_TEXT.to_owned());
-        assert_eq!(unseparated(&text, &options), None);
+        assert_eq!(said(&text, &options), "");
+        options.separator = Some("---".to_owned());
+        assert!(said(&text, &options).contains("not in the first 65536 bytes of"));
     }
 
     /// The first secret has none of the byte-order mark; blank lines and copies are left out.

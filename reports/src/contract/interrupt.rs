@@ -36,7 +36,7 @@ impl Interrupt {
                 std::thread::sleep(PATIENCE);
                 // Finished files stay; a kill at any point leaves no incomplete file under its final name.
                 drop_unfinished();
-                note("interrupted before a safe point came; what was not saved is lost");
+                note("interrupted before a safe point came; what was not saved is lost; a command with checkpoints resumes from its last one");
                 std::process::exit(Exit::INTERRUPTED.into());
             });
         })

@@ -2,8 +2,8 @@
 
 use crate::audit::args::preparing::{DEFAULT_UNIT, conservative, unit_of_document};
 use crate::audit::args::{ConservativeSign, PolicyArg, Reading};
-use crate::audit::reading::documents;
-use anyhow::{Context, Result};
+use crate::audit::reading::{documents, is_prepared};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
 use reticent_corpus::read::ReadOptions;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// What is measured on what.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Measured {
-    /// Corpus: JSON Lines {"id", "text"}, or plain text.
+    /// File or folder: JSON Lines, JSON dialogues, CSV, Parquet, plain text; .gz and .zst too.
     pub data: PathBuf,
     /// What one record is: turn, sentence, dialogue or document.
     #[arg(long, default_value = DEFAULT_UNIT, value_parser = unit_of_document)]
@@ -34,8 +34,12 @@ impl Measured {
     /// Reads the corpus.
     ///
     /// # Errors
-    /// Returns an error if files can't be read, or spans were masked beforehand.
+    /// Returns an error if files can't be read, spans were masked beforehand, or it is a prepared folder.
     pub fn documents(&self) -> Result<Vec<Document>> {
+        ensure!(
+            !is_prepared(&self.data),
+            "DATA: a folder that `audit prepare` made; name its train.jsonl"
+        );
         let options = ReadOptions {
             unmasked: true,
             ..self.reading.options(None)?

@@ -159,10 +159,9 @@ pub struct Preparing {
     pub classes: Vec<String>,
     /// Role whose messages carry loss; the others are context only: assistant, as in transformers'
     /// return_assistant_tokens_mask and TRL's assistant_only_loss. They are the {% generation %} blocks of
-    /// --chat-template; a template without such blocks must render the beginning of a conversation as in the whole.
-    /// Planted canaries carry loss.
-    #[arg(long, value_name = "WHO", value_parser = loss_on, requires = "chat_template",
-          conflicts_with_all = ["label", "text_field"])]
+    /// --chat-template; a template without such blocks must render the beginning of a conversation as in the whole. Of
+    /// a pair, which no template changes, the completion or output carries it. Planted canaries carry loss.
+    #[arg(long, value_name = "WHO", value_parser = loss_on, conflicts_with_all = ["label", "text_field"])]
     pub loss_on: Option<LossOn>,
     /// Maximum record length in tokens, at least 3; longer ones are cut.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..))]

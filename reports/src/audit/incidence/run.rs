@@ -301,9 +301,9 @@ fn page(shown: &Body, unit: &str, by_policy: bool) -> Page {
     );
     let kinds = by_kind(&shown.by_kind, "none");
     let secrets = format!(
-        "{} distinct ({kinds}), one of them in {} {unit}s",
+        "{} distinct ({kinds}), one of them in {}",
         grouped(shown.distinct),
-        grouped(shown.most_records)
+        count_of(shown.most_records, unit)
     );
     let mut facts = vec![("secrets", secrets)];
     if by_policy && shown.distinct > 0 {
@@ -329,7 +329,7 @@ fn page(shown: &Body, unit: &str, by_policy: bool) -> Page {
     }
     if let Some(missing) = shown.not_found.filter(|missing| *missing > 0) {
         let said = format!(
-            "{} of --list are in no record as they are spelled there, not even inside a longer word: nothing can be promised for them",
+            "{} of --list are in no text that is read as they are spelled there, not even inside a longer word: nothing can be promised for them, and calls of tools and what else is beside the texts is not read",
             grouped(missing)
         );
         facts.push(("not found", said));

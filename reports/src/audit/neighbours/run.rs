@@ -97,7 +97,11 @@ pub(in crate::audit) fn run(
     interrupt.check()?;
     ensure!(
         found.distinct > 0,
-        "DATA: no secret is marked in it or found by the policy; name some with --list"
+        "DATA: {}",
+        match args.list {
+            Some(_) => "no secret of --list is in it as it is spelled there",
+            None => "no secret is marked in it or found by the policy; name some with --list",
+        }
     );
     if args.prepare.seed.is_some() && !seeded(&options) && found.all.examined == found.distinct {
         note("--seed: has no effect where nothing is held out, missed, planted or sampled");

@@ -12,11 +12,11 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
 Streams a corpus of any size: repeated records are dropped, and what the policy finds becomes <MASK>. Memory grows by \
-about 80 bytes for every distinct record. The file appears when complete; until then it grows in .writing-NAME next to \
+90 to 180 bytes for every distinct record. The file appears when complete; until then it grows in .writing-NAME next to \
 it. After an interruption, a crash or a full disk the same command resumes there and writes the same bytes; if the \
 version, options, policy or input read so far differ, it says so and starts over. Pipes, devices and - are written to \
 during the run. Ids, keys and roles are copied as they are; it says in how many records the policy finds something there. \
-Of records with the same text, the first is kept, whatever else they contain.
+Of records with the same text, the first is kept; chats and pairs must be the same in all but their ids.
 
 Examples:
   audit redact corpus/ --out clean.jsonl

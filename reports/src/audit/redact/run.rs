@@ -143,18 +143,18 @@ fn page(shown: &Body<'_>, made: &Redaction, unit: Unit, policy: &PolicyChoice) -
         false => unit.to_string(),
     };
     let said = format!(
-        "{}: {} of {} {unit}s written, {} duplicates removed.",
+        "{}: {} of {} written, {} removed.",
         shown.out,
         grouped(state.units - state.duplicates),
-        grouped(state.units),
-        grouped(state.duplicates)
+        count_of(state.units, &unit),
+        count_of(state.duplicates, "duplicate")
     );
     let none = match *policy == PolicyChoice::Gold {
         true => "nothing found: gold finds what is marked, and nothing is",
         false => "nothing found",
     };
     let kinds = by_kind(&state.spans, none);
-    let redacted = format!("{} {unit}s with a mask: {kinds}", grouped(state.redacted));
+    let redacted = format!("{} with a mask: {kinds}", count_of(state.redacted, &unit));
     let throughput = format!(
         "{:.1} MB in {:.1} s, {:.1} MB/s",
         state.bytes as f64 / 1e6,
@@ -176,7 +176,7 @@ fn page(shown: &Body<'_>, made: &Redaction, unit: Unit, policy: &PolicyChoice) -
     }
     if !state.left_out_columns.is_empty() {
         let names: Vec<&str> = state.left_out_columns.iter().map(String::as_str).collect();
-        let why = "values that JSON does not hold as they are: dates, times, decimals, bytes, numbers that are not finite";
+        let why = "values that JSON does not hold as they are: dates, times, decimals, bytes, numbers that are not finite, keys that stand twice";
         facts.push((
             "left out",
             format!("of columns {}: {why}", names.join(", ")),
@@ -186,10 +186,8 @@ fn page(shown: &Body<'_>, made: &Redaction, unit: Unit, policy: &PolicyChoice) -
         facts.push(("input", format!("stdin, read as {format}")));
     }
     if let Some(documents) = shown.taken_up_documents {
-        let resumed = format!(
-            "after {} documents of an interrupted run",
-            grouped(documents)
-        );
+        let documents = count_of(documents, "document");
+        let resumed = format!("after {documents} of an interrupted run");
         facts.push(("resumed", resumed));
     }
     if made.closed_early {
