@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::policy::{
     Dictionary, DictionaryOptions, JoinedNumbers, Policy, View, is_unexamined, resolved,
 };
+use crate::prepare::shown;
 use crate::read::Documents;
 use crate::split::{UnitText, units};
 use crate::unit::Unit;
@@ -353,7 +354,7 @@ impl Incidence {
 impl Sense {
     /// Returns the distinct secrets of one unit.
     fn secrets(&self, unit: &UnitText<'_>, values: &[String]) -> Vec<Sensed> {
-        let text = &*unit.text;
+        let (text, seen) = (&*unit.text, shown(unit));
         let mut out: BTreeMap<String, Sensed> = BTreeMap::new();
         // Of several spellings in one record the first.
         let mut enter = |form: String, secret: &str, kind: Arc<str>, inside: bool| {
@@ -370,7 +371,7 @@ impl Sense {
                     let secret = &text[span.start..span.end];
                     enter(form(secret), secret, span.kind, false);
                 }
-                let elsewhere = known.list.iter().flat_map(|list| list.occurring(text));
+                let elsewhere = known.list.iter().flat_map(|list| list.occurring(&seen));
                 // A whole word before parts of words: spellings of one secret have one form.
                 let (inside, whole): (Vec<_>, Vec<_>) = elsewhere.partition(|(_, inside)| *inside);
                 for (secret, inside) in whole.into_iter().chain(inside) {
@@ -381,7 +382,7 @@ impl Sense {
                 }
             }
             Self::List(list) => {
-                for (secret, inside) in list.occurring(text) {
+                for (secret, inside) in list.occurring(&seen) {
                     enter(secret.to_owned(), secret, "secret".into(), inside);
                 }
             }
@@ -394,7 +395,7 @@ impl Sense {
                 }
             }
             Self::Words(known) => {
-                for word in words(text).filter(|word| known.contains(word)) {
+                for word in words(&seen).filter(|word| known.contains(word)) {
                     enter(word.clone(), &word, "word".into(), false);
                 }
             }

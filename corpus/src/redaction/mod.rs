@@ -15,9 +15,8 @@ pub use words::DocumentFrequencies;
 
 use crate::document::Document;
 use crate::error::{Result, within};
-use crate::policy::{Policy, Span, View, resolved};
+use crate::prepare::found;
 use crate::read::{Documents, Object};
-use crate::split::UnitText;
 use crate::unit::Unit;
 pub(crate) use ordered::until;
 use std::num::NonZeroUsize;
@@ -104,20 +103,4 @@ fn name(document: &Document, unit: Unit, index: usize) -> String {
         Unit::Document | Unit::Dialogue | Unit::User => document.id.clone(),
         Unit::Turn | Unit::Sentence => format!("{}#{index}", document.id),
     }
-}
-
-/// Returns the policy's spans in a unit without masks.
-fn found(unit: &UnitText<'_>, policy: &dyn Policy) -> Vec<Span> {
-    let secrets: Vec<(std::ops::Range<usize>, &str)> = unit
-        .secrets
-        .iter()
-        .map(|secret| (secret.range.clone(), secret.kind))
-        .collect();
-    resolved(
-        policy,
-        &View {
-            text: &unit.text,
-            secrets: &secrets,
-        },
-    )
 }

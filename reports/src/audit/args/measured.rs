@@ -2,7 +2,7 @@
 
 use crate::audit::args::preparing::{DEFAULT_UNIT, conservative, unit_of_document};
 use crate::audit::args::{ConservativeSign, PolicyArg, Reading};
-use crate::audit::reading::documents;
+use crate::audit::reading::to_measure;
 use anyhow::{Context, Result};
 use clap::Args;
 use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
@@ -31,7 +31,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Reads the corpus.
+    /// Reads the corpus as policies see it: each mask of a prepared line is one character.
     ///
     /// # Errors
     /// Returns an error if files can't be read, or spans were masked beforehand.
@@ -40,7 +40,8 @@ impl Measured {
             unmasked: true,
             ..self.reading.options(None)?
         };
-        documents(&self.data, &options).context("DATA")
+        let documents = to_measure(&self.data, &options).context("DATA")?;
+        Ok(documents.into_iter().map(Document::as_seen).collect())
     }
 
     /// Returns the policy as data.
