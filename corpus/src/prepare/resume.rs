@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The format of this state; another number is another version.
-const FORMAT: u32 = 8;
+const FORMAT: u32 = 9;
 
 /// Why a preparation starts over instead of resuming from the state that an earlier one left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -161,6 +161,52 @@ pub fn mark_found(documents: &[Document], policy: &dyn Policy) -> Result<Vec<Doc
     Ok(documents.collect())
 }
 
+/// A span that a policy found, with its kind.
+pub(crate) type Found = (Range<usize>, Arc<str>);
+
+/// Returns where else in a text the first `most` different texts that were found in it stand as whole words: the places that are
+/// `free`, and apart from those that were found and from each other.
+///
+/// # Errors
+/// Returns an error if too many different texts were found.
+pub(crate) fn elsewhere(
+    text: &str,
+    found: &[Found],
+    most: usize,
+    free: impl Fn(&Range<usize>) -> bool,
+) -> Result<Vec<Found>> {
+    /// What is longer, in bytes, is found by its form wherever it stands.
+    const LONGEST: usize = 1 << 12;
+    let mut kinds: BTreeMap<&str, &Arc<str>> = BTreeMap::new();
+    for (range, kind) in found.iter().filter(|(range, _)| range.len() <= LONGEST) {
+        if kinds.len() >= most {
+            break;
+        }
+        let word = &text[range.clone()];
+        if !folded_word(word, true).is_empty() {
+            kinds.entry(word).or_insert(kind);
+        }
+    }
+    if kinds.is_empty() {
+        return Ok(Vec::new());
+    }
+    let words = dictionary(kinds.keys().map(|word| (*word).to_owned()).collect())?;
+    let kinds: Vec<&Arc<str>> = kinds.into_values().collect();
+    let mut places = words.occurrences(text);
+    places.sort_by_key(|(_, start, end)| (*start, Reverse(*end)));
+    let taken = joined(found.iter().map(|(range, _)| range.clone()).collect());
+    let mut taken: BTreeMap<usize, usize> = taken.into_iter().map(|r| (r.start, r.end)).collect();
+    let mut out = Vec::new();
+    for (word, start, end) in places {
+        let before = taken.range(..end).next_back();
+        if start < end && before.is_none_or(|(_, end)| *end <= start) && free(&(start..end)) {
+            taken.insert(start, end);
+            out.push((start..end, kinds[word].clone()));
+        }
+    }
+    Ok(out)
+}
+
 /// Returns what the policy finds in each line of a document.
 fn found_in_lines(document: &Document, policy: &dyn Policy) -> Vec<Place> {
     let mut places = Vec::new();

@@ -6,6 +6,7 @@ mod ordered;
 mod redact;
 mod words;
 
+pub(crate) use incidence::{Found, elsewhere};
 pub use incidence::{FoundSecrets, Incidence, SecretList, Sense, Sensed, mark_found};
 pub use redact::{
     RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, redacted_object,
