@@ -123,7 +123,7 @@ impl Document {
     /// Returns the document as policies see it, with one [`MASKED`] in place of each span that was masked beforehand. One with
     /// marked secrets or answers besides is returned as it is.
     #[must_use]
-    pub fn as_seen(self) -> Self {
+    pub fn into_seen(self) -> Self {
         if self.masked.is_empty() || !self.secrets.is_empty() || self.answers.is_some() {
             return self;
         }

@@ -41,7 +41,7 @@ impl Measured {
             ..self.reading.options(None)?
         };
         let documents = to_measure(&self.data, &options).context("DATA")?;
-        Ok(documents.into_iter().map(Document::as_seen).collect())
+        Ok(documents.into_iter().map(Document::into_seen).collect())
     }
 
     /// Returns the policy as data.
