@@ -2,6 +2,7 @@
 
 use crate::answers::Answers;
 use crate::error::{Error, Result};
+use crate::policy::MASKED;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -117,6 +118,24 @@ impl Document {
             document: self.id.clone(),
             problem: "spans masked beforehand, and the text under them would be read; give the text as it came in, or as audit redact or audit prepare writes it".to_owned(),
         })
+    }
+
+    /// Returns the document as policies see it, with one [`MASKED`] in place of each span that was masked beforehand. One with
+    /// marked secrets or answers besides is returned as it is.
+    #[must_use]
+    pub fn into_seen(self) -> Self {
+        if self.masked.is_empty() || !self.secrets.is_empty() || self.answers.is_some() {
+            return self;
+        }
+        let offsets = Offsets::new(&self.text);
+        let masked = self.masked.iter();
+        let masked = masked.filter_map(|mask| offsets.bytes(mask.start, mask.end));
+        let masked = joined(masked.collect());
+        Self {
+            text: replaced(&self.text, &masked, MASKED.encode_utf8(&mut [0; 4])),
+            masked: Vec::new(),
+            ..self
+        }
     }
 
     /// Checks that every span is non-empty, inside the text, in order and without overlap.

@@ -655,6 +655,35 @@ fn incidences_come_from_lists_fields_and_words_too() {
     );
 }
 
+/// No command takes the mask of a prepared line for a secret, a word or literal text.
+#[test]
+fn masks_of_a_prepared_corpus_are_no_text() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let data = "{\"id\":\"a\",\"text\":\"call 415-555-0123 of zork\"}\n";
+    std::fs::write(at.join("data.jsonl"), data).unwrap();
+    let how = "--policy detectors --unit document --held-out 0 --tokenizer bytes";
+    ok(at, &format!("prepare data.jsonl {how} --out p"));
+    let rules = r#"[{"kind":"word","pattern":"MASK|zork"}]"#;
+    std::fs::write(at.join("word.json"), rules).unwrap();
+    std::fs::write(at.join("list.txt"), "MASK\nzork\n").unwrap();
+    for how in ["--policy word.json", "--list list.txt", "--words 1-9"] {
+        let line = format!("incidence p {how} --show-secrets --out x.csv --force");
+        ok(at, &line);
+        let pairs = std::fs::read_to_string(at.join("x.csv")).unwrap();
+        assert!(
+            pairs.contains(",zork") && !pairs.to_lowercase().contains("mask"),
+            "{how}: {pairs}"
+        );
+    }
+    let line = "policy p/train.jsonl --unit document --policy word.json";
+    assert_eq!(json(at, line)["found"]["word"]["spans"], 1);
+    let line = "redact p/train.jsonl --unit document --policy nothing --out again.jsonl";
+    ok(at, line);
+    let again = std::fs::read_to_string(at.join("again.jsonl")).unwrap();
+    assert!(again.contains("call <MASK> of zork"), "{again}");
+}
+
 /// Nothing that is read, and nothing that is there, is written over unasked.
 #[test]
 fn an_incidence_takes_a_free_name() {

@@ -160,8 +160,8 @@ impl PolicyChoice {
     /// Builds the policy.
     ///
     /// # Errors
-    /// Returns an error if a pattern does not compile, a number is outside its range, a list of policies or words is
-    /// empty, or policies are nested more than 16 deep.
+    /// Returns an error if a kind has no name, a pattern does not compile, a number is outside its range, a list of policies
+    /// or words is empty, or policies are nested more than 16 deep.
     pub fn build(&self) -> Result<Arc<dyn Policy>> {
         self.build_below(DEEPEST)
     }

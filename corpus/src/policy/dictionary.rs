@@ -1,6 +1,7 @@
 //! Lists of words that are known to be secret, such as names and places.
 
 use super::folded::Forms;
+use super::patterns::named;
 use super::{Policy, Span, View};
 use crate::error::{Error, Result, range};
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -47,9 +48,9 @@ impl Dictionary {
     /// Builds the automaton.
     ///
     /// # Errors
-    /// Returns an error if there is no word, a word is empty, or there are too many words.
+    /// Returns an error if the kind has no name, there is no word, a word is empty, or there are too many words.
     pub fn new(options: &DictionaryOptions) -> Result<Self> {
-        let kind = &options.kind;
+        let kind = named("the kind of a dictionary", &options.kind)?;
         if options.words.is_empty() {
             return Err(range(
                 "the number of words of a dictionary",
@@ -79,7 +80,7 @@ impl Dictionary {
             automaton,
             case_sensitive: options.case_sensitive,
             whole_words: options.whole_words,
-            kind: kind.as_str().into(),
+            kind: kind.into(),
             source: "dictionary".into(),
         })
     }

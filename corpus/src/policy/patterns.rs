@@ -1,7 +1,7 @@
 //! Policies of regular expressions, each with the kind of secret that it finds.
 
 use super::{Policy, Span, View, is_spent};
-use crate::error::{Error, Result, pattern_problem};
+use crate::error::{Error, Result, pattern_problem, range};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -79,15 +79,23 @@ impl Rule {
     }
 }
 
+/// Returns a kind that has a name, by which it is counted; another is an error.
+pub(super) fn named<'k>(what: &'static str, kind: &'k str) -> Result<&'k str> {
+    match kind.trim().is_empty() {
+        true => Err(range(what, format!("{kind:?}"), "a name")),
+        false => Ok(kind),
+    }
+}
+
 impl Patterns {
     /// Compiles rules; `source` becomes the source of the spans.
     ///
     /// # Errors
-    /// Returns an error if a pattern does not compile or matches the empty text.
+    /// Returns an error if a kind has no name, or a pattern does not compile or matches the empty text.
     pub fn new(source: &str, rules: &[PatternRule]) -> Result<Self> {
         let rules = rules
             .iter()
-            .map(|rule| Rule::new(&rule.kind, &rule.pattern))
+            .map(|rule| Rule::new(named("the kind of a pattern", &rule.kind)?, &rule.pattern))
             .collect::<Result<_>>()?;
         Ok(Self {
             rules,

@@ -179,7 +179,8 @@ impl Facts {
 pub enum SecretSource {
     /// Marked in the documents.
     Gold,
-    /// Found by the redaction policy before simulated misses: real misses are not counted.
+    /// Found by the redaction policy before simulated misses, and where else their texts stand in the same record as whole words.
+    /// Real misses are not counted, nor records that hold a secret in which the policy finds none of it.
     Detected,
 }
 
@@ -246,7 +247,7 @@ pub struct KindFacts {
     pub distinct: u64,
     /// Places in kept records; one that extends over several records counts once.
     pub occurrences: u64,
-    /// Caught in every record.
+    /// Caught in every record in which they are known to be.
     pub masked: u64,
     /// Missed by the redaction policy in at least one record.
     pub missed: u64,

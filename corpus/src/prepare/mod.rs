@@ -31,7 +31,7 @@ pub use neighbours::{NeighbourCounts, Neighbours, SecretDiff, Selection};
 pub use options::{CanarySight, PrepareOptions, TokenizerChoice};
 pub(crate) use pace::Pace;
 pub use preparer::{Prepared, Preparer, prepare};
-pub(crate) use record_work::{Work, text_key};
+pub(crate) use record_work::{Work, found, shown, text_key};
 pub use resume::RestartCause;
 pub(crate) use resume::{Done, DoneNow, Identity};
 pub(crate) use run::Put;

@@ -2,7 +2,7 @@
 
 use crate::document::{joined, replaced, whole};
 use crate::error::{Error, Result};
-use crate::policy::{MASKED, Policy, Span, View, resolved};
+use crate::policy::{MASKED, Policy, Span, View, is_unexamined, resolved};
 use crate::record::TokenId;
 use crate::split::{MarkedSecret, UnitText};
 use crate::tokenize::{Cut, MASK_TEXT, Places, Tokenizer};
@@ -346,6 +346,32 @@ pub(crate) fn text_key(unit: &UnitText<'_>) -> [u8; 20] {
     Masks::of(unit).key(None)
 }
 
+/// Returns the text of a unit as a policy sees it, with one [`MASKED`] for each range that was masked beforehand.
+pub(crate) fn shown<'u>(unit: &'u UnitText<'u>) -> Cow<'u, str> {
+    Masks::of(unit).shown()
+}
+
+/// Returns what the policy finds in a unit as it came, in its text. Where it finds more than a mask, that is all around it.
+pub(crate) fn found(unit: &UnitText<'_>, policy: &dyn Policy) -> Vec<Span> {
+    let masks = Masks::of(unit);
+    masks.view(|view| {
+        let spans = resolved(policy, view).into_iter();
+        let parts = spans.flat_map(|span| {
+            let range = masks.in_unit(&span);
+            let parts = match is_unexamined(&span, view.text) {
+                true => vec![range],
+                false => masks.outside(&range),
+            };
+            parts.into_iter().map(move |part| Span {
+                start: part.start,
+                end: part.end,
+                ..span.clone()
+            })
+        });
+        parts.collect()
+    })
+}
+
 /// Tokens of a unit's text, which must not spell the mask.
 fn plain(unit: &UnitText<'_>, tokenizer: &Tokenizer, cut: Cut) -> Result<Cut> {
     if tokenizer.forges_a_mask(&cut.tokens) {
@@ -458,7 +484,7 @@ impl<'a> Masks<'a> {
     }
 
     /// Returns the text of the view.
-    fn shown(&self) -> Cow<'_, str> {
+    fn shown(&self) -> Cow<'a, str> {
         match self.ranges.is_empty() {
             true => Cow::Borrowed(&self.unit.text),
             false => Cow::Owned(self.replaced(MASKED.encode_utf8(&mut [0; 4]))),

@@ -6,6 +6,7 @@ use crate::document::joined;
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Side, TokenId};
+use crate::redaction::{Found, elsewhere};
 use crate::split::UnitText;
 use serde::{Deserialize, Serialize, Serializer};
 use sha1::{Digest, Sha1};
@@ -89,12 +90,13 @@ pub(super) struct Outcome<'a> {
 /// missed. The limit is in bytes, not time, so that the result is the same on every machine.
 pub(super) const CHECKED_TEXT: u64 = 256 << 20;
 
-/// Returns the secrets of a kept unit: those in `found`, or the marked ones if it is `None`. `before` is the unit
-/// before redaction, and `policy` the policy that was applied (`None` if there was no redaction).
+/// Returns the secrets of a kept unit: those in `found`, with where else their texts stand in the unit, or the marked ones if
+/// it is `None`. `before` is the unit before redaction, and `policy` the policy that was applied (`None` if there was no
+/// redaction).
 pub(super) fn known_secrets(
     unit: &UnitText<'_>,
     before: &Work<'_>,
-    found: Option<&Vec<(Range<usize>, Arc<str>)>>,
+    found: Option<&Vec<Found>>,
     policy: Option<&dyn Policy>,
     outcome: &Outcome<'_>,
 ) -> Result<Vec<KnownSecret>> {
@@ -134,7 +136,21 @@ pub(super) fn known_secrets(
             }
         }
         Some(found) => {
-            for (range, kind) in found.iter().filter(|(range, _)| own(range)) {
+            let found: Vec<Found> = found
+                .iter()
+                .filter(|(range, _)| own(range))
+                .cloned()
+                .collect();
+            let free = |place: &Range<usize>| {
+                let meets =
+                    |canary: &Range<usize>| canary.start < place.end && place.start < canary.end;
+                !before.hides(place) && !outcome.planted.iter().any(meets)
+            };
+            // Those behind them are not checked below.
+            let most = outcome.checked_text / (unit.text.len() as u64).max(1) + 1;
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            let elsewhere = elsewhere(&unit.text, &found, most, free)?;
+            for (range, kind) in found.iter().chain(&elsewhere) {
                 enter(range, (&unit.text[range.clone()], None), &|| kind.clone());
             }
         }

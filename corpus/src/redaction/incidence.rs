@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::policy::{
     Dictionary, DictionaryOptions, JoinedNumbers, Policy, View, is_unexamined, resolved,
 };
+use crate::prepare::shown;
 use crate::read::Documents;
 use crate::split::{UnitText, units};
 use crate::unit::Unit;
@@ -158,6 +159,52 @@ pub fn mark_found(documents: &[Document], policy: &dyn Policy) -> Result<Vec<Doc
         marked(document, places)
     });
     Ok(documents.collect())
+}
+
+/// A span that a policy found, with its kind.
+pub(crate) type Found = (Range<usize>, Arc<str>);
+
+/// Returns where else in a text the first `most` different texts that were found in it stand as whole words: the places that are
+/// `free`, and apart from those that were found and from each other.
+///
+/// # Errors
+/// Returns an error if too many different texts were found.
+pub(crate) fn elsewhere(
+    text: &str,
+    found: &[Found],
+    most: usize,
+    free: impl Fn(&Range<usize>) -> bool,
+) -> Result<Vec<Found>> {
+    /// What is longer, in bytes, is found by its form wherever it stands.
+    const LONGEST: usize = 1 << 12;
+    let mut kinds: BTreeMap<&str, &Arc<str>> = BTreeMap::new();
+    for (range, kind) in found.iter().filter(|(range, _)| range.len() <= LONGEST) {
+        if kinds.len() >= most {
+            break;
+        }
+        let word = &text[range.clone()];
+        if !folded_word(word, true).is_empty() {
+            kinds.entry(word).or_insert(kind);
+        }
+    }
+    if kinds.is_empty() {
+        return Ok(Vec::new());
+    }
+    let words = dictionary(kinds.keys().map(|word| (*word).to_owned()).collect())?;
+    let kinds: Vec<&Arc<str>> = kinds.into_values().collect();
+    let mut places = words.occurrences(text);
+    places.sort_by_key(|(_, start, end)| (*start, Reverse(*end)));
+    let taken = joined(found.iter().map(|(range, _)| range.clone()).collect());
+    let mut taken: BTreeMap<usize, usize> = taken.into_iter().map(|r| (r.start, r.end)).collect();
+    let mut out = Vec::new();
+    for (word, start, end) in places {
+        let before = taken.range(..end).next_back();
+        if start < end && before.is_none_or(|(_, end)| *end <= start) && free(&(start..end)) {
+            taken.insert(start, end);
+            out.push((start..end, kinds[word].clone()));
+        }
+    }
+    Ok(out)
 }
 
 /// Returns what the policy finds in each line of a document.
@@ -353,7 +400,7 @@ impl Incidence {
 impl Sense {
     /// Returns the distinct secrets of one unit.
     fn secrets(&self, unit: &UnitText<'_>, values: &[String]) -> Vec<Sensed> {
-        let text = &*unit.text;
+        let (text, seen) = (&*unit.text, shown(unit));
         let mut out: BTreeMap<String, Sensed> = BTreeMap::new();
         // Of several spellings in one record the first.
         let mut enter = |form: String, secret: &str, kind: Arc<str>, inside: bool| {
@@ -370,7 +417,7 @@ impl Sense {
                     let secret = &text[span.start..span.end];
                     enter(form(secret), secret, span.kind, false);
                 }
-                let elsewhere = known.list.iter().flat_map(|list| list.occurring(text));
+                let elsewhere = known.list.iter().flat_map(|list| list.occurring(&seen));
                 // A whole word before parts of words: spellings of one secret have one form.
                 let (inside, whole): (Vec<_>, Vec<_>) = elsewhere.partition(|(_, inside)| *inside);
                 for (secret, inside) in whole.into_iter().chain(inside) {
@@ -381,7 +428,7 @@ impl Sense {
                 }
             }
             Self::List(list) => {
-                for (secret, inside) in list.occurring(text) {
+                for (secret, inside) in list.occurring(&seen) {
                     enter(secret.to_owned(), secret, "secret".into(), inside);
                 }
             }
@@ -394,7 +441,7 @@ impl Sense {
                 }
             }
             Self::Words(known) => {
-                for word in words(text).filter(|word| known.contains(word)) {
+                for word in words(&seen).filter(|word| known.contains(word)) {
                     enter(word.clone(), &word, "word".into(), false);
                 }
             }

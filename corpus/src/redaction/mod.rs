@@ -7,6 +7,7 @@ mod ordered;
 mod redact;
 mod words;
 
+pub(crate) use incidence::{Found, elsewhere};
 pub use incidence::{FoundSecrets, Incidence, SecretList, Sense, Sensed, mark_found};
 pub use redact::{
     RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, redacted_object,
@@ -16,9 +17,8 @@ pub use words::DocumentFrequencies;
 
 use crate::document::Document;
 use crate::error::{Result, within};
-use crate::policy::{Policy, Span, View, resolved};
+use crate::prepare::found;
 use crate::read::{Documents, Object};
-use crate::split::UnitText;
 use crate::unit::Unit;
 pub(crate) use ordered::until;
 use std::num::NonZeroUsize;
@@ -105,20 +105,4 @@ fn name(document: &Document, unit: Unit, index: usize) -> String {
         Unit::Document | Unit::Dialogue | Unit::User => document.id.clone(),
         Unit::Turn | Unit::Sentence => format!("{}#{index}", document.id),
     }
-}
-
-/// Returns the policy's spans in a unit without masks.
-fn found(unit: &UnitText<'_>, policy: &dyn Policy) -> Vec<Span> {
-    let secrets: Vec<(std::ops::Range<usize>, &str)> = unit
-        .secrets
-        .iter()
-        .map(|secret| (secret.range.clone(), secret.kind))
-        .collect();
-    resolved(
-        policy,
-        &View {
-            text: &unit.text,
-            secrets: &secrets,
-        },
-    )
 }

@@ -3,6 +3,7 @@
 
 use super::pass;
 use crate::error::{Result, range};
+use crate::prepare::shown;
 use crate::read::Documents;
 use crate::split::units;
 use crate::unit::Unit;
@@ -39,7 +40,7 @@ impl DocumentFrequencies {
                 let mut here = Self::default();
                 for read in batch {
                     for cut in units(&read.document, 0, unit)? {
-                        here.enter(&cut.text);
+                        here.enter(&shown(&cut));
                     }
                 }
                 Ok(here)

@@ -83,6 +83,32 @@ fn overlapping_words_are_all_found() {
     assert_eq!(found(&policy, "in New York City now")[0].1, "New York City");
 }
 
+/// What is found is counted by its kind.
+#[test]
+fn a_kind_without_a_name_is_refused() {
+    let rule = PatternRule {
+        kind: String::new(),
+        pattern: "ada".to_owned(),
+    };
+    let words = DictionaryOptions {
+        kind: " ".to_owned(),
+        words: vec!["ada".to_owned()],
+        case_sensitive: false,
+        whole_words: true,
+    };
+    let errors = [
+        Patterns::new("patterns", &[rule]).unwrap_err(),
+        Dictionary::new(&words).unwrap_err(),
+    ];
+    assert_eq!(
+        errors.map(|error| error.to_string()),
+        [
+            "the kind of a pattern must be a name, got \"\"",
+            "the kind of a dictionary must be a name, got \" \"",
+        ]
+    );
+}
+
 #[test]
 fn an_empty_dictionary_or_word_is_named() {
     for (words, said) in [

@@ -557,10 +557,94 @@ fn mail_addresses_end_with_their_host() {
         ("example.comまで", "example.com"),
         ("münchen.example/x", "münchen.example"),
         ("a.b.c.d.e.f.g.h.org", "a.b.c.d.e.f.g.h.org"),
+        ("example.com_", "example.com"),
+        ("example.com_x", "example.com"),
     ] {
         let text = format!("to ada@{behind} now");
         let expected = [("email".to_owned(), format!("ada@{host}"))];
         assert_eq!(found(only("email").as_ref(), &text), expected, "{text}");
+    }
+}
+
+/// Neither letters of other scripts, nor what a terminal shows as a colour, nor one break of a wrapped line hides an identifier.
+#[test]
+fn scripts_colours_and_wrapped_lines_hide_nothing() {
+    for (kind, text, whole) in [
+        (
+            "iban",
+            "号码DE89 3704 0044 0532 0130 00是",
+            "DE89 3704 0044 0532 0130 00",
+        ),
+        (
+            "iban",
+            "FR1420041010050500013M02606это",
+            "FR1420041010050500013M02606",
+        ),
+        ("ip", "地址2001:db8::1是", "2001:db8::1"),
+        (
+            "card",
+            "card \u{1b}[1m4111 1111 1111 1111\u{1b}[0m.",
+            "4111 1111 1111 1111\u{1b}[0m",
+        ),
+        ("ssn", "ssn=\u{1b}[31m123-45-6789\u{1b}[0mx", "123-45-6789"),
+        ("ssn", "12\u{0}3-45-6789", "12\u{0}3-45-6789"),
+        (
+            "iban",
+            "IBAN DE89 3704 0044\n0532 0130 00",
+            "DE89 3704 0044\n0532 0130 00",
+        ),
+        (
+            "iban",
+            "é GB82 WEST\r\n1234 5698 7654 32.",
+            "GB82 WEST\r\n1234 5698 7654 32",
+        ),
+        (
+            "card",
+            "my card is 4111 1111\n1111 1111.",
+            "4111 1111\n1111 1111",
+        ),
+    ] {
+        let expected = [(kind.to_owned(), whole.to_owned())];
+        assert_eq!(found(only(kind).as_ref(), text), expected, "{text}");
+    }
+    // Numbers below each other are a column.
+    assert_eq!(found(only("card").as_ref(), "4111\n1111\n1111\n1111"), []);
+}
+
+/// Part of a decimal number and a time since 1970 need a word that says what else they are.
+#[test]
+fn decimals_and_times_are_no_identifiers() {
+    let all = Detectors::new(&DetectorOptions::default()).unwrap();
+    for text in [
+        "pi is 3.14159265358979, loss 0.123456789012",
+        "score 0.4111111111111111",
+        "12345678901.25",
+        "epoch 1700000000",
+        "at 1700000000123 and 1700000000123456",
+    ] {
+        assert_eq!(found(&all, text), [], "{text}");
+    }
+    for (text, number) in [
+        ("it is 2125550123.", "2125550123"),
+        ("it is 4111111111111111.", "4111111111111111"),
+        ("call 1700000000", "1700000000"),
+        ("order 1700000000123", "1700000000123"),
+        ("the card: 1.4111111111111111", "4111111111111111"),
+    ] {
+        let texts: Vec<String> = found(&all, text).into_iter().map(|(_, t)| t).collect();
+        assert_eq!(texts, [number], "{text}");
+    }
+}
+
+/// Signed ones have three parts, encrypted ones five; a sentence may end behind them.
+#[test]
+fn web_tokens_are_found_whole() {
+    let signed = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";
+    for token in [signed, "eyJhbGciOiJSU0EtT0FFUCJ9.ab.cd.ef.gh"] {
+        for text in [format!("it is {token}."), format!("x.{token}, y")] {
+            let expected = [("api-key".to_owned(), token.to_owned())];
+            assert_eq!(found(only("api-key").as_ref(), &text), expected, "{text}");
+        }
     }
 }
 
@@ -606,6 +690,10 @@ fn hostile_texts_end() {
         "A1-",
         "one ",
         "eyJ",
+        "eyJaaaaaaaaaaa.",
+        "eyJaaaaaaaaaaa-",
+        "\u{1b}[1;",
+        "1111 1111\n",
         "\u{fffc}1",
         "é@",
     ] {

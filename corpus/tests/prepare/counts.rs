@@ -4,6 +4,7 @@ use super::{corpus, options};
 use reticent_corpus::canary::CanaryOptions;
 use reticent_corpus::policy::{PatternRule, PolicyChoice, PolicyOptions};
 use reticent_corpus::prepare::{PrepareOptions, Preparer, SecretSource, Selection, prepare};
+use reticent_corpus::redaction::mark_found;
 use reticent_corpus::simulate::simulate;
 use reticent_corpus::{Document, Masked, Side, Unit};
 
@@ -102,6 +103,42 @@ fn without_marks_the_policys_own_finds_are_counted() {
     assert_eq!(
         facts.secrets.all.missed,
         (0.2 * marked as f64).round() as u64
+    );
+}
+
+/// What the policy found is as secret where else it stands in the record: there, masking it changes the record.
+#[test]
+fn what_was_found_counts_wherever_it_stands() {
+    let documents = [
+        "my name is zork . tell Zork that zork's late",
+        "my name is blip .",
+    ];
+    let documents = documents.map(|text| Document::new(text, text));
+    let choice = PolicyChoice::Patterns {
+        rules: vec![PatternRule {
+            kind: "name".to_owned(),
+            pattern: "name is (?<secret>[a-z]+)".to_owned(),
+        }],
+    };
+    let policy = choice.build().unwrap();
+    let options = PrepareOptions {
+        unit: Unit::Document,
+        policy: PolicyOptions {
+            policy: choice,
+            ..PolicyOptions::default()
+        },
+        ..PrepareOptions::default()
+    };
+    let facts = prepare(&documents, &options).unwrap().facts.secrets;
+    let all = facts.all;
+    assert_eq!(facts.source, SecretSource::Detected);
+    assert_eq!((all.distinct, all.occurrences, all.missed), (3, 4, 2));
+    let marked = mark_found(&documents, policy.as_ref()).unwrap();
+    let preparer = Preparer::new(&marked, &options).unwrap();
+    let found = preparer.neighbours(Selection::All, &|_, _| true).unwrap();
+    assert_eq!(
+        (found.distinct, found.all.missed, found.all.most_records),
+        (all.distinct, all.missed, facts.most_records)
     );
 }
 

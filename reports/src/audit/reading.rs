@@ -1,9 +1,11 @@
 //! Reads corpora for the commands.
 
 use crate::contract::{Interrupt, Progress, note};
+use crate::number::count_of;
 use anyhow::Result;
 use reticent_corpus::prepare::Phase;
 use reticent_corpus::read::{ReadOptions, corpus_files, read_readable};
+use reticent_corpus::tokenize::MASK_TEXT;
 use reticent_corpus::{Document, Error};
 use std::cell::RefCell;
 use std::fs::File;
@@ -85,6 +87,28 @@ pub(in crate::audit) fn documents(path: &Path, options: &ReadOptions) -> Result<
             Err(Error::Several(errors).into())
         }
     }
+}
+
+/// Reads the documents of a file to measure. Lines of `train.jsonl` and `test.jsonl` are read as they were prepared; a
+/// literal `<MASK>` in other text stays text, and is noted.
+pub(in crate::audit) fn to_measure(path: &Path, options: &ReadOptions) -> Result<Vec<Document>> {
+    let options = ReadOptions {
+        prepared: true,
+        ..options.clone()
+    };
+    let found = documents(path, &options)?;
+    let literal =
+        |document: &&Document| document.masked.is_empty() && document.text.contains(MASK_TEXT);
+    let count = found.iter().filter(literal).count() as u64;
+    if count > 0 {
+        note(&format!(
+            "{}: {} with a literal {MASK_TEXT}, which is read as ordinary characters, as audit prepare reads it; masks are \
+             read of a prepared folder, and of unchanged lines of its train.jsonl and test.jsonl",
+            path.display(),
+            count_of(count, "document")
+        ));
+    }
+    Ok(found)
 }
 
 /// Reports on stderr which file is left out, and why.

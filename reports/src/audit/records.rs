@@ -2,16 +2,14 @@
 
 use crate::audit::args::{GroupBy, TextField};
 use crate::audit::owner_key::load_texts;
-use crate::audit::reading::{documents, is_prepared};
-use crate::contract::note;
-use crate::number::count_of;
+use crate::audit::reading::{is_prepared, to_measure};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_attacks::membership::lookalikes;
 use reticent_backends::model::Model;
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::read::ReadOptions;
 use reticent_corpus::screening::{ScreeningRecord, screening_records};
-use reticent_corpus::tokenize::{MASK_TEXT, Tokenizer};
+use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Document, Labels, Record, TokenId, Unit};
 use std::collections::HashMap;
 use std::path::Path;
@@ -305,28 +303,6 @@ fn as_far_as_tokens(
         false => Ok(prepared.tokenizer.decode(&record.tokens)?),
     });
     each.collect()
-}
-
-/// Reads the documents of a file to measure. Lines of `train.jsonl` and `test.jsonl` are read as they were prepared; a
-/// literal `<MASK>` in other text stays text, and is noted.
-pub(in crate::audit) fn to_measure(path: &Path, options: &ReadOptions) -> Result<Vec<Document>> {
-    let options = ReadOptions {
-        prepared: true,
-        ..options.clone()
-    };
-    let found = documents(path, &options)?;
-    let literal =
-        |document: &&Document| document.masked.is_empty() && document.text.contains(MASK_TEXT);
-    let count = found.iter().filter(literal).count() as u64;
-    if count > 0 {
-        note(&format!(
-            "{}: {} with a literal {MASK_TEXT}, which is read as ordinary characters, as audit prepare reads it; masks are \
-             read of a prepared folder, and of unchanged lines of its train.jsonl and test.jsonl",
-            path.display(),
-            count_of(count, "document")
-        ));
-    }
-    Ok(found)
 }
 
 /// Reads a prepared folder, or cuts every document of a file into units, without masking or dropping anything. Records

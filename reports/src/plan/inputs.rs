@@ -293,14 +293,16 @@ fn of_secrets(inputs: Inputs, plan: &TrainingPlan, redacted: Option<&Redacted>) 
     }
     let canaries = secrets.canaries.as_ref().map(|canaries| &canaries.value);
     let facts = secrets.facts.as_ref();
+    // Of secrets that the policy found, nobody knows which ones it misses elsewhere.
+    let counted = facts.filter(|facts| facts.knowledge() == Knowledge::Counted);
     inputs
         .given("prior", secrets.prior)?
         .given("candidates", secrets.candidates)?
         .given("canaries", canaries.map(|c| c.count))?
         .given("canary_records", canaries.map(|c| c.records))?
         .given("distinct_secrets", facts.map(|facts| facts.secrets()))?
-        .given("missed_secrets", facts.map(|facts| facts.missed()))?
-        .given("open_secrets", facts.map(|facts| facts.missed_by_both()))
+        .given("missed_secrets", counted.map(|facts| facts.missed()))?
+        .given("open_secrets", counted.map(|facts| facts.missed_by_both()))
 }
 
 impl Redacted {

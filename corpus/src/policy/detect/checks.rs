@@ -39,7 +39,7 @@ pub(super) fn card(mut c: Candidate<'_>) -> Option<Candidate<'_>> {
     if !issued(digits.len(), begin) {
         c.score = if digits.len() < 16 { 0.4 } else { 0.6 };
     }
-    Some(c)
+    no_timestamp(c)
 }
 
 /// Returns whether one of the networks issues numbers of this length that begin with these four digits (ISO/IEC 7812
@@ -103,9 +103,9 @@ pub(super) fn iban(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (text.len() == length && mod_97(&text) && !continues(c)).then_some(c)
 }
 
-/// Returns whether a letter or digit follows directly.
+/// Returns whether a letter or digit follows directly. One of a script without spaces begins another word.
 fn continues(c: Candidate<'_>) -> bool {
-    c.after().is_some_and(char::is_alphanumeric)
+    c.after().is_some_and(|c| c.is_ascii_alphanumeric())
 }
 
 fn mod_97(iban: &str) -> bool {
@@ -150,12 +150,28 @@ pub(super) fn ipv4(c: Candidate<'_>) -> Option<Candidate<'_>> {
 
 /// An IPv6 address that contains a digit and is not adjacent to other letters (`std::vec` contains none).
 pub(super) fn ipv6(c: Candidate<'_>) -> Option<Candidate<'_>> {
-    let joined = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == ':');
+    let joined = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == ':');
     if joined(c.before()) || joined(c.after()) {
         return None;
     }
     let digit = c.found().bytes().any(|b| b.is_ascii_digit());
     (digit && c.found().parse::<Ipv6Addr>().is_ok()).then_some(c)
+}
+
+/// Returns whether digits alone were found, directly behind or before the point of a decimal number.
+pub(super) fn in_decimal(c: Candidate<'_>) -> bool {
+    let bytes = c.text.as_bytes();
+    let behind = matches!(bytes[..c.start], [.., before, b'.'] if before.is_ascii_digit());
+    let before = matches!(bytes[c.end..], [b'.', after, ..] if after.is_ascii_digit());
+    (behind || before) && c.found().bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Lowers the score of digits that may be a time since 1970 in milliseconds or microseconds.
+pub(super) fn no_timestamp(mut c: Candidate<'_>) -> Option<Candidate<'_>> {
+    if let (13 | 16, [b'1', b'4'..=b'9', ..]) = (c.found().len(), c.found().as_bytes()) {
+        c.score = 0.4;
+    }
+    Some(c)
 }
 
 /// Extends the match by the part before the `@`, in any script, which the pattern omits.
@@ -194,7 +210,7 @@ fn domain(text: &str) -> Option<usize> {
             true => (count, bytes),
             false => of(&|c| *c != '-' && !c.is_numeric() && inside(c)),
         };
-        let goes_on = rest[bytes_of_letters..].starts_with(|c| c == '_' || c != '-' && inside(&c));
+        let goes_on = rest[bytes_of_letters..].starts_with(|c| c != '-' && inside(&c));
         if label > 0 && (2..=24).contains(&letters) && !goes_on {
             end = Some(at + bytes_of_letters);
         }

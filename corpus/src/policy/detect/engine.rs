@@ -8,6 +8,7 @@
 //! text are therefore kept, and reused for places from which it read nothing that has changed since. Checks always run
 //! on the new text.
 
+use super::{NUMERIC, checks};
 use crate::error::{Error, Result};
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::meta::Regex;
@@ -66,6 +67,8 @@ pub(super) struct Rule {
 const CONTEXT: usize = 48;
 /// The score with a context word.
 const SURE: f32 = 0.9;
+/// The highest score of a part of a decimal number without a context word.
+const UNSURE: f32 = 0.4;
 
 impl Rule {
     pub(super) fn new(kind: &'static str, score: f32, pattern: impl Into<String>) -> Self {
@@ -115,6 +118,9 @@ impl Rule {
             end,
             score: self.score,
         })?;
+        if found.score > UNSURE && !NUMERIC.contains(&self.kind) && checks::in_decimal(found) {
+            found.score = UNSURE;
+        }
         if found.score < SURE && self.in_context(text, found.start) {
             found.score = SURE;
         }
@@ -189,6 +195,30 @@ impl Scanner {
                 found(rule, hit);
             }
         });
+    }
+
+    /// Does the same for some of the rules, each by itself.
+    pub(super) fn scan_with<'a>(
+        &self,
+        text: &'a str,
+        wanted: impl Fn(&Rule) -> bool,
+        mut found: impl FnMut(&Rule, Candidate<'a>),
+    ) {
+        let rules = self.rules.iter().zip(&self.each);
+        for (rule, regex) in rules.filter(|(rule, _)| wanted(rule)) {
+            let mut from = 0;
+            while let Some(here) = regex.find(Input::new(text).range(from..)) {
+                if crate::policy::is_spent() {
+                    return;
+                }
+                // Matches begin with an ASCII character.
+                from = here.start() + 1;
+                if let Some(hit) = rule.judge(text, here.start(), here.end()) {
+                    from = from.max(hit.end);
+                    found(rule, hit);
+                }
+            }
+        }
     }
 }
 

@@ -9,11 +9,13 @@ mod parted;
 mod passwords;
 pub(super) mod plain;
 mod rules;
+mod wrapped;
 
 pub use countries::Country;
 
 use self::parted::Parted;
 use self::plain::Plain;
+use self::wrapped::Wrapped;
 use super::{Policy, Span, View};
 use crate::error::{Error, Result, within};
 use engine::{Rule, Scanner};
@@ -157,6 +159,15 @@ impl Policy for Detectors {
             self.scanner.scan(&parted.text, |rule, c| {
                 if parted.touches(c.start, c.end) {
                     hit(rule, parted.place(c.start), parted.place(c.end), c.score);
+                }
+            });
+        }
+        // Only numbers with a checksum: other numbers in two lines are apart.
+        if let Some(wrapped) = Wrapped::of(&plain.text) {
+            let summed = |rule: &Rule| ["card", "iban"].contains(&rule.kind);
+            self.scanner.scan_with(&wrapped.text, summed, |rule, c| {
+                if wrapped.breaks_once(c.start, c.end) {
+                    hit(rule, wrapped.place(c.start), wrapped.place(c.end), c.score);
                 }
             });
         }

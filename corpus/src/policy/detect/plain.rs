@@ -1,5 +1,5 @@
 //! Text as it could have been typed: look-alike dashes, spaces and digits become the same ASCII character, and escapes
-//! of JSON, URLs and HTML become the characters that they stand for.
+//! of JSON, URLs and HTML become the characters that they stand for. What a terminal does not show is left out.
 
 use reticent_disk::{Typed, typed};
 use std::borrow::Cow;
@@ -57,7 +57,7 @@ fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
             byte == space
                 || matches!(
                     byte,
-                    0xc2 | 0xcd | 0xd8 | 0xd9 | 0xdb | 0xe1
+                    0 | ESCAPE | 0xc2 | 0xcd | 0xd8 | 0xd9 | 0xdb | 0xe1
                         ..=0xe3 | 0xef | 0xf0 | 0xf3 | b'\\' | b'%' | b'&' | b'+'
                 )
         };
@@ -67,11 +67,21 @@ fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
                 | (byte == b'\\')
                 | (byte == b'+')
                 | (byte == space)
+                | (byte == 0)
+                | (byte == ESCAPE)
         };
         while let Some(here) = first_of(bytes, at, may_begin, begins) {
+            if let Some((length, shown)) = controls(bytes, here) {
+                at = here + length;
+                return Some((here, length, shown));
+            }
             if let Some((length, c)) = escaped(bytes, here) {
                 at = here + length;
-                return Some((here, length, typed(c).unwrap_or(Typed::As(c))));
+                let shown = match c {
+                    '\0' => Typed::Nothing,
+                    c => typed(c).unwrap_or(Typed::As(c)),
+                };
+                return Some((here, length, shown));
             }
             let c = text[here..].chars().next()?;
             at = here + c.len_utf8();
@@ -81,6 +91,63 @@ fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
         }
         None
     })
+}
+
+const ESCAPE: u8 = 0x1b;
+
+/// Returns the number of bytes of the control sequences of a terminal (ECMA-48) that begin here, and what is shown for them:
+/// nothing for colours; a space for moves of the cursor, and between a letter and a digit, which are parts of one word only
+/// where nothing stands between them. Null characters are not shown either, as in UTF-16 that was read as bytes. Other control
+/// characters separate fields.
+fn controls(bytes: &[u8], at: usize) -> Option<(usize, Typed)> {
+    let (mut end, mut moves) = (at, false);
+    while let Some((length, last)) = control(&bytes[end..]) {
+        end += length;
+        moves |= matches!(last, b'A'..=b'H' | b'f');
+    }
+    if end == at {
+        return None;
+    }
+    let beside = at.checked_sub(1).map(|at| bytes[at]).zip(bytes.get(end));
+    let apart = beside.is_some_and(|(one, other)| {
+        let mixed = |one: u8, other: u8| one.is_ascii_alphabetic() && other.is_ascii_digit();
+        bytes[at] != 0 && (mixed(one, *other) || mixed(*other, one))
+    });
+    let shown = match moves || apart {
+        true => Typed::As(' '),
+        false => Typed::Nothing,
+    };
+    Some((end - at, shown))
+}
+
+/// Returns the number of bytes of one control at the beginning, and its last byte.
+fn control(bytes: &[u8]) -> Option<(usize, u8)> {
+    if bytes.first() == Some(&0) {
+        return Some((1, 0));
+    }
+    // In JSON it is written as an escape.
+    let begins: [&[u8]; 3] = [&[ESCAPE], b"\\u001b", b"\\u001B"];
+    let begin = begins.iter().find(|begin| bytes.starts_with(begin))?.len();
+    let mut at = begin + 1;
+    match bytes.get(begin)? {
+        // A set of characters.
+        b'(' | b')' => {}
+        b'[' => {
+            // Numbers of more digits are no parameters, and stay.
+            const MOST_DIGITS: usize = 3;
+            let mut digits = 0;
+            while let Some(byte) = bytes.get(at).filter(|byte| matches!(byte, b'0'..=b'?')) {
+                digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+                if digits > MOST_DIGITS {
+                    return None;
+                }
+                at += 1;
+            }
+        }
+        _ => return None,
+    }
+    let last = bytes.get(at).filter(|byte| byte.is_ascii_alphabetic())?;
+    Some((at + 1, *last))
 }
 
 /// Returns the first byte from `from` that satisfies `is`, searching only runs with a byte that satisfies `may_be`.
@@ -194,6 +261,11 @@ mod tests {
             ("41+11 +49 a+1 1+", "41 11 +49 a+1 1+"),
             ("\\", "\\"),
             ("%4", "%4"),
+            ("a \u{1b}[1m4111\u{1b}[0m\u{1b}[K-1", "a 4111-1"),
+            (r"a \u001b[38;5;208m4111\u001B[0m", "a 4111"),
+            ("id\u{1b}[31m\u{1b}[1m7\u{1b}(B\u{1b}[mab", "id 7 ab"),
+            ("1\u{1b}[5C2\u{1b}[4111m \u{1b}[", "1 2\u{1b}[4111m \u{1b}["),
+            ("a\u{0}1\u{0}2\\u00003 4\u{1}5", "a123 4\u{1}5"),
         ] {
             let found = Plain::of(text);
             assert_eq!(found.text, plain, "{text}");

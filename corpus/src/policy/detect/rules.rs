@@ -116,7 +116,8 @@ fn phones() -> Vec<Rule> {
         Rule::new("phone", 0.4, r"\b\d{2,5}[ .-]\d{4,8}\b")
             .near(PHONE_WORDS)
             .checked(checks::phone),
-        Rule::new("phone", 0.5, r"\b\d{10}\b").near(PHONE_WORDS),
+        // Not those that begin with 1: seconds since 1970 do, and no North American number.
+        Rule::new("phone", 0.5, r"\b[02-9]\d{9}\b").near(PHONE_WORDS),
         Rule::new("phone", 0.2, r"\b\d{7,12}\b").near(PHONE_WORDS),
     ]
 }
@@ -141,7 +142,9 @@ fn references() -> Vec<Rule> {
         )
         .near(REFERENCE_WORDS)
         .checked(checks::mixed),
-        Rule::new("reference", 0.6, r"\b\d{11,24}\b").near(REFERENCE_WORDS),
+        Rule::new("reference", 0.6, r"\b\d{11,24}\b")
+            .near(REFERENCE_WORDS)
+            .checked(checks::no_timestamp),
         Rule::new("reference", 0.3, r"\b\d{5,10}\b").near(REFERENCE_WORDS),
     ]
 }
@@ -223,10 +226,30 @@ fn pem(c: Candidate<'_>) -> Option<Candidate<'_>> {
     })
 }
 
-/// A JSON web token: three parts separated by dots.
+/// A JSON web token, signed or encrypted: at least three parts separated by dots. What could begin one inside another token
+/// is looked at with that one, so that the work stays linear.
 fn web_token(c: Candidate<'_>) -> Option<Candidate<'_>> {
-    let c = longer(c, b"_-.");
-    (c.found().matches('.').count() == 2).then_some(c)
+    const MARKS: &[u8] = b"_-.";
+    let inside = |b: &u8| b.is_ascii_alphanumeric() || MARKS.contains(b);
+    let bytes = c.text.as_bytes();
+    let begins = |at: usize| {
+        let apart = |at: usize| !(bytes[at].is_ascii_alphanumeric() || bytes[at] == b'_');
+        let long = || {
+            bytes[at + 3..]
+                .iter()
+                .take(10)
+                .all(|b| inside(b) && *b != b'.')
+        };
+        bytes[at..].starts_with(b"eyJ") && at.checked_sub(1).is_none_or(apart) && long()
+    };
+    let mut before = (0..c.start).rev().take_while(|at| inside(&bytes[*at]));
+    if before.any(begins) {
+        return None;
+    }
+    let c = longer(c, MARKS);
+    let end = c.start + c.found().trim_end_matches('.').len();
+    let c = Candidate { end, ..c };
+    (c.found().matches('.').count() >= 2).then_some(c)
 }
 
 /// Extends the candidate by the letters, digits and given marks that follow.

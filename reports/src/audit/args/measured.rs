@@ -2,7 +2,7 @@
 
 use crate::audit::args::preparing::{DEFAULT_UNIT, conservative, unit_of_document};
 use crate::audit::args::{ConservativeSign, PolicyArg, Reading};
-use crate::audit::reading::{documents, is_prepared};
+use crate::audit::reading::{is_prepared, to_measure};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
@@ -31,7 +31,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Reads the corpus.
+    /// Reads the corpus as policies see it: each mask of a prepared line is one character.
     ///
     /// # Errors
     /// Returns an error if files can't be read, spans were masked beforehand, or it is a prepared folder.
@@ -44,7 +44,8 @@ impl Measured {
             unmasked: true,
             ..self.reading.options(None)?
         };
-        documents(&self.data, &options).context("DATA")
+        let documents = to_measure(&self.data, &options).context("DATA")?;
+        Ok(documents.into_iter().map(Document::into_seen).collect())
     }
 
     /// Returns the policy as data.

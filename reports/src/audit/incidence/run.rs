@@ -119,6 +119,7 @@ impl Source {
         // A table of what is under masks would write it out, and count what no record holds.
         let options = ReadOptions {
             unmasked: true,
+            prepared: true,
             ..args.reading.options(args.sensing.field.as_deref())?
         };
         Documents::with(&self.path, &options).context("DATA")

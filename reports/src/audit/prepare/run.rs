@@ -238,7 +238,8 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
                     count_of(f.redacted, "record"),
                     count_of(f.secrets.all.distinct, "distinct secret"),
                     match f.secrets.all.missed {
-                        0 => "none of them leaves a trace in its records".to_owned(),
+                        0 => "none of them leaves a trace in the records where it was found (audit neighbours looks for it in others)"
+                            .to_owned(),
                         missed => format!(
                             "for {} of them, a record still differs after masking, or the policy misses them on purpose ({} of \
                              these on the public side)",

@@ -9,6 +9,7 @@ use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
 use reticent_corpus::policy::PolicyChoice;
+use reticent_corpus::read::ReadOptions;
 use reticent_corpus::redaction::{
     RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState,
 };
@@ -41,7 +42,11 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
         policy: args.policy.choice().context("--policy")?,
         deduplicate: !args.no_deduplication,
     };
-    let reading = args.reading.options(None)?;
+    // Masks of a prepared corpus stay masks.
+    let reading = ReadOptions {
+        prepared: true,
+        ..args.reading.options(None)?
+    };
     hint_separator(&args.data, &reading);
     let files = RedactFiles {
         data: &args.data,
