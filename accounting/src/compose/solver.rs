@@ -64,6 +64,8 @@ pub(crate) struct Solver {
     /// Whether this is only a run that another one dominates: greater precision than the distance of the two gains
     /// nothing.
     pub(crate) rough: bool,
+    /// A level beside which alone a blow-up is asked for, as a logarithm.
+    pub(super) ln_level: Option<f64>,
     /// The same run with more information given to the adversary.
     pub(crate) more_informed: Option<Box<Self>>,
     /// A run that this one dominates.
@@ -204,6 +206,7 @@ impl Solver {
             partition: None,
             concentration: None,
             rough: false,
+            ln_level: None,
             more_informed: around(loss.more_informed.as_deref()),
             below: around(loss.below.as_deref()).map(|mut below| {
                 below.rough = true;
@@ -218,6 +221,7 @@ impl Solver {
         Self {
             grid_work: Rc::clone(&self.grid_work),
             rough: self.rough,
+            ln_level: self.ln_level,
             ..Self::new(loss)
         }
     }
