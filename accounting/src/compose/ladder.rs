@@ -86,7 +86,7 @@ impl Solver {
         let mut best: Option<(Q::Ends, Source)> = None;
         let mut refused = None;
         for source in self.sources().iter().copied() {
-            if source == Source::GridOfCut {
+            if source == Source::GridOfCut && !self.needs_grid() {
                 // Contours may have used grids of their own.
                 self.finest = false;
             }
@@ -129,12 +129,15 @@ impl Solver {
             || !self.loss.parts.is_empty()
             || laws().any(|law| !law.pieces.is_empty());
         let atoms: usize = laws().map(|law| law.atoms.len()).sum();
-        if !decays || atoms > MOST_ATOMS || steps < SEVERAL {
-            &[Grid, Coarse]
-        } else if steps < MANY {
-            &[Grid, Contour, Coarse]
-        } else {
-            &[Contour, Grid, Coarse]
+        // Ends that are apart for want of the law itself stay so.
+        let cut = !self.loss.bounds_only() && self.below.is_none();
+        match (!decays || atoms > MOST_ATOMS || steps < SEVERAL, cut) {
+            (true, false) => &[Grid, Coarse],
+            (true, true) => &[Grid, Coarse, GridOfCut],
+            (false, false) if steps < MANY => &[Grid, Contour, Coarse],
+            (false, true) if steps < MANY => &[Grid, Contour, Coarse, ContourOfCut, GridOfCut],
+            (false, false) => &[Contour, Grid, Coarse],
+            (false, true) => &[Contour, Grid, Coarse, ContourOfCut, GridOfCut],
         }
     }
 

@@ -142,7 +142,7 @@ impl Question for DeltaAt {
                 let cut = self.cut.take().or_else(|| solver.cut_below(least, goal));
                 cut.and_then(|mut cut| {
                     let ends = cut.grid_ln_delta(epsilon, goal).ok();
-                    solver.finest = cut.finest;
+                    solver.finest |= cut.finest;
                     ends
                 })
             }
