@@ -130,6 +130,13 @@ impl Question for BlowUpAt {
         // If nothing says even roughly how large B is, one grid replaces several of δ.
         let worth_it = goal < ROUGH || known.is_none_or(|known| known.width() > AS_CLOSE);
         let found = match source {
+            Source::FarHits => solver
+                .far_hits()
+                .filter(|hits| hits.ln_missing <= ln_x + goal.ln())
+                .map(|hits| {
+                    let sum = |t: f64| at(hits.ln_delta(t), t, ln_x);
+                    least(&sum, start_closed(&sum), 1.0)
+                }),
             Source::Contour if laws => Some(solver.blow_up_by_contour(ln_x, goal)?.0),
             Source::Contour => Some(solver.blow_up_by_contours(ln_x, goal)?),
             Source::ContourOfCut => solver.ln_blow_up_of_cut(ln_x, (goal, TRIM * goal), |cut| {

@@ -21,6 +21,8 @@ pub(crate) const AS_CLOSE: f64 = 1e-3;
 pub(crate) enum Source {
     /// A closed form.
     Closed,
+    /// Sums over the draws of a run in which each draw shows itself.
+    FarHits,
     /// The contour.
     Contour,
     /// The contour for the run without far outcomes.
@@ -40,7 +42,7 @@ impl Source {
     /// Returns the engine to report.
     pub(crate) const fn engine(self) -> Engine {
         match self {
-            Self::Closed => Engine::Closed,
+            Self::Closed | Self::FarHits => Engine::Closed,
             Self::Contour | Self::ContourOfCut | Self::OneStep => Engine::Contour,
             Self::GridOfCut | Self::Grid => Engine::Grid,
             Self::Coarse => Engine::Chernoff,
@@ -85,7 +87,8 @@ impl Solver {
     pub(super) fn climb<Q: Question>(&mut self, question: &mut Q) -> Result<(Q::Ends, Source)> {
         let mut best: Option<(Q::Ends, Source)> = None;
         let mut refused = None;
-        for source in self.sources().iter().copied() {
+        let first = self.far_hits().map(|_| Source::FarHits);
+        for source in first.into_iter().chain(self.sources().iter().copied()) {
             if source == Source::GridOfCut && !self.needs_grid() {
                 // Contours may have used grids of their own.
                 self.finest = false;

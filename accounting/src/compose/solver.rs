@@ -132,6 +132,7 @@ impl Question for DeltaAt {
     ) -> Result<LnBounds> {
         let (epsilon, goal) = (self.epsilon, self.goal);
         let found = match source {
+            Source::FarHits => solver.far_hits().map(|hits| hits.ln_delta(epsilon)),
             Source::Contour => solver.ln_delta_by_contour(epsilon, goal),
             Source::ContourOfCut => {
                 self.cut = solver.cut_for(epsilon, goal);
