@@ -15,7 +15,8 @@ use crate::quantity::bound::{Bounds, Upper};
 use crate::quantity::error::Result;
 use crate::quantity::{Probability, Tolerance};
 
-/// Callers that need a posterior to no more than this precision, such as searches, don't wait for a second engine.
+/// Callers that need a posterior to no more than this precision, such as searches, don't wait for a second engine if
+/// the first one knows roughly.
 const ROUGH: f64 = 1e-4;
 /// The loosest precision, approximately, at which contours are evaluated.
 const LOOSEST: f64 = 1e-3;
@@ -27,6 +28,8 @@ const MOST_EFFORT: u32 = 40;
 const BEFORE: f64 = 0.3;
 /// The probability above which a guess may be almost certain.
 const NEARLY_ONE: f64 = 0.9;
+/// The distance of ends, as a share of their distance from a level, at which it is clear on which side they lie.
+const CLEAR: f64 = 0.03;
 /// The total mass of far components that are left out of the first evaluation of B.
 const MASS: f64 = 1e-9;
 
@@ -54,7 +57,19 @@ impl PrivacyLoss {
     /// # Errors
     /// Returns [`crate::Error::NotCertified`] if not even the coarse path can be certified.
     pub fn blow_up(&self, prior: Probability, tolerance: Tolerance) -> Result<Answer<Probability>> {
+        self.blow_up_beside(prior, tolerance, None)
+    }
+
+    /// Returns the same; if only its place relative to a `level` is asked for, ends on one side of it may be farther
+    /// apart, in proportion to their distance from it.
+    pub(crate) fn blow_up_beside(
+        &self,
+        prior: Probability,
+        tolerance: Tolerance,
+        level: Option<Probability>,
+    ) -> Result<Answer<Probability>> {
         let mut solver = Solver::new(self);
+        solver.ln_level = level.map(|level| level.get().ln());
         let (lower, upper, engine) = solver.blow_up(prior.get(), tolerance.get())?;
         let bounds = Bounds::between(Probability::new(lower)?, Probability::new(upper)?);
         let looseness = solver.looseness((lower, upper), engine, tolerance.get());
@@ -97,6 +112,8 @@ impl PrivacyLoss {
 struct BlowUpAt {
     ln_x: f64,
     goal: f64,
+    /// See [`Solver::ln_level`].
+    ln_level: Option<f64>,
 }
 
 impl Question for BlowUpAt {
@@ -110,7 +127,16 @@ impl Question for BlowUpAt {
     ) -> Result<LnBounds> {
         let (ln_x, goal) = (self.ln_x, self.goal);
         let laws = solver.needs_grid();
+        // If nothing says even roughly how large B is, one grid replaces several of δ.
+        let worth_it = goal < ROUGH || known.is_none_or(|known| known.width() > AS_CLOSE);
         let found = match source {
+            Source::FarHits => solver
+                .far_hits()
+                .filter(|hits| hits.ln_missing <= ln_x + goal.ln())
+                .map(|hits| {
+                    let sum = |t: f64| at(hits.ln_delta(t), t, ln_x);
+                    least(&sum, start_closed(&sum), 1.0)
+                }),
             Source::Contour if laws => Some(solver.blow_up_by_contour(ln_x, goal)?.0),
             Source::Contour => Some(solver.blow_up_by_contours(ln_x, goal)?),
             Source::ContourOfCut => solver.ln_blow_up_of_cut(ln_x, (goal, TRIM * goal), |cut| {
@@ -119,7 +145,7 @@ impl Question for BlowUpAt {
             Source::GridOfCut => {
                 solver.ln_blow_up_of_cut(ln_x, (goal, goal), |cut| cut.grid_ln_blow_up(ln_x, goal))
             }
-            Source::Grid if laws || goal < ROUGH && solver.grid_may_help() => {
+            Source::Grid if laws || worth_it && solver.grid_may_help() => {
                 Some(solver.grid_ln_blow_up(ln_x, goal)?)
             }
             Source::OneStep => {
@@ -140,9 +166,10 @@ impl Question for BlowUpAt {
         found.ok_or_else(CumulantFunction::out_of_reach)
     }
 
-    fn enough(&self, source: Source, _: &LnBounds) -> f64 {
+    fn enough(&self, source: Source, ends: &LnBounds) -> f64 {
         let width = 4.0 * self.goal;
         match source {
+            _ if is_clear(ends, self.ln_level) => f64::INFINITY,
             Source::OneStep => width.max(AS_CLOSE),
             _ => width,
         }
@@ -232,7 +259,8 @@ impl Solver {
             lower = lower.max(self.blow_up_nearly_one(x.ln()));
         }
         let as_good = self.finest && upper - lower <= AS_CLOSE * upper;
-        if !self.rough && !as_good && upper - lower > tolerance * upper {
+        let clear = is_clear(&ends, self.ln_level);
+        if !self.rough && !as_good && !clear && upper - lower > tolerance * upper {
             let (ends, by) = self.blow_up_by_profile((x.ln(), upper.ln()), goal)?;
             let (below, above) = (ends.lower.exp(), ends.upper.exp() * (1.0 + ROOM));
             if below > lower || above < upper {
@@ -297,7 +325,7 @@ impl Solver {
             };
             minimum.add(t, excess);
             let ends = minimum.ends();
-            if ends.width() <= 2.0 * goal {
+            if ends.width() <= 2.0 * goal || is_clear(&ends, self.ln_level) {
                 break;
             }
             let Some(next) = minimum.next() else { break };
@@ -330,7 +358,14 @@ impl Solver {
     fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Source)> {
         match &self.closed {
             Some(closed) => Ok((closed.ln_blow_up(ln_x, goal), Source::Closed)),
-            None => self.climb(&mut BlowUpAt { ln_x, goal }),
+            None => {
+                let ln_level = self.ln_level;
+                self.climb(&mut BlowUpAt {
+                    ln_x,
+                    goal,
+                    ln_level,
+                })
+            }
         }
     }
 
@@ -522,6 +557,14 @@ impl LossDistribution {
     }
 }
 
+/// Returns whether both ends lie on one side of a level, if there is one, and far closer to each other than to it.
+pub(super) fn is_clear(ends: &LnBounds, ln_level: Option<f64>) -> bool {
+    ln_level.is_some_and(|level| {
+        let distance = (ends.lower - level).max(level - ends.upper);
+        ends.width() <= CLEAR * distance
+    })
+}
+
 /// Returns ln(H_{e^t} + e^t x).
 pub(crate) fn at(excess: LnBounds, t: f64, ln_x: f64) -> LnBounds {
     let line = t + ln_x;
@@ -575,5 +618,54 @@ pub(crate) fn least(sum: &impl Fn(f64) -> LnBounds, t: f64, spread: f64) -> LnBo
     LnBounds {
         lower: f64::NEG_INFINITY,
         ..centre
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compose::ladder::Source;
+    use crate::mechanism::Mechanism;
+    use crate::quantity::{GroupSize, NoiseMultiplier, SamplingRate, Steps};
+
+    /// A search for noise: no contour reaches several draws of ten, and for guesses among 2^1074 no outcome is too rare
+    /// to matter. What was known roughly was so by a grid at each of several ε.
+    #[test]
+    fn a_search_takes_one_grid_for_a_far_guess() {
+        let run = |sigma: f64| {
+            Mechanism::dp_sgd(
+                NoiseMultiplier::new(sigma).unwrap(),
+                SamplingRate::new(0.01).unwrap(),
+                Steps::new(10),
+            )
+        };
+        let solver = |sigma: f64, level: Option<f64>| {
+            let loss = PrivacyLoss::of_guesses(&run(sigma), GroupSize::ONE)
+                .unwrap()
+                .0;
+            let mut solver = Solver::new(&loss);
+            solver.ln_level = level;
+            solver
+        };
+        let ln_x = -1074.0 * std::f64::consts::LN_2;
+        let mut rough = solver(0.0667, None);
+        let (ends, source) = rough.ln_blow_up(ln_x, 2.5e-4).unwrap();
+        assert_eq!(source, Source::Grid);
+        assert!(ends.width() < 1e-2, "{ends:?}");
+        let truth = solver(0.0667, None).ln_blow_up(ln_x, 2.5e-7).unwrap().0;
+        assert!(ends.lower <= truth.upper && truth.lower <= ends.upper && truth.width() < 1e-5);
+        // Beside a level far below, ends that are farther apart suffice.
+        let mut fine = solver(0.0477, None);
+        fine.ln_blow_up(ln_x, 2.5e-4).unwrap();
+        let level = 1e-10f64.ln();
+        let mut beside = solver(0.0477, Some(level));
+        let ends = beside.ln_blow_up(ln_x, 2.5e-4).unwrap().0;
+        assert!(
+            is_clear(&ends, Some(level)) && ends.lower > level,
+            "{ends:?}"
+        );
+        assert!(beside.grid_work.get() < 0.5 * fine.grid_work.get());
+        let near = Some(0.5 * (ends.lower + ends.upper));
+        assert!(!is_clear(&ends, near) && !is_clear(&ends, None));
     }
 }

@@ -79,7 +79,7 @@ impl Solver {
         match source {
             Source::Contour | Source::ContourOfCut => solver.by_contour(plain, ends, goal),
             Source::Grid | Source::GridOfCut => solver.by_grid(plain, ends, goal),
-            Source::Closed => Ok(Certificate {
+            Source::Closed | Source::FarHits => Ok(Certificate {
                 errors: vec![both(ErrorSource::Formula, ends)],
                 ..plain
             }),

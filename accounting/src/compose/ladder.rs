@@ -21,6 +21,8 @@ pub(crate) const AS_CLOSE: f64 = 1e-3;
 pub(crate) enum Source {
     /// A closed form.
     Closed,
+    /// Sums over the draws of a run in which each draw shows itself.
+    FarHits,
     /// The contour.
     Contour,
     /// The contour for the run without far outcomes.
@@ -40,7 +42,7 @@ impl Source {
     /// Returns the engine to report.
     pub(crate) const fn engine(self) -> Engine {
         match self {
-            Self::Closed => Engine::Closed,
+            Self::Closed | Self::FarHits => Engine::Closed,
             Self::Contour | Self::ContourOfCut | Self::OneStep => Engine::Contour,
             Self::GridOfCut | Self::Grid => Engine::Grid,
             Self::Coarse => Engine::Chernoff,
@@ -85,8 +87,9 @@ impl Solver {
     pub(super) fn climb<Q: Question>(&mut self, question: &mut Q) -> Result<(Q::Ends, Source)> {
         let mut best: Option<(Q::Ends, Source)> = None;
         let mut refused = None;
-        for source in self.sources().iter().copied() {
-            if source == Source::GridOfCut {
+        let first = self.far_hits().map(|_| Source::FarHits);
+        for source in first.into_iter().chain(self.sources().iter().copied()) {
+            if source == Source::GridOfCut && !self.needs_grid() {
                 // Contours may have used grids of their own.
                 self.finest = false;
             }
@@ -129,12 +132,15 @@ impl Solver {
             || !self.loss.parts.is_empty()
             || laws().any(|law| !law.pieces.is_empty());
         let atoms: usize = laws().map(|law| law.atoms.len()).sum();
-        if !decays || atoms > MOST_ATOMS || steps < SEVERAL {
-            &[Grid, Coarse]
-        } else if steps < MANY {
-            &[Grid, Contour, Coarse]
-        } else {
-            &[Contour, Grid, Coarse]
+        // Ends that are apart for want of the law itself stay so.
+        let cut = !self.loss.bounds_only() && self.below.is_none();
+        match (!decays || atoms > MOST_ATOMS || steps < SEVERAL, cut) {
+            (true, false) => &[Grid, Coarse],
+            (true, true) => &[Grid, Coarse, GridOfCut],
+            (false, false) if steps < MANY => &[Grid, Contour, Coarse],
+            (false, true) if steps < MANY => &[Grid, Contour, Coarse, ContourOfCut, GridOfCut],
+            (false, false) => &[Contour, Grid, Coarse],
+            (false, true) => &[Contour, Grid, Coarse, ContourOfCut, GridOfCut],
         }
     }
 

@@ -11,6 +11,7 @@ mod curve;
 mod cut;
 mod divergence;
 mod every_step;
+mod far_hits;
 mod forced;
 pub(crate) mod found;
 mod inverse;

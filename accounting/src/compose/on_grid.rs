@@ -1,6 +1,6 @@
 //! Answers the questions on a grid that is refined until its two ends are close enough.
 
-use crate::compose::blow_up::{at, least};
+use crate::compose::blow_up::{at, is_clear, least};
 use crate::compose::found::Found;
 use crate::compose::minimum::Minimum;
 use crate::compose::roots::{ROOM, both_ends, ends_of_step};
@@ -46,6 +46,8 @@ const STEP_BELOW: f64 = 0.1;
 const MOST_PLACES: usize = 24;
 /// The ratio of the spacings of successive attempts.
 const FINER: f64 = 0.4;
+/// The ratio of the distances of ends of successive attempts above which another one is in vain.
+const WORTH_IT: f64 = 0.5;
 
 impl Solver {
     /// Returns whether only the grid can handle the laws of this loss.
@@ -418,6 +420,7 @@ impl Solver {
         let theta = self.tilt(t)?;
         let ln_delta = self.moments()?.ln_delta_at(theta, t);
         let mut best: Option<LnBounds> = None;
+        let mut before = f64::MAX;
         for attempt in 0..self.attempts() {
             let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
             let sum = |t: f64| at(convolution.value(t), t, ln_x);
@@ -427,12 +430,14 @@ impl Solver {
             let place = minimiser_to(|t| sum(t).middle, t - reach, t + reach, precise);
             let ends = least(&sum, place, 0.5 * reach);
             best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
-            if !self.needs_grid()
-                || !convolution.refinable
-                || best.is_some_and(|ends| ends.width() <= 4.0 * goal)
-            {
+            let close = best
+                .is_some_and(|ends| ends.width() <= 4.0 * goal || is_clear(&ends, self.ln_level));
+            // Pairs have other engines, which share the work.
+            let in_vain = !self.needs_grid() && ends.width() > WORTH_IT * before;
+            if !convolution.refinable || close || in_vain {
                 break;
             }
+            before = ends.width();
         }
         best.ok_or_else(no_moments)
     }

@@ -55,6 +55,18 @@ impl Question for EpsilonAt {
     fn ask(&mut self, solver: &mut Solver, source: Source, known: Option<Found>) -> Result<Found> {
         let (delta, tolerance) = (self.delta, self.tolerance);
         let found = match source {
+            Source::FarHits => solver
+                .far_hits()
+                .filter(|hits| hits.ln_missing <= delta.ln() + tolerance.ln())
+                .map(|hits| {
+                    let at = |epsilon: f64| hits.ln_delta(epsilon);
+                    let (lower, upper) = ends_of_step(at, delta.ln(), tolerance);
+                    Found {
+                        lower: Some(lower),
+                        upper,
+                        engine: Engine::Closed,
+                    }
+                }),
             Source::Contour => Some(solver.epsilon_by_contour(delta, tolerance)?),
             Source::ContourOfCut => solver.epsilon_of_cut_by_contour(delta, tolerance),
             Source::GridOfCut => solver.epsilon_of_cut_on_grid(delta, tolerance),

@@ -64,6 +64,8 @@ pub(crate) struct Solver {
     /// Whether this is only a run that another one dominates: greater precision than the distance of the two gains
     /// nothing.
     pub(crate) rough: bool,
+    /// A level beside which alone a blow-up is asked for, as a logarithm.
+    pub(super) ln_level: Option<f64>,
     /// The same run with more information given to the adversary.
     pub(crate) more_informed: Option<Box<Self>>,
     /// A run that this one dominates.
@@ -130,6 +132,7 @@ impl Question for DeltaAt {
     ) -> Result<LnBounds> {
         let (epsilon, goal) = (self.epsilon, self.goal);
         let found = match source {
+            Source::FarHits => solver.far_hits().map(|hits| hits.ln_delta(epsilon)),
             Source::Contour => solver.ln_delta_by_contour(epsilon, goal),
             Source::ContourOfCut => {
                 self.cut = solver.cut_for(epsilon, goal);
@@ -140,7 +143,7 @@ impl Question for DeltaAt {
                 let cut = self.cut.take().or_else(|| solver.cut_below(least, goal));
                 cut.and_then(|mut cut| {
                     let ends = cut.grid_ln_delta(epsilon, goal).ok();
-                    solver.finest = cut.finest;
+                    solver.finest |= cut.finest;
                     ends
                 })
             }
@@ -204,6 +207,7 @@ impl Solver {
             partition: None,
             concentration: None,
             rough: false,
+            ln_level: None,
             more_informed: around(loss.more_informed.as_deref()),
             below: around(loss.below.as_deref()).map(|mut below| {
                 below.rough = true;
@@ -218,6 +222,7 @@ impl Solver {
         Self {
             grid_work: Rc::clone(&self.grid_work),
             rough: self.rough,
+            ln_level: self.ln_level,
             ..Self::new(loss)
         }
     }

@@ -1,7 +1,7 @@
 //! Lower bounds on the probability that a step has a large loss, for events in which the losses of all
 //! steps show the loss of a run.
 
-use super::{LossDistribution, Piece, Shape};
+use super::{Atom, Density, LossDistribution, Piece, Shape};
 use crate::numeric::special::{ROUND, ln_add_exp};
 use std::f64::consts::LN_2;
 
@@ -79,6 +79,67 @@ impl LossDistribution {
         }
         Some(tails)
     }
+
+    /// Returns the law without its rarest outcomes, of which both laws have at most `mass` together; `None` if none of
+    /// its pieces is that rare, or if it has other than Laplace densities.
+    pub(crate) fn without_rare(&self, mass: f64) -> Option<Self> {
+        if self.cut.is_some() || self.stated.is_some() {
+            return None;
+        }
+        // P- and Q-masses, rounded up; the pieces first.
+        let up = |ln: f64, error: f64| match (ln + error).exp() {
+            mass if mass.is_nan() => f64::INFINITY,
+            mass => mass.max(f64::MIN_POSITIVE),
+        };
+        let of_piece = |piece: &Piece| {
+            let (Shape::Laplace, Some(from), Some(to)) = (piece.shape, piece.from, piece.to) else {
+                return None;
+            };
+            if from >= to {
+                // Between kinks at −0 and 0.
+                return Some([f64::MIN_POSITIVE; 2]);
+            }
+            Some([&piece.first, &piece.second].map(|density| {
+                let (ln, error) = piece.ln_mass_between(density, from, to);
+                up(ln, error)
+            }))
+        };
+        let of_atom = |atom: Atom| {
+            let size = 16.0 + self.roundings + 8.0 * (atom.loss.abs() + atom.ln_second.abs());
+            let error = ROUND * size + atom.loss_error;
+            Some([atom.loss + atom.ln_second, atom.ln_second].map(|ln| up(ln, error)))
+        };
+        let pieces = self.pieces.iter().map(of_piece);
+        let masses: Vec<[f64; 2]> = pieces
+            .chain(self.atoms.iter().map(of_atom))
+            .collect::<Option<_>>()?;
+        let mut order: Vec<usize> = (0..masses.len()).collect();
+        let larger = |i: usize| masses[i][0].max(masses[i][1]);
+        order.sort_by(|i, j| larger(*i).total_cmp(&larger(*j)));
+        let (mut first, mut second, mut rare) = (0.0, 0.0, vec![false; masses.len()]);
+        for i in order {
+            let room = 1.0 + 1e-9;
+            let (p, q) = (first + masses[i][0] * room, second + masses[i][1] * room);
+            if p.max(q) > mass {
+                break;
+            }
+            (first, second, rare[i]) = (p, q, true);
+        }
+        let (of_pieces, of_atoms) = rare.split_at(self.pieces.len());
+        let is_rare = |(i, rare): (usize, &bool)| *rare && larger(i) > f64::MIN_POSITIVE;
+        if !of_pieces.iter().enumerate().any(is_rare) {
+            return None;
+        }
+        let mut law = self.clone();
+        let mut flags = of_pieces.iter();
+        law.pieces.retain(|_| flags.next() == Some(&false));
+        let mut flags = of_atoms.iter();
+        law.atoms.listed().retain(|_| flags.next() == Some(&false));
+        law.missing += first;
+        law.cut = Some((first, second));
+        (law.comb, law.stated_loss) = (None, None);
+        Some(law)
+    }
 }
 
 impl Piece {
@@ -96,7 +157,7 @@ impl Piece {
                 .zip(ends)
                 .map(|(left, right)| {
                     let point = self.point(left);
-                    let (ln, error) = self.ln_first_between(left, right);
+                    let (ln, error) = self.ln_mass_between(&self.first, left, right);
                     Cell {
                         loss: point.loss - 4.0 * point.error,
                         least: ln - error,
@@ -107,10 +168,10 @@ impl Piece {
         )
     }
 
-    /// Returns ln of the P-mass between two points of such an interval, and a bound on its error.
-    fn ln_first_between(&self, left: f64, right: f64) -> (f64, f64) {
+    /// Returns ln of the mass of either law between two points of such an interval, and a bound on its error.
+    fn ln_mass_between(&self, density: &Density, left: f64, right: f64) -> (f64, f64) {
         let mut size = 0.0f64;
-        let each = self.first.components().iter().map(|(position, ln)| {
+        let each = density.components().iter().map(|(position, ln)| {
             // Each component is an exponential here, largest at one end.
             let near = (left - position).max(position - right).max(0.0);
             let far = left.abs().max(right.abs()) + position.abs();
@@ -120,7 +181,7 @@ impl Piece {
         let ln = each.fold(f64::NEG_INFINITY, ln_add_exp) + self.ln_weight;
         (
             ln,
-            ROUND * (32.0 + self.first.roundings() + 16.0 * size + 2.0 * ln.abs()),
+            ROUND * (32.0 + density.roundings() + 16.0 * size + 2.0 * ln.abs()),
         )
     }
 }

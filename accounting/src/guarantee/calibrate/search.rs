@@ -16,6 +16,9 @@ const BLUR: f64 = 1e-3;
 /// An upper end that is this many goals too high isn't so for lack of precision.
 const WIDE: f64 = 4.0;
 
+/// Goals up to this many times the finest one are as much work as that.
+const NEARLY_FINE: f64 = 10.0;
+
 /// The precision at which margins are certified: rough at first, fine near zero.
 #[derive(Debug, Clone, Copy)]
 struct Goals {
@@ -66,7 +69,11 @@ fn decide(
 ) -> Result<f64> {
     let fine = goals.fine.clamp(1e-12, 0.5);
     let rough = goals.rough.clamp(fine, 0.5);
-    let mut goal = if in_vain.get() { fine } else { rough };
+    let mut goal = if in_vain.get() || rough <= NEARLY_FINE * fine {
+        fine
+    } else {
+        rough
+    };
     let mut before = f64::INFINITY;
     loop {
         let margin = ask(Tolerance::new(goal)?)?;

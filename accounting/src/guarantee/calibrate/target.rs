@@ -510,7 +510,8 @@ fn blow_up(
 ) -> Result<Margin> {
     let loss = PrivacyLoss::of_guesses(mechanism, group)?.0;
     margin_from_above(loss, |loss| {
-        within(&loss.blow_up(prior, goal)?, posterior.get())
+        let found = loss.blow_up_beside(prior, goal, Some(posterior))?;
+        within(&found, posterior.get())
     })
 }
 
