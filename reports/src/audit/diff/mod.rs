@@ -502,7 +502,7 @@ const NOT_CHECKED: &str =
 /// did.
 fn unmet(document: &Value) -> Option<&'static str> {
     let why = match document["planting"].as_str()? {
-        "not-told" => NOT_PLANNED,
+        "not-told" | "untold-text" => NOT_PLANNED,
         "not-checked" => NOT_CHECKED,
         _ => return None,
     };

@@ -649,7 +649,7 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         report.planting = planting;
         report
     };
-    for planting in [NotChecked, NoCopy, NotPlanned] {
+    for planting in [NotChecked, NoCopy, NotPlanned, UnplannedText] {
         let why = planting.caveat().unwrap();
         let quiet = with(quiet(), planting);
         assert_eq!(quiet.mood(), Mood::Open);
@@ -686,7 +686,7 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         (Planted, None),
         (GivenText, None),
         (Supervised, None),
-        (UnplannedText, None),
+        (UnplannedText, Some(20.0)),
         (TrainedRecords, None),
         (NotChecked, Some(20.0)),
         (NoCopy, Some(20.0)),
