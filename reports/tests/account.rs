@@ -59,6 +59,28 @@ fn every_format_says_how_a_limit_ended() {
         (format!("{page} --max-epsilon 90"), 0, "pass"),
         (nothing.to_owned(), 0, "open"),
         (format!("{nothing} --max-epsilon 1"), 1, "fail"),
+        // Such a δ keeps no record from being published: an ε of 0 passed.
+        ("--sigma 1.1 --delta 1".to_owned(), 0, "open"),
+        (
+            "--sigma 1.1 --delta 1 --max-epsilon 1".to_owned(),
+            1,
+            "fail",
+        ),
+        (
+            "--sigma 1.1 --delta 0.9 --max-epsilon 1".to_owned(),
+            1,
+            "fail",
+        ),
+        (
+            format!("{plain} --dataset-size 100000 --max-epsilon 9"),
+            1,
+            "fail",
+        ),
+        (
+            format!("{plain} --dataset-size 99999 --max-epsilon 9"),
+            0,
+            "pass",
+        ),
     ] {
         let document = line(&format!("{command} --format json"));
         assert_eq!(code(&document), exit, "{command}");

@@ -210,7 +210,7 @@ fn guarantees(question: &plan::Question, outcome: &OutcomeArgs, output: Output) 
         let drawing = answer::figure::privacy_curve(&question.plan)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;
     }
-    let limit = answer::limit(&document.body, outcome.max_epsilon);
+    let limit = answer::limit(&document, outcome.max_epsilon);
     let mut page = answer::guarantees(question, &document, limit.as_ref());
     if output.draws() && narrower.is_none() {
         // If the curve can't be certified, only the table is shown.

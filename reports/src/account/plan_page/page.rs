@@ -8,7 +8,9 @@ use super::words::about_the_labels;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
-use crate::account::words::{PROMISED, about_delta, assumed, compared, neighbours, promise};
+use crate::account::words::{
+    PROMISED, about_delta, assumed, compared, neighbours, promise, promises_nothing,
+};
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, grouped, nearest, rounded, rounded_up, shortest,
@@ -86,6 +88,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     assumptions.extend(body.labels_wanted.clone());
     let batches = run.plan.run.noisy().and_then(about_the_batches);
     let delta = about_delta(&document.inputs);
+    let nothing = promises_nothing(&document.inputs);
     let labels = about_the_labels(run.labels(), run.corpus.is_some());
     let labels = labels.or_else(|| run.not_compared.clone());
     // What the answer says already is not repeated among what it assumes and does not cover.
@@ -97,7 +100,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
             "About this answer",
             batches
                 .into_iter()
-                .chain(delta)
+                .chain(delta.filter(|_| nothing.is_none()))
                 .chain(labels)
                 .chain(counted_line(&run.plan)),
         ))
@@ -159,7 +162,8 @@ pub(crate) fn secrets_named(run: &PlannedRun) -> Option<String> {
 /// Returns the result in a sentence or two.
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     let epsilon = body.headline.get().get();
-    let mut said = promised(run, body.promises.first());
+    let nothing = promises_nothing(&run.inputs).map(|why| why + " ");
+    let mut said = nothing.unwrap_or_default() + &promised(run, body.promises.first());
     said.push_str(&sigma_found(run).unwrap_or_default());
     if let Some(named) = secrets_named(run) {
         let _ = write!(said, " {named}");
