@@ -2,6 +2,7 @@
 
 use super::ExtractReport;
 use super::tables::{beside_baseline, copies, draws, draws_by_copies, own_rates, says};
+use crate::contract::{Exit, kept};
 use crate::number::{grouped, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Measured, Plot};
@@ -23,10 +24,14 @@ impl ExtractReport {
                 " So few passages can show no memory, whatever comes out: {needed} are needed at least."
             ));
         }
-        if let Some(limit) = limit.filter(|limit| self.largest_provable() <= *limit) {
-            summary.push_str(&format!(
+        match limit {
+            Some(limit) if !self.decides(limit) => summary.push_str(&format!(
                 " So few passages can't pass the limit of {limit}, whatever comes out."
-            ));
+            )),
+            Some(limit) if self.exit(Some(limit)) == Exit::Finished && self.passages > 0 => {
+                summary.push_str(&kept("--max-rate", "rate", limit));
+            }
+            _ => {}
         }
         let mut page =
             Page::new(format!("Extraction: {released}"), summary.clone()).mood(self.mood(limit));
