@@ -588,6 +588,14 @@ fn labels_of_another_unit_are_refused() {
         assert!(!assumed.iter().any(|name| name == "unit"), "{inputs}");
     }
     assert_eq!(code(&account(&["plan", &at("training.toml")])), 0);
+    // The type of a composed policy, "any", read as any policy.
+    let digest = r#"any","digest":"hmac:4a1c2b3d4e5f6071829304a5b6c7d8e9"#;
+    let composed = label.replace("general", digest);
+    std::fs::write(at("labels.jsonl"), format!("{composed}\n").repeat(200)).unwrap();
+    let text = String::from_utf8(labelled(&run).stdout).unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let named = r#"measured for, one of type "any" with digest hmac:4a1c2b3d4e5f6071829…"#;
+    assert!(text.contains(named), "{text}");
 }
 
 #[test]

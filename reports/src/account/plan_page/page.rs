@@ -4,7 +4,7 @@ use super::ceilings::{Bounded, Ceiling};
 use super::figure::{amplification, profile};
 use super::promises::{Adversary, Promised, in_order, or_left_out};
 use super::tighten::Tightened;
-use super::words::about_the_labels;
+use super::words::{about_the_labels, about_the_sample};
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
@@ -90,9 +90,11 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     let delta = about_delta(&document.inputs);
     let nothing = promises_nothing(&document.inputs);
     let labels = about_the_labels(run.labels(), run.corpus.is_some());
-    let labels = labels.or_else(|| run.not_compared.clone());
+    let labels = labels.or_else(|| run.not_compared.clone()).into_iter();
+    let sample = run.labels().map(|found| about_the_sample(&found.sample));
+    let labels: Vec<String> = labels.chain(sample.into_iter().flatten()).collect();
     // What the answer says already is not repeated among what it assumes and does not cover.
-    assumptions.retain(|said| Some(said) != labels.as_ref());
+    assumptions.retain(|said| !labels.contains(said));
     let mut not_covered = body.not_covered.clone();
     not_covered.retain(|said| Some(said) != delta.as_ref());
     Ok(page

@@ -809,7 +809,16 @@ fn labels_of_one_place_say_nothing_of_secrets_in_several_records() {
         why.contains("must lie in [1, 2] with secrets.labels"),
         "{why}"
     );
-    let several = sheet(&plan(2).unwrap()).unwrap();
+    // Every answer says the premises of the labels, short ones too: Markdown and model cards left them out.
+    let run = plan(2).unwrap();
+    let several = sheet(&run).unwrap();
+    let shown = page(&run, &several, false).unwrap();
+    for said in [shown.to_markdown(), shown.to_model_card("plan")] {
+        let premise = "the labels are those of a random sample of this corpus";
+        let places = "was labelled in 2 places alone";
+        assert_eq!(said.matches(premise).count(), 1, "{said}");
+        assert_eq!(said.matches(places).count(), 1, "{said}");
+    }
     let said = |supposed: &str| {
         let mut said = several.body.assumptions.iter();
         said.any(|said| said.starts_with(supposed))

@@ -188,7 +188,7 @@ fn of_labelled_places(sample: &LabelledSecrets) -> Option<String> {
 fn same_policy(measured: &MeasuredFor, compared: bool) -> String {
     let said = format!(
         "corpus is prepared with the policy that the labels were measured for, {}.",
-        measured.policy
+        named(measured)
     );
     let unit = measured.unit.as_ref();
     match (compared, unit) {
@@ -197,6 +197,18 @@ fn same_policy(measured: &MeasuredFor, compared: bool) -> String {
         (false, Some(unit)) => {
             format!("Premise: the {said} One record is a {unit}, as the labels say.")
         }
+    }
+}
+
+/// Names a policy: one that is composed of others by its digest, since its type alone reads as any policy.
+fn named(measured: &MeasuredFor) -> String {
+    let (policy, digest) = (&measured.policy, &measured.digest);
+    match (policy.as_str(), digest) {
+        ("any" | "all" | "at-least" | "threshold", Some(digest)) => {
+            let digest: String = digest.chars().take(24).collect();
+            format!("one of type {policy:?} with digest {digest}…")
+        }
+        _ => policy.clone(),
     }
 }
 
