@@ -5,7 +5,7 @@ use crate::account::words::about_delta;
 use crate::number::{capital, count_of, grouped, nearest, rounded, rounded_up, shortest};
 use crate::plan::taken_for_granted;
 use reticent_accounting::confidentiality::{
-    Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Standing,
+    Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Reach, Standing,
 };
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{
@@ -55,6 +55,14 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
                 ""
             },
         )),
+        None if plan.continues.is_none()
+            && recipe == Some(Recipe::Dpsgd)
+            && run.counted().is_some_and(|facts| facts.missed_reach() == Reach::Nothing) =>
+        {
+            said.push(format!(
+                "No marked secret of this corpus is trained on unmasked, and each promise is about one {unit}."
+            ));
+        }
         None if !matches!(recipe, Some(Recipe::Sgd | Recipe::Protect))
             && plan.worst_secret() != Some(Standing::Caught) =>
         {

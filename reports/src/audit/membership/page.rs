@@ -226,9 +226,10 @@ fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> Stri
         ));
     }
     if report.signal == Signal::Leak && report.may_be_the_texts() {
-        said.push_str(
-            " The texts alone may distinguish them as well: too few were judged to exclude it.",
-        );
+        said.push_str(&format!(
+            " The texts alone may distinguish them as well: too few were judged to exclude it with confidence {}.",
+            shortest(report.confidence.get())
+        ));
     }
     let above = args.max_auc.and_then(|limit| report.above(limit));
     if let (Exit::Exceeded, Some(limit), Some(of)) = (exit, args.max_auc, above) {

@@ -446,7 +446,8 @@ fn a_leak_names_what_the_texts_may_do() {
     let inputs = inputs(&args, report.confidence).unwrap();
     let said = |report: &MembershipReport| {
         let page = page::page(report, &args, Exit::Finished, &[], &inputs).unwrap();
-        page.said().contains("too few were judged to exclude it")
+        page.said()
+            .contains("too few were judged to exclude it with confidence 0.95")
     };
     assert_eq!((report.signal, said(&report)), (Signal::Leak, false));
     let own = report.area;
