@@ -435,6 +435,8 @@ mod tests {
         assert!(html.contains("&#60;script&#62;") && !html.contains("<script"));
         assert!(html.contains("<svg></svg>"));
         assert!(html.contains("<th scope=\"col\" class=\"right\">ε ≤</th>"));
+        // On a phone a row is a card, headed "0.97" of nothing.
+        assert!(html.contains("<th scope=\"row\" class=\"left\" data-name=\"arm\">"));
     }
 
     #[test]

@@ -29,6 +29,7 @@ use std::fmt::Write;
 pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Result<Page> {
     let body = &document.body;
     let title = format!("Privacy plan: {}", what_runs(run));
+    let signed_for = format!("{title}. {}", promised(run, body.promises.first()));
     let (planning, guaranteed): (Vec<&Promised>, Vec<&Promised>) =
         body.promises.iter().partition(|row| row.for_planning);
     let mut page = Page::new(title, summary(run, body)).answer(
@@ -110,9 +111,11 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
         .section(Section::notes("Not covered", not_covered))
         .section(Section::facts(
             "Signed",
-            ["Name", "Date", "Signature"]
-                .map(|name| (name.to_owned(), "________________".to_owned()))
-                .to_vec(),
+            // On a sheet of its own it is still the signature of this promise.
+            std::iter::once(("Plan".to_owned(), signed_for)).chain(
+                ["Name", "Date", "Signature"]
+                    .map(|name| (name.to_owned(), "________________".to_owned())),
+            ),
         )))
 }
 

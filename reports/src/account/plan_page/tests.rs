@@ -272,6 +272,13 @@ fn every_page_fits_its_schema_and_says_what_it_must() {
         }
         assert!(page.lines().all(|line| line == line.trim_end()), "{page}");
         assert!(html.contains("Not covered") && !html.contains("<script"));
+        // The last sheet may hold the signature alone.
+        let signature = html.split("Signed").last().unwrap();
+        assert!(
+            signature.contains("Privacy plan: ")
+                && (signature.contains("Epsilon is at most") || signature.contains("is promised")),
+            "{signature}"
+        );
         // What guarantees nothing is not among the guarantees.
         let planned = document.body.promises.iter().any(|row| row.for_planning);
         assert_eq!(page.contains("\nfor planning only\n"), planned, "{page}");
