@@ -259,8 +259,8 @@ fn what_could_not_have_come_out_is_open() {
         let why = "can show no memory, whatever comes out: 5 are needed at least.";
         assert_eq!(said.said().contains(why), passages < 5, "{passages}");
         let kept = said.said().contains("(--max-rate)");
-        let open = report.undecided(limit).is_some();
-        assert_eq!(kept, limit.is_some() && !open, "{}", said.said());
+        let decided = limit.is_some_and(|limit| report.decides(limit));
+        assert_eq!(kept, decided, "{}", said.said());
     }
     // Four lengths share the 5 %.
     let mut lengths = quiet(6);
