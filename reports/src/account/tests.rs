@@ -476,6 +476,23 @@ fn a_limit_is_held_against_the_upper_end() {
     assert_eq!(passed(epsilon(upper * (1.0 - 1e-9))), Some(true));
 }
 
+/// The headline's ε is about half of the one that was asked for, which had no row.
+#[test]
+fn the_epsilon_that_chose_the_noise_has_a_row() {
+    let document = answer::in_brief(&question("account --epsilon 2 --steps 100")).unwrap();
+    let rows = &document.body.guarantees;
+    assert_eq!(
+        answer::headline(rows).unwrap().neighbours,
+        reticent_accounting::Neighbours::AddRemove
+    );
+    let replaced = |row: &&reticent_accounting::Guarantee| {
+        row.neighbours == reticent_accounting::Neighbours::Replace && row.method == Method::Pld
+    };
+    let row = rows.iter().find(replaced).unwrap();
+    let upper = row.epsilon.unwrap().upper.unwrap().get().get();
+    assert!(1.9 < upper && upper <= 2.0, "{upper}");
+}
+
 /// A row that promises secrets nothing leads, as it does on the page of the plan.
 #[test]
 fn a_limit_is_held_against_what_is_not_promised_to_secrets() {

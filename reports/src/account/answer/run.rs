@@ -188,7 +188,19 @@ fn of_the_mechanism(question: &Question) -> Result<Vec<Guarantee>> {
         })
     };
     let Some((completed, _)) = question.run.of_files() else {
-        return by_secret(question, of(&question.plan)?);
+        let mut rows = by_secret(question, of(&question.plan)?)?;
+        // What `--epsilon` chose the noise for.
+        let chosen = question.inputs.number("epsilon").is_some() && question.epsilon.is_none();
+        if chosen && question.plan.neighbours != Neighbours::Replace {
+            rows.extend(of(&Plan {
+                neighbours: Neighbours::Replace,
+                group: GroupSize::ONE,
+                redaction: None,
+                prior: None,
+                ..question.plan.clone()
+            })?);
+        }
+        return Ok(rows);
     };
     let mut rows = Vec::new();
     let redacts = matches!(
