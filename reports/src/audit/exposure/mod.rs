@@ -83,10 +83,7 @@ impl Planting {
     /// Returns a caveat for when no leak is seen.
     const fn caveat(self) -> Option<&'static str> {
         match self {
-            Self::Planted
-            | Self::TrainedRecords
-            | Self::GivenText
-            | Self::Supervised => None,
+            Self::Planted | Self::TrainedRecords | Self::GivenText | Self::Supervised => None,
             Self::NoCopy => self.unplanted(),
             Self::NotPlanned => Some(
                 "the run's plan did not include these canaries, and which of its promises reach them is not known; that training met them was not checked either, and ranks of canaries that it never met are chance whatever the model leaks",

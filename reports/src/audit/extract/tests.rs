@@ -277,6 +277,13 @@ fn what_could_not_have_come_out_is_open() {
         });
         assert_eq!(beside.mood(None), mood, "{at_most}");
     }
+    // The rates stand beside the baseline's, and stood in a table of their own too.
+    for baseline in [true, false] {
+        let page = report(baseline).to_page("m", None).unwrap();
+        let rates = |view| page.to_text(view).contains("Greedy decoding");
+        let found = (rates(View::of_terminal(false)), rates(View::full()));
+        assert_eq!(found, (!baseline, true));
+    }
     assert_eq!(report(false).mood(Some(0.99)), Mood::Review);
     assert_eq!(report(false).mood(Some(1.0)), Mood::Review);
 }
