@@ -315,6 +315,17 @@ fn usage_errors_name_the_arguments() {
     }
 }
 
+/// The figure is the answer of a curve; its page began with a table of 33 rows.
+#[test]
+fn a_curve_begins_with_its_figure() {
+    let output = account(&[
+        "curve", "--sigma", "1.1", "--points", "5", "--format", "html",
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let html = String::from_utf8(output.stdout).unwrap();
+    assert!(html.find("<svg").unwrap() < html.find("<table").unwrap());
+}
+
 #[test]
 fn a_plot_is_whole_and_only_its_owner_reads_it() {
     let folder = tempfile::tempdir().unwrap();

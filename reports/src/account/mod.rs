@@ -58,7 +58,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 && let Ok(drawing) = figure.to_inline_svg()
             {
                 let drawing = Section::plot("The curve", drawing).caption(curve::BETWEEN);
-                page = page.section(drawing);
+                page = page.first(drawing);
             }
             output.answer_with_rows(&document, &page, || curve::csv(&document.body))?;
             if let Some((_, drawing)) = drawn {
