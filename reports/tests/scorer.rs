@@ -781,9 +781,11 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         format!("exposure --model further {plan} --training met --max-exposure 9.9"),
     ] {
         let open = audit(at, &line, "");
-        assert_eq!(open.status.code(), Some(2), "{line}");
-        let said = said(&open);
-        assert!(said.contains("is not known"), "{line}: {said}");
+        // Of one model in twenty chance alone looks like a leak, which the budget rarely finds.
+        let leaks = String::from_utf8_lossy(&open.stdout).contains("The model leaks");
+        let why = "that this checkpoint was trained on it is not known";
+        let is_open = open.status.code() == Some(2) && said(&open).contains(why);
+        assert!(leaks || is_open, "{line}: {}", said(&open));
     }
     // What came before is no matter here: the last run met them.
     let line = format!("exposure --model last {plan} --training met");

@@ -71,7 +71,8 @@ impl<'a> TrainingText<'a> {
 }
 
 /// Returns what a training text shows of the model's training; whether the owner's key says that its records were trained on,
-/// if not alone; and how many training records differ if one record of the input did: by the stages of a prepared folder that is known to be the training set, otherwise by those of the folder and
+/// if not alone; and how many training records differ if one record of the input did: by the stages of a prepared folder
+/// that is known to be the training set, otherwise by those of the folder and
 /// of the checkpoint's manifest, of which the larger number counts.
 ///
 /// # Errors
