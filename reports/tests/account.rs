@@ -59,6 +59,28 @@ fn every_format_says_how_a_limit_ended() {
         (format!("{page} --max-epsilon 90"), 0, "pass"),
         (nothing.to_owned(), 0, "open"),
         (format!("{nothing} --max-epsilon 1"), 1, "fail"),
+        // Such a δ keeps no record from being published: an ε of 0 passed.
+        ("--sigma 1.1 --delta 1".to_owned(), 0, "open"),
+        (
+            "--sigma 1.1 --delta 1 --max-epsilon 1".to_owned(),
+            1,
+            "fail",
+        ),
+        (
+            "--sigma 1.1 --delta 0.9 --max-epsilon 1".to_owned(),
+            1,
+            "fail",
+        ),
+        (
+            format!("{plain} --dataset-size 100000 --max-epsilon 9"),
+            1,
+            "fail",
+        ),
+        (
+            format!("{plain} --dataset-size 99999 --max-epsilon 9"),
+            0,
+            "pass",
+        ),
     ] {
         let document = line(&format!("{command} --format json"));
         assert_eq!(code(&document), exit, "{command}");
@@ -291,6 +313,17 @@ fn usage_errors_name_the_arguments() {
             stderr(&output)
         );
     }
+}
+
+/// The figure is the answer of a curve; its page began with a table of 33 rows.
+#[test]
+fn a_curve_begins_with_its_figure() {
+    let output = account(&[
+        "curve", "--sigma", "1.1", "--points", "5", "--format", "html",
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let html = String::from_utf8(output.stdout).unwrap();
+    assert!(html.find("<svg").unwrap() < html.find("<table").unwrap());
 }
 
 #[test]
@@ -574,6 +607,14 @@ fn labels_of_another_unit_are_refused() {
         assert!(!assumed.iter().any(|name| name == "unit"), "{inputs}");
     }
     assert_eq!(code(&account(&["plan", &at("training.toml")])), 0);
+    // The type of a composed policy, "any", read as any policy.
+    let digest = r#"any","digest":"hmac:4a1c2b3d4e5f6071829304a5b6c7d8e9"#;
+    let composed = label.replace("general", digest);
+    std::fs::write(at("labels.jsonl"), format!("{composed}\n").repeat(200)).unwrap();
+    let text = String::from_utf8(labelled(&run).stdout).unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let named = r#"measured for, one of type "any" with digest hmac:4a1c2b3d4e5f6071829…"#;
+    assert!(text.contains(named), "{text}");
 }
 
 #[test]

@@ -179,7 +179,10 @@ fn numbers_out_of_range_are_refused_before_any_work() {
             "prepare data.jsonl --out o --miss-rate NaN",
             "[0, 1], got NaN",
         ),
-        ("prepare data.jsonl --out o --held-out 1", "got 1"),
+        (
+            "prepare data.jsonl --out o --held-out 1",
+            "must be a number in [0, 1), got \"1\"",
+        ),
         (
             "prepare data.jsonl --out o --max-tokens 2",
             "2 is not in 3..",

@@ -751,6 +751,8 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         "prepare vouched/in.jsonl --policy nothing --no-redaction --held-out 0 --out met",
         "prepare vouched/in.jsonl --policy nothing --no-redaction --duplicates bloom:64 --held-out 0 --out sieved-turns",
         "train met --recipe sgd --epochs 1 --out meeting",
+        "train met --recipe sgd --epochs 1 --model base --out last",
+        "train other --recipe sgd --epochs 1 --model base --out further",
     ] {
         let output = audit(at, line, "");
         assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
@@ -773,6 +775,21 @@ fn a_training_text_shows_that_training_met_the_canaries() {
         let found = json(at, &line, &serving("base"));
         assert_eq!(found["planting"], planting, "{line}");
     }
+    // A limit needs to know that this checkpoint met them: a text passed one whose owner's key says other records.
+    for line in [
+        format!("exposure --model base {plan} {text} --max-exposure 9.9"),
+        format!("exposure --model further {plan} --training met --max-exposure 9.9"),
+    ] {
+        let open = audit(at, &line, "");
+        // Of one model in twenty chance alone looks like a leak, which the budget rarely finds.
+        let leaks = String::from_utf8_lossy(&open.stdout).contains("The model leaks");
+        let why = "that this checkpoint was trained on it is not known";
+        let is_open = open.status.code() == Some(2) && said(&open).contains(why);
+        assert!(leaks || is_open, "{line}: {}", said(&open));
+    }
+    // What came before is no matter here: the last run met them.
+    let line = format!("exposure --model last {plan} --training met");
+    assert_eq!(json(at, &line, "")["planting"], "trained-records");
     // Text of two epochs holds twice the copies, and the bound is one for as many records.
     let text = std::fs::read_to_string(at.join("vouched/in.jsonl")).unwrap();
     let texts = text.lines().map(|line| {

@@ -152,10 +152,12 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
         return Ok(Document::of(mechanism));
     }
     let Value::Object(members) = &document else {
-        let why = format!(
-            "must be an object (or an event as a list), got {}",
-            kind(&document)
-        );
+        let got = match &document {
+            Value::Array(_) => "another list",
+            other => kind(other),
+        };
+        let why =
+            format!("must be an object (or an event as a list: module, class, fields), got {got}");
         return Err(refused("", &why));
     };
     match (members.get("type"), members.get(INNER)) {

@@ -230,16 +230,16 @@ const fn is_false(value: &bool) -> bool {
 }
 
 impl TrainingPlan {
-    /// Returns the default δ of a promise: 1e-6, or 1/N for N records if that is smaller.
+    /// Returns the default δ of a promise: 1e-6, or 0.1/N for N records if that is smaller.
     ///
     /// ```
     /// use reticent_accounting::training::TrainingPlan;
     /// assert!((TrainingPlan::default_delta(None).get() - 1e-6).abs() < 1e-18);
-    /// assert!((TrainingPlan::default_delta(Some(4_000_000)).get() - 2.5e-7).abs() < 1e-18);
+    /// assert!((TrainingPlan::default_delta(Some(4_000_000)).get() - 2.5e-8).abs() < 1e-18);
     /// ```
     #[must_use]
     pub fn default_delta(records: Option<u64>) -> Delta {
-        let share = records.map_or(1.0, |n| 1.0 / n.max(1) as f64);
+        let share = records.map_or(1.0, |n| 0.1 / n.max(1) as f64);
         Delta::clamped(share.min(1e-6))
     }
 

@@ -58,7 +58,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
                 && let Ok(drawing) = figure.to_inline_svg()
             {
                 let drawing = Section::plot("The curve", drawing).caption(curve::BETWEEN);
-                page = page.section(drawing);
+                page = page.first(drawing);
             }
             output.answer_with_rows(&document, &page, || curve::csv(&document.body))?;
             if let Some((_, drawing)) = drawn {
@@ -210,7 +210,7 @@ fn guarantees(question: &plan::Question, outcome: &OutcomeArgs, output: Output) 
         let drawing = answer::figure::privacy_curve(&question.plan)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;
     }
-    let limit = answer::limit(&document.body, outcome.max_epsilon);
+    let limit = answer::limit(&document, outcome.max_epsilon);
     let mut page = answer::guarantees(question, &document, limit.as_ref());
     if output.draws() && narrower.is_none() {
         // If the curve can't be certified, only the table is shown.

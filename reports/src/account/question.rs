@@ -51,7 +51,7 @@ impl RunArgs {
 /// What is asked about it.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct QuestionArgs {
-    /// Delta of every (epsilon, delta) promise [default: 1e-6, or 1/N for N records if that is smaller].
+    /// Delta of every (epsilon, delta) promise [default: 1e-6, or 0.1/N for N records if that is smaller].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
     /// Compute delta at this epsilon instead of epsilon at --delta.

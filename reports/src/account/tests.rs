@@ -470,10 +470,27 @@ fn a_limit_is_held_against_the_upper_end() {
     assert_eq!(row.notion, Notion::GroupDp);
     let upper = row.epsilon.unwrap().upper.unwrap().get().get();
     let epsilon = |value: f64| Some(reticent_accounting::Epsilon::new(value).unwrap());
-    let passed = |allowed| answer::limit(&document.body, allowed).map(|limit| limit.passed);
+    let passed = |allowed| answer::limit(&document, allowed).map(|limit| limit.passed);
     assert_eq!(passed(None), None);
     assert_eq!(passed(epsilon(upper)), Some(false));
     assert_eq!(passed(epsilon(upper * (1.0 - 1e-9))), Some(true));
+}
+
+/// The headline's ε is about half of the one that was asked for, which had no row.
+#[test]
+fn the_epsilon_that_chose_the_noise_has_a_row() {
+    let document = answer::in_brief(&question("account --epsilon 2 --steps 100")).unwrap();
+    let rows = &document.body.guarantees;
+    assert_eq!(
+        answer::headline(rows).unwrap().neighbours,
+        reticent_accounting::Neighbours::AddRemove
+    );
+    let replaced = |row: &&reticent_accounting::Guarantee| {
+        row.neighbours == reticent_accounting::Neighbours::Replace && row.method == Method::Pld
+    };
+    let row = rows.iter().find(replaced).unwrap();
+    let upper = row.epsilon.unwrap().upper.unwrap().get().get();
+    assert!(1.9 < upper && upper <= 2.0, "{upper}");
 }
 
 /// A row that promises secrets nothing leads, as it does on the page of the plan.
@@ -490,7 +507,7 @@ fn a_limit_is_held_against_what_is_not_promised_to_secrets() {
     });
     document.body.guarantees.push(row);
     let allowed = Some(reticent_accounting::Epsilon::new(1e6).unwrap());
-    let limit = answer::limit(&document.body, allowed).unwrap();
+    let limit = answer::limit(&document, allowed).unwrap();
     assert!(limit.passed && limit.promised.is_infinite());
 }
 
@@ -502,13 +519,13 @@ fn the_noise_of_a_calibration_is_within_its_limit() {
     );
     let limit = Some(reticent_accounting::Epsilon::new(0.0376).unwrap());
     let alone = answer::in_brief(&question).unwrap();
-    assert!(answer::limit(&alone.body, limit).unwrap().passed);
+    assert!(answer::limit(&alone, limit).unwrap().passed);
     let held = answer::held_to(&question, alone, limit).unwrap();
-    assert!(!answer::limit(&held.body, limit).unwrap().passed);
+    assert!(!answer::limit(&held, limit).unwrap().passed);
     // A limit that nothing certifies stays passed.
     let limit = Some(reticent_accounting::Epsilon::new(0.03757).unwrap());
     let held = answer::held_to(&question, answer::in_brief(&question).unwrap(), limit).unwrap();
-    assert!(answer::limit(&held.body, limit).unwrap().passed);
+    assert!(answer::limit(&held, limit).unwrap().passed);
 }
 
 /// δ at the limit, a tenth of which a policy that misses a tenth leaves, is more than the manifest's own.
@@ -537,7 +554,7 @@ fn a_limit_of_a_manifest_is_held_against_its_secrets_without_redaction() {
         ));
         let document = answer::in_brief(&question).unwrap();
         let held = answer::held_to(&question, document, limit).unwrap();
-        let answered = answer::limit(&held.body, limit).unwrap();
+        let answered = answer::limit(&held, limit).unwrap();
         assert!(answered.passed, "{redaction}: {}", answered.promised);
         assert!(
             (answered.promised - 2.58228).abs() < 1e-4,
@@ -1341,7 +1358,7 @@ fn a_calibration_of_a_group_keeps_its_own_limit() {
         let limit = reticent_accounting::Epsilon::new(10.0).unwrap();
         let document = answer::answer(&question).unwrap();
         let held = answer::held_to(&question, document, Some(limit)).unwrap();
-        let limit = answer::limit(&held.body, Some(limit)).unwrap();
+        let limit = answer::limit(&held, Some(limit)).unwrap();
         assert!(!limit.passed, "{more}: {}", limit.promised);
     }
 }

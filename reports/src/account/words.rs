@@ -175,6 +175,9 @@ const TOO_MUCH: f64 = 1e-4;
 /// over the records.
 const WELL_BELOW: f64 = 0.1;
 
+/// Room for the rounding of 0.1/N, which is the default for many records.
+const ROUNDING: f64 = 1e-9;
+
 /// Returns the number of records that noise covers, if it is among the inputs.
 fn records(inputs: &Inputs) -> Option<f64> {
     ["private_records", "dataset_size"]
@@ -210,14 +213,13 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
             "A delta of 1 promises nothing, whatever its epsilon: give one well below one over the number of records."
                 .to_owned(),
         ),
-        // Leaves room for the rounding of 1/N, which is the default for many records.
-        Some(records) if delta * records >= 1.0 - 1e-9 => Some(format!(
+        Some(records) if delta * records >= 1.0 - ROUNDING => Some(format!(
             "delta {shown} is not below one over the {} records: publishing one of them outright keeps such a \
              promise too. Give a delta well below {}.",
             grouped(records as u64),
             nearest(1.0 / records, 2),
         )),
-        Some(records) if delta * records > WELL_BELOW * (1.0 + 1e-9) => Some(format!(
+        Some(records) if delta * records > WELL_BELOW * (1.0 + ROUNDING) => Some(format!(
             "delta {shown} times the {} records is {}: publishing each of them with chance delta keeps such a promise \
              too. Give a delta well below {}.",
             grouped(records as u64),
@@ -230,6 +232,14 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+/// Returns the warning about a δ under which a promise keeps no record from being published outright: of one over the records,
+/// of which there are at least two, or more.
+pub(super) fn promises_nothing(inputs: &Inputs) -> Option<String> {
+    let records = records(inputs).unwrap_or(2.0);
+    let nothing = inputs.number("delta")? * records >= 1.0 - ROUNDING;
+    nothing.then(|| about_delta(inputs)).flatten()
 }
 
 /// Returns what is not covered of the text around a run.

@@ -70,8 +70,9 @@ impl<'a> TrainingText<'a> {
     }
 }
 
-/// Returns what a training text shows of the model's training, and how many training records differ if one record of the
-/// input did: by the stages of a prepared folder that is known to be the training set, otherwise by those of the folder and
+/// Returns what a training text shows of the model's training; whether the owner's key says that its records were trained on,
+/// if not alone; and how many training records differ if one record of the input did: by the stages of a prepared folder
+/// that is known to be the training set, otherwise by those of the folder and
 /// of the checkpoint's manifest, of which the larger number counts.
 ///
 /// # Errors
@@ -81,11 +82,11 @@ pub(in crate::audit) fn evidence(
     of: &Audited,
     model: &LoadedModel,
     copies: Copies,
-) -> Result<(Inclusion, Stability)> {
+) -> Result<(Inclusion, bool, Stability)> {
     let prepared = text.and_then(|text| text.prepared.as_ref());
-    let inclusion = match (text, prepared) {
-        (None, _) => Inclusion::NotChecked,
-        (Some(_), None) => Inclusion::GivenText,
+    let (inclusion, met) = match (text, prepared) {
+        (None, _) => (Inclusion::NotChecked, false),
+        (Some(_), None) => (Inclusion::GivenText, false),
         (Some(text), Some(prepared)) => {
             included(prepared, text.path, of, model).context("--training")?
         }
@@ -100,7 +101,7 @@ pub(in crate::audit) fn evidence(
     let most = each
         .map(|stages| StageStability::product(stages, copies))
         .max();
-    Ok((inclusion, most.unwrap_or(Stability::Bounded(1))))
+    Ok((inclusion, met, most.unwrap_or(Stability::Bounded(1))))
 }
 
 /// Returns the texts of a file or folder, in which nothing may be masked beforehand.
@@ -113,19 +114,20 @@ fn unmasked(path: &Path, text: &TextField) -> Result<Vec<String>> {
     Ok(documents.map(|document| document.text).collect())
 }
 
-/// Whether the model is known to have been trained on these records, and on nothing before them.
+/// Whether the model is known to have been trained on these records and on nothing before them, and whether it is known to
+/// have been trained on them at all.
 fn included(
     prepared: &Prepared,
     path: &Path,
     of: &Audited,
     model: &LoadedModel,
-) -> Result<Inclusion> {
+) -> Result<(Inclusion, bool)> {
     let folder = of.adapter.as_ref().or(of.model.as_ref());
     let (Some(folder), Some(manifest)) = (folder, &model.manifest) else {
-        return Ok(Inclusion::GivenText);
+        return Ok((Inclusion::GivenText, false));
     };
     let Ok(owner) = Owner::open(folder) else {
-        return Ok(Inclusion::GivenText);
+        return Ok((Inclusion::GivenText, false));
     };
     let kept = owner.kept_records(prepared)?;
     // What a run continues from, or an adapter stands on, may have met any canary.
@@ -138,10 +140,12 @@ fn included(
         path.display()
     );
     let authentic = model.authentication == Authentication::Authenticated;
-    Ok(match kept == Some(true) && authentic && alone {
+    let met = kept == Some(true) && authentic;
+    let inclusion = match met && alone {
         true => Inclusion::TrainedRecords,
         false => Inclusion::GivenText,
-    })
+    };
+    Ok((inclusion, met))
 }
 
 /// Returns what is known of the training on a text or a prepared folder, and which of the wanted texts occur in a record of
@@ -158,7 +162,7 @@ pub(in crate::audit) fn occurring(
 ) -> Result<(Inclusion, Vec<bool>)> {
     let (inclusion, records) = if path.is_dir() {
         let prepared = load_texts(path)?;
-        let inclusion = included(&prepared, path, of, model)?;
+        let (inclusion, _) = included(&prepared, path, of, model)?;
         (inclusion, learned(&prepared)?)
     } else {
         (Inclusion::GivenText, unmasked(path, text)?)

@@ -64,6 +64,17 @@ pub(crate) fn open_limit(exit: Exit, why: Option<String>) -> anyhow::Result<Exit
     }
 }
 
+/// Says, after an answer, that a run that could have exceeded a limit does not. Nothing exceeds a limit of 1 or more on a share.
+#[cfg(feature = "findings")]
+pub(crate) fn kept(flag: &str, what: &str, limit: f64) -> String {
+    match limit < 1.0 {
+        true => format!(" The {what} is not certainly above the limit of {limit} ({flag})."),
+        false => {
+            format!(" No {what} is above the limit of {limit} ({flag}), which judges nothing.")
+        }
+    }
+}
+
 /// Says that a run leaves a limit open, for [`open_limit`].
 #[cfg(feature = "findings")]
 pub(crate) fn not_known(flag: &str, what: &str, limit: &str, why: &str) -> String {

@@ -1,20 +1,26 @@
-//! Checks that the files an answer is written to are not read by the command and are distinct, and that a folder
-//! is not a stream.
+//! Checks that the files an answer is written to are not read by the command and are distinct, that pages replace only
+//! pages, and that a folder is not a stream.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::{Arg, ArgMatches, Command, Parser};
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The arguments that name a file written beside the answer, whatever the command.
-const WRITTEN: [&str; 6] = [
-    "html",
-    "markdown",
-    "model_card",
-    "plot",
-    "sarif",
-    "scores_out",
+/// The arguments that name a page: an answer in another format or its figure, written beside it, whatever the command.
+const PAGES: [&str; 5] = ["html", "markdown", "model_card", "plot", "sarif"];
+
+/// How pages begin.
+const BEGINNINGS: [&str; 5] = [
+    "<!DOCTYPE html>",
+    "## ",
+    "privacy:\n- type: ",
+    "<svg xmlns=",
+    "{\n  \"$schema\": \"https://json.schemastore.org/sarif-",
 ];
+
+/// What else names a file beside the answer.
+const WRITTEN: [&str; 1] = ["scores_out"];
 
 /// The same of one command, where others read a file of that name: command and argument.
 const WRITTEN_BY: [(&str, &str); 1] = [("protect", "weights")];
@@ -26,7 +32,8 @@ const STDIN: &str = "/dev/stdin";
 fn is_written(command: &Command, argument: &Arg) -> bool {
     let names = argument.get_value_names().unwrap_or_default();
     let id = argument.get_id().as_str();
-    WRITTEN.contains(&id)
+    PAGES.contains(&id)
+        || WRITTEN.contains(&id)
         || WRITTEN_BY.contains(&(command.get_name(), id))
         || id == "out" && names.iter().any(|name| name == "FILE")
 }
@@ -34,8 +41,8 @@ fn is_written(command: &Command, argument: &Arg) -> bool {
 /// Compares the files that a command line names.
 ///
 /// # Errors
-/// Returns an error if an output is also an input or another output, or if `-` is given for a folder that is
-/// written.
+/// Returns an error if an output is also an input or another output, if a page would replace another file or go through
+/// a link, or if `-` is given for a folder that is written.
 pub(super) fn check<A: Parser>(line: Vec<OsString>) -> Result<()> {
     let mut command = A::command();
     // The line was parsed successfully before.
@@ -75,6 +82,7 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
     // Whether all of a folder is read, a new file too the next time.
     let mut folders: Vec<(String, PathBuf, bool)> = Vec::new();
     let mut written: Vec<(String, PathBuf)> = Vec::new();
+    let mut pages = Vec::new();
     for argument in command.get_arguments() {
         let id = argument.get_id().as_str();
         let values = matches.try_get_raw(id).ok().flatten();
@@ -96,6 +104,9 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
                 }
                 continue;
             };
+            if PAGES.contains(&id) {
+                pages.push((name(argument), value));
+            }
             if is_written(argument) {
                 written.push((name(argument), path));
             } else {
@@ -122,6 +133,30 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
             bail!("{flag}: the file is that of {other}; each needs its own file");
         }
     }
+    pages
+        .iter()
+        .try_for_each(|(flag, path)| replaces_a_page(flag, path))
+}
+
+/// Refuses to write a page through a link, or in place of a file that is none.
+fn replaces_a_page(flag: &str, path: &Path) -> Result<()> {
+    // A pipe or a device holds nothing.
+    if std::fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        return Ok(());
+    }
+    let shown = path.display();
+    ensure!(
+        flag != "--plot" || path.extension().is_some_and(|ending| ending == "svg"),
+        "{flag}: the name must end in .svg, got {shown}"
+    );
+    ensure!(
+        !path.is_symlink(),
+        "{flag}: {shown} is a link; name the file it leads to"
+    );
+    ensure!(
+        !path.exists() || is_page(path),
+        "{flag}: {shown} exists and is no page of an earlier answer; choose another name"
+    );
     Ok(())
 }
 
@@ -174,10 +209,12 @@ const fn owner_of(_: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Returns whether a file in a folder may be a page of an earlier answer, which no command reads.
+/// Returns whether a file holds nothing, or begins as a page of an earlier answer, which no command reads.
 fn is_page(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_some_and(|ending| ["html", "md", "sarif", "svg"].contains(&ending))
+    let mut start = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
+    let begins = |with: &&str| start.starts_with(with.as_bytes());
+    read.is_ok() && (start.is_empty() || BEGINNINGS.iter().any(begins))
 }
 
 #[cfg(test)]
@@ -232,6 +269,49 @@ mod tests {
         let error = said(&twice).unwrap_err();
         assert!(error.contains("each needs its own file"), "{error}");
         assert!(said(&["--weights", &place("new.json")]).is_ok());
+    }
+
+    /// A corpus was replaced by a figure, also one that a link led to.
+    #[test]
+    fn a_page_replaces_nothing_but_a_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name).into_os_string();
+        std::fs::write(place("data"), "text").unwrap();
+        let said = |flag: &str, name: &str| {
+            let line = ["line".into(), place("data"), flag.into(), place(name)];
+            check::<Line>(line.to_vec()).map_err(|error| error.to_string())
+        };
+        let pages = [
+            "",
+            "<!DOCTYPE html>\n",
+            "## Title\n",
+            "privacy:\n- type: \"exposure\"\n",
+            "<svg xmlns=\"a\">",
+            "{\n  \"$schema\": \"https://json.schemastore.org/sarif-2.1.0.json\",",
+        ];
+        let others = ["{\"text\": \"a\"}\n", "# Title\n", "privacy: none\n", "a"];
+        for (texts, page) in [(&pages[..], true), (&others[..], false)] {
+            for text in texts {
+                std::fs::write(place("old.svg"), text).unwrap();
+                for flag in ["--html", "--plot"] {
+                    let found = said(flag, "old.svg");
+                    assert_eq!(found.is_ok(), page, "{text:?}: {found:?}");
+                    let why = "old.svg exists and is no page of an earlier answer";
+                    assert!(page || found.unwrap_err().contains(why));
+                }
+            }
+        }
+        assert!(said("--plot", "new.svg").is_ok() && said("--html", "new").is_ok());
+        let error = said("--plot", "new.png").unwrap_err();
+        assert!(error.contains("must end in .svg"), "{error}");
+        #[cfg(unix)]
+        for to in ["old.svg", "nothing"] {
+            std::fs::write(place("old.svg"), "").unwrap();
+            std::os::unix::fs::symlink(place(to), place("link.svg")).unwrap();
+            let error = said("--html", "link.svg").unwrap_err();
+            assert!(error.contains("link.svg is a link"), "{error}");
+            std::fs::remove_file(place("link.svg")).unwrap();
+        }
     }
 
     #[test]

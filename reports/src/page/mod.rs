@@ -316,6 +316,12 @@ impl Page {
         self.sections.push((Shown::InFull, section));
         self
     }
+    /// The same before all others: a figure that is the answer.
+    #[must_use]
+    pub fn first(mut self, section: Section) -> Self {
+        self.sections.insert(0, (Shown::InFull, section));
+        self
+    }
     /// Appends a section that belongs to the answer and is also in the short text.
     #[must_use]
     pub fn answer(mut self, section: Section) -> Self {
@@ -434,7 +440,12 @@ mod tests {
         let html = page().to_html().unwrap();
         assert!(html.contains("&#60;script&#62;") && !html.contains("<script"));
         assert!(html.contains("<svg></svg>"));
+        let html = page().first(Section::text("First", ["of all"])).to_html();
+        let html = html.unwrap();
+        assert!(html.find("<h2>First</h2>").unwrap() < html.find("<h2>H</h2>").unwrap());
         assert!(html.contains("<th scope=\"col\" class=\"right\">ε ≤</th>"));
+        // On a phone a row is a card, headed "0.97" of nothing.
+        assert!(html.contains("<th scope=\"row\" class=\"left\" data-name=\"arm\">"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! schema = 1
 //! recipe = "crt"               # sgd, dpsgd, crt, sdp, jft or protect
 //! unit = "turn"                # what one record is
-//! delta = 1e-5                 # default 1e-6, or 1/N for N records if that is smaller
+//! delta = 1e-5                 # default 1e-6, or 0.1/N for N records if that is smaller
 //!
 //! [data]
 //! prepared = "prepared/"       # from `audit prepare`, relative to this file; or:

@@ -276,7 +276,9 @@ impl Verdict {
     }
     fn in_words(&self) -> String {
         let suspects: Vec<&str> = self.suspects.iter().map(|mistake| mistake.says()).collect();
-        let power: Vec<String> = self.power.iter().map(Power::to_string).collect();
+        // An audit that could not contradict the promise has none.
+        let power = self.power.iter().filter(|_| self.could_contradict());
+        let power: Vec<String> = power.map(Power::to_string).collect();
         format!(
             "{}{}{} (measured at least {}, promised at most {}; false-alarm rate {}; this audit can prove {} at most{}{})",
             self.outcome(),

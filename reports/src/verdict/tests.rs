@@ -155,7 +155,7 @@ fn a_verdict_says_what_the_audit_could_have_said() {
         "{said}"
     );
     assert!(
-        said.contains("this audit can prove 12.10 at most"),
+        said.contains("this audit can prove 12.10 at most)"),
         "{said}"
     );
     let json = to_json(&verdict).unwrap();

@@ -86,7 +86,7 @@ fn refusals_say_where_and_why() {
             "{\"type\":\"gaussian\",\"type\":\"laplace\"}",
             "key \"type\" appears twice",
         ),
-        ("[1,2,3]", "must be an object"),
+        ("[1,2,3]", "class, fields), got another list"),
         ("{\"sigma\":1}", "neither a mechanism"),
         (
             "{\"type\":\"dp-sgd\"}",

@@ -7,7 +7,7 @@ use crate::account::plan::{Question, Run};
 use crate::account::plan_page::{about_the_labels, about_the_sample, labels_for};
 use crate::account::tables::{tables, tightest};
 use crate::account::words::{
-    about_delta, about_outside_text, assumed, compared, notes, says, wide,
+    about_delta, about_outside_text, assumed, compared, notes, promises_nothing, says, wide,
 };
 use crate::contract::{Envelope, Inputs, Table, dash, in_words};
 use crate::number::{nearest, rounded, rounded_up, shortest};
@@ -39,6 +39,11 @@ pub fn guarantees(
     if question.epsilon.is_none() && matches!(question.run, Run::Plan { .. }) {
         said.push_str(&noise_found(&document.inputs).unwrap_or_default());
     }
+    // If δ at an ε was asked for, there is no promise to judge.
+    let nothing = promises_nothing(&document.inputs).filter(|_| question.epsilon.is_none());
+    if let Some(why) = &nothing {
+        said = format!("{why} {said}");
+    }
     let mut page = Page::new(title, said);
     for table in tables(&tightest(&body.guarantees), false) {
         page = page.brief(Section::table("", table));
@@ -66,7 +71,7 @@ pub fn guarantees(
     let mut alarms: Vec<String> = sample_note(question).into_iter().collect();
     // An answer with a finite ε at δ = 0 needs no other δ.
     let needed = question.plan.delta.get() > 0.0 || promised(body).is_infinite();
-    alarms.extend(about_delta(&document.inputs).filter(|_| needed));
+    alarms.extend(about_delta(&document.inputs).filter(|_| needed && nothing.is_none()));
     alarms.extend(no_posterior(question));
     alarms.extend(no_redacted_secret(question, &body.guarantees));
     let labelled = question
@@ -97,7 +102,7 @@ pub fn guarantees(
     }
     // If δ at an ε was asked for, there is no ε to judge by.
     if question.epsilon.is_none() {
-        page = page.mood(Limit::mood(limit, promised(body)));
+        page = page.mood(Limit::mood(limit, promised(body), &document.inputs));
     }
     page
 }

@@ -2,8 +2,8 @@
 
 use crate::account::plan::Question;
 use crate::account::secrets::{SecretPosteriors, by_secret};
-use crate::account::words::assumed_prior;
-use crate::contract::{Envelope, Exit};
+use crate::account::words::{assumed_prior, promises_nothing};
+use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::{rounded_up, shortest};
 use crate::page::{Mood, Section};
 use anyhow::Result;
@@ -66,25 +66,33 @@ pub struct Limit {
     pub allowed: Epsilon,
     /// The promised ε; infinite if it has no upper end.
     pub promised: f64,
-    /// Whether the promise exceeds the limit.
+    /// Whether the promise exceeds the limit, or is none because of its δ.
     pub passed: bool,
+    /// Whether it is none.
+    nothing: bool,
 }
 
 impl Limit {
-    /// Compares a limit, if one was set, with the largest ε that is promised.
+    /// Compares a limit, if one was set, with the largest ε that is promised at the δ among the inputs.
     #[must_use]
-    pub fn of(allowed: Option<Epsilon>, promised: f64) -> Option<Self> {
+    pub fn of(allowed: Option<Epsilon>, promised: f64, inputs: &Inputs) -> Option<Self> {
         let allowed = allowed?;
+        let nothing = promises_nothing(inputs).is_some();
         Some(Self {
             allowed,
             promised,
-            passed: promised > allowed.get(),
+            passed: nothing || promised > allowed.get(),
+            nothing,
         })
     }
 
     /// Returns the outcome as a section.
     pub(in crate::account) fn section(&self) -> Section {
-        let side = if self.passed { "above it" } else { "within it" };
+        let side = match self.passed {
+            _ if self.nothing => "no promise, because of its delta",
+            true => "above it",
+            false => "within it",
+        };
         let (allowed, promised) = (shortest(self.allowed.get()), rounded_up(self.promised, 6));
         Section::text(
             "",
@@ -100,8 +108,8 @@ impl Limit {
     }
 
     /// Returns the mood of a promise; without a finite promise nothing can be concluded.
-    pub(in crate::account) fn mood(limit: Option<&Self>, promised: f64) -> Mood {
-        let otherwise = match promised.is_finite() {
+    pub(in crate::account) fn mood(limit: Option<&Self>, promised: f64, inputs: &Inputs) -> Mood {
+        let otherwise = match promised.is_finite() && promises_nothing(inputs).is_none() {
             true => Mood::Plain,
             false => Mood::Open,
         };
@@ -180,7 +188,19 @@ fn of_the_mechanism(question: &Question) -> Result<Vec<Guarantee>> {
         })
     };
     let Some((completed, _)) = question.run.of_files() else {
-        return by_secret(question, of(&question.plan)?);
+        let mut rows = by_secret(question, of(&question.plan)?)?;
+        // What `--epsilon` chose the noise for.
+        let chosen = question.inputs.number("epsilon").is_some() && question.epsilon.is_none();
+        if chosen && question.plan.neighbours != Neighbours::Replace {
+            rows.extend(of(&Plan {
+                neighbours: Neighbours::Replace,
+                group: GroupSize::ONE,
+                redaction: None,
+                prior: None,
+                ..question.plan.clone()
+            })?);
+        }
+        return Ok(rows);
     };
     let mut rows = Vec::new();
     let redacts = matches!(
@@ -382,8 +402,8 @@ pub fn held_to(
 
 /// Compares the answer with the limit, if one was set.
 #[must_use]
-pub fn limit(body: &Guarantees, allowed: Option<Epsilon>) -> Option<Limit> {
-    Limit::of(allowed, promised(body))
+pub fn limit(document: &Envelope<Guarantees>, allowed: Option<Epsilon>) -> Option<Limit> {
+    Limit::of(allowed, promised(&document.body), &document.inputs)
 }
 
 /// Returns the upper end of the ε that is promised first; infinite if there is none.

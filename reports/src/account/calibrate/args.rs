@@ -31,7 +31,7 @@ pub struct Calibrate {
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true,
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub epsilon: Option<Epsilon>,
-    /// Delta at the target epsilon [default: 1e-6, or 1/N for N records if that is smaller].
+    /// Delta at the target epsilon [default: 1e-6, or 0.1/N for N records if that is smaller].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true,
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub delta: Option<Delta>,

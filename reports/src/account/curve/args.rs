@@ -34,7 +34,7 @@ pub struct Curve {
     /// Largest value.
     #[arg(long, value_name = "B", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with_all = ["at", "what"])]
     pub to: Option<f64>,
-    /// Delta for --over [default: 1e-6, or 1/N for N records if that is smaller].
+    /// Delta for --over [default: 1e-6, or 0.1/N for N records if that is smaller].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true, requires = "over", conflicts_with = "what")]
     pub delta: Option<Delta>,
     /// Points to evaluate it at, comma-separated [default: where it bends].

@@ -211,7 +211,8 @@ fn planted(
         records.get(),
         shortest(LEVEL),
     );
-    let chance = (count as f64 / (1.0 - LEVEL)).log2();
+    // The largest of independent uniform ranks: 2^-bits is 1 - LEVEL^(1/count).
+    let chance = -(-(LEVEL.ln() / count as f64).exp_m1()).log2();
     let mut found = vec![Bounded {
         quantity: Ceiling::BestExposure,
         about,

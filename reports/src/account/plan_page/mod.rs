@@ -221,9 +221,9 @@ pub(crate) fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> 
     let mut document = sheet(run)?;
     document.inputs = document.inputs.given("max_epsilon", limit)?;
     let promised = document.body.headline.get().get();
-    let limit = Limit::of(limit, promised);
-    let mut page =
-        page(run, &document, output.draws())?.mood(Limit::mood(limit.as_ref(), promised));
+    let limit = Limit::of(limit, promised, &document.inputs);
+    let mood = Limit::mood(limit.as_ref(), promised, &document.inputs);
+    let mut page = page(run, &document, output.draws())?.mood(mood);
     if let Some(limit) = &limit {
         page = page.answer(limit.section());
     }

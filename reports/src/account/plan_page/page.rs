@@ -4,11 +4,13 @@ use super::ceilings::{Bounded, Ceiling};
 use super::figure::{amplification, profile};
 use super::promises::{Adversary, Promised, in_order, or_left_out};
 use super::tighten::Tightened;
-use super::words::about_the_labels;
+use super::words::{about_the_labels, about_the_sample};
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
-use crate::account::words::{PROMISED, about_delta, assumed, compared, neighbours, promise};
+use crate::account::words::{
+    PROMISED, about_delta, assumed, compared, neighbours, promise, promises_nothing,
+};
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, grouped, nearest, rounded, rounded_up, shortest,
@@ -27,6 +29,7 @@ use std::fmt::Write;
 pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Result<Page> {
     let body = &document.body;
     let title = format!("Privacy plan: {}", what_runs(run));
+    let signed_for = format!("{title}. {}", promised(run, body.promises.first()));
     let (planning, guaranteed): (Vec<&Promised>, Vec<&Promised>) =
         body.promises.iter().partition(|row| row.for_planning);
     let mut page = Page::new(title, summary(run, body)).answer(
@@ -86,10 +89,13 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     assumptions.extend(body.labels_wanted.clone());
     let batches = run.plan.run.noisy().and_then(about_the_batches);
     let delta = about_delta(&document.inputs);
+    let nothing = promises_nothing(&document.inputs);
     let labels = about_the_labels(run.labels(), run.corpus.is_some());
-    let labels = labels.or_else(|| run.not_compared.clone());
+    let labels = labels.or_else(|| run.not_compared.clone()).into_iter();
+    let sample = run.labels().map(|found| about_the_sample(&found.sample));
+    let labels: Vec<String> = labels.chain(sample.into_iter().flatten()).collect();
     // What the answer says already is not repeated among what it assumes and does not cover.
-    assumptions.retain(|said| Some(said) != labels.as_ref());
+    assumptions.retain(|said| !labels.contains(said));
     let mut not_covered = body.not_covered.clone();
     not_covered.retain(|said| Some(said) != delta.as_ref());
     Ok(page
@@ -97,7 +103,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
             "About this answer",
             batches
                 .into_iter()
-                .chain(delta)
+                .chain(delta.filter(|_| nothing.is_none()))
                 .chain(labels)
                 .chain(counted_line(&run.plan)),
         ))
@@ -105,9 +111,11 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
         .section(Section::notes("Not covered", not_covered))
         .section(Section::facts(
             "Signed",
-            ["Name", "Date", "Signature"]
-                .map(|name| (name.to_owned(), "________________".to_owned()))
-                .to_vec(),
+            // On a sheet of its own it is still the signature of this promise.
+            std::iter::once(("Plan".to_owned(), signed_for)).chain(
+                ["Name", "Date", "Signature"]
+                    .map(|name| (name.to_owned(), "________________".to_owned())),
+            ),
         )))
 }
 
@@ -159,7 +167,8 @@ pub(crate) fn secrets_named(run: &PlannedRun) -> Option<String> {
 /// Returns the result in a sentence or two.
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     let epsilon = body.headline.get().get();
-    let mut said = promised(run, body.promises.first());
+    let nothing = promises_nothing(&run.inputs).map(|why| why + " ");
+    let mut said = nothing.unwrap_or_default() + &promised(run, body.promises.first());
     said.push_str(&sigma_found(run).unwrap_or_default());
     if let Some(named) = secrets_named(run) {
         let _ = write!(said, " {named}");

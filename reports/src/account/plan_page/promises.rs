@@ -267,7 +267,8 @@ fn whom(run: &PlannedRun, row: &Guarantee) -> String {
         _ if unit.as_str() == "secret" => {
             format!("the records of {together}, of any secret that the incidence names")
         }
-        _ => format!("the person behind {together}"),
+        _ if unit.as_str() == "user" => together,
+        _ => format!("{together} (a person in more {unit}s is not covered)"),
     }
 }
 

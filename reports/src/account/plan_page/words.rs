@@ -5,7 +5,7 @@ use crate::account::words::about_delta;
 use crate::number::{capital, count_of, grouped, nearest, rounded, rounded_up, shortest};
 use crate::plan::taken_for_granted;
 use reticent_accounting::confidentiality::{
-    Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Standing,
+    Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Reach, Standing,
 };
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{
@@ -55,6 +55,14 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
                 ""
             },
         )),
+        None if plan.continues.is_none()
+            && recipe == Some(Recipe::Dpsgd)
+            && run.counted().is_some_and(|facts| facts.missed_reach() == Reach::Nothing) =>
+        {
+            said.push(format!(
+                "No marked secret of this corpus is trained on unmasked, and each promise is about one {unit}."
+            ));
+        }
         None if !matches!(recipe, Some(Recipe::Sgd | Recipe::Protect))
             && plan.worst_secret() != Some(Standing::Caught) =>
         {
@@ -188,7 +196,7 @@ fn of_labelled_places(sample: &LabelledSecrets) -> Option<String> {
 fn same_policy(measured: &MeasuredFor, compared: bool) -> String {
     let said = format!(
         "corpus is prepared with the policy that the labels were measured for, {}.",
-        measured.policy
+        named(measured)
     );
     let unit = measured.unit.as_ref();
     match (compared, unit) {
@@ -197,6 +205,18 @@ fn same_policy(measured: &MeasuredFor, compared: bool) -> String {
         (false, Some(unit)) => {
             format!("Premise: the {said} One record is a {unit}, as the labels say.")
         }
+    }
+}
+
+/// Names a policy: one that is composed of others by its digest, since its type alone reads as any policy.
+fn named(measured: &MeasuredFor) -> String {
+    let (policy, digest) = (&measured.policy, &measured.digest);
+    match (policy.as_str(), digest) {
+        ("any" | "all" | "at-least" | "threshold", Some(digest)) => {
+            let digest: String = digest.chars().take(24).collect();
+            format!("one of type {policy:?} with digest {digest}…")
+        }
+        _ => policy.clone(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::audit::args::{ConservativeSign, PolicyArg, TokenizerArg};
 use crate::audit::classify::numbered;
-use crate::contract::quantity;
+use crate::contract::{number_within, quantity};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use reticent_accounting::{MissRate, Probability};
@@ -167,7 +167,7 @@ pub struct Preparing {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..))]
     pub max_tokens: Option<u64>,
     /// Share of documents held out, in [0, 1).
-    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = held_out, allow_negative_numbers = true)]
     pub held_out: Probability,
     /// Seed of what is held out, missed and planted. Without it, the operating system draws the canaries, and the
     /// rest uses 0; anyone who knows it can redraw the canaries.
@@ -369,6 +369,12 @@ fn duplicates(text: &str) -> Result<Deduplication, String> {
     };
     method.validate().map_err(|error| error.to_string())?;
     Ok(method)
+}
+fn held_out(text: &str) -> Result<Probability, String> {
+    let share = number_within(text, "a number in [0, 1)", |share| {
+        (0.0..1.0).contains(&share)
+    })?;
+    Probability::new(share).map_err(|error| error.to_string())
 }
 fn loss_on(text: &str) -> Result<LossOn, String> {
     named(text, "assistant")

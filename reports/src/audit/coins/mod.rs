@@ -25,7 +25,6 @@ pub(super) const fn neighbours(coins: &CoinPlan) -> Neighbours {
 }
 
 /// Why a run whose stages have no stability promises nothing about a coin, and passes no limit.
-#[cfg(feature = "audit")]
 const UNBOUNDED: &str = "nothing bounds how many records of this run's training differ where one record of its input does";
 
 /// What the training text contains.
@@ -151,7 +150,6 @@ impl CoinsReport {
     /// Returns why it is undecided whether ε exceeds the limit: it is that of an unknown number of records, the scores
     /// carry no information, this many coins could not have shown it, or training is not known to have met the canaries,
     /// and no leak shows that it did.
-    #[cfg(feature = "audit")]
     pub(super) fn undecided(&self) -> Option<String> {
         let limit = self.limit.filter(|_| self.passed_limit().is_none())?;
         let why = match self.is_blind() {
@@ -352,6 +350,15 @@ impl CoinsReport {
                 format!("at most {}", rounded(self.provable, 4)),
             ),
         ];
+        if let Some(limit) = self.limit.filter(|_| self.passed_limit().is_none())
+            && self.undecided().is_none()
+        {
+            let limit = shortest(limit.get());
+            facts.push((
+                "limit",
+                format!("kept: ε is not certainly above {limit} (--max-epsilon)"),
+            ));
+        }
         facts.push(("inclusion", self.inclusion.says().to_owned()));
         if let Some(preflight) = self.preflight {
             let held_out = match preflight.held_out {
@@ -587,6 +594,13 @@ mod tests {
             assert_eq!(why(inclusion, true), None, "a leak shows that it did");
         }
         assert_eq!(why(Inclusion::TrainedRecords, false), None);
+        let kept = |inclusion| {
+            with(inclusion, false)
+                .facts()
+                .iter()
+                .any(|(name, _)| *name == "limit")
+        };
+        assert!(kept(Inclusion::TrainedRecords) && !kept(Inclusion::NotChecked));
         // A bound above 0 at a low confidence is no leak.
         let mut unsure = with(Inclusion::NotChecked, true);
         unsure.proves_leak = false;

@@ -49,7 +49,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     };
     let unit = UnitName::new(coins.plan.unit.to_string())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
-    let (inclusion, stability) = evidence(training.as_ref(), &args.of, &model, Copies::Single)?;
+    let (inclusion, _, stability) = evidence(training.as_ref(), &args.of, &model, Copies::Single)?;
     of_one_unit(&model, &coins)?;
     let StatedRun {
         run,

@@ -97,6 +97,40 @@ fn exposures_are_compared_canary_by_canary() {
     }
 }
 
+/// A document compared with itself passed: the old model's path was given twice.
+#[test]
+fn one_document_is_no_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, document: &Value| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, document.to_string()).unwrap();
+        path
+    };
+    let old = write("old.json", &exposure(&[0.1; 10]));
+    let mut args = Args {
+        new: write("copy.json", &exposure(&[0.1; 10])),
+        old,
+        level: reticent_accounting::Probability::new(0.05).unwrap(),
+        html: None,
+    };
+    let report = compared(&args).unwrap();
+    assert_eq!(
+        (report.otherwise(), report.exit()),
+        (Mood::Open, Exit::Finished)
+    );
+    assert!(report.said().contains("OLD and NEW are the same document"));
+    args.new = write("new.json", &exposure(&[0.2; 10]));
+    assert_eq!(compared(&args).unwrap().otherwise(), Mood::Plain);
+    for level in [0.0, 1.0] {
+        args.level = reticent_accounting::Probability::new(level).unwrap();
+        let why = compared(&args).unwrap_err().to_string();
+        assert!(
+            why.starts_with("--level: must lie in (0, 1), got "),
+            "{why}"
+        );
+    }
+}
+
 /// Canaries that nobody knows to have been trained on tell nothing where they don't stand out: a model that never met them
 /// passed as one that leaks no more.
 #[test]

@@ -13,9 +13,6 @@ use reticent_attacks::exposure::{
 pub(super) fn facts(report: &ExposureReport) -> Vec<(&'static str, String)> {
     let bound = report.finding.bound();
     let mut facts = vec![("ε", epsilon(bound))];
-    if let Some(found) = &report.finding.e_value {
-        facts.push(("other test", other_test(report, found)));
-    }
     if let Some(ceiling) = &report.ceiling {
         let alpha = shortest(ceiling.test.alpha);
         let p_value = nearest(ceiling.test.p_value, 2);
@@ -119,7 +116,7 @@ pub(in crate::audit) fn of_verdict(
 }
 
 /// Describes the test that doesn't decide, and what both could have shown.
-fn other_test(report: &ExposureReport, found: &EValueFinding) -> String {
+pub(super) fn other_test(report: &ExposureReport, found: &EValueFinding) -> String {
     let (other, name, why) = match found.decides {
         EpsilonMethod::EValue => (&report.finding.epsilon, "ranks", "e-values"),
         _ => (&found.epsilon, "e-values", "ranks"),

@@ -83,14 +83,13 @@ impl Planting {
     /// Returns a caveat for when no leak is seen.
     const fn caveat(self) -> Option<&'static str> {
         match self {
-            Self::Planted
-            | Self::UnplannedText
-            | Self::TrainedRecords
-            | Self::GivenText
-            | Self::Supervised => None,
+            Self::Planted | Self::TrainedRecords | Self::GivenText | Self::Supervised => None,
             Self::NoCopy => self.unplanted(),
             Self::NotPlanned => Some(
                 "the run's plan did not include these canaries, and which of its promises reach them is not known; that training met them was not checked either, and ranks of canaries that it never met are chance whatever the model leaks",
+            ),
+            Self::UnplannedText => Some(
+                "the run's plan did not include these canaries; every copy occurs in the text of --training, but that this checkpoint was trained on it is not known, and ranks of canaries that it never met are chance whatever the model leaks",
             ),
             Self::NotChecked => Some(
                 "that training met these canaries was not checked, and ranks of canaries that it never met are chance whatever the model leaks",
@@ -101,7 +100,7 @@ impl Planting {
     /// What is known of them, where that is not all.
     const fn says(self) -> Option<&'static str> {
         match self {
-            Self::UnplannedText | Self::GivenText => Some(
+            Self::GivenText => Some(
                 "every copy occurs in the text of --training; that the model was trained on it is as you say",
             ),
             Self::TrainedRecords => Some(
@@ -119,6 +118,9 @@ impl Planting {
     const fn remedy(self) -> &'static str {
         match self {
             Self::NoCopy => "; plant them again, where the policy leaves them",
+            Self::UnplannedText => {
+                "; give as --training the prepared folder that the checkpoint was trained on, with its owner's folder beside the checkpoint"
+            }
             _ => "; give --training, the text that was trained on",
         }
     }

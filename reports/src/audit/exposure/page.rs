@@ -1,7 +1,7 @@
 //! The exposure report as a page.
 
 use super::dose::{dose_plot, dose_table};
-use super::facts::{extraction, facts, work};
+use super::facts::{extraction, facts, other_test, work};
 use super::pieces::{
     along, both_ends, canary_table, exposure_plot, left_open, measured, summary_table,
 };
@@ -64,6 +64,8 @@ impl ExposureReport {
                 "What it took",
                 [
                     Some(("work".to_owned(), work(self))),
+                    (finding.e_value.as_ref())
+                        .map(|found| ("other test".to_owned(), other_test(self, found))),
                     extraction(self).map(|said| ("extraction".to_owned(), said)),
                 ]
                 .into_iter()

@@ -151,7 +151,7 @@ fn attack<'a>(
         );
     }
     let text = training_text(args, plan, model)?;
-    let (inclusion, stability) = evidence(text.as_ref(), &args.of, model, Copies::All)?;
+    let (inclusion, met, stability) = evidence(text.as_ref(), &args.of, model, Copies::All)?;
     // The records of a seal include what the stages change.
     if !sealed {
         let in_text = text.map_or(0, |text| plan.most_copies(&text.found));
@@ -180,6 +180,8 @@ fn attack<'a>(
     attack.planting = match (&model.manifest, inclusion) {
         _ if sealed => Planting::Planted,
         (_, Inclusion::TrainedRecords) => Planting::TrainedRecords,
+        // What trained before them may have met the canaries too, but these records were met.
+        (_, Inclusion::GivenText) if met => Planting::TrainedRecords,
         (Some(_), Inclusion::GivenText) => Planting::UnplannedText,
         (Some(_), Inclusion::NotChecked) => Planting::NotPlanned,
         (None, Inclusion::GivenText) => Planting::GivenText,

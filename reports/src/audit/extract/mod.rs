@@ -170,18 +170,21 @@ impl ExtractReport {
         each.fold(0.0, f64::max)
     }
 
+    /// Returns whether this many passages can decide whether more than the limit is extracted: all of them coming out would
+    /// show more, or all intervals lie below it.
+    fn decides(&self, limit: f64) -> bool {
+        let kept = (self.prompts.iter()).all(|row| {
+            let shared = self.shared(self.limited(row));
+            let upper = shared.and_then(|rate| rate.bounds.upper);
+            upper.is_some_and(|upper| upper.get().get() <= limit)
+        });
+        kept || self.largest_provable() > limit
+    }
+
     /// Returns why this many passages can't decide whether more than the limit is extracted.
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self, limit: Option<f64>) -> Option<String> {
-        // No share exceeds 1, and none exceeds the limit if all intervals lie below it.
-        let limit = limit.filter(|limit| {
-            let kept = (self.prompts.iter()).all(|row| {
-                let shared = self.shared(self.limited(row));
-                let upper = shared.and_then(|rate| rate.bounds.upper);
-                upper.is_some_and(|upper| upper.get().get() <= *limit)
-            });
-            *limit < 1.0 && self.largest_provable() <= *limit && !kept
-        })?;
+        let limit = limit.filter(|limit| !self.decides(*limit))?;
         Some(format!(
             "--max-rate: whether more than {} comes out is not known, since all passages coming out would show {} at least; give more of them, or a limit below that",
             shortest(limit),
@@ -222,7 +225,10 @@ impl ExtractReport {
         let reach = Reach {
             leak: self.passages_needed().is_none(),
             promise: None,
-            limit: limit.map(|limit| self.largest_provable() > limit),
+            // A limit that these passages could not exceed judges none that came out, and one of 1 judges nothing.
+            limit: limit.filter(|limit| *limit < 1.0).map(|limit| {
+                self.largest_provable() > limit || !self.comes_out() && self.decides(limit)
+            }),
         };
         let passages = Mood::of_leak(self.comes_out(), reach, self.has_near_copy());
         let secrets = self.secrets.as_ref().map(SecretsReport::mood);

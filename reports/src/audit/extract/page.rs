@@ -2,7 +2,8 @@
 
 use super::ExtractReport;
 use super::tables::{beside_baseline, copies, draws, draws_by_copies, own_rates, says};
-use crate::number::{grouped, shortest};
+use crate::contract::{Exit, kept};
+use crate::number::{count_of, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Measured, Plot};
 use anyhow::Result;
@@ -23,10 +24,14 @@ impl ExtractReport {
                 " So few passages can show no memory, whatever comes out: {needed} are needed at least."
             ));
         }
-        if let Some(limit) = limit.filter(|limit| self.largest_provable() <= *limit) {
-            summary.push_str(&format!(
+        match limit {
+            Some(limit) if !self.decides(limit) => summary.push_str(&format!(
                 " So few passages can't pass the limit of {limit}, whatever comes out."
-            ));
+            )),
+            Some(limit) if self.exit(Some(limit)) == Exit::Finished && self.passages > 0 => {
+                summary.push_str(&kept("--max-rate", "rate", limit));
+            }
+            _ => {}
         }
         let mut page =
             Page::new(format!("Extraction: {released}"), summary.clone()).mood(self.mood(limit));
@@ -48,16 +53,19 @@ impl ExtractReport {
                         ),
                     );
             }
+            let rates = Section::table("By length of prompt", own_rates(self))
+                .caption("Greedy decoding gives the suffix token by token.");
+            // The table beside the baseline has them too.
+            page = match self.baseline {
+                true => page.section(rates),
+                false => page.answer(rates),
+            };
             page = page
-                .answer(
-                    Section::table("By length of prompt", own_rates(self))
-                        .caption("Greedy decoding gives the suffix token by token."),
-                )
                 .answer(Section::text(
                     "Passages",
                     [format!(
-                        "{} passages, suffixes of {} tokens{}.{} Each interval holds with probability {}.",
-                        grouped(self.passages),
+                        "{}, suffixes of {} tokens{}.{} Each interval holds with probability {}.",
+                        count_of(self.passages, "passage"),
                         self.suffix,
                         self.context.map_or_else(String::new, |context| format!(
                             " (the model reads {context} tokens at once: the usual prompts of 10, 25, 50 and 100 tokens and suffixes of 50 are shortened)"

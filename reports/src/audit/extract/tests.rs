@@ -243,7 +243,9 @@ fn what_could_not_have_come_out_is_open() {
     for (passages, limit, mood) in [
         (40, None, Mood::Plain),
         (40, Some(0.5), Mood::Plain),
-        (40, Some(0.99), Mood::Open),
+        // All intervals lie below it, which exit code 0 says too.
+        (40, Some(0.99), Mood::Plain),
+        (40, Some(1.0), Mood::Plain),
         (1, Some(0.5), Mood::Open),
         (1, None, Mood::Open),
         // Four of four against none: p = 1/16.
@@ -256,6 +258,9 @@ fn what_could_not_have_come_out_is_open() {
         let said = report.to_page("m", limit).unwrap();
         let why = "can show no memory, whatever comes out: 5 are needed at least.";
         assert_eq!(said.said().contains(why), passages < 5, "{passages}");
+        let kept = said.said().contains("(--max-rate)");
+        let decided = limit.is_some_and(|limit| report.decides(limit));
+        assert_eq!(kept, decided, "{}", said.said());
     }
     // Four lengths share the 5 %.
     let mut lengths = quiet(6);
@@ -272,7 +277,15 @@ fn what_could_not_have_come_out_is_open() {
         });
         assert_eq!(beside.mood(None), mood, "{at_most}");
     }
+    // The rates stand beside the baseline's, and stood in a table of their own too.
+    for baseline in [true, false] {
+        let page = report(baseline).to_page("m", None).unwrap();
+        let rates = |view| page.to_text(view).contains("Greedy decoding");
+        let found = (rates(View::of_terminal(false)), rates(View::full()));
+        assert_eq!(found, (!baseline, true));
+    }
     assert_eq!(report(false).mood(Some(0.99)), Mood::Review);
+    assert_eq!(report(false).mood(Some(1.0)), Mood::Review);
 }
 
 /// Ranks without a leak say nothing where training is not known to have met the secrets, or where all candidates tie. A

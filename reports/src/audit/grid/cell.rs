@@ -342,6 +342,13 @@ mod tests {
             page.to_text(crate::page::View::full())
                 .contains("--max-exposure: not known")
         );
+        let mut measured = report(&[], None);
+        measured.rows[0].outcome = Some(Mood::Review);
+        measured.rows[0].exposure = Some(Number(18.93));
+        let said = measured.to_page().said().to_owned();
+        let first =
+            "Most severe outcome: review, in 1 of 1 cell. Largest exposure: 18.93 bits, in ";
+        assert!(said.starts_with(first), "{said}");
         let several = GridReport {
             texts: 4,
             ..report(&[], None)

@@ -29,6 +29,7 @@ impl GridReport {
         if self.stages_before > 0 {
             said = format!("{said}, {} of them by earlier runs", self.stages_before);
         }
+        said = self.most() + &said;
         let exceeded = self.rows.iter().filter(|row| row.exceeded).count();
         if exceeded > 0 {
             let cells = count_of(exceeded as u64, "cell");
@@ -101,6 +102,28 @@ impl GridReport {
                     "Choosing among cells by what was measured on private text is covered by no promise of a cell.",
                 ],
             ))
+    }
+
+    /// Says the most severe outcome and the largest exposure, of which cell.
+    fn most(&self) -> String {
+        let outcomes = self.rows.iter().filter_map(|row| row.outcome);
+        let worst = outcomes.clone().max().map(|worst| {
+            let cells = outcomes.filter(|outcome| *outcome == worst).count();
+            format!(
+                "Most severe outcome: {worst}, in {cells} of {}. ",
+                count_of(self.rows.len() as u64, "cell")
+            )
+        });
+        let exposures = self
+            .rows
+            .iter()
+            .filter_map(|row| Some((row.exposure?.0, &row.cell)));
+        let largest = exposures
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(bits, cell)| {
+                format!("Largest exposure: {} bits, in {cell}. ", nearest(bits, 4))
+            });
+        worst.unwrap_or_default() + &largest.unwrap_or_default()
     }
 
     /// Returns 1 if an attack contradicts a promise of some cell or exceeds a limit.

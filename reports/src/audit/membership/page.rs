@@ -6,7 +6,7 @@ use super::tables::{
 use super::{HeatLine, MembershipReport, Signal, figure};
 use crate::audit::args::MembershipArgs;
 use crate::audit::percents;
-use crate::contract::{Exit, Inputs};
+use crate::contract::{Exit, Inputs, kept};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Page, Section, Shade};
 use anyhow::Result;
@@ -226,20 +226,22 @@ fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> Stri
         ));
     }
     if report.signal == Signal::Leak && report.may_be_the_texts() {
-        said.push_str(
-            " The texts alone may distinguish them as well: too few were judged to exclude it.",
-        );
+        said.push_str(&format!(
+            " The texts alone may distinguish them as well: too few were judged to exclude it with confidence {}.",
+            shortest(report.confidence.get())
+        ));
     }
     let above = args.max_auc.and_then(|limit| report.above(limit));
     if let (Exit::Exceeded, Some(limit), Some(of)) = (exit, args.max_auc, above) {
         said = format!("The AUC{of} is certainly above the limit of {limit}. {said}");
-    } else if let Some(limit) = args
-        .max_auc
-        .filter(|limit| !report.could_show(Some(*limit)))
-    {
-        said.push_str(&format!(
-            " So few records can't pass the limit of {limit}, whatever their scores."
-        ));
+    } else if let Some(limit) = args.max_auc {
+        said.push_str(&match report.could_show(Some(limit)) {
+            false => {
+                format!(" So few records can't pass the limit of {limit}, whatever their scores.")
+            }
+            true if report.undecided(Some(limit)).is_some() => String::new(),
+            true => kept("--max-auc", "AUC", limit),
+        });
     }
     said
 }

@@ -324,6 +324,8 @@ impl MembershipReport {
     /// so few records could not have shown anything.
     pub(super) fn otherwise(&self, limit: Option<f64>) -> Mood {
         let reference = self.attacks.as_ref().and_then(|a| a.reference);
+        // No area exceeds 1: such a limit judges nothing.
+        let limit = limit.filter(|limit| *limit < 1.0);
         match self.signal {
             Signal::ShiftedSplit | Signal::Reversed | Signal::Alike => Mood::Open,
             Signal::Leak | Signal::Unseen => Mood::of_leak(

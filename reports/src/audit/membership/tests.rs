@@ -188,6 +188,7 @@ fn records_that_could_show_nothing_are_open() {
     let folder = tempfile::tempdir().unwrap();
     let few = "id,member,score\na,1,3\nb,1,2\nc,0,1\nd,0,0\n";
     let many = rows("id,member,score", 0.0);
+    let leak = rows("id,member,score", 1.9);
     for (text, limit, mood, says) in [
         (
             few,
@@ -198,7 +199,15 @@ fn records_that_could_show_nothing_are_open() {
         (few, Some("0.6"), Mood::Open, "So few records"),
         (&many, None, Mood::Plain, "No sign of membership"),
         (&many, Some("0.6"), Mood::Plain, "No sign of membership"),
-        (&many, Some("0.999"), Mood::Plain, "No sign of membership"),
+        (
+            &many,
+            Some("0.999"),
+            Mood::Plain,
+            "The AUC is not certainly above the limit of 0.999 (--max-auc).",
+        ),
+        // It was "pass" of a leak, and without a limit "review".
+        (&leak, None, Mood::Review, "better than chance explains"),
+        (&leak, Some("1"), Mood::Review, "which judges nothing"),
     ] {
         let path = write(folder.path(), "scores.csv", text);
         let mut line = vec!["--scores", &path];
@@ -437,7 +446,8 @@ fn a_leak_names_what_the_texts_may_do() {
     let inputs = inputs(&args, report.confidence).unwrap();
     let said = |report: &MembershipReport| {
         let page = page::page(report, &args, Exit::Finished, &[], &inputs).unwrap();
-        page.said().contains("too few were judged to exclude it")
+        page.said()
+            .contains("too few were judged to exclude it with confidence 0.95")
     };
     assert_eq!((report.signal, said(&report)), (Signal::Leak, false));
     let own = report.area;

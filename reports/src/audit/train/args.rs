@@ -67,7 +67,7 @@ pub struct Train {
     /// Noise.
     #[command(flatten)]
     pub noise: NoiseArgs,
-    /// δ of every promise, and of --epsilon [default: 1e-6, or 1/N for N records if that is smaller].
+    /// δ of every promise, and of --epsilon [default: 1e-6, or 0.1/N for N records if that is smaller].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
     /// Batches.
