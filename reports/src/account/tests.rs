@@ -946,9 +946,12 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
             "--delta 0.0004 --dataset-size 500",
             Some("delta 0.0004 times the 500 records is 0.20"),
         ),
-        // The default is 1e-6 up to a million records.
-        ("--dataset-size 900000", Some("delta 1e-6 times the")),
-        ("--dataset-size 100000", None),
+        (
+            "--delta 1e-6 --dataset-size 900000",
+            Some("delta 1e-6 times the"),
+        ),
+        // The default is well below one over the records.
+        ("--dataset-size 90000000", None),
         ("--delta 1e-6 --dataset-size 500", None),
         ("--delta 1e-4", None),
     ] {
