@@ -820,7 +820,7 @@ fn a_plan_read_back_keeps_its_delta() {
     use reticent_accounting::Neighbours;
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let line = "account --sigma 1 --batch-size 256 --dataset-size 100000000 --steps 1000";
+    let line = "account --sigma 1 --batch-size 256 --dataset-size 10000000 --steps 1000";
     let plan = question(line);
     let document = answer::answer(&plan).unwrap();
     std::fs::write(path("answer.json"), document.to_text().unwrap()).unwrap();
@@ -828,7 +828,7 @@ fn a_plan_read_back_keeps_its_delta() {
         panic!("{line}");
     };
     let run = run.completed(run.mechanism(), None);
-    for (name, records) in [("sized.json", Some(100_000_000)), ("bare.json", None)] {
+    for (name, records) in [("sized.json", Some(10_000_000)), ("bare.json", None)] {
         let around = Around {
             records,
             ..Around::default()
