@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 /// Where the text of a document is, for every command that reads texts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct TextField {
-    /// Key or column with the text [default: text; in JSON also messages, conversations, prompt and completion,
-    /// instruction, input and output]. With it, stdin is read as CSV unless it is JSON; plain text has none.
+    /// Key or column of the texts that this command reads [default: text; in JSON also messages, conversations, prompt and
+    /// completion, instruction, input and output]. Where they come from stdin, that is then CSV unless it is JSON; plain
+    /// text has none.
     #[arg(long, alias = "text-column", value_name = "KEY")]
     pub text_field: Option<String>,
 }
@@ -84,5 +85,27 @@ impl Reading {
             skip_unreadable: self.skip_unreadable,
             ..self.text.options()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::audit::args::Audit;
+    use clap::CommandFactory;
+
+    /// `audit plant` had a flag of its own, without the name for columns.
+    #[test]
+    fn the_key_of_texts_has_both_names_everywhere() {
+        let audit = Audit::command();
+        let keys = audit.get_subcommands().flat_map(|command| {
+            let own = command.get_arguments();
+            own.filter(|arg| arg.get_id() == "text_field")
+                .map(|arg| (command.get_name(), arg.get_all_aliases()))
+        });
+        let keys: Vec<_> = keys.collect();
+        assert!(keys.iter().any(|(command, _)| *command == "plant"));
+        for (command, names) in keys {
+            assert_eq!(names, Some(vec!["text-column"]), "{command}");
+        }
     }
 }

@@ -13,6 +13,7 @@ mod checks;
 mod exposures;
 mod page;
 
+use super::USUAL;
 use super::args::Diff as Args;
 use super::exposure::{Leak, PromisedBy, of_reached};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
@@ -523,8 +524,22 @@ fn unmet(document: &Value) -> Option<&'static str> {
     };
     let summary = &document["summary"];
     let seen = |key: &str| summary[key].as_f64().is_some_and(|p| p < Leak::EACH);
-    let leaks = seen("p_max") || seen("p_mean") || document["proves_leak"] == true;
+    let leaks = seen("p_max") || seen("p_mean") || proves_leak(document);
     (!leaks).then_some(why)
+}
+
+/// Returns whether the bound on ε shows a leak; documents of earlier versions don't state it, and it is that of the bound
+/// that decides.
+fn proves_leak(document: &Value) -> bool {
+    let by_evalues = &document["e_value"];
+    let bound = match by_evalues["decides"] == "e-value" {
+        true => &by_evalues["epsilon"],
+        false => &document["epsilon"],
+    };
+    let is = |key: &str, holds: fn(f64) -> bool| bound[key].as_f64().is_some_and(holds);
+    document["proves_leak"].as_bool().unwrap_or_else(|| {
+        is("confidence", |level| level >= USUAL) && is("lower", |lower| lower > 0.0)
+    })
 }
 
 /// Why ranks that are only known as lower bounds say nothing.

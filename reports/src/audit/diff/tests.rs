@@ -151,12 +151,25 @@ fn canaries_of_unchecked_training_tell_nothing_without_a_leak() {
     }
     let of_report = |exposure: &Value| json!({"schema": 1, "type": "report", "exposure": exposure});
     assert!(DiffReport::of(&of_report(&leak), &of_report(&silent), 0.05).is_err());
-    // A bound shows a leak with the usual confidence; with 0.01, models that never saw the canaries often have one.
-    let mut proving = silent.clone();
-    proving["epsilon"] = json!({"lower": 0.3, "confidence": 0.01});
-    assert!(DiffReport::of(&leak, &proving, 0.05).is_err());
-    proving["proves_leak"] = true.into();
-    assert!(DiffReport::of(&leak, &proving, 0.05).is_ok());
+    // A bound shows a leak with the usual confidence; with 0.01, models that never saw the canaries often have one. Documents
+    // of earlier versions have no `proves_leak`; the bound that decides says it.
+    let bound = |lower: f64, confidence: f64| json!({"lower": lower, "confidence": confidence});
+    let by_evalues = |lower: f64| json!({"decides": "e-value", "epsilon": bound(lower, 0.95)});
+    for (ranks, e_value, stated, leaks) in [
+        (bound(0.3, 0.01), json!(null), json!(null), false),
+        (bound(0.3, 0.01), json!(null), json!(true), true),
+        (bound(0.3, 0.95), json!(null), json!(null), true),
+        (bound(0.3, 0.95), json!(null), json!(false), false),
+        (bound(0.0, 0.95), by_evalues(0.3), json!(null), true),
+        (bound(0.3, 0.95), by_evalues(0.0), json!(null), false),
+    ] {
+        let mut proving = silent.clone();
+        proving["epsilon"] = ranks;
+        proving["e_value"] = e_value;
+        proving["proves_leak"] = stated;
+        let compared = DiffReport::of(&leak, &proving, 0.05);
+        assert_eq!(compared.is_ok(), leaks, "{proving} {compared:?}");
+    }
     // A leak shows that training met them, and is more than what the old model showed.
     let report = DiffReport::of(&leak, &leak, 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Finished);

@@ -81,7 +81,7 @@ impl ExposureReport {
                     )
                     .caption(
                         "Each canary, ties counted against it, over how often it was planted. \
-                    Where the line leaves the dashed one, repetition is remembered.",
+                    Where the mean (at least) leaves the mean without a leak, repetition is remembered.",
                     ),
                 )
                 .section(

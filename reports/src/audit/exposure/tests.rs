@@ -1009,6 +1009,7 @@ fn exposures_that_are_not_known_have_both_ends_in_every_table() {
     }
     let html = page.to_html().unwrap();
     assert!(html.contains("largest, at least") && html.contains("largest, at most"));
+    assert!(html.contains("Where the mean (at least) leaves the mean without a leak"));
 }
 
 /// 1000 models that never saw the canaries, which are ten uniform ranks, five of each dose. "Leaks",

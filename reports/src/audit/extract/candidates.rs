@@ -248,7 +248,7 @@ fn leaves_standing(
             grouped(test.secrets - included.occur)
         )),
         _ if included.drawn < test.secrets => Some(format!(
-            "by the certificate, training hardly ever draws a record of {} of them, which leave every promise standing",
+            "by the certificate, {} of them are not known to have a record drawn with probability {LIKELY_DRAWN} or more, and leave every promise standing",
             grouped(test.secrets - included.drawn)
         )),
         Inclusion::GivenText if ours => Some(

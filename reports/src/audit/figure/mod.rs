@@ -38,9 +38,6 @@ pub struct FigureReport {
     /// The vertical quantity, which says how its numbers are rounded.
     #[serde(skip)]
     quantity: Quantity,
-    /// Whether means are joined by lines: not where x was measured too, since two repetitions show no trend.
-    #[serde(skip)]
-    joined: bool,
 }
 
 /// A line of the figure.
@@ -50,6 +47,9 @@ pub struct Line {
     pub line: String,
     /// In order of x.
     pub points: Vec<Repeated>,
+    /// Whether its means are joined.
+    #[serde(skip)]
+    joined: bool,
 }
 
 /// All documents of a line at one x.
@@ -75,6 +75,8 @@ pub(in crate::audit) struct Point {
     pub(in crate::audit) y: f64,
     /// What y would be on average if nothing leaked.
     pub(in crate::audit) null: Option<f64>,
+    /// Whether x is a setting, or the line is one log: where x was measured too, two repetitions show no trend.
+    pub(in crate::audit) joined: bool,
 }
 
 /// Reads the documents, draws the figure and prints it.
@@ -111,12 +113,11 @@ fn gathered(args: &FigureArgs) -> Result<FigureReport> {
         names_x || args.x.is_some(),
         "--x: must say what is horizontal, as PATTERN contains no {{x}}"
     );
-    let (mut points, mut left_out, mut joined) = (Vec::new(), Vec::new(), names_x);
+    let (mut points, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
     for (path, name) in args.documents.files()? {
         let place = || path.display().to_string();
         if path.extension().is_some_and(|ending| ending == "jsonl") {
             points.extend(logged(&path, &name, args).with_context(place)?);
-            joined = true;
             continue;
         }
         let document = document(&path)?;
@@ -130,8 +131,9 @@ fn gathered(args: &FigureArgs) -> Result<FigureReport> {
         let (x, y) = match x.and_then(|x| Ok((x, y?))) {
             Ok(both) => both,
             // A cell that failed takes no figure along.
-            Err(_) if document["type"] == "grid-cell" => {
+            Err(error) if document["type"] == "grid-cell" => {
                 left_out.push(place());
+                first = first.or_else(|| Some(error.context(place())));
                 continue;
             }
             Err(error) => return Err(error.context(place())),
@@ -141,16 +143,16 @@ fn gathered(args: &FigureArgs) -> Result<FigureReport> {
             x,
             y,
             null: args.y.without_a_leak(&document),
+            joined: args.x.as_ref().is_none_or(|x| x.is_setting(&document)),
         });
     }
-    ensure!(
-        !points.is_empty(),
-        "PATTERN: no document has the quantity to plot"
-    );
+    if let (true, Some(error)) = (points.is_empty(), first) {
+        return Err(error.context("PATTERN: no document has the quantity to plot"));
+    }
     let x = args.x_label.as_deref();
     let x = x.or_else(|| args.x.as_ref().map(Quantity::label));
     let (x, y) = (x.unwrap_or("x"), args.y.clone());
-    Ok(FigureReport::of((points, left_out), joined, x, y))
+    Ok(FigureReport::of((points, left_out), x, y))
 }
 
 /// Returns the values of the file name of a grid's cell, whose line is its arm where the pattern allows: an arm's name may
@@ -177,6 +179,7 @@ fn logged(path: &Path, name: &Name, args: &FigureArgs) -> Result<Vec<Point>> {
                 x,
                 y,
                 null: None,
+                joined: true,
             });
         }
     }
@@ -206,6 +209,7 @@ fn lines(mut points: Vec<Point>) -> Vec<Line> {
         .chunk_by(|a, b| a.line == b.line)
         .map(|line| Line {
             line: line[0].line.clone(),
+            joined: line.iter().all(|point| point.joined),
             points: line
                 .chunk_by(|a, b| a.x.total_cmp(&b.x).is_eq())
                 .map(repeated)
@@ -227,7 +231,6 @@ impl FigureReport {
     /// Returns the figure of these points, and of cells without one.
     pub(in crate::audit) fn of(
         (points, left_out): (Vec<Point>, Vec<String>),
-        joined: bool,
         x: &str,
         y: Quantity,
     ) -> Self {
@@ -238,7 +241,6 @@ impl FigureReport {
             lines: lines(points),
             left_out,
             quantity: y,
-            joined,
         }
     }
 
@@ -246,9 +248,11 @@ impl FigureReport {
     #[must_use]
     pub fn caption(&self) -> String {
         let mut said = "A mark for each document, an open arrow for an infinite value".to_owned();
-        said.push_str(match self.joined {
-            true => ", lines through their means.",
-            false => ".",
+        let joined = self.lines.iter().filter(|line| line.joined).count();
+        said.push_str(match joined {
+            0 => ".",
+            all if all == self.lines.len() => ", lines through their means.",
+            _ => ", lines through their means where x was not measured.",
         });
         if self.quantity.is_bound() {
             said.push_str(
@@ -309,7 +313,7 @@ impl FigureReport {
                     .map(move |y| (x, *y))
                     .collect::<Vec<_>>()
             };
-            if self.joined {
+            if line.joined {
                 let means = line.points.iter().map(|p| (p.x, p.mean));
                 plot = plot.layer(Layer::line("", means, tone));
             }

@@ -93,8 +93,13 @@ impl Quantity {
     /// Returns whether its values are bounds.
     #[must_use]
     pub fn is_bound(&self) -> bool {
-        // `headline` and the promises of runs and logs are upper bounds.
         matches!(self.key(), Some("lower" | "upper" | "headline" | "epsilon"))
+    }
+
+    /// Returns whether it is a setting in this document, and not measured. What a cell measured is in its stages' answers.
+    pub(super) fn is_setting(&self, document: &Value) -> bool {
+        let of_cell = |place: &str| document["type"] == "grid-cell" && !place.contains('.');
+        matches!(self, Self::At(place) if place.starts_with("inputs.") || of_cell(place))
     }
 
     /// Formats a value with so many significant digits: a bound is rounded to its side, anything else to nearest.
@@ -102,6 +107,7 @@ impl Quantity {
     pub fn shown(&self, value: f64, digits: usize) -> String {
         match self.key() {
             Some("lower") => rounded_down(value, digits),
+            // `headline` and the promises of runs and logs are upper bounds.
             _ if self.is_bound() => rounded_up(value, digits),
             _ => nearest(value, digits),
         }

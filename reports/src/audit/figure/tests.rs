@@ -51,7 +51,10 @@ fn cells_without_the_quantity_are_left_out_and_named() {
     let says = "Left out, as failed or without such a number: 1 cell, ";
     assert!(page.said().contains(says) && page.said().contains("bert-0-0.json"));
     assert!(whole.plot(false, false).to_svg().unwrap().contains(says));
-    assert!(of("bert-{x}-{}.json").is_err());
+    // A misspelt quantity was called missing, without its name.
+    let error = format!("{:#}", of("bert-{x}-{}.json").unwrap_err());
+    let cause = "bert-0-0.json: --y: a document of type grid-cell holds no summary.max";
+    assert!(error.starts_with("PATTERN: no document") && error.ends_with(cause));
     // Of other documents one that lacks it is an error.
     let other = other.replace("grid-cell", "exposure");
     std::fs::write(home.path().join("bert-0-0.json"), other).unwrap();
@@ -177,6 +180,32 @@ fn x_may_stand_in_the_documents() {
         "{}",
         report.caption()
     );
+}
+
+/// A setting had no line through its means, and one log joined what was measured in other documents.
+#[test]
+fn means_are_joined_unless_x_was_measured() {
+    let home = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(home.path().join(name), text).unwrap();
+    let drawn = |pattern: &str, x: &str| -> (Vec<bool>, bool) {
+        let more = format!("--y summary.max --x {x}");
+        let report = gathered(&args(home.path(), pattern, &more)).unwrap();
+        let lines = report.lines.iter().map(|line| line.joined);
+        let says = report.caption().contains("lines through their means");
+        (lines.collect(), says)
+    };
+    for (name, kind) in [("sgd-0.json", "exposure"), ("cell.json", "grid-cell")] {
+        let text = format!(
+            r#"{{"schema": 1, "type": "{kind}", "inputs": {{"sigma": 1}}, "sigma": 1, "summary": {{"max": 3}}}}"#
+        );
+        write(name, &text);
+    }
+    assert_eq!(drawn("{line}-{}", "inputs.sigma"), (vec![true], true));
+    assert_eq!(drawn("{line}-{}", "sigma"), (vec![false], false));
+    assert_eq!(drawn("{line}.json", "sigma"), (vec![true, false], true));
+    assert_eq!(drawn("c{line}.json", "summary.max"), (vec![false], false));
+    write("crt-0.jsonl", r#"{"sigma": 1, "summary": {"max": 3}}"#);
+    assert_eq!(drawn("{line}-{}", "sigma"), (vec![true, false], true));
 }
 
 /// A proved ε is not printed above what was proved, nor its mean.

@@ -246,8 +246,17 @@ pub struct Row {
 }
 
 impl Row {
-    /// The columns of a table that hold a value in some rows alone, or in none.
-    pub(super) const SOMETIMES: [&str; 10] = [
+    /// The columns of the table: all fields, in their order.
+    pub(super) const COLUMNS: [&str; 21] = [
+        "cell",
+        "arm",
+        "recipe",
+        "model",
+        "seed",
+        "miss_rate",
+        "canary_recall",
+        "sigma",
+        "epsilon",
         "failed",
         "undecided",
         "perplexity",
@@ -258,6 +267,8 @@ impl Row {
         "promise",
         "coins_epsilon",
         "exceeded",
+        "outcome",
+        "seconds",
     ];
 }
 
@@ -303,6 +314,18 @@ mod tests {
             seconds: 0.0,
             rows: vec![cell.row()],
         }
+    }
+
+    /// A table of perplexities alone had no `outcome`, and one without noise no `sigma`.
+    #[test]
+    fn the_table_has_a_column_for_each_field() {
+        let schema = schemars::schema_for!(Row).to_value();
+        let fields = schema["properties"].as_object().unwrap();
+        let mut fields: Vec<&str> = fields.keys().map(String::as_str).collect();
+        let mut columns = Row::COLUMNS;
+        fields.sort_unstable();
+        columns.sort_unstable();
+        assert_eq!(fields, columns);
     }
 
     /// Neither 0 nor 1 is true of a grid with a cell of which nothing is known, unless another says 1.

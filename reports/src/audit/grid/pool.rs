@@ -198,16 +198,10 @@ pub(super) fn run(
             if outcomes[at].is_some() || running.iter().any(|process| process.stage == at) {
                 continue;
             }
-            let failed = stage.needs.iter().find_map(|need| match &outcomes[*need] {
+            let mut failed = stage.needs.iter().find_map(|need| match &outcomes[*need] {
                 Some(Err(why)) => Some(why.clone()),
                 _ => None,
             });
-            if let Some(why) = failed {
-                outcomes[at] = Some(Err(why));
-                done(false, at, &outcomes)?;
-                line.advance(1);
-                continue;
-            }
             let ready = stage
                 .needs
                 .iter()
@@ -216,8 +210,18 @@ pub(super) fn run(
                 .iter()
                 .map(|process| peaks.get(&plan.stages[process.stage].work).copied())
                 .collect();
-            if ready && limits.admits(&taken, peaks.get(&stage.work).copied()) {
-                running.push(start(at, stage, limits.jobs)?);
+            let starts = ready && limits.admits(&taken, peaks.get(&stage.work).copied());
+            if starts {
+                let program = program(stage.work)?;
+                failed = replaced(&program, builds.get(stage.work.program()))?;
+                if failed.is_none() {
+                    running.push(start(at, stage, limits.jobs, &program)?);
+                }
+            }
+            if let Some(why) = failed {
+                outcomes[at] = Some(Err(why));
+                done(false, at, &outcomes)?;
+                line.advance(1);
             }
         }
         if running.is_empty() {
@@ -270,6 +274,18 @@ fn builds(plan: &Plan) -> Result<Builds> {
         }
     }
     Ok(all)
+}
+
+/// Returns why no stage starts if the program is no longer the build with which the run began, under whose digest results
+/// are kept.
+fn replaced(program: &Path, build: Option<&String>) -> Result<Option<String>> {
+    let same = Some(&content(program)?) == build;
+    Ok((!same).then(|| {
+        format!(
+            "{} was replaced during the run; give the same arguments again",
+            program.display()
+        )
+    }))
 }
 
 /// Returns what an earlier run finished, if all its outputs, what they were made from and the program that made them are
@@ -337,7 +353,7 @@ fn keep(
     Ok(digest)
 }
 
-fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
+fn start(at: usize, stage: &Stage, jobs: usize, program: &Path) -> Result<Running> {
     // The output is complete but a kill came before the answer, or its answer is no longer valid.
     for left in stage.written().filter(|left| left.exists()) {
         match left.is_dir() {
@@ -351,9 +367,8 @@ fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
         tempfile::tempfile().with_context(nowhere)?,
         tempfile::tempfile().with_context(nowhere)?,
     );
-    let program = program(stage.work)?;
     // A stage trains by itself, whatever group of workers this process belongs to.
-    let child = ending_with_this(Command::new(&program).env_remove(RANK).env_remove(WORLD))
+    let child = ending_with_this(Command::new(program).env_remove(RANK).env_remove(WORLD))
         .args(&stage.words)
         .env("RAYON_NUM_THREADS", (cores() / jobs).max(1).to_string())
         .stdout(stdout.try_clone().with_context(nowhere)?)
@@ -452,6 +467,21 @@ pub fn end_with_parent() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Stages that another build ran were kept as those of the build before it, in one table with them.
+    #[test]
+    fn a_program_that_is_replaced_starts_no_stage() {
+        let home = tempfile::tempdir().unwrap();
+        let program = home.path().join("audit");
+        let builds = ["one", "another"].map(|build| {
+            std::fs::write(&program, build).unwrap();
+            content(&program).unwrap()
+        });
+        let why = replaced(&program, Some(&builds[0])).unwrap().unwrap();
+        assert!(why.ends_with("audit was replaced during the run; give the same arguments again"));
+        assert_eq!(replaced(&program, Some(&builds[1])).unwrap(), None);
+        assert!(replaced(&program, None).unwrap().is_some());
+    }
 
     /// Results of a model that is gone, or that is another by now, are nobody's.
     #[test]

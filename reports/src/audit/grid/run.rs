@@ -149,7 +149,7 @@ pub fn run(args: &Grid, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     output.answer_with_rows(
         &Envelope::new("grid", inputs, &report),
         &report.to_page(),
-        || Ok(Csv::of_rows_with(&Row::SOMETIMES, &report.rows)?),
+        || Ok(Csv::of_columns(&Row::COLUMNS, &report.rows)?),
     )?;
     report.end()
 }

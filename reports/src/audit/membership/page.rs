@@ -52,13 +52,10 @@ pub(super) fn page(
                 itself.",
         ),
     )
-    .section(
-        Section::table(
-            "What the sample certifies",
-            table(report, true, args.max_auc),
-        )
-        .caption(sample(report)),
-    )
+    .section(Section::table(
+        "What the sample certifies",
+        table(report, true, args.max_auc),
+    ))
     .section(Section::text(
         "About these intervals",
         Some(format!(

@@ -109,6 +109,12 @@ fn the_signal_is_said_whichever_way_it_points() {
             "{brief}"
         );
         let text = text.to_text(View::full());
+        // A caption repeated the paragraph after it.
+        let said = text.replace('\n', " ");
+        assert_eq!(
+            said.matches("each interval holds with probability").count(),
+            1
+        );
         assert!(text.contains("4\u{202f}380 non-members needed"), "{text}");
         assert!(text.contains("the same, plug-in 1 %"), "{text}");
         assert_eq!(

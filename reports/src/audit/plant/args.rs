@@ -1,7 +1,7 @@
 //! Arguments of `audit plant`.
 
-use crate::audit::args::TokenizerArg;
 use crate::audit::args::preparing::{CanaryArgs, unit_of_document};
+use crate::audit::args::{TextField, TokenizerArg};
 use clap::Args;
 use reticent_corpus::Unit;
 use reticent_corpus::canary::Spec;
@@ -35,9 +35,9 @@ pub struct Plant {
     /// tokens, and to choose the words of {rare:n}.
     #[arg(long, value_name = "FILE")]
     pub tokenizer: Option<TokenizerArg>,
-    /// Key that holds the text.
-    #[arg(long, value_name = "KEY")]
-    pub text_field: Option<String>,
+    /// The key of the text.
+    #[command(flatten)]
+    pub text: TextField,
     /// What one record is in training: turn, sentence, dialogue or document.
     #[arg(long, default_value = "document", value_parser = unit_of_document)]
     pub unit: Unit,

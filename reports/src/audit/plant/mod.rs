@@ -167,7 +167,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     );
     let text =
         read_regular_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
-    let field = args.text_field.as_deref();
+    let field = args.text.text_field.as_deref();
     let read = documents(&args.data, &text, field)?;
     let total = read.len();
     // The record of the file from which each document comes.

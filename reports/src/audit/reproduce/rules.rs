@@ -222,6 +222,14 @@ fn place(series: &Series, point: &Point) -> String {
     }
 }
 
+/// Says why a rule fails that the means satisfy.
+const fn despite(means: bool) -> &'static str {
+    match means {
+        true => "; the means satisfy the rule, but not with one standard error against it",
+        false => "",
+    }
+}
+
 impl Need {
     fn met(&self, measured: &[Series]) -> Result<(), Judgement> {
         let below = |what: &String, of: &String, times| Rule::Below {
@@ -244,8 +252,14 @@ impl Need {
                 return match most {
                     Some((_, low)) if low > *above => Ok(()),
                     most => Err(Judgement::open(format!(
-                        "the attack finds nothing in ordinary training either: {what} is {} at most, {} would be a leak",
-                        most.map_or_else(String::new, |(point, _)| series.shown(point)),
+                        "it is not certain that the attack finds anything in ordinary training: {what} is {}, not above {}",
+                        most.map_or_else(String::new, |(point, low)| {
+                            let less = match point.values.len() {
+                                1 => String::new(),
+                                _ => format!(", less one standard error {}", series.value(low)),
+                            };
+                            series.shown(point) + &place(series, point) + &less
+                        }),
                         shortest(*above)
                     ))),
                 };
@@ -302,12 +316,13 @@ impl Rule {
                         let below = left.high() < times * right.low();
                         if !below {
                             return Err(Judgement::not(format!(
-                                "{} is {}{}, {} {}",
+                                "{} is {}{}, {} {}{}",
                                 a.what,
                                 a.shown(left),
                                 place(a, left),
                                 b.what,
-                                b.shown(right)
+                                b.shown(right),
+                                despite(left.mean() < times * right.mean())
                             )));
                         }
                     }
@@ -321,7 +336,8 @@ impl Rule {
                     if !inside {
                         let place = place(series, point);
                         let value = series.shown(point);
-                        return Err(Judgement::not(format!("{what} is {value}{place}")));
+                        let why = despite((*from..=*to).contains(&point.mean()));
+                        return Err(Judgement::not(format!("{what} is {value}{place}{why}")));
                     }
                 }
                 Ok(())
@@ -334,9 +350,10 @@ impl Rule {
                 let above = last.low() > first.high();
                 if !above {
                     return Err(Judgement::not(format!(
-                        "{what} goes from {} to {}",
+                        "{what} goes from {} to {}{}",
                         series.shown(first),
-                        series.shown(last)
+                        series.shown(last),
+                        despite(last.mean() > first.mean())
                     )));
                 }
                 for step in series.points.windows(2) {
@@ -570,12 +587,30 @@ pub(super) mod tests {
                 series("ordinary", &[(0.0, &[4.0, 4.0])]),
                 series("heard", &[(0.0, &heard)]),
             ];
-            need.met(&measured).is_ok()
+            need.met(&measured).map_err(|judged| judged.says())
         };
-        assert!(met(&learned, [11.8, 11.9], [0.0, 0.0]));
-        assert!(!met(&learned, [9.6, 13.6], [0.0, 0.0]));
-        assert!(met(&heard, [4.0, 4.0], [8.0, 8.2]));
-        assert!(!met(&heard, [4.0, 4.0], [1.0, 19.9]));
+        assert_eq!(met(&learned, [11.8, 11.9], [0.0, 0.0]), Ok(()));
+        assert_eq!(met(&heard, [4.0, 4.0], [8.0, 8.2]), Ok(()));
+        // The means satisfy both conditions, and the messages said that they don't.
+        for (need, own, heard, says) in [
+            (
+                &learned,
+                [9.6, 13.6],
+                [0.0, 0.0],
+                "own is 11.60 (9.600 to 13.60), ordinary 4.000 (4.000 to 4.000); the means satisfy the rule, but not with one standard error against it",
+            ),
+            (
+                &heard,
+                [4.0, 4.0],
+                [1.0, 19.9],
+                "heard is 10.45 (1.000 to 19.90), less one standard error 1.000, not above 7.61",
+            ),
+        ] {
+            let said = met(need, own, heard).unwrap_err();
+            assert!(said.ends_with(says), "{said}");
+        }
+        let said = met(&learned, [13.0, 13.2], [0.0, 0.0]).unwrap_err();
+        assert!(!said.contains("the means satisfy"), "{said}");
     }
 
     /// Upper ends of ε were shown below themselves: 2.749391 as 2.749.

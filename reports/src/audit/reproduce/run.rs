@@ -108,18 +108,19 @@ fn figure(heading: &str, y: Known, x: Option<Known>, cells: &[CellDocument]) -> 
             None => Some(cell.place.miss_rate),
         };
         // Others were asked for something else.
-        let Some((x, y_here)) = own.zip(value(cell, y)) else {
+        let Some((at, y_here)) = own.zip(value(cell, y)) else {
             continue;
         };
-        if x.is_nan() || y_here.is_nan() {
+        if at.is_nan() || y_here.is_nan() {
             left_out.push(cell.place.name());
             continue;
         }
         points.push(Point {
             line: cell.place.arm.clone(),
-            x,
+            x: at,
             y: y_here,
             null: cell.without_a_leak(y),
+            joined: x.is_none(),
         });
     }
     if points.is_empty() {
@@ -127,7 +128,7 @@ fn figure(heading: &str, y: Known, x: Option<Known>, cells: &[CellDocument]) -> 
     }
     let label = x.map(Quantity::Known);
     let label = label.as_ref().map_or("miss rate γ", Quantity::label);
-    let found = FigureReport::of((points, left_out), x.is_none(), label, Quantity::Known(y));
+    let found = FigureReport::of((points, left_out), label, Quantity::Known(y));
     Some(match found.plot(false, false).to_inline_svg() {
         Ok(svg) => Section::plot(heading, svg).caption(found.caption()),
         Err(error) => Section::text(heading, [format!("Not drawn: {error}.")]),
