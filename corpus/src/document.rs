@@ -191,14 +191,14 @@ fn check(
 /// Sorts ranges and merges those that overlap or touch.
 pub(crate) fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
-    let mut out: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match out.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => out.push(range),
+    ranges.dedup_by(|range, last| {
+        let meets = range.start <= last.end;
+        if meets {
+            last.end = last.end.max(range.end);
         }
-    }
-    out
+        meets
+    });
+    ranges
 }
 
 /// Returns a text with something else in place of ranges of its bytes, which are in order and apart.

@@ -95,9 +95,9 @@ pub(crate) fn content_digest(text: &str, record: &Record, loss_on: Option<LossOn
     format!("{:016x}", u64::from_be_bytes(first))
 }
 
-/// Passes the tokens as little-endian bytes to `each`, 1024 tokens at a time.
+/// Passes the tokens as little-endian bytes to `each`, 256 tokens at a time: most records are short.
 pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
-    let mut buffer = [[0; 4]; 1024];
+    let mut buffer = [[0; 4]; 256];
     for tokens in tokens.chunks(buffer.len()) {
         for (bytes, token) in buffer.iter_mut().zip(tokens) {
             *bytes = token.to_le_bytes();

@@ -5,7 +5,9 @@ use crate::prepare_shared::{files, near};
 use reticent_corpus::Document;
 use reticent_corpus::dedup::Deduplication;
 use reticent_corpus::policy::PolicyChoice;
-use reticent_corpus::prepare::{Phase, Preparation, PrepareFiles, PrepareOptions, RestartCause};
+use reticent_corpus::prepare::{
+    Phase, Preparation, PrepareFiles, PrepareOptions, Prepared, RestartCause,
+};
 use reticent_corpus::read::ReadOptions;
 use reticent_corpus::simulate::simulate;
 use std::cell::{Cell, RefCell};
@@ -350,4 +352,28 @@ fn what_is_left_names_no_masked_secret() {
             assert!(keys.iter().all(|entry| entry["key"] != plain));
         }
     }
+}
+
+/// The code is that of what was written, not of what lies on the disk when it is finished.
+#[test]
+fn what_is_edited_while_it_is_written_is_not_authenticated() {
+    let scene = Scene::new(2000, PrepareOptions::default());
+    let records = scene.at(HIDDEN).join("records.jsonl");
+    let edited = Cell::new(false);
+    let made = scene.prepare("out", 2, &|_, _| {
+        let written = fs::read(&records).unwrap_or_default();
+        if !edited.get() && !written.is_empty() {
+            let text = String::from_utf8(written).unwrap();
+            fs::write(&records, text.replacen("private", "prIvate", 1)).unwrap();
+            edited.set(true);
+        }
+        true
+    });
+    assert!(made.unwrap().is_some() && edited.get());
+    let error = Prepared::load(&scene.at("out"), Some([7; 32])).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("was edited after it was prepared"),
+        "{error}"
+    );
 }

@@ -31,12 +31,16 @@ const LONGEST_CODE: u64 = 1024;
 /// # Errors
 /// Returns an error if a file cannot be read, or the code cannot be written.
 pub fn seal_folder(folder: &Path, owner: [u8; 32]) -> Result<()> {
-    seal(folder, &Key::new(owner))
+    seal(folder, &Key::new(owner), &[])
 }
 
-/// The same with a key at hand. The files are read again, so that the code is that of what is on the disk.
-pub(super) fn seal(folder: &Path, owner: &Key) -> Result<()> {
-    let listed = on_two_threads(|name| listed(&folder.join(name)))?;
+/// The same with a key at hand, and the files whose lengths and digests are `known` from writing them: the code is that of
+/// what was written, whatever happened to it on the disk since.
+pub(super) fn seal(folder: &Path, owner: &Key, known: &[(&str, Listed)]) -> Result<()> {
+    let listed = on_two_threads(|name| {
+        let known = known.iter().find(|(known, _)| *known == name);
+        known.map_or_else(|| listed(&folder.join(name)), |(_, known)| Ok(Some(*known)))
+    })?;
     let listed = listed.iter().map(|(name, listed)| (*name, *listed));
     let path = folder.join(CODE);
     let written = disk::write_whole(&path, format!("{}\n", code(owner, listed)).as_bytes());
@@ -44,7 +48,7 @@ pub(super) fn seal(folder: &Path, owner: &Key) -> Result<()> {
 }
 
 /// What the list says of a file: length and SHA-256.
-type Listed = (u64, [u8; 32]);
+pub(super) type Listed = (u64, [u8; 32]);
 
 fn code<'a>(owner: &Key, files: impl Iterator<Item = (&'a str, Listed)>) -> String {
     let list = files.fold(String::new(), |mut list, (name, (length, digest))| {

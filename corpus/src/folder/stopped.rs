@@ -4,16 +4,16 @@
 //! The state is written to a temporary file and renamed, so it is whole or absent. Its last line is
 //! the checksum of the other lines. A file of records may be longer than the state says; the excess
 //! is cut off. Checksums of the files show that the rest has not changed. Under the owner's key they
-//! are codes (HMAC-SHA-256): the finished folder is authenticated under that key, so nobody without it
+//! are codes (HMAC-SHA-256 of the SHA-256): the finished folder is authenticated under that key, so nobody without it
 //! may have edited what it is finished from. Without the key they guard against accidents only.
 
+use super::seal::Listed;
 use crate::error::{Error, Result};
 use crate::prepare::{Identity, Key};
-use hmac::{Hmac, Mac};
 use reticent_disk::{self as disk, DiskFile, hexadecimal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 use std::hash::Hasher;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -111,8 +111,8 @@ pub(super) fn lies_in(folder: &Path) -> bool {
 pub(super) enum Checksum {
     /// A checksum that anybody can compute.
     Plain(Box<XxHash64>),
-    /// A code that nobody can compute without the owner's key.
-    Keyed(Box<Hmac<Sha256>>),
+    /// A code that nobody can compute without the owner's key: that of the digest of the bytes.
+    Keyed(Key, Box<Sha256>),
 }
 
 impl Checksum {
@@ -122,7 +122,7 @@ impl Checksum {
             None => Self::Plain(Box::new(XxHash64::with_seed(0))),
             Some(owner) => {
                 let key = owner.derived("stopped preparation", name.as_bytes());
-                Self::Keyed(Box::new(key.mac()))
+                Self::Keyed(key, Box::default())
             }
         }
     }
@@ -130,7 +130,7 @@ impl Checksum {
     fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Plain(hash) => hash.write(bytes),
-            Self::Keyed(mac) => mac.update(bytes),
+            Self::Keyed(_, hash) => hash.update(bytes),
         }
     }
 
@@ -138,7 +138,17 @@ impl Checksum {
     fn value(&self) -> String {
         match self {
             Self::Plain(hash) => format!("{:016x}", hash.finish()),
-            Self::Keyed(mac) => hexadecimal(&mac.clone().finalize().into_bytes()),
+            Self::Keyed(key, hash) => {
+                hexadecimal(&key.digest(&[hash.clone().finalize().as_slice()]))
+            }
+        }
+    }
+
+    /// Returns the digest of the bytes, if it is one.
+    fn digest(self) -> Option<[u8; 32]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Keyed(_, hash) => Some(hash.finalize().into()),
         }
     }
 }
@@ -256,10 +266,13 @@ impl Growing {
         })
     }
 
-    pub(super) fn close(self) -> Result<()> {
+    /// Syncs the file, and returns its length and SHA-256 if they were counted under the owner's key.
+    pub(super) fn close(self) -> Result<Option<Listed>> {
         let done = self.file.into_inner().map_err(|e| e.into_error());
-        done.and_then(|file| file.inner.sync())
-            .map_err(Error::writing(&self.path))
+        let synced = done.and_then(|file| file.inner.sync().map(|()| file));
+        let file = synced.map_err(Error::writing(&self.path))?;
+        let digest = file.checksum.and_then(Checksum::digest);
+        Ok(digest.map(|digest| (file.length, digest)))
     }
 }
 

@@ -44,8 +44,9 @@ impl Prepared {
                     .to_owned(),
             ));
         };
-        let mut out =
-            OutputFolder::take(folder, force)?.begin(self.facts.held_out_documents > 0)?;
+        let place = OutputFolder::take(folder, force)?;
+        let owner = owner.map(Key::new);
+        let mut out = place.begin(self.facts.held_out_documents > 0, owner.as_ref())?;
         let loss_on = self.options.loss_on;
         let training = self.training.records.iter().zip(&self.texts);
         let numbers = self.points.iter().zip(documents);
@@ -63,7 +64,6 @@ impl Prepared {
             &self.options,
             self.plan.as_ref(),
             &self.tokenizer,
-            owner.map(Key::new).as_ref(),
         )
     }
 }
@@ -97,7 +97,7 @@ pub(crate) struct FolderWriter {
     begins: [Vec<u8>; 2],
     /// Whose folder it is; none: it is not taken up when it is stopped.
     identity: Option<Identity>,
-    /// The owner's key, under which it is taken up when it is stopped.
+    /// The owner's key, under which it is taken up when it is stopped, and authenticated when it is finished.
     owner: Option<Key>,
 }
 
@@ -353,8 +353,8 @@ impl OutputFolder {
     }
 
     /// Begins an empty folder. `held_out`: whether there is such a part, empty though it may be.
-    pub(crate) fn begin(self, held_out: bool) -> Result<FolderWriter> {
-        self.empty(held_out, None, None)
+    pub(crate) fn begin(self, held_out: bool, owner: Option<&Key>) -> Result<FolderWriter> {
+        self.empty(held_out, None, owner)
     }
 
     /// Goes on where the same preparation stopped, under the same owner's key or without any, or begins an empty folder.
@@ -484,13 +484,12 @@ impl FolderWriter {
     }
 
     /// Writes the other files, authenticates all of them under the owner's key, and gives the folder its name.
-    pub(crate) fn finish(self, made: &Preparation, owner: Option<&Key>) -> Result<()> {
+    pub(crate) fn finish(self, made: &Preparation) -> Result<()> {
         self.close(
             &made.facts,
             &made.options,
             made.plan.as_ref(),
             &made.tokenizer,
-            owner,
         )
     }
 
@@ -500,12 +499,20 @@ impl FolderWriter {
         options: &PrepareOptions,
         plan: Option<&CanaryPlan>,
         tokenizer: &Tokenizer,
-        owner: Option<&Key>,
     ) -> Result<()> {
         self.beside.stay_if_stopped();
-        self.training.close()?;
-        if let Some(pair) = self.held_out {
-            pair.close()?;
+        let pairs = [
+            (Some(self.training), [RECORDS, TEXTS]),
+            (self.held_out, [HELD_OUT, TEST]),
+        ];
+        let mut known = Vec::new();
+        for (pair, names) in pairs {
+            let Some(Pair { records, texts }) = pair else {
+                continue;
+            };
+            for (file, name) in [records, texts].into_iter().zip(names) {
+                known.extend(file.close()?.map(|listed| (name, listed)));
+            }
         }
         let folder = self.beside.path();
         if let Some(plan) = plan {
@@ -532,8 +539,8 @@ impl FolderWriter {
         let sheet = serde_json::to_string_pretty(&sheet)
             .map_err(|error| Error::prepared(&path, error.to_string()))?;
         write_text(&path, &sheet)?;
-        if let Some(owner) = owner {
-            seal(folder, owner)?;
+        if let Some(owner) = &self.owner {
+            seal(folder, owner, &known)?;
         }
         self.beside.forget(PROGRESS)?;
         self.beside.forget(SEED)?;
@@ -552,10 +559,11 @@ struct Files {
 }
 
 impl Files {
-    /// `marked`: whether it is said on the disk how far they are, under the owner's key if there is one.
+    /// `marked`: whether it is said on the disk how far they are.
     fn create(folder: &Path, held_out: bool, marked: bool, owner: Option<&Key>) -> Result<Self> {
         let create = |name| {
-            let checksum = marked.then(|| Checksum::of(name, owner));
+            let counted = marked || owner.is_some();
+            let checksum = counted.then(|| Checksum::of(name, owner));
             Growing::create(folder, name, checksum)
         };
         let pair = |records, texts| -> Result<Pair> {
@@ -609,11 +617,6 @@ impl Pair {
     fn write(&mut self, begins: [&[u8]; 2], lines: [&[u8]; 2]) -> Result<()> {
         self.records.line([begins[0], &lines[0][1..], b"\n"])?;
         self.texts.line([begins[1], &lines[1][1..], b"\n"])
-    }
-
-    fn close(self) -> Result<()> {
-        self.records.close()?;
-        self.texts.close()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::choice::{OnnxOptions, PolicyChoice};
 use super::patterns::{PatternRule, Patterns};
-use super::{MASKED, Names, Policy, Spare, View, resolved};
+use super::{MASKED, Names, Policy, Span, Spare, View, resolved};
 use crate::error::Result;
 use crate::random::sha256;
 use crate::tagger::TaggerModel;
@@ -67,6 +67,8 @@ pub struct Conservative {
 struct Rules {
     digits: bool,
     capitals: bool,
+    /// The redaction policy, if what it finds counts.
+    base: Option<Arc<dyn Policy>>,
     policies: Vec<Arc<dyn Policy>>,
 }
 
@@ -81,9 +83,6 @@ impl Conservative {
             None => None,
             Some(options) => {
                 let mut policies: Vec<Arc<dyn Policy>> = Vec::new();
-                if options.policy {
-                    policies.push(base.clone());
-                }
                 if let Some(least) = options.names {
                     policies.push(Arc::new(Names::new(TaggerModel::shipped()?, least)?));
                 }
@@ -96,6 +95,7 @@ impl Conservative {
                 Some(Rules {
                     digits: options.digits,
                     capitals: options.capitals,
+                    base: options.policy.then(|| base.clone()),
                     policies,
                 })
             }
@@ -121,6 +121,11 @@ impl Conservative {
     /// Returns whether a record may contain a secret.
     #[must_use]
     pub fn flags(&self, view: &View<'_>) -> bool {
+        self.flags_beside(view, None)
+    }
+
+    /// Does the same with what the redaction policy finds in the record, if that is known.
+    pub(crate) fn flags_beside(&self, view: &View<'_>, found: Option<&[Span]>) -> bool {
         let blind = self
             .spare
             .as_ref()
@@ -130,13 +135,12 @@ impl Conservative {
         };
         let seen = |r: &Range<usize>| !blind.iter().any(|b| r.start < b.end && b.start < r.end);
         let digit = |(at, c): (usize, char)| c.is_numeric() && seen(&(at..at + c.len_utf8()));
+        let any = |spans: &[Span]| spans.iter().any(|span| seen(&(span.start..span.end)));
+        let finds = |policy: &Arc<dyn Policy>| any(&resolved(policy.as_ref(), view));
         (rules.digits && view.text.char_indices().any(digit))
             || (rules.capitals && capitals(view.text).iter().any(seen))
-            || rules.policies.iter().any(|policy| {
-                resolved(policy.as_ref(), view)
-                    .iter()
-                    .any(|span| seen(&(span.start..span.end)))
-            })
+            || (rules.base.as_ref()).is_some_and(|base| found.map_or_else(|| finds(base), any))
+            || rules.policies.iter().any(finds)
     }
 }
 

@@ -19,40 +19,40 @@ impl Patterns {
     /// Never fails: the patterns are constant, and a test compiles them.
     pub fn customers() -> Result<Self> {
         let name = format!(r"{WORD}(?: [A-Z]\.)?(?: {WORD}){{1,2}}");
-        let mut tracking = Rule::new("tracking", r"\b[A-Z0-9]{10}\b")?;
+        let mut tracking = Rule::own("tracking", r"\b[A-Z0-9]{10}\b")?;
         tracking.check = |found| found.bytes().any(|b| b.is_ascii_uppercase());
         let rules = vec![
-            Rule::new("name", &format!(r"{CARRIERS} (?<secret>{name})\b"))?,
+            Rule::own("name", &format!(r"{CARRIERS} (?<secret>{name})\b"))?,
             // A turn that consists only of a name.
-            Rule::new(
+            Rule::own(
                 "name",
                 &format!(r"(?m)^(?:USR: )?(?<secret>{name})[.!]?(?: here[.!]?)?$"),
             )?,
             // Two answers in one turn, with the name first or last; the other may already be
             // masked.
-            Rule::new(
+            Rule::own(
                 "name",
                 &format!(
                     r"(?m)^USR: (?<secret>{name})\.? (?:Yes,|Yep |Sure,|Yea sure,|Ok,|My |my |It's |Shipping |Phone |You can |I am |\d|\x{{fffc}})"
                 ),
             )?,
-            Rule::new(
+            Rule::own(
                 "name",
                 &format!(r"(?m)(?:\d{{4}}\.?|\x{{fffc}}\.?|number\.) (?<secret>{name})\.?$"),
             )?,
-            Rule::new(
+            Rule::own(
                 "address",
                 r"\b(?:\d{1,6}|PO Box \d{1,6},) [A-Z][A-Za-z0-9 .,'#-]{3,90}?,? [A-Z]{2} \d{5}(?:-\d{4})?\b",
             )?,
-            Rule::new(
+            Rule::own(
                 "address",
                 r"\b(?:PSC \d{1,5}, Box \d{1,5}|Unit \d{1,5} Box \d{1,5}|US(?:NS|NV|CGC|S) [A-Z][a-z]+) [ADF]PO A[AEP] \d{5}\b",
             )?,
-            Rule::new(
+            Rule::own(
                 "phone",
                 r"(?:\+1 )?\(\d{3}\) \d{3}-\d{4}\b|\b\d{3}[.-]\d{3}[.-]\d{4}\b|\b\d{10}\b",
             )?,
-            Rule::new("order", r"\b\d{3}-\d{5}-\d{4}\b")?,
+            Rule::own("order", r"\b\d{3}-\d{5}-\d{4}\b")?,
             tracking,
         ];
         Ok(Self::of("customers", rules))

@@ -177,24 +177,22 @@ fn found(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
 
 /// Sorts spans and merges those that overlap.
 pub(crate) fn resolve(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.retain(|span| span.start < span.end);
     spans.sort_by_key(|s| (s.start, std::cmp::Reverse(s.end)));
-    let mut out: Vec<(Span, usize)> = Vec::with_capacity(spans.len());
-    for span in spans {
-        let length = span.end.saturating_sub(span.start);
-        match out.last_mut() {
-            Some((last, longest)) if span.start < last.end => {
-                let end = last.end.max(span.end);
-                if length > *longest {
-                    let start = last.start;
-                    *last = span;
-                    last.start = start;
-                    *longest = length;
-                }
-                last.end = end;
-            }
-            _ if length > 0 => out.push((span, length)),
-            _ => {}
+    let length = |span: &Span| span.end - span.start;
+    let mut longest = spans.first().map_or(0, length);
+    spans.dedup_by(|span, last| {
+        if span.start >= last.end {
+            longest = length(span);
+            return false;
         }
-    }
-    out.into_iter().map(|(span, _)| span).collect()
+        let (start, end) = (last.start, last.end.max(span.end));
+        if length(span) > longest {
+            longest = length(span);
+            std::mem::swap(span, last);
+        }
+        (last.start, last.end) = (start, end);
+        true
+    });
+    spans
 }

@@ -1,6 +1,6 @@
 //! Policies of regular expressions, each with the kind of secret that it finds.
 
-use super::{Policy, Span, View, is_spent};
+use super::{MASKED, Policy, Span, View, is_spent};
 use crate::error::{Error, Result, pattern_problem, range};
 use regex::Regex;
 use schemars::JsonSchema;
@@ -28,6 +28,8 @@ pub struct Patterns {
 pub(super) struct Rule {
     pub(super) kind: Arc<str>,
     pub(super) regex: Regex,
+    /// The same pattern for texts in which every character that is not ASCII is a mask.
+    beside_masks: Option<Regex>,
     pub(super) grouped: bool,
     /// A check that a regular expression cannot express.
     pub(super) check: fn(&str) -> bool,
@@ -50,11 +52,25 @@ impl Rule {
             kind: kind.into(),
             grouped: regex.capture_names().flatten().any(|name| name == "secret"),
             regex,
+            beside_masks: None,
             check: |_| true,
         })
     }
 
-    fn find(&self, text: &str, source: &Arc<str>, spans: &mut Vec<Span>) {
+    /// Creates a pattern of ours, in which `\\b` stands for itself. A mask is not part of a word, so beside masks alone the
+    /// boundaries of ASCII words are those of all words, and automata find them.
+    pub(super) fn own(kind: &str, pattern: &str) -> Result<Self> {
+        let ascii = Self::new(kind, &pattern.replace(r"\b", r"(?-u:\b)"))?;
+        Ok(Self {
+            beside_masks: Some(ascii.regex),
+            ..Self::new(kind, pattern)?
+        })
+    }
+
+    /// `masked`: whether every character that is not ASCII is a mask, and there is one.
+    fn find(&self, text: &str, masked: bool, source: &Arc<str>, spans: &mut Vec<Span>) {
+        let beside_masks = self.beside_masks.as_ref().filter(|_| masked);
+        let regex = beside_masks.unwrap_or(&self.regex);
         let mut add = |start, end| {
             if (self.check)(&text[start..end]) {
                 spans.push(Span::new(
@@ -66,13 +82,13 @@ impl Rule {
             }
         };
         if self.grouped {
-            for found in self.regex.captures_iter(text).take_while(|_| !is_spent()) {
+            for found in regex.captures_iter(text).take_while(|_| !is_spent()) {
                 if let Some(secret) = found.name("secret") {
                     add(secret.start(), secret.end());
                 }
             }
         } else {
-            for found in self.regex.find_iter(text).take_while(|_| !is_spent()) {
+            for found in regex.find_iter(text).take_while(|_| !is_spent()) {
                 add(found.start(), found.end());
             }
         }
@@ -113,8 +129,65 @@ impl Patterns {
 
 impl Policy for Patterns {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        let text = view.text;
+        let masked = !text.is_ascii() && text.chars().all(|c| c.is_ascii() || c == MASKED);
         for rule in &self.rules {
-            rule.find(view.text, &self.source, spans);
+            rule.find(text, masked, &self.source, spans);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Beside masks, our patterns find the same with boundaries of ASCII words as with those of all words.
+    #[test]
+    fn what_is_found_beside_masks_is_what_is_found_anywhere() {
+        let policy = Patterns::customers().unwrap();
+        let pieces = [
+            "USR: ",
+            "My name is ",
+            "Ada Byron",
+            "Ada ",
+            "Thanks, ",
+            "number. ",
+            "12 Main St, Lyme CT 06371",
+            "415-555-0123",
+            "4155550123",
+            "123-12345-1234",
+            "AB12345678",
+            "x",
+            "0",
+            " ",
+            ". ",
+            "\n",
+        ];
+        let mut state = 9u64;
+        let mut draw = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let mut all = 0;
+        for _ in 0..5000 {
+            let text: String = (0..6)
+                .map(|_| match draw(3) {
+                    0 => MASKED.encode_utf8(&mut [0; 4]).to_owned(),
+                    _ => pieces[draw(pieces.len())].to_owned(),
+                })
+                .collect();
+            for rule in &policy.rules {
+                let [masked, anywhere] = [true, false].map(|masked| {
+                    let mut spans = Vec::new();
+                    rule.find(&text, masked, &policy.source, &mut spans);
+                    spans
+                });
+                assert_eq!(masked, anywhere, "{text:?} {}", rule.regex);
+                all += anywhere.len();
+            }
+        }
+        assert!(all > 1000, "{all}");
     }
 }

@@ -237,15 +237,14 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
         }
         Role::Training(number) => {
             let units = units(document, number, unit)?;
-            let each = units.iter().enumerate();
-            let made = each.map(|(at, unit)| {
+            let mut made = Vec::with_capacity(units.len());
+            for (at, unit) in units.iter().enumerate() {
                 let copy = |key: &_, marks: &mut _| {
                     let drops = before.drops(number, at);
                     drops.unwrap_or_else(|| known(key, marks))
                 };
-                worker.unit(unit, &before.cut(number, at), copy)
-            });
-            let made = made.collect::<Result<_>>()?;
+                made.push(worker.unit(unit, &before.cut(number, at), copy)?);
+            }
             Ok(DocumentMade::Training(number as u64, made))
         }
     }

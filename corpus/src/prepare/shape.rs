@@ -33,13 +33,18 @@ impl PreparationContext {
     /// Redacts one unit and assigns its side. Without redaction, spans that the policy finds are tokenised apart from the
     /// rest, so that the tokens around them do not depend on their content.
     pub(super) fn shape(&self, work: &mut Work<'_>) -> Result<Made> {
-        // Must run before redaction: what π masks must not hide a record from π_c.
-        let flagged = work.view(|view| self.conservative.flags(view));
-        let (found, spans, not_examined) = work.view(|view| {
+        let (found, spans, flagged, not_examined) = work.view(|view| {
             let found = resolved(self.base.as_ref(), view);
+            // Before redaction: what π masks must not hide a record from π_c.
+            let flagged = self.conservative.flags_beside(view, Some(&found));
             let not_examined = found.iter().any(|span| is_unexamined(span, view.text));
             let spans = resolve(self.policy.worsened(view, found.clone()));
-            (work.placed(found), work.placed(spans), not_examined)
+            (
+                work.placed(found),
+                work.placed(spans),
+                flagged,
+                not_examined,
+            )
         });
         let spans: Vec<Range<usize>> = spans.into_iter().map(|(span, _)| span).collect();
         let (sensitive, uncaught) = if self.options.redact {

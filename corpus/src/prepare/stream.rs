@@ -165,7 +165,7 @@ impl PrepareFiles<'_> {
         let held_out = context.corpus.held_out > 0;
         let (out, start) = match Identity::of(&context)? {
             Some(identity) => place.take_up(identity, held_out, owner.as_ref())?,
-            None => (place.begin(held_out)?, Start::Fresh),
+            None => (place.begin(held_out, owner.as_ref())?, Start::Fresh),
         };
         let (done, say) = match start {
             Start::Fresh => (None, None),
@@ -215,7 +215,7 @@ impl PrepareFiles<'_> {
             tokenizer: context.tokenizer.clone(),
             taken_up,
         };
-        sink.out.finish(&made, owner.as_ref())?;
+        sink.out.finish(&made)?;
         Ok(Some((made, skipped)))
     }
 }

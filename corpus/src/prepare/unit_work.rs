@@ -1,7 +1,7 @@
 //! The part of a unit's preparation that needs no other unit, done by workers.
 
 use super::context::PreparationContext;
-use super::record_work::Work;
+use super::record_work::{Work, unit_key};
 use super::secrets::{CHECKED_TEXT, KnownSecret, Outcome, known_secrets};
 use crate::canary::{CanaryPlace, CopyFate};
 use crate::dedup::{Marker, Marks};
@@ -90,14 +90,19 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let context = self.context;
         let mask = context.tokenizer.mask();
         self.context.fits(unit)?;
-        let work = Work::new(unit, &context.tokenizer)?;
-        let tokens = work.content(mask);
-        let key = if self.keyed { work.key() } else { [0; 20] };
-        let mut marks = self.marker.marks(&tokens);
+        let key = if self.keyed { unit_key(unit) } else { [0; 20] };
+        let cut_into_tokens = || Work::new(unit, &context.tokenizer);
+        // A unit that is compared by its digest alone has tokens only if it is kept.
+        let work = self.marker.reads_tokens().then(cut_into_tokens);
+        let work = work.transpose()?;
+        let mut marks = (work.as_ref()).map_or_else(Marks::default, |work| {
+            self.marker.marks(&work.content(mask))
+        });
         let canaries = self.canaries(unit);
         let kept = if copy(&key, &mut marks) {
             None
         } else {
+            let work = work.map_or_else(cut_into_tokens, Ok)?;
             Some(self.kept(unit, work, cut, &canaries)?)
         };
         let whole = canaries.iter().filter(|(_, secret)| secret.cut.is_none());

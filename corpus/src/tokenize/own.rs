@@ -44,7 +44,12 @@ impl Alphabet {
         match self {
             Self::Bytes => text.bytes().map(u32::from).collect(),
             Self::Characters if text.is_ascii() => text.bytes().map(ascii_id).collect(),
-            Self::Characters => text.chars().map(character_id).collect(),
+            Self::Characters => {
+                // To count first takes less than to grow.
+                let mut tokens = Vec::with_capacity(text.chars().count());
+                tokens.extend(text.chars().map(character_id));
+                tokens
+            }
         }
     }
 
@@ -53,8 +58,9 @@ impl Alphabet {
         let places = if self == Self::Bytes || text.is_ascii() {
             Places::Bytes(text.len())
         } else {
-            let places = text.char_indices().map(|(at, c)| at..at + c.len_utf8());
-            Places::Each(places.collect())
+            let mut places = Vec::with_capacity(tokens.len());
+            places.extend(text.char_indices().map(|(at, c)| at..at + c.len_utf8()));
+            Places::Each(places)
         };
         Cut { tokens, places }
     }

@@ -1,6 +1,6 @@
 //! Matches many patterns in one pass.
 //!
-//! One automaton for all patterns is run from every place where one of them can begin. Two bytes and the one before
+//! One automaton for all patterns is run from every place where one of them can begin. Three bytes and the one before
 //! rule out most places, and the automaton usually dies within a few bytes. It reports which patterns match there; each
 //! of those is then run from that place alone. No pattern hides another, whatever its check says of the candidate.
 //!
@@ -10,6 +10,7 @@
 
 use super::{NUMERIC, checks};
 use crate::error::{Error, Result};
+use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::meta::Regex;
 use regex_automata::util::pool::Pool;
@@ -273,15 +274,20 @@ impl Trace {
     fn common(&self, text: &[u8]) -> Option<(usize, usize)> {
         let begin = common(&self.text, text);
         let rest = [&self.text[begin..], &text[begin..]];
-        let ends = rest[0].iter().rev().zip(rest[1].iter().rev());
-        let end = ends.take_while(|(one, other)| one == other).count();
+        let runs = rest[0].rchunks_exact(RUN).zip(rest[1].rchunks_exact(RUN));
+        let end = RUN * runs.take_while(|(one, other)| one == other).count();
+        let [one, other] = rest.map(|rest| rest[..rest.len() - end].iter().rev());
+        let ends = one.zip(other);
+        let end = end + ends.take_while(|(one, other)| one == other).count();
         (2 * (begin + end) > text.len()).then_some((begin, end))
     }
 }
 
+/// The number of bytes that are compared at once.
+const RUN: usize = 32;
+
 /// Returns the length of the common beginning.
 fn common(one: &[u8], other: &[u8]) -> usize {
-    const RUN: usize = 32;
     let runs = one.chunks_exact(RUN).zip(other.chunks_exact(RUN));
     let at = RUN * runs.take_while(|(one, other)| one == other).count();
     let rest = one[at..].iter().zip(&other[at..]);
@@ -352,8 +358,8 @@ impl Which {
         let Some((begin, end)) = last.common(bytes) else {
             let mut trace = std::mem::take(last);
             trace.visits.clear();
-            // A place that is ruled out by two bytes has read two bytes.
-            trace.longest = 2;
+            // A place that is ruled out by three bytes has read three bytes.
+            trace.longest = 3;
             let whole = self.places(cache, matched, bytes, 0..bytes.len(), |visits, read| {
                 trace.longest = trace.longest.max(read);
                 for mut visit in visits {
@@ -420,7 +426,7 @@ impl Which {
         let mut matches = 0;
         let mut before = places.start.checked_sub(1).map(|at| text[at]);
         for at in places {
-            let may = self.begins.may(before, text[at], text.get(at + 1).copied());
+            let may = self.begins.may(before, &text[at..]);
             before = Some(text[at]);
             if at % LOOK == 0 && crate::policy::is_spent() {
                 return false;
@@ -509,71 +515,126 @@ fn begin(before: Option<u8>) -> start::Config {
     config.look_behind(before)
 }
 
-/// Where matches can begin, according to the two bytes there and the one before.
+/// Where matches can begin, according to the three bytes there and the one before.
 #[derive(Debug)]
 struct Begins {
     /// The index of the table for each previous byte, and last for the beginning of the text.
     tables: [u8; 257],
-    /// One bit for each pair of bytes.
-    pairs: Vec<[[u64; 4]; 256]>,
+    /// For each pair of bytes, the place of its set among `thirds`.
+    pairs: Vec<[[u8; 256]; 256]>,
+    /// Sets of bytes behind a pair, one bit for each, on which the automaton does not die.
+    thirds: Box<[[u64; 4]; 256]>,
 }
+
+/// The places of two sets in [`Begins::thirds`].
+const NONE: u8 = 0;
+const ALL: u8 = 1;
 
 impl Begins {
     fn of(dfa: &DFA) -> Self {
         let mut cache = dfa.create_cache();
-        let mut known: Vec<[[u64; 4]; 256]> = Vec::new();
-        let mut tables = [0; 257];
+        let mut thirds = vec![[0; 4], [u64::MAX; 4]];
+        let mut starts = Vec::new();
+        let (mut tables, mut pairs) = ([0; 257], Vec::new());
         let before = (0..=u8::MAX).map(Some).chain([None]);
         for (table, before) in tables.iter_mut().zip(before) {
-            let own = Self::pairs(dfa, &mut cache, before);
-            let place = known.iter().position(|known| *known == own);
-            // There are as many tables as classes of previous bytes that look-around distinguishes, which are six.
-            *table = place.unwrap_or(known.len()) as u8;
-            if place.is_none() {
-                known.push(own);
+            // There are as many as classes of previous bytes that look-around distinguishes, which are six.
+            let start = dfa.start_state(&mut cache, &begin(before)).ok();
+            let known = starts.iter().position(|known| *known == start);
+            *table = known.unwrap_or(starts.len()) as u8;
+            if known.is_none() {
+                starts.push(start);
+                pairs.push(match start {
+                    Some(start) => Self::pairs(dfa, &mut cache, start, &mut thirds),
+                    None => [[ALL; 256]; 256],
+                });
             }
         }
-        Self {
-            tables,
-            pairs: known,
+        if cache.clear_count() > 0 {
+            // The states were others meanwhile.
+            pairs.fill([[ALL; 256]; 256]);
         }
+        let mut out = Self {
+            tables,
+            pairs,
+            thirds: Box::new([[0; 4]; 256]),
+        };
+        out.thirds[..thirds.len()].copy_from_slice(&thirds);
+        out
     }
 
-    /// Returns the pairs of bytes on which the automaton does not die immediately.
-    fn pairs(dfa: &DFA, cache: &mut Cache, before: Option<u8>) -> [[u64; 4]; 256] {
-        let mut out = [[0; 4]; 256];
-        let Ok(start) = dfa.start_state(cache, &begin(before)) else {
-            return [[u64::MAX; 4]; 256];
+    /// Returns the places of the sets of all pairs of bytes behind a state, and adds the sets.
+    fn pairs(
+        dfa: &DFA,
+        cache: &mut Cache,
+        start: LazyStateID,
+        thirds: &mut Vec<[u64; 4]>,
+    ) -> [[u8; 256]; 256] {
+        let classes = dfa.byte_classes();
+        // The first byte that the automaton does not tell from this one.
+        let alike = |byte: u8| {
+            let mut earlier = 0..byte;
+            let same = earlier.find(|earlier| classes.get(*earlier) == classes.get(byte));
+            same.map(usize::from)
         };
+        let alike: Vec<Option<usize>> = (0..=u8::MAX).map(alike).collect();
+        // The place of a set that says enough, or a state to look behind.
+        let step = |cache: &mut Cache, state, byte| match dfa.next_state(cache, state, byte) {
+            Ok(next) if next.is_dead() => Err(NONE),
+            Ok(next) if !next.is_tagged() => Ok(next),
+            // If in doubt, a match may begin.
+            _ => Err(ALL),
+        };
+        let mut out = [[NONE; 256]; 256];
         for first in 0..=u8::MAX {
-            let next = dfa.next_state(cache, start, first);
-            let row = &mut out[usize::from(first)];
-            match next {
-                Ok(next) if next.is_dead() => continue,
-                Ok(next) if !next.is_tagged() => {
-                    for second in 0..=u8::MAX {
-                        // If in doubt, a match may begin.
-                        let dies = dfa
-                            .next_state(cache, next, second)
-                            .is_ok_and(|next| next.is_dead());
-                        row[usize::from(second >> 6)] |= u64::from(!dies) << (second & 63);
-                    }
+            let at = usize::from(first);
+            if let Some(alike) = alike[at] {
+                out[at] = out[alike];
+                continue;
+            }
+            let state = match step(cache, start, first) {
+                Ok(state) => state,
+                Err(set) => {
+                    out[at] = [set; 256];
+                    continue;
                 }
-                _ => *row = [u64::MAX; 4],
+            };
+            for second in 0..=u8::MAX {
+                out[at][usize::from(second)] = match alike[usize::from(second)] {
+                    Some(alike) => out[at][alike],
+                    None => match step(cache, state, second) {
+                        Err(set) => set,
+                        Ok(state) => {
+                            let mut set = [0; 4];
+                            for third in 0..=u8::MAX {
+                                let lives = step(cache, state, third) != Err(NONE);
+                                set[usize::from(third >> 6)] |= u64::from(lives) << (third & 63);
+                            }
+                            let known = thirds.iter().position(|known| *known == set);
+                            let place = known.unwrap_or(thirds.len());
+                            if known.is_none() && place <= usize::from(u8::MAX) {
+                                thirds.push(set);
+                            }
+                            u8::try_from(place).unwrap_or(ALL)
+                        }
+                    },
+                };
             }
         }
         out
     }
 
+    /// Returns whether a match may begin with `here`, which goes to the end of the text.
     #[inline]
-    fn may(&self, before: Option<u8>, first: u8, second: Option<u8>) -> bool {
+    fn may(&self, before: Option<u8>, here: &[u8]) -> bool {
+        // At the end, a match may end before its third byte.
+        let [first, second, third, ..] = *here else {
+            return true;
+        };
         let table = self.tables[before.map_or(256, usize::from)];
-        let row = &self.pairs[usize::from(table)][usize::from(first)];
-        match second {
-            Some(second) => row[usize::from(second >> 6)] >> (second & 63) & 1 == 1,
-            // A single byte can match only if a pair may begin a match that ends before its second byte.
-            None => true,
-        }
+        let set = self.pairs[usize::from(table)][usize::from(first)][usize::from(second)];
+        let set = &self.thirds[usize::from(set)];
+        set[usize::from(third >> 6)] >> (third & 63) & 1 == 1
     }
 }
 
@@ -620,6 +681,70 @@ mod tests {
             }
         }
         assert!(found > 100, "{found}");
+    }
+
+    /// No place is ruled out where the automaton finds something, and most others are.
+    #[test]
+    fn nothing_begins_where_three_bytes_say_so() {
+        let all = || rules::rules().into_iter().chain(grammar::rules()).collect();
+        let [scanner, mut whole] = [Scanner::new(all()).unwrap(), Scanner::new(all()).unwrap()];
+        let which = Arc::get_mut(&mut whole.which).unwrap();
+        which.begins.pairs.fill([[ALL; 256]; 256]);
+        let pieces = [
+            "a@b.co",
+            "May 5",
+            "1",
+            "12",
+            "$5",
+            "one",
+            "two hundred",
+            "the",
+            "for",
+            "\u{e9}",
+            "\u{20ac}",
+            "10 am",
+            "x.org",
+            "::1",
+            " ",
+            ".",
+            "-",
+            "\n",
+            "AB1 2CD",
+            "\u{fffc}",
+            "no.",
+            "#",
+            "%",
+        ];
+        let mut state = 7u64;
+        let mut draw = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let (mut places, mut begins, mut found) = (0, 0, 0);
+        for _ in 0..3000 {
+            let text: String = (0..=draw(9)).map(|_| pieces[draw(pieces.len())]).collect();
+            let visits = |scanner: &Scanner| {
+                let mut out = Vec::new();
+                scanner
+                    .which
+                    .each(&text, |visit| out.push((visit.at, visit.pattern)));
+                out
+            };
+            let expected = visits(&whole);
+            assert_eq!(visits(&scanner), expected, "{text:?}");
+            let bytes = text.as_bytes();
+            let before = |at: usize| at.checked_sub(1).map(|at| bytes[at]);
+            let may = |at: &usize| scanner.which.begins.may(before(*at), &bytes[*at..]);
+            places += bytes.len();
+            begins += (0..bytes.len()).filter(may).count();
+            found += expected.len();
+        }
+        assert!(
+            found > 1000 && 2 * begins < places,
+            "{found} {begins} {places}"
+        );
     }
 
     /// What is found in texts made of pieces, with one stretch after the other replaced, is what a scanner finds that

@@ -5,10 +5,22 @@ use std::ops::Range;
 /// The shortest token that is considered, in characters.
 const SHORTEST: usize = 20;
 
+/// Whether a token may contain a byte.
+static INSIDE: [bool; 256] = {
+    let mut out = [false; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        let mark = matches!(byte, b'+' | b'/' | b'_' | b'=' | b'-');
+        out[byte as usize] = byte.is_ascii_alphanumeric() || mark;
+        byte += 1;
+    }
+    out
+};
+
 /// Finds long tokens of letters, digits and `+/_=-` that look random, with a score.
 pub(super) fn keys(text: &str, mut found: impl FnMut(Range<usize>, f32)) {
     let bytes = text.as_bytes();
-    let inside = |b: u8| b.is_ascii_alphanumeric() || b"+/_=-".contains(&b);
+    let inside = |byte: u8| INSIDE[usize::from(byte)];
     let mut at = 0;
     // A token of at least the shortest length covers one of every SHORTEST-th bytes, so outside
     // tokens only those bytes are checked.

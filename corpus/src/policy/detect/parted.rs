@@ -31,7 +31,7 @@ impl Parted {
             let word = bytes.get(range);
             word.is_some_and(|word| word.iter().all(u8::is_ascii_alphabetic))
         };
-        let is = |byte: u8| byte.is_ascii_digit() | (byte == b'_');
+        let is = |byte: u8, _| byte.is_ascii_digit() | (byte == b'_');
         let mut from = 0;
         while let Some(at) = first_of(bytes, from, is, is) {
             from = at + 1;

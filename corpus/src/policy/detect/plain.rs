@@ -17,6 +17,9 @@ impl<'a> Plain<'a> {
         let mut plain = String::new();
         let mut copied = 0;
         for (at, length, as_typed) in replaced(text) {
+            if saved.is_empty() {
+                plain.reserve(text.len());
+            }
             plain.push_str(&text[copied..at]);
             plain.extend(as_typed.shown());
             copied = at + length;
@@ -48,27 +51,24 @@ impl<'a> Plain<'a> {
 fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
     let bytes = text.as_bytes();
     let mut at = 0;
-    // Most texts contain no double space, whereas spaces are everywhere.
-    let doubled = text.contains("  ");
-    let space = if doubled { b' ' } else { b'%' };
     std::iter::from_fn(move || {
-        // Nothing else begins a replacement.
-        let begins = |byte: u8| {
-            byte == space
+        // Nothing else begins a replacement; spaces are everywhere, and two of them seldom.
+        let begins = |byte: u8, next: u8| {
+            (byte == b' ' && next == b' ')
                 || matches!(
                     byte,
                     0 | ESCAPE | 0xc2 | 0xcd | 0xd8 | 0xd9 | 0xdb | 0xe1
                         ..=0xe3 | 0xef | 0xf0 | 0xf3 | b'\\' | b'%' | b'&' | b'+'
                 )
         };
-        let may_begin = |byte: u8| {
+        let may_begin = |byte: u8, next: u8| {
             (byte >= 0xc2)
                 | (byte.wrapping_sub(b'%') < 2)
                 | (byte == b'\\')
                 | (byte == b'+')
-                | (byte == space)
                 | (byte == 0)
                 | (byte == ESCAPE)
+                | ((byte == b' ') & (next == b' '))
         };
         while let Some(here) = first_of(bytes, at, may_begin, begins) {
             if let Some((length, shown)) = controls(bytes, here) {
@@ -150,20 +150,25 @@ fn control(bytes: &[u8]) -> Option<(usize, u8)> {
     Some((at + 1, *last))
 }
 
-/// Returns the first byte from `from` that satisfies `is`, searching only runs with a byte that satisfies `may_be`.
-/// `may_be` is evaluated without branches, so that it is vectorised.
+/// Returns the first byte from `from` that, with the next one (zero behind the last), satisfies `is`, searching only runs
+/// with a byte that satisfies `may_be`. `may_be` is evaluated without branches, so that it is vectorised.
 pub(super) fn first_of(
     bytes: &[u8],
     from: usize,
-    may_be: impl Fn(u8) -> bool,
-    is: impl Fn(u8) -> bool,
+    may_be: impl Fn(u8, u8) -> bool,
+    is: impl Fn(u8, u8) -> bool,
 ) -> Option<usize> {
     const RUN: usize = 32;
-    let mut runs = (from..).step_by(RUN).zip(bytes[from..].chunks(RUN));
-    runs.find_map(|(at, run)| {
-        let any = run.iter().fold(false, |any, byte| any | may_be(*byte));
-        let ahead = any.then(|| run.iter().position(|byte| is(*byte)));
-        ahead.flatten().map(|ahead| at + ahead)
+    let next = |at: usize| bytes.get(at + 1).copied().unwrap_or(0);
+    (from..bytes.len()).step_by(RUN).find_map(|at| {
+        let run = bytes.get(at..at + RUN).zip(bytes.get(at + 1..at + 1 + RUN));
+        let any = run.is_none_or(|(run, nexts)| {
+            let pairs = run.iter().zip(nexts);
+            pairs.fold(false, |any, (byte, next)| any | may_be(*byte, *next))
+        });
+        let mut run = at..bytes.len().min(at + RUN);
+        any.then(|| run.find(|at| is(bytes[*at], next(*at))))
+            .flatten()
     })
 }
 

@@ -455,7 +455,7 @@ impl ShardPlan {
             let counts: Counts = self.left_by(ShardStage::Group(part))?.json(COUNTS)?;
             distinct += counts.distinct;
         }
-        let mut out = place.begin(self.corpus().held_out > 0)?;
+        let mut out = place.begin(self.corpus().held_out > 0, Some(&self.owner))?;
         let mut run = Run::new(&context, self.corpus());
         let (mut first, mut read) = (0, 0);
         let mut enter = |written: Written| {
@@ -508,7 +508,7 @@ impl ShardPlan {
             tokenizer: context.tokenizer.clone(),
             taken_up: None,
         };
-        out.finish(&made, Some(&self.owner))?;
+        out.finish(&made)?;
         self.drop_stages()?;
         Ok(Some(made))
     }
