@@ -100,7 +100,7 @@ mod tests {
         let keys = audit.get_subcommands().flat_map(|command| {
             let own = command.get_arguments();
             own.filter(|arg| arg.get_id() == "text_field")
-                .map(|arg| (command.get_name(), arg.get_all_aliases()))
+                .map(move |arg| (command.get_name(), arg.get_all_aliases()))
         });
         let keys: Vec<_> = keys.collect();
         assert!(keys.iter().any(|(command, _)| *command == "plant"));

@@ -229,6 +229,24 @@ fn the_run_in_the_readme_has_the_rate_of_a_verdict() {
     }
 }
 
+/// The README's tables had no captions when texts already did.
+#[test]
+fn the_run_in_the_readme_has_the_captions_of_its_tables() {
+    let brief = View {
+        verbose: false,
+        width: 100,
+    };
+    let text = report().to_page().unwrap().to_text(brief);
+    let readme = include_str!("../../../../README.md");
+    let tables = text.split("\n\n").collect::<Vec<_>>();
+    let captions = tables.windows(2).filter(|pair| pair[0].contains("---"));
+    let captions: Vec<&str> = captions.map(|pair| pair[1]).collect();
+    assert_eq!(captions.len(), 2, "{text}");
+    for caption in captions {
+        assert!(readme.contains(caption), "{caption}");
+    }
+}
+
 #[test]
 fn a_promise_is_rounded_up_and_a_measurement_down() {
     let mut report = report();

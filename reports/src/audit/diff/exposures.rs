@@ -175,12 +175,13 @@ impl Exposures {
     fn weak(&self, level: f64) -> Result<Option<String>> {
         let whole = self.least_of_all()?;
         if whole > level {
+            let all = if self.met == 1 { "" } else { "all " };
             let fewer = match self.met < self.pairs.len() as u64 {
                 true => " that training met",
                 false => "",
             };
             return Ok(Some(format!(
-                "it cannot say more: were all {}{fewer} to come above every line, p would be {}, and {} is wanted",
+                "it cannot say more: were {all}{}{fewer} to come above every line, p would be {}, and {} is wanted",
                 count_of(self.met, "canary"),
                 nearest(whole, 2),
                 nearest(level, 2)

@@ -217,7 +217,7 @@ fn canaries_that_training_did_not_meet_could_say_nothing() {
         let rows: Vec<bool> = report.rows.iter().map(|row| row.could_say).collect();
         assert_eq!(rows, [could; 2], "{report:?}");
         let how = &report.rows[0].how;
-        let why = "were all 1 canary that training met to come above every line";
+        let why = "were 1 canary that training met to come above every line";
         assert_eq!(how.contains(why), !could, "{how}");
     }
     let found = DiffReport::of(&of(0.1, 1), &of(4.3, 1), 0.05).unwrap();
