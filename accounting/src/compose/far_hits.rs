@@ -69,7 +69,8 @@ impl Solver {
             (true, false) => (false, &pair.second),
             _ => return None,
         };
-        if !alone || !with.is_whole() {
+        // What a law lacks isn't among the sums below.
+        if !alone || with.missing() > 0.0 {
             return None;
         }
         let mut components = with.components();
@@ -248,6 +249,16 @@ mod tests {
                 .far_hits()
                 .is_none()
         );
+        // The second record's draws, which the law leaves out, count elsewhere.
+        let step = Mechanism::PoissonBinomialGaussian {
+            noise_multiplier: NoiseMultiplier::new(0.001).unwrap(),
+            rates: [0.3, 1e-300]
+                .map(|rate| SamplingRate::new(rate).unwrap())
+                .to_vec(),
+        };
+        let query = Query::single(Neighbours::ZeroOut);
+        let rare = PrivacyLoss::of(&step, query, Direction::Remove).unwrap();
+        assert!(Solver::new(&rare).far_hits().is_none(), "{rare:?}");
     }
 
     /// Questions of a sweep whose ends were 3e-3 and 2e-5 apart, and a guess.

@@ -246,6 +246,7 @@ fn labels_that_do_not_fit_together_are_refused() {
     );
     let places = |labels| LabelledSecrets::gather(labels).unwrap().fewest_places();
     assert_eq!(places(vec![at("x"), at("y")]), Some(2));
+    assert_eq!(places(vec![at("x"), at(" ")]), Some(1));
     // Without places, nothing tells it from a file of one label.
     let unnamed = label("a", false, None, Some(1), None);
     assert_eq!(places(vec![unnamed.clone(), unnamed.clone()]), Some(1));

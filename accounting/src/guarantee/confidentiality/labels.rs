@@ -297,7 +297,8 @@ impl LabelledSecrets {
                     why: "the number of records that show it is the same on each of them".into(),
                 });
             }
-            if let Some(place) = label.place
+            // A blank one names no place.
+            if let Some(place) = label.place.filter(|place| !place.trim().is_empty())
                 && !secret.places.insert(place)
             {
                 return Err(Error::Unsupported {

@@ -47,9 +47,9 @@ mod tests {
         let mut weight = [0.0];
         let rows = after(single, 599);
         add_weight_sum(&[1.0; 600], None, &rows, &mut weight, (600, 1, 1));
-        // Biases, over rows: blocks of 32, in double precision.
+        // Biases, over rows: blocks of 128, in double precision.
         let mut bias = [0.0];
-        let rows = [after(double, 94), vec![-double]].concat();
+        let rows = [after(double, 382), vec![-double]].concat();
         add_rows(None, &rows, None, &mut bias);
         // Embeddings, over rows: one after another.
         let mut embedding = [0.0];
@@ -64,6 +64,6 @@ mod tests {
             left(within.into(), single),
             left(squared, double),
         ];
-        assert_eq!(found, [344, 63, 2, 60, 60]);
+        assert_eq!(found, [344, 255, 2, 60, 60]);
     }
 }
