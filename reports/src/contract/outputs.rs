@@ -392,7 +392,7 @@ mod tests {
         }
         // The owner's folder too, which no argument names.
         std::fs::create_dir(folder.path().join("model.owner")).unwrap();
-        std::fs::write(place("model.owner/key"), "").unwrap();
+        std::fs::write(place("model.owner/key"), "key").unwrap();
         let key = place("model.owner/key");
         let error = said(&[place("model"), "--html".into(), key]).unwrap_err();
         assert!(

@@ -161,7 +161,7 @@ pub struct Preparing {
     /// return_assistant_tokens_mask and TRL's assistant_only_loss. They are the {% generation %} blocks of
     /// --chat-template; a template without such blocks must render the beginning of a conversation as in the whole. Of
     /// a pair, which no template changes, the completion or output carries it. Planted canaries carry loss.
-    #[arg(long, value_name = "WHO", value_parser = loss_on, conflicts_with_all = ["label", "text_field"])]
+    #[arg(long, value_name = "WHO", value_parser = loss_on, conflicts_with_all = ["label", "classes", "text_field"])]
     pub loss_on: Option<LossOn>,
     /// Maximum record length in tokens, at least 3; longer ones are cut.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..))]
