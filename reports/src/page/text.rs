@@ -8,8 +8,6 @@ const WIDTH: usize = 100;
 /// The longest name below which further lines of its value are indented to its first.
 const HANGING: usize = 16;
 
-/// The fewest rows that are shown of a longer table.
-const LEAST_ROWS: usize = 2;
 /// What the short text calls a part of the answer without a heading.
 const REST: &str = "the rest of the answer";
 
@@ -157,7 +155,7 @@ impl Section {
             Body::Table(table) => {
                 let all = table.rows().len();
                 let whole = (all < room).then(|| self.clone());
-                let rows = (LEAST_ROWS.min(all)..=all.min(room)).rev();
+                let rows = (1..=all.min(room)).rev();
                 let cut = rows.map(|rows| of(Body::Table(table.first(rows))).caption(""));
                 return whole.into_iter().chain(cut).find(fits);
             }
