@@ -13,7 +13,7 @@ use reticent_accounting::{
 };
 
 /// Heading of what an answer rests on.
-pub(super) const PREMISES: &str = "Premises and remarks";
+pub(crate) const PREMISES: &str = "Premises and remarks";
 
 /// What is compared if a class accompanies redacted text.
 pub(crate) const ONE_CLASS: &str = "between records of one class";

@@ -247,6 +247,7 @@ pub fn fill(mark: &str, text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::LINES;
     use super::*;
     use crate::contract::{Align, Table};
 
@@ -282,6 +283,56 @@ mod tests {
             full.ends_with("\nunder these assumptions\n\n- long\n"),
             "{full}"
         );
+    }
+
+    /// However much there is to say: first what comes first, and all of it by name. Other formats have all of it.
+    #[test]
+    fn the_short_text_is_short_whatever_the_answer() {
+        let long = "word ".repeat(60);
+        let mut table = Table::new([("what", Align::Left), ("ε ≤", Align::Right)]);
+        for row in 0..40 {
+            table.row([format!("row {row}"), "2".to_owned()]);
+        }
+        let page = Page::new("Title", &long)
+            .answer(Section::table("Guarantees", table).caption("At δ = 1e-5."))
+            .answer(Section::notes("Premises", [long.as_str(), "A premise."]))
+            .answer(Section::text("", [long.as_str()]))
+            .section(Section::notes("Not covered", ["much"]))
+            .answer_first(Section::text("", ["limit 1: above it"]));
+        let brief = |page: &Page, width| {
+            page.to_text(View {
+                verbose: false,
+                width,
+            })
+        };
+        let text = brief(&page, 100);
+        assert_eq!(text.lines().count(), LINES, "{text}");
+        let more = "\nWith -v: guarantees; premises; the rest of the answer; not covered.\n";
+        assert!(
+            text.contains("\n\nlimit 1: above it\n\nwhat ") && text.ends_with(more),
+            "{text}"
+        );
+        assert!(
+            !text.contains("At δ") && !text.contains("premise."),
+            "{text}"
+        );
+        // The width of a terminal decides how lines break, not what is said.
+        assert_eq!(
+            brief(&page, 60).matches("row ").count(),
+            text.matches("row ").count()
+        );
+        let more = brief(&page.clone().lines(22), 100);
+        assert!(
+            more.lines().count() <= 22 && more.contains("row 10"),
+            "{more}"
+        );
+        let full = page.to_text(View::full());
+        for text in [full, page.to_markdown(), page.to_html().unwrap()] {
+            assert!(
+                text.contains("row 39") && text.contains("A premise."),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::account::plan_page::{
     PlannedRun, first_promise, guarantees, headline, secrets_named, sigma_found,
 };
 use crate::account::secrets::SecretPosteriors;
-use crate::account::words::{about_delta, about_outside_text, of_redacted_secrets};
+use crate::account::words::{PREMISES, about_delta, about_outside_text, of_redacted_secrets};
 use crate::audit::args::Train;
 use crate::audit::exposure::tokens_to_rank;
 use crate::audit::owner_key::load_prepared;
@@ -738,7 +738,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         .flatten()
         .map(|said| format!("{said}."));
     Ok(page
-        .answer(Section::notes("", notes))
+        .answer(Section::notes(PREMISES, notes))
         .section(Section::notes("About this run", about_the_run(shown, run)))
         .section(Section::notes(
             "What the numbers mean and do not cover",
