@@ -645,14 +645,9 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         title.push_str(&format!(", delta {}", shortest(run.plan.delta.get())));
     }
     let rows = guarantees(&in_order(run, &shown.guarantees));
-    let mut page = Page::new(title, first_promise(run, &shown.guarantees)?)
+    let page = Page::new(title, first_promise(run, &shown.guarantees)?)
         .lines(22)
         .answer(Section::table("Guarantees", rows));
-    if let Some(secrets) = &shown.secrets {
-        page = page
-            .answer(Section::text("", secrets.sentences()))
-            .answer(Section::table("Of each secret", secrets.table()));
-    }
     // What a short text has no room for is the end of this list.
     let mut notes: Vec<String> = Vec::new();
     if shown.seeded {
@@ -737,8 +732,13 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         .into_iter()
         .flatten()
         .map(|said| format!("{said}."));
+    let mut page = page.answer(Section::notes(PREMISES, notes));
+    if let Some(secrets) = &shown.secrets {
+        page = page
+            .answer(Section::text("", secrets.sentences()))
+            .answer(Section::table("Of each secret", secrets.table()));
+    }
     Ok(page
-        .answer(Section::notes(PREMISES, notes))
         .section(Section::notes("About this run", about_the_run(shown, run)))
         .section(Section::notes(
             "What the numbers mean and do not cover",
