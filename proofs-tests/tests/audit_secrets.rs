@@ -104,7 +104,7 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     assert_eq!(secrets["inclusion"], "not-checked");
     assert!(secrets["included"].is_null(), "{secrets}");
     // The lists are drawn once, so the ranks are the same again.
-    let text = ok(at, &line);
+    let text = ok(at, &format!("{line} -v"));
     let page = std::fs::read_to_string(at.join("page.html")).unwrap();
     for said in [&text, &page] {
         // Where lines break depends on the numbers.
@@ -122,7 +122,7 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     let [once, again] = [(); 2].map(|()| document(&ok(at, &format!("{shown} --format json"))));
     assert_eq!(once["secrets"]["ranks"].as_array().unwrap().len(), 8);
     assert_eq!(again["secrets"]["ranks"], once["secrets"]["ranks"]);
-    for (text, warned) in [(&ok(at, &shown), true), (&text, false)] {
+    for (text, warned) in [(&ok(at, &format!("{shown} -v")), true), (&text, false)] {
         let words: Vec<&str> = text.split_whitespace().collect();
         let said = words.join(" ").contains("as private as the secrets");
         assert_eq!(said, warned, "{text}");
@@ -296,7 +296,7 @@ fn secrets_that_are_named_are_not_taken_for_those_that_are_marked() {
     let planned = account(at, &format!("--prepared raw --recipe protect {FILES}"));
     let trained = ok(
         at,
-        &format!("train raw --recipe protect {FILES} --out kept"),
+        &format!("train raw --recipe protect {FILES} --out kept -v"),
     );
     for text in [planned, trained] {
         let said = words(&text);

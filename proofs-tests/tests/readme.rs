@@ -22,6 +22,9 @@ use std::process::{Command, Output};
 /// Commands that a reader runs once and this test does not run.
 const NOT_RUN: [&str; 4] = ["cargo install ", "cargo test", "cargo build", "git clone "];
 
+/// Words of a command that prints more than an answer in brief.
+const WHOLE: [&str; 5] = ["-v", "--verbose", "--help", "--format", "--export"];
+
 /// The manner of a block that is a file: its command is the name, and it prints the text.
 const FILE: &str = "file";
 
@@ -140,6 +143,19 @@ fn run(step: &Step, folder: &Path) {
         .output()
         .unwrap();
     judge(step, &output);
+    // People want the answer first: fifteen lines, of training 22.
+    let shown = String::from_utf8_lossy(&output.stdout).lines().count();
+    let most = match arguments.first().map(String::as_str) {
+        Some("train") => 22,
+        _ => 15,
+    };
+    let whole = |word: &String| WHOLE.contains(&word.as_str());
+    assert!(
+        shown <= most || arguments.iter().any(whole),
+        "{}: {}: {shown} lines",
+        step.place,
+        step.command
+    );
 }
 
 fn judge(step: &Step, output: &Output) {

@@ -596,7 +596,7 @@ fn labels_of_another_unit_are_refused() {
         &["--recipe", "dpsgd", "--unit", "turn"],
     ] {
         let words = [run.as_slice(), more].concat();
-        let output = labelled(&words);
+        let output = labelled(&[&words[..], &["-v"]].concat());
         assert_eq!(code(&output), 0, "{more:?}: {}", stderr(&output));
         let text = String::from_utf8(output.stdout).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -611,7 +611,8 @@ fn labels_of_another_unit_are_refused() {
     let digest = r#"any","digest":"hmac:4a1c2b3d4e5f6071829304a5b6c7d8e9"#;
     let composed = label.replace("general", digest);
     std::fs::write(at("labels.jsonl"), format!("{composed}\n").repeat(200)).unwrap();
-    let text = String::from_utf8(labelled(&run).stdout).unwrap();
+    let text = labelled(&[run.as_slice(), &["-v"]].concat());
+    let text = String::from_utf8(text.stdout).unwrap();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let named = r#"measured for, one of type "any" with digest hmac:4a1c2b3d4e5f6071829…"#;
     assert!(text.contains(named), "{text}");
@@ -638,7 +639,7 @@ fn labels_measure_both_rates() {
     assert!((inputs["gamma"].as_f64().unwrap() - 0.150_213).abs() < 1e-5);
     assert!((inputs["joint_miss"].as_f64().unwrap() - 0.018_275).abs() < 1e-5);
     let output = account(&[
-        "--sigma", "1.1", "--steps", "50", "--labels", labels, "--delta", "8e-5",
+        "--sigma", "1.1", "--steps", "50", "--labels", labels, "--delta", "8e-5", "-v",
     ]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(

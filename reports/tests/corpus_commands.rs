@@ -887,7 +887,7 @@ fn a_user_is_the_unit_from_the_text_to_the_guarantee() {
     assert!(manifest["not_covered"].to_string().contains(chosen));
     for (share, draws) in [("0.2", true), ("0", false)] {
         let how = how.replace("0.2", share);
-        let page = ok(at, &format!("prepare {how} --out draws-{share}"));
+        let page = ok(at, &format!("prepare {how} --out draws-{share} -v"));
         assert_eq!(page.contains(chosen), draws, "{page}");
     }
     let neighbours = json(at, &format!("neighbours {how} --all"));

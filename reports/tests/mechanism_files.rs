@@ -223,19 +223,19 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
     let pages = [
         train,
         account(at, &format!("--prepared {planted} {noise} -v")),
-        account(at, "--mechanism on/manifest.json"),
-        account(at, "compose on/manifest.json on/manifest.json"),
-        account(at, "explain --mechanism on/manifest.json"),
-        account(at, "curve --mechanism on/manifest.json --at 1"),
+        account(at, "--mechanism on/manifest.json -v"),
+        account(at, "compose on/manifest.json on/manifest.json -v"),
+        account(at, "explain --mechanism on/manifest.json -v"),
+        account(at, "curve --mechanism on/manifest.json --at 1 -v"),
         account(
             at,
-            "calibrate --mechanism on/manifest.json --solve group --epsilon 9",
+            "calibrate --mechanism on/manifest.json --solve group --epsilon 9 -v",
         ),
         audit(
             at,
-            "design --mechanism on/manifest.json --tokens 300 --digits 3 --copies-tried 1",
+            "design --mechanism on/manifest.json --tokens 300 --digits 3 --copies-tried 1 -v",
         ),
-        audit(at, "exposure --model on"),
+        audit(at, "exposure --model on -v"),
         audit(at, "report --model on --format model-card"),
     ];
     for page in &pages {
@@ -247,7 +247,7 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
     }
     // What goes on from it keeps it.
     let on = noise.replace("base --declared-public", "on");
-    let further = audit(at, &format!("train {planted} {on} --out further"));
+    let further = audit(at, &format!("train {planted} {on} --out further -v"));
     let further = String::from_utf8_lossy(fine(&further)).into_owned();
     let further = further.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(further.contains(words), "{further}");
@@ -345,7 +345,7 @@ fn what_rests_on_an_unauthenticated_manifest_says_so() {
         ),
     ] {
         std::fs::write(at.join(file), fine(&account(at, &line))).unwrap();
-        let page = flat(&account(at, &format!("--mechanism {file}")));
+        let page = flat(&account(at, &format!("--mechanism {file} -v")));
         assert!(page.contains(MARK), "{file}: {page}");
     }
     for line in [
@@ -366,10 +366,10 @@ fn what_rests_on_an_unauthenticated_manifest_says_so() {
         let line = "--recipe dpsgd --sigma 4 --sample-rate 0.2 --epochs 1";
         let page = flat(&audit(
             at,
-            &format!("train {planted} {line} --model {of} --out {out}"),
+            &format!("train {planted} {line} --model {of} --out {out} -v"),
         ));
         assert!(page.contains(MARK), "{page}");
-        let page = flat(&account(at, &format!("compose {out}/manifest.json")));
+        let page = flat(&account(at, &format!("compose {out}/manifest.json -v")));
         assert!(page.contains("the manifest of the earlier run"), "{page}");
         let report = exposure(at, &format!("--model {out}"));
         let caveat = report["manifest"].as_str().unwrap();
@@ -445,7 +445,7 @@ fn promises_of_events_are_for_whom_they_are_asked() {
         json!({"type": "approx-dp", "epsilon": 1.0, "delta": 1e-3, "neighbours": "add-remove"});
     std::fs::write(at.join("own.json"), own.to_string()).unwrap();
     for (file, assumed) in [("event.json", true), ("own.json", false)] {
-        let line = format!("--mechanism {file} --neighbours replace --at-epsilon 2");
+        let line = format!("--mechanism {file} --neighbours replace --at-epsilon 2 -v");
         let page = String::from_utf8(fine(&account(at, &line)).to_vec()).unwrap();
         let words = "promise neighbours replace";
         assert_eq!(page.contains(words), assumed, "{file}: {page}");

@@ -502,7 +502,7 @@ fn a_promise_of_a_file_is_said_to_be_the_users() {
                 assert!(is_assumed("confidence"), "{inputs}");
             }
             for format in ["text", "html", "markdown", "sarif", "model-card"] {
-                let text = written(&format!("{line} --format {format}"));
+                let text = written(&format!("{line} --format {format} -v"));
                 let whose = format!("{file}, {names}");
                 assert!(text.contains(&whose), "{line}, {format}: {text}");
                 assert_eq!(text.contains(open), assumed, "{line}, {format}: {text}");

@@ -87,7 +87,8 @@ fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
     );
     assert_eq!(measured["kinds"]["order"]["missed_by_both"], 0);
     let plan = "--sigma 1 --sample-rate 0.01 --steps 100 --labels labels.jsonl";
-    let page = run(env!("CARGO_BIN_EXE_account"), here, plan, "").stdout;
+    let full = format!("{plan} -v");
+    let page = run(env!("CARGO_BIN_EXE_account"), here, &full, "").stdout;
     let page = String::from_utf8(page).unwrap();
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("was drawn with a given seed, 3"), "{page}");
@@ -429,7 +430,7 @@ fn labels_fit_the_policy_that_they_were_measured_for() {
         let output = run(
             env!("CARGO_BIN_EXE_account"),
             here,
-            &format!("{plan} {labels}"),
+            &format!("{plan} {labels} -v"),
             "",
         );
         let text = String::from_utf8(output.stdout).unwrap();

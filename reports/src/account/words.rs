@@ -12,6 +12,9 @@ use reticent_accounting::{
     PrivacyLoss, Probability, Tolerance, UnitName,
 };
 
+/// Heading of what an answer rests on.
+pub(crate) const PREMISES: &str = "Premises and remarks";
+
 /// What is compared if a class accompanies redacted text.
 pub(crate) const ONE_CLASS: &str = "between records of one class";
 
@@ -258,7 +261,7 @@ pub(super) fn about_the_answer(
 ) -> Section {
     let outside = about_outside_text(base, inputs.holds("held_out_public"));
     let notes = about_delta(inputs).into_iter().chain(noted).chain(outside);
-    Section::notes("About this answer", notes)
+    Section::notes(PREMISES, notes)
 }
 
 /// Returns who is compared with whom.

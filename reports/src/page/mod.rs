@@ -44,6 +44,9 @@ enum Body {
     Notes(Vec<String>),
 }
 
+/// The most lines of a short text of a hundred columns.
+const LINES: usize = 15;
+
 /// The most columns of a table that is placed beside another section on paper.
 const NARROW: usize = 3;
 
@@ -146,7 +149,7 @@ impl Section {
 /// Where a section is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Shown {
-    /// In every text and on the page.
+    /// On the page and in every text, in the short one as far as there is room.
     Always,
     /// Only in the short text, which summarises sections that are shown in full elsewhere.
     Briefly,
@@ -290,6 +293,7 @@ pub struct Page {
     summary: String,
     mood: Option<Mood>,
     sections: Vec<(Shown, Section)>,
+    lines: usize,
     footer: String,
 }
 
@@ -301,6 +305,7 @@ impl Page {
             summary: summary.into(),
             mood: None,
             sections: Vec::new(),
+            lines: LINES,
             footer: format!("Written by Reticent {}.", env!("CARGO_PKG_VERSION")),
         }
     }
@@ -322,10 +327,22 @@ impl Page {
         self.sections.insert(0, (Shown::InFull, section));
         self
     }
-    /// Appends a section that belongs to the answer and is also in the short text.
+    /// Sets the most lines of the short text, which are 15 otherwise.
+    #[must_use]
+    pub fn lines(mut self, most: usize) -> Self {
+        self.lines = most;
+        self
+    }
+    /// Appends a section that belongs to the answer and is also in the short text, as far as those before it leave room.
     #[must_use]
     pub fn answer(mut self, section: Section) -> Self {
         self.sections.push((Shown::Always, section));
+        self
+    }
+    /// The same before all others: what decides, whatever else there is no room for.
+    #[must_use]
+    pub fn answer_first(mut self, section: Section) -> Self {
+        self.sections.insert(0, (Shown::Always, section));
         self
     }
     /// Appends a paragraph for a model card, which that format shows.

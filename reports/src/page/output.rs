@@ -130,7 +130,7 @@ impl Output {
     ) -> Result<Exit> {
         let mut page = page.clone();
         if let Some(line) = self.configured.line() {
-            page = page.answer(Section::text("", [line]));
+            page = page.answer_first(Section::text("", [line]));
         }
         for (format, flag, file) in std::mem::take(&mut self.beside) {
             let text = self.written(format, document, &page, || Ok(String::new()))?;

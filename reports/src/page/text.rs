@@ -8,6 +8,9 @@ const WIDTH: usize = 100;
 /// The longest name below which further lines of its value are indented to its first.
 const HANGING: usize = 16;
 
+/// What the short text calls a part of the answer without a heading.
+const REST: &str = "the rest of the answer";
+
 /// How much of a page is shown, and how wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
@@ -40,53 +43,127 @@ impl View {
 
 impl Page {
     /// Returns the page as text: title, result, and the sections with their headings. Plots are left
-    /// out.
+    /// out, and in the short text what its lines have no room for, which it names.
     #[must_use]
     pub fn to_text(&self, view: View) -> String {
-        let mut out = fill("", &self.title, view.width);
-        out.push_str(&fill("", &self.summary, view.width));
-        // If the answer has several tables, each needs its heading.
-        let tables = self.sections.iter().filter(|(shown, section)| {
-            *shown == Shown::Always && matches!(section.body, Body::Table(_))
+        if view.verbose {
+            let shown = self.on_page().cloned().collect::<Vec<_>>();
+            return self.written(&shown, true, &[], view.width);
+        }
+        let (shown, more) = self.short();
+        self.written(&shown, is_headed(&shown), &more, view.width)
+    }
+
+    /// Returns the sections of the short text, and the names of what it leaves out. It is the same at every width.
+    fn short(&self) -> (Vec<Section>, Vec<String>) {
+        // With less room for the sections, more names follow them.
+        let mut cuts = (0..=self.lines).rev().map(|room| self.cut(room));
+        let fits = |(shown, more): &(Vec<Section>, Vec<String>)| {
+            let text = self.written(shown, is_headed(shown), more, WIDTH);
+            text.lines().count() <= self.lines
+        };
+        cuts.find(fits).unwrap_or_else(|| self.cut(0))
+    }
+
+    /// Returns what fits into so many lines, earlier sections first, and the names of what is left out.
+    fn cut(&self, mut room: usize) -> (Vec<Section>, Vec<String>) {
+        let (mut kept, mut more) = (Vec::new(), Vec::new());
+        let in_words = self.sections.iter().filter(|(_, section)| {
+            !section.body.is_empty() && !matches!(section.body, Body::Plot(_))
         });
-        let headed = view.verbose || tables.count() > 1;
-        let mut hidden = Vec::new();
-        for (shown, section) in &self.sections {
-            let wanted = match shown {
-                Shown::Always => true,
-                Shown::Briefly => !view.verbose,
-                Shown::InFull | Shown::OfPart(_) => view.verbose,
+        for (shown, section) in in_words {
+            let name = match shown {
+                Shown::Always | Shown::Briefly => {
+                    let part = section.within(room);
+                    room -= part.as_ref().map_or(0, |part| 1 + part.lines());
+                    let whole = part.as_ref().is_some_and(|part| part.body == section.body);
+                    kept.extend(part);
+                    match (whole, shown) {
+                        (false, Shown::Always) if section.heading.is_empty() => REST.to_owned(),
+                        (false, Shown::Always) => lowered(&section.heading),
+                        _ => continue,
+                    }
+                }
+                Shown::OfPart(name) => lowered(name),
+                Shown::InFull => lowered(&section.heading),
             };
-            let said = section.to_text(view.width);
+            if !name.is_empty() && !more.contains(&name) {
+                more.push(name);
+            }
+        }
+        (kept, more)
+    }
+
+    fn written(&self, shown: &[Section], headed: bool, more: &[String], width: usize) -> String {
+        let mut out = fill("", &self.title, width);
+        out.push_str(&fill("", &self.summary, width));
+        for section in shown {
+            let said = section.to_text(width);
             if said.is_empty() {
                 continue;
             }
-            if wanted {
-                if !section.heading.is_empty() && headed {
-                    out.push_str(&format!("\n{}\n", lowered(&section.heading)));
-                }
-                out.push('\n');
-                out.push_str(&said);
-            } else {
-                hidden.extend(match shown {
-                    Shown::OfPart(name) => Some(lowered(name)),
-                    Shown::InFull => Some(lowered(&section.heading)),
-                    Shown::Always | Shown::Briefly => None,
-                });
+            if !section.heading.is_empty() && headed {
+                out.push_str(&format!("\n{}\n", lowered(&section.heading)));
             }
-        }
-        hidden.retain(|heading| !heading.is_empty());
-        hidden.dedup();
-        if !hidden.is_empty() {
             out.push('\n');
-            let more = format!("With -v: {}.", hidden.join("; "));
-            out.push_str(&fill("", &more, view.width));
+            out.push_str(&said);
+        }
+        if !more.is_empty() {
+            out.push('\n');
+            out.push_str(&fill("", &format!("With -v: {}.", more.join("; ")), width));
         }
         out
     }
 }
 
+/// Returns whether sections need their headings: if there are several tables among them.
+fn is_headed(shown: &[Section]) -> bool {
+    let is_named =
+        |section: &&Section| matches!(section.body, Body::Table(_)) && !section.heading.is_empty();
+    shown.iter().filter(is_named).count() > 1
+}
+
 impl Section {
+    fn lines(&self) -> usize {
+        self.to_text(WIDTH).lines().count()
+    }
+
+    /// Returns what fits into so many lines with the empty one before it: of text each item that does, of a table its
+    /// first rows, and its caption if all rows do; `None` if nothing does.
+    fn within(&self, room: usize) -> Option<Self> {
+        let of = |body| Self {
+            body,
+            ..self.clone()
+        };
+        let fits = |part: &Self| (1..room).contains(&part.lines());
+        let part = match &self.body {
+            Body::Text(items) => of(Body::Text(fitting(
+                items,
+                |item| of(Body::Text(item)),
+                room,
+            ))),
+            Body::Facts(facts) => of(Body::Facts(fitting(
+                facts,
+                |fact| of(Body::Facts(fact)),
+                room,
+            ))),
+            Body::Notes(items) => of(Body::Notes(fitting(
+                items,
+                |item| of(Body::Notes(item)),
+                room,
+            ))),
+            Body::Table(table) => {
+                let all = table.rows().len();
+                let whole = (all < room).then(|| self.clone());
+                let rows = (1..=all.min(room)).rev();
+                let cut = rows.map(|rows| of(Body::Table(table.first(rows))).caption(""));
+                return whole.into_iter().chain(cut).find(fits);
+            }
+            Body::Plot(_) | Body::Heat(_) => self.clone(),
+        };
+        Some(part).filter(fits)
+    }
+
     fn to_text(&self, width: usize) -> String {
         match &self.body {
             Body::Text(said) => said.iter().map(|text| fill("", text, width)).collect(),
@@ -120,6 +197,18 @@ impl Section {
             Body::Notes(said) => said.iter().map(|text| fill("- ", text, width)).collect(),
         }
     }
+}
+
+/// Returns each item that still fits into so many lines, with an empty one before the first.
+fn fitting<T: Clone>(items: &[T], section: impl Fn(Vec<T>) -> Section, room: usize) -> Vec<T> {
+    let mut left = room.saturating_sub(1);
+    let fits = |item: &&T| {
+        let lines = section(vec![(*item).clone()]).lines();
+        let fits = lines <= left;
+        left -= if fits { lines } else { 0 };
+        fits
+    };
+    items.iter().filter(fits).cloned().collect()
 }
 
 /// Fills a paragraph to a width, with a mark before its first line and the other lines indented to
@@ -158,6 +247,7 @@ pub fn fill(mark: &str, text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::LINES;
     use super::*;
     use crate::contract::{Align, Table};
 
@@ -193,6 +283,56 @@ mod tests {
             full.ends_with("\nunder these assumptions\n\n- long\n"),
             "{full}"
         );
+    }
+
+    /// However much there is to say: first what comes first, and all of it by name. Other formats have all of it.
+    #[test]
+    fn the_short_text_is_short_whatever_the_answer() {
+        let long = "word ".repeat(60);
+        let mut table = Table::new([("what", Align::Left), ("ε ≤", Align::Right)]);
+        for row in 0..40 {
+            table.row([format!("row {row}"), "2".to_owned()]);
+        }
+        let page = Page::new("Title", &long)
+            .answer(Section::table("Guarantees", table).caption("At δ = 1e-5."))
+            .answer(Section::notes("Premises", [long.as_str(), "A premise."]))
+            .answer(Section::text("", [long.as_str()]))
+            .section(Section::notes("Not covered", ["much"]))
+            .answer_first(Section::text("", ["limit 1: above it"]));
+        let brief = |page: &Page, width| {
+            page.to_text(View {
+                verbose: false,
+                width,
+            })
+        };
+        let text = brief(&page, 100);
+        assert_eq!(text.lines().count(), LINES, "{text}");
+        let more = "\nWith -v: guarantees; premises; the rest of the answer; not covered.\n";
+        assert!(
+            text.contains("\n\nlimit 1: above it\n\nwhat ") && text.ends_with(more),
+            "{text}"
+        );
+        assert!(
+            !text.contains("At δ") && !text.contains("premise."),
+            "{text}"
+        );
+        // The width of a terminal decides how lines break, not what is said.
+        assert_eq!(
+            brief(&page, 60).matches("row ").count(),
+            text.matches("row ").count()
+        );
+        let more = brief(&page.clone().lines(22), 100);
+        assert!(
+            more.lines().count() <= 22 && more.contains("row 10"),
+            "{more}"
+        );
+        let full = page.to_text(View::full());
+        for text in [full, page.to_markdown(), page.to_html().unwrap()] {
+            assert!(
+                text.contains("row 39") && text.contains("A premise."),
+                "{text}"
+            );
+        }
     }
 
     #[test]

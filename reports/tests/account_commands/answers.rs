@@ -139,7 +139,8 @@ fn a_tolerance_out_of_reach_is_said_so_and_the_upper_end_holds() {
     .unwrap();
     let text = fine(
         folder.path(),
-        "account compose bins.json --delta 1e-6 --tolerance 1e-12".trim_start_matches("account "),
+        "account compose bins.json --delta 1e-6 --tolerance 1e-12 -v"
+            .trim_start_matches("account "),
     );
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(

@@ -330,14 +330,17 @@ fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
                 assert_eq!(row["same_class"], true, "{line}: {row}");
             }
         }
-        let page = fine(at, &format!("compose {files}"));
+        let page = fine(at, &format!("compose {files} -v"));
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(page.contains("between records of one class"), "{page}");
         assert!(page.contains("Not covered: the base model"), "{page}");
     }
     // What is explained and drawn is whole records, which a class is part of.
     for file in ["based.json", "explained.json", "curve.json", "over.json"] {
-        for line in [format!("compose {file}"), format!("--mechanism {file}")] {
+        for line in [
+            format!("compose {file} -v"),
+            format!("--mechanism {file} -v"),
+        ] {
             let page = fine(at, &line);
             let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(

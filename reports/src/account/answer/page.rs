@@ -7,7 +7,8 @@ use crate::account::plan::{Question, Run};
 use crate::account::plan_page::{about_the_labels, about_the_sample, labels_for};
 use crate::account::tables::{tables, tightest};
 use crate::account::words::{
-    about_delta, about_outside_text, assumed, compared, notes, promises_nothing, says, wide,
+    PREMISES, about_delta, about_outside_text, assumed, compared, notes, promises_nothing, says,
+    wide,
 };
 use crate::contract::{Envelope, Inputs, Table, dash, in_words};
 use crate::number::{nearest, rounded, rounded_up, shortest};
@@ -51,27 +52,15 @@ pub fn guarantees(
     for table in tables(&body.guarantees, true) {
         page = page.section(Section::table("Every accountant", table));
     }
-    if let Some(secrets) = &body.secrets {
-        page = page
-            .answer(Section::table("Of each secret", secrets.table()))
-            .answer(Section::text("", secrets.sentences()));
-    }
-    let assumed = assumed(&document.inputs).into_iter();
     let granted = match question.run.of_manifest() {
         Some(plan) => granted_line(plan),
         None => granted_by(question.run.narrower()),
     };
-    page = page.answer(Section::text("", assumed.chain(granted)));
-    page = page.section(
-        Section::table("With another assumption", what_if(&body.what_if)).caption(format!(
-            "ε upper: {}, unless the neighbouring relation is what changes.",
-            compared(question.plan.neighbours)
-        )),
-    );
     let mut alarms: Vec<String> = sample_note(question).into_iter().collect();
     // An answer with a finite ε at δ = 0 needs no other δ.
     let needed = question.plan.delta.get() > 0.0 || promised(body).is_infinite();
-    alarms.extend(about_delta(&document.inputs).filter(|_| needed && nothing.is_none()));
+    let delta = about_delta(&document.inputs).filter(|_| needed && nothing.is_none());
+    alarms.extend(granted);
     alarms.extend(no_posterior(question));
     alarms.extend(no_redacted_secret(question, &body.guarantees));
     let labelled = question
@@ -92,13 +81,27 @@ pub fn guarantees(
     alarms.extend(wide(&body.guarantees, question.plan.tolerance));
     alarms.extend(body.what_if.iter().filter_map(failed));
     page = page
-        .answer(Section::notes("About this answer", alarms))
+        .answer(Section::notes(PREMISES, alarms))
+        .answer(Section::text("", assumed(&document.inputs)));
+    if let Some(secrets) = &body.secrets {
+        page = page
+            .answer(Section::table("Of each secret", secrets.table()))
+            .answer(Section::text("", secrets.sentences()));
+    }
+    page = page
+        .section(
+            Section::table("With another assumption", what_if(&body.what_if)).caption(format!(
+                "ε upper: {}, unless the neighbouring relation is what changes.",
+                compared(question.plan.neighbours)
+            )),
+        )
         .section(Section::notes(
             "What the numbers mean and do not cover",
             notes(&body.guarantees),
         ));
+    page = page.answer_first(Section::text("", delta));
     if let Some(limit) = limit {
-        page = page.answer(limit.section());
+        page = page.answer_first(limit.section());
     }
     // If δ at an ε was asked for, there is no ε to judge by.
     if question.epsilon.is_none() {

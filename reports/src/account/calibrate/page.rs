@@ -108,7 +108,13 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
         "{what} {verb} {quantity} at most {}: {ends}. {limit}",
         shortest(promise.allowed.0)
     );
-    let mut page = Page::new(title, summary).answer(Section::text("", facts));
+    let mut page = Page::new(title, summary)
+        .answer(about_the_answer(
+            &document.inputs,
+            document.inputs.not_authenticated(),
+            body.base,
+        ))
+        .answer(Section::text("", facts));
     for table in tables(&tightest(&body.guarantees), false) {
         page = page.brief(Section::table("", table));
     }
@@ -118,12 +124,7 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
             table,
         ));
     }
-    page.answer(about_the_answer(
-        &document.inputs,
-        document.inputs.not_authenticated(),
-        body.base,
-    ))
-    .section(Section::notes(
+    page.section(Section::notes(
         "What the numbers mean and do not cover",
         notes(&body.guarantees),
     ))

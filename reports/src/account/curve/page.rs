@@ -16,7 +16,7 @@ use serde_json::Value;
 
 const DIGITS: usize = 6;
 /// The number of points in the short text.
-const BRIEFLY: usize = 7;
+const BRIEFLY: usize = 5;
 
 /// Returns the page of a curve: a table with both ends of each point.
 #[must_use]
@@ -43,16 +43,16 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
         line(&body.mechanism)
     );
     Page::new(title, headline(body))
+        .answer(about_the_answer(
+            &document.inputs,
+            document.inputs.not_authenticated(),
+            body.base,
+        ))
         .brief(Section::thinned("", &table, BRIEFLY))
         .section(Section::table("Point by point", table))
         .answer(Section::text(
             "",
             wide(document).into_iter().chain(assumed(&document.inputs)),
-        ))
-        .answer(about_the_answer(
-            &document.inputs,
-            document.inputs.not_authenticated(),
-            body.base,
         ))
         .section(Section::notes("What a point says", notes))
 }

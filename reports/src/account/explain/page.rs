@@ -26,12 +26,12 @@ pub(crate) fn page(question: &Question, document: &Envelope<Explanation>) -> Pag
     let mut how = vec![format!("Engine: {}.", body.engine)];
     how.extend(body.directions.iter().map(direction));
     let mut page = Page::new(title, answer(question, body))
-        .answer(Section::text("", assumed(&document.inputs)))
         .answer(about_the_answer(
             &document.inputs,
             question.caveats.iter().cloned(),
             body.base,
         ))
+        .answer(Section::text("", assumed(&document.inputs)))
         .section(Section::notes("What runs", what_ran(body)))
         .section(Section::notes("How", how))
         .brief(Section::text("", [format!("Engine: {}.", body.engine)]));

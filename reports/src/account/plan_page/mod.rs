@@ -225,7 +225,7 @@ pub(crate) fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> 
     let mood = Limit::mood(limit.as_ref(), promised, &document.inputs);
     let mut page = page(run, &document, output.draws())?.mood(mood);
     if let Some(limit) = &limit {
-        page = page.answer(limit.section());
+        page = page.answer_first(limit.section());
     }
     output.answer_with_rows(&document, &page, || {
         let body = &document.body;

@@ -9,7 +9,7 @@ use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
 use crate::account::words::{
-    PROMISED, about_delta, assumed, compared, neighbours, promise, promises_nothing,
+    PREMISES, PROMISED, about_delta, assumed, compared, neighbours, promise, promises_nothing,
 };
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
@@ -32,13 +32,34 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     let signed_for = format!("{title}. {}", promised(run, body.promises.first()));
     let (planning, guaranteed): (Vec<&Promised>, Vec<&Promised>) =
         body.promises.iter().partition(|row| row.for_planning);
-    let mut page = Page::new(title, summary(run, body)).answer(
-        Section::table("Guarantees", promises(&guaranteed, "ε upper")).caption(format!(
-            "Both ends of ε at δ = {}: the upper one is guaranteed, and no accountant can guarantee less than the \
-             lower one.",
-            shortest(run.plan.delta.get()),
-        )),
-    );
+    let batches = run.plan.run.noisy().and_then(about_the_batches);
+    let delta = about_delta(&document.inputs);
+    let nothing = promises_nothing(&document.inputs);
+    let labels = about_the_labels(run.labels(), run.corpus.is_some());
+    let labels = labels.or_else(|| run.not_compared.clone()).into_iter();
+    let sample = run.labels().map(|found| about_the_sample(&found.sample));
+    let labels: Vec<String> = labels.chain(sample.into_iter().flatten()).collect();
+    let first = Section::table("Guarantees", promises(&guaranteed, "ε upper")).caption(format!(
+        "Both ends of ε at δ = {}: the upper one is guaranteed, and no accountant can guarantee less than the lower \
+         one. The adversary may know everything else.",
+        shortest(run.plan.delta.get()),
+    ));
+    let large = delta.clone().filter(|_| nothing.is_none());
+    let mut page = Page::new(title, summary(run, body))
+        .answer(Section::text("", large))
+        .answer(first);
+    page = page
+        .answer(Section::notes(
+            PREMISES,
+            batches
+                .into_iter()
+                .chain(granted_line(&run.plan))
+                .chain(unauthenticated(&run.plan).into_iter().map(str::to_owned))
+                .chain(labels.iter().cloned())
+                .chain(counted_line(&run.plan)),
+        ))
+        .answer(Section::text("", tightest(body)))
+        .answer(Section::text("", assumed(&document.inputs)));
     let signed = |row: &Guarantee| body.promises.iter().any(|p| p.guarantee == *row);
     let mut further = in_order(run, &body.guarantees);
     further.retain(|row| !signed(row));
@@ -62,14 +83,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
             )
             .answer(Section::text("", secrets.sentences()));
     }
-    let inputs = document.inputs.given_line().into_iter();
-    page = page.answer(Section::text(
-        "",
-        inputs
-            .chain(assumed(&document.inputs))
-            .chain(granted_line(&run.plan))
-            .chain(unauthenticated(&run.plan).into_iter().map(str::to_owned)),
-    ));
+    page = page.answer(Section::text("", document.inputs.given_line()));
     page = page.section(
         Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(
             "Upper bounds on probabilities and exposures (bits), next to what is reached without training.",
@@ -87,26 +101,11 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     }
     let mut assumptions = body.assumptions.clone();
     assumptions.extend(body.labels_wanted.clone());
-    let batches = run.plan.run.noisy().and_then(about_the_batches);
-    let delta = about_delta(&document.inputs);
-    let nothing = promises_nothing(&document.inputs);
-    let labels = about_the_labels(run.labels(), run.corpus.is_some());
-    let labels = labels.or_else(|| run.not_compared.clone()).into_iter();
-    let sample = run.labels().map(|found| about_the_sample(&found.sample));
-    let labels: Vec<String> = labels.chain(sample.into_iter().flatten()).collect();
     // What the answer says already is not repeated among what it assumes and does not cover.
     assumptions.retain(|said| !labels.contains(said));
     let mut not_covered = body.not_covered.clone();
     not_covered.retain(|said| Some(said) != delta.as_ref());
     Ok(page
-        .answer(Section::notes(
-            "About this answer",
-            batches
-                .into_iter()
-                .chain(delta.filter(|_| nothing.is_none()))
-                .chain(labels)
-                .chain(counted_line(&run.plan)),
-        ))
         .section(Section::notes("Under these assumptions", assumptions))
         .section(Section::notes("Not covered", not_covered))
         .section(Section::facts(
@@ -166,24 +165,26 @@ pub(crate) fn secrets_named(run: &PlannedRun) -> Option<String> {
 
 /// Returns the result in a sentence or two.
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
-    let epsilon = body.headline.get().get();
     let nothing = promises_nothing(&run.inputs).map(|why| why + " ");
     let mut said = nothing.unwrap_or_default() + &promised(run, body.promises.first());
     said.push_str(&sigma_found(run).unwrap_or_default());
     if let Some(named) = secrets_named(run) {
         let _ = write!(said, " {named}");
     }
-    if let Some(best) = body.tighten.first()
-        && best.epsilon.get().get() < epsilon
-    {
-        let _ = write!(
-            said,
-            " What would tighten it most: {} (epsilon {}).",
+    said
+}
+
+/// Returns the single change that would lower the first promise most.
+fn tightest(body: &PlanPage) -> Option<String> {
+    let best = body.tighten.first()?;
+    let lowers = best.epsilon.get().get() < body.headline.get().get();
+    lowers.then(|| {
+        format!(
+            "What would tighten it most: {} (epsilon {}).",
             best.change,
             rounded(best.epsilon, 4),
-        );
-    }
-    said
+        )
+    })
 }
 
 /// Returns the first promise in a sentence.
@@ -310,10 +311,13 @@ pub(crate) fn guarantees(rows: &[&Guarantee]) -> Table {
 
 pub(super) fn promises(rows: &[&Promised], epsilon: &str) -> Table {
     let bounds = |promised: &Promised| promised.guarantee.epsilon;
+    let differs =
+        |row: &&Promised| row.adversary != Adversary::KnowsEverything || row.estimate.is_some();
+    let differ = rows.iter().any(differs);
     Table::of(rows.iter().copied())
         .left("for", |promised| &promised.to)
         .left("notion", notion)
-        .left("adversary", adversary)
+        .only_if(differ, |table| table.left("adversary", adversary))
         .right(epsilon, |promised| match promised.estimate {
             Some(estimate) => estimated(estimate),
             None => rounded(bounds(promised).and_then(|b| b.upper), 5),

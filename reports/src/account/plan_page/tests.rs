@@ -483,12 +483,12 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     assert!(card.contains("2 turns") && card.contains(counted), "{card}");
     // What is counted, and so promised, is what is marked.
     let unmarked = "other occurrences of it are outside the promise";
-    let brief = |subject: &PlannedRun, document: &Envelope<PlanPage>| {
+    let full = |subject: &PlannedRun, document: &Envelope<PlanPage>| {
         let page = page(subject, document, false).unwrap();
-        let text = page.to_text(View::of_terminal(false));
+        let text = page.to_text(View::full());
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let said = brief(&subject, &document);
+    let said = full(&subject, &document);
     assert!(
         said.contains("for each secret marked in this corpus") && said.contains(unmarked),
         "{said}"
@@ -498,7 +498,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let subject = of_file(&folder.plan(&plan)).unwrap();
     let document = sheet(&subject).unwrap();
     assert!(document.body.headline.get().get() <= 0.0);
-    let said = brief(&subject, &document);
+    let said = full(&subject, &document);
     for part in [
         "each marked occurrence caught",
         "Premise: The policy catches every content",
@@ -511,7 +511,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let subject = of_file(&folder.plan(&plan)).unwrap();
     let document = sheet(&subject).unwrap();
     assert!(document.body.headline.get().get() <= 0.0);
-    let said = brief(&subject, &document);
+    let said = full(&subject, &document);
     for row in &document.body.guarantees {
         let upper = row.epsilon.unwrap().upper;
         let printed = [5, 6].map(|digits| crate::number::rounded(upper, digits));
@@ -1168,16 +1168,13 @@ fn the_page_assumes_the_sampler_of_the_plan() {
         let shown = page(&run, &document, false).unwrap();
         let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let assumed = document.body.assumptions.join(" ");
-        let [brief, full] =
-            [View::of_terminal(false), View::full()].map(|view| shown.to_text(view));
         (
-            flat(&brief),
-            flat(&full),
+            flat(&shown.to_text(View::full())),
             shown.to_model_card("plan"),
             assumed,
         )
     };
-    let (_, full, card, assumed) = plan("sample_rate = 0.01\n");
+    let (full, card, assumed) = plan("sample_rate = 0.01\n");
     assert!(assumed.contains(of_poisson), "{assumed}");
     assert!(
         full.contains("Batches that are drawn otherwise than stated"),
@@ -1216,8 +1213,8 @@ fn the_page_assumes_the_sampler_of_the_plan() {
             "a part of the epoch for each time",
         ),
     ] {
-        let (brief, full, card, assumed) = plan(keys);
-        for text in [&brief, &full, &card] {
+        let (full, card, assumed) = plan(keys);
+        for text in [&full, &card] {
             assert!(text.contains(title) && text.contains(note), "{keys}{text}");
         }
         assert!(
@@ -1304,13 +1301,15 @@ fn labels_that_no_corpus_was_compared_with_are_noted() {
                 .any(|said| *said == assumed)
         );
         let shown = page(&run, &document, false).unwrap();
-        let times = |view| {
-            let text = shown.to_text(view);
+        let times = |text: &str| {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             text.matches(&assumed).count()
         };
         assert_eq!(
-            [times(View::of_terminal(false)), times(View::full())],
+            [
+                times(&shown.to_model_card("plan")),
+                times(&shown.to_text(View::full()))
+            ],
             [usize::from(!compared), 1],
             "{data}"
         );

@@ -359,6 +359,14 @@ impl CoinsReport {
                 format!("kept: ε is not certainly above {limit} (--max-epsilon)"),
             ));
         }
+        facts.extend(of_verdict(
+            self.verdict.as_ref(),
+            self.no_verdict.as_deref(),
+        ));
+        facts.extend(of_promise(
+            self.manifest.as_ref(),
+            self.promised_by.as_ref(),
+        ));
         facts.push(("inclusion", self.inclusion.says().to_owned()));
         if let Some(preflight) = self.preflight {
             let held_out = match preflight.held_out {
@@ -374,14 +382,6 @@ impl CoinsReport {
                 ),
             ));
         }
-        facts.extend(of_promise(
-            self.manifest.as_ref(),
-            self.promised_by.as_ref(),
-        ));
-        facts.extend(of_verdict(
-            self.verdict.as_ref(),
-            self.no_verdict.as_deref(),
-        ));
         facts
     }
 

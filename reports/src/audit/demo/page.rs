@@ -11,6 +11,9 @@ use crate::plot::{Axis, Plot, Tone};
 use crate::verdict::Verdict;
 use anyhow::Result;
 
+/// The most lines of the short text, which has both sides of every arm.
+const LINES: usize = 48;
+
 impl DemoReport {
     /// Returns the page, for every format.
     ///
@@ -29,6 +32,7 @@ impl DemoReport {
             self.says(),
         )
         .mood(self.exit().into())
+        .lines(LINES)
         .section(
             Section::plot("What leaked", exposures.to_inline_svg()?).caption(format!(
                 "Each dot is one canary: a random secret planted {} times in the training text. {}",

@@ -655,7 +655,7 @@ mod tests {
             verbose: false,
             width: 100,
         });
-        assert!(brief.lines().count() <= 19, "{brief}");
+        assert!(brief.lines().count() <= 15, "{brief}");
         assert!(
             brief.contains("next: audit plant") && brief.contains("With -v: "),
             "{brief}"

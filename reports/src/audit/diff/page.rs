@@ -8,8 +8,10 @@ use anyhow::Result;
 pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
     let page = Page::new(format!("What changed: {old} → {new}"), report.said())
         .mood(Mood::of(report.exit(), report.otherwise()))
-        .answer(Section::table("Quantity by quantity", report.table()).caption(report.level_said()))
-        .answer(Section::text("", report.notes.clone()));
+        .answer(Section::text("", report.notes.clone()))
+        .answer(
+            Section::table("Quantity by quantity", report.table()).caption(report.level_said()),
+        );
     let shares: Vec<&Row> = report.rows.iter().filter(|row| is_share(row)).collect();
     if shares.is_empty() {
         return Ok(page);

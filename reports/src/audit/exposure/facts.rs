@@ -13,6 +13,28 @@ use reticent_attacks::exposure::{
 pub(super) fn facts(report: &ExposureReport) -> Vec<(&'static str, String)> {
     let bound = report.finding.bound();
     let mut facts = vec![("ε", epsilon(bound))];
+    facts.extend(of_verdict(
+        report.verdict.as_ref(),
+        report.no_verdict.as_deref(),
+    ));
+    facts.extend(of_promise(
+        report.manifest.as_ref(),
+        report.promised_by.as_ref(),
+    ));
+    if let Some(limit) = report.limit {
+        let said = match (report.passed_limit(), report.limit_open_since()) {
+            (Some(_), _) => "exceeded: a canary is certainly above",
+            (None, Some(why)) => &format!("not known: {why}, and a canary may be above"),
+            (None, None) if !report.could_pass(limit) => {
+                "of no use: no canary has so many bits, so that none can be above"
+            }
+            (None, None) => "kept: no canary is certainly above",
+        };
+        facts.push((
+            "limit",
+            format!("{said} {} bits (--max-exposure)", shortest(limit)),
+        ));
+    }
     if let Some(ceiling) = &report.ceiling {
         let alpha = shortest(ceiling.test.alpha);
         let p_value = nearest(ceiling.test.p_value, 2);
@@ -49,20 +71,6 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(&'static str, String)> {
             facts.push(("suspects", suspects.join("; or ")));
         }
     }
-    if let Some(limit) = report.limit {
-        let said = match (report.passed_limit(), report.limit_open_since()) {
-            (Some(_), _) => "exceeded: a canary is certainly above",
-            (None, Some(why)) => &format!("not known: {why}, and a canary may be above"),
-            (None, None) if !report.could_pass(limit) => {
-                "of no use: no canary has so many bits, so that none can be above"
-            }
-            (None, None) => "kept: no canary is certainly above",
-        };
-        facts.push((
-            "limit",
-            format!("{said} {} bits (--max-exposure)", shortest(limit)),
-        ));
-    }
     if let Some(silence) = report.silence.filter(|_| !report.inconclusive) {
         facts.push(("silence", silence.why().to_owned()));
     }
@@ -73,14 +81,6 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(&'static str, String)> {
         let planted = report.finding.canaries.len() as u64;
         facts.push(("reached", of_reached(reached, planted)));
     }
-    facts.extend(of_promise(
-        report.manifest.as_ref(),
-        report.promised_by.as_ref(),
-    ));
-    facts.extend(of_verdict(
-        report.verdict.as_ref(),
-        report.no_verdict.as_deref(),
-    ));
     facts
 }
 

@@ -43,11 +43,7 @@ impl ExposureReport {
                 ),
             )
             .answer(
-                Section::table(
-                    "Summaries and their null distributions",
-                    summary_table(&finding.summary),
-                )
-                .caption(
+                Section::table("Summaries", summary_table(&finding.summary)).caption(
                     "Exposure counts ties against the canary. p is the chance of this much or more \
                 without a leak.",
                 ),

@@ -983,22 +983,6 @@ fn doses_are_summarised_each_by_itself() {
     assert_eq!(problems, Vec::<String>::new());
 }
 
-/// The example of the book had no caption when texts already did.
-#[test]
-fn the_table_in_the_book_has_its_caption() {
-    let brief = View {
-        verbose: false,
-        width: 100,
-    };
-    let report = ExposureReport::new(finding([0; 10]));
-    let text = report.to_page("m").unwrap().to_text(brief);
-    let book = include_str!("../../../../docs/src/measurement.md");
-    let mut parts = text.split("\n\n").skip_while(|part| !part.contains("---"));
-    let caption = parts.nth(1).unwrap();
-    assert!(caption.starts_with("Exposure counts ties"), "{text}");
-    assert!(book.contains(caption), "{caption}");
-}
-
 /// Of a search that was cut off, "Over training" and "By number of copies" said 0 bits, and drew a line there.
 #[test]
 fn exposures_that_are_not_known_have_both_ends_in_every_table() {

@@ -172,13 +172,14 @@ impl SecretsReport {
             ),
             None => "Candidates: as listed.".to_owned(),
         };
-        let mut lines = vec![format!(
-            "{origin} Premise: each secret is any of its candidates with the same chance, whatever the other \
-             secrets and the rest of the text are."
-        )];
+        let mut lines = Vec::new();
         if self.ranks.is_some() {
             lines.push("JSON and CSV hold each secret's rank (--show-ranks): with the model that names the secret, so keep them as private as the secrets.".to_owned());
         }
+        lines.push(format!(
+            "{origin} Premise: each secret is any of its candidates with the same chance, whatever the other \
+             secrets and the rest of the text are."
+        ));
         lines.extend(self.manifest.as_ref().map(|caveat| format!("{caveat}.")));
         lines
     }

@@ -64,7 +64,7 @@ pub struct Repeated {
 }
 
 /// The number of rows of the table in the short text.
-const BRIEFLY: usize = 12;
+const BRIEFLY: usize = 6;
 /// The marks of the lines in turn.
 const SHAPES: [Shape; 4] = [Shape::Disc, Shape::Square, Shape::Triangle, Shape::Ring];
 

@@ -119,7 +119,7 @@ fn a_long_line_is_short_at_first() {
     let brief = page.to_text(brief);
     assert_eq!(rows(&brief), BRIEFLY, "{brief}");
     assert!(
-        brief.contains("54 points") && brief.contains("\n12 of 54 points.\n"),
+        brief.contains("54 points") && brief.contains("\n6 of 54 points.\n"),
         "{brief}"
     );
     assert_eq!(rows(&page.to_text(View::full())), 54);

@@ -72,16 +72,6 @@ impl GridReport {
         let mood = Mood::of(self.exit(), worst.max(unknown));
         Page::new("Grid", format!("{said}."))
             .mood(mood)
-            .answer(Section::table("Cells", table).caption(
-                "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε ≤ is that of the first promise as the cell's document words it (of the most records that are known to hold one secret), ε ≥ that of all copies of a canary with a coin. The outcome is that of the attack that asks for most: fail, review, open, pass; the documents in cells/ have every verdict.",
-            ))
-            .answer(Section::notes(
-                "Texts",
-                (self.texts > 1).then(|| format!(
-                    "Perplexity and accuracy are of {} texts: without `test`, each preparation's own held-out text, with the masks of its policy. Between policies, miss rates and seeds they compare the texts too; `test` is one text for all.",
-                    self.texts
-                )),
-            ))
             .answer(Section::notes(
                 "Failed",
                 self.rows
@@ -93,6 +83,16 @@ impl GridReport {
                 self.rows
                     .iter()
                     .filter_map(|row| Some(format!("{}: {}", row.cell, row.undecided.as_ref()?))),
+            ))
+            .answer(Section::table("Cells", table).caption(
+                "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε ≤ is that of the first promise as the cell's document words it (of the most records that are known to hold one secret), ε ≥ that of all copies of a canary with a coin. The outcome is that of the attack that asks for most: fail, review, open, pass; the documents in cells/ have every verdict.",
+            ))
+            .answer(Section::notes(
+                "Texts",
+                (self.texts > 1).then(|| format!(
+                    "Perplexity and accuracy are of {} texts: without `test`, each preparation's own held-out text, with the masks of its policy. Between policies, miss rates and seeds they compare the texts too; `test` is one text for all.",
+                    self.texts
+                )),
             ))
             .section(Section::notes(
                 "What this does not say",

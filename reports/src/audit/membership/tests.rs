@@ -103,7 +103,7 @@ fn the_signal_is_said_whichever_way_it_points() {
             verbose: false,
             width: 100,
         });
-        assert!(brief.lines().count() <= 16, "{brief}");
+        assert!(brief.lines().count() <= 15, "{brief}");
         assert!(
             !brief.contains("plug-in") && !brief.contains("Defaults"),
             "{brief}"

@@ -552,11 +552,6 @@ fn page(
         let of = grouped(shown.canaries);
         facts.push(("coins", format!("{} of {of} are in", grouped(inside))));
     }
-    facts.extend(words::said(
-        shown.words.as_ref(),
-        shown.sampled.as_ref(),
-        spec.copies(),
-    ));
     let most = rounded(shown.provable, 4);
     let neighbours = if shown.inside.is_some() {
         "in against out"
@@ -577,6 +572,11 @@ fn page(
         ),
     ));
     facts.push(("next", next));
+    facts.extend(words::said(
+        shown.words.as_ref(),
+        shown.sampled.as_ref(),
+        spec.copies(),
+    ));
     Page::new("Planted canaries", said).answer(Section::facts("", facts))
 }
 

@@ -256,9 +256,8 @@ impl PolicyReport {
                 share(flagged, self.records)
             ));
         }
-        let mut page = Page::new("Redaction policy", said)
-            .answer(Section::table("What it finds", self.by_span()));
-        page = if self.marked.is_empty() {
+        let page = Page::new("Redaction policy", said);
+        let mut page = if self.marked.is_empty() {
             let unknown = "No secret is marked in DATA: what the policy misses is not known. audit screen draws a sample to label.";
             page.answer(Section::text("", [unknown]))
         } else {
@@ -275,7 +274,8 @@ impl PolicyReport {
             page = page.answer(Section::text("", [TRACES]));
         }
         let covered = found_by(&self.coverage, COVERS);
-        page.section(Section::facts("How each kind is found", covered))
+        page.answer(Section::table("What it finds", self.by_span()))
+            .section(Section::facts("How each kind is found", covered))
     }
 
     fn by_span(&self) -> Table {

@@ -100,11 +100,11 @@ impl Reproduction {
             None => page,
         };
         let page = page
+            .answer(Section::notes("Contradicted", self.contradicted.iter()))
+            .answer(Section::notes("Failed", self.failed.iter()))
             .answer(Section::table("Claims", table).caption(
                 "What the paper prints, and the mean here with the least and the largest of the runs.",
-            ))
-            .answer(Section::notes("Contradicted", self.contradicted.iter()))
-            .answer(Section::notes("Failed", self.failed.iter()));
+            ));
         let page = figures.into_iter().fold(page, Page::section);
         page.section(
             Section::table("Rules", rules).caption("Documents lie in the folder of the report."),

@@ -65,6 +65,16 @@ impl Screening {
             grouped(self.with_secrets),
             grouped(self.missed)
         );
+        let kept = format!(
+            "{} holds the sample with its labels: keep it private.",
+            sheet.display()
+        );
+        let next = labels.map(|path| {
+            format!(
+                "Next: account --labels {} --sigma ... --sample-rate ... --steps ...",
+                path.display()
+            )
+        });
         let mut page = Page::new("Screening", said);
         page = match &self.rates {
             Some(rates) => {
@@ -96,14 +106,18 @@ impl Screening {
                     }
                 );
                 page.answer(Section::facts("", facts))
+                    .answer(Section::text("", std::iter::once(kept).chain(next)))
                     .answer(Section::text("", [how]))
             }
             None => page.answer(Section::text(
                 "",
                 [
                     "No record of the sample introduces a secret, that is, is known to be the first of the corpus with it: \
-                    nothing can be said about what is missed; draw a larger sample.",
-                ],
+                    nothing can be said about what is missed; draw a larger sample.".to_owned(),
+                    kept,
+                ]
+                .into_iter()
+                .chain(next),
             )),
         };
         page = page
@@ -130,18 +144,7 @@ impl Screening {
         if let Some(rate) = &self.missing_rate {
             page = page.answer(rate.to_section());
         }
-        let kept = format!(
-            "{} holds the sample with its labels: keep it private.",
-            sheet.display()
-        );
-        let next = labels.map(|path| {
-            format!(
-                "Next: account --labels {} --sigma ... --sample-rate ... --steps ...",
-                path.display()
-            )
-        });
-        page.answer(Section::text("", [kept]))
-            .answer(Section::text("", next))
+        page
     }
 
     fn by_kind(&self) -> Table {

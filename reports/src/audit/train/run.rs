@@ -5,7 +5,7 @@ use crate::account::plan_page::{
     PlannedRun, first_promise, guarantees, headline, secrets_named, sigma_found,
 };
 use crate::account::secrets::SecretPosteriors;
-use crate::account::words::{about_delta, about_outside_text, of_redacted_secrets};
+use crate::account::words::{PREMISES, about_delta, about_outside_text, of_redacted_secrets};
 use crate::audit::args::Train;
 use crate::audit::exposure::tokens_to_rank;
 use crate::audit::owner_key::load_prepared;
@@ -645,18 +645,18 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         title.push_str(&format!(", delta {}", shortest(run.plan.delta.get())));
     }
     let rows = guarantees(&in_order(run, &shown.guarantees));
-    let mut page = Page::new(title, first_promise(run, &shown.guarantees)?)
+    let page = Page::new(title, first_promise(run, &shown.guarantees)?)
+        .lines(22)
         .answer(Section::table("Guarantees", rows));
-    if let Some(secrets) = &shown.secrets {
-        page = page
-            .answer(Section::text("", secrets.sentences()))
-            .answer(Section::table("Of each secret", secrets.table()));
-    }
-    let mut notes: Vec<String> = of_redacted_secrets(&shown.guarantees).into_iter().collect();
-    notes.extend(secrets_named(run));
+    // What a short text has no room for is the end of this list.
+    let mut notes: Vec<String> = Vec::new();
     if shown.seeded {
         notes.push("A fixed seed made the noise: this model is NOT private.".into());
     }
+    notes.extend(about_delta(&run.inputs));
+    notes.extend(of_redacted_secrets(&shown.guarantees));
+    notes.extend(granted_line(&run.plan));
+    notes.extend(secrets_named(run));
     if let Some(LossOn::Assistant) = shown.loss_on {
         notes.push(
             "Loss is on the assistant's messages alone, in training and on held-out text; the rest of a record is read, \
@@ -713,8 +713,6 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             }
         ));
     }
-    notes.extend(about_delta(&run.inputs));
-    notes.extend(granted_line(&run.plan));
     notes.extend(counted_line(&run.plan));
     if run.plan.continues.is_some() {
         notes.extend(sigma_found(run).map(|found| found.trim().to_owned()));
@@ -734,8 +732,13 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         .into_iter()
         .flatten()
         .map(|said| format!("{said}."));
+    let mut page = page.answer(Section::notes(PREMISES, notes));
+    if let Some(secrets) = &shown.secrets {
+        page = page
+            .answer(Section::text("", secrets.sentences()))
+            .answer(Section::table("Of each secret", secrets.table()));
+    }
     Ok(page
-        .answer(Section::notes("", notes))
         .section(Section::notes("About this run", about_the_run(shown, run)))
         .section(Section::notes(
             "What the numbers mean and do not cover",
