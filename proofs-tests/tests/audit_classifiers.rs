@@ -423,7 +423,7 @@ fn what_is_said_of_classes_follows_the_recipe() {
         at,
         &format!("train prepared/ --recipe sgd {SMALL} --out sgd"),
     );
-    assert!(sgd.contains("A classifier of 2 classes.") && !sgd.contains("covered"));
+    assert!(sgd.contains("A classifier of 2 classes.") && !sgd.contains("covered as its text is"));
     let private = format!("{SMALL} --sigma 1 --sample-rate 0.1");
     let line = format!("train prepared/ --recipe dpsgd {private} --out dpsgd");
     assert!(said(at, &line).contains("covered as its text is"));
