@@ -658,6 +658,11 @@ fn decimals_and_times_are_no_identifiers() {
         ("call 1700000000", "1700000000"),
         ("order 1700000000123", "1700000000123"),
         ("the card: 1.4111111111111111", "4111111111111111"),
+        // Whole numbers of a table with gaps, and what a checksum tells from a number.
+        ("it is 4111111111111111.0", "4111111111111111"),
+        ("it is 4111111111111111.5", "4111111111111111"),
+        ("it is 2125550123.00", "2125550123"),
+        ("nr 44051401359.1.pdf", "44051401359"),
     ] {
         let texts: Vec<String> = found(&all, text).into_iter().map(|(_, t)| t).collect();
         assert_eq!(texts, [number], "{text}");
