@@ -9,7 +9,7 @@ use crate::policy::{
 };
 use crate::prepare::shown;
 use crate::read::Documents;
-use crate::split::{UnitText, units};
+use crate::split::{UnitText, unit_ranges, units};
 use crate::unit::Unit;
 use reticent_disk::folded_word;
 use std::cmp::Reverse;
@@ -131,17 +131,21 @@ impl SecretList {
 /// A range of bytes to mark with its kind, and whether others come before it.
 type Place = (bool, Range<usize>, Arc<str>);
 
-/// Returns the documents with what the policy finds in their lines marked, and after that the same texts wherever else they stand
+/// Returns the documents with what the policy finds in their units marked, and after that the same texts wherever else they stand
 /// as whole words: they are as secret there, where the policy may not find them. Nothing is marked that overlaps an existing mark
 /// or a masked span.
 ///
 /// # Errors
 /// Returns an error if the policy finds too many different texts.
-pub fn mark_found(documents: &[Document], policy: &dyn Policy) -> Result<Vec<Document>> {
+pub fn mark_found(
+    documents: &[Document],
+    unit: Unit,
+    policy: &dyn Policy,
+) -> Result<Vec<Document>> {
     let mut kinds: BTreeMap<&str, Arc<str>> = BTreeMap::new();
     let mut places: Vec<Vec<Place>> = Vec::with_capacity(documents.len());
     for document in documents {
-        let found = found_in_lines(document, policy);
+        let found = found_in_units(document, unit, policy);
         for (_, range, kind) in &found {
             let text = &document.text[range.clone()];
             kinds.entry(text).or_insert_with(|| kind.clone());
@@ -207,21 +211,19 @@ pub(crate) fn elsewhere(
     Ok(out)
 }
 
-/// Returns what the policy finds in each line of a document.
-fn found_in_lines(document: &Document, policy: &dyn Policy) -> Vec<Place> {
+/// Returns what the policy finds in each unit of a document.
+fn found_in_units(document: &Document, unit: Unit, policy: &dyn Policy) -> Vec<Place> {
     let mut places = Vec::new();
-    let mut from = 0;
-    for line in document.text.split_inclusive('\n') {
+    for Range { start, end } in unit_ranges(&document.text, unit) {
         let view = View {
-            text: line.lines().next().unwrap_or_default(),
+            text: &document.text[start..end],
             secrets: &[],
         };
         for span in resolved(policy, &view) {
             if !folded_word(&view.text[span.start..span.end], true).is_empty() {
-                places.push((false, from + span.start..from + span.end, span.kind));
+                places.push((false, start + span.start..start + span.end, span.kind));
             }
         }
-        from += line.len();
     }
     places
 }
