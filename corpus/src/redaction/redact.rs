@@ -694,6 +694,8 @@ fn masked_object(
     all: Option<&Joined<'_>>,
     kinds: &mut Vec<Arc<str>>,
 ) -> Object {
+    /// How much of a key is read with its value, in bytes.
+    const LONGEST_KEY: usize = 64;
     let found = |text: &str| match budget::is_spent() {
         true => vec![budget::unread(text)],
         false => resolved(policy, &View { text, secrets: &[] }),
@@ -717,7 +719,11 @@ fn masked_object(
             let mut ranges = in_context.remove(&text.as_ptr()).unwrap_or_default();
             let known = ranges.len();
             let mut spans = found(text);
-            if let Some(key) = key {
+            if budget::is_spent() {
+                spans = vec![budget::unread(text)];
+            } else if let Some(key) = key {
+                // Words that say what follows stand at its end.
+                let key = &key[key.ceil_char_boundary(key.len().saturating_sub(LONGEST_KEY))..];
                 let begins = key.len() + ": ".len();
                 let behind = found(&format!("{key}: {text}")).into_iter();
                 spans.extend(behind.filter(|span| span.end > begins).map(|span| Span {
@@ -1012,6 +1018,29 @@ mod tests {
         assert!(!enough);
         assert_eq!(serde_json::Value::Object(masked.unwrap()), all);
         assert_eq!(slow.0.into_inner(), 1);
+    }
+
+    /// Of a key, no more is read with each of its values than its end.
+    #[test]
+    fn long_keys_are_not_read_again_for_each_value() {
+        #[derive(Debug, Default)]
+        struct Counts(std::sync::atomic::AtomicUsize);
+        impl Policy for Counts {
+            fn find(&self, view: &View<'_>, _: &mut Vec<Span>) {
+                let length = view.text.len();
+                self.0
+                    .fetch_add(length, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let key = "é".repeat(5000) + " é ssn";
+        let object = serde_json::json!({"prompt": "a", "completion": "b", (key.as_str()): vec![123_456_789; 100]});
+        let counts = Counts::default();
+        redacted_object(&counts, object.as_object().unwrap()).unwrap();
+        assert!(counts.0.into_inner() < 100 * (9 + 9 + 70) + 1000);
+        let policy = PolicyChoice::Detectors(crate::policy::DetectorOptions::default());
+        let policy = policy.build().unwrap();
+        let masked = redacted_object(policy.as_ref(), object.as_object().unwrap()).unwrap();
+        assert_eq!(masked[&key], serde_json::json!(vec!["<MASK>"; 100]));
     }
 
     /// A number is written as it was read, or not at all.
