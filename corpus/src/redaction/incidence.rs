@@ -181,6 +181,9 @@ pub(crate) fn elsewhere(
 ) -> Result<Vec<Found>> {
     /// What is longer, in bytes, is found by its form wherever it stands.
     const LONGEST: usize = 1 << 12;
+    /// Up to this many words are looked for in up to this many bytes one by one.
+    const FEW: usize = 16;
+    const SHORT: usize = 1 << 12;
     let mut kinds: BTreeMap<&str, &Arc<str>> = BTreeMap::new();
     for (range, kind) in found.iter().filter(|(range, _)| range.len() <= LONGEST) {
         if kinds.len() >= most {
@@ -194,9 +197,12 @@ pub(crate) fn elsewhere(
     if kinds.is_empty() {
         return Ok(Vec::new());
     }
-    let words = dictionary(kinds.keys().map(|word| (*word).to_owned()).collect())?;
+    let words: Vec<String> = kinds.keys().map(|word| (*word).to_owned()).collect();
     let kinds: Vec<&Arc<str>> = kinds.into_values().collect();
-    let mut places = words.occurrences(text);
+    let mut places = match words.len() <= FEW && text.len() <= SHORT {
+        true => Dictionary::few_occurrences(&words, text),
+        false => dictionary(words)?.occurrences(text),
+    };
     places.sort_by_key(|(_, start, end)| (*start, Reverse(*end)));
     let taken = joined(found.iter().map(|(range, _)| range.clone()).collect());
     let mut taken: BTreeMap<usize, usize> = taken.into_iter().map(|r| (r.start, r.end)).collect();
@@ -471,6 +477,18 @@ fn form(secret: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Short texts, in which a few words are looked for one by one, and long ones give the same places.
+    #[test]
+    fn few_words_are_found_as_by_the_automaton() {
+        let words = ["ana", "a b a", "Zo\u{eb}", "12", "\u{738b}", "x"].map(str::to_owned);
+        let text = "ANA banana a b a b a, Zoe\u{308}\\nzo\u{eb} 12 123 \u{ff11}2 \u{738b}\u{738b} x\u{0}x a\u{200b}na";
+        let all = dictionary(words.to_vec()).unwrap();
+        let few = Dictionary::few_occurrences(&words, text);
+        assert_eq!(few, all.occurrences(text));
+        let of = |word: usize| few.iter().filter(|(found, ..)| *found == word).count();
+        assert_eq!([0, 1, 2, 3, 4, 5].map(of), [2, 2, 2, 2, 2, 2]);
+    }
 
     #[test]
     fn spellings_of_a_secret_have_one_form() {
