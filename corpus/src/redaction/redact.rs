@@ -686,7 +686,7 @@ fn whole(object: &Object, names: &mut Names<'_>, deduplicate: bool) -> Made {
 
 /// Masks what the policy finds in the texts of an object, and appends the kinds of the spans. The policy sees all of its
 /// texts joined, as everywhere else, since a question may indicate what its answer is. It also sees each text on its own,
-/// including those that are not read, and behind its key. The time limit of a record is one for all of this: texts that
+/// including those that are not read, and behind its keys. The time limit of a record is one for all of this: texts that
 /// are not examined in it are masked whole.
 fn masked_object(
     policy: &dyn Policy,
@@ -694,8 +694,6 @@ fn masked_object(
     all: Option<&Joined<'_>>,
     kinds: &mut Vec<Arc<str>>,
 ) -> Object {
-    /// How much of a key is read with its value, in bytes.
-    const LONGEST_KEY: usize = 64;
     let found = |text: &str| match budget::is_spent() {
         true => vec![budget::unread(text)],
         false => resolved(policy, &View { text, secrets: &[] }),
@@ -722,8 +720,6 @@ fn masked_object(
             if budget::is_spent() {
                 spans = vec![budget::unread(text)];
             } else if let Some(key) = key {
-                // Words that say what follows stand at its end.
-                let key = &key[key.ceil_char_boundary(key.len().saturating_sub(LONGEST_KEY))..];
                 let begins = key.len() + ": ".len();
                 let behind = found(&format!("{key}: {text}")).into_iter();
                 spans.extend(behind.filter(|span| span.end > begins).map(|span| Span {
@@ -870,6 +866,11 @@ mod tests {
             (
                 r#"{"prompt":"a","completion":"b","ssn":123456789,"login":{"password":"hunter2","ssn":["123456789"]},"n":12}"#,
                 r#"{"prompt":"a","completion":"b","ssn":"<MASK>","login":{"password":"<MASK>","ssn":["<MASK>"]},"n":12}"#,
+            ),
+            // A key of texts says nothing, but the one above it may.
+            (
+                r#"{"prompt":"a","completion":"b","ssn":{"number":123456789},"login":{"password":{"value":"hunter2"}}}"#,
+                r#"{"prompt":"a","completion":"b","ssn":{"number":"<MASK>"},"login":{"password":{"value":"<MASK>"}}}"#,
             ),
             (
                 r#"{"messages":[{"role":"user","content":"a"}],"tools":["{\"ssn\": 123456789, \"n\": 1}"]}"#,
