@@ -45,6 +45,9 @@ pub struct Dictionary {
 }
 
 impl Dictionary {
+    /// Longer words, in bytes, are no part of an automaton that is built for one text.
+    pub(crate) const LONG: usize = 1 << 12;
+
     /// Builds the automaton.
     ///
     /// # Errors
@@ -91,7 +94,7 @@ impl Dictionary {
     }
 
     /// Does the same for a few words of a dictionary that ignores case, in a short text: to build the automaton takes longer
-    /// than to look for each word by itself.
+    /// than to look for each word by itself. Of long words, places that overlap are one.
     pub(crate) fn few_occurrences(words: &[String], text: &str) -> Vec<(usize, usize, usize)> {
         let words = words.iter().map(|word| folded_word(word, true));
         let words: Vec<String> = words.collect();
@@ -143,12 +146,15 @@ fn sorted(places: impl Iterator<Item = (usize, usize, usize, bool)>) -> Vec<(usi
     out
 }
 
-/// Returns where a word stands in a text, including places that overlap.
+/// Returns where a word stands in a text, including places that overlap, if it is not long.
 fn each_place(text: &str, word: &str) -> impl Iterator<Item = usize> {
     let mut from = 0;
     std::iter::from_fn(move || {
         let at = from + text.get(from..)?.find(word)?;
-        from = at + text[at..].chars().next()?.len_utf8();
+        from = match word.len() > Dictionary::LONG {
+            true => at + word.len(),
+            false => at + text[at..].chars().next()?.len_utf8(),
+        };
         Some(at)
     })
 }

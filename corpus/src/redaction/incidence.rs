@@ -179,13 +179,11 @@ pub(crate) fn elsewhere(
     most: usize,
     free: impl Fn(&Range<usize>) -> bool,
 ) -> Result<Vec<Found>> {
-    /// What is longer, in bytes, is found by its form wherever it stands.
-    const LONGEST: usize = 1 << 12;
     /// Up to this many words are looked for in up to this many bytes one by one.
     const FEW: usize = 16;
     const SHORT: usize = 1 << 12;
     let mut kinds: BTreeMap<&str, &Arc<str>> = BTreeMap::new();
-    for (range, kind) in found.iter().filter(|(range, _)| range.len() <= LONGEST) {
+    for (range, kind) in found {
         if kinds.len() >= most {
             break;
         }
@@ -197,21 +195,34 @@ pub(crate) fn elsewhere(
     if kinds.is_empty() {
         return Ok(Vec::new());
     }
-    let words: Vec<String> = kinds.keys().map(|word| (*word).to_owned()).collect();
-    let kinds: Vec<&Arc<str>> = kinds.into_values().collect();
-    let mut places = match words.len() <= FEW && text.len() <= SHORT {
-        true => Dictionary::few_occurrences(&words, text),
-        false => dictionary(words)?.occurrences(text),
-    };
-    places.sort_by_key(|(_, start, end)| (*start, Reverse(*end)));
+    // The automaton of long words is large, and there are few of them.
+    let words = kinds.keys().map(|word| (*word).to_owned());
+    let (long, others): (Vec<String>, Vec<String>) =
+        words.partition(|word| word.len() > Dictionary::LONG);
+    let mut places = Vec::new();
+    for words in [long, others].into_iter().filter(|words| !words.is_empty()) {
+        let few = words.len() <= FEW && text.len() <= SHORT;
+        let found = match few || words[0].len() > Dictionary::LONG {
+            true => Dictionary::few_occurrences(&words, text),
+            false => dictionary(words.clone())?.occurrences(text),
+        };
+        let kind = |word: usize| kinds[words[word].as_str()].clone();
+        places.extend(
+            found
+                .into_iter()
+                .map(|(word, start, end)| (start..end, kind(word))),
+        );
+    }
+    places.sort_by_key(|(place, _)| (place.start, Reverse(place.end)));
     let taken = joined(found.iter().map(|(range, _)| range.clone()).collect());
     let mut taken: BTreeMap<usize, usize> = taken.into_iter().map(|r| (r.start, r.end)).collect();
     let mut out = Vec::new();
-    for (word, start, end) in places {
-        let before = taken.range(..end).next_back();
-        if start < end && before.is_none_or(|(_, end)| *end <= start) && free(&(start..end)) {
-            taken.insert(start, end);
-            out.push((start..end, kinds[word].clone()));
+    for (place, kind) in places {
+        let before = taken.range(..place.end).next_back();
+        let apart = before.is_none_or(|(_, end)| *end <= place.start);
+        if !place.is_empty() && apart && free(&place) {
+            taken.insert(place.start, place.end);
+            out.push((place, kind));
         }
     }
     Ok(out)
@@ -488,6 +499,17 @@ mod tests {
         assert_eq!(few, all.occurrences(text));
         let of = |word: usize| few.iter().filter(|(found, ..)| *found == word).count();
         assert_eq!([0, 1, 2, 3, 4, 5].map(of), [2, 2, 2, 2, 2, 2]);
+    }
+
+    /// Whatever their length.
+    #[test]
+    fn long_texts_are_looked_for_elsewhere_too() {
+        let word = "x".repeat(5000);
+        let text = format!("key {word} and {word}, key y and y");
+        let found = [4..5004, 10_015..10_016].map(|range| (range, Arc::<str>::from("key")));
+        let places = elsewhere(&text, &found, 9, |_| true).unwrap();
+        let places: Vec<Range<usize>> = places.into_iter().map(|(place, _)| place).collect();
+        assert_eq!(places, [5009..10_009, 10_021..10_022]);
     }
 
     #[test]
