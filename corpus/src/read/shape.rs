@@ -629,6 +629,30 @@ fn changed_value(
     new.map_or_else(|| value.clone(), Value::String)
 }
 
+/// Returns an object without its id and those of its messages, parts and calls, by which copies may differ.
+pub(crate) fn without_ids(object: &Object) -> Object {
+    rest(object, Place::Record)
+}
+
+fn rest(object: &Object, place: Place) -> Object {
+    let is_id = |key: &str| key.ends_with("id") && place.is_name(object, key);
+    let others = object.iter().filter(|(key, _)| !is_id(key));
+    let others = others.map(|(key, value)| {
+        let value = match (value, place.inside(key, value)) {
+            (Value::Array(items), place) if place != Place::Other => {
+                let items = items.iter().map(|item| match item {
+                    Value::Object(object) => Value::Object(rest(object, place)),
+                    item => item.clone(),
+                });
+                Value::Array(items.collect())
+            }
+            _ => value.clone(),
+        };
+        (key.clone(), value)
+    });
+    others.collect()
+}
+
 /// Returns whether `found` returns true for anything that [`each_text`] does not change: keys and names.
 pub(crate) fn any_name(object: &Object, found: &mut impl FnMut(&str) -> bool) -> bool {
     any_inside(object, Place::Record, found)

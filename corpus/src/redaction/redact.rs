@@ -11,7 +11,7 @@ use crate::policy::{Policy, PolicyChoice, Span, View, budget, resolve, resolved}
 use crate::prepare::{Identity, Pace, Phase, RestartCause, Seal, Work};
 use crate::random::digest;
 use crate::read::{
-    Documents, Joined, Object, ReadOptions, any_name, corpus_files, each_text, regular,
+    Documents, Joined, Object, ReadOptions, any_name, corpus_files, each_text, regular, without_ids,
 };
 use crate::split::{UnitText, unescaped, units};
 use crate::tokenize::{MASK_TEXT, Tokenizer};
@@ -70,7 +70,7 @@ pub struct RedactionState {
 /// The output has one line `{"id", "text"}` for each unit that is kept, in order. For chats or pairs, it is the whole
 /// object with masks in each of its texts (one record, whatever the unit). The output has the same bytes whatever the
 /// number of threads and wherever the work was stopped. Text is streamed; memory holds, for each distinct unit, the
-/// SHA-1 of its text before redaction (of an object, of all but its id), and for each document a digest of its id: 90 to
+/// SHA-1 of its text before redaction (of an object, of all but its ids), and for each document a digest of its id: 90 to
 /// 180 bytes together, as the tables are full or have just grown.
 #[derive(Debug, Clone, Copy)]
 pub struct RedactFiles<'a> {
@@ -538,12 +538,11 @@ fn key(unit: &UnitText<'_>) -> Result<[u8; 20]> {
     })
 }
 
-/// Returns the key of an object in its own format before redaction: everything in it but its id, since calls of other
-/// tools or another label make another record.
+/// Returns the key of an object in its own format before redaction: everything in it but its id and those of its messages
+/// and calls, since calls of other tools or another label make another record.
 fn object_key(object: &Object) -> [u8; 20] {
-    let rest: Vec<_> = object.iter().filter(|(key, _)| *key != "id").collect();
     // Such data can always be serialised as JSON.
-    digest(&serde_json::to_vec(&rest).unwrap_or_default())
+    digest(&serde_json::to_vec(&without_ids(object)).unwrap_or_default())
 }
 
 /// Redacts a single text as a pass would: what the policy finds becomes `<MASK>`.
@@ -557,8 +556,9 @@ fn object_key(object: &Object) -> [u8; 20] {
 /// ```
 #[must_use]
 pub fn redacted_text(policy: &dyn Policy, text: &str) -> String {
-    let view = View { text, secrets: &[] };
-    masked(text, &resolved(policy, &view))
+    let spans = resolved(policy, &View { text, secrets: &[] });
+    let ranges = spans.iter().map(|span| span.start..span.end);
+    replaced(text, &joined(ranges.collect()), MASK_TEXT)
 }
 
 /// Redacts a chat or a pair as a pass would: every text except names (roles, types, ids) is masked, on its own, by what
@@ -585,21 +585,8 @@ pub fn redacted_object(
     Ok(masked_object(policy, object, all.as_ref(), &mut Vec::new()))
 }
 
-/// Returns the text with one `<MASK>` for each run of touching spans, which must be in order.
-fn masked(text: &str, spans: &[Span]) -> String {
-    masked_with(
-        text,
-        spans.iter().map(|span| span.start..span.end),
-        Cow::Borrowed,
-    )
-}
-
-/// Does the same for ranges, with each part between them converted by `written`.
-fn masked_with<'t>(
-    text: &'t str,
-    ranges: impl IntoIterator<Item = Range<usize>>,
-    written: impl Fn(&'t str) -> Cow<'t, str>,
-) -> String {
+/// Returns the text as it was read, with one `<MASK>` for each run of touching ranges, which must be in order.
+fn masked(text: &str, ranges: impl IntoIterator<Item = Range<usize>>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from: Option<usize> = None;
     for range in ranges {
@@ -756,7 +743,7 @@ fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: boo
         let ranges = spans.iter().map(|span| span.start..span.end);
         return Ok(Made {
             key: deduplicate.then(|| digest(unit.text.as_bytes())),
-            line: line(id, &masked_with(&unit.text, ranges, written)),
+            line: line(id, &masked(&unit.text, ranges)),
             kinds: spans.into_iter().map(|span| span.kind).collect(),
             named: false,
         });
@@ -967,10 +954,18 @@ mod tests {
                 r#"{{"id":"{id}","messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"","tool_calls":[{{"function":{{"name":"{name}"}}}}]}}]}}"#
             )
         };
+        // What a tool is given under the same keys is no id.
+        let reply = |id: &str, given: &str| {
+            format!(
+                r#"{{"messages":[{{"role":"user","content":"a","id":"{id}"}},{{"role":"assistant","tool_calls":[{{"id":"{id}","function":{{"arguments":{{"id":"{given}"}}}}}}]}},{{"role":"tool","tool_call_id":"{id}","content":"b"}}]}}"#
+            )
+        };
         let pair = |label: bool| format!(r#"{{"prompt":"a","completion":"b","label":{label}}}"#);
         for (lines, copies) in [
             ([call("1", "read"), call("2", "delete")], 0),
             ([call("1", "read"), call("2", "read")], 1),
+            ([reply("1", "7"), reply("2", "7")], 1),
+            ([reply("1", "7"), reply("2", "8")], 0),
             ([pair(true), pair(false)], 0),
             ([pair(true), pair(true)], 1),
         ] {
