@@ -81,7 +81,7 @@ pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Ve
     let mut out = Vec::new();
     // By the place of a cut secret, its digest and the number of its parts so far.
     let mut cuts: HashMap<usize, ([u8; 20], u64)> = HashMap::new();
-    for source in ranges(text, unit) {
+    for source in unit_ranges(text, unit) {
         let piece = &text[source.clone()];
         if piece.trim().is_empty() {
             continue;
@@ -147,7 +147,7 @@ fn unmasked_digest(text: &str, secret: &Range<usize>, masked: &[Range<usize>]) -
 }
 
 /// Returns the byte ranges of a text's units, in order.
-fn ranges(text: &str, unit: Unit) -> Vec<Range<usize>> {
+pub(crate) fn unit_ranges(text: &str, unit: Unit) -> Vec<Range<usize>> {
     match unit {
         Unit::Dialogue | Unit::Document | Unit::User => std::iter::once(0..text.len()).collect(),
         Unit::Turn => lines(text),

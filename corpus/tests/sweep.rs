@@ -643,12 +643,19 @@ fn what_a_policy_finds_is_marked_in_its_place() {
         .unwrap();
     let document =
         Document::new("d", "é mail\r\nssn219-09-9999 x\n219-09-9999").with_secret(0, 1, "k");
-    let marked = mark_found(&[document], policy.as_ref()).unwrap();
+    let marked = mark_found(&[document], Unit::Turn, policy.as_ref()).unwrap();
     marked[0].validate().unwrap();
     let texts: Vec<&str> = (marked[0].secrets.iter())
         .map(|secret| marked[0].secret_text(secret))
         .collect();
     assert_eq!(texts, ["é", "219-09-9999", "219-09-9999"]);
+    // As a unit of several lines is prepared.
+    let document = Document::new("d", "Card 4111 1111\n1111 1111 and mail ada@x.org");
+    let marked = mark_found(&[document], Unit::Document, policy.as_ref()).unwrap();
+    let texts: Vec<&str> = (marked[0].secrets.iter())
+        .map(|secret| marked[0].secret_text(secret))
+        .collect();
+    assert_eq!(texts, ["4111 1111\n1111 1111", "ada@x.org"]);
 }
 
 /// What it finds anywhere comes first; elsewhere, a text has the kind with which it was found.
@@ -666,7 +673,7 @@ fn what_a_policy_finds_is_marked_where_it_does_not_find_it() {
         Document::new("a", "with Ada and 555, 5550"),
         Document::new("b", "Ada has it\n555 calls Ada King"),
     ];
-    let marked = mark_found(&documents, policy.build().unwrap().as_ref()).unwrap();
+    let marked = mark_found(&documents, Unit::Turn, policy.build().unwrap().as_ref()).unwrap();
     let spans = |document: &Document| -> Vec<(String, String)> {
         let secrets = document.secrets.iter();
         secrets
@@ -679,7 +686,8 @@ fn what_a_policy_finds_is_marked_where_it_does_not_find_it() {
         spans(&marked[1]),
         [of("name", "Ada"), of("code", "555"), of("king", "Ada King")]
     );
-    let nothing = mark_found(&documents, PolicyChoice::Nothing.build().unwrap().as_ref()).unwrap();
+    let nothing = PolicyChoice::Nothing.build().unwrap();
+    let nothing = mark_found(&documents, Unit::Turn, nothing.as_ref()).unwrap();
     assert_eq!(nothing, documents);
 }
 

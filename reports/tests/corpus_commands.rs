@@ -647,7 +647,17 @@ fn incidences_come_from_lists_fields_and_words_too() {
     let said = refused(at, "incidence notes.jsonl --out x.csv");
     assert!(said.contains("--policy"), "{said}");
     let said = refused(at, "incidence - --policy detectors --out x.csv");
-    assert!(said.contains("stdin (-) can be read only once"), "{said}");
+    assert!(said.contains("stdin (-), a pipe or a device"), "{said}");
+    #[cfg(unix)]
+    for how in ["--policy detectors", "--words 1-2"] {
+        let said = refused(at, &format!("incidence /dev/null {how} --out x.csv"));
+        assert!(said.contains("can be read only once"), "{said}");
+    }
+    // Nothing that was read is no answer.
+    std::fs::write(at.join("blank.txt"), "\n\n").unwrap();
+    let said = refused(at, "incidence blank.txt --list list.txt --out x.csv");
+    assert!(said.contains("empty corpus"), "{said}");
+    assert!(!at.join("x.csv").exists());
     let said = refused(at, "incidence notes.jsonl --field author --out x.txt");
     assert!(
         said.contains("must end in .csv, .jsonl or .parquet"),

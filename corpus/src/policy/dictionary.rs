@@ -45,6 +45,9 @@ pub struct Dictionary {
 }
 
 impl Dictionary {
+    /// Longer words, in bytes, are no part of an automaton that is built for one text.
+    pub(crate) const LONG: usize = 1 << 12;
+
     /// Builds the automaton.
     ///
     /// # Errors
@@ -90,6 +93,21 @@ impl Dictionary {
         self.occurrences_in(&Forms::of(text, !self.case_sensitive))
     }
 
+    /// Does the same for a few words of a dictionary that ignores case, in a short text: to build the automaton takes longer
+    /// than to look for each word by itself. Of long words, places that overlap are one.
+    pub(crate) fn few_occurrences(words: &[String], text: &str) -> Vec<(usize, usize, usize)> {
+        let words = words.iter().map(|word| folded_word(word, true));
+        let words: Vec<String> = words.collect();
+        let places = Forms::of(text, true).places(|text| {
+            let each = words.iter().enumerate();
+            each.flat_map(|(number, word)| {
+                each_place(text, word).map(move |at| (number, at, at + word.len()))
+            })
+            .collect()
+        });
+        sorted(places.into_iter().filter(|(.., continued)| !continued))
+    }
+
     /// Returns every occurrence, whole or not, possibly twice: the number of the word, its first byte and its end, and whether
     /// a letter or digit continues it there.
     pub(crate) fn anywhere(&self, text: &str) -> Vec<(usize, usize, usize, bool)> {
@@ -107,14 +125,8 @@ impl Dictionary {
 
     /// [`Self::occurrences`], in forms of a text in the case of this dictionary.
     pub(super) fn occurrences_in(&self, forms: &Forms<'_>) -> Vec<(usize, usize, usize)> {
-        let mut out: Vec<(usize, usize, usize)> = (self.places_in(forms).into_iter())
-            .filter(|(.., continued)| !(self.whole_words && *continued))
-            .map(|(word, start, end, _)| (word, start, end))
-            .collect();
-        // Most occurrences are found in both forms.
-        out.sort_unstable_by_key(|&(word, start, end)| (start, end, word));
-        out.dedup();
-        out
+        let places = self.places_in(forms).into_iter();
+        sorted(places.filter(|(.., continued)| !(self.whole_words && *continued)))
     }
 
     pub(super) fn find_in(&self, forms: &Forms<'_>, spans: &mut Vec<Span>) {
@@ -123,6 +135,28 @@ impl Dictionary {
             Span::new(start..end, self.kind.clone(), self.source.clone(), 1.0)
         }));
     }
+}
+
+/// Returns places in order, each of them once: most are found in several forms.
+fn sorted(places: impl Iterator<Item = (usize, usize, usize, bool)>) -> Vec<(usize, usize, usize)> {
+    let places = places.map(|(word, start, end, _)| (word, start, end));
+    let mut out: Vec<(usize, usize, usize)> = places.collect();
+    out.sort_unstable_by_key(|&(word, start, end)| (start, end, word));
+    out.dedup();
+    out
+}
+
+/// Returns where a word stands in a text, including places that overlap, if it is not long.
+fn each_place(text: &str, word: &str) -> impl Iterator<Item = usize> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let at = from + text.get(from..)?.find(word)?;
+        from = match word.len() > Dictionary::LONG {
+            true => at + word.len(),
+            false => at + text[at..].chars().next()?.len_utf8(),
+        };
+        Some(at)
+    })
 }
 
 impl Policy for Dictionary {

@@ -8,23 +8,27 @@ use unicode_normalization_alignments::UnicodeNormalization;
 use unicode_normalization_alignments::char::is_combining_mark;
 
 /// The forms of a text in which words are searched for: the text as it is and, if it contains escapes of JSON,
-/// addresses or HTML, the text with these replaced by the characters they stand for.
+/// addresses or HTML, or controls, each reading with these replaced.
 pub(super) struct Forms<'a> {
     as_written: Folded,
-    unescaped: Option<(Plain<'a>, Folded)>,
+    unescaped: Vec<(Plain<'a>, Folded)>,
     text: &'a str,
 }
 
 impl<'a> Forms<'a> {
     pub(super) fn of(text: &'a str, any_case: bool) -> Self {
         let plain = Plain::of(text);
-        let unescaped = plain.is_changed().then(|| {
+        let apart = plain.apart(text);
+        let readings = std::iter::once(plain)
+            .chain(apart)
+            .filter(Plain::is_changed);
+        let unescaped = readings.map(|plain| {
             let folded = Folded::of(&plain.text, any_case);
             (plain, folded)
         });
         Self {
             as_written: Folded::of(text, any_case),
-            unescaped,
+            unescaped: unescaped.collect(),
             text,
         }
     }
@@ -40,7 +44,7 @@ impl<'a> Forms<'a> {
             let (start, end) = self.as_written.place(start, end);
             out.push((what, start, end, continued(self.text, start, end)));
         }
-        if let Some((plain, folded)) = &self.unescaped {
+        for (plain, folded) in &self.unescaped {
             for (what, start, end) in find(&folded.text) {
                 let (start, end) = folded.place(start, end);
                 let continued = continued(&plain.text, start, end);
@@ -60,7 +64,7 @@ struct Folded {
 }
 
 /// A text as taggers expect it, with a mapping to the original: in plain characters, with escapes of JSON and HTML
-/// replaced, and accents composed with their letters.
+/// replaced, controls as separators, and accents composed with their letters.
 pub(super) struct Composed<'a> {
     plain: Plain<'a>,
     /// `None` if there is no separate accent.
@@ -70,6 +74,7 @@ pub(super) struct Composed<'a> {
 impl<'a> Composed<'a> {
     pub(super) fn of(text: &'a str) -> Self {
         let plain = Plain::of(text);
+        let plain = plain.apart(text).unwrap_or(plain);
         // The first bytes of U+0300 to U+036F.
         let apart = plain.text.bytes().any(|byte| matches!(byte, 0xcc | 0xcd));
         let composed = |cluster: &str, out: &mut String| out.extend(cluster.nfc().map(|(c, _)| c));

@@ -28,6 +28,8 @@ pub(crate) struct Work<'a> {
 struct Masks<'a> {
     unit: &'a UnitText<'a>,
     ranges: Vec<Range<usize>>,
+    /// Where each of them begins in the view.
+    in_view: Vec<usize>,
 }
 
 impl<'a> Work<'a> {
@@ -38,10 +40,7 @@ impl<'a> Work<'a> {
             tokenizer,
             masked: vec![false; encoded.tokens.len()],
             encoded: Arc::new(encoded),
-            masks: Masks {
-                unit,
-                ranges: Vec::new(),
-            },
+            masks: Masks::none(unit),
         };
         work.mask(&unit.masked)?;
         Ok(work)
@@ -392,12 +391,17 @@ fn around<'r>(ranges: &'r [Range<usize>], piece: &Range<usize>) -> Option<&'r Ra
 impl<'a> Masks<'a> {
     /// Returns the masks that a unit came with.
     fn of(unit: &'a UnitText<'a>) -> Self {
-        let mut masks = Self {
-            unit,
-            ranges: Vec::new(),
-        };
+        let mut masks = Self::none(unit);
         masks.add(&unit.masked);
         masks
+    }
+
+    fn none(unit: &'a UnitText<'a>) -> Self {
+        Self {
+            unit,
+            ranges: Vec::new(),
+            in_view: Vec::new(),
+        }
     }
 
     /// Returns the key of a unit as it came, as [`Work::key`] describes it. `answers`: what of it is learned, if not all is.
@@ -464,6 +468,13 @@ impl<'a> Masks<'a> {
         let ranges = joined(self.ranges.iter().cloned().chain(spans).collect());
         let changed = ranges != self.ranges;
         self.ranges = ranges;
+        let (mut end, mut in_view) = (0, 0);
+        let begins = self.ranges.iter().map(|range| {
+            let begin = in_view + range.start - end;
+            (end, in_view) = (range.end, begin + MASKED.len_utf8());
+            begin
+        });
+        self.in_view = begins.collect();
         changed
     }
 
@@ -507,9 +518,10 @@ impl<'a> Masks<'a> {
     fn outside(&self, span: &Range<usize>) -> Vec<Range<usize>> {
         let mut out = Vec::new();
         let mut from = span.start;
-        for range in &self.ranges {
-            if range.end <= from || range.start >= span.end {
-                continue;
+        let first = self.ranges.partition_point(|range| range.end <= from);
+        for range in &self.ranges[first..] {
+            if range.start >= span.end {
+                break;
             }
             if from < range.start {
                 out.push(from..range.start);
@@ -524,29 +536,59 @@ impl<'a> Masks<'a> {
 
     /// Maps a position in the unit's text, outside all masks, to the view.
     fn to_view(&self, at: usize) -> usize {
-        let before = self.ranges.iter().take_while(|r| r.end <= at);
-        before.fold(at, |place, r| place + MASKED.len_utf8() - r.len())
+        let before = self.ranges.partition_point(|range| range.end <= at);
+        before.checked_sub(1).map_or(at, |last| {
+            let behind = self.in_view[last] + MASKED.len_utf8();
+            behind + at - self.ranges[last].end
+        })
     }
 
     /// Maps a span of the view to the unit's text; a mask that it touches is included whole.
     fn in_unit(&self, span: &Span) -> Range<usize> {
-        let (mut start, mut end) = (span.start, span.end);
-        for range in &self.ranges {
-            // `range` in view coordinates. `start` and `end` already include the shifts of the masks that lie before
-            // them.
-            let width = MASKED.len_utf8();
-            let grow = |place: usize, is_end: bool| {
-                if place >= range.start + width {
-                    place + range.len() - width
-                } else if place > range.start {
-                    if is_end { range.end } else { range.start }
-                } else {
-                    place
-                }
+        let place = |at: usize, is_end: bool| {
+            let before = self.in_view.partition_point(|begin| *begin < at);
+            let Some(last) = before.checked_sub(1) else {
+                return at;
             };
-            start = grow(start, false);
-            end = grow(end, true);
+            let (range, behind) = (&self.ranges[last], self.in_view[last] + MASKED.len_utf8());
+            match at.checked_sub(behind) {
+                Some(beyond) => range.end + beyond,
+                None if is_end => range.end,
+                None => range.start,
+            }
+        };
+        place(span.start, false)..place(span.end, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Document;
+    use crate::split::units;
+    use crate::unit::Unit;
+    use std::time::{Duration, Instant};
+
+    /// In a time that does not grow with the square of their number.
+    #[test]
+    fn places_are_found_among_many_masks() {
+        const COUNT: usize = 300_000;
+        let document = Document::new("d", "ab ".repeat(COUNT));
+        let unit = &units(&document, 0, Unit::Document).unwrap()[0];
+        let mut masks = Masks::none(unit);
+        let ranges: Vec<Range<usize>> = (0..COUNT).map(|at| 3 * at..3 * at + 1).collect();
+        assert!(masks.add(&ranges));
+        let began = Instant::now();
+        for (at, mask) in ranges.iter().enumerate() {
+            let (text, view) = (3 * at, 5 * at);
+            let in_unit = |range| masks.in_unit(&Span::new(range, "k", "test", 1.0));
+            assert_eq!(in_unit(view + 3..view + 4), text + 1..text + 2);
+            assert_eq!(in_unit(view + 1..view + 2), *mask);
+            assert_eq!(in_unit(view..view + 5), text..text + 3);
+            let outside = masks.outside(&(text..text + 3));
+            assert_eq!(outside.first(), Some(&(text + 1..text + 3)));
+            assert_eq!(masks.to_view(text + 1), view + 3);
         }
-        start..end
+        assert!(began.elapsed() < Duration::from_secs(20));
     }
 }

@@ -127,6 +127,8 @@ pub(super) fn known_secrets(
         let around = |canary: &Range<usize>| canary.start <= range.start && range.end <= canary.end;
         !outcome.planted.iter().any(around)
     };
+    // The texts behind so many of those that were found are not looked for elsewhere, and not checked.
+    let mut most = usize::MAX;
     match found {
         None => {
             let marked = unit.secrets.iter().filter(|s| own(&s.range));
@@ -146,9 +148,8 @@ pub(super) fn known_secrets(
                     |canary: &Range<usize>| canary.start < place.end && place.start < canary.end;
                 !before.hides(place) && !outcome.planted.iter().any(meets)
             };
-            // Those behind them are not checked below.
-            let most = outcome.checked_text / (unit.text.len() as u64).max(1) + 1;
-            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            let checked = outcome.checked_text / (unit.text.len() as u64).max(1) + 1;
+            most = usize::try_from(checked).unwrap_or(usize::MAX);
             let elsewhere = elsewhere(&unit.text, &found, most, free)?;
             for (range, kind) in found.iter().chain(&elsewhere) {
                 enter(range, (&unit.text[range.clone()], None), &|| kind.clone());
@@ -168,8 +169,11 @@ pub(super) fn known_secrets(
         }
     }
     let mut looked_at = 0;
-    for (secret, ranges) in known.iter_mut().filter(|(secret, _)| !secret.missed) {
-        if looked_at >= outcome.checked_text {
+    for (number, (secret, ranges)) in known.iter_mut().enumerate() {
+        if secret.missed {
+            continue;
+        }
+        if number >= most || looked_at >= outcome.checked_text {
             (secret.missed, secret.unchecked) = (true, true);
             continue;
         }
@@ -363,6 +367,49 @@ mod tests {
         assert_eq!(known(length, false), [ada, none, none]);
         // Nothing is looked at where none counts as caught.
         assert!(known(length, true).iter().all(|s| s.1 && !s.2));
+    }
+
+    /// Nor where others took no time, since they hold an end of an answer and count as missed.
+    #[test]
+    fn secrets_that_are_not_looked_for_elsewhere_are_not_caught() {
+        let policy = PolicyChoice::Patterns {
+            rules: vec![crate::policy::PatternRule {
+                kind: "name".to_owned(),
+                pattern: "I (?<secret>[a-z]+)".to_owned(),
+            }],
+        };
+        let policy = policy.build().unwrap();
+        let tokenizer = Tokenizer::bytes();
+        let mut document = Document::new("d", "I ada I bob I eve, eve");
+        // From the second letter of the first name to that of the second one.
+        document.answers = Some(crate::answers::Answers {
+            spans: std::iter::once(3..9).collect(),
+            end: false,
+        });
+        let unit = &units(&document, 0, Unit::Document).unwrap()[0];
+        let before = Work::new(unit, &tokenizer).unwrap();
+        let mut after = before.clone();
+        let found = before.placed(before.view(|view| resolved(policy.as_ref(), view)));
+        after.redact(policy.as_ref()).unwrap();
+        let tokens = after.tokens(tokenizer.mask());
+        let outcome = Outcome {
+            after: &after,
+            tokens: &tokens,
+            mask: tokenizer.mask(),
+            salt: &[],
+            none_caught: false,
+            deduplicate: true,
+            planted: &[],
+            checked_text: unit.text.len() as u64,
+        };
+        let known = known_secrets(unit, &before, Some(&found), Some(policy.as_ref()), &outcome);
+        let known = known.unwrap();
+        let counts = known.iter().map(|s| (s.occurrences, s.missed, s.unchecked));
+        let counts: Vec<_> = counts.collect();
+        assert_eq!(
+            counts,
+            [(1, true, false), (1, true, false), (1, true, true)]
+        );
     }
 
     /// Comparing masked bytes says that a secret is caught only where comparing tokens does, and nearly always then.

@@ -34,7 +34,7 @@ pub(crate) use files::{PlannedFile, planned_files, regular};
 #[cfg(feature = "workers")]
 pub(crate) use rendering::Rendering;
 pub use shape::taught_text;
-pub(crate) use shape::{Joined, Object, any_name, each_text};
+pub(crate) use shape::{Joined, Object, any_name, each_text, without_ids};
 pub use whole::whole_object;
 pub(crate) use whole::{TOO_MANY, TWICE};
 

@@ -5,6 +5,7 @@ use super::{ReadOptions, values};
 use crate::answers::Answers;
 use crate::document::Offsets;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A JSON object.
@@ -564,22 +565,37 @@ const OF_TEXTS: [&str; 10] = [
     "arguments",
 ];
 
+/// How much of the keys above a text is read with it, in bytes. Words that say what follows stand at the end.
+const LONGEST_KEY: usize = 64;
+
+/// Returns the end of a key.
+fn ending(key: &str) -> &str {
+    &key[key.ceil_char_boundary(key.len().saturating_sub(LONGEST_KEY))..]
+}
+
 /// Returns an object with every text changed, wherever it is, except names. Numbers count as text, and become strings
-/// if they are changed. `change` receives each string by reference to the object, and the key that says what it is.
+/// if they are changed. `change` receives each string by reference to the object, and the end of the keys that say what it is.
 pub(crate) fn each_text(
     object: &Object,
     change: &mut impl FnMut(&str, Option<&str>) -> Option<String>,
 ) -> Object {
-    changed(object, Place::Record, change)
+    changed(object, Place::Record, None, change)
 }
 
+/// `above`: the end of the keys above the object that say what is in it.
 fn changed(
     object: &Object,
     place: Place,
+    above: Option<&str>,
     change: &mut impl FnMut(&str, Option<&str>) -> Option<String>,
 ) -> Object {
     let each = object.iter().map(|(key, value)| {
-        let said = Some(key.as_str()).filter(|key| !OF_TEXTS.contains(key));
+        let said = match (OF_TEXTS.contains(&key.as_str()), above) {
+            (true, above) => above.map(Cow::Borrowed),
+            (false, None) => Some(Cow::Borrowed(ending(key))),
+            (false, Some(above)) => Some(Cow::Owned(format!("{above} {}", ending(key)))),
+        };
+        let said = said.as_deref().map(ending);
         let new = match place.is_name(object, key) {
             true => value.clone(),
             false => changed_value(value, place.inside(key, value), said, change),
@@ -604,10 +620,37 @@ fn changed_value(
                 .map(|item| changed_value(item, place, key, change));
             return Value::Array(each.collect());
         }
-        Value::Object(object) => return Value::Object(changed(object, place, change)),
+        Value::Object(object) => {
+            let above = key.filter(|_| place == Place::Other);
+            return Value::Object(changed(object, place, above, change));
+        }
         Value::Null | Value::Bool(_) => None,
     };
     new.map_or_else(|| value.clone(), Value::String)
+}
+
+/// Returns an object without its id and those of its messages, parts and calls, by which copies may differ.
+pub(crate) fn without_ids(object: &Object) -> Object {
+    rest(object, Place::Record)
+}
+
+fn rest(object: &Object, place: Place) -> Object {
+    let is_id = |key: &str| key.ends_with("id") && place.is_name(object, key);
+    let others = object.iter().filter(|(key, _)| !is_id(key));
+    let others = others.map(|(key, value)| {
+        let value = match (value, place.inside(key, value)) {
+            (Value::Array(items), place) if place != Place::Other => {
+                let items = items.iter().map(|item| match item {
+                    Value::Object(object) => Value::Object(rest(object, place)),
+                    item => item.clone(),
+                });
+                Value::Array(items.collect())
+            }
+            _ => value.clone(),
+        };
+        (key.clone(), value)
+    });
+    others.collect()
 }
 
 /// Returns whether `found` returns true for anything that [`each_text`] does not change: keys and names.

@@ -9,7 +9,7 @@ use crate::policy::{
 };
 use crate::prepare::shown;
 use crate::read::Documents;
-use crate::split::{UnitText, units};
+use crate::split::{UnitText, unit_ranges, units};
 use crate::unit::Unit;
 use reticent_disk::folded_word;
 use std::cmp::Reverse;
@@ -131,17 +131,21 @@ impl SecretList {
 /// A range of bytes to mark with its kind, and whether others come before it.
 type Place = (bool, Range<usize>, Arc<str>);
 
-/// Returns the documents with what the policy finds in their lines marked, and after that the same texts wherever else they stand
+/// Returns the documents with what the policy finds in their units marked, and after that the same texts wherever else they stand
 /// as whole words: they are as secret there, where the policy may not find them. Nothing is marked that overlaps an existing mark
 /// or a masked span.
 ///
 /// # Errors
 /// Returns an error if the policy finds too many different texts.
-pub fn mark_found(documents: &[Document], policy: &dyn Policy) -> Result<Vec<Document>> {
+pub fn mark_found(
+    documents: &[Document],
+    unit: Unit,
+    policy: &dyn Policy,
+) -> Result<Vec<Document>> {
     let mut kinds: BTreeMap<&str, Arc<str>> = BTreeMap::new();
     let mut places: Vec<Vec<Place>> = Vec::with_capacity(documents.len());
     for document in documents {
-        let found = found_in_lines(document, policy);
+        let found = found_in_units(document, unit, policy);
         for (_, range, kind) in &found {
             let text = &document.text[range.clone()];
             kinds.entry(text).or_insert_with(|| kind.clone());
@@ -175,10 +179,11 @@ pub(crate) fn elsewhere(
     most: usize,
     free: impl Fn(&Range<usize>) -> bool,
 ) -> Result<Vec<Found>> {
-    /// What is longer, in bytes, is found by its form wherever it stands.
-    const LONGEST: usize = 1 << 12;
+    /// Up to this many words are looked for in up to this many bytes one by one.
+    const FEW: usize = 16;
+    const SHORT: usize = 1 << 12;
     let mut kinds: BTreeMap<&str, &Arc<str>> = BTreeMap::new();
-    for (range, kind) in found.iter().filter(|(range, _)| range.len() <= LONGEST) {
+    for (range, kind) in found {
         if kinds.len() >= most {
             break;
         }
@@ -190,38 +195,52 @@ pub(crate) fn elsewhere(
     if kinds.is_empty() {
         return Ok(Vec::new());
     }
-    let words = dictionary(kinds.keys().map(|word| (*word).to_owned()).collect())?;
-    let kinds: Vec<&Arc<str>> = kinds.into_values().collect();
-    let mut places = words.occurrences(text);
-    places.sort_by_key(|(_, start, end)| (*start, Reverse(*end)));
+    // The automaton of long words is large, and there are few of them.
+    let words = kinds.keys().map(|word| (*word).to_owned());
+    let (long, others): (Vec<String>, Vec<String>) =
+        words.partition(|word| word.len() > Dictionary::LONG);
+    let mut places = Vec::new();
+    for words in [long, others].into_iter().filter(|words| !words.is_empty()) {
+        let few = words.len() <= FEW && text.len() <= SHORT;
+        let found = match few || words[0].len() > Dictionary::LONG {
+            true => Dictionary::few_occurrences(&words, text),
+            false => dictionary(words.clone())?.occurrences(text),
+        };
+        let kind = |word: usize| kinds[words[word].as_str()].clone();
+        places.extend(
+            found
+                .into_iter()
+                .map(|(word, start, end)| (start..end, kind(word))),
+        );
+    }
+    places.sort_by_key(|(place, _)| (place.start, Reverse(place.end)));
     let taken = joined(found.iter().map(|(range, _)| range.clone()).collect());
     let mut taken: BTreeMap<usize, usize> = taken.into_iter().map(|r| (r.start, r.end)).collect();
     let mut out = Vec::new();
-    for (word, start, end) in places {
-        let before = taken.range(..end).next_back();
-        if start < end && before.is_none_or(|(_, end)| *end <= start) && free(&(start..end)) {
-            taken.insert(start, end);
-            out.push((start..end, kinds[word].clone()));
+    for (place, kind) in places {
+        let before = taken.range(..place.end).next_back();
+        let apart = before.is_none_or(|(_, end)| *end <= place.start);
+        if !place.is_empty() && apart && free(&place) {
+            taken.insert(place.start, place.end);
+            out.push((place, kind));
         }
     }
     Ok(out)
 }
 
-/// Returns what the policy finds in each line of a document.
-fn found_in_lines(document: &Document, policy: &dyn Policy) -> Vec<Place> {
+/// Returns what the policy finds in each unit of a document.
+fn found_in_units(document: &Document, unit: Unit, policy: &dyn Policy) -> Vec<Place> {
     let mut places = Vec::new();
-    let mut from = 0;
-    for line in document.text.split_inclusive('\n') {
+    for Range { start, end } in unit_ranges(&document.text, unit) {
         let view = View {
-            text: line.lines().next().unwrap_or_default(),
+            text: &document.text[start..end],
             secrets: &[],
         };
         for span in resolved(policy, &view) {
             if !folded_word(&view.text[span.start..span.end], true).is_empty() {
-                places.push((false, from + span.start..from + span.end, span.kind));
+                places.push((false, start + span.start..start + span.end, span.kind));
             }
         }
-        from += line.len();
     }
     places
 }
@@ -469,6 +488,29 @@ fn form(secret: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Short texts, in which a few words are looked for one by one, and long ones give the same places.
+    #[test]
+    fn few_words_are_found_as_by_the_automaton() {
+        let words = ["ana", "a b a", "Zo\u{eb}", "12", "\u{738b}", "x"].map(str::to_owned);
+        let text = "ANA banana a b a b a, Zoe\u{308}\\nzo\u{eb} 12 123 \u{ff11}2 \u{738b}\u{738b} x\u{0}x a\u{200b}na";
+        let all = dictionary(words.to_vec()).unwrap();
+        let few = Dictionary::few_occurrences(&words, text);
+        assert_eq!(few, all.occurrences(text));
+        let of = |word: usize| few.iter().filter(|(found, ..)| *found == word).count();
+        assert_eq!([0, 1, 2, 3, 4, 5].map(of), [2, 2, 2, 2, 2, 2]);
+    }
+
+    /// Whatever their length.
+    #[test]
+    fn long_texts_are_looked_for_elsewhere_too() {
+        let word = "x".repeat(5000);
+        let text = format!("key {word} and {word}, key y and y");
+        let found = [4..5004, 10_015..10_016].map(|range| (range, Arc::<str>::from("key")));
+        let places = elsewhere(&text, &found, 9, |_| true).unwrap();
+        let places: Vec<Range<usize>> = places.into_iter().map(|(place, _)| place).collect();
+        assert_eq!(places, [5009..10_009, 10_021..10_022]);
+    }
 
     #[test]
     fn spellings_of_a_secret_have_one_form() {

@@ -11,7 +11,7 @@ use crate::policy::{Policy, PolicyChoice, Span, View, budget, resolve, resolved}
 use crate::prepare::{Identity, Pace, Phase, RestartCause, Seal, Work};
 use crate::random::digest;
 use crate::read::{
-    Documents, Joined, Object, ReadOptions, any_name, corpus_files, each_text, regular,
+    Documents, Joined, Object, ReadOptions, any_name, corpus_files, each_text, regular, without_ids,
 };
 use crate::split::{UnitText, unescaped, units};
 use crate::tokenize::{MASK_TEXT, Tokenizer};
@@ -70,7 +70,7 @@ pub struct RedactionState {
 /// The output has one line `{"id", "text"}` for each unit that is kept, in order. For chats or pairs, it is the whole
 /// object with masks in each of its texts (one record, whatever the unit). The output has the same bytes whatever the
 /// number of threads and wherever the work was stopped. Text is streamed; memory holds, for each distinct unit, the
-/// SHA-1 of its text before redaction (of an object, of all but its id), and for each document a digest of its id: 90 to
+/// SHA-1 of its text before redaction (of an object, of all but its ids), and for each document a digest of its id: 90 to
 /// 180 bytes together, as the tables are full or have just grown.
 #[derive(Debug, Clone, Copy)]
 pub struct RedactFiles<'a> {
@@ -538,12 +538,11 @@ fn key(unit: &UnitText<'_>) -> Result<[u8; 20]> {
     })
 }
 
-/// Returns the key of an object in its own format before redaction: everything in it but its id, since calls of other
-/// tools or another label make another record.
+/// Returns the key of an object in its own format before redaction: everything in it but its id and those of its messages
+/// and calls, since calls of other tools or another label make another record.
 fn object_key(object: &Object) -> [u8; 20] {
-    let rest: Vec<_> = object.iter().filter(|(key, _)| *key != "id").collect();
     // Such data can always be serialised as JSON.
-    digest(&serde_json::to_vec(&rest).unwrap_or_default())
+    digest(&serde_json::to_vec(&without_ids(object)).unwrap_or_default())
 }
 
 /// Redacts a single text as a pass would: what the policy finds becomes `<MASK>`.
@@ -557,8 +556,9 @@ fn object_key(object: &Object) -> [u8; 20] {
 /// ```
 #[must_use]
 pub fn redacted_text(policy: &dyn Policy, text: &str) -> String {
-    let view = View { text, secrets: &[] };
-    masked(text, &resolved(policy, &view))
+    let spans = resolved(policy, &View { text, secrets: &[] });
+    let ranges = spans.iter().map(|span| span.start..span.end);
+    replaced(text, &joined(ranges.collect()), MASK_TEXT)
 }
 
 /// Redacts a chat or a pair as a pass would: every text except names (roles, types, ids) is masked, on its own, by what
@@ -585,21 +585,8 @@ pub fn redacted_object(
     Ok(masked_object(policy, object, all.as_ref(), &mut Vec::new()))
 }
 
-/// Returns the text with one `<MASK>` for each run of touching spans, which must be in order.
-fn masked(text: &str, spans: &[Span]) -> String {
-    masked_with(
-        text,
-        spans.iter().map(|span| span.start..span.end),
-        Cow::Borrowed,
-    )
-}
-
-/// Does the same for ranges, with each part between them converted by `written`.
-fn masked_with<'t>(
-    text: &'t str,
-    ranges: impl IntoIterator<Item = Range<usize>>,
-    written: impl Fn(&'t str) -> Cow<'t, str>,
-) -> String {
+/// Returns the text as it was read, with one `<MASK>` for each run of touching ranges, which must be in order.
+fn masked(text: &str, ranges: impl IntoIterator<Item = Range<usize>>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from: Option<usize> = None;
     for range in ranges {
@@ -686,7 +673,7 @@ fn whole(object: &Object, names: &mut Names<'_>, deduplicate: bool) -> Made {
 
 /// Masks what the policy finds in the texts of an object, and appends the kinds of the spans. The policy sees all of its
 /// texts joined, as everywhere else, since a question may indicate what its answer is. It also sees each text on its own,
-/// including those that are not read, and behind its key. The time limit of a record is one for all of this: texts that
+/// including those that are not read, and behind its keys. The time limit of a record is one for all of this: texts that
 /// are not examined in it are masked whole.
 fn masked_object(
     policy: &dyn Policy,
@@ -717,7 +704,9 @@ fn masked_object(
             let mut ranges = in_context.remove(&text.as_ptr()).unwrap_or_default();
             let known = ranges.len();
             let mut spans = found(text);
-            if let Some(key) = key {
+            if budget::is_spent() {
+                spans = vec![budget::unread(text)];
+            } else if let Some(key) = key {
                 let begins = key.len() + ": ".len();
                 let behind = found(&format!("{key}: {text}")).into_iter();
                 spans.extend(behind.filter(|span| span.end > begins).map(|span| Span {
@@ -754,7 +743,7 @@ fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: boo
         let ranges = spans.iter().map(|span| span.start..span.end);
         return Ok(Made {
             key: deduplicate.then(|| digest(unit.text.as_bytes())),
-            line: line(id, &masked_with(&unit.text, ranges, written)),
+            line: line(id, &masked(&unit.text, ranges)),
             kinds: spans.into_iter().map(|span| span.kind).collect(),
             named: false,
         });
@@ -865,6 +854,11 @@ mod tests {
                 r#"{"prompt":"a","completion":"b","ssn":123456789,"login":{"password":"hunter2","ssn":["123456789"]},"n":12}"#,
                 r#"{"prompt":"a","completion":"b","ssn":"<MASK>","login":{"password":"<MASK>","ssn":["<MASK>"]},"n":12}"#,
             ),
+            // A key of texts says nothing, but the one above it may.
+            (
+                r#"{"prompt":"a","completion":"b","ssn":{"number":123456789},"login":{"password":{"value":"hunter2"}}}"#,
+                r#"{"prompt":"a","completion":"b","ssn":{"number":"<MASK>"},"login":{"password":{"value":"<MASK>"}}}"#,
+            ),
             (
                 r#"{"messages":[{"role":"user","content":"a"}],"tools":["{\"ssn\": 123456789, \"n\": 1}"]}"#,
                 r#"{"messages":[{"role":"user","content":"a"}],"tools":["{\"ssn\": \"<MASK>\", \"n\": 1}"]}"#,
@@ -960,10 +954,18 @@ mod tests {
                 r#"{{"id":"{id}","messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"","tool_calls":[{{"function":{{"name":"{name}"}}}}]}}]}}"#
             )
         };
+        // What a tool is given under the same keys is no id.
+        let reply = |id: &str, given: &str| {
+            format!(
+                r#"{{"messages":[{{"role":"user","content":"a","id":"{id}"}},{{"role":"assistant","tool_calls":[{{"id":"{id}","function":{{"arguments":{{"id":"{given}"}}}}}}]}},{{"role":"tool","tool_call_id":"{id}","content":"b"}}]}}"#
+            )
+        };
         let pair = |label: bool| format!(r#"{{"prompt":"a","completion":"b","label":{label}}}"#);
         for (lines, copies) in [
             ([call("1", "read"), call("2", "delete")], 0),
             ([call("1", "read"), call("2", "read")], 1),
+            ([reply("1", "7"), reply("2", "7")], 1),
+            ([reply("1", "7"), reply("2", "8")], 0),
             ([pair(true), pair(false)], 0),
             ([pair(true), pair(true)], 1),
         ] {
@@ -1012,6 +1014,29 @@ mod tests {
         assert!(!enough);
         assert_eq!(serde_json::Value::Object(masked.unwrap()), all);
         assert_eq!(slow.0.into_inner(), 1);
+    }
+
+    /// Of a key, no more is read with each of its values than its end.
+    #[test]
+    fn long_keys_are_not_read_again_for_each_value() {
+        #[derive(Debug, Default)]
+        struct Counts(std::sync::atomic::AtomicUsize);
+        impl Policy for Counts {
+            fn find(&self, view: &View<'_>, _: &mut Vec<Span>) {
+                let length = view.text.len();
+                self.0
+                    .fetch_add(length, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let key = "é".repeat(5000) + " é ssn";
+        let object = serde_json::json!({"prompt": "a", "completion": "b", (key.as_str()): vec![123_456_789; 100]});
+        let counts = Counts::default();
+        redacted_object(&counts, object.as_object().unwrap()).unwrap();
+        assert!(counts.0.into_inner() < 100 * (9 + 9 + 70) + 1000);
+        let policy = PolicyChoice::Detectors(crate::policy::DetectorOptions::default());
+        let policy = policy.build().unwrap();
+        let masked = redacted_object(policy.as_ref(), object.as_object().unwrap()).unwrap();
+        assert_eq!(masked[&key], serde_json::json!(vec!["<MASK>"; 100]));
     }
 
     /// A number is written as it was read, or not at all.

@@ -8,6 +8,7 @@ use crate::policy::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -138,13 +139,18 @@ impl PolicyJudge {
         let redacted = blank(known.text, &spans);
         // Masked whole, with and without the secret; another run may examine it, and find otherwise.
         let unexamined = spans.iter().any(|span| is_unexamined(span, known.text));
+        // One answer for all marks of a text.
+        let mut caught: HashMap<&str, bool> = HashMap::new();
         let fate = |(range, kind): &(Range<usize>, &str)| {
             let secret = &known.text[range.clone()];
+            let caught = caught.entry(secret).or_insert_with(|| {
+                !unexamined
+                    && !stands(known.text, secret, &spans)
+                    && known.neighbour(secret, policy) == redacted
+            });
             SecretFate {
                 kind: (*kind).to_owned(),
-                caught: !unexamined
-                    && !stands(known.text, secret, &spans)
-                    && known.neighbour(secret, policy) == redacted,
+                caught: *caught,
                 covered: covered(range, &spans),
             }
         };
@@ -181,11 +187,13 @@ fn shown(span: &Span, offsets: &Offsets) -> FoundSpan {
 
 /// Returns whether spans, in order and disjoint, cover every byte of a range.
 fn covered(range: &Range<usize>, spans: &[Span]) -> bool {
+    let first = spans.partition_point(|span| span.end <= range.start);
     let mut from = range.start;
-    for span in spans {
-        if span.start <= from {
-            from = from.max(span.end);
+    for span in &spans[first..] {
+        if span.start > from || from >= range.end {
+            break;
         }
+        from = span.end;
     }
     from >= range.end
 }
@@ -269,5 +277,56 @@ impl<'a> Known<'a> {
             words.missed += u64::from(secret && !redacted);
         }
         words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Finds a name, and counts the records that it sees.
+    #[derive(Debug, Default)]
+    struct Counts(AtomicUsize);
+
+    impl Policy for Counts {
+        fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let places = view.text.match_indices("Ada");
+            spans.extend(places.map(|(at, _)| Span::new(at..at + 3, "name", "test", 1.0)));
+        }
+    }
+
+    /// Not once for each mark, which took the cube of their number.
+    #[test]
+    fn marks_of_one_text_are_judged_once() {
+        let counts = Arc::new(Counts::default());
+        let judge = PolicyJudge {
+            policy: counts.clone(),
+            loose: counts.clone(),
+            conservative: None,
+        };
+        let mut record = Document::new("r", "Ada, ".repeat(200));
+        for at in 0..200 {
+            record = record.with_secret(5 * at, 5 * at + 3, "name");
+        }
+        let fates = judge.judge(&record).unwrap().fates;
+        assert!(fates.len() == 200 && fates.iter().all(|fate| fate.caught && fate.covered));
+        assert_eq!(counts.0.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn spans_that_touch_cover_what_lies_in_both() {
+        let spans = [1..3, 3..5, 6..8].map(|range| Span::new(range, "k", "test", 1.0));
+        for (range, whole) in [
+            (1..5, true),
+            (2..4, true),
+            (6..7, true),
+            (0..2, false),
+            (4..7, false),
+            (7..9, false),
+        ] {
+            assert_eq!(covered(&range, &spans), whole, "{range:?}");
+        }
     }
 }

@@ -607,6 +607,34 @@ fn scripts_colours_and_wrapped_lines_hide_nothing() {
         let expected = [(kind.to_owned(), whole.to_owned())];
         assert_eq!(found(only(kind).as_ref(), text), expected, "{text}");
     }
+    // What controls separate stays apart.
+    for (kind, text, whole) in [
+        ("card", "a\u{0}4111111111111111\u{0}b", "4111111111111111"),
+        (
+            "card",
+            r"a\u00004111111111111111\u0000b",
+            "4111111111111111",
+        ),
+        (
+            "api-key",
+            "k \u{1b}[1mAKIAIOSFODNN7EXAMPLE\u{1b}[0mWARN",
+            "AKIAIOSFODNN7EXAMPLE",
+        ),
+    ] {
+        let expected = [(kind.to_owned(), whole.to_owned())];
+        assert_eq!(found(only(kind).as_ref(), text), expected, "{text}");
+    }
+    let iban = "DE89370400440532013000";
+    let both = format!("{iban}\u{0}{iban}");
+    let spans = spans(only("iban").as_ref(), &both);
+    assert!((0..iban.len()).all(|at| {
+        let masked = |at: usize| {
+            spans
+                .iter()
+                .any(|span| (span.start..span.end).contains(&at))
+        };
+        masked(at) && masked(both.len() - 1 - at)
+    }));
     // Numbers below each other are a column.
     assert_eq!(found(only("card").as_ref(), "4111\n1111\n1111\n1111"), []);
 }
@@ -630,6 +658,11 @@ fn decimals_and_times_are_no_identifiers() {
         ("call 1700000000", "1700000000"),
         ("order 1700000000123", "1700000000123"),
         ("the card: 1.4111111111111111", "4111111111111111"),
+        // Whole numbers of a table with gaps, and what a checksum tells from a number.
+        ("it is 4111111111111111.0", "4111111111111111"),
+        ("it is 4111111111111111.5", "4111111111111111"),
+        ("it is 2125550123.00", "2125550123"),
+        ("nr 44051401359.1.pdf", "44051401359"),
     ] {
         let texts: Vec<String> = found(&all, text).into_iter().map(|(_, t)| t).collect();
         assert_eq!(texts, [number], "{text}");

@@ -133,7 +133,7 @@ fn what_was_found_counts_wherever_it_stands() {
     let all = facts.all;
     assert_eq!(facts.source, SecretSource::Detected);
     assert_eq!((all.distinct, all.occurrences, all.missed), (3, 4, 2));
-    let marked = mark_found(&documents, policy.as_ref()).unwrap();
+    let marked = mark_found(&documents, options.unit, policy.as_ref()).unwrap();
     let preparer = Preparer::new(&marked, &options).unwrap();
     let found = preparer.neighbours(Selection::All, &|_, _| true).unwrap();
     assert_eq!(

@@ -158,12 +158,19 @@ pub(super) fn ipv6(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (digit && c.found().parse::<Ipv6Addr>().is_ok()).then_some(c)
 }
 
-/// Returns whether digits alone were found, directly behind or before the point of a decimal number.
-pub(super) fn in_decimal(c: Candidate<'_>) -> bool {
+/// Returns whether digits alone were found, directly behind or before the point of a decimal number. Before the point, those
+/// with a checksum are none, and neither is a number with zeros alone behind it, as tables write whole numbers, or in `1.2.pdf`.
+pub(super) fn in_decimal(c: Candidate<'_>, has_checksum: bool) -> bool {
     let bytes = c.text.as_bytes();
     let behind = matches!(bytes[..c.start], [.., before, b'.'] if before.is_ascii_digit());
-    let before = matches!(bytes[c.end..], [b'.', after, ..] if after.is_ascii_digit());
-    (behind || before) && c.found().bytes().all(|byte| byte.is_ascii_digit())
+    let before = || {
+        let fraction = bytes[c.end..].strip_prefix(b".").unwrap_or_default();
+        let end = fraction.iter().position(|byte| !byte.is_ascii_digit());
+        let (digits, rest) = fraction.split_at(end.unwrap_or(fraction.len()));
+        let goes_on = matches!(rest, [b'.', next, ..] if next.is_ascii_alphanumeric());
+        !has_checksum && !goes_on && digits.iter().any(|byte| *byte != b'0')
+    };
+    (behind || before()) && c.found().bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Lowers the score of digits that may be a time since 1970 in milliseconds or microseconds.

@@ -119,7 +119,9 @@ impl Rule {
             end,
             score: self.score,
         })?;
-        if found.score > UNSURE && !NUMERIC.contains(&self.kind) && checks::in_decimal(found) {
+        let has_checksum = ["card", "iban", "national-id", "ssn"].contains(&self.kind);
+        let is_number = NUMERIC.contains(&self.kind);
+        if found.score > UNSURE && !is_number && checks::in_decimal(found, has_checksum) {
             found.score = UNSURE;
         }
         if found.score < SURE && self.in_context(text, found.start) {

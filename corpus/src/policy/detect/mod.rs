@@ -139,9 +139,9 @@ fn all_rules(packs: BTreeSet<Country>) -> impl Iterator<Item = Rule> {
     general.chain(packs.into_iter().flat_map(Country::rules))
 }
 
-impl Policy for Detectors {
-    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
-        let plain = Plain::of(view.text);
+impl Detectors {
+    /// Appends what is found in a reading of the text.
+    fn find_in(&self, plain: &Plain<'_>, written: &str, spans: &mut Vec<Span>) {
         let mut push = |kind: &Arc<str>, range: Range<usize>, score: f32| {
             if score >= self.least && !range.is_empty() {
                 spans.push(Span::new(range, kind.clone(), self.source.clone(), score));
@@ -149,7 +149,7 @@ impl Policy for Detectors {
         };
         let mut hit = |rule: &Rule, start: usize, end: usize, score: f32| {
             let range = plain.place(start)..plain.place(end);
-            if let Some(range) = rule.whole(view.text, range) {
+            if let Some(range) = rule.whole(written, range) {
                 push(&rule.shared_kind, range, score);
             }
         };
@@ -179,6 +179,16 @@ impl Policy for Detectors {
                     score,
                 )
             });
+        }
+    }
+}
+
+impl Policy for Detectors {
+    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        let plain = Plain::of(view.text);
+        self.find_in(&plain, view.text, spans);
+        if let Some(apart) = plain.apart(view.text) {
+            self.find_in(&apart, view.text, spans);
         }
     }
 }

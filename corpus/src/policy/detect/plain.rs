@@ -9,14 +9,30 @@ pub(in crate::policy) struct Plain<'a> {
     pub(in crate::policy) text: Cow<'a, str>,
     /// The end of each replacement, and the number of bytes that the replacements so far have saved.
     saved: Vec<(usize, usize)>,
+    /// Whether the text has controls of a terminal or null characters.
+    has_controls: bool,
 }
 
 impl<'a> Plain<'a> {
+    /// Reads controls as they are shown, so that they hide nothing.
     pub(in crate::policy) fn of(text: &'a str) -> Self {
+        Self::read(text, None)
+    }
+
+    /// Returns the other reading, in which controls separate what stands around them; `None` if there are none.
+    pub(in crate::policy) fn apart(&self, text: &'a str) -> Option<Self> {
+        let separated = || Self::read(text, Some(Typed::As('\0')));
+        self.has_controls.then(separated)
+    }
+
+    fn read(text: &'a str, control: Option<Typed>) -> Self {
         let mut saved = Vec::new();
         let mut plain = String::new();
         let mut copied = 0;
-        for (at, length, as_typed) in replaced(text) {
+        let mut has_controls = false;
+        for (at, length, as_typed, is_control) in replaced(text) {
+            has_controls |= is_control;
+            let as_typed = control.filter(|_| is_control).unwrap_or(as_typed);
             if saved.is_empty() {
                 plain.reserve(text.len());
             }
@@ -31,7 +47,11 @@ impl<'a> Plain<'a> {
             plain.push_str(&text[copied..]);
             Cow::Owned(plain)
         };
-        Self { text, saved }
+        Self {
+            text,
+            saved,
+            has_controls,
+        }
     }
 
     /// Returns whether anything was replaced.
@@ -47,8 +67,8 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// Returns the replacements: the place, the number of bytes, and what was typed for them.
-fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
+/// Returns the replacements: the place, the number of bytes, what was typed for them, and whether they are controls.
+fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed, bool)> {
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -73,7 +93,7 @@ fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
         while let Some(here) = first_of(bytes, at, may_begin, begins) {
             if let Some((length, shown)) = controls(bytes, here) {
                 at = here + length;
-                return Some((here, length, shown));
+                return Some((here, length, shown, true));
             }
             if let Some((length, c)) = escaped(bytes, here) {
                 at = here + length;
@@ -81,12 +101,12 @@ fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
                     '\0' => Typed::Nothing,
                     c => typed(c).unwrap_or(Typed::As(c)),
                 };
-                return Some((here, length, shown));
+                return Some((here, length, shown, c == '\0'));
             }
             let c = text[here..].chars().next()?;
             at = here + c.len_utf8();
             if let Some(as_typed) = typed(c) {
-                return Some((here, c.len_utf8(), as_typed));
+                return Some((here, c.len_utf8(), as_typed, false));
             }
         }
         None
@@ -276,5 +296,21 @@ mod tests {
             assert_eq!(found.text, plain, "{text}");
             assert_eq!(found.place(found.text.len()), text.len(), "{text}");
         }
+    }
+
+    /// Where they separate something, they stand in place of one character.
+    #[test]
+    fn controls_are_read_as_separators_too() {
+        for (text, apart) in [
+            ("a\0b \\u0000c", "a\0b \0c"),
+            ("\u{1b}[1ma\u{1b}[0m\u{1b}[Kb", "\0a\0b"),
+        ] {
+            let found = Plain::of(text).apart(text).unwrap();
+            assert_eq!(found.text, apart);
+            let at = apart.find('b').unwrap();
+            assert_eq!(found.place(at), text.find('b').unwrap());
+        }
+        let text = "a\u{200b}b 1\u{2011}2";
+        assert!(Plain::of(text).apart(text).is_none());
     }
 }

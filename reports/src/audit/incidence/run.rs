@@ -10,12 +10,12 @@ use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use crate::plan::PreparedFacts;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_corpus::Unit;
 use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::read::{Documents, ReadOptions, corpus_files};
 use reticent_corpus::redaction::{
     DocumentFrequencies, FoundSecrets, Incidence, SecretList, Sense, Sensed,
 };
+use reticent_corpus::{Error, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -171,6 +171,10 @@ pub(in crate::audit) fn run(
         return Err(error.context("--out"));
     }
     interrupt.check()?;
+    if shown.records == 0 {
+        let path = source.path.clone();
+        return Err(Error::EmptyCorpus { path }).context("DATA");
+    }
     if let (Some(field), 0) = (&args.sensing.field, shown.pairs) {
         bail!("--field: no record of DATA has a value under {field:?}");
     }
@@ -207,9 +211,13 @@ fn sense(
 ) -> Result<(Sense, Inputs, Option<LineNumbers>)> {
     let inputs = Inputs::new();
     let how = &args.sensing;
+    let once = |path: &Path| {
+        let other = |about: std::fs::Metadata| !about.is_file() && !about.is_dir();
+        is_stream(path) || std::fs::metadata(path).is_ok_and(other)
+    };
     ensure!(
-        !is_stream(&args.data) || (how.policy.is_none() && how.words.is_none()),
-        "DATA: is read twice with --policy or --words, and stdin (-) can be read only once; name a file"
+        (how.policy.is_none() && how.words.is_none()) || !once(&source.path),
+        "DATA: is read twice with --policy or --words, and stdin (-), a pipe or a device can be read only once; name a file"
     );
     if let Some(policy) = &how.policy {
         let choice = policy.choice().context("--policy")?;

@@ -13,7 +13,6 @@ use reticent_accounting::Confidence;
 use reticent_accounting::statistics::share_of_sampled;
 use reticent_corpus::Document;
 use reticent_corpus::dedup::Deduplication;
-use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::prepare::{
     NeighbourCounts, NeighbourDiff, Neighbours, PrepareOptions, Preparer, Selection,
 };
@@ -77,7 +76,7 @@ pub(in crate::audit) fn run(
     };
     let read = documents(&args.data, &reading).context("DATA")?;
     interrupt.check()?;
-    let marked = marked(read, args, &options.policy.policy)?;
+    let marked = marked(read, args, &options)?;
     let preparer = Preparer::new(&marked.documents, &options)?;
     let selection = if args.all {
         Selection::All
@@ -138,7 +137,7 @@ struct Marked {
 fn marked(
     documents: Vec<Document>,
     args: &NeighboursArgs,
-    policy: &PolicyChoice,
+    options: &PrepareOptions,
 ) -> Result<Marked> {
     let in_corpus = documents.iter().any(|d| !d.secrets.is_empty());
     if let Some(path) = &args.list {
@@ -169,8 +168,9 @@ fn marked(
             not_found: None,
         });
     }
+    let policy = options.policy.policy.build()?;
     Ok(Marked {
-        documents: mark_found(&documents, policy.build()?.as_ref())?,
+        documents: mark_found(&documents, options.unit, policy.as_ref())?,
         by: BY_POLICY,
         not_found: None,
     })
