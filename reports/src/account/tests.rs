@@ -1157,7 +1157,7 @@ fn composed_runs_say_what_they_take_for_granted() {
             );
         }
     }
-    let (said, texts) = composed("dpsgd");
+    let (said, texts, _) = composed("dpsgd");
     assert!(said.contains("differential privacy, one turn"), "{said}");
     for text in &texts {
         assert!(
