@@ -280,6 +280,31 @@ fn a_mechanism_that_does_not_follow_from_the_phases_is_refused() {
     assert_eq!(Checkpoint::load(&out).unwrap().manifest.mechanism, ours);
 }
 
+/// Phases that the recipe doesn't have, and a second one with noise, are not what any plan says.
+#[test]
+fn phases_beside_those_of_the_recipe_are_refused() {
+    let (_home, out) = checkpoint(Recipe::Dpsgd, None);
+    earlier(&out, &|_| {});
+    let path = out.join("manifest.json");
+    let whole = read(&path);
+    let own = whole["phases"][0].clone();
+    let alike = json!({"every_content_caught": false, "length_and_kind_hidden": true, "screening_ignores_secrets": true});
+    let redacted = json!({"side": "redacted", "steps": 1000, "batch_size": 4, "screened": false, "alike": alike,
+        "optimizer": own["optimizer"]});
+    for planned in [true, false] {
+        for phases in [[&redacted, &own], [&own, &own]] {
+            let mut edited = whole.clone();
+            edited["phases"] = json!(phases);
+            if !planned {
+                edited.as_object_mut().unwrap().remove("plan");
+            }
+            write(&path, &edited);
+            let error = refused(&out);
+            assert!(error.contains("phases: "), "{error}");
+        }
+    }
+}
+
 /// A14: `config.json` and `tokenizer.json` are covered, whatever would still load.
 #[test]
 fn every_file_is_covered_by_a_digest() {

@@ -363,7 +363,7 @@ fn what_rests_on_an_unauthenticated_manifest_says_so() {
     let planted = from.join("planted");
     let planted = planted.display();
     for (of, out) in [("away", "next"), ("next", "last")] {
-        let line = "--recipe dpsgd --sigma 4 --sample-rate 0.2 --epochs 1";
+        let line = "--recipe dpsgd --sigma 4 --sample-rate 0.2 --epochs 1 --delta 1e-5";
         let page = flat(&audit(
             at,
             &format!("train {planted} {line} --model {of} --out {out} -v"),
@@ -377,6 +377,25 @@ fn what_rests_on_an_unauthenticated_manifest_says_so() {
             caveat.contains("the manifest of the earlier run"),
             "{report}"
         );
+        // δ was given to the run.
+        let of_report: Value = serde_json::from_slice(fine(&audit(
+            at,
+            &format!("report --model {out} --format json"),
+        )))
+        .unwrap();
+        for inputs in [&report["inputs"], &of_report["inputs"]] {
+            assert_eq!(inputs["delta"], 1e-5, "{inputs}");
+            let assumed = inputs["assumed"].as_array().unwrap();
+            assert!(assumed.iter().all(|name| name != "delta"), "{inputs}");
+        }
+        // An answer about it says of its canaries what the manifest says.
+        let answer = account(at, &format!("compose {out}/manifest.json --format json"));
+        let answer: Value = serde_json::from_slice(fine(&answer)).unwrap();
+        assert!(
+            answer["inputs"]["canary_records"].as_u64() > Some(0),
+            "{answer}"
+        );
+        assert_eq!(answer["inputs"]["canary_records_unknown"], false);
     }
 }
 

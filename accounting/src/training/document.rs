@@ -60,6 +60,9 @@ pub struct Document {
     pub held_out_public: bool,
     /// Whether it says that files it was made from were not authenticated by their owners' keys.
     pub not_authenticated: bool,
+    /// Whether it is a manifest of an earlier version, with phases and without a plan: its mechanism is not compared with its
+    /// phases yet, which [`Document::follow`] is for.
+    pub unplanned: bool,
     is_manifest: bool,
 }
 
@@ -91,6 +94,7 @@ impl Document {
             records: None,
             held_out_public: false,
             not_authenticated: false,
+            unplanned: false,
             is_manifest: false,
         }
     }
@@ -115,17 +119,29 @@ impl Document {
         let canary_records = self
             .is_manifest
             .then(|| self.canaries.map_or(0, |canaries| canaries.records));
-        match self.plan {
+        let run = match self.plan {
             Some(plan) => plan.completed(self.mechanism, canary_records),
             None => CompletedRun {
                 recipe: self.recipe,
-                canary_records,
+                canary_records: canary_records.filter(|_| !self.canary_records_unknown),
                 labelled: self.labelled,
-                base: self.base,
                 held_out_public: self.held_out_public,
                 ..CompletedRun::of(self.mechanism)
             },
+        };
+        CompletedRun {
+            base: self.base,
+            ..run
         }
+    }
+
+    /// Takes what ran from the plan that the phases of an unplanned manifest amount to.
+    pub fn follow(&mut self, plan: &TrainingPlan) {
+        self.mechanism = plan.mechanism();
+        self.held_out_public |= plan.held_out_public();
+        let earlier = plan.continues.as_ref();
+        self.canary_records_unknown |= earlier.is_some_and(|run| run.canary_records.is_none());
+        self.unplanned = false;
     }
 }
 
@@ -262,6 +278,29 @@ struct Manifest {
     neighbours: Option<Neighbours>,
     #[serde(default, deserialize_with = "present")]
     canaries: Option<Planted>,
+    #[serde(default, deserialize_with = "present")]
+    initial: Option<Began>,
+}
+
+/// Where a manifest says that the starting weights came from.
+#[derive(Deserialize)]
+struct Began {
+    from: String,
+    #[serde(default)]
+    declared_public: bool,
+    #[serde(default)]
+    has_manifest: bool,
+}
+
+impl Began {
+    fn base(&self) -> Option<Base> {
+        match (self.declared_public, self.has_manifest) {
+            _ if self.from != "pretrained" => None,
+            (true, true) => Some(Base::DeclaredPublicRun),
+            (true, false) => Some(Base::DeclaredPublic),
+            (false, _) => Some(Base::Unstated),
+        }
+    }
 }
 
 /// The inputs of a document about a run.
@@ -284,6 +323,16 @@ struct Inputs {
     public_records: Option<u64>,
     #[serde(default, deserialize_with = "present")]
     held_out_public: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    canary_records: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
+    canary_records_unknown: Option<bool>,
+    /// The model that training began from.
+    #[serde(default)]
+    model: Option<Value>,
+    /// The files that say what ran.
+    #[serde(default)]
+    files: Option<Value>,
     #[serde(default)]
     not_authenticated: Vec<String>,
     #[serde(default)]
@@ -295,6 +344,13 @@ impl Inputs {
     fn records(&self) -> Option<u64> {
         let noised = self.dataset_size.or(self.private_records)?;
         Some(noised.saturating_add(self.public_records.unwrap_or(0)))
+    }
+
+    /// Whether an earlier run may have had a canary in more records. Documents of earlier versions don't say it, and those
+    /// about a model or files may be about a run that goes on from one.
+    fn canary_records_unknown(&self) -> bool {
+        let may_go_on = self.model.is_some() || self.files.is_some();
+        self.canary_records_unknown.unwrap_or(may_go_on)
     }
 }
 
@@ -328,15 +384,19 @@ fn around(
         return Err(refused("schema", &format!("must be 1, got {other}")));
     }
     let is_manifest = members.get("type") == Some(&MANIFEST.into());
-    let canaries = match is_manifest {
-        true => manifest(document, members)?,
+    let stated = match is_manifest {
+        true => Some(manifest(document, members)?),
         false => None,
     };
+    let canaries = stated.as_ref().and_then(|stated| stated.canaries);
+    let began = stated.and_then(|stated| stated.initial);
     let inputs: Inputs = match members.get("inputs") {
         Some(inputs) => lenient(inputs, "inputs", &[])?,
         None => Inputs::default(),
     };
     let known_records = inputs.records();
+    let known_copies = inputs.canary_records.unwrap_or(0);
+    let unknown_copies = inputs.canary_records_unknown();
     if let Some(axis) = inputs.over.filter(|axis| axis != "gamma") {
         let why = format!("a curve over {axis} holds another mechanism at each of its points");
         return Err(refused(INNER, &why));
@@ -357,7 +417,7 @@ fn around(
         let planned = plan.mechanism();
         planned.validate().map_err(|error| error.within(PLAN))?;
         // Another version may word the reasons differently why nothing is protected.
-        if !planned.is_same_run(&mechanism) {
+        if !plan.may_state(&mechanism) {
             return Err(refused(INNER, "is not what the plan beside it releases"));
         }
         if let Some(odd) = own_words.unit.as_ref().filter(|unit| **unit != *plan.unit) {
@@ -387,10 +447,10 @@ fn around(
             own_words.unit.or(inputs.unit.filter(|_| !assumed))
         }
     };
-    let base = match &plan {
-        Some(plan) => plan.base().or(own_words.base),
-        None => own_words.base,
-    };
+    let base = began
+        .and_then(|began| began.base())
+        .or(plan.as_ref().and_then(TrainingPlan::base))
+        .or(own_words.base);
     let earlier = plan.as_ref().and_then(|plan| plan.continues.as_ref());
     let recipe = plan
         .as_ref()
@@ -408,8 +468,10 @@ fn around(
         canaries,
         canary_records: canaries
             .map_or(0, |canaries| canaries.records)
-            .max(earlier.and_then(|run| run.canary_records).unwrap_or(0)),
-        canary_records_unknown: earlier.is_some_and(|run| run.canary_records.is_none()),
+            .max(earlier.and_then(|run| run.canary_records).unwrap_or(0))
+            .max(known_copies),
+        canary_records_unknown: earlier.is_some_and(|run| run.canary_records.is_none())
+            || unknown_copies,
         labelled: own_words.labelled == Some(true),
         base,
         delta: plan.as_ref().map(|plan| *plan.delta).or(inputs.delta),
@@ -421,6 +483,9 @@ fn around(
         held_out_public: own_words.held_out_public == Some(true)
             || inputs.held_out_public == Some(true)
             || plan.as_ref().is_some_and(TrainingPlan::held_out_public),
+        unplanned: is_manifest
+            && plan.is_none()
+            && (members.contains_key("phases") || members.contains_key("initial")),
         plan,
         not_authenticated: !own_words.not_authenticated.is_empty()
             || !inputs.not_authenticated.is_empty(),
@@ -443,8 +508,8 @@ fn narrower_alone(members: &Map<String, Value>) -> bool {
 }
 
 /// Checks that a manifest states for what it promises nothing, and states what ran only in its
-/// mechanism; other keys may be added to it. Returns what it says of its canaries, if it has any.
-fn manifest(document: &Value, members: &Map<String, Value>) -> Result<Option<Planted>> {
+/// mechanism; other keys may be added to it. Returns what else is read of it.
+fn manifest(document: &Value, members: &Map<String, Value>) -> Result<Manifest> {
     if let Some(odd) = members.keys().find(|k| REPETITIONS.contains(&k.as_str())) {
         let why = "unknown key; how often something ran is part of \"mechanism\"";
         return Err(refused(odd, why));
@@ -459,7 +524,7 @@ fn manifest(document: &Value, members: &Map<String, Value>) -> Result<Option<Pla
         let why = "must be add-remove or zero-out, for which the noise is given, got replace";
         return Err(refused("neighbours", why));
     }
-    Ok(manifest.canaries)
+    Ok(manifest)
 }
 
 /// An unknown type may have been meant as the type of a document.

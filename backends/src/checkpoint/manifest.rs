@@ -471,6 +471,8 @@ impl Manifest {
         }
         let unit = UnitName::new(self.unit.to_string())?;
         let mut plan = TrainingPlan::new(run_of(self.recipe, &self.phases)?, unit);
+        // No corpus was authenticated then.
+        plan.unauthenticated_corpus = true;
         plan.seeded = self.seeded;
         plan.vocabulary_leaks = self.vocabulary == Origin::Leaks;
         plan.stopping = self.phases.iter().find_map(|phase| match phase {
@@ -532,7 +534,7 @@ impl Manifest {
         if earlier.map(|run| (run.recipe, &run.mechanism)) != continued {
             return differs("initial");
         }
-        if !self.mechanism.is_same_run(&mechanism) {
+        if !plan.may_state(&self.mechanism) {
             return differs("mechanism");
         }
         self.mechanism = mechanism.clone();

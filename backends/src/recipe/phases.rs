@@ -152,6 +152,24 @@ pub(crate) fn run_of(recipe: Recipe, phases: &[Phase]) -> Result<Run> {
     if unprotected != (recipe == Recipe::Sgd) {
         return Err(lacks());
     }
+    let is_own = |phase: &Phase| match phase {
+        Phase::Public { .. } | Phase::Unprotected { .. } | Phase::Stopped { .. } => true,
+        Phase::Private { .. } => {
+            matches!(recipe, Recipe::Dpsgd | Recipe::Crt | Recipe::Jft)
+        }
+        Phase::Redacted { .. } | Phase::LightNoise { .. } => recipe == Recipe::Jft,
+        Phase::Selective { .. } => recipe == Recipe::Sdp,
+        Phase::Weighted { .. } => recipe == Recipe::Protect,
+    };
+    let noised: Vec<_> = phases
+        .iter()
+        .filter(|phase| phase.private_steps().is_some())
+        .map(std::mem::discriminant)
+        .collect();
+    let mut each = noised.iter().enumerate();
+    if !phases.iter().all(is_own) || each.any(|(i, kind)| noised[..i].contains(kind)) {
+        return Err(lacks());
+    }
     Ok(match recipe {
         Recipe::Sgd => Run::Sgd {
             epochs: one,

@@ -125,27 +125,33 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
     }
     let neighbours = plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
     let given = exported_unit(&plan.question, export, output)?;
-    let (run, unit, records, inputs) = match plan.is_page() {
+    let (run, unit, records, (delta, canaries), inputs) = match plan.is_page() {
         true => {
             let request = plan.request();
             let planned = plan_page::of_request(&request)?;
             let plan = planned.plan;
             let run = plan.completed(plan.mechanism(), None);
+            let canaries = crate::plan::canary_records(&plan);
             let unit = (!plan.unit.is_assumed()).then_some(plan.unit.value);
             // How many a corpus has is counted in private text.
-            (run, unit, request.records, planned.inputs)
+            (run, unit, request.records, (None, canaries), planned.inputs)
         }
         false => {
             let source = plan::Source::of_plan(plan, neighbours)?;
             let (_, unit) = plan::unit(given, source.unit.as_ref(), source.unit_open)?;
             let known = (given.is_some() || source.unit.is_some()).then_some(unit);
             let (records, inputs) = (source.records, source.inputs.clone());
-            (source.completed(), known, records, inputs)
+            let canaries = (source.canary_records, source.canary_records_unknown);
+            let kept = (source.kept_delta(), canaries);
+            (source.completed(), known, records, kept, inputs)
         }
     };
     let around = mechanism::Around {
         unit: unit.as_ref(),
         records,
+        delta,
+        canary_records: canaries.0,
+        canary_records_unknown: canaries.1,
         not_authenticated: inputs.not_authenticated(),
     };
     print_export(&run, &around, &inputs, (export, neighbours), output)?;

@@ -6,8 +6,8 @@ use crate::contract::Inputs;
 use crate::plan::args::Sampler;
 use crate::plan::schedule::assumed_neighbours;
 use crate::plan::{
-    PlanRequest, Redacted, SecretsRequest, UNIT, at_rate, build, redaction, run_inputs,
-    unauthenticated,
+    PlanRequest, Redacted, SecretsRequest, UNIT, at_rate, build, canary_records, redaction,
+    run_inputs, unauthenticated,
 };
 use anyhow::{Context, Result, bail};
 use reticent_accounting::training::{Base, CompletedRun, NoisySteps, Recipe, TrainingPlan};
@@ -199,6 +199,10 @@ pub struct Source {
     pub records: Option<u64>,
     /// The δ of the promises of a file; of several files the smallest above zero.
     pub delta: Option<Delta>,
+    /// The most records that differ if one canary does.
+    pub canary_records: u64,
+    /// Whether more may in an earlier run.
+    pub canary_records_unknown: bool,
     /// The inputs recorded so far.
     pub inputs: Inputs,
 }
@@ -274,6 +278,7 @@ impl Source {
         let inputs = run_inputs(request, &plan)?;
         let unit = (!plan.unit.is_assumed()).then(|| plan.unit.value.clone());
         let caveats = unauthenticated(&plan).into_iter().map(str::to_owned);
+        let (canary_records, canary_records_unknown) = canary_records(&plan);
         Ok(Self {
             mechanism: plan.mechanism(),
             unit_open: unit.is_none(),
@@ -281,6 +286,8 @@ impl Source {
             neighbours,
             records: request.records,
             delta: None,
+            canary_records,
+            canary_records_unknown,
             caveats: caveats.collect(),
             inputs,
             run: Run::Plan {
@@ -302,6 +309,13 @@ impl Source {
             _ => default,
         };
         (given, given.unwrap_or(assumed))
+    }
+
+    /// Returns the δ that is kept beside what runs, so that it is asked at the same when it is read back; `None` if no file
+    /// has one.
+    #[must_use]
+    pub fn kept_delta(&self) -> Option<Delta> {
+        self.delta.map(|_| self.delta(None).1)
     }
 
     /// Describes what runs, file after file.
@@ -353,12 +367,21 @@ impl Source {
                 .filter(|delta| *delta > Delta::ZERO)
                 .reduce(|least, delta| if delta < least { delta } else { least }),
         };
+        let canary_records = loaded.iter().map(|file| file.document.canary_records);
+        let canary_records = canary_records.max().unwrap_or(0);
+        let canary_records_unknown =
+            (loaded.iter()).any(|file| file.document.canary_records_unknown);
         let runs = loaded.into_iter().map(|file| file.document.completed());
         let completed = CompletedRun::sequence(runs.collect());
         let mut inputs = Inputs::new()
             .given("files", &names)?
             .given("dataset_size", records)?
-            .given("held_out_public", completed.held_out_public.then_some(true))?;
+            .given("held_out_public", completed.held_out_public.then_some(true))?
+            .given(
+                "canary_records",
+                (canary_records > 0).then_some(canary_records),
+            )?
+            .given("canary_records_unknown", canary_records_unknown)?;
         if !caveats.is_empty() {
             inputs = inputs.given("not_authenticated", &caveats)?;
         }
@@ -377,6 +400,8 @@ impl Source {
             neighbours,
             records,
             delta,
+            canary_records,
+            canary_records_unknown,
             caveats,
             inputs,
         })

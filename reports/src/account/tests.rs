@@ -801,6 +801,7 @@ fn an_exported_mechanism_keeps_its_unit() {
             unit: Some(&unit),
             records: Some(100_000_000),
             not_authenticated: not_authenticated.to_vec(),
+            ..Around::default()
         };
         read(&export(&run, &around, Export::Mechanism, Neighbours::AddRemove).unwrap()).unwrap()
     };
@@ -810,6 +811,56 @@ fn an_exported_mechanism_keeps_its_unit() {
     assert_eq!((bare.records, bare.delta), (Some(100_000_000), None));
     // And that it is based on what nobody authenticated.
     assert!(!bare.not_authenticated && export(&["manifest.json".into()]).not_authenticated);
+}
+
+/// An exported mechanism keeps the δ of its files, and in how many records of them a canary was; so does an answer.
+#[test]
+fn what_is_kept_of_files_keeps_their_delta_and_canaries() {
+    use super::mechanism::{Around, Export, export};
+    use reticent_accounting::Neighbours;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for (name, document) in [
+        (
+            "one.json",
+            r#"{"delta": 1e-8, "canary_records": 7, "mechanism": {"type": "gaussian", "noise_multiplier": 4}}"#,
+        ),
+        (
+            "two.json",
+            r#"{"canary_records": 3, "canary_records_unknown": true, "mechanism": {"type": "gaussian", "noise_multiplier": 4}}"#,
+        ),
+    ] {
+        std::fs::write(path(name), document).unwrap();
+    }
+    for (names, expected) in [
+        (&["one.json"][..], (7, false)),
+        (&["one.json", "two.json"][..], (7, true)),
+    ] {
+        let files: Vec<_> = names.iter().map(|name| path(name)).collect();
+        let of_files = || plan::Source::of_files(&files, Neighbours::AddRemove).unwrap();
+        let source = of_files();
+        let around = Around {
+            delta: source.kept_delta(),
+            canary_records: source.canary_records,
+            canary_records_unknown: source.canary_records_unknown,
+            ..Around::default()
+        };
+        let run = source.completed();
+        let exported = export(&run, &around, Export::Mechanism, Neighbours::AddRemove).unwrap();
+        let line = format!("account compose {}", path(names[0]).display());
+        let Command::Compose(wish) = command(&line) else {
+            panic!("{line}");
+        };
+        let asked = plan::Question::about(of_files(), &wish.question).unwrap();
+        let answered = answer::answer(&asked).unwrap().to_text().unwrap();
+        for text in [exported, answered] {
+            let back = reticent_accounting::training::read(&text, Neighbours::AddRemove).unwrap();
+            assert_eq!(back.delta, Some(asked.plan.delta), "{text}");
+            assert_eq!(back.delta_or_default().get().to_bits(), 1e-8_f64.to_bits());
+            let canaries = (back.canary_records, back.canary_records_unknown);
+            assert_eq!(canaries, expected, "{text}");
+        }
+    }
 }
 
 /// What is read back is asked at the δ of its document, or of as many records as it names; together with others at no

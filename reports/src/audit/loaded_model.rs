@@ -275,9 +275,9 @@ impl LoadedModel {
                 said.push("an earlier version wrote it, without digests of config.json and tokenizer.json".to_owned());
             }
         }
-        let behind = manifest.plan.iter().flat_map(not_authenticated);
-        said.extend(behind.map(str::to_owned));
         let plan = manifest.planned().ok();
+        let behind = plan.iter().flat_map(not_authenticated);
+        said.extend(behind.map(str::to_owned));
         let held_out_public = plan.is_some_and(|plan| plan.held_out_public());
         let outside = outside_text(manifest.base(), held_out_public);
         said.extend(outside.map(|text| format!("not covered is {text}")));

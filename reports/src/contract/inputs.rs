@@ -132,8 +132,10 @@ pub(super) struct KnownInputs {
     canary_format: Option<String>,
     /// Key or column that holds the text.
     text_field: Option<String>,
-    /// Maximum records with one planted secret.
+    /// Maximum records with one planted secret, in earlier runs too.
     canary_records: Option<u64>,
+    /// Whether more may have been in an earlier run.
+    canary_records_unknown: Option<bool>,
     /// Contents that a secret can have.
     candidates: Option<u64>,
     /// Passes over the private side.

@@ -149,6 +149,16 @@ fn line(granted: &[&str]) -> Option<String> {
     (!granted.is_empty()).then(|| format!("Premise: {}", granted.join(" ")))
 }
 
+/// Returns the most records that differ if one canary of the run, or of a run that it goes on from, does, and whether more may
+/// in an earlier one.
+#[must_use]
+pub fn canary_records(plan: &TrainingPlan) -> (u64, bool) {
+    let own = plan.secrets.canaries.as_ref().map(|c| c.value.records);
+    let before = plan.continues.as_ref().map(|run| run.canary_records);
+    let most = own.max(before.flatten()).unwrap_or(0);
+    (most, before == Some(None))
+}
+
 /// Returns the inputs that describe the run, with what was assumed.
 ///
 /// # Errors
@@ -167,6 +177,13 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
         .given("max_batch", schedule.max_batch)?
         .given("selected", schedule.selected)?
         .given("epoch_steps", schedule.epoch_steps)?;
+    let (most, unknown) = canary_records(plan);
+    if request.model.is_some() {
+        inputs = inputs.given("canary_records_unknown", unknown)?;
+    }
+    if most > 0 {
+        inputs = inputs.given("canary_records", most)?;
+    }
     let model = request.folder().filter(|_| of_unknown_run(plan));
     let prepared = request.prepared.as_deref();
     let prepared = prepared.filter(|_| plan.unauthenticated_corpus);
@@ -299,7 +316,6 @@ fn of_secrets(inputs: Inputs, plan: &TrainingPlan, redacted: Option<&Redacted>) 
         .given("prior", secrets.prior)?
         .given("candidates", secrets.candidates)?
         .given("canaries", canaries.map(|c| c.count))?
-        .given("canary_records", canaries.map(|c| c.records))?
         .given("distinct_secrets", facts.map(|facts| facts.secrets()))?
         .given("missed_secrets", counted.map(|facts| facts.missed()))?
         .given("open_secrets", counted.map(|facts| facts.missed_by_both()))

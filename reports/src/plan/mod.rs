@@ -21,7 +21,8 @@ mod tests;
 pub use build::{at_half_the_rate, at_rate, build, record_rates};
 pub use file::TrainingFile;
 pub use inputs::{
-    counted_line, granted_by, granted_line, inputs, run_inputs, taken_for_granted, unauthenticated,
+    canary_records, counted_line, granted_by, granted_line, inputs, run_inputs, taken_for_granted,
+    unauthenticated,
 };
 pub use optimization::{ClippingArg, DecayArg, Optimization, OptimizerArg, PrivateOptimizerArg};
 pub use prepared::PreparedFacts;

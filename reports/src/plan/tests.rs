@@ -713,3 +713,31 @@ mod trained {
         );
     }
 }
+
+/// What a run says of its canaries covers the run that it goes on from; a number that nobody knows is none.
+#[test]
+fn inputs_name_the_canaries_of_earlier_runs() {
+    use reticent_accounting::training::{CompletedRun, NoisySteps, Run, Stated, TrainingPlan};
+    let request = PlanRequest {
+        model: Some("before".into()),
+        ..PlanRequest::default()
+    };
+    let private = NoisySteps::poisson(1.5, 0.1, 2).unwrap();
+    let unit = reticent_accounting::UnitName::new("turn").unwrap();
+    for (records, stated, unknown) in [(Some(7), Some(7.0), false), (None, None, true)] {
+        let earlier = CompletedRun {
+            canary_records: records,
+            ..CompletedRun::of(private.mechanism())
+        };
+        let run = Run::Dpsgd {
+            private: private.clone(),
+        };
+        let plan = TrainingPlan {
+            continues: Some(Stated::given(earlier, "test")),
+            ..TrainingPlan::new(run, unit.clone())
+        };
+        let inputs = super::run_inputs(&request, &plan).unwrap();
+        assert_eq!(inputs.number("canary_records"), stated);
+        assert_eq!(inputs.holds("canary_records_unknown"), unknown);
+    }
+}

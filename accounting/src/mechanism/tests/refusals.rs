@@ -429,6 +429,129 @@ fn a_manifest_says_what_its_plan_releases() {
     assert!(why.starts_with("plan: is missing"), "{why}");
 }
 
+/// The rule by which sdp and jft continue their own recipe changed: what counts is what the plan releases now, never better.
+#[test]
+fn a_promise_that_an_earlier_version_carried_over_is_no_tampering() {
+    use crate::training::{CompletedRun, NoisySteps, Recipe, Run, Stated, TrainingPlan};
+    let steps = NoisySteps::poisson(1.5, 0.1, 2).unwrap();
+    let alike = crate::confidentiality::RedactedAlike {
+        every_content_caught: true,
+        length_and_kind_hidden: true,
+        screening_ignores_secrets: true,
+    };
+    let plan = |before: Recipe| {
+        let run = Run::Jft {
+            first: crate::training::FirstPhase::Ordinary {
+                epochs: Stated::given(1, "test"),
+                screened: false,
+                alike: Stated::given(alike, "test"),
+            },
+            second: steps.clone(),
+        };
+        let earlier = CompletedRun {
+            recipe: Some(before),
+            ..CompletedRun::of(steps.mechanism())
+        };
+        TrainingPlan {
+            continues: Some(Stated::given(earlier, "test")),
+            ..TrainingPlan::new(run, UnitName::new("turn").unwrap())
+        }
+    };
+    let carried = Mechanism::Sequence {
+        parts: vec![steps.mechanism(), steps.mechanism()],
+    };
+    let read = |plan: &TrainingPlan, stated: &Mechanism| {
+        let manifest = json!({"schema": 1, "type": "checkpoint", "unit": "turn", "seeded": false, "vocabulary": "bytes",
+            "plan": plan, "mechanism": stated});
+        read(&manifest.to_string())
+    };
+    let own = plan(Recipe::Jft);
+    assert_eq!(read(&own, &carried).unwrap(), own.mechanism());
+    assert!(own.unprotected().is_some());
+    for (plan, stated) in [(plan(Recipe::Crt), &carried), (own, &steps.mechanism())] {
+        let why = read(&plan, stated).unwrap_err();
+        assert!(why.starts_with("mechanism: is not what the plan"), "{why}");
+    }
+}
+
+/// The model of others is named by where the run began, also where the plan of an earlier version does not name it; what
+/// continues the run keeps it.
+#[test]
+fn a_manifest_names_its_base_by_where_the_run_began() {
+    use crate::training::{Base, NoisySteps, Run, TrainingPlan};
+    let private = NoisySteps::poisson(1.5, 0.1, 2).unwrap();
+    let plan = TrainingPlan::new(Run::Dpsgd { private }, UnitName::new("turn").unwrap());
+    let manifest = json!({"schema": 1, "type": "checkpoint", "unit": "turn", "seeded": false, "vocabulary": "bytes",
+        "recipe": "dpsgd", "mechanism": plan.mechanism()});
+    for (initial, base) in [
+        (
+            json!({"from": "pretrained", "weights": "aa"}),
+            Some(Base::Unstated),
+        ),
+        (
+            json!({"from": "pretrained", "weights": "aa", "declared_public": true}),
+            Some(Base::DeclaredPublic),
+        ),
+        (
+            json!({"from": "pretrained", "weights": "aa", "declared_public": true, "has_manifest": true}),
+            Some(Base::DeclaredPublicRun),
+        ),
+        (json!({"from": "random", "seed": 3}), None),
+    ] {
+        for planned in [false, true] {
+            let mut manifest = manifest.clone();
+            manifest["initial"] = initial.clone();
+            if planned {
+                manifest["plan"] = serde_json::to_value(&plan).unwrap();
+            }
+            let found = parse(&manifest.to_string(), NEIGHBOURS).unwrap();
+            assert_eq!((found.base, found.unplanned), (base, !planned), "{initial}");
+            assert_eq!(found.completed().base, base, "{initial}");
+        }
+    }
+}
+
+/// What an answer or a training run says of canaries is read, and silence of an earlier version about a run that may go on
+/// from another is no knowledge.
+#[test]
+fn records_of_canaries_are_read_from_answers() {
+    let inner = json!({"type": "gaussian", "noise_multiplier": 2.0});
+    for (inputs, expected) in [
+        (json!({}), (0, false)),
+        (json!({"files": ["manifest.json"]}), (0, true)),
+        (json!({"model": "before"}), (0, true)),
+        (
+            json!({"model": "before", "canary_records": 7, "canary_records_unknown": false}),
+            (7, false),
+        ),
+        (json!({"canary_records_unknown": true}), (0, true)),
+    ] {
+        for kind in ["training", "guarantees"] {
+            let text = json!({"schema": 1, "type": kind, "inputs": inputs, "mechanism": inner});
+            let found = parse(&text.to_string(), NEIGHBOURS).unwrap();
+            let found = (found.canary_records, found.canary_records_unknown);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}
+
+/// Earlier versions authenticated no corpus, and their plans say nothing of it.
+#[test]
+fn a_plan_that_says_nothing_of_its_corpus_counts_as_unauthenticated() {
+    use crate::training::{NoisySteps, Run, TrainingPlan};
+    let private = NoisySteps::poisson(1.5, 0.1, 2).unwrap();
+    let plan = TrainingPlan::new(Run::Dpsgd { private }, UnitName::new("turn").unwrap());
+    let mut written = serde_json::to_value(&plan).unwrap();
+    let read = |value: &Value| serde_json::from_value::<TrainingPlan>(value.clone()).unwrap();
+    assert_eq!(read(&written), plan);
+    written
+        .as_object_mut()
+        .unwrap()
+        .remove("unauthenticated_corpus")
+        .unwrap();
+    assert!(read(&written).unauthenticated_corpus);
+}
+
 /// A certificate of lower rates, or of a cell of more records than the coarsest, says little of the run beside it.
 #[test]
 fn secrets_of_other_rates_than_the_manifest_states_are_refused() {

@@ -24,6 +24,9 @@ pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit
         let around = Around {
             unit: unit.as_ref(),
             records: source.records,
+            delta: source.kept_delta(),
+            canary_records: source.canary_records,
+            canary_records_unknown: source.canary_records_unknown,
             not_authenticated: source.inputs.not_authenticated(),
         };
         let inputs = source.inputs.clone();

@@ -13,7 +13,7 @@ use reticent_accounting::mechanism::to_event;
 #[cfg(feature = "findings")]
 use reticent_accounting::training::outside_text;
 use reticent_accounting::training::{self, CompletedRun, Document, TrainingPlan};
-use reticent_accounting::{Neighbours, UnitName};
+use reticent_accounting::{Delta, Neighbours, UnitName};
 use std::io::Read;
 use std::path::Path;
 
@@ -51,8 +51,8 @@ const AWAY: &str =
     "not authenticated: read away from its checkpoint; a consistent forgery would not be noticed";
 
 /// What is to be said of an authenticated manifest whose corpus was not.
-const OF_CORPUS: &str = "the prepared corpus of the run was not authenticated: its owner's key was not there, and the folder's facts were \
-                         taken as they stood";
+const OF_CORPUS: &str = "the prepared corpus of the run was not authenticated by its owner's key: the folder's facts were taken as they \
+                         stood";
 
 /// What is to be said of an authenticated manifest of a run that continues another.
 const OF_EARLIER_RUN: &str = "the manifest of the earlier run, which this one continues, was not authenticated: a consistent forgery \
@@ -92,6 +92,22 @@ const fn caveat(_: &Path, _: &str, in_place: bool) -> Result<Option<&'static str
         true => "not authenticated: this build does not read owners' keys",
         false => AWAY,
     }))
+}
+
+/// Returns the run of a manifest of an earlier version, as audits derive it from its phases.
+#[cfg(feature = "audit")]
+fn of_phases(manifest: &str) -> Result<TrainingPlan> {
+    let manifest = reticent_backends::checkpoint::Manifest::from_json(manifest);
+    Ok(manifest.map_err(|why| anyhow::anyhow!(why))?.planned()?)
+}
+
+/// Refuses a manifest of an earlier version, since this build reads no phases.
+#[cfg(not(feature = "audit"))]
+fn of_phases(_: &str) -> Result<TrainingPlan> {
+    bail!(
+        "plan: is missing, as an earlier version wrote this manifest, and this build does not derive a mechanism from phases; the \
+         build of `account` with audits does"
+    )
 }
 
 /// Reads a mechanism from a file, or from stdin for `-`. An event that is only a promise (ε, δ) is taken to be for
@@ -136,7 +152,7 @@ fn loaded(
     neighbours: Neighbours,
     caveat: impl FnOnce(&Document) -> Result<Option<&'static str>>,
 ) -> Result<Loaded> {
-    let document = training::read(text, neighbours).with_context(|| name.clone())?;
+    let mut document = training::read(text, neighbours).with_context(|| name.clone())?;
     // The mechanism differs for other neighbours only if it takes them from the question.
     let others = match neighbours {
         Neighbours::AddRemove => Neighbours::Replace,
@@ -145,7 +161,12 @@ fn loaded(
     let for_others = training::read(text, others).with_context(|| name.clone())?;
     let unnamed = for_others.mechanism != document.mechanism;
     let own = caveat(&document)?;
-    let behind = document.plan.iter().flat_map(not_authenticated);
+    let mut behind: Vec<&str> = document.plan.iter().flat_map(not_authenticated).collect();
+    if document.unplanned {
+        let plan = of_phases(text).with_context(|| name.clone())?;
+        behind.extend(not_authenticated(&plan));
+        document.follow(&plan);
+    }
     let of_files = document.not_authenticated.then_some(OF_FILES);
     let said: Vec<&str> = own.into_iter().chain(behind).chain(of_files).collect();
     Ok(Loaded {
@@ -234,6 +255,12 @@ pub(crate) struct Around<'a> {
     pub(crate) unit: Option<&'a UnitName>,
     /// The number of records, if known.
     pub(crate) records: Option<u64>,
+    /// The δ of its promises, if a file has one.
+    pub(crate) delta: Option<Delta>,
+    /// The most records that differ if one canary does.
+    pub(crate) canary_records: u64,
+    /// Whether more may in an earlier run.
+    pub(crate) canary_records_unknown: bool,
     /// What was not authenticated.
     pub(crate) not_authenticated: Vec<String>,
 }
@@ -257,6 +284,15 @@ pub(crate) fn export(
                 ("unit", around.unit.map(|unit| serde_json::json!(unit))),
                 ("recipe", recipe.map(|recipe| serde_json::json!(recipe))),
                 ("dataset_size", around.records.map(Into::into)),
+                ("delta", around.delta.map(|delta| serde_json::json!(delta))),
+                (
+                    "canary_records",
+                    (around.canary_records > 0).then(|| around.canary_records.into()),
+                ),
+                (
+                    "canary_records_unknown",
+                    around.canary_records_unknown.then(|| is.clone()),
+                ),
                 ("labelled", run.labelled.then(|| is.clone())),
                 ("base", run.base.map(|base| serde_json::json!(base))),
                 ("held_out_public", run.held_out_public.then_some(is)),

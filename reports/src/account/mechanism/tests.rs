@@ -59,3 +59,53 @@ fn a_mechanism_may_begin_with_a_byte_order_mark() {
     };
     assert_eq!(of("\u{feff}"), of(""));
 }
+
+/// `account` takes from a manifest of an earlier version what audits take: the run of its phases, whatever mechanism stands
+/// beside them, and where it began. Nobody authenticated the corpus then.
+#[cfg(feature = "audit")]
+#[test]
+fn an_old_manifest_is_read_as_audits_read_it() {
+    use reticent_accounting::training::Base;
+    use reticent_backends::checkpoint::Manifest;
+    use serde_json::{Value, json};
+    const OLD: &str = include_str!("../../../tests/documents-bddd9d7/manifest.json");
+    let better = json!({"type": "gaussian", "noise_multiplier": 50.0});
+    let initials = [
+        json!({"from": "random", "seed": 0}),
+        json!({"from": "pretrained", "weights": "aa"}),
+        json!({"from": "continued", "weights": "aa", "recipe": "dpsgd", "mechanism": better, "seeded": false}),
+        json!({"from": "continued", "weights": "aa", "recipe": "crt", "mechanism": better, "seeded": false}),
+    ];
+    for (i, initial) in initials.into_iter().enumerate() {
+        let mut old: Value = serde_json::from_str(OLD).unwrap();
+        old["seeded"] = false.into();
+        old["mechanism"] = better.clone();
+        old["initial"] = initial;
+        let text = old.to_string();
+        let audited = Manifest::from_json(&text).unwrap();
+        let loaded = super::of_text("old", &text, Neighbours::AddRemove).unwrap();
+        let document = loaded.document;
+        assert_eq!(document.mechanism, *audited.mechanism());
+        assert!(document.mechanism != serde_json::from_value(better.clone()).unwrap());
+        assert_eq!(document.base, audited.base());
+        assert_eq!(document.base, (i == 1).then_some(Base::Unstated));
+        assert_eq!(document.canary_records_unknown, i > 1);
+        assert!(loaded.caveat.unwrap().contains("the prepared corpus"));
+        let completed = document.completed();
+        assert_eq!(completed.canary_records, (i < 2).then_some(3));
+    }
+    let mut edited: Value = serde_json::from_str(OLD).unwrap();
+    edited["phases"] = json!([]);
+    edited["recipe"] = "dpsgd".into();
+    let refused = super::of_text("old", &edited.to_string(), Neighbours::AddRemove);
+    assert!(format!("{:#}", refused.unwrap_err()).contains("phases: "));
+}
+
+/// A build without audits reads no phases, and believes no mechanism instead.
+#[cfg(not(feature = "audit"))]
+#[test]
+fn an_old_manifest_is_refused() {
+    const OLD: &str = include_str!("../../../tests/documents-bddd9d7/manifest.json");
+    let refused = super::of_text("old", OLD, Neighbours::AddRemove).unwrap_err();
+    assert!(format!("{refused:#}").contains("plan: is missing"));
+}

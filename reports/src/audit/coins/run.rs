@@ -3,7 +3,7 @@
 use super::args::Coins as Args;
 use super::{CoinsReport, Preflight, UNBOUNDED};
 use crate::audit::exposure::promise::{finite_promise, notion};
-use crate::audit::exposure::run::{StatedRun, ran};
+use crate::audit::exposure::run::{StatedRun, given_delta, ran};
 use crate::audit::exposure::{EARLIER_UNKNOWN, PromisedBy};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::power::{Attacked, at_each_share};
@@ -131,7 +131,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         .given("text_field", args.text.text_field.as_deref())?
         .given_shown("reference", args.reference.as_ref())?
         .given_path("mechanism", args.mechanism.as_deref())?
-        .or_assumed("delta", args.delta, terms.delta)?
+        .or_assumed(
+            "delta",
+            given_delta(args.delta, &model, terms.delta),
+            terms.delta,
+        )?
         .or_assumed("confidence", args.confidence, terms.confidence)?
         .given("max_epsilon", args.max_epsilon)?;
     output.answer_with_rows(

@@ -2,6 +2,7 @@
 
 use super::super::ends;
 use super::exposures::planted;
+use crate::audit::exposure::Planting;
 use crate::audit::membership::CORNERS;
 use crate::number::described;
 use anyhow::{Context, Result, ensure};
@@ -170,6 +171,9 @@ fn exposure(value: &Field<'_>) -> Result<()> {
     let draw = value.at("draw");
     let known = draw.is_null() || *draw == "independent" || *draw == "distinct";
     draw.must(known, "independent or distinct")?;
+    let planting = value.at("planting");
+    let known = planting.is_null() || Planting::deserialize(planting.value).is_ok();
+    planting.must(known, "one of those that its schema lists")?;
     verdict(&value.at("verdict"))?;
     let candidates = value.at("candidates").whole((1, MOST))?;
     let most = (candidates as f64).log2();

@@ -15,7 +15,7 @@ mod page;
 
 use super::USUAL;
 use super::args::Diff as Args;
-use super::exposure::{Leak, PromisedBy, of_reached};
+use super::exposure::{Leak, Planting, PromisedBy, of_reached};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output};
@@ -517,10 +517,14 @@ const NOT_CHECKED: &str =
 /// Returns why canaries that don't stand out say nothing: training is not known to have met them. A leak shows that it
 /// did.
 fn unmet(document: &Value) -> Option<&'static str> {
-    let why = match document["planting"].as_str()? {
-        "not-told" | "untold-text" => NOT_PLANNED,
-        "not-checked" => NOT_CHECKED,
-        _ => return None,
+    let why = match Planting::deserialize(&document["planting"]).ok()? {
+        Planting::NotPlanned | Planting::UnplannedText => NOT_PLANNED,
+        Planting::NotChecked => NOT_CHECKED,
+        Planting::Planted
+        | Planting::NoCopy
+        | Planting::TrainedRecords
+        | Planting::GivenText
+        | Planting::Supervised => return None,
     };
     let summary = &document["summary"];
     let seen = |key: &str| summary[key].as_f64().is_some_and(|p| p < Leak::EACH);
@@ -583,6 +587,15 @@ fn exposures(
         let (met, planted) = (met(document), planted(document));
         if met < planted {
             notes.push(format!("{which}: {}", of_reached(met, planted)));
+        }
+        if document["planting"].is_null() {
+            let unsaid = format!(
+                "what the silence of {which}'s canaries means, as a document without planting, of an earlier version, does not say whether its training met them"
+            );
+            match which {
+                "NEW" => lost.push(unsaid),
+                _ => notes.push(format!("not known: {unsaid}")),
+            }
         }
         let why = match document["planting"].as_str() {
             _ if document["inconclusive"] == true || is_mute(document) => {

@@ -12,7 +12,7 @@ pub(super) fn exposure(bits: &[f64]) -> Value {
         })
         .collect();
     json!({"schema": 1, "type": "exposure", "candidates": 1_000_000, "draw": "independent",
-        "canaries": canaries})
+        "planting": "planted", "canaries": canaries})
 }
 
 pub(super) fn membership(low: f64, high: f64, confidence: f64) -> Value {
@@ -95,6 +95,32 @@ fn exposures_are_compared_canary_by_canary() {
             "{why}"
         );
     }
+}
+
+/// Earlier versions did not say whether training met the canaries: their silence is open. A word that no version wrote is
+/// refused.
+#[test]
+fn silence_of_canaries_of_unknown_planting_is_open() {
+    let old = exposure(&[0.2; 10]);
+    let with = |planting: Value| {
+        let mut document = exposure(&[0.1; 10]);
+        document["planting"] = planting;
+        document
+    };
+    let report = DiffReport::of(&old, &with(json!("planted")), 0.05).unwrap();
+    assert_eq!(report.otherwise(), Mood::Plain);
+    let report = DiffReport::of(&old, &with(json!(null)), 0.05).unwrap();
+    assert_eq!(
+        (report.otherwise(), report.exit()),
+        (Mood::Open, Exit::Finished)
+    );
+    let unsaid = "what the silence of NEW's canaries means";
+    assert!(report.said().contains(unsaid), "{}", report.said());
+    let report = DiffReport::of(&with(json!(null)), &old, 0.05).unwrap();
+    assert_eq!(report.otherwise(), Mood::Plain);
+    assert!(report.notes[0].starts_with("not known: what the silence of OLD's"));
+    let why = DiffReport::of(&old, &with(json!("not-planned")), 0.05).unwrap_err();
+    assert!(format!("{why:#}").contains("planting must be"), "{why:#}");
 }
 
 /// A document compared with itself passed: the old model's path was given twice.
@@ -286,7 +312,7 @@ fn ties_never_say_more() {
     let open = |min: f64, max: f64| {
         let one = |i: u32| json!({"id": i.to_string(), "exposure": {"min": min, "max": max}});
         let canaries: Vec<Value> = (0..20).map(one).collect();
-        json!({"schema": 1, "type": "exposure", "candidates": 1000, "canaries": canaries})
+        json!({"schema": 1, "type": "exposure", "candidates": 1000, "planting": "planted", "canaries": canaries})
     };
     assert_eq!(says(&open(0.0, 9.0), &open(9.0, 9.0)), [Change::Unseen]);
     assert_eq!(says(&open(0.0, 0.0), &open(0.0, 9.0)), [Change::Unseen]);

@@ -37,11 +37,11 @@ use reticent_attacks::exposure::{
 };
 use reticent_attacks::search::RankCount;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Evidence that training saw the canaries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Planting {
     /// The run itself says so, under its owner's key where it is a checkpoint of ours.

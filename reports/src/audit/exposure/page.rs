@@ -186,7 +186,7 @@ impl ExposureReport {
             Some(why) => ("≤", format!(" These are ranges, since {why}.")),
             None => ("=", String::new()),
         };
-        let planted = match self.planting.caveat() {
+        let planted = match self.planting.says() {
             Some(why) => format!("were ranked, and {why}"),
             None => "were planted in the training text".to_owned(),
         };

@@ -13,8 +13,8 @@ use crate::contract::{Csv, Exit, Inputs, Interrupt, open_limit, read_regular_tex
 use crate::number::count_of;
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_accounting::UnitName;
 use reticent_accounting::training::{Canaries, Planted, Stated, TrainingPlan};
+use reticent_accounting::{Delta, UnitName};
 use reticent_backends::checkpoint::{CanarySeal, Manifest, Owner, owner_folder};
 use reticent_corpus::canary::{CanaryPlan, CoinPlan};
 use reticent_corpus::prepare::{Copies, Stability};
@@ -36,7 +36,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let report = measured(args, 0, &mut model, interrupt)?;
     let bound = report.finding.bound();
     let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs(args)?)?
-        .or_assumed("delta", args.delta, bound.delta)?
+        .or_assumed(
+            "delta",
+            given_delta(args.delta, &model, bound.delta),
+            bound.delta,
+        )?
         .or_assumed("confidence", args.confidence, bound.confidence)?;
     output.answer_with_rows(
         &report.document(inputs),
@@ -45,6 +49,17 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     )?;
     // After the page, since the measurement is useful anyway.
     open_limit(report.exit(), report.undecided())
+}
+
+/// Returns the δ that is used, if it was given: to the audit, or to the run that trained a checkpoint of ours.
+pub(in crate::audit) fn given_delta(
+    asked: Option<Delta>,
+    model: &LoadedModel,
+    used: Delta,
+) -> Option<Delta> {
+    let run = model.manifest.as_ref().and_then(|m| m.planned().ok());
+    let stated = run.filter(|run| !run.delta.is_assumed());
+    asked.or_else(|| stated.map(|run| *run.delta).filter(|delta| *delta == used))
 }
 
 /// Reports the exposures from a sample of the candidates.
@@ -106,7 +121,11 @@ fn sequential(
     let report = attack.sequential(model.scorer(), stop_at, interrupt)?;
     model.check_steady("--scorer")?;
     let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs(args)?)?
-        .or_assumed("delta", args.delta, attack.delta)?
+        .or_assumed(
+            "delta",
+            given_delta(args.delta, model, attack.delta),
+            attack.delta,
+        )?
         .given("stop_at", stop_at)?;
     output.answer_with_rows(
         &report.document(inputs),

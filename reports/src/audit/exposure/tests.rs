@@ -621,6 +621,9 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
         assert!(unplanned.verdict.is_none() && unplanned.no_verdict.is_some());
     }
     assert!(planted(quiet(), Planting::GivenText).verdict.is_some());
+    // The card says on whose word.
+    let card = planted(leaking(), Planting::GivenText).card();
+    assert!(card.contains("is as you say") && !card.contains("were planted in"));
     for planting in [Planting::NoCopy, Planting::NotPlanned] {
         let why = planting.unplanted().unwrap();
         let quiet = planted(quiet(), planting);

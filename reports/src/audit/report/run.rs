@@ -13,7 +13,7 @@ use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, is_stream, open
 use crate::number::shortest;
 use crate::page::{Mood, Output, Page, Section};
 use anyhow::{Result, ensure};
-use reticent_accounting::Confidence;
+use reticent_accounting::{Confidence, Delta};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,6 +41,9 @@ pub(crate) struct Document {
     /// Why nothing was extracted.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_extraction: Option<String>,
+    /// The δ of the exposure, if it was given to the run.
+    #[serde(skip)]
+    given_delta: Option<Delta>,
 }
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
@@ -81,8 +84,11 @@ fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
     let mut confidence = Confidence::new(CONFIDENCE)?;
     if let Some(exposure) = &document.exposure {
         let bound = exposure.finding.bound();
-        inputs = PromisedBy::inputs(exposure.promised_by.as_ref(), inputs)?
-            .assumed("delta", bound.delta)?;
+        inputs = PromisedBy::inputs(exposure.promised_by.as_ref(), inputs)?.or_assumed(
+            "delta",
+            document.given_delta,
+            bound.delta,
+        )?;
         // The finding has its own confidence, which is that of the report where nothing else was measured.
         if document.membership.is_none() && document.extraction.is_none() {
             confidence = bound.confidence;
@@ -182,9 +188,9 @@ fn measured(
             ..Exposure::default()
         };
         let others = usize::from(args.secrets.is_some());
-        document.exposure = Some(exposure::measured(
-            &canaries, others, &mut model, interrupt,
-        )?);
+        let found = exposure::measured(&canaries, others, &mut model, interrupt)?;
+        document.given_delta = exposure::given_delta(None, &model, found.finding.bound().delta);
+        document.exposure = Some(found);
     } else {
         ensure!(
             args.max_exposure.is_none(),
