@@ -279,7 +279,8 @@ fn what_could_not_have_come_out_is_open() {
     }
     // The rates stand beside the baseline's, and stood in a table of their own too.
     for baseline in [true, false] {
-        let page = report(baseline).to_page("m", None).unwrap();
+        // With room for all of the answer.
+        let page = report(baseline).to_page("m", None).unwrap().lines(60);
         let rates = |view| page.to_text(view).contains("Greedy decoding");
         let found = (rates(View::of_terminal(false)), rates(View::full()));
         assert_eq!(found, (!baseline, true));
