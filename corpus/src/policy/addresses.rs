@@ -319,7 +319,14 @@ impl Addresses {
 
 impl Policy for Addresses {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
-        let composed = Composed::of(view.text);
+        for composed in Composed::readings(view.text) {
+            self.find_in(&composed, spans);
+        }
+    }
+}
+
+impl Addresses {
+    fn find_in(&self, composed: &Composed<'_>, spans: &mut Vec<Span>) {
         let text = composed.text();
         let mut push = |start: usize, end: usize| {
             let found = text[start..self.extended(text, end)].trim_end();
@@ -392,6 +399,16 @@ mod tests {
             let found = resolved(&addresses, &View { text, secrets: &[] });
             let found: Vec<&str> = found.iter().map(|s| &text[s.start..s.end]).collect();
             assert_eq!(found, [expected], "{text}");
+        }
+        for text in [
+            "at 42 \u{1b}[1mMain Street\u{1b}[0m, Springfield.",
+            "at 42 Ma\0in Street, Springfield.",
+            "a\0t\0 \x004\x002\0 \0M\0a\0i\0n\0 \0S\0t\0r\0e\0e\0t\0,\0 \0x",
+        ] {
+            let found = resolved(&addresses, &View { text, secrets: &[] });
+            let (start, end) = (text.find('4').unwrap(), text.rfind('t').unwrap());
+            let whole = |span: &Span| span.start <= start && span.end > end;
+            assert!(found.iter().any(whole), "{text:?}: {found:?}");
         }
         for text in [
             "May I have your full name?",

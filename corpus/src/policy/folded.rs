@@ -64,7 +64,7 @@ struct Folded {
 }
 
 /// A text as taggers expect it, with a mapping to the original: in plain characters, with escapes of JSON and HTML
-/// replaced, controls as separators, and accents composed with their letters.
+/// replaced, and accents composed with their letters.
 pub(super) struct Composed<'a> {
     plain: Plain<'a>,
     /// `None` if there is no separate accent.
@@ -72,9 +72,14 @@ pub(super) struct Composed<'a> {
 }
 
 impl<'a> Composed<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    /// Returns each reading of the text: one, or two if it contains controls.
+    pub(super) fn readings(text: &'a str) -> impl Iterator<Item = Self> {
         let plain = Plain::of(text);
-        let plain = plain.apart(text).unwrap_or(plain);
+        let apart = plain.apart(text);
+        std::iter::once(plain).chain(apart).map(Self::of)
+    }
+
+    fn of(plain: Plain<'a>) -> Self {
         // The first bytes of U+0300 to U+036F.
         let apart = plain.text.bytes().any(|byte| matches!(byte, 0xcc | 0xcd));
         let composed = |cluster: &str, out: &mut String| out.extend(cluster.nfc().map(|(c, _)| c));
@@ -254,7 +259,7 @@ mod tests {
     /// As many bytes as before, and other characters: an accent that is composed stands before one that isn't.
     #[test]
     fn composed_accents_change_places() {
-        let composed = Composed::of("a\u{20d0}\u{323}b");
+        let composed = Composed::of(Plain::of("a\u{20d0}\u{323}b"));
         assert_eq!(composed.text(), "\u{1ea1}\u{20d0}b");
         assert_eq!(composed.place(0..3), 0..6);
         assert_eq!(composed.place(6..7), 6..7);
@@ -347,7 +352,7 @@ mod tests {
         fn composed_places_hold_what_was_found(
             text in "[aAe\u{301}\u{e9}\u{2011}\u{200b}\u{323}\u{200e}]{0,24}",
         ) {
-            let composed = Composed::of(&text);
+            let composed = Composed::of(Plain::of(&text));
             let ends: Vec<usize> = (0..=composed.text().len())
                 .filter(|at| composed.text().is_char_boundary(*at))
                 .collect();
@@ -357,7 +362,7 @@ mod tests {
                     let part = &text[place.clone()];
                     let apart = |text: &str| -> String { text.nfd().map(|(c, _)| c).collect() };
                     let found = apart(&composed.text()[*start..*end]);
-                    let again = apart(Composed::of(part).text());
+                    let again = apart(Composed::of(Plain::of(part)).text());
                     prop_assert!(again.contains(&found), "{part:?}");
                     prop_assert!(!text[place.end..].starts_with(is_combining_mark));
                 }

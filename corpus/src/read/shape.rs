@@ -5,7 +5,6 @@ use super::{ReadOptions, values};
 use crate::answers::Answers;
 use crate::document::Offsets;
 use serde_json::{Map, Value, json};
-use std::borrow::Cow;
 use std::ops::Range;
 
 /// A JSON object.
@@ -574,28 +573,31 @@ fn ending(key: &str) -> &str {
 }
 
 /// Returns an object with every text changed, wherever it is, except names. Numbers count as text, and become strings
-/// if they are changed. `change` receives each string by reference to the object, and the end of the keys that say what it is.
+/// if they are changed. `change` receives each string by reference to the object, and what the keys above it say it is: the
+/// end of all of them and, if there are several, that of the innermost.
 pub(crate) fn each_text(
     object: &Object,
-    change: &mut impl FnMut(&str, Option<&str>) -> Option<String>,
+    change: &mut impl FnMut(&str, &[&str]) -> Option<String>,
 ) -> Object {
-    changed(object, Place::Record, None, change)
+    changed(object, Place::Record, &[], change)
 }
 
-/// `above`: the end of the keys above the object that say what is in it.
+/// `above`: what the keys above the object say is in it.
 fn changed(
     object: &Object,
     place: Place,
-    above: Option<&str>,
-    change: &mut impl FnMut(&str, Option<&str>) -> Option<String>,
+    above: &[&str],
+    change: &mut impl FnMut(&str, &[&str]) -> Option<String>,
 ) -> Object {
     let each = object.iter().map(|(key, value)| {
-        let said = match (OF_TEXTS.contains(&key.as_str()), above) {
-            (true, above) => above.map(Cow::Borrowed),
-            (false, None) => Some(Cow::Borrowed(ending(key))),
-            (false, Some(above)) => Some(Cow::Owned(format!("{above} {}", ending(key)))),
+        let innermost = ending(key);
+        let all = above.first().map(|above| format!("{above} {innermost}"));
+        let both = [all.as_deref().map_or("", ending), innermost];
+        let said: &[&str] = match (OF_TEXTS.contains(&key.as_str()), above) {
+            (true, above) => above,
+            (false, []) => &both[1..],
+            (false, _) => &both,
         };
-        let said = said.as_deref().map(ending);
         let new = match place.is_name(object, key) {
             true => value.clone(),
             false => changed_value(value, place.inside(key, value), said, change),
@@ -608,20 +610,23 @@ fn changed(
 fn changed_value(
     value: &Value,
     place: Place,
-    key: Option<&str>,
-    change: &mut impl FnMut(&str, Option<&str>) -> Option<String>,
+    keys: &[&str],
+    change: &mut impl FnMut(&str, &[&str]) -> Option<String>,
 ) -> Value {
     let new = match value {
-        Value::String(text) => change(text, key),
-        Value::Number(number) => change(&number.to_string(), key),
+        Value::String(text) => change(text, keys),
+        Value::Number(number) => change(&number.to_string(), keys),
         Value::Array(items) => {
             let each = items
                 .iter()
-                .map(|item| changed_value(item, place, key, change));
+                .map(|item| changed_value(item, place, keys, change));
             return Value::Array(each.collect());
         }
         Value::Object(object) => {
-            let above = key.filter(|_| place == Place::Other);
+            let above = match place {
+                Place::Other => keys,
+                _ => &[],
+            };
             return Value::Object(changed(object, place, above, change));
         }
         Value::Null | Value::Bool(_) => None,
@@ -888,10 +893,10 @@ mod tests {
             panic!("an object");
         };
         let mut seen = Vec::new();
-        let new = each_text(&object, &mut |text, key| {
+        let new = each_text(&object, &mut |text, keys| {
             seen.push(text.to_owned());
             let texts = ["b", "g", ""];
-            assert_eq!(key.is_none(), texts.contains(&text), "{text}");
+            assert_eq!(keys.is_empty(), texts.contains(&text), "{text}");
             (text == "5" || text == "c").then(|| "M".to_owned())
         });
         seen.sort();

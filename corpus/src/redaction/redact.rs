@@ -697,16 +697,14 @@ fn masked_object(
                 }
             }
         }
-        each_text(object, &mut |text, key| {
+        each_text(object, &mut |text, keys| {
             if text.is_empty() {
                 return None;
             }
             let mut ranges = in_context.remove(&text.as_ptr()).unwrap_or_default();
             let known = ranges.len();
             let mut spans = found(text);
-            if budget::is_spent() {
-                spans = vec![budget::unread(text)];
-            } else if let Some(key) = key {
+            for key in keys {
                 let begins = key.len() + ": ".len();
                 let behind = found(&format!("{key}: {text}")).into_iter();
                 spans.extend(behind.filter(|span| span.end > begins).map(|span| Span {
@@ -714,6 +712,9 @@ fn masked_object(
                     end: span.end - begins,
                     ..span
                 }));
+            }
+            if budget::is_spent() {
+                spans = vec![budget::unread(text)];
             }
             for span in resolve(spans) {
                 let before = ranges[..known].partition_point(|range| range.end <= span.start);
@@ -887,6 +888,31 @@ mod tests {
                     score: 1.0,
                 }));
             }
+        }
+    }
+
+    /// A pattern may begin at the key of a value, whatever stands above it.
+    #[test]
+    fn values_are_read_behind_the_innermost_key_too() {
+        let rule = crate::policy::PatternRule {
+            kind: "pin".to_owned(),
+            pattern: "^code: (?<secret>[0-9]{4})$".to_owned(),
+        };
+        let policy = PolicyChoice::Patterns { rules: vec![rule] }
+            .build()
+            .unwrap();
+        for text in [
+            r#"{"code":"4821"}"#,
+            r#"{"pin":{"code":"4821"}}"#,
+            r#"{"pin":{"code":[{"value":4821}]}}"#,
+        ] {
+            let object: Object = serde_json::from_str(text).unwrap();
+            let masked = masked_object(policy.as_ref(), &object, None, &mut Vec::new());
+            let masked = serde_json::to_string(&masked).unwrap();
+            let expected = text
+                .replace("\"4821\"", "4821")
+                .replace("4821", "\"<MASK>\"");
+            assert_eq!(masked, expected);
         }
     }
 

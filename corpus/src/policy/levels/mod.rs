@@ -208,7 +208,14 @@ impl Policy for Levels {
         for list in &self.lists {
             list.find_in(&forms, spans);
         }
-        let composed = Composed::of(view.text);
+        for composed in Composed::readings(view.text) {
+            self.find_in(&composed, spans);
+        }
+    }
+}
+
+impl Levels {
+    fn find_in(&self, composed: &Composed<'_>, spans: &mut Vec<Span>) {
         let text = composed.text();
         let mut push = |range: Range<usize>, kind: &str, score| {
             let range = composed.place(range);
@@ -241,7 +248,13 @@ impl Policy for Levels {
 /// Returns the names whose score reaches a threshold, with the words of each name joined, but without speaker marks and
 /// question words.
 pub(super) fn names(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag> {
-    let composed = Composed::of(text);
+    let readings = Composed::readings(text);
+    readings
+        .flat_map(|composed| names_in(tagger, &composed, least))
+        .collect()
+}
+
+fn names_in(tagger: &dyn Tagger, composed: &Composed<'_>, least: f32) -> Vec<RoleTag> {
     let text = composed.text();
     let mut found = Vec::new();
     tagger.names(&without_speakers(text), &mut found);
@@ -304,6 +317,21 @@ impl Role {
 mod tests {
     use super::*;
     use crate::policy::resolved;
+
+    #[test]
+    fn names_are_read_without_their_controls_too() -> Result<()> {
+        let levels = Levels::new(Level::LowEntity, None)?;
+        for text in [
+            "She met Ma\0ria there",
+            "S\0h\0e\0 \0m\0e\0t\0 \0M\0a\0r\0i\0a",
+        ] {
+            let found = resolved(&levels, &View { text, secrets: &[] });
+            let (start, end) = (text.find('M').unwrap(), text.rfind('a').unwrap());
+            let whole = |span: &Span| span.start <= start && span.end > end;
+            assert!(found.iter().any(whole), "{text:?}: {found:?}");
+        }
+        Ok(())
+    }
 
     #[test]
     fn names_end_behind_their_accents() -> Result<()> {
