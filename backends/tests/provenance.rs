@@ -280,7 +280,8 @@ fn a_mechanism_that_does_not_follow_from_the_phases_is_refused() {
     assert_eq!(Checkpoint::load(&out).unwrap().manifest.mechanism, ours);
 }
 
-/// Phases that the recipe doesn't have, and a second one with noise, are not what any plan says.
+/// Phases that the recipe doesn't have, a second one of a kind, and another rule of early stopping are not what any plan
+/// says.
 #[test]
 fn phases_beside_those_of_the_recipe_are_refused() {
     let (_home, out) = checkpoint(Recipe::Dpsgd, None);
@@ -291,17 +292,55 @@ fn phases_beside_those_of_the_recipe_are_refused() {
     let alike = json!({"every_content_caught": false, "length_and_kind_hidden": true, "screening_ignores_secrets": true});
     let redacted = json!({"side": "redacted", "steps": 1000, "batch_size": 4, "screened": false, "alike": alike,
         "optimizer": own["optimizer"]});
+    let public =
+        json!({"side": "public", "steps": 100_000, "batch_size": 4, "optimizer": own["optimizer"]});
+    let stopped =
+        |public: bool| json!({"side": "stopped", "epochs": 1, "patience": 2, "public": public});
+    let (by_public, by_private) = (&stopped(true), &stopped(false));
+    let is_refused = |edited: &Value| {
+        write(&path, edited);
+        let error = refused(&out);
+        assert!(error.contains("phases: "), "{error}");
+    };
     for planned in [true, false] {
-        for phases in [[&redacted, &own], [&own, &own]] {
+        for phases in [
+            &[&redacted, &own][..],
+            &[&own, &own][..],
+            &[&public, &own][..],
+            &[&own, by_public, by_private][..],
+        ] {
             let mut edited = whole.clone();
             edited["phases"] = json!(phases);
             if !planned {
                 edited.as_object_mut().unwrap().remove("plan");
             }
-            write(&path, &edited);
-            let error = refused(&out);
-            assert!(error.contains("phases: "), "{error}");
+            is_refused(&edited);
         }
+    }
+    let given =
+        |value: Value| json!({"value": value, "provenance": {"from": "given", "by": "test"}});
+    for (rule, phases) in [
+        (None, &[&own, by_private][..]),
+        (Some(true), &[&own][..]),
+        (Some(true), &[&own, by_private][..]),
+    ] {
+        let mut edited = whole.clone();
+        if let Some(public) = rule {
+            edited["plan"]["stopping"] =
+                json!({"patience": given(2.into()), "public": given(public.into())});
+        }
+        edited["phases"] = json!(phases);
+        is_refused(&edited);
+    }
+    // JFT has one first phase.
+    let mut light = own.clone();
+    light["side"] = "light-noise".into();
+    for first in [&redacted, &light] {
+        let mut edited = whole.clone();
+        edited.as_object_mut().unwrap().remove("plan");
+        edited["recipe"] = "jft".into();
+        edited["phases"] = json!([redacted, first, own]);
+        is_refused(&edited);
     }
 }
 

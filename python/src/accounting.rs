@@ -56,7 +56,6 @@ pub(crate) struct Beside {
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) canary_records: u64,
     /// Whether more may differ in an earlier run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) canary_records_unknown: bool,
 }
 

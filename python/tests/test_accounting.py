@@ -128,6 +128,7 @@ def test_a_plan_keeps_what_its_document_says() -> None:
     gaussian = {"type": "gaussian", "noise_multiplier": 5}
     beside = {"unit": "turn", "base": "unstated", "held_out_public": True, "not_authenticated": ["manifest.json"]}
     plan = reticent.Plan.from_json(json.dumps({**beside, "mechanism": gaussian}))
+    assert json.loads(plan.to_json())["canary_records_unknown"] is False
     for kept in (plan, reticent.Plan.from_json(plan.to_json()), pickle.loads(pickle.dumps(plan)), plan.then(PLAN), PLAN.then(plan)):
         with pytest.raises(ValueError, match="unit: must be turn"):
             kept.report(1e-5, unit="user")

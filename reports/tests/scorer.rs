@@ -517,6 +517,17 @@ fn a_promise_of_a_file_is_said_to_be_the_users() {
         (&0.001.into(), &0.9.into())
     );
     assert_eq!(inputs["assumed"], serde_json::json!(["unit"]));
+    // δ that the file gives is given.
+    let with_delta = format!(r#"{{"unit":"turn","delta":1e-5,"mechanism":{mechanism}}}"#);
+    std::fs::write(at.join("with-delta.json"), with_delta).unwrap();
+    let line = format!("exposure {canaries} --mechanism with-delta.json --confidence 0.9");
+    let inputs = json(at, &line, &serving)["inputs"].clone();
+    assert_eq!(inputs["delta"], 1e-5);
+    let assumed = inputs["assumed"].as_array();
+    assert!(
+        assumed.is_none_or(|names| !names.contains(&"delta".into())),
+        "{inputs}"
+    );
     // Of a run that goes on from one of which nobody knows how it met the canaries: it ended with an error.
     let going_on =
         format!(r#"{{"unit":"turn","canary_records_unknown":true,"mechanism":{mechanism}}}"#);

@@ -475,15 +475,7 @@ impl Manifest {
         plan.unauthenticated_corpus = true;
         plan.seeded = self.seeded;
         plan.vocabulary_leaks = self.vocabulary == Origin::Leaks;
-        plan.stopping = self.phases.iter().find_map(|phase| match phase {
-            Phase::Stopped {
-                patience, public, ..
-            } => Some(Stopping {
-                patience: Stated::given(*patience, "phases"),
-                public: Stated::given(*public, "phases"),
-            }),
-            _ => None,
-        });
+        plan.stopping = self.stopping();
         plan.continues = match &self.initial {
             Initial::Continued {
                 recipe, mechanism, ..
@@ -497,6 +489,19 @@ impl Manifest {
             Initial::Random { .. } | Initial::Pretrained { .. } => None,
         };
         Ok(plan)
+    }
+
+    /// Returns the rule of early stopping that the phases state.
+    fn stopping(&self) -> Option<Stopping> {
+        self.phases.iter().find_map(|phase| match phase {
+            Phase::Stopped {
+                patience, public, ..
+            } => Some(Stopping {
+                patience: Stated::given(*patience, "phases"),
+                public: Stated::given(*public, "phases"),
+            }),
+            _ => None,
+        })
     }
 
     /// Compares everything that the manifest states twice. A manifest without a plan gets the mechanism of its phases.
@@ -562,6 +567,10 @@ impl Manifest {
             && plan.secrets.everything_private
             && self.phases.iter().any(open)
         {
+            return differs("phases");
+        }
+        let rule = |stopping: &Stopping| (*stopping.patience, *stopping.public);
+        if self.stopping().as_ref().map(rule) != plan.stopping.as_ref().map(rule) {
             return differs("phases");
         }
         let by_phases = run_of(self.recipe, &self.phases).map(|run| TrainingPlan {

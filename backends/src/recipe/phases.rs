@@ -153,7 +153,8 @@ pub(crate) fn run_of(recipe: Recipe, phases: &[Phase]) -> Result<Run> {
         return Err(lacks());
     }
     let is_own = |phase: &Phase| match phase {
-        Phase::Public { .. } | Phase::Unprotected { .. } | Phase::Stopped { .. } => true,
+        Phase::Unprotected { .. } | Phase::Stopped { .. } => true,
+        Phase::Public { .. } => recipe == Recipe::Crt,
         Phase::Private { .. } => {
             matches!(recipe, Recipe::Dpsgd | Recipe::Crt | Recipe::Jft)
         }
@@ -161,13 +162,14 @@ pub(crate) fn run_of(recipe: Recipe, phases: &[Phase]) -> Result<Run> {
         Phase::Selective { .. } => recipe == Recipe::Sdp,
         Phase::Weighted { .. } => recipe == Recipe::Protect,
     };
-    let noised: Vec<_> = phases
-        .iter()
-        .filter(|phase| phase.private_steps().is_some())
-        .map(std::mem::discriminant)
-        .collect();
-    let mut each = noised.iter().enumerate();
-    if !phases.iter().all(is_own) || each.any(|(i, kind)| noised[..i].contains(kind)) {
+    let is_first =
+        |phase: &&Phase| matches!(phase, Phase::Redacted { .. } | Phase::LightNoise { .. });
+    let kinds: Vec<_> = phases.iter().map(std::mem::discriminant).collect();
+    let mut each = kinds.iter().enumerate();
+    if !phases.iter().all(is_own)
+        || each.any(|(i, kind)| kinds[..i].contains(kind))
+        || phases.iter().filter(is_first).count() > 1
+    {
         return Err(lacks());
     }
     Ok(match recipe {

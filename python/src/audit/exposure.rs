@@ -262,7 +262,7 @@ pub(crate) fn exposure(
             attack.against(run);
         }
         if let Some(delta) = delta {
-            attack.delta = delta;
+            attack.delta = Stated::given(delta, "delta");
         }
         if met {
             attack.planting = Planting::Supervised;

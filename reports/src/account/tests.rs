@@ -847,6 +847,8 @@ fn what_is_kept_of_files_keeps_their_delta_and_canaries() {
         };
         let run = source.completed();
         let exported = export(&run, &around, Export::Mechanism, Neighbours::AddRemove).unwrap();
+        let written: serde_json::Value = serde_json::from_str(&exported).unwrap();
+        assert_eq!(written["canary_records_unknown"], expected.1, "{exported}");
         let line = format!("account compose {}", path(names[0]).display());
         let Command::Compose(wish) = command(&line) else {
             panic!("{line}");

@@ -115,7 +115,7 @@ fn events_and_mechanisms_are_translated() {
             serde_json::from_str(&fine(at, &format!("{line} mechanism"))).unwrap();
         assert_eq!(
             of_turns,
-            serde_json::json!({"unit": "turn", "mechanism": own})
+            serde_json::json!({"unit": "turn", "canary_records_unknown": false, "mechanism": own})
         );
         let refused = run(at, &format!("{line} dp-event"), "");
         assert_eq!(refused.status.code(), Some(2));

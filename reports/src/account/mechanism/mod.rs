@@ -289,10 +289,6 @@ pub(crate) fn export(
                     "canary_records",
                     (around.canary_records > 0).then(|| around.canary_records.into()),
                 ),
-                (
-                    "canary_records_unknown",
-                    around.canary_records_unknown.then(|| is.clone()),
-                ),
                 ("labelled", run.labelled.then(|| is.clone())),
                 ("base", run.base.map(|base| serde_json::json!(base))),
                 ("held_out_public", run.held_out_public.then_some(is)),
@@ -305,9 +301,12 @@ pub(crate) fn export(
             let members = members.filter_map(|(name, value)| Some((name.to_owned(), value?)));
             let mut members: serde_json::Map<_, _> = members.collect();
             let mechanism = crate::contract::to_json(&run.mechanism)?;
-            if members.is_empty() {
+            if members.is_empty() && !around.canary_records_unknown {
                 mechanism
             } else {
+                // Exports of earlier versions don't say it, whichever it is.
+                let unknown = around.canary_records_unknown;
+                members.insert("canary_records_unknown".to_owned(), unknown.into());
                 members.insert("mechanism".to_owned(), mechanism);
                 members.into()
             }

@@ -3,7 +3,7 @@
 use super::args::Coins as Args;
 use super::{CoinsReport, Preflight, UNBOUNDED};
 use crate::audit::exposure::promise::{finite_promise, notion};
-use crate::audit::exposure::run::{StatedRun, given_delta, ran};
+use crate::audit::exposure::run::{StatedRun, ran};
 use crate::audit::exposure::{EARLIER_UNKNOWN, PromisedBy};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::power::{Attacked, at_each_share};
@@ -13,7 +13,7 @@ use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, open_limit, read_t
 use crate::page::Output;
 use crate::verdict::{FALSE_ALARM, Measurement, Power, Promise, Terms, Verdict, judge};
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::training::{Run, TrainingPlan};
+use reticent_accounting::training::{Run, Stated, TrainingPlan};
 use reticent_accounting::{
     Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Plan, PrivacyLoss, Probability,
     Query, Tolerance, UnitName,
@@ -58,14 +58,14 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         earlier_unknown,
     } = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
     let records = records_of_coin(&coins, stability);
-    let delta = match (&args.delta, &run) {
-        (Some(delta), _) => *delta,
-        (None, Some(run)) => *run.delta,
-        (None, None) => TrainingPlan::default_delta(None),
+    let delta = match (args.delta, &run) {
+        (Some(delta), _) => Stated::given(delta, "--delta"),
+        (None, Some(run)) => run.delta.clone(),
+        (None, None) => Stated::assumed(TrainingPlan::default_delta(None)),
     };
     let terms = AuditTerms {
         confidence: crate::audit::confidence(args.confidence)?,
-        delta,
+        delta: *delta,
         neighbours: super::neighbours(&coins),
         unit,
         copies: records.unwrap_or_else(|| u64::from(coins.plan.copies)),
@@ -131,11 +131,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         .given("text_field", args.text.text_field.as_deref())?
         .given_shown("reference", args.reference.as_ref())?
         .given_path("mechanism", args.mechanism.as_deref())?
-        .or_assumed(
-            "delta",
-            given_delta(args.delta, &model, terms.delta),
-            terms.delta,
-        )?
+        .stated("delta", &delta)?
         .or_assumed("confidence", args.confidence, terms.confidence)?
         .given("max_epsilon", args.max_epsilon)?;
     output.answer_with_rows(

@@ -526,10 +526,14 @@ fn unmet(document: &Value) -> Option<&'static str> {
         | Planting::GivenText
         | Planting::Supervised => return None,
     };
+    (!leaks(document)).then_some(why)
+}
+
+/// Returns whether canaries leak.
+fn leaks(document: &Value) -> bool {
     let summary = &document["summary"];
     let seen = |key: &str| summary[key].as_f64().is_some_and(|p| p < Leak::EACH);
-    let leaks = seen("p_max") || seen("p_mean") || proves_leak(document);
-    (!leaks).then_some(why)
+    seen("p_max") || seen("p_mean") || proves_leak(document)
 }
 
 /// Returns whether the bound on ε shows a leak; documents of earlier versions don't state it, and it is that of the bound
@@ -588,7 +592,7 @@ fn exposures(
         if met < planted {
             notes.push(format!("{which}: {}", of_reached(met, planted)));
         }
-        if document["planting"].is_null() {
+        if document["planting"].is_null() && !leaks(document) {
             let unsaid = format!(
                 "what the silence of {which}'s canaries means, as a document without planting, of an earlier version, does not say whether its training met them"
             );

@@ -97,8 +97,8 @@ fn exposures_are_compared_canary_by_canary() {
     }
 }
 
-/// Earlier versions did not say whether training met the canaries: their silence is open. A word that no version wrote is
-/// refused.
+/// Earlier versions did not say whether training met the canaries: their silence is open, and a leak is none. A word that
+/// no version wrote is refused.
 #[test]
 fn silence_of_canaries_of_unknown_planting_is_open() {
     let old = exposure(&[0.2; 10]);
@@ -116,6 +116,11 @@ fn silence_of_canaries_of_unknown_planting_is_open() {
     );
     let unsaid = "what the silence of NEW's canaries means";
     assert!(report.said().contains(unsaid), "{}", report.said());
+    let mut leaking = with(json!(null));
+    leaking["proves_leak"] = true.into();
+    let report = DiffReport::of(&old, &leaking, 0.05).unwrap();
+    assert_eq!(report.otherwise(), Mood::Plain);
+    assert!(!report.said().contains(unsaid), "{}", report.said());
     let report = DiffReport::of(&with(json!(null)), &old, 0.05).unwrap();
     assert_eq!(report.otherwise(), Mood::Plain);
     assert!(report.notes[0].starts_with("not known: what the silence of OLD's"));

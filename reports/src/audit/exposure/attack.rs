@@ -104,7 +104,7 @@ pub struct Attack<'a> {
     /// How many of them training met, as far as it is known: only these can show a leak.
     pub reached: u64,
     /// The δ of the bound on ε.
-    pub delta: Delta,
+    pub delta: Stated<Delta>,
     /// The confidence of the displayed bound.
     pub confidence: Option<Confidence>,
     /// The number of tests of the whole report that share its false-alarm rate.
@@ -143,7 +143,7 @@ impl<'a> Attack<'a> {
             met: false,
             earlier_unknown: false,
             reached: plan.canaries.iter().filter(|c| !c.caught).count() as u64,
-            delta: TrainingPlan::default_delta(None),
+            delta: Stated::assumed(TrainingPlan::default_delta(None)),
             confidence: None,
             tests: TESTS,
             budget: None,
@@ -179,7 +179,7 @@ impl<'a> Attack<'a> {
         let before = run.continues.as_ref().and_then(|run| run.canary_records);
         self.canaries.records = self.canaries.records.max(before.unwrap_or(0));
         run.secrets.canaries = Some(Stated::given(self.canaries, "the canary plan"));
-        self.delta = *run.delta;
+        self.delta = run.delta.clone();
         self.run = Some(run);
     }
 
@@ -265,7 +265,7 @@ impl<'a> Attack<'a> {
                 return Ok((report, Vec::new()));
             }
         };
-        let promised = guarantees(&seen, self.plan.unit, self.records(), self.delta)?;
+        let promised = guarantees(&seen, self.plan.unit, self.records(), *self.delta)?;
         let bound = strict.bound(&ranking.counts, &guesses)?;
         if self.hold_against(&mut report, &promised, (&strict, &bound), &seen)? {
             let loss = reconstruction_loss(&seen, self.records())?;
@@ -287,7 +287,7 @@ impl<'a> Attack<'a> {
         let confidence = Confidence::new(1.0 - false_alarm.get())?;
         let records = self.canaries.records.max(1);
         Ok(PlannedAudit::new(
-            RankAudit::of_plan(self.plan, records, confidence, self.delta),
+            RankAudit::of_plan(self.plan, records, confidence, *self.delta),
             self.search.0.candidates(),
             self.plan.canaries.len() as u64,
         )?
@@ -339,7 +339,7 @@ impl<'a> Attack<'a> {
                 Some(UNKNOWN_RUN.to_owned())
             }
             Err(why) => Some(why),
-            Ok(seen) => guarantees(&seen, self.plan.unit, self.records(), self.delta)
+            Ok(seen) => guarantees(&seen, self.plan.unit, self.records(), *self.delta)
                 .ok()
                 .and_then(|promised| self.promise(&promised).err()),
         }
@@ -363,7 +363,7 @@ impl<'a> Attack<'a> {
         if let Some(why) = self.planting().unplanted() {
             return Err(refused(why.to_owned()));
         }
-        let promised = guarantees(&seen, self.plan.unit, self.records(), self.delta)?;
+        let promised = guarantees(&seen, self.plan.unit, self.records(), *self.delta)?;
         let promise = self.promise(&promised).map_err(refused)?;
         let level = 1.0 / stop_at;
         let confidence = Confidence::new(1.0 - level).context("--stop-at")?;
@@ -577,7 +577,7 @@ impl<'a> Attack<'a> {
     fn mistakes(&self, seen: &Mechanism) -> Result<Vec<(Mistake, Upper<Epsilon>)>> {
         let mut found = Vec::new();
         for (mistake, mechanism, records) in alternatives(seen, self.records()) {
-            let rows = guarantees(&mechanism, self.plan.unit, records, self.delta)?;
+            let rows = guarantees(&mechanism, self.plan.unit, records, *self.delta)?;
             let upper = of_all_records(&rows, records.into()).and_then(|g| g.epsilon?.upper);
             found.extend(upper.map(|upper| (mistake, upper)));
         }

@@ -33,14 +33,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     if let Some(stop_at) = args.stop_at {
         return sequential(args, stop_at, &mut model, output, interrupt);
     }
-    let report = measured(args, 0, &mut model, interrupt)?;
+    let (report, delta) = measured(args, 0, &mut model, interrupt)?;
     let bound = report.finding.bound();
     let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs(args)?)?
-        .or_assumed(
-            "delta",
-            given_delta(args.delta, &model, bound.delta),
-            bound.delta,
-        )?
+        .stated("delta", &delta)?
         .or_assumed("confidence", args.confidence, bound.confidence)?;
     output.answer_with_rows(
         &report.document(inputs),
@@ -49,17 +45,6 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     )?;
     // After the page, since the measurement is useful anyway.
     open_limit(report.exit(), report.undecided())
-}
-
-/// Returns the δ that is used, if it was given: to the audit, or to the run that trained a checkpoint of ours.
-pub(in crate::audit) fn given_delta(
-    asked: Option<Delta>,
-    model: &LoadedModel,
-    used: Delta,
-) -> Option<Delta> {
-    let run = model.manifest.as_ref().and_then(|m| m.planned().ok());
-    let stated = run.filter(|run| !run.delta.is_assumed());
-    asked.or_else(|| stated.map(|run| *run.delta).filter(|delta| *delta == used))
 }
 
 /// Reports the exposures from a sample of the candidates.
@@ -121,11 +106,7 @@ fn sequential(
     let report = attack.sequential(model.scorer(), stop_at, interrupt)?;
     model.check_steady("--scorer")?;
     let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs(args)?)?
-        .or_assumed(
-            "delta",
-            given_delta(args.delta, model, attack.delta),
-            attack.delta,
-        )?
+        .stated("delta", &attack.delta)?
         .given("stop_at", stop_at)?;
     output.answer_with_rows(
         &report.document(inputs),
@@ -210,7 +191,7 @@ fn attack<'a>(
     attack.budget = args.budget;
     attack.show_secrets = args.show_secrets;
     if let Some(delta) = args.delta {
-        attack.delta = delta;
+        attack.delta = Stated::given(delta, "--delta");
     }
     Ok(attack)
 }
@@ -244,13 +225,13 @@ fn training_text<'a>(
     Ok(Some(text))
 }
 
-/// The report. `others`: the number of verdicts of the same document that are not on canaries.
+/// The report, and the δ of its bound. `others`: the number of verdicts of the same document that are not on canaries.
 pub(in crate::audit) fn measured(
     args: &Args,
     others: usize,
     model: &mut LoadedModel,
     interrupt: &Interrupt,
-) -> Result<ExposureReport> {
+) -> Result<(ExposureReport, Stated<Delta>)> {
     let (plan, canaries) = plan(args, model)?;
     let mut attack = attack(args, &plan, canaries, model)?;
     attack.flat_sample = Some(FLAT_SAMPLE);
@@ -271,7 +252,7 @@ pub(in crate::audit) fn measured(
             model: before.name,
         });
     }
-    Ok(report)
+    Ok((report, attack.delta))
 }
 
 /// Returns a note on an earlier checkpoint that is not known to belong to the model's training.
@@ -560,7 +541,10 @@ fn of_mechanism(
             loaded.name
         );
     }
-    let delta = document.delta_or_default();
+    let delta = match document.delta {
+        Some(delta) => Stated::given(delta, "--mechanism"),
+        None => Stated::assumed(document.delta_or_default()),
+    };
     let unknown = document.plan.is_none() && document.canary_records_unknown;
     // The plan contains more, unless the document around it withdraws something.
     if let Some(run) = document.plan
@@ -575,7 +559,7 @@ fn of_mechanism(
         let canaries = Attack::unsealed(plan, document.canary_records);
         run.secrets.canaries = Some(Stated::given(canaries, "--mechanism"));
     }
-    run.delta.value = delta;
+    run.delta = delta;
     if document.unit.is_some() {
         run.unit = Stated::given(unit, "--mechanism");
     }

@@ -13,6 +13,7 @@ use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, is_stream, open
 use crate::number::shortest;
 use crate::page::{Mood, Output, Page, Section};
 use anyhow::{Result, ensure};
+use reticent_accounting::training::Stated;
 use reticent_accounting::{Confidence, Delta};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,9 +42,9 @@ pub(crate) struct Document {
     /// Why nothing was extracted.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_extraction: Option<String>,
-    /// The δ of the exposure, if it was given to the run.
+    /// The δ of the exposure.
     #[serde(skip)]
-    given_delta: Option<Delta>,
+    delta: Option<Stated<Delta>>,
 }
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
@@ -84,11 +85,10 @@ fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
     let mut confidence = Confidence::new(CONFIDENCE)?;
     if let Some(exposure) = &document.exposure {
         let bound = exposure.finding.bound();
-        inputs = PromisedBy::inputs(exposure.promised_by.as_ref(), inputs)?.or_assumed(
-            "delta",
-            document.given_delta,
-            bound.delta,
-        )?;
+        inputs = PromisedBy::inputs(exposure.promised_by.as_ref(), inputs)?;
+        if let Some(delta) = &document.delta {
+            inputs = inputs.stated("delta", delta)?;
+        }
         // The finding has its own confidence, which is that of the report where nothing else was measured.
         if document.membership.is_none() && document.extraction.is_none() {
             confidence = bound.confidence;
@@ -188,9 +188,8 @@ fn measured(
             ..Exposure::default()
         };
         let others = usize::from(args.secrets.is_some());
-        let found = exposure::measured(&canaries, others, &mut model, interrupt)?;
-        document.given_delta = exposure::given_delta(None, &model, found.finding.bound().delta);
-        document.exposure = Some(found);
+        let (found, delta) = exposure::measured(&canaries, others, &mut model, interrupt)?;
+        (document.exposure, document.delta) = (Some(found), Some(delta));
     } else {
         ensure!(
             args.max_exposure.is_none(),
