@@ -1184,8 +1184,7 @@ fn composed_runs_say_what_they_take_for_granted() {
     let uncounted = "is not in any manifest: each row is about one turn";
     let (said, texts, brief) = composed("crt");
     assert!(said.starts_with("Nothing is promised"), "{said}");
-    let behind = "premises and remarks";
-    assert!(brief.contains(side) || brief.contains(behind), "{brief}");
+    assert!(brief.contains(side), "{brief}");
     // The headline says why, and what says more.
     let why = "because secrets count as missed here; account --prepared FOLDER counts them.";
     assert!(said.ends_with(why), "{said}");

@@ -13,7 +13,10 @@ use reticent_accounting::{
 };
 
 /// Heading of what an answer rests on.
-pub(crate) const PREMISES: &str = "Premises and remarks";
+pub(crate) const PREMISES: &str = "Premises";
+
+/// Heading of what else is to be said of it.
+pub(crate) const REMARKS: &str = "Remarks";
 
 /// What is compared if a class accompanies redacted text.
 pub(crate) const ONE_CLASS: &str = "between records of one class";
@@ -239,7 +242,7 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
 
 /// Returns the warning about a δ under which a promise keeps no record from being published outright: of one over the records,
 /// of which there are at least two, or more.
-pub(super) fn promises_nothing(inputs: &Inputs) -> Option<String> {
+pub(crate) fn promises_nothing(inputs: &Inputs) -> Option<String> {
     let records = records(inputs).unwrap_or(2.0);
     let nothing = inputs.number("delta")? * records >= 1.0 - ROUNDING;
     nothing.then(|| about_delta(inputs)).flatten()

@@ -64,10 +64,16 @@ pub(crate) fn open_limit(exit: Exit, why: Option<String>) -> anyhow::Result<Exit
     }
 }
 
-/// Says, after an answer, that a run that could have exceeded a limit does not. Nothing exceeds a limit of 1 or more on a share.
+/// Returns whether a limit on a share judges anything: none exceeds 1.
+#[cfg(feature = "findings")]
+pub(crate) const fn judges(limit: f64) -> bool {
+    limit < 1.0
+}
+
+/// Says, after an answer, that a run that could have exceeded a limit does not.
 #[cfg(feature = "findings")]
 pub(crate) fn kept(flag: &str, what: &str, limit: f64) -> String {
-    match limit < 1.0 {
+    match judges(limit) {
         true => format!(" The {what} is not certainly above the limit of {limit} ({flag})."),
         false => {
             format!(" No {what} is above the limit of {limit} ({flag}), which judges nothing.")

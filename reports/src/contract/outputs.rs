@@ -211,6 +211,10 @@ const fn owner_of(_: &Path) -> Option<PathBuf> {
 
 /// Returns whether a file holds nothing, or begins as a page of an earlier answer, which no command reads.
 fn is_page(path: &Path) -> bool {
+    // Opening a pipe waits for its writer.
+    if !path.is_file() {
+        return false;
+    }
     let mut start = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
     let begins = |with: &&str| start.starts_with(with.as_bytes());
@@ -312,6 +316,20 @@ mod tests {
             assert!(error.contains("link.svg is a link"), "{error}");
             std::fs::remove_file(place("link.svg")).unwrap();
         }
+    }
+
+    /// The check of a pipe in a folder that is read waited for its writer.
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_is_no_page_and_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let (sender, found) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(is_page(&pipe)));
+        let found = found.recv_timeout(std::time::Duration::from_secs(10));
+        assert_eq!(found, Ok(false));
     }
 
     #[test]

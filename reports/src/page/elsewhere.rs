@@ -31,7 +31,7 @@ impl Page {
         let brief = self
             .sections
             .iter()
-            .filter(|(shown, _)| matches!(shown, Shown::Always | Shown::Briefly));
+            .filter(|(shown, _)| matches!(shown, Shown::First | Shown::Always | Shown::Briefly));
         brief.map(|(_, section)| section)
     }
 
@@ -46,10 +46,9 @@ impl Page {
     /// Returns what the answer says beside its result and its tables: assumptions, a limit, what it
     /// doesn't cover.
     fn beside(&self) -> impl Iterator<Item = &String> {
-        let answer = self
-            .sections
-            .iter()
-            .filter(|(shown, section)| *shown == Shown::Always && !is_card(&section.heading));
+        let answer = self.sections.iter().filter(|(shown, section)| {
+            matches!(shown, Shown::First | Shown::Always) && !is_card(&section.heading)
+        });
         answer.flat_map(|(_, section)| match &section.body {
             Body::Text(said) | Body::Notes(said) => said.as_slice(),
             _ => &[],

@@ -149,6 +149,8 @@ impl Section {
 /// Where a section is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Shown {
+    /// On the page and in every text, in the short one whole: what decides, even if it leaves no room for anything else.
+    First,
     /// On the page and in every text, in the short one as far as there is room.
     Always,
     /// Only in the short text, which summarises sections that are shown in full elsewhere.
@@ -327,7 +329,7 @@ impl Page {
         self.sections.insert(0, (Shown::InFull, section));
         self
     }
-    /// Sets the most lines of the short text, which are 15 otherwise.
+    /// Sets the most lines of the short text, which are 15 otherwise, unless what decides needs more.
     #[must_use]
     pub fn lines(mut self, most: usize) -> Self {
         self.lines = most;
@@ -339,10 +341,16 @@ impl Page {
         self.sections.push((Shown::Always, section));
         self
     }
-    /// The same before all others: what decides, whatever else there is no room for.
+    /// Appends a section that decides how the answer is to be read, such as a premise: the short text has all of it.
+    #[must_use]
+    pub fn decides(mut self, section: Section) -> Self {
+        self.sections.push((Shown::First, section));
+        self
+    }
+    /// The same before all others, such as a limit.
     #[must_use]
     pub fn answer_first(mut self, section: Section) -> Self {
-        self.sections.insert(0, (Shown::Always, section));
+        self.sections.insert(0, (Shown::First, section));
         self
     }
     /// Appends a paragraph for a model card, which that format shows.

@@ -65,7 +65,8 @@ impl Page {
         cuts.find(fits).unwrap_or_else(|| self.cut(0))
     }
 
-    /// Returns what fits into so many lines, earlier sections first, and the names of what is left out.
+    /// Returns what decides and what fits into so many more lines, earlier sections first, and the names of what is left
+    /// out.
     fn cut(&self, mut room: usize) -> (Vec<Section>, Vec<String>) {
         let (mut kept, mut more) = (Vec::new(), Vec::new());
         let in_words = self.sections.iter().filter(|(_, section)| {
@@ -73,6 +74,10 @@ impl Page {
         });
         for (shown, section) in in_words {
             let name = match shown {
+                Shown::First => {
+                    kept.push(section.clone());
+                    continue;
+                }
                 Shown::Always | Shown::Briefly => {
                     let part = section.within(room);
                     room -= part.as_ref().map_or(0, |part| 1 + part.lines());
@@ -128,8 +133,7 @@ impl Section {
         self.to_text(WIDTH).lines().count()
     }
 
-    /// Returns what fits into so many lines with the empty one before it: of text each item that does, of a table its
-    /// first rows, and its caption if all rows do; `None` if nothing does.
+    /// Returns what fits into so many lines with the empty one before it: of text its first items, of a table its first rows, and its caption if all rows do; `None` if nothing does.
     fn within(&self, room: usize) -> Option<Self> {
         let of = |body| Self {
             body,
@@ -199,16 +203,17 @@ impl Section {
     }
 }
 
-/// Returns each item that still fits into so many lines, with an empty one before the first.
+/// Returns the first items, those that fit into so many lines with an empty one before the first: none outlives the one
+/// before it.
 fn fitting<T: Clone>(items: &[T], section: impl Fn(Vec<T>) -> Section, room: usize) -> Vec<T> {
     let mut left = room.saturating_sub(1);
     let fits = |item: &&T| {
         let lines = section(vec![(*item).clone()]).lines();
         let fits = lines <= left;
-        left -= if fits { lines } else { 0 };
+        left = left.saturating_sub(lines);
         fits
     };
-    items.iter().filter(fits).cloned().collect()
+    items.iter().take_while(fits).cloned().collect()
 }
 
 /// Fills a paragraph to a width, with a mark before its first line and the other lines indented to
@@ -333,6 +338,41 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    /// A long title left no room for the limit, nor a long list for its first premise.
+    #[test]
+    fn what_decides_is_always_said() {
+        let long = "word ".repeat(60);
+        let mut table = Table::new([("what", Align::Left), ("ε ≤", Align::Right)]);
+        table.row(["a record", "2"]);
+        let page = Page::new("Title ".repeat(300), "Result.")
+            .answer(Section::table("Guarantees", table))
+            .decides(Section::notes("Premises", [long.as_str(), "The second."]))
+            .answer(Section::notes("Remarks", ["A remark."]))
+            .answer_first(Section::text("", ["limit 1: above it"]));
+        let brief = View {
+            verbose: false,
+            width: 100,
+        };
+        let text = page.to_text(brief);
+        let said = ["limit 1: above it\n\n- word", "\n- The second.\n"];
+        assert!(said.iter().all(|said| text.contains(said)), "{text}");
+        assert!(
+            text.ends_with("\nWith -v: guarantees; remarks.\n"),
+            "{text}"
+        );
+        let card = page.to_model_card("guarantees");
+        assert!(card.contains("limit 1: above it"), "{card}");
+        assert!(page.to_markdown().contains("The second."));
+    }
+
+    #[test]
+    fn a_remark_does_not_outlive_the_one_before_it() {
+        let long = "word ".repeat(60);
+        let items = ["First.", long.as_str(), "Last."];
+        let part = Section::notes("", items).within(4).unwrap();
+        assert_eq!(part, Section::notes("", ["First."]));
     }
 
     #[test]

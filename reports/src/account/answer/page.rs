@@ -7,8 +7,8 @@ use crate::account::plan::{Question, Run};
 use crate::account::plan_page::{about_the_labels, about_the_sample, labels_for};
 use crate::account::tables::{tables, tightest};
 use crate::account::words::{
-    PREMISES, about_delta, about_outside_text, assumed, compared, notes, promises_nothing, says,
-    wide,
+    PREMISES, REMARKS, about_delta, about_outside_text, assumed, compared, notes, promises_nothing,
+    says, wide,
 };
 use crate::contract::{Envelope, Inputs, Table, dash, in_words};
 use crate::number::{nearest, rounded, rounded_up, shortest};
@@ -56,32 +56,37 @@ pub fn guarantees(
         Some(plan) => granted_line(plan),
         None => granted_by(question.run.narrower()),
     };
-    let mut alarms: Vec<String> = sample_note(question).into_iter().collect();
     // An answer with a finite ε at δ = 0 needs no other δ.
     let needed = question.plan.delta.get() > 0.0 || promised(body).is_infinite();
     let delta = about_delta(&document.inputs).filter(|_| needed && nothing.is_none());
-    alarms.extend(granted);
-    alarms.extend(no_posterior(question));
-    alarms.extend(no_redacted_secret(question, &body.guarantees));
+    let mut premises: Vec<String> = granted.into_iter().collect();
     let labelled = question
         .redacted
         .as_ref()
         .and_then(|found| found.labels.as_ref());
     // No prepared corpus is behind this page.
-    alarms.extend(about_the_labels(labelled, false));
-    alarms.extend(
+    premises.extend(about_the_labels(labelled, false));
+    premises.extend(
         labelled
             .iter()
             .flat_map(|found| about_the_sample(&found.sample)),
     );
     let labels = question.redacted.as_ref().and_then(Redacted::both_labelled);
-    alarms.extend(labels.and_then(|found| labels_for(question.plan.delta, &found.rates)));
-    alarms.extend(question.caveats.iter().cloned());
+    premises.extend(labels.and_then(|found| labels_for(question.plan.delta, &found.rates)));
+    premises.extend(question.caveats.iter().cloned());
+    premises.extend(about_outside_text(
+        question.run.base(),
+        question.inputs.holds("held_out_public"),
+    ));
+    let mut alarms: Vec<String> = sample_note(question).into_iter().collect();
+    alarms.extend(no_posterior(question));
+    alarms.extend(no_redacted_secret(question, &body.guarantees));
     alarms.extend(about_the_run(question));
     alarms.extend(wide(&body.guarantees, question.plan.tolerance));
     alarms.extend(body.what_if.iter().filter_map(failed));
     page = page
-        .answer(Section::notes(PREMISES, alarms))
+        .decides(Section::notes(PREMISES, premises))
+        .answer(Section::notes(REMARKS, alarms))
         .answer(Section::text("", assumed(&document.inputs)));
     if let Some(secrets) = &body.secrets {
         page = page
@@ -122,14 +127,10 @@ pub(in crate::account) fn about_the_batches(noisy: &NoisySteps) -> Option<String
     })
 }
 
-/// Returns how the batches are accounted for and what the run leaves uncovered.
+/// Returns how the batches are accounted for and what is not counted.
 fn about_the_run(question: &Question) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(question.run.noisy().and_then(about_the_batches));
-    notes.extend(about_outside_text(
-        question.run.base(),
-        question.inputs.holds("held_out_public"),
-    ));
     if question.run.counts_no_secrets() && question.plan.group == GroupSize::ONE {
         notes.push(format!(
             "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and is not in any manifest: each row is about one {unit} (ask with --group, or account --prepared).",

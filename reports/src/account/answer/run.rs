@@ -146,11 +146,19 @@ pub fn in_brief(question: &Question) -> Result<Envelope<Guarantees>> {
     })
 }
 
+/// Returns every guarantee, without what each becomes under another assumption.
+///
+/// # Errors
+/// Returns an error as [`answer`] does.
+pub(in crate::account) fn rows(question: &Question) -> Result<Vec<Guarantee>> {
+    of_the_run(question, of_the_mechanism(question)?)
+}
+
 fn document(
     question: &Question,
     what_if: impl FnOnce(&Question) -> Result<Vec<WhatIf>>,
 ) -> Result<Envelope<Guarantees>> {
-    let guarantees = of_the_run(question, of_the_mechanism(question)?)?;
+    let guarantees = rows(question)?;
     let inputs = match assumed_prior(question, &guarantees) {
         Some(prior) => question.inputs.clone().assumed("prior", prior)?,
         None => question.inputs.clone(),
@@ -187,18 +195,21 @@ fn of_the_mechanism(question: &Question) -> Result<Vec<Guarantee>> {
             None => plan.guarantees(),
         })
     };
+    let replaced = |group| {
+        of(&Plan {
+            neighbours: Neighbours::Replace,
+            group,
+            redaction: None,
+            prior: None,
+            ..question.plan.clone()
+        })
+    };
     let Some((completed, _)) = question.run.of_files() else {
         let mut rows = by_secret(question, of(&question.plan)?)?;
         // What `--epsilon` chose the noise for.
         let chosen = question.inputs.number("epsilon").is_some() && question.epsilon.is_none();
         if chosen && question.plan.neighbours != Neighbours::Replace {
-            rows.extend(of(&Plan {
-                neighbours: Neighbours::Replace,
-                group: GroupSize::ONE,
-                redaction: None,
-                prior: None,
-                ..question.plan.clone()
-            })?);
+            rows.extend(replaced(GroupSize::ONE)?);
         }
         return Ok(rows);
     };
@@ -208,12 +219,7 @@ fn of_the_mechanism(question: &Question) -> Result<Vec<Guarantee>> {
         Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft)
     );
     if redacts && question.plan.neighbours != Neighbours::Replace {
-        rows = of(&Plan {
-            neighbours: Neighbours::Replace,
-            redaction: None,
-            prior: None,
-            ..question.plan.clone()
-        })?;
+        rows = replaced(question.plan.group)?;
     }
     rows.extend(by_secret(question, of(&question.plan)?)?);
     // No posterior is bounded for a secret that may have been trained on without noise.

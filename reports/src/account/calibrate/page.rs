@@ -109,7 +109,7 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
         shortest(promise.allowed.0)
     );
     let mut page = Page::new(title, summary)
-        .answer(about_the_answer(
+        .decides(about_the_answer(
             &document.inputs,
             document.inputs.not_authenticated(),
             body.base,

@@ -43,7 +43,7 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
         line(&body.mechanism)
     );
     Page::new(title, headline(body))
-        .answer(about_the_answer(
+        .decides(about_the_answer(
             &document.inputs,
             document.inputs.not_authenticated(),
             body.base,

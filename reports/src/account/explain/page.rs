@@ -26,7 +26,7 @@ pub(crate) fn page(question: &Question, document: &Envelope<Explanation>) -> Pag
     let mut how = vec![format!("Engine: {}.", body.engine)];
     how.extend(body.directions.iter().map(direction));
     let mut page = Page::new(title, answer(question, body))
-        .answer(about_the_answer(
+        .decides(about_the_answer(
             &document.inputs,
             question.caveats.iter().cloned(),
             body.base,

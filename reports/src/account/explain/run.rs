@@ -1,7 +1,7 @@
 //! Computes the explanation of a number.
 
 use super::{Derived, Explanation, Merged, OneWay, Step, pairs};
-use crate::account::answer::answer;
+use crate::account::answer::rows;
 use crate::account::mechanism::{fold, times, words};
 use crate::account::plan::Question;
 use crate::contract::Envelope;
@@ -49,7 +49,7 @@ pub(crate) fn explain(question: &Question) -> Result<Envelope<Explanation>> {
         })
         .collect::<Result<Vec<_>>>()?;
     directions.sort_by(|a, b| b.upper().total_cmp(&a.upper()));
-    let rows = answer(question)?.body.guarantees;
+    let rows = rows(question)?;
     let by_law = rows.iter().any(|row| row.method == Method::Pld);
     let beside = rows.iter().find(|row| {
         let of_one = row.notion == Notion::Dp && plan.group == GroupSize::ONE;

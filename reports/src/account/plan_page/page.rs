@@ -9,7 +9,8 @@ use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
 use crate::account::words::{
-    PREMISES, PROMISED, about_delta, assumed, compared, neighbours, promise, promises_nothing,
+    PREMISES, PROMISED, REMARKS, about_delta, assumed, compared, neighbours, promise,
+    promises_nothing,
 };
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
@@ -46,17 +47,19 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     ));
     let large = delta.clone().filter(|_| nothing.is_none());
     let mut page = Page::new(title, summary(run, body))
-        .answer(Section::text("", large))
+        .decides(Section::text("", large))
         .answer(first);
     page = page
-        .answer(Section::notes(
+        .decides(Section::notes(
             PREMISES,
-            batches
+            granted_line(&run.plan)
                 .into_iter()
-                .chain(granted_line(&run.plan))
                 .chain(unauthenticated(&run.plan).into_iter().map(str::to_owned))
-                .chain(labels.iter().cloned())
-                .chain(counted_line(&run.plan)),
+                .chain(labels.iter().cloned()),
+        ))
+        .answer(Section::notes(
+            REMARKS,
+            batches.into_iter().chain(counted_line(&run.plan)),
         ))
         .answer(Section::text("", tightest(body)))
         .answer(Section::text("", assumed(&document.inputs)));
@@ -165,8 +168,7 @@ pub(crate) fn secrets_named(run: &PlannedRun) -> Option<String> {
 
 /// Returns the result in a sentence or two.
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
-    let nothing = promises_nothing(&run.inputs).map(|why| why + " ");
-    let mut said = nothing.unwrap_or_default() + &promised(run, body.promises.first());
+    let mut said = promised(run, body.promises.first());
     said.push_str(&sigma_found(run).unwrap_or_default());
     if let Some(named) = secrets_named(run) {
         let _ = write!(said, " {named}");
@@ -187,8 +189,13 @@ fn tightest(body: &PlanPage) -> Option<String> {
     })
 }
 
-/// Returns the first promise in a sentence.
+/// Returns the first promise in a sentence, behind the warning that its δ promises nothing, if it does.
 pub(super) fn promised(run: &PlannedRun, first: Option<&Promised>) -> String {
+    let nothing = promises_nothing(&run.inputs).map(|why| why + " ");
+    nothing.unwrap_or_default() + &in_a_sentence(run, first)
+}
+
+fn in_a_sentence(run: &PlannedRun, first: Option<&Promised>) -> String {
     let Some(first) = first else {
         return "Nothing is promised that is known.".to_owned();
     };

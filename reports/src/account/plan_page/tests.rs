@@ -842,6 +842,22 @@ fn errors_name_key_value_and_range() {
 }
 
 /// A rate of single places is none of secrets in several records.
+/// The signature had the promise without the warning that it promises nothing.
+#[test]
+fn what_is_signed_says_what_its_delta_is_worth() {
+    let folder = Folder::new();
+    let plan = format!(
+        "schema = 1\nrecipe = \"dpsgd\"\ndelta = 0.01\n[data]\nprivate = 20000\n{TRAINING}"
+    );
+    let run = of_file(&folder.plan(&plan)).unwrap();
+    let page = page(&run, &sheet(&run).unwrap(), false).unwrap();
+    let warning = "delta 0.01 is not below one over the 20\u{202f}000 records";
+    assert!(page.said().starts_with(warning), "{}", page.said());
+    let html = page.to_html().unwrap();
+    let signature = html.split("Signed").last().unwrap();
+    assert!(signature.contains(warning), "{signature}");
+}
+
 #[test]
 fn labels_of_one_place_say_nothing_of_secrets_in_several_records() {
     let folder = Folder::new();

@@ -12,7 +12,7 @@ mod tables;
 pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 
 use super::{Apart, RecordsDigest};
-use crate::contract::{Envelope, Exit, Inputs};
+use crate::contract::{Envelope, Exit, Inputs, judges};
 use crate::number::{count_of, grouped};
 #[cfg(feature = "audit")]
 use crate::number::{rounded_down, shortest};
@@ -225,8 +225,8 @@ impl ExtractReport {
         let reach = Reach {
             leak: self.passages_needed().is_none(),
             promise: None,
-            // A limit that these passages could not exceed judges none that came out, and one of 1 judges nothing.
-            limit: limit.filter(|limit| *limit < 1.0).map(|limit| {
+            // A limit that these passages could not exceed judges none that came out.
+            limit: limit.filter(|limit| judges(*limit)).map(|limit| {
                 self.largest_provable() > limit || !self.comes_out() && self.decides(limit)
             }),
         };

@@ -2,7 +2,7 @@
 
 use super::{AttackRow, Attacks, GroupedArea, MembershipReport, Signal};
 use crate::audit::ends;
-use crate::contract::{Align, Rows, Table, dash, not_known};
+use crate::contract::{Align, Rows, Table, dash, judges, not_known};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Reach};
 use reticent_accounting::{Bounds, Confidence, Probability};
@@ -292,8 +292,7 @@ impl MembershipReport {
     /// decided, since the question is whether the AUC certainly exceeds it. So is one below the limit in both
     /// orientations of the scores.
     pub(in crate::audit) fn undecided(&self, limit: Option<f64>) -> Option<String> {
-        // No area exceeds 1.
-        let limit = limit.filter(|limit| *limit < 1.0)?;
+        let limit = limit.filter(|limit| judges(*limit))?;
         let why = match self.signal {
             Signal::Alike => "all scores are equal, and distinguish no record from another".to_owned(),
             _ if self.compares_with_copy() => {
@@ -324,8 +323,7 @@ impl MembershipReport {
     /// so few records could not have shown anything.
     pub(super) fn otherwise(&self, limit: Option<f64>) -> Mood {
         let reference = self.attacks.as_ref().and_then(|a| a.reference);
-        // No area exceeds 1: such a limit judges nothing.
-        let limit = limit.filter(|limit| *limit < 1.0);
+        let limit = limit.filter(|limit| judges(*limit));
         match self.signal {
             Signal::ShiftedSplit | Signal::Reversed | Signal::Alike => Mood::Open,
             Signal::Leak | Signal::Unseen => Mood::of_leak(

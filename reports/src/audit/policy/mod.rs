@@ -129,11 +129,8 @@ pub(super) fn coverage(policy: &PolicyChoice) -> Result<Vec<Covered>> {
 }
 
 /// Returns the kinds of entities that are found in each way, behind its words.
-pub(super) fn found_by(
-    coverage: &[Covered],
-    words: [(Cover, &'static str); 5],
-) -> Vec<(&'static str, String)> {
-    let each = words.into_iter().map(|(cover, how)| {
+pub(super) fn found_by(coverage: &[Covered]) -> Vec<(&'static str, String)> {
+    let each = COVERS.into_iter().map(|(cover, how)| {
         let kinds = coverage.iter().filter(|c| c.by == cover);
         let kinds: Vec<&str> = kinds.map(|c| c.kind.name()).collect();
         (how, kinds.join(", "))
@@ -273,7 +270,7 @@ impl PolicyReport {
         {
             page = page.answer(Section::text("", [TRACES]));
         }
-        let covered = found_by(&self.coverage, COVERS);
+        let covered = found_by(&self.coverage);
         page.answer(Section::table("What it finds", self.by_span()))
             .section(Section::facts("How each kind is found", covered))
     }
@@ -317,9 +314,12 @@ impl PolicyReport {
 }
 
 const COVERS: [(Cover, &str); 5] = [
-    (Cover::Grammar, "entities by grammar"),
-    (Cover::Tagger, "by a tagger and capitals inside"),
-    (Cover::ListAndCapitals, "by a short list and capitals"),
+    (Cover::Grammar, "by grammar"),
+    (Cover::Tagger, "by a tagger and capitals inside sentences"),
+    (
+        Cover::ListAndCapitals,
+        "by a short list and capitals inside sentences",
+    ),
     (Cover::CapitalsOnly, "by capitals inside sentences only"),
     (Cover::NotSensitive, "not sensitive at this level"),
 ];

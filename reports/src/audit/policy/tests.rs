@@ -165,7 +165,8 @@ fn text_and_document_say_the_same_and_fit_the_schema() {
             "{text}"
         );
         let levels = !report.coverage.is_empty();
-        assert_eq!(text.contains("entities by grammar"), levels);
+        // In the words of `audit prepare`.
+        assert_eq!(text.contains("\nby grammar: "), levels, "{text}");
         assert_eq!(report.coverage.len(), if levels { 18 } else { 0 });
     }
     let unmarked = report(&[Document::new("a", "Ada")], &PolicyChoice::Nothing, None);

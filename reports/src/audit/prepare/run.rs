@@ -15,7 +15,7 @@ use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::CHOICE_OF_RECORDS;
 use reticent_corpus::canary::CopyFate;
-use reticent_corpus::policy::{Cover, Level, PolicyChoice};
+use reticent_corpus::policy::{Level, PolicyChoice};
 use reticent_corpus::prepare::{Facts, Preparation, PrepareFiles, PrepareOptions, SecretSource};
 use reticent_corpus::read::ReadOptions;
 use reticent_corpus::{LossOn, Unit};
@@ -399,17 +399,7 @@ fn covered(prepared: &Preparation) -> Option<String> {
     let PolicyChoice::Level { level, .. } = policy else {
         return None;
     };
-    let words = [
-        (Cover::Grammar, "by grammar"),
-        (Cover::Tagger, "by a tagger and capitals inside sentences"),
-        (
-            Cover::ListAndCapitals,
-            "by a short list and capitals inside sentences",
-        ),
-        (Cover::CapitalsOnly, "by capitals inside sentences only"),
-        (Cover::NotSensitive, "not sensitive at this level"),
-    ];
-    let found = found_by(&coverage(policy).ok()?, words).into_iter();
+    let found = found_by(&coverage(policy).ok()?).into_iter();
     let said: Vec<String> = found
         .map(|(how, kinds)| format!("{how}: {kinds}"))
         .collect();

@@ -5,7 +5,9 @@ use crate::account::plan_page::{
     PlannedRun, first_promise, guarantees, headline, secrets_named, sigma_found,
 };
 use crate::account::secrets::SecretPosteriors;
-use crate::account::words::{PREMISES, about_delta, about_outside_text, of_redacted_secrets};
+use crate::account::words::{
+    PREMISES, REMARKS, about_delta, about_outside_text, of_redacted_secrets, promises_nothing,
+};
 use crate::audit::args::Train;
 use crate::audit::exposure::tokens_to_rank;
 use crate::audit::owner_key::load_prepared;
@@ -648,15 +650,18 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     let page = Page::new(title, first_promise(run, &shown.guarantees)?)
         .lines(22)
         .answer(Section::table("Guarantees", rows));
-    // What a short text has no room for is the end of this list.
-    let mut notes: Vec<String> = Vec::new();
+    let mut premises: Vec<String> = Vec::new();
     if shown.seeded {
-        notes.push("A fixed seed made the noise: this model is NOT private.".into());
+        premises.push("A fixed seed made the noise: this model is NOT private.".into());
     }
-    notes.extend(about_delta(&run.inputs));
-    notes.extend(of_redacted_secrets(&shown.guarantees));
-    notes.extend(granted_line(&run.plan));
-    notes.extend(secrets_named(run));
+    if promises_nothing(&run.inputs).is_none() {
+        premises.extend(about_delta(&run.inputs));
+    }
+    premises.extend(of_redacted_secrets(&shown.guarantees));
+    premises.extend(granted_line(&run.plan));
+    premises.extend(shown.caveats.iter().map(|&said| said.to_owned()));
+    // What a short text has no room for is the end of this list.
+    let mut notes: Vec<String> = secrets_named(run).into_iter().collect();
     if let Some(LossOn::Assistant) = shown.loss_on {
         notes.push(
             "Loss is on the assistant's messages alone, in training and on held-out text; the rest of a record is read, \
@@ -668,7 +673,6 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         run.plan.base(),
         run.plan.held_out_public(),
     ));
-    notes.extend(shown.caveats.iter().map(|&said| said.to_owned()));
     notes.extend(shown.trained_on.map(TrainedOn::text));
     notes.extend(run.not_compared.clone());
     if !shown.held_out_perplexity.is_empty() {
@@ -732,7 +736,9 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         .into_iter()
         .flatten()
         .map(|said| format!("{said}."));
-    let mut page = page.answer(Section::notes(PREMISES, notes));
+    let mut page = page
+        .decides(Section::notes(PREMISES, premises))
+        .answer(Section::notes(REMARKS, notes));
     if let Some(secrets) = &shown.secrets {
         page = page
             .answer(Section::text("", secrets.sentences()))
