@@ -492,7 +492,7 @@ impl DesignReport {
         Page::new("Canaries for a budget", self.says())
             .answer(Section::facts("The plan", self.facts()))
             .brief(Section::table("", self.table().first(BRIEFLY)))
-            .answer(Section::notes("About the mechanism", self.manifest.clone()))
+            .decides(Section::notes("About the mechanism", self.manifest.clone()))
             .section(Section::facts("What to expect of it", self.expectations()))
             .section(
                 Section::table("Plans for comparison", self.table()).caption(
