@@ -1,7 +1,7 @@
 //! Text folded for comparison with a dictionary: composed, with look-alikes, white space and escapes unified, and in
 //! one case if case does not matter.
 
-use super::detect::plain::Plain;
+use super::detect::plain::{Plain, first_of};
 use reticent_disk::{cluster, fold};
 use std::ops::Range;
 use unicode_normalization_alignments::UnicodeNormalization;
@@ -84,7 +84,7 @@ impl<'a> Composed<'a> {
         let apart = plain.text.bytes().any(|byte| matches!(byte, 0xcc | 0xcd));
         let composed = |cluster: &str, out: &mut String| out.extend(cluster.nfc().map(|(c, _)| c));
         Self {
-            folded: apart.then(|| Folded::by(&plain.text, composed)),
+            folded: apart.then(|| Folded::by(&plain.text, false, composed)),
             plain,
         }
     }
@@ -110,14 +110,32 @@ impl<'a> Composed<'a> {
 
 impl Folded {
     fn of(text: &str, any_case: bool) -> Self {
-        Self::by(text, |cluster, folded| fold(cluster, any_case, folded))
+        Self::by(text, any_case, |cluster, folded| {
+            fold(cluster, any_case, folded);
+        })
     }
 
-    fn by(text: &str, fold: impl Fn(&str, &mut String)) -> Self {
+    /// Folds with `fold` all but the ASCII characters that are clusters of their own, which most texts consist of.
+    fn by(text: &str, any_case: bool, fold: impl Fn(&str, &mut String)) -> Self {
+        // A line break becomes a space; the others stay one byte each.
+        let spacing = |byte: u8| (byte == b' ') | (byte.wrapping_sub(b'\t') < 5);
+        let others = |byte: u8, next: u8| {
+            (byte >= 0x80) | (next >= 0x80) | (spacing(byte) & ((byte != b' ') | spacing(next)))
+        };
         let mut folded = String::with_capacity(text.len());
         let mut changed = Vec::new();
         let mut at = 0;
         while at < text.len() {
+            let alone = first_of(text.as_bytes(), at, others, others).unwrap_or(text.len());
+            folded.push_str(&text[at..alone]);
+            if any_case {
+                let begin = folded.len() - (alone - at);
+                folded[begin..].make_ascii_lowercase();
+            }
+            at = alone;
+            if at == text.len() {
+                break;
+            }
             let from = (folded.len(), at);
             at += cluster(&text[at..]);
             fold(&text[from.1..at], &mut folded);
@@ -320,6 +338,32 @@ mod tests {
         ] {
             let at = joined.text.find(part).unwrap();
             assert_eq!(&text[joined.place(at..at + part.len())], place, "{part}");
+        }
+    }
+
+    /// All texts of up to four of these pieces, long and short: a run of ASCII characters folds as each of them does.
+    #[test]
+    fn runs_of_ascii_fold_as_their_characters_do() {
+        let pieces = [
+            "a", "B", "'", " ", "\t", "\n", "\u{b}", "\0", "\u{301}", "\u{200b}", "\u{a0}",
+            "\u{c9}",
+        ];
+        let mut texts = vec![String::new()];
+        for _ in 0..4 {
+            let longer = texts
+                .iter()
+                .flat_map(|text| pieces.map(|piece| format!("{text}{piece}")));
+            texts = longer.chain([String::new()]).collect();
+        }
+        texts.push("Long Text  of ASCII, and\nmore\u{301} ".repeat(9));
+        for (text, any_case) in texts.iter().flat_map(|text| [(text, true), (text, false)]) {
+            let (mut one_by_one, mut at) = (String::new(), 0);
+            while at < text.len() {
+                let end = at + cluster(&text[at..]);
+                fold(&text[at..end], any_case, &mut one_by_one);
+                at = end;
+            }
+            assert_eq!(Folded::of(text, any_case).text, one_by_one, "{text:?}");
         }
     }
 

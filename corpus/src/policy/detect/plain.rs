@@ -172,7 +172,7 @@ fn control(bytes: &[u8]) -> Option<(usize, u8)> {
 
 /// Returns the first byte from `from` that, with the next one (zero behind the last), satisfies `is`, searching only runs
 /// with a byte that satisfies `may_be`. `may_be` is evaluated without branches, so that it is vectorised.
-pub(super) fn first_of(
+pub(in crate::policy) fn first_of(
     bytes: &[u8],
     from: usize,
     may_be: impl Fn(u8, u8) -> bool,
