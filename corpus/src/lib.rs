@@ -70,3 +70,15 @@ pub use worker::isolate;
 
 pub use error::{Error, Result};
 pub use random::system_seed;
+
+/// Returns numbers below a bound, from a seed.
+#[cfg(test)]
+fn draws(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |below| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % below
+    }
+}

@@ -163,13 +163,7 @@ mod tests {
             ". ",
             "\n",
         ];
-        let mut state = 9u64;
-        let mut draw = |below: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as usize % below
-        };
+        let mut draw = crate::draws(9);
         let mut all = 0;
         for _ in 0..5000 {
             let text: String = (0..6)

@@ -431,13 +431,7 @@ mod tests {
             "may 5",
             ".",
         ];
-        let mut state = 11u64;
-        let mut draw = |below: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as usize % below
-        };
+        let mut draw = crate::draws(11);
         let (mut both, mut tokens_alone) = (0, 0);
         let words = pieces.iter().map(|piece| piece.repeat(2));
         let json = crate::tokenize::train_tokenizer(words, 300).unwrap();

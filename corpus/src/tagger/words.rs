@@ -255,15 +255,9 @@ mod tests {
             "a", "'", "’s", "n't", ".", "…", "\u{fffc}", "é", " ", "\n", "/", "Mr.", "😀", "@",
             "1", "\u{301}",
         ];
-        let mut state = 7u64;
+        let mut draw = crate::draws(7);
         for _ in 0..3000 {
-            let mut text = String::new();
-            for _ in 0..12 {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                text.push_str(pieces[(state >> 33) as usize % pieces.len()]);
-            }
+            let text: String = (0..12).map(|_| pieces[draw(pieces.len())]).collect();
             let mut end = 0;
             sentences(&text, |sentence| {
                 for word in sentence {

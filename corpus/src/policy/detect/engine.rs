@@ -666,13 +666,7 @@ mod tests {
         let pieces = [
             "Ord", "er ", "order", " CALL", "é", "tel", "x", " ", "zip", "s", "no", "#", ". ",
         ];
-        let mut state = 5u64;
-        let mut draw = |below: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as usize % below
-        };
+        let mut draw = crate::draws(5);
         let mut found = 0;
         for _ in 0..500 {
             let text: String = (0..6).map(|_| pieces[draw(pieces.len())]).collect();
@@ -717,13 +711,7 @@ mod tests {
             "#",
             "%",
         ];
-        let mut state = 7u64;
-        let mut draw = |below: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as usize % below
-        };
+        let mut draw = crate::draws(7);
         let (mut places, mut begins, mut found) = (0, 0, 0);
         for _ in 0..3000 {
             let text: String = (0..=draw(9)).map(|_| pieces[draw(pieces.len())]).collect();
@@ -776,13 +764,7 @@ mod tests {
             "-",
             "n 12:30 pm",
         ];
-        let mut state = 3u64;
-        let mut draw = |below: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as usize % below
-        };
+        let mut draw = crate::draws(3);
         let spans = |scanner: &Scanner, text: &str| {
             let mut out = Vec::new();
             scanner.scan(text, |rule, c| {
