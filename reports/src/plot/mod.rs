@@ -116,12 +116,7 @@ impl Layer {
         points: impl IntoIterator<Item = Point>,
         tone: Tone,
     ) -> Self {
-        Self::Line {
-            name: name.into(),
-            points: points.into_iter().collect(),
-            tone,
-            dashed: false,
-        }
+        Self::joined(name, points, tone, false)
     }
     /// Points joined by a dashed line.
     pub fn dashes(
@@ -129,11 +124,19 @@ impl Layer {
         points: impl IntoIterator<Item = Point>,
         tone: Tone,
     ) -> Self {
+        Self::joined(name, points, tone, true)
+    }
+    fn joined(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = Point>,
+        tone: Tone,
+        dashed: bool,
+    ) -> Self {
         Self::Line {
             name: name.into(),
             points: points.into_iter().collect(),
             tone,
-            dashed: true,
+            dashed,
         }
     }
     /// Creates a line of steps that hold each value until the next x: what a falling upper bound says between its points.
