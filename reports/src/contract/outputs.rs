@@ -224,6 +224,9 @@ fn is_page(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Inputs;
+    use crate::page::Page;
+    use crate::plot::{Axis, Layer, Plot, Tone};
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -273,6 +276,25 @@ mod tests {
         let error = said(&twice).unwrap_err();
         assert!(error.contains("each needs its own file"), "{error}");
         assert!(said(&["--weights", &place("new.json")]).is_ok());
+    }
+
+    #[test]
+    fn what_is_written_as_a_page_is_one() {
+        let page = Page::new("Title", "Result.");
+        let plot = Plot::new("Title", Axis::linear("x"), Axis::linear("y"));
+        let plot = plot.layer(Layer::line("", [(0.0, 0.0), (1.0, 1.0)], Tone::First));
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("page");
+        for text in [
+            page.to_html().unwrap(),
+            page.to_markdown(),
+            page.to_model_card("exposure"),
+            page.to_sarif("exposure", &Inputs::new()),
+            plot.to_svg().unwrap(),
+        ] {
+            std::fs::write(&place, &text).unwrap();
+            assert!(is_page(&place), "{text}");
+        }
     }
 
     /// A corpus was replaced by a figure, also one that a link led to.

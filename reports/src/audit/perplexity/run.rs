@@ -3,8 +3,7 @@
 use crate::audit::args::Perplexity as Args;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::perplexity::PerplexityReport;
-use crate::audit::reading::is_prepared;
-use crate::audit::reading::to_measure;
+use crate::audit::reading::{is_prepared, to_measure};
 use crate::audit::records::{Part, PreparedRecords, texts};
 use crate::audit::train::masking;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};

@@ -640,6 +640,10 @@ impl Keep<'_> {
     }
 }
 
+/// The most lines of the short text: a model that isn't private, or a secret that isn't covered, has to be said beside the
+/// guarantees.
+const LINES: usize = 22;
+
 /// Returns a page with the first promise in a sentence, then all guarantees.
 fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     let mut title = format!("{}: trained by {}", shown.out, shown.recipe);
@@ -648,7 +652,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     }
     let rows = guarantees(&in_order(run, &shown.guarantees));
     let page = Page::new(title, first_promise(run, &shown.guarantees)?)
-        .lines(22)
+        .lines(LINES)
         .answer(Section::table("Guarantees", rows));
     let mut premises: Vec<String> = Vec::new();
     if shown.seeded {
