@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Preparation in shards: two processes against one, and the memory of each stage.
 
-  benches/shards.py AUDIT [MEGABYTES] [SHARDS]
+  benches/shards.py AUDIT [MEGABYTES [SHARDS [PYTHON]]]
 
 AUDIT is the program, built for release. The corpus is made-up dialogues, copied under other ids until it is that
 long (default 100 MB); every copy's text differs by a salt of letters but for every fourth, so that there are
-duplicates far apart. Everything is written to a folder that goes away at the end. Wall time says something on an
+duplicates far apart. PYTHON is an interpreter with dask (pip install "dask[dataframe,distributed]"), which does about
+the same work beside; without it, it is left out. Everything is written to a folder that goes away at the end. Wall time says something on an
 idle machine only; processor time and memory do on any.
 """
 import json
@@ -19,19 +20,23 @@ HOW = ["--policy", "customers", "--conservative", "digits,policy", "--seed", "1"
 
 
 def run(audit, home, *words, cores=None):
+    return measured([audit, "prepare", "--config", "none", *words], home, cores)
+
+
+def measured(words, home, cores=None):
     """Seconds, processor seconds and peak memory in MiB, of it and of what it started, on the first `cores` of the
     machine (all of them if `None`)."""
     allowed = sorted(os.sched_getaffinity(0))[:cores]
     began = time.monotonic()
     process = subprocess.Popen(
-        [audit, "prepare", "--config", "none", *words],
+        words,
         cwd=home,
         stdout=subprocess.DEVNULL,
         preexec_fn=lambda: os.sched_setaffinity(0, allowed),
     )
     _, status, used = os.wait4(process.pid, 0)
     if status:
-        sys.exit(f"audit prepare {' '.join(words)}: status {status}")
+        sys.exit(f"{' '.join(words)}: status {status}")
     return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
@@ -64,6 +69,7 @@ def main():
     audit = os.path.abspath(sys.argv[1])
     megabytes = int(sys.argv[2]) if len(sys.argv) > 2 else 100
     shards = sys.argv[3] if len(sys.argv) > 3 else "8"
+    python = sys.argv[4] if len(sys.argv) > 4 else None
     with tempfile.TemporaryDirectory() as home:
         os.environ["RETICENT_OWNER_KEY"] = f"{home}/owner.key"
         size = corpus(audit, home, megabytes)
@@ -89,6 +95,11 @@ def main():
             print(f"  the folder of one process: {same}")
         ratios = f"{walls[1] / walls[2]:.2f}, against one {single / walls[2]:.2f}"
         print(f"local:2 on two cores against local:1 on one {ratios}")
+        if python:
+            peer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shards_peer.py")
+            for count in [1, 2]:
+                words = [python, peer, "data.jsonl", f"dask{count}", str(count)]
+                say(f"dask, {count} core", measured(words, home, count))
         run(audit, home, "data.jsonl", *HOW, "--out", "staged", "--plan", "staged.json", "--shards", shards)
         for stage in ["scan", "group", "write"]:
             flag = "--part" if stage == "group" else "--shard"
