@@ -2,51 +2,74 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The number of draws for a secret before giving up, because it has hardly any other content.
 const TRIES: usize = 100;
 
-/// A piece of a secret to be redrawn: words by their positions, digits one by one, the rest unchanged.
+/// A piece of a secret, as it is redrawn.
 enum Piece<'a> {
+    /// A word with its position among the words: drawn from those at the same position.
     Word(usize, &'a str),
-    Digits(&'a str),
+    /// Digits, or letters among digits: drawn one by one.
+    Code(&'a str),
+    /// What is between them, which stays.
     Other(&'a str),
 }
 
-/// Splits a secret into words (numbered from 0), runs of digits, and the text between them.
 fn pieces(secret: &str) -> Vec<Piece<'_>> {
-    let kind = |c: char| (c.is_ascii_digit(), c.is_alphabetic());
+    let drawn = |c: char| c.is_ascii_digit() || c.is_alphabetic();
     let mut out = Vec::new();
     let (mut rest, mut words) = (secret, 0);
     while let Some(first) = rest.chars().next() {
-        let end = rest.find(|c| kind(c) != kind(first)).unwrap_or(rest.len());
+        let end = rest
+            .find(|c| drawn(c) != drawn(first))
+            .unwrap_or(rest.len());
         let (piece, after) = rest.split_at(end);
-        out.push(match kind(first) {
-            (true, _) => Piece::Digits(piece),
-            (_, true) => {
-                words += 1;
-                Piece::Word(words - 1, piece)
-            }
-            _ => Piece::Other(piece),
-        });
+        out.push(
+            match (drawn(first), piece.contains(|c: char| c.is_ascii_digit())) {
+                (false, _) => Piece::Other(piece),
+                (true, true) => Piece::Code(piece),
+                (true, false) => {
+                    words += 1;
+                    Piece::Word(words - 1, piece)
+                }
+            },
+        );
         rest = after;
     }
     out
 }
 
-/// Returns each text with its secrets replaced by other contents of the same form. Digits are drawn uniformly (a
-/// nonzero first digit stays nonzero), words from those at the same position in the other secrets, and letters if there
-/// is no other word. No drawn content equals one of the given secrets. Source of the experiment: Zhao et al. 2022
-/// (CRT), appendix A.5, sequences with secrets of the training data against random ones of the same format.
+/// Returns the form of a secret: `a` for each word, `0` for each code, and what is between them.
+fn form(secret: &str) -> String {
+    let pieces = pieces(secret).into_iter();
+    let signs = pieces.map(|piece| match piece {
+        Piece::Word(..) => "a",
+        Piece::Code(_) => "0",
+        Piece::Other(text) => text,
+    });
+    signs.collect()
+}
+
+/// Returns each text with its secrets replaced by other contents of the same kind and form, which a model that saw
+/// neither cannot tell from them. Digits are drawn uniformly (whether the first is zero stays), and so are letters
+/// among digits; words are drawn from those at the same position in secrets of the same kind and form. No drawn content
+/// equals one of the given secrets. Source of the experiment: Zhao et al. 2022 (CRT), appendix A.5, sequences with
+/// secrets of the training data against random ones of the same format.
 ///
-/// `texts` holds each text with the secrets it contains; all occurrences of a secret change in the same way. A text
-/// that contains no secret, or whose secret has no other content, gives `None`.
+/// `texts` holds each text with the secrets it contains, each with its kind; all occurrences of a secret change in the
+/// same way. A text that contains no secret, or whose secret has no other content (it has no digit, and no secret of its
+/// kind and form has other words), gives `None`.
 ///
 /// ```
+/// let text = |text: &str, kind: &str, secret: &str| {
+///     (text.to_owned(), vec![(kind.to_owned(), secret.to_owned())])
+/// };
 /// let texts = [
-///     ("I live at 12 Oak Street.".to_owned(), vec!["12 Oak Street".to_owned()]),
-///     ("Send it to 90 Elm Road!".to_owned(), vec!["90 Elm Road".to_owned()]),
+///     text("I live at 12 Oak Street.", "address", "12 Oak Street"),
+///     text("Send it to 90 Elm Road!", "address", "90 Elm Road"),
+///     text("Parcel 7 Fast Post is late.", "parcel", "7 Fast Post"),
 /// ];
 /// let drawn = reticent_attacks::membership::lookalikes(&texts, 3);
 /// let first = drawn[0].as_ref().unwrap();
@@ -54,32 +77,35 @@ fn pieces(secret: &str) -> Vec<Piece<'_>> {
 /// assert!(["Oak Street", "Oak Road", "Elm Street", "Elm Road"].iter().any(|words| first.contains(words)));
 /// ```
 #[must_use]
-pub fn lookalikes(texts: &[(String, Vec<String>)], seed: u64) -> Vec<Option<String>> {
-    let known: BTreeSet<&str> = texts
-        .iter()
-        .flat_map(|(_, secrets)| secrets.iter().map(String::as_str))
+pub fn lookalikes(texts: &[(String, Vec<(String, String)>)], seed: u64) -> Vec<Option<String>> {
+    let marked = texts.iter().flat_map(|(_, secrets)| secrets);
+    let known: BTreeMap<&str, &str> = marked
+        .map(|(kind, secret)| (secret.as_str(), kind.as_str()))
         .collect();
     // Words are kept as often as they occur in secrets, so that common words are equally common in the draws.
-    let mut words: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-    for secret in &known {
+    let mut words: BTreeMap<(&str, String), Vec<Vec<&str>>> = BTreeMap::new();
+    for (secret, kind) in &known {
+        let own = words.entry((*kind, form(secret))).or_default();
         for piece in pieces(secret) {
             if let Piece::Word(place, word) = piece {
-                words.entry(place).or_default().push(word);
+                own.resize_with(own.len().max(place + 1), Vec::new);
+                own[place].push(word);
             }
         }
     }
     let mut random = ChaCha20Rng::seed_from_u64(seed);
     let mut fresh: BTreeMap<&str, Option<String>> = BTreeMap::new();
-    for secret in known.iter().copied() {
-        let mut drawn = (0..TRIES).map(|_| draw(secret, &words, &mut random));
-        let other = drawn.find(|other| !known.contains(other.as_str()));
+    for (secret, kind) in &known {
+        let words = &words[&(*kind, form(secret))];
+        let mut drawn = (0..TRIES).map(|_| draw(secret, words, &mut random));
+        let other = drawn.find(|other| !known.contains_key(other.as_str()));
         fresh.insert(secret, other);
     }
     texts
         .iter()
         .map(|(text, secrets)| {
             // Longest first, so that a secret inside another one is not replaced within it.
-            let mut inside: Vec<&str> = secrets.iter().map(String::as_str).collect();
+            let mut inside: Vec<&str> = secrets.iter().map(|(_, secret)| secret.as_str()).collect();
             inside.retain(|secret| !secret.is_empty() && text.contains(secret));
             inside.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
             inside.dedup();
@@ -111,45 +137,48 @@ fn replaced(text: &str, others: &[(&str, &str)]) -> String {
     out
 }
 
-fn draw(secret: &str, words: &BTreeMap<usize, Vec<&str>>, random: &mut ChaCha20Rng) -> String {
+/// Draws a content for a secret, from the words of its kind and form at each position.
+fn draw(secret: &str, words: &[Vec<&str>], random: &mut ChaCha20Rng) -> String {
     let mut out = String::new();
     for piece in pieces(secret) {
         match piece {
             Piece::Other(text) => out.push_str(text),
-            Piece::Digits(digits) => {
-                for (place, digit) in digits.chars().enumerate() {
-                    let least = u8::from(place == 0 && digit != '0');
-                    out.push(char::from(b'0' + random.random_range(least..10)));
-                }
+            Piece::Word(place, _) => {
+                let all = &words[place];
+                out.push_str(all[random.random_range(0..all.len())]);
             }
-            Piece::Word(place, word) => match words.get(&place) {
-                Some(all) if all.iter().any(|other| *other != word) => {
-                    out.push_str(all[random.random_range(0..all.len())])
-                }
-                _ => out.extend(word.chars().map(|c| letter(c, random))),
-            },
+            Piece::Code(code) => {
+                let signs = code.chars().enumerate();
+                out.extend(signs.map(|(place, c)| sign(c, place == 0, random)));
+            }
         }
     }
     out
 }
 
-/// Draws a letter of the same case; other characters than ASCII letters are returned unchanged.
-fn letter(c: char, random: &mut ChaCha20Rng) -> char {
-    let first = match c {
-        'a'..='z' => b'a',
-        'A'..='Z' => b'A',
+/// Draws a digit for a digit and a letter of the same case for a letter; a first digit stays zero or not zero. Other
+/// characters than those of ASCII are returned unchanged.
+fn sign(c: char, first: bool, random: &mut ChaCha20Rng) -> char {
+    let (least, count) = match c {
+        '0' if first => return c,
+        '1'..='9' if first => (b'1', 9),
+        '0'..='9' => (b'0', 10),
+        'a'..='z' => (b'a', 26),
+        'A'..='Z' => (b'A', 26),
         _ => return c,
     };
-    char::from(first + random.random_range(0..26))
+    char::from(least + random.random_range(0..count))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reticent_corpus::simulate::simulate;
+    use std::collections::{BTreeSet, HashMap};
 
-    fn text(text: &str, secrets: &[&str]) -> (String, Vec<String>) {
-        let secrets = secrets.iter().map(ToString::to_string).collect();
-        (text.to_owned(), secrets)
+    fn text(text: &str, secrets: &[&str]) -> (String, Vec<(String, String)>) {
+        let secrets = secrets.iter().map(|s| ("kind".to_owned(), s.to_string()));
+        (text.to_owned(), secrets.collect())
     }
 
     /// Seed 5, 300 texts: form and context stay, no secret of the training data is drawn, and the draws repeat.
@@ -161,7 +190,7 @@ mod tests {
                 text(&format!("Booked as {secret}, yes {secret}."), &[&secret])
             })
             .collect();
-        let known: BTreeSet<&String> = texts.iter().flat_map(|(_, secrets)| secrets).collect();
+        let known: BTreeSet<&String> = texts.iter().map(|(_, secrets)| &secrets[0].1).collect();
         let drawn = lookalikes(&texts, 5);
         assert_eq!(drawn, lookalikes(&texts, 5));
         for ((before, _), after) in texts.iter().zip(&drawn) {
@@ -202,5 +231,77 @@ mod tests {
         let numbers: Vec<&&str> = numbers.iter().filter(|n| !n.is_empty()).collect();
         assert!(numbers[1].len() == 4 && numbers[0] == numbers[2], "{last}");
         assert!(*numbers[0] != "12" && *numbers[1] != "1234", "{last}");
+    }
+
+    /// The natural logarithm of a text's probability by triples of characters, a character on average.
+    fn likelihood(counts: &HashMap<[char; 3], f64>, text: &str) -> f64 {
+        let all = triples(text);
+        let each = all.iter().map(|[a, b, c]| {
+            let both = counts.get(&[*a, *b, '\0']).unwrap_or(&0.0);
+            ((counts.get(&[*a, *b, *c]).unwrap_or(&0.0) + 0.1) / (both + 10.0)).ln()
+        });
+        each.sum::<f64>() / all.len() as f64
+    }
+
+    fn triples(text: &str) -> Vec<[char; 3]> {
+        let signs: Vec<char> = format!("\u{1}\u{1}{text}\u{1}").chars().collect();
+        signs.windows(3).map(|w| [w[0], w[1], w[2]]).collect()
+    }
+
+    /// Seeds 7, 8 and 3: secrets of 260 dialogues and their lookalikes, ranked by what 1000 other dialogues say of secrets
+    /// of their kind, which know neither. A correct area leaves four standard errors with a probability of 6e-5 a
+    /// kind. A name had become `QK Smith`, a tracking number had got words and another length, and a
+    /// first zero had become rare.
+    #[test]
+    fn a_model_that_saw_neither_cannot_tell_lookalikes() {
+        let marked = |dialogues: usize, seed: u64| -> BTreeMap<String, BTreeSet<String>> {
+            let mut out: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+            for document in simulate(dialogues, seed).unwrap() {
+                for secret in &document.secrets {
+                    let content = document.secret_text(secret).to_owned();
+                    out.entry(secret.kind.clone()).or_default().insert(content);
+                }
+            }
+            out
+        };
+        let known = marked(1000, 8);
+        let own = marked(260, 7);
+        let texts: Vec<_> = own
+            .iter()
+            .flat_map(|(kind, secrets)| secrets.iter().map(move |s| (kind, s)))
+            .map(|(kind, s)| (s.clone(), vec![(kind.clone(), s.clone())]))
+            .collect();
+        let drawn = lookalikes(&texts, 3);
+        for (kind, secrets) in &own {
+            let mut counts: HashMap<[char; 3], f64> = HashMap::new();
+            for [a, b, c] in known[kind].iter().flat_map(|secret| triples(secret)) {
+                *counts.entry([a, b, c]).or_default() += 1.0;
+                *counts.entry([a, b, '\0']).or_default() += 1.0;
+            }
+            let pairs = texts
+                .iter()
+                .zip(&drawn)
+                .filter(|((_, s), _)| s[0].0 == *kind);
+            let pairs: Vec<[f64; 2]> = pairs
+                .filter_map(|((text, _), other)| {
+                    let other = other.as_ref()?;
+                    let length = |text: &str| text.chars().filter(char::is_ascii_digit).count();
+                    assert_eq!(length(text), length(other), "{text} {other}");
+                    Some([likelihood(&counts, text), likelihood(&counts, other)])
+                })
+                .collect();
+            let n = pairs.len() as f64;
+            assert!(5.0 * n >= 4.0 * secrets.len() as f64, "{kind}: {n}");
+            let wins = pairs.iter().map(|own| {
+                let below = |other: &&[f64; 2]| other[1] < own[0];
+                let equal = |other: &&[f64; 2]| other[1].to_bits() == own[0].to_bits();
+                let count =
+                    |of: &dyn Fn(&&[f64; 2]) -> bool| pairs.iter().filter(|o| of(o)).count() as f64;
+                count(&below) + 0.5 * count(&equal)
+            });
+            let area = wins.sum::<f64>() / (n * n);
+            let error = ((2.0 * n + 1.0) / (12.0 * n * n)).sqrt();
+            assert!((area - 0.5).abs() <= 4.0 * error, "{kind}: {area}, {error}");
+        }
     }
 }

@@ -50,8 +50,8 @@ pub(in crate::audit) struct Cut {
     tokens: Vec<Option<Vec<TokenId>>>,
     /// The ties of each record: its document, and the secrets that are marked in it.
     ties: Vec<Vec<String>>,
-    /// The marked secrets that occur in each record.
-    secrets: Vec<Vec<String>>,
+    /// The marked secrets that occur in each record, each behind its kind.
+    secrets: Vec<Vec<(String, String)>>,
 }
 
 impl Cut {
@@ -77,7 +77,8 @@ impl Cut {
         let kept: Vec<usize> = (0..texts.len()).filter(|&i| drawn[i].is_some()).collect();
         ensure!(
             !kept.is_empty(),
-            "none of the {} records holds a marked secret whose content can be redrawn; `secrets` of a JSON line mark them",
+            "none of the {} records holds a marked secret whose content can be redrawn: one that has digits, or other words than another of its \
+             kind and form; `secrets` of a JSON line mark them",
             texts.len()
         );
         let members = self.only(&kept);
@@ -352,12 +353,13 @@ pub(in crate::audit) fn cut(
             .with_context(|| format!("{}, document {number}", path.display()))?;
         for text in texts {
             let (text, tokens) = reader.as_trained(text)?;
-            let marked = document.secrets.iter().map(|s| document.secret_text(s));
-            let inside = marked.filter(|s| !s.is_empty() && text.contains(s));
-            let inside: Vec<String> = inside.map(str::to_owned).collect();
+            let marked = document.secrets.iter();
+            let marked = marked.map(|s| (s.kind.clone(), document.secret_text(s).to_owned()));
+            let inside = marked.filter(|(_, s)| !s.is_empty() && text.contains(s));
+            let inside: Vec<(String, String)> = inside.collect();
             let mut ties = vec![name.clone()];
             if by == GroupBy::Secret {
-                ties.extend(inside.iter().map(|s| format!("secret {s}")));
+                ties.extend(inside.iter().map(|(_, s)| format!("secret {s}")));
             }
             out.texts.push(text);
             out.tokens.push(tokens);

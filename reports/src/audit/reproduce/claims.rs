@@ -1,6 +1,7 @@
 //! The claims of the papers and how each is judged, fixed in the program before a run.
 
 use super::Paper;
+use super::evidence::OF_A_RECORD;
 use super::rules::{Need, Rule};
 use serde::Deserialize;
 use std::sync::LazyLock;
@@ -35,6 +36,16 @@ impl Claim {
             .iter()
             .flat_map(Rule::names)
             .chain(needs)
+            .collect()
+    }
+
+    /// Returns the names of ε of the arms that it compares, which are shown beside them.
+    pub(super) fn epsilons(&self) -> Vec<String> {
+        let Some(Rule::Below { series, .. }) = &self.rule else {
+            return Vec::new();
+        };
+        let arms = series.iter().filter_map(|name| name.rsplit_once(' '));
+        arms.map(|(_, arm)| format!("{OF_A_RECORD} {arm}"))
             .collect()
     }
 }
@@ -115,6 +126,11 @@ mod tests {
                 Need::Tells { what, of } => {
                     plant(what, &[(0.0, &[0.5, 0.6])]);
                     plant(of, &[(0.0, &[0.3, 0.3])]);
+                }
+                Need::Alike { what, .. } => plant(what, &[(0.0, &[0.5, 0.5])]),
+                Need::Private { what, of } => {
+                    plant(what, &[(0.0, &[1.0, 1.0])]);
+                    plant(of, &[(0.0, &[1.0, 1.0])]);
                 }
             }
         }
@@ -225,7 +241,7 @@ mod tests {
                 needs.iter().any(|need| match need {
                     Need::Learned { what, of } => *what == model || *of == model,
                     Need::Tells { what, .. } => *what == model,
-                    Need::Heard { .. } => false,
+                    Need::Heard { .. } | Need::Alike { .. } | Need::Private { .. } => false,
                 })
             };
             let heard = needs

@@ -3,10 +3,14 @@
 use super::rules::{Point, Series};
 use crate::audit::figure::Known;
 use crate::audit::grid::{CellDocument, Place, Work};
+use reticent_accounting::training::Recipe;
 use serde_json::Value;
 
 /// A quantity of cells: what its series is called before the name of an arm, and how it is read in a cell.
 pub(super) type Quantity = (&'static str, fn(&CellDocument) -> Option<f64>);
+
+/// The name of ε in series, before that of an arm.
+pub(super) const OF_A_RECORD: &str = "ε of a record of";
 
 /// The quantities that every paper needs.
 pub(super) const QUANTITIES: &[Quantity] = &[
@@ -19,6 +23,10 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     ("accuracy on", |cell| cell.measured(Known::Accuracy)),
     ("area on", |cell| cell.measured(Known::Auc)),
     ("area of groups on", groups),
+    ("area by the texts alone, on", |cell| {
+        cell.number(Work::Membership, "blind.area.estimate")
+    }),
+    (OF_A_RECORD, of_a_record),
     ("ε at least, of", |cell| cell.measured(Known::Epsilon)),
     ("ε at least by e-values, of", |cell| {
         cell.number(Work::Exposure, "e_value.epsilon.lower")
@@ -52,6 +60,16 @@ fn groups(cell: &CellDocument) -> Option<f64> {
     let rows = attacks["rows"].as_array()?;
     let row = rows.iter().find(|row| row["attack"] == *decides)?;
     row["grouped"][0]["area"]["estimate"].as_f64()
+}
+
+/// Returns the upper end of ε of a record with another content; the rows of `protect` are about secrets.
+fn of_a_record(cell: &CellDocument) -> Option<f64> {
+    let own = cell.training.as_ref();
+    let training = own.filter(|_| cell.place.recipe != Recipe::Protect)?;
+    let rows = training["guarantees"].as_array()?;
+    let mut rows = rows.iter().filter(|row| row["about"] == "record");
+    let upper = &rows.find(|row| row["neighbours"] == "replace")?["epsilon"]["upper"];
+    upper.as_f64().or_else(|| upper.as_str()?.parse().ok())
 }
 
 /// Returns a quantity of a cell: NaN if the cell failed before it was measured.

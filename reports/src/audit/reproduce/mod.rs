@@ -59,7 +59,8 @@ impl Judged {
             None => (String::new(), Judgement::open(&claim.open)),
         };
         let mut own: Vec<Series> = Vec::new();
-        for name in claim.names() {
+        let names = claim.names().into_iter().map(str::to_owned);
+        for name in names.chain(claim.epsilons()) {
             let known = own.iter().any(|series| series.what == name);
             if let Some(series) = measured.iter().find(|series| series.what == name)
                 && !known
@@ -67,6 +68,14 @@ impl Judged {
                 own.push(series.clone());
             }
         }
+        let points = own.iter().flat_map(|series| &series.points);
+        let mut alone = points.filter(|point| point.values.len() < 2);
+        let trained = |point: &Point| point.from.iter().any(|from| from.starts_with("cells/"));
+        let single = alone.any(trained);
+        let judgement = match judgement {
+            Judgement::Reproduced if single => Judgement::open("a single run has no spread"),
+            other => other,
+        };
         Self {
             id: claim.id.clone(),
             item: claim.item.clone(),
@@ -109,4 +118,39 @@ pub struct Reproduction {
     pub notes: Vec<String>,
     /// Every requested claim.
     pub claims: Vec<Judged>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two figures of Hush! were reproduced by one seed, whose margin is 0, and light noise was compared with DP-SGD
+    /// without the ε of either.
+    #[test]
+    fn one_run_reproduces_nothing_and_what_is_compared_shows_its_epsilon() {
+        let text = "id = 'i'\nitem = 't'\nsays = 's'\nprinted = 'p'\nrule.below = { series = ['loss of A', 'loss of B'] }";
+        let claim: Claim = toml::from_str(text).unwrap();
+        let judged = |runs: usize| {
+            let series = |what: &str, value: f64| Series {
+                what: what.to_owned(),
+                points: vec![Point {
+                    x: 0.0,
+                    values: vec![value; runs],
+                    from: vec!["cells/a.json".to_owned()],
+                }],
+            };
+            let all = [
+                ("loss of A", 1.0),
+                ("loss of B", 2.0),
+                ("ε of a record of B", 2.5),
+            ];
+            Judged::of(&claim, &all.map(|(what, value)| series(what, value)))
+        };
+        let twice = judged(2);
+        assert_eq!(twice.judgement, Judgement::Reproduced);
+        let shown = |series: &Series| series.what == "ε of a record of B";
+        assert!(twice.measured.iter().any(shown), "{:?}", twice.measured);
+        let why = Judgement::open("a single run has no spread");
+        assert_eq!(judged(1).judgement, why);
+    }
 }

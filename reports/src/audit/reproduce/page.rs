@@ -90,7 +90,7 @@ impl Reproduction {
             .left("reproduced if", |claim| &claim.rule)
             .left("documents", documents);
         let mut notes = vec![
-            "Rules are fixed in the program before a run. A mean counts with one standard error of its runs against the claim, and against the conditions that it needs; only a step within a rise may fall by as much. Of a single run no spread is known.".to_owned(),
+            "Rules are fixed in the program before a run. A mean counts with one standard error of its runs against the claim, and against the conditions that it needs; only a step within a rise may fall by as much. A single run of a model reproduces nothing: no spread is known of it.".to_owned(),
             "The text is smaller than the papers' and, unless a folder was given, made up: what is not reproduced here may hold there, and the reverse.".to_owned(),
         ];
         notes.extend(self.notes.iter().cloned());

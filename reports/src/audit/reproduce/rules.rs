@@ -131,6 +131,21 @@ pub enum Need {
         /// The share of the most frequent class.
         of: String,
     },
+    /// Nothing tells members from non-members before a secret is trained on: a number that is 1/2 by chance is, up to
+    /// `by`. Else the sides differ in themselves, and their attack shows no memory.
+    Alike {
+        /// What the texts alone, or a model that saw masks alone, tell.
+        what: String,
+        /// How far from 1/2 it may be.
+        by: f64,
+    },
+    /// A run promises as much as the one that it is compared with: less noise predicts better.
+    Private {
+        /// Its ε.
+        what: String,
+        /// The ε that it must not exceed.
+        of: String,
+    },
 }
 
 const fn once() -> f64 {
@@ -245,6 +260,27 @@ impl Need {
                 below(of, what, 1.0),
                 "the classifier learned too little to be compared",
             ),
+            Self::Alike { what, by } => (
+                Rule::Within {
+                    what: what.clone(),
+                    from: 0.5 - by,
+                    to: 0.5 + by,
+                },
+                "members and non-members differ in themselves",
+            ),
+            Self::Private { what, of } => {
+                let (own, other) = (found(measured, what)?, found(measured, of)?);
+                let more = |(own, other): &(&Point, &Point)| own.mean() > other.mean();
+                return match pairs(own, other)?.into_iter().find(more) {
+                    None => Ok(()),
+                    Some((more, less)) => Err(Judgement::open(format!(
+                        "the runs do not promise alike: {what} is {}{}, {of} {}",
+                        own.shown(more),
+                        place(own, more),
+                        other.shown(less)
+                    ))),
+                };
+            }
             Self::Heard { what, above } => {
                 let series = found(measured, what)?;
                 let lows = series.points.iter().map(|point| (point, point.low()));
@@ -276,8 +312,10 @@ impl Need {
     /// Returns the names of the series to which it refers.
     pub(super) fn names(&self) -> Vec<&str> {
         match self {
-            Self::Learned { what, of } | Self::Tells { what, of } => vec![&what[..], &of[..]],
-            Self::Heard { what, .. } => vec![&what[..]],
+            Self::Learned { what, of } | Self::Tells { what, of } | Self::Private { what, of } => {
+                vec![&what[..], &of[..]]
+            }
+            Self::Heard { what, .. } | Self::Alike { what, .. } => vec![&what[..]],
         }
     }
 
@@ -292,6 +330,8 @@ impl Need {
             Self::Heard { what, above } => {
                 format!("if {what} is above {} somewhere", shortest(*above))
             }
+            Self::Alike { what, by } => format!("if {what} is 0.5 up to {}", shortest(*by)),
+            Self::Private { what, of } => format!("if {what} is at most {of}"),
         }
     }
 }
@@ -545,6 +585,48 @@ pub(super) mod tests {
             is_open(&judged([0.35, 0.55])),
             "0.45 ± 0.1 is not above 0.4"
         );
+    }
+
+    /// Groups of non-members that the texts alone tell reproduced that groups tell more, of a model that saw masks alone.
+    #[test]
+    fn sides_that_differ_in_themselves_are_not_judged() {
+        let need = Need::Alike {
+            what: "texts alone".into(),
+            by: 0.1,
+        };
+        let met = |values: [f64; 2]| need.met(&[series("texts alone", &[(0.0, &values)])]);
+        assert_eq!(met([0.45, 0.5]), Ok(()));
+        for values in [[0.78, 0.79], [0.3, 0.31], [0.5, 0.7]] {
+            let said = met(values).unwrap_err().says();
+            let why = "not testable, because members and non-members differ in themselves: texts alone is";
+            assert!(said.starts_with(why), "{said}");
+        }
+        assert!(need.met(&[]).is_err());
+    }
+
+    /// Light noise that promises ε 25 predicted better than DP-SGD at ε 2.5, and that was the claim.
+    #[test]
+    fn runs_that_promise_less_are_not_compared() {
+        let need = Need::Private {
+            what: "ε of ours".into(),
+            of: "ε of theirs".into(),
+        };
+        let met = |ours: f64| {
+            let all = [
+                series("ε of ours", &[(0.0, &[ours, ours])]),
+                series("ε of theirs", &[(0.0, &[2.5076, 2.5076])]),
+            ];
+            need.met(&all).map_err(|judged| judged.says())
+        };
+        assert_eq!((met(2.4993), met(2.5076)), (Ok(()), Ok(())));
+        let said = met(25.3528).unwrap_err();
+        assert!(
+            said.ends_with(
+                "ε of ours is 25.36 (25.36 to 25.36), ε of theirs 2.508 (2.508 to 2.508)"
+            ),
+            "{said}"
+        );
+        assert!(met(f64::INFINITY).is_err());
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use super::args::{Paper, Reproduce, Scale, Text};
 use super::claims::{Claim, DETECTORS, PRINTED_SHARES};
-use super::evidence::{Read, exposure, known, loss, merged, number, of_arms, over, upper};
+use super::evidence::{
+    QUANTITIES, Read, exposure, known, loss, merged, number, of_arms, over, upper,
+};
 use super::rules::Series;
 use crate::audit::args::ModelArg;
 use crate::audit::figure::Known;
@@ -212,6 +214,10 @@ fn queries(paper: Paper) -> Vec<Query> {
                 (
                     "ε on MNLI",
                     "--delta 1.2732e-6 --batch-size 6000 --dataset-size 392702 --steps 1178",
+                ),
+                (
+                    "ε on QQP",
+                    "--delta 1.3742e-6 --batch-size 6000 --dataset-size 363846 --steps 1091",
                 ),
                 (
                     "ε on QNLI",
@@ -452,12 +458,14 @@ fn of_crt(cells: &[CellDocument]) -> Vec<Series> {
             exposure(cell, Known::Exposure)
         }));
     }
-    all.push(over(
-        cells,
-        "exposure of SGD at γ = 0",
-        |place| place.arm == "SGD" && place.miss_rate <= 0.0,
-        |cell| exposure(cell, Known::Exposure),
-    ));
+    // Where every secret is masked, no member's was trained on.
+    for name in ["exposure of", "accuracy on", "area of groups on"] {
+        let quantity = QUANTITIES.iter().find(|(known, _)| *known == name);
+        all.extend(quantity.map(|(_, of)| {
+            let masked = |place: &Place| place.arm == "SGD" && place.miss_rate <= 0.0;
+            over(cells, &format!("{name} SGD at γ = 0"), masked, of)
+        }));
+    }
     all
 }
 
@@ -506,6 +514,11 @@ fn of_arm(
     over(cells, what, |place| place.arm == name, of)
 }
 
+/// Returns whether a cell is of Hush!'s grid of noises.
+fn is_noise(place: &Place) -> bool {
+    place.arm.starts_with("noise-")
+}
+
 /// Returns the difference of two arms, paired by seed.
 fn paired(
     cells: &[CellDocument],
@@ -544,12 +557,12 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
     let near = |value: f64| {
         move |place: &Place| {
             let sigma = place.sigma.unwrap_or(f64::NAN);
-            place.arm == "noise" && (sigma / value - 1.0).abs() < 1e-9
+            is_noise(place) && (sigma / value - 1.0).abs() < 1e-9
         }
     };
     let little = over(cells, "loss by little noise", near(LITTLE_NOISE), |cell| {
         let same = |other: &&CellDocument| {
-            near(NO_NOISE)(&other.place) && other.place.seed == cell.place.seed
+            near(NO_NOISE)(&other.place) && other.place.arm == cell.place.arm
         };
         Some(known(cell, loss)? - known(cells.iter().find(same)?, loss)?)
     });
@@ -685,7 +698,6 @@ fn enlarge(file: &mut GridFile) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::QUANTITIES;
     use super::*;
     use crate::audit::args::{Audit, Command};
     use clap::{Parser, ValueEnum};
@@ -788,6 +800,11 @@ mod tests {
             let has = |word: &str| words.iter().any(|own| own == word);
             assert!(has("--canaries=10x1"), "{words:?}");
             assert!(has("--policy=nothing"), "{words:?}");
+        }
+        let hush = study(Paper::Hush, &["fig2"]);
+        for (arm, seed) in [("noise-1", "--seed=1"), ("noise-2", "--seed=2")] {
+            let words = words(&hush, arm, Work::Train);
+            assert!(words.iter().any(|word| word == seed), "{words:?}");
         }
         let crt = words(&study(Paper::Crt, &["fig3"]), "CRT", Work::Train);
         let passes = crt.iter().any(|word| word.starts_with("--public-passes"));
