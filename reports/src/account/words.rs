@@ -276,11 +276,22 @@ pub(crate) const fn compared(neighbours: Neighbours) -> &'static str {
     }
 }
 
+/// Returns who is compared with whom in a row. A secret whose every marked occurrence was caught costs nothing beside its
+/// mask, by the count alone; whether another content would have been caught is not counted.
+pub(crate) fn compared_in(row: &Guarantee) -> &'static str {
+    let secret = row.about == Some(Subject::Secret) && row.method == Method::ClosedForm;
+    let upper = row.epsilon.and_then(|epsilon| epsilon.high());
+    match upper.filter(|_| secret) {
+        Some(upper) if upper <= 0.0 => "this content or its mask",
+        _ => compared(row.neighbours),
+    }
+}
+
 /// Returns who is compared with whom in a row, with a remark if as in the papers.
-pub(crate) const fn neighbours(row: &Guarantee) -> &'static str {
+pub(crate) fn neighbours(row: &Guarantee) -> &'static str {
     match (row.neighbours, row.convention) {
         (Neighbours::AddRemove, Convention::Paper) => "present or absent (as in the papers)",
-        (neighbours, _) => compared(neighbours),
+        _ => compared_in(row),
     }
 }
 

@@ -79,10 +79,7 @@ const NO_MORE_BEFORE: &str =
 #[must_use]
 pub fn taken_for_granted(plan: &TrainingPlan) -> Vec<&'static str> {
     let mut granted = match &plan.run {
-        Run::Crt { .. } if plan.worst_secret() == Some(Standing::Caught) => vec![
-            "The policy catches every content that a secret could have.",
-            NO_DUPLICATE,
-        ],
+        Run::Crt { .. } if plan.worst_secret() == Some(Standing::Caught) => vec![NO_DUPLICATE],
         Run::Jft {
             first: FirstPhase::Ordinary { .. },
             ..

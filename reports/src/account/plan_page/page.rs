@@ -9,7 +9,7 @@ use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
 use crate::account::words::{
-    PREMISES, PROMISED, REMARKS, about_delta, assumed, compared, neighbours, promise,
+    PREMISES, PROMISED, REMARKS, about_delta, assumed, compared_in, neighbours, promise,
     promises_nothing,
 };
 use crate::contract::{Envelope, Table, dash};
@@ -285,7 +285,7 @@ pub(super) fn notion(promised: &Promised) -> String {
         Notion::SecretProtection => "secret protection",
         Notion::Gdp => "Gaussian differential privacy",
     };
-    let compared = compared(row.neighbours);
+    let compared = compared_in(row);
     let convention = match row.convention {
         Convention::Definition => "",
         Convention::Paper => ", as in the papers",

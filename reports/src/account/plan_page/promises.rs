@@ -276,7 +276,7 @@ fn whom(run: &PlannedRun, row: &Guarantee) -> String {
 fn which(run: &PlannedRun) -> &'static str {
     match (run.counted(), run.plan.worst_secret()) {
         (Some(_), Some(Standing::Caught)) => {
-            "every secret marked in this corpus, each marked occurrence caught, as any other content would be"
+            "every secret marked in this corpus, each marked occurrence caught"
         }
         (Some(_), Some(Standing::Exposed)) => {
             "each secret marked in this corpus, some of them trained on in the open"
