@@ -432,8 +432,11 @@ impl Page {
     }
 }
 
-/// Returns a text with its first letter in lower case.
+/// Returns a text with its first letter in lower case, unless it begins with an abbreviation in capitals.
 fn lowered(text: &str) -> String {
+    if text.chars().nth(1).is_some_and(char::is_uppercase) {
+        return text.to_owned();
+    }
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
         first.to_lowercase().chain(letters).collect()
@@ -471,6 +474,14 @@ mod tests {
         assert!(html.contains("<th scope=\"col\" class=\"right\">ε ≤</th>"));
         // On a phone a row is a card, headed "0.97" of nothing.
         assert!(html.contains("<th scope=\"row\" class=\"left\" data-name=\"arm\">"));
+    }
+
+    /// What -v shows was announced as "jFT's estimate".
+    #[test]
+    fn abbreviations_keep_their_capitals() {
+        for (text, shown) in [("JFT's estimate", "JFT's estimate"), ("By kind", "by kind")] {
+            assert_eq!(lowered(text), shown);
+        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub struct FoundRow {
     pub records_all_right: Lower<Probability>,
 }
 
-/// JFT's missing rate: missed words over all words, of ten samples, with Student's interval.
+/// JFT's missing rate: missed words over all words, of ten samples, with Student's interval, which is 0 to 1 if all are equal.
 /// Its recall is 1 − m/Pct, where Pct is the share of words that the policy redacts.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MissingRate {
@@ -439,8 +439,15 @@ fn missing_rate(seen: &[Seen<'_>], corpus: Words) -> MissingRate {
     }
 }
 
-/// Returns Student's 95 % interval of the mean of ten numbers, clamped to [0, 1].
-fn students(samples: &[f64]) -> (f64, f64) {
+/// Returns Student's 95 % interval of the mean of ten numbers, clamped to [0, 1]; all of that where they are equal, since
+/// an interval without width would be certain of a few records.
+pub(super) fn students(samples: &[f64]) -> (f64, f64) {
+    if samples
+        .windows(2)
+        .all(|two| two[0].to_bits() == two[1].to_bits())
+    {
+        return (0.0, 1.0);
+    }
     let n = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / n;
     let variance =

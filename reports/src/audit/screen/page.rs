@@ -185,10 +185,16 @@ impl MissingRate {
     fn to_section(&self) -> Section {
         let (low, high) = (nearest(*self.low.get(), 4), nearest(*self.high.get(), 4));
         let facts = [
-            ("missed words over all words", format!("{low} to {high}")),
-            ("redacted words over all words", nearest(self.redacted, 4)),
             (
-                "recall, 1 - m/Pct",
+                "missed words over all words, m (estimate, no bound)",
+                format!("{low} to {high}"),
+            ),
+            (
+                "redacted words over all words, Pct",
+                nearest(self.redacted, 4),
+            ),
+            (
+                "recall, 1 - m/Pct (estimate, no bound)",
                 format!(
                     "{} to {}",
                     nearest(*self.recall_low.get(), 4),
@@ -201,7 +207,7 @@ impl MissingRate {
             ),
         ];
         Section::facts(
-            "JFT's estimate (ten samples, Student's 95 % interval; no bound)",
+            "JFT's estimate (ten samples, Student's 95 % interval, 0 to 1 where all are equal; no bound)",
             facts.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         )
     }

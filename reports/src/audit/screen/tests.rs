@@ -1,7 +1,7 @@
 //! Sheets, labels and bounds.
 
 use super::ask::{Answer, ask};
-use super::measure::{judge, labels};
+use super::measure::{judge, labels, students};
 use super::outputs::mended;
 use super::*;
 use crate::page::View;
@@ -289,11 +289,23 @@ fn jfts_missing_rate_is_an_estimate_from_ten_samples() {
     let mean = expected.iter().sum::<f64>() / 10.0;
     let deviation = (expected.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / 9.0).sqrt();
     let half = 2.262157 * deviation / 10f64.sqrt();
-    assert!((rate.high.get() - (mean + half)).abs() < 1e-6);
-    assert!((rate.low.get() - (mean - half).max(0.0)).abs() < 1e-6);
+    let (low, high) = match deviation > 0.0 {
+        true => ((mean - half).max(0.0), mean + half),
+        false => (0.0, 1.0),
+    };
+    assert!((rate.high.get() - high).abs() < 1e-6);
+    assert!((rate.low.get() - low).abs() < 1e-6);
     assert!((rate.recall_low.get() - (1.0 - rate.high.get() / 0.25).max(0.0)).abs() < 1e-12);
     assert!((rate.recall_high.get() - (1.0 - rate.low.get() / 0.25)).abs() < 1e-12);
     assert!(screening.rates.is_none() || screening.with_secrets > 0);
+}
+
+/// Ten records without a miss had a recall of 1.000 to 1.000.
+#[test]
+fn equal_samples_have_no_interval() {
+    for equal in [0.0, 0.25] {
+        assert_eq!(students(&[equal; 10]), (0.0, 1.0));
+    }
 }
 
 #[test]
