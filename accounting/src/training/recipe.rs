@@ -470,8 +470,7 @@ pub enum FirstPhase {
     LightNoise {
         /// What runs.
         steps: NoisySteps,
-        /// Both ends of the share of tokens that the policy misses; absent where the noise is sized as
-        /// if the policy found nothing.
+        /// Both ends of the share of tokens that the policy misses; absent where nothing is estimated by it.
         token_miss: Option<(MissRate, MissRate)>,
     },
 }

@@ -226,15 +226,11 @@ pub(crate) fn estimates(plan: &TrainingPlan, phases: &[Phase]) -> Result<Vec<Mec
         sampling_rate: SamplingRate::new(rate)?,
         steps: Steps::new(steps),
         miss,
+        second: second.mechanism(),
     };
-    let ends = light.mechanism()?.into_iter().map(|first| {
-        let run = Run::Mechanism {
-            mechanism: Mechanism::Sequence {
-                parts: vec![first, second.mechanism()],
-            },
-        };
+    let ends = light.mechanism()?.into_iter().map(|mechanism| {
         let end = TrainingPlan {
-            run,
+            run: Run::Mechanism { mechanism },
             ..plan.clone()
         };
         end.mechanism()

@@ -92,9 +92,10 @@ pub enum FirstPhaseKind {
     Direct,
     /// Ordinary fine-tuning on screened records (--screened).
     Screened,
-    /// Little noise, sized by the share of tokens missed (--token-miss).
+    /// Noise as given by --first-sigma, or found for --first-epsilon by the estimate that a secret is met only as often as
+    /// tokens are missed (--token-miss).
     LightNoise,
-    /// Little noise, as if the policy found nothing.
+    /// Noise as given by --first-sigma, or found for --first-epsilon as if the policy found nothing.
     ConservativeLightNoise,
 }
 
@@ -135,7 +136,8 @@ pub struct RecipeArgs {
     #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
     pub first_sigma: Option<NoiseMultiplier>,
     /// jft: target ε to calibrate the noise of the first phase to, with light noise, as if it ran alone, instead of
-    /// --first-sigma; at --delta and for replacing one record.
+    /// --first-sigma; at --delta and for replacing one record. With --token-miss it is the paper's estimate, at the
+    /// sampling rate times HIGH; what is promised is accounted for at the full rate.
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "first_sigma")]
     pub first_epsilon: Option<Epsilon>,
     /// jft: lower and upper bound on the share of tokens the policy misses, with light noise.

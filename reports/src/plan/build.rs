@@ -19,7 +19,7 @@ use reticent_accounting::training::{
     steps_of_epochs,
 };
 use reticent_accounting::{
-    Epsilon, GroupSize, Neighbours, NoiseMultiplier, SamplingRate, Steps, UnitName,
+    Epsilon, GroupSize, Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps, UnitName,
 };
 use std::path::Path;
 
@@ -880,16 +880,25 @@ fn calibrate(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequest) -
     Ok(())
 }
 
-/// Sets the noise of the first phase of `jft` to the least with which that phase alone keeps ε.
+/// Sets the noise of the first phase of `jft` to the least with which that phase alone keeps ε: given the share of tokens
+/// missed, by the paper's estimate of Poisson batches, at the rate times its upper end. What it promises is accounted for at
+/// the full rate.
 fn calibrate_first(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequest) -> Result<()> {
     let Run::Jft {
-        first: FirstPhase::LightNoise { steps, .. },
+        first: FirstPhase::LightNoise { steps, token_miss },
         ..
     } = &mut plan.run
     else {
         return Ok(());
     };
-    let private = steps.clone();
+    let mut private = steps.clone();
+    if let Some((_, high)) = *token_miss
+        && *private.sampling == Sampling::Poisson
+    {
+        let rate = private.sampling_rate.get() * high.get();
+        let rate = SamplingRate::new(rate).with_context(|| request.name("token_miss"))?;
+        private.sampling_rate.value = rate;
+    }
     let alone = TrainingPlan {
         delta: plan.delta.clone(),
         ..TrainingPlan::new(Run::Dpsgd { private }, plan.unit.value.clone())

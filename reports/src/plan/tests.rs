@@ -4,7 +4,7 @@
 use super::{PlanRequest, TrainingFile, build};
 use crate::account::args::Account;
 use clap::Parser;
-use reticent_accounting::training::TrainingPlan;
+use reticent_accounting::training::{FirstPhase, Run, TrainingPlan};
 use reticent_accounting::{Guarantee, Tolerance};
 use std::fmt::Write;
 use std::path::Path;
@@ -183,6 +183,34 @@ fn only_a_folder_is_declared_public() {
         error.contains("--declared-public") && error.contains("--model"),
         "{error}"
     );
+}
+
+/// Light noise was "sized by the share of tokens missed", and no share changed it. The estimate takes less noise than a
+/// promise, which stays that of the full rate.
+#[test]
+fn light_noise_is_found_at_the_estimated_rate() {
+    let found = |first: &str| {
+        let line =
+            " --recipe jft --sigma 2 --sample-rate 0.05 --epochs 1 --first-epsilon 4 --first-phase";
+        let plan = build(&of_flags(&format!("{line} {first}")), None).unwrap();
+        let Run::Jft {
+            first: FirstPhase::LightNoise { steps, .. },
+            ..
+        } = &plan.run
+        else {
+            panic!("{:?}", plan.run)
+        };
+        let promised = ends(&plan)[0].epsilon.unwrap().high().unwrap();
+        (steps.noise_multiplier.get(), promised)
+    };
+    let full = found("conservative-light-noise");
+    assert_eq!(found("light-noise --token-miss 0,1"), full);
+    let estimated = found("light-noise --token-miss 0,0.1");
+    assert!(estimated.0 < 0.9 * full.0, "{estimated:?} {full:?}");
+    assert!(estimated.1 > full.1, "{estimated:?} {full:?}");
+    let line = " --recipe jft --sigma 2 --sample-rate 0.05 --epochs 1 --first-epsilon 4 --first-phase light-noise --token-miss 0,0";
+    let error = format!("{:#}", build(&of_flags(line), None).unwrap_err());
+    assert!(error.starts_with("--token-miss: "), "{error}");
 }
 
 /// Each secret of protect has a prior of its own: another one would change nothing.

@@ -42,7 +42,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "mechanism", "dataset_size", "neighbours", "at_epsilon", "plot", "gdp"])]
     pub prepared: Option<PathBuf>,
-    /// Training recipe [default: crt for a prepared corpus, else dpsgd]. If given, the answer is a page to sign.
+    /// Training recipe [default: crt for a prepared corpus, else dpsgd]. If given, the answer is a page to sign,
+    /// with both neighbouring relations: --neighbours is for an answer without --recipe.
     #[arg(long, value_parser = recipe(), value_name = "RECIPE", conflicts_with_all = [
         "mechanism", "neighbours", "at_epsilon", "plot", "gdp"])]
     pub recipe: Option<Recipe>,

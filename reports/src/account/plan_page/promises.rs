@@ -8,7 +8,7 @@ use reticent_accounting::pld::Engine;
 use reticent_accounting::training::{FirstPhase, Provenance, Recipe, Run, Subject};
 use reticent_accounting::{
     Bounds, Convention, Delta, Direction, Epsilon, Error, Estimate, GroupSize, Guarantee, Method,
-    Neighbours, Notion, Plan, PrivacyLoss, Query, Tolerance, Upper,
+    Neighbours, Notion, Plan, PrivacyLoss, Query, Sampling, Tolerance, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -432,8 +432,8 @@ fn uninformed(run: &PlannedRun) -> Result<Vec<Promised>> {
     Ok(rows)
 }
 
-/// Returns JFT's estimate for a lightly noised first phase, at the upper end of the interval; it is never a
-/// bound.
+/// Returns JFT's estimate for a lightly noised first phase and the second one, which speaks of Poisson batches; it is never
+/// a bound.
 fn light_noise(run: &PlannedRun) -> Result<Option<Promised>> {
     let Run::Jft {
         first:
@@ -441,22 +441,26 @@ fn light_noise(run: &PlannedRun) -> Result<Option<Promised>> {
                 steps,
                 token_miss: Some(miss),
             },
-        ..
+        second,
     } = &run.plan.run
     else {
         return Ok(None);
     };
+    if *steps.sampling != Sampling::Poisson {
+        return Ok(None);
+    }
     let light = LightNoise {
         noise_multiplier: *steps.noise_multiplier,
         sampling_rate: *steps.sampling_rate,
         steps: *steps.steps,
         miss: *miss,
+        second: second.mechanism(),
     };
     // It is printed to three digits and is not a bound.
     let tolerance = Tolerance::new(run.tolerance.get().max(1e-4))?;
     let (low, high) = light.epsilon(*run.plan.delta, tolerance)?;
-    let row = run.row(Notion::SelectiveDp, Neighbours::Replace);
-    let to = "the first phase alone, by the paper's estimate".to_owned();
+    let row = run.row(Notion::SelectiveDp, Neighbours::AddRemove);
+    let to = "both phases, by the paper's estimate".to_owned();
     Ok(Some(Promised {
         to,
         adversary: Adversary::IgnoresTheSecret,

@@ -83,7 +83,7 @@ pub struct OnModel {
     #[arg(long, value_name = "DIR", requires = "audited")]
     pub reference: Option<Source>,
     /// Instead of --non-members: members are the records of --members with a marked secret, and non-members the same
-    /// records with other content of the same form in its place, drawn by --seed. `secrets` in JSON Lines mark them:
+    /// records with other content of its kind and form in its place, drawn by --seed. `secrets` in JSON Lines mark them:
     /// in the input of `audit prepare`, with nothing held out.
     #[arg(long, requires_all = ["audited", "members"])]
     pub lookalikes: bool,

@@ -32,7 +32,8 @@ pub enum Scale {
     /// For two cores, in minutes.
     #[default]
     Small,
-    /// Ten thousand dialogues and fifty epochs, for one GPU: with --device cuda:0, and never run here.
+    /// Ten thousand dialogues and fifty epochs where a recipe takes epochs, for one GPU (--device cuda:0), and never run
+    /// here. Batches, noise, steps of protect and its secrets stay those of small: these are not the papers' sizes.
     Paper,
 }
 

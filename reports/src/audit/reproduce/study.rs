@@ -678,7 +678,7 @@ fn on_device(file: &mut GridFile, how: &Reproduce) {
         .for_each(|flags| flags.extend([device()]));
 }
 
-/// Sets the size of the papers: ten thousand dialogues and fifty epochs.
+/// Sets a larger size: ten thousand dialogues and fifty epochs.
 fn enlarge(file: &mut GridFile) {
     let larger = |data: &mut Data, to: u64| data.dialogues = data.dialogues.map(|_| to);
     larger(&mut file.data, 10_000);
