@@ -93,8 +93,12 @@ fn figures(paper: Paper, cells: &[CellDocument]) -> Vec<Section> {
         )],
         Paper::Hush | Paper::Ours => &[],
     };
+    // JFT's Figures 3 and 4 are about canaries that stand there once.
+    let once = |arm: &str| arm == "No-DP-once" || arm.starts_with("redacted-recall-");
+    let mut cells = cells.to_vec();
+    cells.retain(|cell| !once(&cell.place.arm));
     let drawn = drawn.iter();
-    let drawn = drawn.filter_map(|(heading, y, x)| figure(heading, *y, *x, cells));
+    let drawn = drawn.filter_map(|(heading, y, x)| figure(heading, *y, *x, &cells));
     drawn.collect()
 }
 
