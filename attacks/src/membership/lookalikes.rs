@@ -159,7 +159,7 @@ fn draw(secret: &str, words: &[Vec<&str>], random: &mut ChaCha20Rng) -> String {
 /// Draws a digit for a digit and a letter of the same case for a letter; a first digit stays zero or not zero. Other
 /// characters than those of ASCII are returned unchanged.
 fn sign(c: char, first: bool, random: &mut ChaCha20Rng) -> char {
-    let (least, count) = match c {
+    let (least, count): (u8, u8) = match c {
         '0' if first => return c,
         '1'..='9' if first => (b'1', 9),
         '0'..='9' => (b'0', 10),

@@ -5,9 +5,9 @@ use crate::loss::{Direction, PrivacyLoss, Query};
 use crate::mechanism::Mechanism;
 use crate::quantity::bound::{Bounds, Estimate};
 use crate::quantity::error::{Error, Result};
+use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
-    Delta, Epsilon, GroupSize, MissRate, Neighbours, NoiseMultiplier, SamplingRate, Steps,
-    Tolerance,
+    Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -210,6 +210,25 @@ mod tests {
         assert_eq!(names(&[cell(0, 0), cut_off]), known[2..]);
     }
 
+    /// Arms were compared without what either promises.
+    #[test]
+    fn the_epsilon_of_a_record_is_that_of_the_run() {
+        let cell = |recipe: &str, upper: Value| -> CellDocument {
+            let rows = json!([
+                {"about": "record", "neighbours": "add-remove", "epsilon": {"upper": 1.0}},
+                {"about": "secret", "neighbours": "replace", "epsilon": {"upper": 9.0}},
+                {"about": "record", "neighbours": "replace", "epsilon": {"upper": upper}},
+            ]);
+            let cell = json!({"arm": "A", "recipe": recipe, "model": "lstm", "seed": 0, "miss_rate": 0.0,
+                "canary_recall": 1.0, "stages": [], "training": {"guarantees": rows}});
+            serde_json::from_value(cell).unwrap()
+        };
+        assert_eq!(of_a_record(&cell("dpsgd", json!(2.5))), Some(2.5));
+        let infinite = of_a_record(&cell("jft", json!("inf")));
+        assert_eq!(infinite, Some(f64::INFINITY));
+        assert_eq!(of_a_record(&cell("protect", json!(2.5))), None);
+    }
+
     /// Of two runs the one that failed was left out, and the other one alone judged the claim, without a spread. What a
     /// failed cell measured before it failed still counts.
     #[test]
