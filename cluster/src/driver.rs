@@ -121,7 +121,11 @@ pub async fn prepare_until(
         query: Mutex::default(),
     };
     tokio::select! {
-        made = driver.everything(threads) => made.map(Some),
+        made = driver.everything(threads) => match made {
+            // Another process may have finished the plan meanwhile.
+            Err(error) => plan.finished().ok().flatten().map(Some).ok_or(error),
+            Ok(made) => Ok(Some(made)),
+        },
         () = stop => {
             driver.cancel().await;
             Ok(None)

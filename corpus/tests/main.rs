@@ -4,6 +4,7 @@
 mod canary;
 #[path = "../../schemas/check.rs"]
 mod check;
+mod code;
 mod dedup;
 mod detect;
 mod folder;

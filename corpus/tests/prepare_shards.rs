@@ -102,6 +102,25 @@ fn run(case: &Case, stage: ShardStage) -> reticent_corpus::Result<()> {
     plan.run(stage, 2, &|_, _| true).map(drop)
 }
 
+/// The file that a stage writes.
+fn file_of(plan: &ShardPlan, stage: ShardStage) -> Option<PathBuf> {
+    let name = match stage {
+        ShardStage::Scan(shard) => format!("scan-{shard}"),
+        ShardStage::Group(part) => format!("group-{part}"),
+        ShardStage::Write(shard) => format!("write-{shard}"),
+        ShardStage::Join => return None,
+    };
+    Some(plan.folder().join(name))
+}
+
+/// Runs a stage anew.
+fn again(case: &Case, plan: &ShardPlan, stage: ShardStage) -> reticent_corpus::Result<()> {
+    if let Some(file) = file_of(plan, stage) {
+        let _ = std::fs::remove_file(file);
+    }
+    run(case, stage)
+}
+
 /// Numbers below a bound, from a seed.
 fn draw(state: &mut u64, below: usize) -> usize {
     *state = state
@@ -135,21 +154,21 @@ fn shuffled(plan: &ShardPlan, seed: u64) -> Vec<ShardStage> {
     out
 }
 
-/// For 1, 2, 3 and 7 shards; the file system is left as it was, but for the folder and the plan.
+/// For 1, 2, 3 and 7 shards; the file system is left as it was, but for the folder, the plan and its mark.
 fn same(data: &Path, options: &PrepareOptions) {
     let expected = Case::new(data, options).single();
     for (shards, seed) in [(1, 1), (2, 2), (3, 3), (7, 4)] {
         let case = Case::new(data, options);
         let plan = case.plan(shards).unwrap();
         for stage in shuffled(&plan, seed) {
-            run(&case, stage).unwrap();
+            again(&case, &plan, stage).unwrap();
         }
         assert!(
             files(&case.at("out")) == expected,
             "{shards} shards, {options:?}"
         );
         let names = std::fs::read_dir(case.place.path()).unwrap();
-        assert_eq!(names.count(), 2, "{shards} shards");
+        assert_eq!(names.count(), 3, "{shards} shards");
     }
 }
 
@@ -229,7 +248,7 @@ fn what_is_not_just_what_a_stage_left_is_refused() {
     let (plan, foreign) = (case.plan(3).unwrap(), other.plan(3).unwrap());
     let all = |case: &Case, plan: &ShardPlan| {
         for stage in plan.stages().filter(|stage| *stage != ShardStage::Join) {
-            run(case, stage).unwrap();
+            again(case, plan, stage).unwrap();
         }
         files(plan.folder())
     };
@@ -256,6 +275,11 @@ fn what_is_not_just_what_a_stage_left_is_refused() {
         };
         let mut changed = whole.clone();
         changed[0] ^= 1;
+        // A stage whose own file is whole has nothing to read.
+        let own = file_of(&plan, reader).map(|own| (std::fs::read(&own).unwrap(), own));
+        if let Some((_, own)) = &own {
+            std::fs::remove_file(own).unwrap();
+        }
         // Sections that a stage does not read are not of its concern.
         let first_is_read = matches!(reader, ShardStage::Join | ShardStage::Scan(_));
         let wrong = [
@@ -281,9 +305,72 @@ fn what_is_not_just_what_a_stage_left_is_refused() {
             "{said}"
         );
         std::fs::write(at(name), &whole).unwrap();
+        if let Some((bytes, own)) = own {
+            std::fs::write(own, bytes).unwrap();
+        }
     }
     run(&case, ShardStage::Join).unwrap();
     assert!(files(&case.at("out")) == Case::new(&data, &options).single());
+}
+
+/// What a scheduler runs again costs only what is missing or damaged.
+#[test]
+fn a_stage_whose_file_is_whole_is_not_run_again() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let case = Case::new(&data, &full("3x4", [2, 4]));
+    let plan = case.plan(2).unwrap();
+    let works = |stage| {
+        let works = std::cell::Cell::new(false);
+        let done = plan.run(stage, 1, &|_, _| {
+            works.set(true);
+            true
+        });
+        assert!(done.unwrap().is_some());
+        works.get()
+    };
+    for stage in plan.stages().filter(|stage| *stage != ShardStage::Join) {
+        assert!(works(stage), "{stage}");
+        assert!(!works(stage), "{stage}");
+        let file = file_of(&plan, stage).unwrap();
+        let whole = std::fs::read(&file).unwrap();
+        let mut changed = whole.clone();
+        changed[0] ^= 1;
+        std::fs::write(&file, changed).unwrap();
+        assert!(plan.has(stage), "its size is that of the plan's: {stage}");
+        assert!(works(stage), "{stage}");
+        assert!(std::fs::read(&file).unwrap() == whole, "{stage}");
+    }
+}
+
+/// A stage that another process overtakes, up to the end of the plan, is done.
+#[test]
+fn a_plan_may_be_finished_while_a_stage_runs() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    for slow in [
+        ShardStage::Scan(1),
+        ShardStage::Group(1),
+        ShardStage::Write(1),
+    ] {
+        let case = Case::new(&data, &full("3x4", [2, 4]));
+        let plan = case.plan(2).unwrap();
+        for stage in plan.stages().take_while(|stage| *stage != slow) {
+            run(&case, stage).unwrap();
+        }
+        let finished = std::cell::Cell::new(false);
+        let done = plan.run(slow, 1, &|_, _| {
+            if !finished.replace(true) {
+                plan.stages().for_each(|stage| run(&case, stage).unwrap());
+            }
+            true
+        });
+        assert!(done.unwrap().unwrap().is_none(), "{slow}");
+        assert!(finished.get() && plan.is_finished().unwrap());
+        assert!(!plan.folder().exists());
+    }
 }
 
 /// A plan is its owner's and of this corpus, and a change of either is said.
@@ -305,6 +392,7 @@ fn a_plan_is_of_one_owner_and_one_corpus() {
     let other = ShardPlan::load(&path, [8; 32]).unwrap_err().to_string();
     assert!(other.contains("under another owner's key"), "{other}");
     let planned = std::fs::read_to_string(&path).unwrap();
+    assert!(planned.contains(reticent_corpus::CODE));
     for changed in [
         planned.replacen("\"held_out\": 0.0", "\"held_out\": 0.5", 1),
         planned.replacen("\"schema\"", " \"schema\"", 1),
@@ -414,6 +502,8 @@ fn one_process_at_a_time_writes_a_plan() {
     let stages = case.at("plan.json.stages");
     std::fs::create_dir(&stages).unwrap();
     std::fs::write(stages.join("choices"), "text that was left").unwrap();
+    let mark = case.at("plan.json.done");
+    std::fs::write(&mark, "of a plan that was removed").unwrap();
     let (files, out, path) = (case.prepare(), case.at("out"), case.at("plan.json"));
     let refused = std::cell::Cell::new(0);
     let plan = ShardPlan::write(&files, &out, 2, &path, OWNER, &|_, _| {
@@ -423,7 +513,7 @@ fn one_process_at_a_time_writes_a_plan() {
         true
     });
     let plan = plan.unwrap().unwrap();
-    assert!(refused.get() > 0);
+    assert!(refused.get() > 0 && !mark.exists());
     let left = self::files(&stages);
     assert_eq!(left.keys().collect::<Vec<_>>(), ["choices"]);
     assert!(case.plan(2).is_err());
@@ -500,7 +590,7 @@ fn a_finished_plan_stays_finished() {
         said.contains("the shard must be from 0 to 1, got 2"),
         "{said}"
     );
-    // A folder of another preparation, one that was edited, and none.
+    // A folder of another preparation, one that was edited, and none. That of another corpus may have all numbers of this one.
     let other = Case::new(
         &data,
         &PrepareOptions {
@@ -512,6 +602,11 @@ fn a_finished_plan_stays_finished() {
     let fewer = Case::new(&case.at("fewer.jsonl"), &case.options);
     std::fs::write(&fewer.data, jsonl(&corpus(true)[1..])).unwrap();
     fewer.single();
+    let exchanged = Case::new(&case.at("exchanged.jsonl"), &case.options);
+    let mut documents = corpus(true);
+    documents.swap(0, 1);
+    std::fs::write(&exchanged.data, jsonl(&documents)).unwrap();
+    exchanged.single();
     std::fs::rename(&out, case.at("kept")).unwrap();
     std::fs::create_dir(&left).unwrap();
     let lost = |why: &str| {
@@ -522,16 +617,17 @@ fn a_finished_plan_stays_finished() {
         );
         assert!(!plan.folder().exists() && left.exists());
     };
-    lost("prepared.json");
-    for (folder, why) in [
-        (other.at("single"), "it has other options"),
-        (fewer.at("single"), "it has other documents"),
-    ] {
+    lost("prepared.code is not there");
+    for folder in [&other, &fewer, &exchanged].map(|case| case.at("single")) {
         std::fs::rename(&folder, &out).unwrap();
-        lost(why);
+        lost("plan.json.done is of another one");
         std::fs::rename(&out, &folder).unwrap();
     }
     std::fs::rename(case.at("kept"), &out).unwrap();
+    let mark = std::fs::read(case.at("plan.json.done")).unwrap();
+    std::fs::remove_file(case.at("plan.json.done")).unwrap();
+    lost("the last stage has not left");
+    std::fs::write(case.at("plan.json.done"), mark).unwrap();
     std::fs::write(out.join("train.jsonl"), &made["train.jsonl"][1..]).unwrap();
     lost("edited after it was prepared");
 }

@@ -50,7 +50,8 @@ const HOW: &str = "data.jsonl --policy customers --conservative digits,policy --
 fn a_plan_its_stages_and_what_they_say() {
     let home = simulated(30);
     let at = home.path();
-    ok(at, &format!("prepare {HOW} --out single"));
+    let said = json(at, &format!("prepare {HOW} --out single"), "preparation");
+    assert!(said["megabytes_per_second"].as_f64() > Some(0.0));
     let line = format!("prepare {HOW} --out sharded --plan plan.json --shards 3");
     let said = json(at, &line, "preparation-shards");
     assert_eq!((&said["shards"], &said["parts"]), (&3.into(), &3.into()));
@@ -95,6 +96,14 @@ fn a_plan_its_stages_and_what_they_say() {
         let said = refused(at, &format!("prepare --plan plan.json {line}"));
         assert!(said.contains(says), "{line}: {said}");
     }
+    // A stage takes no --out: what it cannot write is the plan's.
+    std::fs::create_dir(at.join(&folder).join("scan-0")).unwrap();
+    let said = refused(at, "prepare --plan plan.json --stage scan --shard 0");
+    assert!(
+        said.contains("--plan: ") && !said.contains("--out"),
+        "{said}"
+    );
+    std::fs::remove_dir(at.join(&folder).join("scan-0")).unwrap();
     for stage in ["scan", "group", "write"] {
         for number in ["1", "0", "2", "0"] {
             let flag = if stage == "group" { "part" } else { "shard" };
@@ -107,6 +116,10 @@ fn a_plan_its_stages_and_what_they_say() {
     let single = files(&at.join("single"));
     assert!(single == files(&at.join("sharded")));
     assert!(said["facts"]["units"].as_u64().unwrap() > 100);
+    assert!(
+        said["megabytes_per_second"].is_null(),
+        "other processes worked"
+    );
     assert!(
         !at.join(&folder).exists(),
         "what passed between stages is gone"
@@ -274,14 +287,16 @@ fn the_script_for_slurm_prepares_the_same_folder() {
     assert!(!at.join("sharded").exists(), "it runs nothing");
     let stand_in = r#"#!/bin/sh
 set -eu
-for last; do
-    case $last in
-    --array=0-*) tasks=$(seq "${last#--array=0-}" -1 0) ;;
+last=
+for word; do
+    case $word in
+    --array=0-*) tasks=$(seq "${word#--array=0-}" -1 0) ;;
     esac
+    script=$last last=$word
 done
 echo "$@" >> "$CALLS"
 for task in ${tasks:-0}; do
-    SLURM_ARRAY_TASK_ID=$task sh "$last" > /dev/null
+    SLURM_ARRAY_TASK_ID=$task sh "$script" "$last" > /dev/null
 done
 wc -l < "$CALLS"
 "#;
@@ -296,6 +311,8 @@ wc -l < "$CALLS"
         .current_dir(at)
         .env("PATH", format!("{}:{path}", tools.display()))
         .env("CALLS", at.join("calls"))
+        // Of a job in which the script is called.
+        .env("RETICENT_STAGE", "scan")
         .env(
             "RETICENT_OWNER_KEY",
             concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
@@ -307,6 +324,8 @@ wc -l < "$CALLS"
     let calls = std::fs::read_to_string(at.join("calls")).unwrap();
     let calls: Vec<&str> = calls.lines().collect();
     assert_eq!(calls.len(), 4);
+    let ends = |call: &&str| call.contains("--kill-on-invalid-dep=yes");
+    assert!(calls.iter().all(ends), "{calls:?}");
     assert!(calls[1].contains("--array=0-2 --dependency=afterok:1 --time=10"));
     assert!(calls[3].contains("--dependency=afterok:3"), "{}", calls[3]);
     assert!(files(&at.join("single")) == files(&at.join("sharded")));

@@ -25,6 +25,7 @@ pub use seal::seal_folder;
 pub(crate) use beside::{Left, cleared, locked, unlock};
 pub(crate) use file::{FileWriter, OutputFile};
 pub(crate) use load::preparation_of;
+pub(crate) use seal::code_of;
 pub(crate) use stopped::Stopped;
 pub(crate) use write::{FolderWriter, Lines, ManyLines, OutputFolder, PackedLines, Start, lines};
 

@@ -187,10 +187,15 @@ fn refuse_others(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Returns the code of a folder as it stands there; none if there is no such file.
+pub(crate) fn code_of(folder: &Path) -> Result<Option<Vec<u8>>> {
+    let path = folder.join(CODE);
+    if_there(&path, disk::read_regular(&path, LONGEST_CODE))
+}
+
 fn check_code(folder: &Path, expected: &str) -> Result<()> {
     let path = folder.join(CODE);
-    let kept = if_there(&path, disk::read_regular(&path, LONGEST_CODE))?;
-    let problem = match kept {
+    let problem = match code_of(folder)? {
         Some(kept) if kept.trim_ascii() == expected.as_bytes() => return Ok(()),
         Some(_) => {
             "the folder was edited after it was prepared, or prepared under another owner's key"

@@ -10,13 +10,10 @@ use crate::random::sha256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The format of this state; another number is another version.
-const FORMAT: u32 = 9;
-
 /// Why a preparation starts over instead of resuming from the state that an earlier one left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartCause {
-    /// The state is from another version.
+    /// The state is from another version or build.
     Version,
     /// It was made with other options, among which are the policy and, of a preparation, the tokenizer.
     Options,
@@ -82,7 +79,7 @@ impl Identity {
         }
     }
 
-    /// Returns whether this version created the identity.
+    /// Returns whether this code created the identity.
     pub(crate) fn is_current(&self) -> bool {
         self.version == version()
     }
@@ -115,7 +112,7 @@ pub(super) fn requested(context: &PreparationContext) -> Result<Vec<u8>> {
 }
 
 fn version() -> String {
-    format!("{} {FORMAT}", env!("CARGO_PKG_VERSION"))
+    format!("{} {}", env!("CARGO_PKG_VERSION"), crate::CODE)
 }
 
 fn keyed(seal: &[u8], what: &str, data: &[u8]) -> String {

@@ -97,7 +97,7 @@ pub(super) fn take_processor(wall: Duration) {
             current: Some(used.saturating_add(more)),
             maximum: None,
         };
-        // If this fails, the deadline of the requester still applies.
+        // If this fails, the limits of the requester still apply.
         let _ = setrlimit(Resource::Cpu, limit);
     }
     #[cfg(not(unix))]
@@ -120,7 +120,7 @@ mod filter {
     use std::collections::BTreeMap;
 
     /// System calls that a worker does not need: the network, opening and changing files, other programs and processes,
-    /// and ways around this filter. They fail with "operation not permitted".
+    /// memory and queues that these share, and ways around this filter. They fail with "operation not permitted".
     const DENIED: &[i64] = &[
         libc::SYS_socket,
         libc::SYS_socketpair,
@@ -154,7 +154,30 @@ mod filter {
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
+        libc::SYS_process_madvise,
+        libc::SYS_migrate_pages,
+        libc::SYS_move_pages,
         libc::SYS_pidfd_open,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_setpriority,
+        libc::SYS_ioprio_set,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setattr,
+        libc::SYS_shmget,
+        libc::SYS_shmat,
+        libc::SYS_shmctl,
+        libc::SYS_msgget,
+        libc::SYS_msgsnd,
+        libc::SYS_msgrcv,
+        libc::SYS_msgctl,
+        libc::SYS_semget,
+        libc::SYS_semop,
+        libc::SYS_semtimedop,
+        libc::SYS_semctl,
+        libc::SYS_mq_open,
+        libc::SYS_mq_unlink,
         libc::SYS_kill,
         libc::SYS_tkill,
         libc::SYS_rt_sigqueueinfo,
@@ -189,6 +212,12 @@ mod filter {
     const SETXATTRAT: i64 = 463;
     const REMOVEXATTRAT: i64 = 466;
     const FILE_SETATTR: i64 = 469;
+
+    /// Commands of `fcntl` and `prctl`, of which `libc` does not name all.
+    const F_SETOWN: u64 = 8;
+    const F_SETSIG: u64 = 10;
+    const F_SETOWN_EX: u64 = 15;
+    const PR_SET_PDEATHSIG: u64 = 1;
 
     #[cfg(target_arch = "x86_64")]
     const DENIED_TOO: &[i64] = &[
@@ -235,24 +264,49 @@ mod filter {
             .flat_map(numbers)
             .map(|number| (number, Vec::new()))
             .collect();
-        // A process that aborts signals itself.
         let me = u64::from(std::process::id());
-        for number in numbers(libc::SYS_tgkill) {
-            let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, me)?;
-            rules.insert(number, vec![SeccompRule::new(vec![other])?]);
+        let thread = libc::CLONE_THREAD.unsigned_abs().into();
+        let own = [F_SETOWN, F_SETSIG, F_SETOWN_EX].map(|command| (1, SeccompCmpOp::Eq, command));
+        let conditions: [(i64, &[(u8, SeccompCmpOp, u64)]); 5] = [
+            // A process that aborts signals itself.
+            (libc::SYS_tgkill, &[(0, SeccompCmpOp::Ne, me)]),
+            // A process that this one started would not end with the program, and has processor time of its own.
+            (libc::SYS_clone, &[(0, SeccompCmpOp::MaskedEq(thread), 0)]),
+            // Its own limits, under the number 0.
+            (libc::SYS_prlimit64, &[(0, SeccompCmpOp::Ne, 0)]),
+            (libc::SYS_prctl, &[(0, SeccompCmpOp::Eq, PR_SET_PDEATHSIG)]),
+            // A pipe can be told to signal a process.
+            (libc::SYS_fcntl, &own),
+        ];
+        for (call, any) in conditions {
+            let rule = |(argument, compared, value): &(u8, SeccompCmpOp, u64)| {
+                let length = SeccompCmpArgLen::Dword;
+                let condition = SeccompCondition::new(*argument, length, compared.clone(), *value)?;
+                SeccompRule::new(vec![condition])
+            };
+            let any = any.iter().map(rule).collect::<Result<Vec<_>, _>>()?;
+            rules.extend(numbers(call).map(|number| (number, any.clone())));
         }
         Ok(rules)
     }
 
     pub(super) fn install() -> Result<(), String> {
         let rules = rules().map_err(|error| error.to_string())?;
+        apply(rules, libc::EPERM)?;
+        // Its flags lie where no filter can read them. Where it does not exist, the C library uses `clone`.
+        let unread = numbers(libc::SYS_clone3).map(|number| (number, Vec::new()));
+        apply(unread.collect(), libc::ENOSYS)
+    }
+
+    /// Makes calls fail with an error from now on, in all threads.
+    fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> Result<(), String> {
         let architecture = std::env::consts::ARCH
             .try_into()
             .map_err(|_| "another architecture".to_owned())?;
         let filter = SeccompFilter::new(
             rules,
             SeccompAction::Allow,
-            SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+            SeccompAction::Errno(error.unsigned_abs()),
             architecture,
         );
         let filter: BpfProgram = filter
@@ -294,10 +348,14 @@ mod tests {
     #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
     const CHANGED: &str = "RETICENT_CONFINED_CHANGES";
 
-    /// This test, started again, confines itself. Where it may not change the file it aborts, by a signal to itself.
+    /// This test, started again, confines itself: it starts a thread, and changes neither the file nor the process that
+    /// started it. It aborts, by a signal to itself.
     #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
     #[test]
-    fn a_confined_process_changes_no_file_and_can_abort() {
+    fn a_confined_process_has_threads_and_can_abort_and_no_more() {
+        use rustix::process::{
+            Resource, Rlimit, getppid, prlimit, set_parent_process_death_signal,
+        };
         use std::os::unix::process::ExitStatusExt;
         const ABORTED: i32 = 6;
         if let Some(path) = std::env::var_os(CHANGED) {
@@ -308,13 +366,22 @@ mod tests {
             let changed = std::os::unix::fs::lchown(path, None, None);
             let refused = changed.map_err(|error| error.kind());
             assert_eq!(refused, Err(std::io::ErrorKind::PermissionDenied));
+            assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
+            let refused = Err(rustix::io::Errno::PERM);
+            assert_eq!(set_parent_process_death_signal(None), refused);
+            let none = Rlimit {
+                current: Some(0),
+                maximum: Some(0),
+            };
+            let of_parent = prlimit(getppid(), Resource::Core, none);
+            assert_eq!(of_parent.map(drop), refused);
             std::process::abort();
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "worker::limits::tests::a_confined_process_changes_no_file_and_can_abort",
+                "worker::limits::tests::a_confined_process_has_threads_and_can_abort_and_no_more",
             ])
             .env(CHANGED, file.path())
             .output()
@@ -331,7 +398,16 @@ mod tests {
     #[test]
     fn calls_are_denied_by_their_second_numbers_too() {
         let rules = filter::rules().unwrap();
-        for call in [libc::SYS_openat, libc::SYS_socket, libc::SYS_tgkill, 520] {
+        for call in [
+            libc::SYS_openat,
+            libc::SYS_socket,
+            libc::SYS_shmget,
+            libc::SYS_setpriority,
+            libc::SYS_tgkill,
+            libc::SYS_clone,
+            libc::SYS_fcntl,
+            520,
+        ] {
             let denied = |number| rules.contains_key(&number);
             assert!(filter::numbers(call).all(denied), "{call}");
             assert_eq!(filter::numbers(call).count(), 2);

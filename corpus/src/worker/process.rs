@@ -11,12 +11,14 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The largest size of an introduction or of a reason, in bytes.
 const SHORT: u64 = 4 << 20;
 /// A worker that ended this many times in a row is not started again: every further text is not classified.
 const STARTS: u32 = 3;
+/// How many times as long as the processor time of an answer is waited for it.
+const PATIENCE: u32 = 10;
 /// The environment variables passed to a worker.
 const KEPT: [&str; 3] = ["LD_LIBRARY_PATH", "RAYON_NUM_THREADS", "RTEN_NUM_THREADS"];
 
@@ -129,13 +131,16 @@ impl<W: Work> Worker<W> {
     }
 }
 
+/// What a worker sends; `None` at its end.
+type Message = std::io::Result<Option<Vec<u8>>>;
+
 /// A running worker.
 #[derive(Debug)]
 struct Process {
     child: Child,
     /// `None` when no more questions will be asked.
     questions: Option<ChildStdin>,
-    answers: Receiver<std::io::Result<Option<Vec<u8>>>>,
+    answers: Receiver<Message>,
     /// The largest size of the next answer, in bytes.
     most: Arc<AtomicU64>,
     limits: Limits,
@@ -253,7 +258,7 @@ impl Process {
     /// Waits for an answer. If there is none, the process has ended.
     fn answer(&mut self, most: u64, within: Duration) -> Result<Answer, Refusal> {
         self.most.store(most, Ordering::SeqCst);
-        match self.answers.recv_timeout(within) {
+        match self.wait(within) {
             Ok(Ok(Some(bytes))) => {
                 frame::answered(bytes, self.files).map_err(|e| Refusal::first(e.to_string()))
             }
@@ -267,6 +272,24 @@ impl Process {
             }
             Ok(Ok(None)) | Err(RecvTimeoutError::Disconnected) => Err(self.cause()),
         }
+    }
+
+    /// Waits for what the process sends until it has used that much processor time, and no less than that passed: neither a
+    /// pause nor other processes make it end sooner. Where the system does not tell the processor time, time that passes counts.
+    fn wait(&self, within: Duration) -> Result<Message, RecvTimeoutError> {
+        let (began, before) = (Instant::now(), processor_time(self.child.id()));
+        let mut left = within;
+        while !left.is_zero() {
+            match self.answers.recv_timeout(left) {
+                Err(RecvTimeoutError::Timeout) => {}
+                received => return received,
+            }
+            let now = processor_time(self.child.id()).zip(before);
+            let used = now.map_or(within, |(now, before)| now.saturating_sub(before));
+            let patience = (within * PATIENCE).saturating_sub(began.elapsed());
+            left = within.saturating_sub(used).min(patience);
+        }
+        Err(RecvTimeoutError::Timeout)
     }
 
     /// Returns why the process ended.
@@ -292,6 +315,18 @@ impl Drop for Process {
     }
 }
 
+/// Returns the processor time that a process has used, where the system tells it.
+fn processor_time(process: u32) -> Option<Duration> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name may contain anything; eleven fields after it come the times as user and as system, in hundredths of a second.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(Duration::from_millis(10 * (next()? + next()?)))
+}
+
 fn of_status(status: ExitStatus, out_of_memory: bool, limits: Limits) -> String {
     if out_of_memory {
         return format!(
@@ -312,4 +347,28 @@ fn of_status(status: ExitStatus, out_of_memory: bool, limits: Limits) -> String 
         }
     }
     format!("its process ended without an answer ({status})")
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn asked(script: &str, within: Duration) -> Result<Answer, Refusal> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(script.as_bytes()).unwrap();
+        let path = file.path().to_str().unwrap();
+        let process = Process::spawn(Path::new("/bin/sh"), path, Limits::of(0), 1);
+        process.unwrap().ask(b"yes\0", SHORT, within)
+    }
+
+    /// A process that waits, as on a busy machine, has its answer taken; one that computes without end is ended.
+    #[test]
+    fn processor_time_ends_a_question() {
+        let answer = asked("sleep 1.5; exec cat", Duration::from_secs(1));
+        assert_eq!(answer.unwrap().unwrap(), b"yes");
+        let refused = asked("while :; do :; done", Duration::from_millis(200));
+        let problem = refused.unwrap_err().problem;
+        assert!(problem.contains("takes longer than"), "{problem}");
+    }
 }

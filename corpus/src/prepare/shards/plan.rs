@@ -11,7 +11,7 @@ use crate::canary::{CanaryPlace, CanaryPlan, WordFacts};
 use crate::dedup::Deduplication;
 use crate::document::Document;
 use crate::error::{Error, Result, json_problem, within};
-use crate::folder::{OutputFolder, cleared, locked, preparation_of, unlock};
+use crate::folder::{OutputFolder, cleared, code_of, locked, preparation_of, unlock};
 use crate::read::{Documents, Place, PlannedFile, ReadOptions, planned_files};
 use crate::redaction::checked_threads;
 use reticent_disk::{self as disk, hexadecimal};
@@ -33,6 +33,9 @@ const LONGEST: u64 = 256 << 20;
 
 /// The name of the file of choices in the folder of the stages.
 const CHOICES: &str = "choices";
+
+/// The size of the largest mark that is read.
+const MARK_SIZE: u64 = 1024;
 
 /// The placeholder for the HMAC while it is computed.
 const NO_CODE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -61,7 +64,7 @@ struct PlanDocument {
     options: PrepareOptions,
     files: Vec<PlannedFile>,
     corpus: Corpus,
-    /// Of the version that wrote it and of what was asked for, with the files that name a tokenizer or a classifier.
+    /// Of the code that wrote it and of what was asked for, with the files that name a tokenizer or a classifier.
     identity: Identity,
     /// Ranges of digests that units are grouped in.
     parts: u64,
@@ -139,9 +142,9 @@ impl std::fmt::Display for ShardStage {
 /// [`PrepareFiles::write`] makes, byte for byte.
 ///
 /// A plan is written once and never changed. The files that pass between its stages lie in a folder beside it. They are
-/// sealed under the owner's key and this plan, readable by their owner only, and removed by the last stage. Digests in
-/// them are keyed. The folder contains text: redacted records, documents with canaries and, under a miss rate, what the
-/// policy finds.
+/// sealed under the owner's key and this plan, readable by their owner only, and removed by the last stage, which leaves a
+/// mark of what it wrote beside the plan. Digests in them are keyed. The folder contains text: redacted records, documents
+/// with canaries and, under a miss rate, what the policy finds.
 ///
 /// ```
 /// use std::time::Duration;
@@ -171,6 +174,8 @@ pub struct ShardPlan {
     /// The key of the files that pass between stages.
     pub(super) key: Key,
     pub(super) folder: SealedFolder,
+    /// The file that the last stage leaves.
+    mark: PathBuf,
 }
 
 impl ShardPlan {
@@ -254,7 +259,7 @@ impl ShardPlan {
     /// Reads a plan, and checks that the owner of the key wrote exactly this plan.
     ///
     /// # Errors
-    /// Returns an error if the file is not a plan, was changed, or belongs to another version or another owner.
+    /// Returns an error if the file is not a plan, was changed, or belongs to another owner or to other [code](crate::CODE).
     pub fn load(path: &Path, owner: [u8; 32]) -> Result<Self> {
         let text = disk::read_regular_text(path, LONGEST).map_err(Error::reading(path))?;
         let document: PlanDocument = serde_json::from_str(&text).map_err(|error| {
@@ -276,7 +281,7 @@ impl ShardPlan {
         if !document.identity.is_current() {
             return Err(Error::prepared(
                 path,
-                "another version of this program wrote it; write it again",
+                "another version or build of this program wrote it: all stages need the code of the plan; write it again",
             ));
         }
         Ok(Self::of(document, path, owner))
@@ -285,7 +290,8 @@ impl ShardPlan {
     fn of(document: PlanDocument, path: &Path, owner: Key) -> Self {
         let key = owner.derived("shards", document.hmac.as_bytes());
         Self {
-            folder: SealedFolder::new(stages_of(path), key.derived("files", FILES)),
+            folder: SealedFolder::new(stages_of(path), key.derived("files", &[])),
+            mark: mark_of(path),
             key,
             owner,
             document,
@@ -340,6 +346,14 @@ impl ShardPlan {
         &self.folder.path
     }
 
+    /// Returns whether a path is one that stages write beside the plan.
+    #[must_use]
+    pub fn is_beside(&self, path: &Path) -> bool {
+        let stages = &self.folder.path;
+        let own = [stages, &dropped(stages), &self.mark];
+        own.iter().any(|own| path.starts_with(own))
+    }
+
     /// Returns all stages, in an order in which each one finds its inputs. Stages of one kind may run in any order.
     pub fn stages(&self) -> impl Iterator<Item = ShardStage> + use<> {
         let (shards, parts) = (self.shards(), self.parts());
@@ -385,24 +399,22 @@ impl ShardPlan {
             .skip(1)
             .map(|shard| shard.training);
         let ends = ends.chain([context.corpus.documents]);
+        let mut all_held_out: Vec<usize> = context.division.held_out.iter().copied().collect();
+        all_held_out.sort_unstable();
+        let mut all_planted: Vec<(usize, &Document)> =
+            context.planted.iter().map(|(n, d)| (*n, d)).collect();
+        all_planted.sort_unstable_by_key(|(number, _)| *number);
+        let mut all_places: Vec<CanaryPlace> = context.copies.values().copied().collect();
+        all_places.sort_unstable_by_key(|place| place.document);
         for (shard, end) in self.document.shards.iter().zip(ends) {
             let training = as_range(shard.training, end - shard.training);
             let all = as_range(shard.first, shard.documents);
-            let held_out = context.division.held_out.iter();
-            let mut held_out: Vec<usize> = held_out.filter(|n| all.contains(n)).copied().collect();
-            held_out.sort_unstable();
-            let planted = context.planted.iter();
-            let planted = planted.filter(|(number, _)| training.contains(number));
-            let mut planted: Vec<(usize, Cow<'_, Document>)> =
-                planted.map(|(n, d)| (*n, Cow::Borrowed(d))).collect();
-            planted.sort_unstable_by_key(|(number, _)| *number);
-            let places = context.copies.values();
-            let places = places.filter(|place| training.contains(&place.document));
-            let mut places: Vec<CanaryPlace> = places.copied().collect();
+            let planted = numbered(&all_planted, &training, |(number, _)| *number).iter();
+            let mut places = numbered(&all_places, &training, |place| place.document).to_vec();
             places.sort_unstable_by_key(|place| (place.canary, place.copy));
             let choices = ShardChoices {
-                held_out,
-                planted,
+                held_out: numbered(&all_held_out, &all, |number| *number).to_vec(),
+                planted: planted.map(|(n, d)| (*n, Cow::Borrowed(*d))).collect(),
                 places,
             };
             file.section(&serde_json::to_vec(&choices).map_err(json)?)?;
@@ -461,35 +473,72 @@ impl ShardPlan {
     }
 
     /// Returns what was prepared, if the last stage is done, and removes what a last stage left that was killed meanwhile.
-    /// The folder of the stages is gone then, and the output is authenticated by the owner's key and has the options and
-    /// the numbers of documents of this plan.
+    /// The folder of the stages is gone then, and the output is the folder that the last stage wrote, byte for byte.
     ///
     /// # Errors
     /// Returns an error if the folder of the stages is gone, and the output is another folder, damaged or absent.
     pub fn finished(&self) -> Result<Option<Preparation>> {
-        let stages = &self.folder.path;
-        if stages.try_exists().map_err(Error::reading(stages))? {
+        if !self.is_marked()? {
             return Ok(None);
         }
-        let lost = |why: &str| {
-            let problem = format!(
-                "it is gone, and no stage can run; {} is not the folder of this plan ({why}): remove the plan, and write it again",
-                self.out().display()
-            );
-            Error::prepared(stages, problem)
-        };
         let made = preparation_of(self.out(), &self.owner);
-        let made = made.map_err(|error| lost(&error.to_string()))?;
-        let documents = (made.facts.documents, made.facts.held_out_documents);
-        let planned = &self.document.corpus;
-        if documents != (planned.documents, planned.held_out) {
-            return Err(lost("it has other documents"));
-        }
-        if made.options != self.document.options {
-            return Err(lost("it has other options"));
-        }
-        remove_dropped(stages)?;
+        let made = made.map_err(|error| self.lost(&error.to_string()))?;
+        remove_dropped(&self.folder.path)?;
         Ok(Some(made))
+    }
+
+    /// Returns whether the plan is [finished](Self::finished), by the code of the output alone.
+    ///
+    /// # Errors
+    /// Returns an error if the folder of the stages is gone, and the output is another folder or absent.
+    pub fn is_finished(&self) -> Result<bool> {
+        let finished = self.is_marked()?;
+        if finished {
+            remove_dropped(&self.folder.path)?;
+        }
+        Ok(finished)
+    }
+
+    /// Leaves what tells the output from every other folder of this owner once the stages are gone.
+    pub(super) fn mark_finished(&self) -> Result<()> {
+        let mark = self.code_of_output()?;
+        let written = disk::write_whole(&self.mark, mark.as_bytes());
+        written.map_err(Error::writing(&self.mark))
+    }
+
+    /// Returns whether the folder of the stages is gone and the last stage left a mark for what is at the output.
+    fn is_marked(&self) -> Result<bool> {
+        let stages = &self.folder.path;
+        if stages.try_exists().map_err(Error::reading(stages))? {
+            return Ok(false);
+        }
+        let mark = match disk::read_regular(&self.mark, MARK_SIZE) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let why = format!("the last stage has not left {}", self.mark.display());
+                return Err(self.lost(&why));
+            }
+            read => read.map_err(Error::reading(&self.mark))?,
+        };
+        if mark != self.code_of_output()?.as_bytes() {
+            let why = format!("{} is of another one", self.mark.display());
+            return Err(self.lost(&why));
+        }
+        Ok(true)
+    }
+
+    /// Returns the code, under the plan's key, of the code that the output has under the owner's.
+    fn code_of_output(&self) -> Result<String> {
+        let code = code_of(self.out()).map_err(|error| self.lost(&error.to_string()))?;
+        let code = code.ok_or_else(|| self.lost("prepared.code is not there"))?;
+        Ok(hexadecimal(&self.key.digest(&[b"finished", &code])) + "\n")
+    }
+
+    fn lost(&self, why: &str) -> Error {
+        let problem = format!(
+            "it is gone, and no stage can run; {} is not the folder of this plan ({why}): remove the plan, and write it again",
+            self.out().display()
+        );
+        Error::prepared(&self.folder.path, problem)
     }
 
     /// Removes the folder of the stages. It is dropped at once, by a new name; what a killed process leaves under that, the
@@ -504,7 +553,7 @@ impl ShardPlan {
 
     /// Returns an error if the last stage is already done.
     pub(super) fn open_still(&self) -> Result<()> {
-        if self.finished()?.is_some() {
+        if self.is_finished()? {
             let problem = "it is there: all stages of the plan are done";
             return Err(Error::prepared(self.out(), problem));
         }
@@ -575,6 +624,11 @@ fn stages_of(plan: &Path) -> PathBuf {
     disk::sibling(plan, "stages")
 }
 
+/// Returns the file that the last stage leaves.
+fn mark_of(plan: &Path) -> PathBuf {
+    disk::sibling(plan, "done")
+}
+
 /// Returns the name that the folder of the stages has while it is removed.
 fn dropped(stages: &Path) -> PathBuf {
     disk::sibling(stages, "removed")
@@ -612,6 +666,8 @@ impl NewStages {
         }
         cleared(&path, &[]).map_err(Error::writing(&path))?;
         remove_dropped(&path)?;
+        let mark = mark_of(plan);
+        disk::remove_file(&mark).map_err(Error::writing(&mark))?;
         Ok(Self {
             path,
             _lock: lock,
@@ -632,9 +688,6 @@ impl Drop for NewStages {
         }
     }
 }
-
-/// The format of the files that pass between stages: files of another one are of another key, and refused.
-const FILES: &[u8] = b"2";
 
 /// The `type` of a plan file.
 const KIND: &str = "shard-plan";
@@ -696,6 +749,13 @@ fn as_index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
+/// Returns the entries whose numbers are in a range, of entries in the order of these numbers.
+fn numbered<'a, T>(sorted: &'a [T], range: &Range<usize>, number: impl Fn(&T) -> usize) -> &'a [T] {
+    let [begin, end] =
+        [range.start, range.end].map(|bound| sorted.partition_point(|one| number(one) < bound));
+    &sorted[begin..end]
+}
+
 fn as_range(first: u64, count: u64) -> Range<usize> {
     as_index(first)..as_index(first.saturating_add(count))
 }
@@ -749,5 +809,38 @@ impl Cuts {
             hmac: sealed(key, seal),
         };
         self.done.into_iter().map(shard).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Its stages would find other secrets than those that are done.
+    #[test]
+    fn a_plan_is_of_one_build() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("a.txt"), "one\n\ntwo\n").unwrap();
+        let (data, path, key) = (at("a.txt"), at("plan.json"), [7; 32]);
+        let (reading, options) = (ReadOptions::default(), PrepareOptions::default());
+        let files = PrepareFiles {
+            data: &data,
+            reading: &reading,
+            options: &options,
+            threads: 1,
+            pause: Duration::from_secs(10),
+            owner: Some(key),
+        };
+        let plan = ShardPlan::write(&files, &at("out"), 2, &path, key, &|_, _| true);
+        let hmac = plan.unwrap().unwrap().document.hmac;
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.replacen(crate::CODE, &"5".repeat(64), 1);
+        let text = text.replacen(&hmac, NO_CODE, 1);
+        let signed = text.replacen(NO_CODE, &code(&Key::new(key), &text), 1);
+        std::fs::write(&path, signed).unwrap();
+        let said = ShardPlan::load(&path, key).unwrap_err().to_string();
+        assert!(said.contains("another version or build"), "{said}");
     }
 }

@@ -1,19 +1,23 @@
-//! Files that pass from one stage to another. A file consists of sections of bytes, each with a MAC under a key that
-//! only the owner has, followed by a table of the sections with its own MAC. A file that is damaged, belongs to another
-//! plan, or has another name is rejected before its content is used; a section that is read as a stream is rejected
-//! before what was made from it gets its name.
+//! Files that pass from one stage to another. A file consists of sections of bytes, a table with the end and the MAC of
+//! each, and the number of sections with a MAC of the file's size, all under a key that only the owner has. A stage reads
+//! the entries of its own sections: the whole table has as many as there are shards. A file of another size, plan or name
+//! is rejected when it is opened, a damaged section before its content is used; a section that is read as a stream is
+//! rejected before what was made from it gets its name.
 
 use crate::error::{Error, Result};
 use hmac::{Hmac, KeyInit, Mac};
 use reticent_disk::{WholeFile, hexadecimal};
-use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-/// The size of what follows the table of sections: its length and its MAC.
+/// The size of what follows the table of sections: their number, and a MAC.
 const TRAILER: u64 = 8 + 32;
+/// The size of an entry of the table: where a section ends, and its MAC.
+const ENTRY: u64 = 8 + 32;
+/// The most bytes of a section that are read at once.
+const BUFFER: u64 = 1 << 18;
 
 /// A key for MACs and keyed digests.
 #[derive(Clone)]
@@ -52,13 +56,6 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// A section of a file.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Section {
-    length: u64,
-    hmac: String,
-}
-
 /// The folder that contains sealed files, and their key.
 #[derive(Debug, Clone)]
 pub(super) struct SealedFolder {
@@ -87,7 +84,8 @@ impl SealedFolder {
             key: self.key.derived("file", name.as_bytes()),
             file,
             path,
-            sections: Vec::new(),
+            end: 0,
+            table: Vec::new(),
         })
     }
 
@@ -107,11 +105,29 @@ impl SealedFolder {
             file,
             path,
             again: again.to_owned(),
-            sections: Vec::new(),
+            content: 0,
+            sections: 0,
         };
-        let sections = out.table().map_err(Error::reading(&out.path))?;
-        out.sections = sections.ok_or_else(|| out.damaged())?;
-        Ok(out)
+        let whole = out.trailer().map_err(Error::reading(&out.path))?;
+        if whole { Ok(out) } else { Err(out.damaged()) }
+    }
+
+    /// Returns whether a file exists and every section of it is whole.
+    pub(super) fn is_whole(&self, name: &str) -> bool {
+        let whole = || -> Result<()> {
+            let mut file = self.open(name, "")?;
+            let mut bytes = Vec::new();
+            for number in 0..usize::try_from(file.sections).unwrap_or(usize::MAX) {
+                let mut section = file.stream(number)?;
+                while section.left() > 0 {
+                    bytes.clear();
+                    section.take(section.left().min(BUFFER), &mut bytes)?;
+                }
+                section.end()?;
+            }
+            Ok(())
+        };
+        whole().is_ok()
     }
 }
 
@@ -120,12 +136,19 @@ fn section_mac(key: &Key, number: usize) -> Hmac<Sha256> {
     key.derived("section", &(number as u64).to_le_bytes()).mac()
 }
 
+/// Returns the MAC of the size of a file: `content` bytes in so many sections.
+fn size_code(key: &Key, content: u64, sections: u64) -> [u8; 32] {
+    key.digest(&[b"size", &content.to_le_bytes(), &sections.to_le_bytes()])
+}
+
 /// A sealed file that is being written.
 pub(super) struct SealedWriter {
     file: WholeFile,
     path: PathBuf,
     key: Key,
-    sections: Vec<Section>,
+    /// Where the last section ends.
+    end: u64,
+    table: Vec<u8>,
 }
 
 impl SealedWriter {
@@ -140,19 +163,21 @@ impl SealedWriter {
     /// Begins the next section.
     pub(super) fn begin(&mut self) -> OpenSection<'_> {
         OpenSection {
-            mac: section_mac(&self.key, self.sections.len()),
-            length: 0,
+            mac: section_mac(&self.key, self.sections()),
             writer: self,
         }
     }
 
+    const fn sections(&self) -> usize {
+        self.table.len() / ENTRY as usize
+    }
+
     pub(super) fn finish(mut self) -> Result<()> {
-        // Such data can always be serialised as JSON.
-        let table = serde_json::to_vec(&self.sections).unwrap_or_default();
-        let code = self.key.digest(&[b"table", &table]);
+        let sections = self.sections() as u64;
+        let code = size_code(&self.key, self.end, sections);
         let mut write = || -> std::io::Result<()> {
-            self.file.write_all(&table)?;
-            self.file.write_all(&(table.len() as u64).to_le_bytes())?;
+            self.file.write_all(&self.table)?;
+            self.file.write_all(&sections.to_le_bytes())?;
             self.file.write_all(&code)
         };
         write()
@@ -165,61 +190,73 @@ impl SealedWriter {
 pub(super) struct OpenSection<'a> {
     writer: &'a mut SealedWriter,
     mac: Hmac<Sha256>,
-    length: u64,
 }
 
 impl OpenSection<'_> {
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.mac.update(bytes);
-        self.length += bytes.len() as u64;
+        self.writer.end += bytes.len() as u64;
         let written_all = self.writer.file.write_all(bytes);
         written_all.map_err(Error::writing(&self.writer.path))
     }
 
     pub(super) fn end(self) {
-        self.writer.sections.push(Section {
-            length: self.length,
-            hmac: hexadecimal(&self.mac.finalize().into_bytes()),
-        });
+        let table = &mut self.writer.table;
+        table.extend_from_slice(&self.writer.end.to_le_bytes());
+        table.extend_from_slice(&self.mac.finalize().into_bytes());
     }
 }
 
-/// A sealed file whose table has been verified.
+/// A sealed file of the right size.
 pub(super) struct SealedReader {
     file: File,
     path: PathBuf,
     key: Key,
     again: String,
-    sections: Vec<Section>,
+    /// The bytes of all sections.
+    content: u64,
+    /// The number of sections.
+    sections: u64,
 }
 
 impl SealedReader {
-    /// Returns `None` if the file is damaged.
-    fn table(&mut self) -> std::io::Result<Option<Vec<Section>>> {
+    /// Reads the number of sections; returns false if the file is damaged.
+    fn trailer(&mut self) -> std::io::Result<bool> {
         let length = self.file.metadata()?.len();
         let Some(before) = length.checked_sub(TRAILER) else {
-            return Ok(None);
+            return Ok(false);
         };
         self.file.seek(SeekFrom::Start(before))?;
-        let (mut size, mut code) = ([0; 8], [0; 32]);
-        self.file.read_exact(&mut size)?;
+        let (mut sections, mut code) = ([0; 8], [0; 32]);
+        self.file.read_exact(&mut sections)?;
         self.file.read_exact(&mut code)?;
-        let size = u64::from_le_bytes(size);
-        let Some(content) = before.checked_sub(size) else {
-            return Ok(None);
+        self.sections = u64::from_le_bytes(sections);
+        let table = self.sections.checked_mul(ENTRY);
+        let Some(content) = table.and_then(|table| before.checked_sub(table)) else {
+            return Ok(false);
         };
-        self.file.seek(SeekFrom::Start(content))?;
-        let mut table = Vec::new();
-        (&self.file).take(size).read_to_end(&mut table)?;
-        if self.key.digest(&[b"table", &table]) != code {
+        self.content = content;
+        Ok(size_code(&self.key, content, self.sections) == code)
+    }
+
+    /// Returns where a section begins and ends, and its MAC; `None` if it does not lie in the file. Only the section's
+    /// content shows whether they are as they were written.
+    fn entry(&mut self, number: u64) -> std::io::Result<Option<(u64, u64, [u8; 32])>> {
+        if number >= self.sections {
             return Ok(None);
         }
-        let sections: Option<Vec<Section>> = serde_json::from_slice(&table).ok();
-        let whole = |sections: &Vec<Section>| {
-            let mut lengths = sections.iter().map(|section| section.length);
-            lengths.try_fold(0u64, u64::checked_add) == Some(content)
-        };
-        Ok(sections.filter(whole))
+        // A section begins where the one before ends.
+        let (mut begin, mut end, mut code) = ([0; 8], [0; 8], [0; 32]);
+        let at = self.content + number * ENTRY;
+        if number > 0 {
+            self.file.seek(SeekFrom::Start(at - ENTRY))?;
+            self.file.read_exact(&mut begin)?;
+        }
+        self.file.seek(SeekFrom::Start(at))?;
+        self.file.read_exact(&mut end)?;
+        self.file.read_exact(&mut code)?;
+        let (begin, end) = (u64::from_le_bytes(begin), u64::from_le_bytes(end));
+        Ok((begin <= end && end <= self.content).then_some((begin, end, code)))
     }
 
     pub(super) fn damaged(&self) -> Error {
@@ -227,26 +264,22 @@ impl SealedReader {
         Error::prepared(&self.path, problem)
     }
 
-    /// Returns the MAC of a section as given in the table; empty if there is no such section.
-    pub(super) fn code(&self, number: usize) -> &str {
-        self.sections
-            .get(number)
-            .map_or("", |section| &section.hmac)
-    }
-
     /// Starts reading a section.
     pub(super) fn stream(&mut self, number: usize) -> Result<SectionReader<'_>> {
-        let Some(section) = self.sections.get(number).cloned() else {
-            return Err(self.damaged());
-        };
-        let before = self.sections[..number].iter().map(|s| s.length).sum();
-        let begin = self.file.seek(SeekFrom::Start(before));
-        begin.map_err(Error::reading(&self.path))?;
+        let entry = self
+            .entry(number as u64)
+            .map_err(Error::reading(&self.path))?;
+        let (begin, end, code) = entry.ok_or_else(|| self.damaged())?;
+        let there = self.file.seek(SeekFrom::Start(begin));
+        there.map_err(Error::reading(&self.path))?;
+        let left = end - begin;
+        // Of a short section no more is read than there is.
+        let buffer = usize::try_from(left.min(BUFFER)).unwrap_or_default();
         Ok(SectionReader {
             mac: section_mac(&self.key, number),
-            left: section.length,
-            hmac: section.hmac,
-            input: BufReader::with_capacity(1 << 18, &self.file),
+            left,
+            code,
+            input: BufReader::with_capacity(buffer, &self.file),
             reader: self,
         })
     }
@@ -273,7 +306,7 @@ pub(super) struct SectionReader<'a> {
     input: BufReader<&'a File>,
     mac: Hmac<Sha256>,
     left: u64,
-    hmac: String,
+    code: [u8; 32],
 }
 
 impl SectionReader<'_> {
@@ -288,7 +321,7 @@ impl SectionReader<'_> {
 
     /// Appends the next `count` bytes to `out`.
     pub(super) fn take(&mut self, count: u64, out: &mut Vec<u8>) -> Result<()> {
-        // The table has been verified, so the file contains the bytes that are left.
+        // The file contains the bytes that are left.
         let room = usize::try_from(count).ok().filter(|_| count <= self.left);
         out.reserve(room.ok_or_else(|| self.damaged())?);
         let before = out.len();
@@ -302,7 +335,8 @@ impl SectionReader<'_> {
     }
 
     pub(super) fn end(self) -> Result<()> {
-        if self.left == 0 && hexadecimal(&self.mac.finalize().into_bytes()) == self.hmac {
+        let code: [u8; 32] = self.mac.finalize().into_bytes().into();
+        if self.left == 0 && code == self.code {
             Ok(())
         } else {
             Err(self.reader.damaged())
@@ -355,5 +389,27 @@ mod tests {
         refused("a", &folder(place.path(), 2));
         let missing = sections(&own, "c").unwrap_err().to_string();
         assert!(missing.contains("not there yet"), "{missing}");
+    }
+
+    /// A stage reads what it needs of the table, which has an entry for each shard: another one's entry may be damaged.
+    #[test]
+    fn a_section_is_read_by_its_own_entry() {
+        let place = tempfile::tempdir().unwrap();
+        let own = folder(place.path(), 1);
+        let mut file = own.create("a").unwrap();
+        for number in 0..9u8 {
+            file.section(&[number; 3]).unwrap();
+        }
+        file.finish().unwrap();
+        assert!(own.is_whole("a") && !own.is_whole("b"));
+        let path = place.path().join("a");
+        let mut changed = std::fs::read(&path).unwrap();
+        let entry = changed.len() - (TRAILER + 5 * ENTRY) as usize;
+        changed[entry + 8] ^= 1;
+        std::fs::write(&path, &changed).unwrap();
+        assert!(!own.is_whole("a"));
+        let mut file = own.open("a", "").unwrap();
+        let refused: Vec<usize> = (0..10).filter(|at| file.bytes(*at).is_err()).collect();
+        assert_eq!(refused, [4, 9]);
     }
 }

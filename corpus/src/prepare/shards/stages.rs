@@ -64,9 +64,9 @@ struct Counts {
 
 impl ShardPlan {
     /// Runs a stage; the last one returns what was prepared, and removes what the others left. It may run twice, on any
-    /// machine: it writes the same bytes, and nothing once the plan is [finished](Self::finished). The last one that is run
-    /// again after it was killed at its end finds the folder that it wrote. Returns `None`, and leaves nothing, if `watch`,
-    /// which gets the bytes read, returned false.
+    /// machine, and at once: it writes the same bytes, and nothing if its file is whole or the plan
+    /// [finished](Self::finished). The last one that is run again after it was killed at its end finds the folder that it
+    /// wrote. Returns `None`, and leaves nothing, if `watch`, which gets the bytes read, returned false.
     ///
     /// # Errors
     /// A shard or part that the plan does not have; what an earlier stage has not left yet, or what is not as that
@@ -86,8 +86,37 @@ impl ShardPlan {
             ShardStage::Group(part) => index("the part", part, self.parts())?,
             ShardStage::Join => 0,
         };
-        if let Some(made) = self.finished()? {
-            return Ok(Some((stage == ShardStage::Join).then_some(made)));
+        let done = self.run_now(stage, number, threads, watch);
+        // Another process may have finished the plan meanwhile, and removed what this one read or wrote.
+        match done {
+            Err(error) => match self.already(stage) {
+                Ok(Some(made)) => Ok(Some(made)),
+                _ => Err(error),
+            },
+            done => done,
+        }
+    }
+
+    /// Returns what a stage returns that has nothing to do, since the plan is finished.
+    fn already(&self, stage: ShardStage) -> Result<Option<Option<Preparation>>> {
+        match stage {
+            ShardStage::Join => Ok(self.finished()?.map(Some)),
+            _ => Ok(self.is_finished()?.then_some(None)),
+        }
+    }
+
+    fn run_now(
+        &self,
+        stage: ShardStage,
+        number: usize,
+        threads: usize,
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<Option<Option<Preparation>>> {
+        if let Some(made) = self.already(stage)? {
+            return Ok(Some(made));
+        }
+        if stage != ShardStage::Join && self.folder.is_whole(&stage.file()) {
+            return Ok(Some(None));
         }
         let go_on = match stage {
             ShardStage::Scan(_) => self.scan(number, threads, watch)?,
@@ -112,14 +141,16 @@ impl ShardPlan {
     /// A shard that the plan does not have; a scan that is not there yet or damaged.
     pub fn scanned(&self, shard: u64, mut visit: impl FnMut(UnitDigests) -> bool) -> Result<()> {
         index("the shard", shard, self.shards())?;
-        let mut file = self.left_by(ShardStage::Scan(shard))?;
+        let scan = ShardStage::Scan(shard);
+        let mut file = self.left_by(scan)?;
         for part in 0..self.parts() {
             let section = PARTS + index("the part", part, self.parts())?;
+            let rows = file.bytes(section)?;
             let digests = UnitDigests {
                 shard,
                 part,
-                rows: file.bytes(section)?,
-                hmac: file.code(section).to_owned(),
+                hmac: self.folder.code(&scan.file(), section, &rows),
+                rows,
             };
             if !visit(digests) {
                 break;
@@ -509,6 +540,7 @@ impl ShardPlan {
             taken_up: None,
         };
         out.finish(&made)?;
+        self.mark_finished()?;
         self.drop_stages()?;
         Ok(Some(made))
     }

@@ -35,8 +35,11 @@ pub(crate) struct Body<'a> {
     /// Documents that a stopped preparation had done.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken_up_documents: Option<u64>,
+    /// Of this command.
     seconds: f64,
-    megabytes_per_second: f64,
+    /// Absent where other processes may have done part of the work, by a plan of shards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    megabytes_per_second: Option<f64>,
 }
 
 pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrupt) -> Result<Exit> {
@@ -64,7 +67,7 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
         data,
         out,
         threads: args.threads,
-        bytes: size.saturating_sub(before),
+        bytes: Some(size.saturating_sub(before)),
         seconds: began.elapsed().as_secs_f64(),
         sampled: request.sampled,
         skipped: &skipped,
@@ -129,7 +132,8 @@ pub(super) struct Made<'a> {
     pub(super) data: &'a Path,
     pub(super) out: &'a Path,
     pub(super) threads: u64,
-    pub(super) bytes: u64,
+    /// The bytes that were prepared in these seconds, if that is known.
+    pub(super) bytes: Option<u64>,
     pub(super) seconds: f64,
     pub(super) sampled: Option<SampledFacts>,
     pub(super) skipped: &'a [reticent_corpus::Error],
@@ -144,7 +148,9 @@ impl Made<'_> {
             skipped: self.skipped.iter().map(ToString::to_string).collect(),
             seconds: self.seconds,
             taken_up_documents: prepared.taken_up,
-            megabytes_per_second: self.bytes as f64 / 1e6 / self.seconds.max(1e-9),
+            megabytes_per_second: self
+                .bytes
+                .map(|bytes| bytes as f64 / 1e6 / self.seconds.max(1e-9)),
         };
         let inputs = Inputs::new()
             .given("data", self.data.display().to_string())?

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How often a stage is started if its process is killed from outside.
+/// How often a stage is started, at most, if its process is killed from outside.
 const TRIES: u32 = 3;
 /// The time between two checks of the processes.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -31,7 +31,7 @@ pub(super) fn run(
     threads: u64,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    if plan.finished().context("--run")?.is_some() {
+    if plan.is_finished().context("--run")? {
         return Ok(());
     }
     let all: Vec<ShardStage> = plan.stages().collect();
@@ -74,7 +74,7 @@ pub(super) fn run(
                 let stage = process.stage;
                 // Another process may have run the last stage meanwhile.
                 let is_done = || -> Result<bool> {
-                    Ok(plan.has(stage) || plan.finished().context("--run")?.is_some())
+                    Ok(plan.has(stage) || plan.is_finished().context("--run")?)
                 };
                 if status.success() && is_done()? {
                     line.advance(1);

@@ -179,7 +179,7 @@ fn answer(
         data: plan.data(),
         out: plan.out(),
         threads,
-        bytes: plan.size(),
+        bytes: None,
         seconds,
         sampled: None,
         skipped: &[],
@@ -258,6 +258,9 @@ fn stage_of(
             },
             ShardStage::Group(_),
         ) => anyhow::Error::from(error).context("--part"),
+        (E::Write { path, .. }, _) if plan.is_beside(path) => {
+            anyhow::Error::from(error).context("--plan")
+        }
         _ => of_argument(error, plan.data(), plan.out()),
     })?;
     made.ok_or_else(|| {

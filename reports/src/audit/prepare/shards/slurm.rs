@@ -30,19 +30,19 @@ audit={program}
 submit() {{
     stage=$1
     shift
-    RETICENT_STAGE=$stage sbatch --parsable --export=ALL --job-name="prepare-$stage" "$@" "$script"
+    sbatch --parsable --export=ALL --kill-on-invalid-dep=yes --job-name="prepare-$stage" "$@" "$script" "$stage"
 }}
-case ${{RETICENT_STAGE:-}} in
-"")
+case ${{1:-}} in
+join) exec "$audit" prepare --config none --plan "$plan" --stage join ;;
+group) exec "$audit" prepare --config none --plan "$plan" --stage group --part "$SLURM_ARRAY_TASK_ID" --threads "${{SLURM_CPUS_PER_TASK:-1}}" ;;
+scan | write) exec "$audit" prepare --config none --plan "$plan" --stage "$1" --shard "$SLURM_ARRAY_TASK_ID" --threads "${{SLURM_CPUS_PER_TASK:-1}}" ;;
+*)
     script=$0
     scan=$(submit scan --array=0-{shard} "$@")
     group=$(submit group --array=0-{part} --dependency="afterok:${{scan%%;*}}" "$@")
     write=$(submit write --array=0-{shard} --dependency="afterok:${{group%%;*}}" "$@")
     submit join --dependency="afterok:${{write%%;*}}" "$@"
     ;;
-join) exec "$audit" prepare --config none --plan "$plan" --stage join ;;
-group) exec "$audit" prepare --config none --plan "$plan" --stage group --part "$SLURM_ARRAY_TASK_ID" --threads "${{SLURM_CPUS_PER_TASK:-1}}" ;;
-*) exec "$audit" prepare --config none --plan "$plan" --stage "$RETICENT_STAGE" --shard "$SLURM_ARRAY_TASK_ID" --threads "${{SLURM_CPUS_PER_TASK:-1}}" ;;
 esac
 "#
     ))
