@@ -16,6 +16,9 @@ use std::path::Path;
 /// same noise to another sum, and the difference of the two releases has no noise.
 pub(crate) const ARITHMETIC: u32 = 2;
 
+/// The name of a difference.
+const DEVICE: &str = "kind of device (cpu and its vector instructions, cuda or wgpu)";
+
 /// Returns the version of what this program computes.
 pub(crate) fn version() -> String {
     format!("{} (arithmetic {ARITHMETIC})", env!("CARGO_PKG_VERSION"))
@@ -83,7 +86,7 @@ impl Description {
             digest(key, "architecture of the model", run.model)?,
             // So have other roundings.
             digest(key, "order of sums (WORLD_SIZE set, or not)", &run.lanes)?,
-            digest(key, "kind of device (cpu, cuda or wgpu)", &run.device)?,
+            digest(key, DEVICE, &run.device)?,
             digest(key, "margin of norms", &run.margin)?,
         ]);
         // So has another base below the same adapter.

@@ -52,7 +52,7 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         MARGIN
     }
     fn device_kind(&self) -> &'static str {
-        B::DEVICE
+        B::kind()
     }
 
     fn context(&self) -> Option<usize> {
