@@ -212,10 +212,12 @@ fn planned(schedule: &Schedule) -> Vec<Planned> {
 mod tests {
     use super::*;
     use crate::privacy::random::{ChaChaNoise, Noise, PoissonSampler, Sampler};
+    use crate::privacy::step::lanes;
     use crate::privacy::{Clip, Clipping, SquaredNorms};
+    use crate::trainer::{Example, PrivateBatch};
     use reticent_accounting::SamplingRate;
 
-    /// Noise, a batch and clipping factors of arithmetic 2. If one of them changes, increase [`ARITHMETIC`] too.
+    /// Noise, a batch, its lanes and clipping factors of arithmetic 2. If one of them changes, increase [`ARITHMETIC`] too.
     #[test]
     fn the_arithmetic_is_the_one_of_its_number() {
         assert_eq!(ARITHMETIC, 2);
@@ -229,6 +231,12 @@ mod tests {
         let quarter = SamplingRate::new(0.25).unwrap();
         let batch = PoissonSampler::new(key, quarter, 32).batch(5);
         assert_eq!(batch, [7, 8, 10, 17, 24]);
+        let tokens = [0; 5];
+        let examples = (0..11).map(|record| Example::whole(record, &tokens[record as usize % 3..]));
+        let dealt = lanes(PrivateBatch(examples.collect()));
+        let dealt = dealt.map(|lane| lane.examples().map(|e| e.record).collect::<Vec<_>>());
+        let expected: [&[u32]; 8] = [&[0, 2], &[1], &[6, 8], &[7], &[3, 5], &[4], &[9], &[10]];
+        assert_eq!(dealt, expected);
         // Of two groups of squared norms 4 and 5.
         let norms = SquaredNorms::new(2, vec![4.0, 5.0]).unwrap();
         let automatic = Clipping::Automatic { stability: 0.01 };

@@ -25,7 +25,7 @@ const UNCLIPPED: f64 = 1e60;
 /// so that every number of workers that is a power of two and at most this number computes the same sums.
 pub(crate) const LANES: usize = 8;
 
-/// The lanes that get a record in turn. Workers have neighbouring lanes, so that each of two, four or eight gets one in turn.
+/// The lanes that get a record in turn. Workers have neighbouring lanes, so that workers get one in turn too.
 const DEALT: [usize; LANES] = [0, 4, 2, 6, 1, 5, 3, 7];
 
 /// Splits a batch into lanes, the longest records first: the numbers of records of two workers differ by one at most, and
