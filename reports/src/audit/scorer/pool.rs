@@ -76,7 +76,11 @@ impl Pool {
         let length = self.hello.context.unwrap_or(PROBE).min(PROBE);
         // Tokens from all over the vocabulary, in no order that a text has.
         let token = |place: usize| (place.wrapping_mul(0x9e37_79b1) >> 7) % self.hello.vocabulary;
-        let probe = vec![(0..length).map(|place| token(place) as TokenId).collect()];
+        let probe = vec![
+            (0..length)
+                .map(|place| token(place) as TokenId)
+                .collect::<Vec<_>>(),
+        ];
         let mut first: Option<Vec<f64>> = None;
         for (line, worker) in self.lines.iter().zip(&mut self.workers) {
             let rows = match worker.score(&probe) {
