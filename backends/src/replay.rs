@@ -4,13 +4,14 @@
 //! then replayed against the record: each of its noised values is replaced by the recorded one. Everything else that it
 //! computes, weights included, must then be bit-identical; otherwise information about the neighbour bypassed the
 //! noise. The values before noise may differ by the declared sensitivity, and the draws must agree in number, length
-//! and standard deviation. The idea is from Cebere et al. 2026; replacing the releases is ours.
+//! and standard deviation. Workers that share a run are replayed as threads. The idea is from Cebere et al. 2026; replacing the releases is ours.
 
+use crate::collective::Threads;
 use crate::error::{Error, Result};
 use crate::material::Corpus;
 use crate::privacy::random::{ChaChaNoise, Noise, RunKey};
 use crate::recipe::{Schedule, TrainOptions, Work};
-use crate::run::{Run, Surroundings, held_out, own_key};
+use crate::run::{Run, Surroundings, Workers, held_out, own_key};
 use crate::trainer::Trainer;
 use reticent_accounting::Neighbours;
 use reticent_accounting::training::Run as TrainRun;
@@ -98,11 +99,51 @@ struct Recorded {
     tensors: usize,
 }
 
+/// Makes a fresh model.
+type Make<'a> = dyn Fn() -> Result<Box<dyn Trainer>> + 'a;
+
+/// Records a run: of one process, or of so many workers, as rank 0 sees it.
 fn recorded(
+    make: &Make<'_>,
+    options: &TrainOptions,
+    corpus: &Corpus<'_>,
+    forced: Option<&Arc<Tape>>,
+    workers: Option<usize>,
+) -> Result<Recorded> {
+    let Some(world) = workers else {
+        return one(make()?, options, corpus, forced, None);
+    };
+    let trainers = (0..world).map(|_| make()).collect::<Result<Vec<_>>>()?;
+    std::thread::scope(|scope| {
+        let pairs = trainers.into_iter().zip(Threads::of(world));
+        let ranks = pairs.map(|(trainer, collective)| {
+            let workers = Workers::together(Box::new(collective));
+            scope.spawn(move || one(trainer, options, corpus, forced, Some(workers)))
+        });
+        // All of them are started before the first is waited for.
+        let ranks: Vec<_> = ranks.collect();
+        let mut ended = ranks.into_iter().map(|rank| {
+            let panicked = |_| Err(Error::Worker("a worker panicked".into()));
+            rank.join().unwrap_or_else(panicked)
+        });
+        let first = ended
+            .next()
+            .unwrap_or_else(|| Err(Error::Worker("there must be at least one worker".into())))?;
+        for other in ended {
+            if !same_bits(&first.weights, &other?.weights) {
+                return Err(Error::Worker("two workers have different weights".into()));
+            }
+        }
+        Ok(first)
+    })
+}
+
+fn one(
     mut trainer: Box<dyn Trainer>,
     options: &TrainOptions,
     corpus: &Corpus<'_>,
-    forced: Option<Arc<Tape>>,
+    forced: Option<&Arc<Tape>>,
+    workers: Option<Workers>,
 ) -> Result<Recorded> {
     let options = options.clone().validated()?;
     let schedule = Schedule::of(&options, corpus)?;
@@ -110,7 +151,7 @@ fn recorded(
     let recorder = |key: &RunKey| -> Box<dyn Noise> {
         Box::new(Recorder {
             noise: ChaChaNoise::new(key.clone()),
-            forced: forced.clone(),
+            forced: forced.cloned(),
             reel: reel.clone(),
         })
     };
@@ -118,6 +159,9 @@ fn recorded(
     trainer.compute_in(options.precision)?;
     let held_out = held_out(corpus, &options, trainer.as_ref())?;
     let mut run = Run::new(trainer, options, schedule, held_out, None, key, &recorder)?;
+    if let Some(workers) = workers {
+        run.workers = workers;
+    }
     let stop = AtomicBool::new(false);
     run.finish(corpus, &Surroundings::in_memory(&stop), &mut |_| {})?;
     let kept = std::mem::take(&mut *open(&reel));
@@ -144,14 +188,25 @@ pub fn replay(
     neighbour: &Corpus<'_>,
     neighbours: Neighbours,
 ) -> Result<Replay> {
+    compared(make, options, [corpus, neighbour], neighbours, [None; 2])
+}
+
+/// Compares a run on each corpus, of so many workers each.
+fn compared(
+    make: &Make<'_>,
+    options: &TrainOptions,
+    corpora: [&Corpus<'_>; 2],
+    neighbours: Neighbours,
+    workers: [Option<usize>; 2],
+) -> Result<Replay> {
     if options.seed.is_none() {
         return Err(Error::Unsuitable(
             "a replay needs a seed: both runs must draw the same".into(),
         ));
     }
-    let here = recorded(make()?, options, corpus, None)?;
+    let here = recorded(make, options, corpora[0], None, workers[0])?;
     let tape = Arc::new(here.reel.tape);
-    let there = recorded(make()?, options, neighbour, Some(tape.clone()))?;
+    let there = recorded(make, options, corpora[1], Some(&tape), workers[1])?;
     let allowed = match neighbours {
         Neighbours::Replace => 2.0,
         _ => 1.0,
@@ -249,27 +304,101 @@ mod tests {
     use reticent_accounting::{Mechanism, UnitName};
     use reticent_corpus::{Record, Side, TrainingSet, Unit};
 
-    /// The deviation of the noise of each step is the noise multiplier that the mechanism of the plan has for it, times
-    /// the clipping norm of that step.
-    #[test]
-    fn the_noise_that_is_drawn_is_the_noise_that_is_accounted() {
-        let set = TrainingSet {
+    /// Records of three lengths, of which one has other tokens.
+    fn set(other: Option<u32>) -> TrainingSet {
+        TrainingSet {
             unit: Unit::Turn,
             records: (0..8)
                 .map(|i| Record {
                     side: Side::Private,
-                    tokens: (0..6).map(|t| (i + t * t) % 10).collect(),
+                    tokens: (0..6 + i % 3)
+                        .map(|t| (i + t * t + u32::from(other == Some(i))) % 10)
+                        .collect(),
                     sensitive: Vec::new(),
                     label: None,
                     ignored: Vec::new(),
                 })
                 .collect(),
             mask_only: 0,
-        };
-        // Four steps an epoch, five epochs, the last cut short: the noise falls after every two.
+        }
+    }
+
+    /// Four steps an epoch, five epochs, the last cut short: the noise falls after every two.
+    fn falling() -> NoisySteps {
         let mut private = NoisySteps::poisson(1.6, 0.25, 5).unwrap();
         private.steps.value = reticent_accounting::Steps::new(18);
         private.noise_decay = Some(StepDecay::new(0.5, 8).unwrap());
+        private
+    }
+
+    fn options(private: NoisySteps) -> TrainOptions {
+        let optimizer = OptimizerSpec::Sgd {
+            learning_rate: 0.1,
+            momentum: 0.0,
+        };
+        TrainOptions {
+            plan: TrainingPlan {
+                seeded: true,
+                ..TrainingPlan::new(TrainRun::Dpsgd { private }, UnitName::new("turn").unwrap())
+            },
+            batch_size: 4,
+            optimizer,
+            private: Some(PrivateOptions {
+                clipping_norm: 0.8,
+                clip_decay: Some(StepDecay::new(0.5, 6).unwrap()),
+                clipping: Clipping::Flat,
+                augmentations: 1,
+                optimizer,
+            }),
+            state_norm: None,
+            screened: None,
+            precision: Precision::Single,
+            dropout: Dropout::NONE,
+            average: None,
+            learning_rates: LearningRates::CONSTANT,
+            initial_seed: 0,
+            seed: Some(1),
+        }
+    }
+
+    const CONFIG: LstmConfig = LstmConfig {
+        vocabulary: 10,
+        embedding: 3,
+        hidden: 3,
+    };
+
+    fn fast() -> Result<Box<dyn Trainer>> {
+        lstm(&CONFIG, CONFIG.starting_weights(1), Device::Cpu)
+    }
+
+    /// The union of what workers add is the batch that one process adds, in the engine and in its oracle: given the same
+    /// releases, their sums are its sums but for rounding, and a neighbour moves them no further than its.
+    #[cfg(feature = "oracle")]
+    #[test]
+    fn workers_add_the_batch_of_one_process() {
+        fn oracle() -> Result<Box<dyn Trainer>> {
+            crate::exact(&CONFIG.into(), CONFIG.starting_weights(1))
+        }
+        let (here, there, options) = (set(None), set(Some(3)), options(falling()));
+        let (here, there) = (Corpus::plain(&here), Corpus::plain(&there));
+        for make in [fast, oracle] {
+            let found = |other, neighbours, workers| {
+                compared(&make, &options, [&here, other], neighbours, workers).unwrap()
+            };
+            for world in [1, 2, 4, 8] {
+                let same = found(&here, Neighbours::ZeroOut, [None, Some(world)]);
+                assert!(same.holds() && same.largest < 1e-5, "{world}: {same:?}");
+                let moved = found(&there, Neighbours::Replace, [Some(world); 2]);
+                assert!(moved.holds() && moved.largest > 1e-4, "{world}: {moved:?}");
+            }
+        }
+    }
+
+    /// The deviation of the noise of each step is the noise multiplier that the mechanism of the plan has for it, times
+    /// the clipping norm of that step.
+    #[test]
+    fn the_noise_that_is_drawn_is_the_noise_that_is_accounted() {
+        let (set, private) = (set(None), falling());
         let mechanism = private.mechanism();
         let Mechanism::Sequence { parts } = mechanism else {
             panic!("{mechanism:?}");
@@ -290,41 +419,8 @@ mod tests {
         let expected: Vec<f64> = [[1.6; 8].as_slice(), &[0.8; 8], &[0.4; 2]].concat();
         assert_eq!(accounted, expected);
 
-        let run = TrainRun::Dpsgd { private };
-        let optimizer = OptimizerSpec::Sgd {
-            learning_rate: 0.1,
-            momentum: 0.0,
-        };
-        let options = TrainOptions {
-            plan: TrainingPlan {
-                seeded: true,
-                ..TrainingPlan::new(run, UnitName::new("turn").unwrap())
-            },
-            batch_size: 4,
-            optimizer,
-            private: Some(PrivateOptions {
-                clipping_norm: 0.8,
-                clip_decay: Some(StepDecay::new(0.5, 6).unwrap()),
-                clipping: Clipping::Flat,
-                augmentations: 1,
-                optimizer,
-            }),
-            state_norm: None,
-            screened: None,
-            precision: Precision::Single,
-            dropout: Dropout::NONE,
-            average: None,
-            learning_rates: LearningRates::CONSTANT,
-            initial_seed: 0,
-            seed: Some(1),
-        };
-        let config = LstmConfig {
-            vocabulary: 10,
-            embedding: 3,
-            hidden: 3,
-        };
-        let model = lstm(&config, config.starting_weights(1), Device::Cpu).unwrap();
-        let ran = recorded(model, &options, &Corpus::plain(&set), None).unwrap();
+        let options = options(private);
+        let ran = recorded(&fast, &options, &Corpus::plain(&set), None, None).unwrap();
         assert_eq!(ran.reel.tape.len(), 18 * ran.tensors);
         for ((step, _), draw) in &ran.reel.tape {
             let norm = [0.8, 0.4, 0.2][*step as usize / 6];

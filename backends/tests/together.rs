@@ -7,8 +7,9 @@ use reticent_backends::run::{Surroundings, Trained, train_together};
 use reticent_backends::trainer::Trainer;
 use reticent_backends::{Collective, Error, Tcp, TcpOptions, Threads, TrainOptions};
 use std::net::TcpListener;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 type Make = fn() -> Box<dyn Trainer>;
@@ -128,6 +129,79 @@ fn another_number_of_workers_goes_on_where_some_were_stopped() {
         assert_eq!(bits(&found), bits(&whole));
         assert_eq!(found.mechanism(), whole.mechanism());
     }
+}
+
+/// A worker that reads the ledger at each noised tensor before it is sent.
+struct Watched {
+    inner: Threads,
+    ledger: PathBuf,
+    tensors: usize,
+    sent: usize,
+    late: Arc<AtomicUsize>,
+}
+
+impl Watched {
+    fn lines(&self) -> usize {
+        std::fs::read_to_string(&self.ledger).map_or(0, |text| text.lines().count())
+    }
+}
+
+impl Collective for Watched {
+    fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+    fn world(&self) -> usize {
+        self.inner.world()
+    }
+    fn sum_to_zero(&mut self, values: &mut [f32]) -> Result<(), Error> {
+        self.inner.sum_to_zero(values)
+    }
+    fn broadcast(&mut self, values: &mut [f32]) -> Result<(), Error> {
+        // Below the first line, one for each step so far, this one included.
+        if self.lines() < 2 + self.sent / self.tensors {
+            self.late.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sent += 1;
+        self.inner.broadcast(values)
+    }
+    fn exchange(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        self.inner.exchange(mine)
+    }
+}
+
+#[test]
+fn the_ledger_counts_a_step_before_a_noised_value_leaves() {
+    let (options, folder) = (options(Recipe::Dpsgd), tempfile::tempdir().unwrap());
+    let (state, late) = (folder.path().join("state"), Arc::new(AtomicUsize::new(0)));
+    let ledger = state.join("ledger.jsonl");
+    std::thread::scope(|scope| {
+        for inner in Threads::of(2) {
+            let trainer = model();
+            let watched = Watched {
+                inner,
+                ledger: ledger.clone(),
+                tensors: trainer.parameters().len(),
+                sent: 0,
+                late: late.clone(),
+            };
+            let (options, state) = (&options, &state);
+            scope.spawn(move || {
+                let watched = Box::new(watched);
+                worker(trainer, options, Some(state), u64::MAX, watched).map(|_| ())
+            });
+        }
+    });
+    assert_eq!(late.load(Ordering::Relaxed), 0);
+    let text = std::fs::read_to_string(&ledger).unwrap();
+    let mut steps = 0;
+    for line in text.lines().skip(1) {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let records = line["entry"]["records"].as_array().unwrap();
+        let [first, second] = [0, 1].map(|rank| records[rank].as_u64().unwrap());
+        assert!(first.abs_diff(second) <= 1, "{line}");
+        steps += 1;
+    }
+    assert!(steps > 3, "{text}");
 }
 
 /// Two workers over TCP, of which the second runs with other options or other weights.

@@ -1140,6 +1140,16 @@ fn several_scorers_must_be_one_model() {
         "{}",
         said(&output)
     );
+    // Alike where the sequence begins, and apart later.
+    let drifts = format!("{AUDIT} serve --model ckpt | sed -u '2s/,-/,-9/100'\n");
+    std::fs::write(at.join("drifts.sh"), drifts).unwrap();
+    let output = pooled(at, line, &[&serving("ckpt"), "command:sh drifts.sh"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        said(&output).contains("the same model"),
+        "{}",
+        said(&output)
+    );
     // A wrong answer is not survived.
     let lies = format!("{AUDIT} serve --model ckpt | sed -u '1,2!s/\\[\\[-/[[/'\n");
     std::fs::write(at.join("lies.sh"), lies).unwrap();

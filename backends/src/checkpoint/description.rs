@@ -14,7 +14,10 @@ use std::path::Path;
 /// Numbers what the steps of a run compute. Increase it with every change to clipping, gradients, dropout, token masks,
 /// noise, samplers, schedules, optimisers or the order of sums: a step that is repeated after such a change would add the
 /// same noise to another sum, and the difference of the two releases has no noise.
-pub(crate) const ARITHMETIC: u32 = 1;
+pub(crate) const ARITHMETIC: u32 = 2;
+
+/// The name of a difference.
+const DEVICE: &str = "kind of device (cpu and its vector instructions, cuda or wgpu)";
 
 /// Returns the version of what this program computes.
 pub(crate) fn version() -> String {
@@ -83,7 +86,7 @@ impl Description {
             digest(key, "architecture of the model", run.model)?,
             // So have other roundings.
             digest(key, "order of sums (WORLD_SIZE set, or not)", &run.lanes)?,
-            digest(key, "kind of device (cpu, cuda or wgpu)", &run.device)?,
+            digest(key, DEVICE, &run.device)?,
             digest(key, "margin of norms", &run.margin)?,
         ]);
         // So has another base below the same adapter.
@@ -209,13 +212,15 @@ fn planned(schedule: &Schedule) -> Vec<Planned> {
 mod tests {
     use super::*;
     use crate::privacy::random::{ChaChaNoise, Noise, PoissonSampler, Sampler};
+    use crate::privacy::step::lanes;
     use crate::privacy::{Clip, Clipping, SquaredNorms};
+    use crate::trainer::{Example, PrivateBatch};
     use reticent_accounting::SamplingRate;
 
-    /// Noise, a batch and clipping factors of arithmetic 1. If one of them changes, increase [`ARITHMETIC`] too.
+    /// Noise, a batch, its lanes and clipping factors of arithmetic 2. If one of them changes, increase [`ARITHMETIC`] too.
     #[test]
     fn the_arithmetic_is_the_one_of_its_number() {
-        assert_eq!(ARITHMETIC, 1);
+        assert_eq!(ARITHMETIC, 2);
         let key = RunKey::from_seed(7);
         let mut noise = [0.0f32; 4];
         ChaChaNoise::new(key.clone()).add(5, 2, 1.5, &mut noise);
@@ -226,6 +231,12 @@ mod tests {
         let quarter = SamplingRate::new(0.25).unwrap();
         let batch = PoissonSampler::new(key, quarter, 32).batch(5);
         assert_eq!(batch, [7, 8, 10, 17, 24]);
+        let tokens = [0; 5];
+        let examples = (0..11).map(|record| Example::whole(record, &tokens[record as usize % 3..]));
+        let dealt = lanes(PrivateBatch(examples.collect()));
+        let dealt = dealt.map(|lane| lane.examples().map(|e| e.record).collect::<Vec<_>>());
+        let expected: [&[u32]; 8] = [&[0, 2], &[1], &[6, 8], &[7], &[3, 5], &[4], &[9], &[10]];
+        assert_eq!(dealt, expected);
         // Of two groups of squared norms 4 and 5.
         let norms = SquaredNorms::new(2, vec![4.0, 5.0]).unwrap();
         let automatic = Clipping::Automatic { stability: 0.01 };

@@ -9,6 +9,10 @@ pub use tcp::{Tcp, TcpOptions};
 pub use threads::Threads;
 
 use crate::error::{Error, Result};
+use rayon::prelude::*;
+
+/// Values of a parallel part of a sum.
+const BLOCK: usize = 1 << 14;
 
 /// The operations that data-parallel training needs from its workers. All workers call the same methods in the same
 /// order.
@@ -56,28 +60,28 @@ impl Collective for Local {
     }
 }
 
-/// Adds neighbouring parts, then neighbouring sums. If every worker sums its own part in this way, the result is
-/// bit-identical for any number of workers that is a power of two.
-fn sum_of_pairs(mut parts: Vec<Vec<f32>>) -> Vec<f32> {
-    while parts.len() > 1 {
-        let mut sums = Vec::with_capacity(parts.len().div_ceil(2));
-        let mut rest = parts.into_iter();
-        while let Some(mut left) = rest.next() {
-            if let Some(right) = rest.next() {
-                accumulate(&mut left, &right);
+/// Adds neighbouring parts, then neighbouring sums, into the first. If every worker sums its own part in this way, the
+/// result is bit-identical for any number of workers that is a power of two.
+fn sum_pairs(parts: &mut [&mut [f32]]) {
+    let mut step = 1;
+    while step < parts.len() {
+        for pair in parts.chunks_mut(2 * step) {
+            if let Some(([left, ..], [right, ..])) = pair.split_at_mut_checked(step) {
+                accumulate(left, right);
             }
-            sums.push(left);
         }
-        parts = sums;
+        step *= 2;
     }
-    parts.pop().unwrap_or_default()
 }
 
 /// Adds the part of another worker to sums: sums += part.
 pub fn accumulate(sums: &mut [f32], part: &[f32]) {
-    sums.iter_mut()
-        .zip(part)
-        .for_each(|(sum, value)| *sum += value);
+    let pairs = sums.par_chunks_mut(BLOCK).zip(part.par_chunks(BLOCK));
+    pairs.for_each(|(sums, part)| {
+        for (sum, value) in sums.iter_mut().zip(part) {
+            *sum += value;
+        }
+    });
 }
 
 fn gone(rank: usize) -> Error {

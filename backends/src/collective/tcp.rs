@@ -3,21 +3,26 @@
 //! Sums before noise and the run's key travel over these links. The links are encrypted and authenticated by a key that
 //! all workers share (Noise, pattern `NNpsk0`), or do not leave the machine.
 
-use super::{Collective, gone, sum_of_pairs};
+use super::{Collective, gone, sum_pairs};
 use crate::error::{Error, Result};
 use snow::{Builder, TransportState};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs,
 };
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// The first message between workers, with the version of the protocol.
-const HELLO: &[u8; 16] = b"reticent-train-1";
+const HELLO: &[u8; 16] = b"reticent-train-2";
+/// The message of rank 0 to the others once all of them are there.
+const BEGIN: &[u8; 16] = b"reticent-begin-2";
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 /// Maximum length of a message of the Noise protocol in bytes, authentication code included.
 const MESSAGE: usize = 65_535;
 const CODE: usize = 16;
+/// Length of the length of a message in bytes.
+const LENGTH: usize = 2;
 /// Maximum length of a frame that is not a tensor: positions, counts, a description.
 const WORDS: u64 = 1 << 30;
 /// How long a caller may take to identify itself, and how many callers may be doing so at once.
@@ -59,6 +64,8 @@ pub struct Tcp {
     world: usize,
     /// On rank 0 the links to ranks 1, 2, …; on others the link to rank 0.
     links: Vec<Link>,
+    /// On rank 0, a buffer for a tensor of each link.
+    parts: Vec<Vec<f32>>,
 }
 
 impl Tcp {
@@ -79,17 +86,27 @@ impl Tcp {
             (_, 0) => listen(options)?,
             _ => vec![call(options)?],
         };
-        Ok(Self { rank, world, links })
+        let parts = vec![Vec::new(); links.len()];
+        Ok(Self {
+            rank,
+            world,
+            links,
+            parts,
+        })
     }
 }
 
-/// Returns the addresses of rank 0; without a key, those on this machine.
-fn addresses(options: &TcpOptions) -> Result<Vec<SocketAddr>> {
+/// Returns the addresses of rank 0; without a key, those on this machine. `None` is a name without an address, which it
+/// may get later.
+fn addresses(options: &TcpOptions) -> Result<Option<Vec<SocketAddr>>> {
     let wrong = |why: String| Error::Worker(format!("{}: {why}", options.address));
-    let found = options.address.to_socket_addrs();
-    let mut found: Vec<SocketAddr> = found.map_err(|e| wrong(e.to_string()))?.collect();
+    let mut found: Vec<SocketAddr> = match options.address.to_socket_addrs() {
+        Ok(found) => found.collect(),
+        Err(e) if e.kind() == ErrorKind::InvalidInput => return Err(wrong(e.to_string())),
+        Err(_) => return Ok(None),
+    };
     if found.is_empty() {
-        return Err(wrong("no such host".into()));
+        return Ok(None);
     }
     if options.key.is_none() {
         found.retain(|address| address.ip().is_loopback());
@@ -99,7 +116,13 @@ fn addresses(options: &TcpOptions) -> Result<Vec<SocketAddr>> {
             "sums before noise would cross the network in the clear: give all workers a key (--worker-key)".into(),
         ));
     }
-    Ok(found)
+    Ok(Some(found))
+}
+
+/// Explains that the name of rank 0 has no address.
+fn unknown(options: &TcpOptions) -> String {
+    let (address, within) = (&options.address, options.patience.as_secs());
+    format!("{address}: no such host within {within} s")
 }
 
 /// Returns the addresses of which rank 0 listens on the first that it can.
@@ -132,38 +155,51 @@ type Answered = (usize, std::io::Result<(usize, Link)>);
 
 /// Rank 0: returns the links to ranks 1, 2, …
 ///
-/// Every caller is answered by its own thread and disconnected after [`HANDSHAKE`], so that a stranger delays nobody.
+/// Every caller is answered by its own thread and disconnected after [`HANDSHAKE`], or when [`CALLERS`] others have come
+/// since, so that strangers delay nobody. All workers begin when the last one is there; one that was started again
+/// before takes the place of its closed link.
 fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
     let address = &options.address;
     let refused = |e: std::io::Error| Error::Worker(format!("can't listen on {address}: {e}"));
-    let listener = TcpListener::bind(&listening(options, &addresses(options)?)[..]);
-    let listener = listener.map_err(refused)?;
+    let began = Instant::now();
+    let found = loop {
+        if let Some(found) = addresses(options)? {
+            break found;
+        }
+        if began.elapsed() >= options.patience {
+            return Err(Error::Worker(unknown(options)));
+        }
+        std::thread::sleep(KNOCK);
+    };
+    let listener = TcpListener::bind(&listening(options, &found)[..]).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     let (tell, heard) = std::sync::mpsc::channel::<Answered>();
     let mut callers: Vec<(usize, TcpStream, Instant)> = Vec::new();
     let (mut number, mut refusals) = (0, 0);
-    let began = Instant::now();
     let mut links: Vec<Option<Link>> = (1..options.world).map(|_| None).collect();
     while let Some(missing) = links.iter().position(Option::is_none) {
         while let Ok((caller, answered)) = heard.try_recv() {
-            callers.retain(|(number, ..)| *number != caller);
-            let Ok((rank, link)) = answered else {
+            let place = callers.iter().position(|(number, ..)| *number == caller);
+            // One that was disconnected meanwhile calls again.
+            let (Some(place), Ok((rank, link))) = (place, answered) else {
+                callers.retain(|(number, ..)| *number != caller);
                 refusals += 1;
                 continue;
             };
+            callers.remove(place);
             match links.get_mut(rank.wrapping_sub(1)) {
-                Some(slot @ None) => *slot = Some(link),
+                Some(slot) if slot.as_ref().is_none_or(Link::is_closed) => *slot = Some(link),
+                _ if link.is_closed() => {}
                 _ => return Err(Error::Worker(format!("worker {rank} is there twice"))),
             }
         }
-        callers.retain(|(_, stream, since)| {
-            let in_time = since.elapsed() < HANDSHAKE;
-            if !in_time {
-                // The connection may be closed already.
-                let _ = stream.shutdown(Shutdown::Both);
-            }
-            in_time
-        });
+        while let Some((_, stream, since)) = callers.first()
+            && (since.elapsed() >= HANDSHAKE || callers.len() > CALLERS)
+        {
+            // The connection may be closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+            callers.remove(0);
+        }
         if began.elapsed() > options.patience {
             return Err(Error::Worker(format!(
                 "worker {} did not come to {address} within {} s (with the same key and WORLD_SIZE){}",
@@ -173,7 +209,7 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
             )));
         }
         match listener.accept() {
-            Ok((stream, _)) if callers.len() < CALLERS => {
+            Ok((stream, _)) => {
                 let Ok(own) = stream.try_clone() else {
                     continue;
                 };
@@ -185,7 +221,6 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
                     let _ = tell.send((number, answer(stream, &options)));
                 });
             }
-            Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 std::thread::sleep(KNOCK / 10);
             }
@@ -195,7 +230,11 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
     for (_, stream, _) in callers {
         let _ = stream.shutdown(Shutdown::Both);
     }
-    Ok(links.into_iter().flatten().collect())
+    let mut links: Vec<Link> = links.into_iter().flatten().collect();
+    for (link, rank) in links.iter_mut().zip(1..) {
+        link.tell(BEGIN).map_err(|e| lost(rank, &e))?;
+    }
+    Ok(links)
 }
 
 /// Explains why a worker may not have come.
@@ -219,16 +258,19 @@ fn answer(stream: TcpStream, options: &TcpOptions) -> std::io::Result<(usize, Li
         return Err(broken());
     }
     link.tell(HELLO)?;
-    link.patience = options.patience;
+    link.be_patient(options.patience)?;
     Ok((rank as usize, link))
 }
 
-/// Other ranks: returns the link to rank 0, at the first of its addresses that answers.
+/// Other ranks: returns the link to rank 0, at the first of its addresses that answers, once all workers are there.
 fn call(options: &TcpOptions) -> Result<Link> {
-    call_one_of(&addresses(options)?, options)
+    call_one_of(|| addresses(options), options)
 }
 
-fn call_one_of(addresses: &[SocketAddr], options: &TcpOptions) -> Result<Link> {
+fn call_one_of(
+    addresses: impl Fn() -> Result<Option<Vec<SocketAddr>>>,
+    options: &TcpOptions,
+) -> Result<Link> {
     let began = Instant::now();
     // An address that swallows calls must not take the time of the others.
     let each = options.patience.min(HANDSHAKE);
@@ -236,10 +278,21 @@ fn call_one_of(addresses: &[SocketAddr], options: &TcpOptions) -> Result<Link> {
     // A refusal tells more than silence.
     let (mut refused, mut silent) = (None, String::new());
     loop {
-        for address in addresses {
+        let found = addresses()?;
+        if found.is_none() {
+            silent = unknown(options);
+        }
+        for address in found.iter().flatten() {
             match TcpStream::connect_timeout(address, each) {
-                Ok(stream) => match greet(stream, options) {
-                    Ok(link) => return Ok(link),
+                Ok(stream) => match greet(stream, options, each) {
+                    Ok(mut link) => match link.words_up_to(GREETING) {
+                        Ok(words) if words == BEGIN => return Ok(link),
+                        // Worker 0 may be started again.
+                        ended => {
+                            let why = ended.err().unwrap_or_else(broken);
+                            (refused, silent) = (None, lost(0, &why).to_string());
+                        }
+                    },
                     Err(e) => {
                         refused = Some(format!(
                             "worker 0 refused the call at {address} for {within} s ({e}); it must have the same key and \
@@ -260,16 +313,16 @@ fn call_one_of(addresses: &[SocketAddr], options: &TcpOptions) -> Result<Link> {
     }
 }
 
-/// Performs the handshake with rank 0.
-fn greet(stream: TcpStream, options: &TcpOptions) -> std::io::Result<Link> {
-    let mut link = Link::new(stream, options.key.as_ref(), true, options.patience)?;
+/// Performs the handshake with rank 0, of which each message may take so long.
+fn greet(stream: TcpStream, options: &TcpOptions, handshake: Duration) -> std::io::Result<Link> {
+    let mut link = Link::new(stream, options.key.as_ref(), true, handshake)?;
     let numbers = [options.rank as u64, options.world as u64];
     link.tell(&[HELLO.as_slice(), &write_numbers(&numbers)].concat())?;
-    if link.words_up_to(GREETING)? == HELLO {
-        Ok(link)
-    } else {
-        Err(broken())
+    if link.words_up_to(GREETING)? != HELLO {
+        return Err(broken());
     }
+    link.be_patient(options.patience)?;
+    Ok(link)
 }
 
 impl Collective for Tcp {
@@ -286,13 +339,12 @@ impl Collective for Tcp {
         if self.links.is_empty() {
             return Ok(());
         }
-        let mut parts = vec![values.to_vec()];
-        for (link, rank) in self.links.iter_mut().zip(1..) {
-            let mut part = vec![0f32; values.len()];
-            link.values(&mut part).map_err(|e| lost(rank, &e))?;
-            parts.push(part);
+        for ((link, part), rank) in self.links.iter_mut().zip(&mut self.parts).zip(1..) {
+            part.resize(values.len(), 0.0);
+            link.values(part).map_err(|e| lost(rank, &e))?;
         }
-        values.copy_from_slice(&sum_of_pairs(parts));
+        let others = self.parts.iter_mut().map(Vec::as_mut_slice);
+        sum_pairs(&mut std::iter::once(values).chain(others).collect::<Vec<_>>());
         Ok(())
     }
     fn broadcast(&mut self, values: &mut [f32]) -> Result<()> {
@@ -356,13 +408,17 @@ fn read_numbers<const N: usize>(bytes: &[u8]) -> std::io::Result<[u64; N]> {
 
 /// A connection to one worker. A frame is a length and that many bytes.
 struct Link {
-    stream: TcpStream,
-    /// How long a message of at most [`MESSAGE`] bytes may take in all, however it is split.
+    stream: BufReader<TcpStream>,
+    /// How long a message of at most [`MESSAGE`] bytes may take, however it is split, and how long its last part in
+    /// addition.
     patience: Duration,
     /// `None` on one machine. It stays in its place whatever fails: a link with a key never goes on in the clear.
     cipher: Option<Box<TransportState>>,
-    /// Decrypted bytes that have not been read yet, last first.
+    /// A message of the Noise protocol: with its length before it where it is sent.
+    message: Vec<u8>,
+    /// Decrypted bytes, and which of them have not been read yet.
     heard: Vec<u8>,
+    unread: Range<usize>,
 }
 
 impl Link {
@@ -374,23 +430,47 @@ impl Link {
     ) -> std::io::Result<Self> {
         stream.set_nodelay(true)?;
         let mut link = Self {
-            stream,
+            stream: BufReader::with_capacity(MESSAGE, stream),
             patience,
             cipher: None,
-            heard: Vec::new(),
+            message: vec![0; LENGTH + MESSAGE],
+            heard: vec![0; MESSAGE],
+            unread: 0..0,
         };
+        link.be_patient(patience)?;
         if let Some(key) = key {
             link.cipher = Some(Box::new(link.shake(key, caller)?));
         }
         Ok(link)
     }
 
+    fn be_patient(&mut self, patience: Duration) -> std::io::Result<()> {
+        self.patience = patience;
+        let stream = self.stream.get_ref();
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))
+    }
+
+    /// Returns whether the other side has closed the link, while it has nothing to say.
+    fn is_closed(&self) -> bool {
+        let stream = self.stream.get_ref();
+        let come = stream
+            .set_nonblocking(true)
+            .and_then(|()| stream.peek(&mut [0]));
+        let open = match come {
+            Ok(come) => come > 0,
+            Err(e) => e.kind() == ErrorKind::WouldBlock,
+        };
+        !open || stream.set_nonblocking(false).is_err()
+    }
+
     /// Sends at most one message.
-    fn push(&mut self, mut bytes: &[u8]) -> std::io::Result<()> {
+    fn push(&self, mut bytes: &[u8]) -> std::io::Result<()> {
         let begun = Instant::now();
+        let mut stream = self.stream.get_ref();
         while !bytes.is_empty() {
-            self.stream.set_write_timeout(Some(self.left(begun)?))?;
-            match self.stream.write(bytes) {
+            self.in_time(begun)?;
+            match stream.write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -405,7 +485,7 @@ impl Link {
         let begun = Instant::now();
         let mut filled = 0;
         while filled < bytes.len() {
-            self.stream.set_read_timeout(Some(self.left(begun)?))?;
+            self.in_time(begun)?;
             match self.stream.read(&mut bytes[filled..]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(come) => filled += come,
@@ -416,10 +496,11 @@ impl Link {
         Ok(())
     }
 
-    fn left(&self, begun: Instant) -> std::io::Result<Duration> {
-        let left = self.patience.checked_sub(begun.elapsed());
-        left.filter(|left| !left.is_zero())
-            .ok_or_else(|| ErrorKind::TimedOut.into())
+    fn in_time(&self, begun: Instant) -> std::io::Result<()> {
+        match begun.elapsed() < self.patience {
+            true => Ok(()),
+            false => Err(ErrorKind::TimedOut.into()),
+        }
     }
 
     fn shake(&mut self, key: &[u8; 32], caller: bool) -> std::io::Result<TransportState> {
@@ -434,43 +515,49 @@ impl Link {
             builder.build_responder()
         }
         .map_err(noise)?;
-        let mut bytes = vec![0; MESSAGE];
         for mine in [caller, !caller] {
             if mine {
-                let length = state.write_message(&[], &mut bytes).map_err(noise)?;
-                self.send(&bytes[..length])?;
+                let message = &mut self.message[LENGTH..];
+                let length = state.write_message(&[], message).map_err(noise)?;
+                self.send(length)?;
             } else {
-                let message = self.receive()?;
-                state.read_message(&message, &mut bytes).map_err(noise)?;
+                let length = self.receive()?;
+                let message = &self.message[..length];
+                state
+                    .read_message(message, &mut self.heard)
+                    .map_err(noise)?;
             }
         }
         state.into_transport_mode().map_err(noise)
     }
 
-    /// Sends a message of the Noise protocol with its length.
-    fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
-        let length = u16::try_from(message.len()).map_err(|_| broken())?;
-        self.push(&length.to_le_bytes())?;
-        self.push(message)
+    /// Sends the message of this length, after its length.
+    fn send(&mut self, length: usize) -> std::io::Result<()> {
+        let prefix = u16::try_from(length).map_err(|_| broken())?;
+        self.message[..LENGTH].copy_from_slice(&prefix.to_le_bytes());
+        self.push(&self.message[..LENGTH + length])
     }
 
-    fn receive(&mut self) -> std::io::Result<Vec<u8>> {
-        let mut length = [0; 2];
+    /// Receives a message and returns its length.
+    fn receive(&mut self) -> std::io::Result<usize> {
+        let mut length = [0; LENGTH];
         self.pull(&mut length)?;
-        let mut message = vec![0; usize::from(u16::from_le_bytes(length))];
-        self.pull(&mut message)?;
-        Ok(message)
+        let length = usize::from(u16::from_le_bytes(length));
+        let mut message = std::mem::take(&mut self.message);
+        let pulled = self.pull(&mut message[..length]);
+        self.message = message;
+        pulled.map(|()| length)
     }
 
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         if self.cipher.is_none() {
             return bytes.chunks(MESSAGE).try_for_each(|part| self.push(part));
         }
-        let mut message = vec![0; MESSAGE];
         for part in bytes.chunks(MESSAGE - CODE) {
             let cipher = self.cipher.as_deref_mut().ok_or_else(broken)?;
-            let length = cipher.write_message(part, &mut message).map_err(noise)?;
-            self.send(&message[..length])?;
+            let message = &mut self.message[LENGTH..];
+            let length = cipher.write_message(part, message).map_err(noise)?;
+            self.send(length)?;
         }
         Ok(())
     }
@@ -481,20 +568,18 @@ impl Link {
             return parts.try_for_each(|part| self.pull(part));
         }
         let mut filled = 0;
-        let mut clear = vec![0; MESSAGE];
         while filled < bytes.len() {
-            if self.heard.is_empty() {
-                let message = self.receive()?;
+            if self.unread.is_empty() {
+                let length = self.receive()?;
+                let message = &self.message[..length];
                 let cipher = self.cipher.as_deref_mut().ok_or_else(broken)?;
-                let length = cipher.read_message(&message, &mut clear).map_err(noise)?;
-                self.heard.extend(clear[..length].iter().rev());
+                let clear = cipher.read_message(message, &mut self.heard);
+                self.unread = 0..clear.map_err(noise)?;
             }
-            let take = self.heard.len().min(bytes.len() - filled);
-            let from = self.heard.len() - take;
-            let part = &mut bytes[filled..filled + take];
-            part.copy_from_slice(&self.heard[from..]);
-            part.reverse();
-            self.heard.truncate(from);
+            let take = self.unread.len().min(bytes.len() - filled);
+            let from = self.unread.start;
+            bytes[filled..filled + take].copy_from_slice(&self.heard[from..from + take]);
+            self.unread.start += take;
             filled += take;
         }
         Ok(())
@@ -529,9 +614,13 @@ impl Link {
 
     fn tell_values(&mut self, values: &[f32]) -> std::io::Result<()> {
         self.write(&write_numbers(&[values.len() as u64]))?;
+        let mut bytes = vec![0; MESSAGE];
         for part in values.chunks((MESSAGE - CODE) / 4) {
-            let bytes: Vec<u8> = part.iter().flat_map(|v| v.to_le_bytes()).collect();
-            self.write(&bytes)?;
+            let (places, _) = bytes.as_chunks_mut::<4>();
+            for (place, value) in places.iter_mut().zip(part) {
+                *place = value.to_le_bytes();
+            }
+            self.write(&bytes[..4 * part.len()])?;
         }
         Ok(())
     }
@@ -709,17 +798,63 @@ mod tests {
         let first = options(0, 2, &address, key);
         let first = std::thread::spawn(move || Tcp::connect(&first).map(|_| ()));
         let second = options(1, 2, &address, key);
-        call_one_of(&[silent, listened], &second).unwrap();
+        // At first the name has no address.
+        let asked = std::cell::Cell::new(false);
+        let found = || Ok(asked.replace(true).then(|| vec![silent, listened]));
+        call_one_of(found, &second).unwrap();
         first.join().unwrap().unwrap();
+        let patient = second.clone();
         let hurried = TcpOptions {
             patience: Duration::from_millis(300),
             ..second
         };
-        let error = call_one_of(&[silent], &hurried).err().unwrap().to_string();
-        assert!(error.contains("did not listen"), "{error}");
+        for (found, says) in [
+            (Some(vec![silent]), "did not listen"),
+            (None, "no such host"),
+        ] {
+            let error = call_one_of(|| Ok(found.clone()), &hurried).err().unwrap();
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        // One that takes the call and says nothing is given up long before a worker would be.
+        let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(mute.local_addr().unwrap()).unwrap();
+        let began = Instant::now();
+        assert!(greet(stream, &patient, Duration::from_millis(100)).is_err());
+        assert!(began.elapsed() < Duration::from_secs(10));
     }
 
-    /// Sixteen that say nothing, and four that flood, keep nobody waiting.
+    /// A worker that is started again before all are there takes its own place; two of one number do not.
+    #[test]
+    fn a_worker_may_come_again_before_all_are_there() {
+        let address = free_address();
+        let here = |rank, key| options(rank, 3, &address, key);
+        for key in [None, Some([7; 32])] {
+            std::thread::scope(|scope| {
+                let first = scope.spawn(move || Tcp::connect(&here(0, key)).map(|_| ()));
+                let once = || loop {
+                    let Ok(stream) = TcpStream::connect(&address) else {
+                        continue;
+                    };
+                    if let Ok(link) = greet(stream, &here(1, key), HANDSHAKE) {
+                        break link;
+                    }
+                };
+                drop(once());
+                let again = scope.spawn(move || Tcp::connect(&here(1, key)).map(|_| ()));
+                let last = scope.spawn(move || Tcp::connect(&here(2, key)).map(|_| ()));
+                for worker in [first, again, last] {
+                    worker.join().unwrap().unwrap();
+                }
+                let first = scope.spawn(move || Tcp::connect(&here(0, key)).map(|_| ()));
+                let both = [once(), once()];
+                let error = first.join().unwrap().unwrap_err().to_string();
+                assert!(error.contains("worker 1 is there twice"), "{error}");
+                drop(both);
+            });
+        }
+    }
+
+    /// Eighty that say nothing, and twenty that flood, keep nobody waiting.
     #[test]
     fn strangers_keep_nobody_waiting() {
         let address = free_address();
@@ -727,7 +862,7 @@ mod tests {
             let first = options(0, 2, &address, None);
             let began = Instant::now();
             let first = scope.spawn(move || Tcp::connect(&first).map(|_| ()));
-            let strangers: Vec<TcpStream> = (0..20)
+            let strangers: Vec<TcpStream> = (0..100)
                 .map(|number| {
                     loop {
                         let Ok(mut stream) = TcpStream::connect(&address) else {
@@ -755,7 +890,7 @@ mod tests {
         let error = std::thread::scope(|scope| {
             let caller = options(1, 2, &address, None);
             scope.spawn(move || {
-                let mut link = call(&caller).unwrap();
+                let link = call(&caller).unwrap();
                 // Ends when the other has.
                 while link.push(&[0]).is_ok() {
                     std::thread::sleep(Duration::from_millis(200));

@@ -15,14 +15,15 @@ use crate::trainer::{Parameter, Precision};
 use burn::tensor::backend::Backend;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 use reticent_corpus::TokenId;
+use std::sync::LazyLock;
 
 /// A matrix on the backend B.
 pub(crate) type Matrix<B> = Tensor<B, 2>;
 
 /// A backend that computes in f32.
 pub(crate) trait Floats: Backend<FloatElem = f32> {
-    /// The kind of device, as [`crate::trainer::Trainer::device_kind`] names it.
-    const DEVICE: &'static str;
+    /// Returns the kind of device, as [`crate::trainer::Trainer::device_kind`] names it.
+    fn kind() -> &'static str;
     /// Most rows of a pass on a grid; a smaller limit makes tests take several passes.
     const GRID_ROWS: usize = if cfg!(test) { 256 } else { 2048 };
     /// Most values of dL/dlogits at a time; 2^26 are 256 MiB.
@@ -93,7 +94,23 @@ pub(crate) fn noised_on_host<B: Floats>(
 }
 
 impl Floats for burn_flex::Flex {
-    const DEVICE: &'static str = "cpu";
+    fn kind() -> &'static str {
+        static KIND: LazyLock<String> =
+            LazyLock::new(|| format!("cpu, {}", pulp::Arch::new().dispatch(Instructions)));
+        &KIND
+    }
+}
+
+/// The name of the vector instructions that kernels compute with, and round with.
+struct Instructions;
+
+impl pulp::WithSimd for Instructions {
+    type Output = &'static str;
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> &'static str {
+        let name = std::any::type_name::<S>();
+        name.rsplit("::").next().unwrap_or(name)
+    }
 }
 
 /// Gain and bias of a norm, each 1 × d, with its kind.
@@ -518,3 +535,16 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
 /// All kernels in tensor operations.
 pub(crate) struct Portable;
 impl<B: Floats> Layers<B> for Portable {}
+
+#[cfg(test)]
+mod tests {
+    use super::Floats;
+
+    #[test]
+    fn a_processor_is_named_with_its_instructions() {
+        let own = format!("{:?}", pulp::Arch::new());
+        let kind = <burn_flex::Flex as Floats>::kind();
+        let named = kind.strip_prefix("cpu, ").unwrap();
+        assert!(!named.is_empty() && own.starts_with(named), "{kind}, {own}");
+    }
+}

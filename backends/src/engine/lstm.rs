@@ -244,7 +244,7 @@ impl<B: Kernels> Trainer for Lstm<B> {
         MARGIN
     }
     fn device_kind(&self) -> &'static str {
-        B::DEVICE
+        B::kind()
     }
 
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {

@@ -20,7 +20,9 @@ impl Cubes for Wgpu {
 }
 
 impl Floats for Wgpu {
-    const DEVICE: &'static str = "wgpu";
+    fn kind() -> &'static str {
+        "wgpu"
+    }
 
     fn cross_entropy(
         logits: Matrix<Self>,

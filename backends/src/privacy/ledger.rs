@@ -1,8 +1,9 @@
 //! The ledger of private steps, written before each step takes effect.
 //!
 //! `ledger.jsonl` begins with a line that describes the run, including the private steps it plans. One line follows for
-//! each private step, in the order of the step indices: the index, what was released, and the name of the key. Every
-//! line ends in a digest under the run's key of the line and the preceding digest, so that an edited, missing or moved
+//! each private step, in the order of the step indices: the index, what was released, the name of the key and, where
+//! workers share the step, how many records each of them added. The key tells these numbers too, which lies beside the
+//! ledger. Every line ends in a digest under the run's key of the line and the preceding digest, so that an edited, missing or moved
 //! line is detected. Lines missing at the end are detected through the snapshot, which stores the ledger's length and
 //! last digest.
 //!
@@ -66,6 +67,9 @@ struct Entry {
     index: u64,
     released: String,
     key: String,
+    /// By rank; empty for a step that is not shared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    records: Vec<u64>,
 }
 
 /// The state of a ledger: its number of private steps, and the digest of its last line.
@@ -263,6 +267,11 @@ impl Ledger {
     /// Returns an error if the file can't be written; [`Error::State`] for an index that this process has already used,
     /// because its noise would be used twice, or one that leaves a gap.
     pub fn record_private(&mut self, index: u64) -> Result<()> {
+        self.record_shared(index, &[])
+    }
+
+    /// Like [`Self::record_private`], for a step to which each rank adds so many records.
+    pub(crate) fn record_shared(&mut self, index: u64, records: &[u64]) -> Result<()> {
         if self.last.is_some_and(|last| index <= last) {
             return Err(Error::State {
                 path: self.path(),
@@ -273,7 +282,7 @@ impl Ledger {
             CountedSteps::Memory(taken) => {
                 taken.insert(index);
             }
-            CountedSteps::File(written) => written.record(index)?,
+            CountedSteps::File(written) => written.record(index, records)?,
         }
         self.last = Some(index);
         Ok(())
@@ -359,7 +368,7 @@ impl Written {
         (self.digests.len() as u64).saturating_sub(1)
     }
 
-    fn record(&mut self, index: u64) -> Result<()> {
+    fn record(&mut self, index: u64, records: &[u64]) -> Result<()> {
         let steps = self.steps();
         if index < steps {
             return Ok(());
@@ -378,6 +387,7 @@ impl Written {
             index,
             released: planned.released.clone(),
             key: self.name.clone(),
+            records: records.to_vec(),
         };
         let before = self.digests.last().copied().unwrap_or([0; 32]);
         let (text, digest) = line(&self.chain, &before, &entry)?;

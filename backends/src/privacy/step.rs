@@ -12,7 +12,11 @@ use crate::trainer::optimizer::Update;
 use crate::trainer::{Added, Gradients, PrivateBatch, Privatized, Trainer};
 use rayon::prelude::*;
 use reticent_accounting::NoiseMultiplier;
+use std::cmp::Reverse;
 use std::sync::{Mutex, PoisonError};
+
+/// The sums of a lane, a tensor for each parameter.
+pub(crate) type Tensors = Vec<Vec<f32>>;
 
 /// A norm that no gradient in single precision reaches.
 const UNCLIPPED: f64 = 1e60;
@@ -20,6 +24,21 @@ const UNCLIPPED: f64 = 1e60;
 /// The number of lanes of a batch. Each lane is summed record by record, and the lanes' sums are then added pairwise,
 /// so that every number of workers that is a power of two and at most this number computes the same sums.
 pub(crate) const LANES: usize = 8;
+
+/// The lanes that get a record in turn. Workers have neighbouring lanes, so that workers get one in turn too.
+const DEALT: [usize; LANES] = [0, 4, 2, 6, 1, 5, 3, 7];
+
+/// Splits a batch into lanes, the longest records first: the numbers of records of two workers differ by one at most, and
+/// their numbers of tokens by those of one record at most.
+pub(crate) fn lanes(batch: PrivateBatch<'_>) -> [PrivateBatch<'_>; LANES] {
+    let mut examples = batch.0;
+    examples.sort_by_key(|example| Reverse(example.tokens.len()));
+    let mut lanes = [(); LANES].map(|()| PrivateBatch(Vec::new()));
+    for (example, lane) in examples.into_iter().zip(DEALT.into_iter().cycle()) {
+        lanes[lane].0.push(example);
+    }
+    lanes
+}
 
 /// Values per parallel block of a division.
 const BLOCK: usize = 1 << 14;
@@ -88,7 +107,7 @@ pub struct Step<'a> {
     added: Added,
     /// Sums of lanes with their levels; the sum of a level covers 2^level lanes. Levels fall from the first to the
     /// last.
-    sums: Vec<(u32, Vec<Vec<f32>>)>,
+    sums: Vec<(u32, Tensors)>,
 }
 
 impl<'a> Step<'a> {
@@ -133,21 +152,35 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Adds one of this worker's lanes, with all its records that are in the batch. Lanes must be added in order.
+    /// Adds one of this worker's lanes. Lanes must be added in order. `spare` keeps buffers for later lanes and steps.
     ///
     /// # Errors
     /// As [`Self::add`].
-    pub(crate) fn add_lane(&mut self, batch: &PrivateBatch<'_>) -> Result<()> {
-        self.add(batch)?;
-        let accumulator = self.trainer.accumulator().iter_mut();
-        let mut sum: Vec<Vec<f32>> = accumulator.map(std::mem::take).collect();
-        self.trainer.begin();
-        let mut level = 0;
+    pub(crate) fn add_lane(
+        &mut self,
+        lane: &PrivateBatch<'_>,
+        spare: &mut Vec<Tensors>,
+    ) -> Result<()> {
+        if !self.sums.is_empty() {
+            self.trainer.begin();
+        }
+        self.add(lane)?;
+        let accumulator = self.trainer.accumulator();
+        let Some((mut level, mut sum)) = self.sums.pop_if(|(level, _)| *level == 0) else {
+            let next = spare
+                .pop()
+                .unwrap_or_else(|| vec![Vec::new(); accumulator.len()]);
+            let pairs = accumulator.iter_mut().zip(next);
+            let sum = pairs.map(|(sum, next)| std::mem::replace(sum, next));
+            self.sums.push((0, sum.collect()));
+            return Ok(());
+        };
+        accumulate_all(&mut sum, accumulator);
+        level += 1;
         while let Some((_, mut left)) = self.sums.pop_if(|(other, _)| *other == level) {
-            for (left, right) in left.iter_mut().zip(&sum) {
-                accumulate(left, right);
-            }
-            (sum, level) = (left, level + 1);
+            accumulate_all(&mut left, &sum);
+            spare.push(std::mem::replace(&mut sum, left));
+            level += 1;
         }
         self.sums.push((level, sum));
         Ok(())
@@ -217,10 +250,10 @@ impl<'a> Step<'a> {
         Ok(ordinary)
     }
 
-    /// Reduces the sums, adds noise once, divides by the expected batch size, writes the ledger and applies the update.
+    /// Writes the ledger, reduces the sums, adds noise once, divides by the expected batch size and applies the update.
     ///
-    /// The ledger is written before the weights change: after a crash in between, the ledger may count a step that
-    /// released nothing, but never misses a released step.
+    /// The ledger is written before a noised value leaves this worker or the weights change: after a crash in between,
+    /// the ledger may count a step that released nothing, but never misses a released step.
     ///
     /// # Errors
     /// Returns an error if a worker is gone, if the ledger can't be written, or if the engine fails.
@@ -257,18 +290,23 @@ impl<'a> Step<'a> {
                 accumulator.map(std::mem::take).collect()
             }
         };
-        for (tensor, sum) in gradients.iter_mut().enumerate() {
-            collective.sum_to_zero(sum)?;
-            if collective.rank() == 0 {
+        let (added, by_rank) = added_by_all(self.added, self.trainer, collective)?;
+        ledger.record_shared(self.index, if alone { &[] } else { &by_rank })?;
+        // A tensor is sent back when the next one has come, so that others send it while this one is noised.
+        for tensor in 0..=gradients.len() {
+            let (noised, rest) = gradients.split_at_mut(tensor);
+            let mut sum = rest.first_mut();
+            if let Some(sum) = &mut sum {
+                collective.sum_to_zero(sum)?;
+            }
+            if let Some(noised) = noised.last_mut() {
+                collective.broadcast(noised)?;
+            }
+            if let (Some(sum), 0) = (sum, collective.rank()) {
                 noise.add(self.index, tensor, std, sum);
                 divide(sum, divisor);
             }
         }
-        ledger.record_private(self.index)?;
-        for gradient in &mut gradients {
-            collective.broadcast(gradient)?;
-        }
-        let added = added_by_all(self.added, self.trainer, collective)?;
         self.check(gradients.par_iter().flatten().all(|g| g.is_finite()))?;
         update.noised(if noise.is_none() { 0.0 } else { std / divisor });
         let gradients = Gradients::Host(gradients);
@@ -288,22 +326,22 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Returns the counts of all workers together, after checking that all have the same weights. Processors that round
-/// differently are seen by this after a step that each worker computes; after a private step the weights follow from what
-/// rank 0 sent.
+/// Returns the counts of all workers together, and the number of records of each, after checking that all have the same
+/// weights. Processors that round differently are seen by this after a step that each worker computes; after a private
+/// step the weights follow from what rank 0 sent.
 pub(crate) fn added_by_all(
     mine: Added,
     trainer: &dyn Trainer,
     collective: &mut dyn Collective,
-) -> Result<Added> {
+) -> Result<(Added, Vec<u64>)> {
     if collective.world() == 1 {
-        return Ok(mine);
+        return Ok((mine, vec![mine.examples as u64]));
     }
     let counts = [mine.examples, mine.clipped, mine.rejected].map(|n| n as u64);
     let own = fingerprint(trainer.weights());
     let words = [counts[0], counts[1], counts[2], own];
     let words: Vec<u8> = words.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let mut all = Added::default();
+    let (mut all, mut by_rank) = (Added::default(), Vec::new());
     for (rank, theirs) in collective.exchange(&words)?.iter().enumerate() {
         let (numbers, _) = theirs.as_chunks::<8>();
         let &[examples, clipped, rejected, theirs] = numbers else {
@@ -320,8 +358,9 @@ pub(crate) fn added_by_all(
         all.examples += theirs[0] as usize;
         all.clipped += theirs[1] as usize;
         all.rejected += theirs[2] as usize;
+        by_rank.push(theirs[0]);
     }
-    Ok(all)
+    Ok((all, by_rank))
 }
 
 /// Returns a hash of the weights: equal for equal weights, and almost never equal for different ones.
@@ -339,6 +378,12 @@ fn fingerprint(weights: &[Vec<f32>]) -> u64 {
     blocks
         .iter()
         .fold(0, |sum: u64, block| sum.rotate_left(7) ^ block)
+}
+
+fn accumulate_all(sums: &mut [Vec<f32>], parts: &[Vec<f32>]) {
+    for (sum, part) in sums.iter_mut().zip(parts) {
+        accumulate(sum, part);
+    }
 }
 
 /// Divides every value, in f64.

@@ -21,7 +21,8 @@ use crate::trainer::{Added, Precision, PublicBatch, Trainer};
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Mechanism, Steps};
 use reticent_corpus::{TokenId, TrainingSet};
-use side::{Seen, Side, Workers};
+pub(crate) use side::Workers;
+use side::{Seen, Side};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -209,10 +210,7 @@ pub fn train_together(
     collective: Box<dyn Collective>,
     progress: &mut dyn FnMut(TrainProgress),
 ) -> Result<Trained> {
-    let workers = Workers {
-        collective,
-        lanes: true,
-    };
+    let workers = Workers::together(collective);
     run(trainer, options, corpus, surroundings, progress, workers)
 }
 
@@ -325,7 +323,7 @@ pub(crate) struct Run {
     held_out: HeldOut,
     masking: Option<Masking>,
     watch: Watch,
-    workers: Workers,
+    pub(crate) workers: Workers,
 }
 
 impl Run {

@@ -7,13 +7,14 @@ use crate::material::Corpus;
 use crate::privacy::clip::Clip;
 use crate::privacy::ledger::Ledger;
 use crate::privacy::random::{Noise, RunKey, Sampler, sampler, shuffled};
-use crate::privacy::step::{LANES, PrivateStep, StateRelease, Step};
+use crate::privacy::step::{LANES, PrivateStep, StateRelease, Step, Tensors, lanes};
 use crate::recipe::{Constants, Stage, StepPosition, TrainOptions, Work};
 use crate::trainer::optimizer::Optimizer;
 use crate::trainer::{Added, Trainer};
 use reticent_accounting::SamplingRate;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run};
+use std::ops::Range;
 
 /// What a step reported.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,31 +24,36 @@ pub(super) struct Seen {
 }
 
 /// The workers of a run. They share a batch by lanes; the single worker of `train_on` does not use lanes.
-pub(super) struct Workers {
+pub(crate) struct Workers {
     pub(super) collective: Box<dyn Collective>,
     pub(super) lanes: bool,
+    /// Buffers of lanes.
+    spare: Vec<Tensors>,
 }
 
 impl Workers {
     /// Returns a single worker, which sums a batch in the order it comes.
     pub(super) fn alone() -> Self {
         Self {
-            collective: Box::new(Local),
             lanes: false,
+            ..Self::together(Box::new(Local))
         }
     }
 
-    /// Returns this worker's share of a batch: its records by lanes.
-    fn own(&self, batch: &[u32]) -> Vec<Vec<u32>> {
+    /// Returns one of the workers that share a run.
+    pub(crate) fn together(collective: Box<dyn Collective>) -> Self {
+        Self {
+            collective,
+            lanes: true,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Returns the lanes of a batch that this worker adds.
+    fn own(&self) -> Range<usize> {
         let each = LANES / self.collective.world();
         let first = each * self.collective.rank();
-        let lane = |lane| {
-            let records = batch.iter().copied();
-            records
-                .filter(|record| *record as usize % LANES == lane)
-                .collect()
-        };
-        (first..first + each).map(lane).collect()
+        first..first + each
     }
 }
 
@@ -158,8 +164,8 @@ impl Side {
                 let batch = self.sampler_mut()?.batch(index);
                 let mut step = Step::begin(trainer, self.constants_at(number)?, index)?;
                 if workers.lanes {
-                    for lane in workers.own(&batch) {
-                        step.add_lane(&records.batch(&lane))?;
+                    for lane in &lanes(records.batch(&batch))[workers.own()] {
+                        step.add_lane(lane, &mut workers.spare)?;
                     }
                 } else {
                     step.add(&records.batch(&batch))?;

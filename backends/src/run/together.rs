@@ -11,6 +11,30 @@ use crate::trainer::optimizer::Moments;
 use crate::trainer::{Added, Trainer};
 use serde::{Deserialize, Serialize};
 
+/// The digest of the code of this crate and of what it is built with. Workers must have the same; a run is resumed by
+/// other code of the same arithmetic too.
+const CODE: &str = env!("RETICENT_CODE");
+
+/// What a worker would train, and by which code.
+#[derive(Serialize, Deserialize)]
+struct Offer {
+    code: String,
+    run: Description,
+}
+
+impl Offer {
+    /// Returns what is different about another worker's offer; empty if nothing is.
+    fn other(&self, words: &[u8]) -> String {
+        match serde_json::from_slice::<Self>(words) {
+            Ok(theirs) => match names(&self.run.differences(&theirs.run)) {
+                same if same.is_empty() && self.code != theirs.code => "code of the program".into(),
+                differ => differ,
+            },
+            Err(_) => "version".into(),
+        }
+    }
+}
+
 /// The position from which rank 0 resumes.
 #[derive(Serialize, Deserialize)]
 struct Place {
@@ -73,13 +97,13 @@ impl Workers {
         }
         let rank = self.collective.rank();
         let key = self.key(None, None)?;
-        let run = identity.description(&key)?;
-        let words = serde_json::to_vec(&run).map_err(Error::engine)?;
+        let mine = Offer {
+            code: CODE.into(),
+            run: identity.description(&key)?,
+        };
+        let words = serde_json::to_vec(&mine).map_err(Error::engine)?;
         for (other, words) in self.collective.exchange(&words)?.iter().enumerate() {
-            let differ = match serde_json::from_slice::<Description>(words) {
-                Ok(theirs) => names(&run.differences(&theirs)),
-                Err(_) => "version".to_owned(),
-            };
+            let differ = mine.other(words);
             if !differ.is_empty() {
                 return Err(Error::Worker(format!(
                     "worker {other} would train something else than worker {rank} (other {differ})"
@@ -132,5 +156,29 @@ impl Run {
             self.watch = Watch::read(&place.held_out)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_of_other_code_are_told_apart() {
+        let offer = |code: &str, version: &str| {
+            let run =
+                serde_json::json!({"version": version, "options": {}, "data": {}, "planned": []});
+            Offer {
+                code: code.into(),
+                run: serde_json::from_value(run).unwrap(),
+            }
+        };
+        let mine = offer(CODE, "1");
+        let other = |theirs: &Offer| mine.other(&serde_json::to_vec(theirs).unwrap());
+        assert_eq!(other(&offer(CODE, "1")), "");
+        assert_eq!(other(&offer("another", "1")), "code of the program");
+        assert!(other(&offer("another", "2")).starts_with("version"));
+        assert_eq!(mine.other(b"{}"), "version");
+        assert_eq!(CODE.len(), 64);
     }
 }

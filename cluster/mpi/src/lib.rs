@@ -1,7 +1,7 @@
 //! Workers of a training run that communicate over MPI, as a [`Collective`].
 //!
 //! MPI neither encrypts nor authenticates: sums of clipped gradients before noise, and the run's key, are sent in
-//! the clear. If a rank is lost, MPI ends all of them.
+//! the clear. If a rank is lost, or panics, MPI ends all of them.
 
 use anyhow::{Context, Result, ensure};
 use mpi::environment::{Threading, Universe, initialize_with_threading};
@@ -13,8 +13,20 @@ use reticent_backends::{Collective, Error, accumulate};
 /// values.
 const MESSAGE: usize = 1 << 22;
 
-/// MPI as started in this process; it is finalised when this value is dropped.
+/// The exit code of a Rust program that panicked.
+const PANICKED: u8 = 101;
+
+/// MPI as started in this process; it is finalised when this value is dropped. A panic ends all ranks.
 pub struct Started(Universe);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // To finalise is to wait for the others, which wait for this rank.
+        if std::thread::panicking() && self.workers().world > 1 {
+            self.abort(PANICKED);
+        }
+    }
+}
 
 impl Started {
     /// Starts MPI.

@@ -14,7 +14,9 @@ use std::process::ExitCode;
 const TRUSTED: &str = "RETICENT_TRUST_NETWORK";
 
 fn main() -> ExitCode {
-    reticent_reports::audit::grid::end_with_parent();
+    if reticent_reports::audit::begin() {
+        return ExitCode::SUCCESS;
+    }
     run(GREETING, |audit: Audit| {
         let started = Started::new()?;
         let workers = started.workers();

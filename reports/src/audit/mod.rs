@@ -55,6 +55,20 @@ use crate::number::grouped;
 use reticent_accounting::{Bounds, Confidence, Probability};
 use std::collections::BTreeMap;
 
+/// Prepares this process for [`run`]; `main` must call it before anything else. Returns true in a process of this program
+/// that has done its work, and must return from `main`.
+#[must_use]
+pub fn begin() -> bool {
+    // Other people's classifiers and templates run in another process of this program. If it can't be started, loading
+    // one reports the error.
+    #[cfg(feature = "onnx")]
+    if matches!(reticent_corpus::isolate(), Ok(true)) {
+        return true;
+    }
+    grid::end_with_parent();
+    false
+}
+
 /// The confidence of what is shown unless another is given, and the least with which a bound above 0 shows a leak.
 const USUAL: f64 = 0.95;
 

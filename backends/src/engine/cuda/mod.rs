@@ -26,10 +26,13 @@ impl Cubes for Cuda {
 }
 
 impl Floats for Cuda {
-    const DEVICE: &'static str = "cuda";
     const GRID_ROWS: usize = if cfg!(test) { 256 } else { 8192 };
     const LOGITS: usize = 1 << 28;
     const HEAD_ROWS: usize = Self::GRID_ROWS;
+
+    fn kind() -> &'static str {
+        "cuda"
+    }
 
     fn product<const D: usize>(a: Tensor<Self, D>, b: Tensor<Self, D>) -> Tensor<Self, D> {
         cubes::product(a, b, None, true)

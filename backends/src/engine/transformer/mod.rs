@@ -444,14 +444,18 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     fn zeros(&mut self) -> Sums<B> {
         let spare = std::mem::take(&mut self.spare);
-        if K::GRID || check_shapes(&self.parameters, &spare).is_err() {
+        self.zeroed(spare)
+    }
+
+    /// Returns zeros, in these buffers if they fit.
+    fn zeroed(&self, mut buffers: Vec<Vec<f32>>) -> Sums<B> {
+        if K::GRID || check_shapes(&self.parameters, &buffers).is_err() {
             return K::zeros(&self.parameters, &self.device);
         }
-        let mut spare = spare;
-        for sum in &mut spare {
+        for sum in &mut buffers {
             sum.par_chunks_mut(COPY).for_each(|part| part.fill(0.0));
         }
-        Sums::Host(spare)
+        Sums::Host(buffers)
     }
 }
 

@@ -52,7 +52,7 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         MARGIN
     }
     fn device_kind(&self) -> &'static str {
-        B::DEVICE
+        B::kind()
     }
 
     fn context(&self) -> Option<usize> {
@@ -65,12 +65,15 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
     }
 
     fn begin(&mut self) {
-        if let Sums::Host(sums) = std::mem::replace(&mut self.sums, Sums::Host(Vec::new()))
-            && check_shapes(&self.parameters, &sums).is_ok()
-        {
-            self.spare = sums;
-        }
-        self.sums = self.zeros();
+        // Sums on a device are freed first.
+        let fitting = match std::mem::replace(&mut self.sums, Sums::Host(Vec::new())) {
+            Sums::Host(sums) if check_shapes(&self.parameters, &sums).is_ok() => Some(sums),
+            _ => None,
+        };
+        self.sums = match fitting {
+            Some(sums) => self.zeroed(sums),
+            None => self.zeros(),
+        };
     }
 
     fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {

@@ -19,8 +19,8 @@ const BATCH: usize = 64;
 /// The most numbers that one question may ask for.
 const ANSWERS: usize = 1 << 20;
 
-/// The number of tokens of the sequence on which several scorers must agree.
-const PROBE: TokenId = 8;
+/// The number of tokens of the sequence on which several scorers must agree, where their context allows it.
+const PROBE: usize = 512;
 
 /// Asks a worker about texts; returns a row for each.
 type Ask<'a, R> = &'a (dyn Fn(&mut Worker, &[Vec<TokenId>]) -> Result<Vec<R>, Failure> + Sync);
@@ -73,9 +73,14 @@ impl Pool {
 
     /// Asks all processes about one sequence and compares the answers.
     fn compare(&mut self) -> Result<()> {
-        let most = self.hello.context.unwrap_or(usize::MAX);
-        let length = self.hello.vocabulary.min(most).min(PROBE as usize);
-        let probe = vec![(0..length as TokenId).collect::<Vec<_>>()];
+        let length = self.hello.context.unwrap_or(PROBE).min(PROBE);
+        // Tokens from all over the vocabulary, in no order that a text has.
+        let token = |place: usize| (place.wrapping_mul(0x9e37_79b1) >> 7) % self.hello.vocabulary;
+        let probe = vec![
+            (0..length)
+                .map(|place| token(place) as TokenId)
+                .collect::<Vec<_>>(),
+        ];
         let mut first: Option<Vec<f64>> = None;
         for (line, worker) in self.lines.iter().zip(&mut self.workers) {
             let rows = match worker.score(&probe) {
@@ -86,8 +91,7 @@ impl Pool {
             let first = first.get_or_insert_with(|| found.clone());
             ensure!(
                 disagreement(first, &found).is_none(),
-                "the scorer `{line}` gives the tokens 0 to {} different log-probabilities from the first; all must be the same model",
-                length - 1
+                "the scorer `{line}` gives a sequence of {length} tokens different log-probabilities from the first; all must be the same model, and compute alike to 0.01 nats"
             );
         }
         Ok(())
