@@ -288,7 +288,8 @@ fn noise_multiplier(schedule: &Schedule, options: &TrainOptions, step: u64, stat
     found
 }
 
-#[cfg(all(test, feature = "cpu"))]
+#[cfg(test)]
+#[cfg(feature = "cpu")]
 mod tests {
     use super::*;
     use crate::Device;

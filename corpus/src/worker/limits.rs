@@ -255,6 +255,9 @@ mod filter {
         std::iter::once(call).chain(short)
     }
 
+    /// An argument's number, how it is compared, and the value.
+    type Condition = (u8, SeccompCmpOp, u64);
+
     /// Returns the rules of what is denied, by number.
     pub(super) fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
         let alone = cfg!(target_arch = "x86_64").then_some(SHORT_ALONE);
@@ -267,7 +270,7 @@ mod filter {
         let me = u64::from(std::process::id());
         let thread = libc::CLONE_THREAD.unsigned_abs().into();
         let own = [F_SETOWN, F_SETSIG, F_SETOWN_EX].map(|command| (1, SeccompCmpOp::Eq, command));
-        let conditions: [(i64, &[(u8, SeccompCmpOp, u64)]); 5] = [
+        let conditions: [(i64, &[Condition]); 5] = [
             // A process that aborts signals itself.
             (libc::SYS_tgkill, &[(0, SeccompCmpOp::Ne, me)]),
             // A process that this one started would not end with the program, and has processor time of its own.
@@ -279,7 +282,7 @@ mod filter {
             (libc::SYS_fcntl, &own),
         ];
         for (call, any) in conditions {
-            let rule = |(argument, compared, value): &(u8, SeccompCmpOp, u64)| {
+            let rule = |(argument, compared, value): &Condition| {
                 let length = SeccompCmpArgLen::Dword;
                 let condition = SeccompCondition::new(*argument, length, compared.clone(), *value)?;
                 SeccompRule::new(vec![condition])

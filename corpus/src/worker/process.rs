@@ -349,7 +349,8 @@ fn of_status(status: ExitStatus, out_of_memory: bool, limits: Limits) -> String 
     format!("its process ended without an answer ({status})")
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
     use std::io::Write;
