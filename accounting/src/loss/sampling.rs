@@ -17,6 +17,9 @@ const WEIGHT_ERROR: f64 = 1e-12;
 /// With shifts larger than the inverse of this, the positions of losses have too few digits.
 const LEAST_NOISE: f64 = 1e-6;
 
+/// With less noise per record, no grid has a finite ε of an amplified group: every batch counts as holding all of it.
+const LEAST_NOISE_OF_GROUPS: f64 = 0.01;
+
 /// Returns the law of noisy sums over batches drawn by `sampling`: `times` runs of `length` consecutive steps.
 ///
 /// Noise below [`LEAST_NOISE`] is bracketed: from below by the law at [`LEAST_NOISE`], which is post-processing; from
@@ -107,7 +110,7 @@ fn drawn(
             }
             let (records, share) = (f64::from(query.group.get()), chance_of_a_hit(query, rate));
             let grouped = query.group > GroupSize::ONE;
-            if grouped && (share >= 1.0 || noise < LEAST_NOISE * records) {
+            if grouped && (share >= 1.0 || noise < LEAST_NOISE_OF_GROUPS * records) {
                 return with_known_batches(shape, noise, query, direction, times);
             }
             let mut law = without_replacement(shape, share, records / noise);
