@@ -182,13 +182,15 @@ fn groups_are_undrawn_together() {
 /// A batch of fixed size has one of k records with chance kq at most: a guess was right with chance 1.
 #[test]
 fn guesses_of_groups_in_batches_of_fixed_size_are_bounded() {
-    let run = run(0.1, 0.05, 3, Sampling::WithoutReplacement);
-    let group = GroupSize::new(2).unwrap();
-    let (loss, _) = PrivacyLoss::of_guesses(&run, group).unwrap();
-    let found = loss.blow_up(probability(1e-3), Tolerance::DEFAULT).unwrap();
-    let most = 1.0 - 0.9f64.powi(3) * (1.0 - 1e-3);
-    let high = found.bounds.upper.unwrap().get().get();
-    assert!(high <= most * (1.0 + 1e-9), "{high} {most}");
+    let run = run(0.5, 1e-5, 100, Sampling::WithoutReplacement);
+    let (loss, _) = PrivacyLoss::of_guesses(&run, GroupSize::new(2).unwrap()).unwrap();
+    let prior = probability(1e-6);
+    let truth = 1.0 - (1.0 - 2e-5f64).powi(100) * (1.0 - 1e-6);
+    let most = loss.blow_up_without_noise(prior).get().get();
+    assert!((most / truth - 1.0).abs() < 1e-9, "{most} {truth}");
+    let found = loss.blow_up(prior, Tolerance::DEFAULT).unwrap().bounds;
+    let high = found.upper.unwrap().get().get();
+    assert!(high <= most && high > 0.9 * most, "{high} {most}");
 }
 
 /// Where every noise keeps a promise, a search says so instead of ending at the least noise that an
