@@ -593,6 +593,61 @@ fn groups_of_fixed_size_batches_follow_from_single_records() {
     assert!(methods.contains(&Method::GroupLemma) && methods.contains(&Method::Pld));
 }
 
+/// Every batch of `size` of the records, as often as any other: the sum and its chance.
+fn fixed_sums(gradients: &[f64], size: u32) -> Vec<(f64, f64)> {
+    let batches = (0u32..1 << gradients.len()).filter(|batch| batch.count_ones() == size);
+    let sums: Vec<f64> = batches
+        .map(|batch| {
+            let members = (0..gradients.len()).filter(|i| batch >> i & 1 == 1);
+            members.map(|i| gradients[i]).sum()
+        })
+        .collect();
+    sums.iter()
+        .map(|sum| (*sum, 1.0 / sums.len() as f64))
+        .collect()
+}
+
+/// Against enumeration of all batches, in both directions: 1e-9, cells only hide. Tight where batches of one record
+/// hide nothing: a step shows one of the k records with chance kq, more than the 1 − (1 − q)^k of independent draws.
+#[test]
+fn groups_of_fixed_size_batches_are_dominated() {
+    let law = |count: u64, noise: f64, rate: f64, group: usize| {
+        let run = steps(count, noise, rate, Sampling::WithoutReplacement, false);
+        let query = Query::replace(GroupSize::new(group as u32).unwrap());
+        PrivacyLoss::of(&run, query, Direction::Remove).unwrap()
+    };
+    for (records, size, group) in [(8, 1, 2), (6, 2, 2), (7, 1, 3), (7, 2, 3)] {
+        let rate = f64::from(size) / records as f64;
+        for noise in [0.3, 1.0] {
+            let loss = law(1, noise, rate, group);
+            for (others, other) in [(-1.0, -1.0), (0.0, -1.0), (1.0, -1.0), (-1.0, 0.3)] {
+                let content = |of_group: f64| {
+                    let mut gradients = vec![others; records];
+                    gradients[..group].fill(of_group);
+                    fixed_sums(&gradients, size)
+                };
+                let cells = cells(&content(1.0), &content(other), noise, 0.01);
+                for epsilon in [0.0f64, 0.5, 2.0, 5.0] {
+                    let beyond = |p: f64, q: f64| (p - epsilon.exp() * q).max(0.0);
+                    let ways = [
+                        cells.iter().map(|(p, q)| beyond(*p, *q)).sum::<f64>(),
+                        cells.iter().map(|(p, q)| beyond(*q, *p)).sum(),
+                    ];
+                    let (low, high) = delta(&loss, epsilon);
+                    let truth = ways[0].max(ways[1]);
+                    assert!(truth <= high + 1e-9, "{noise} {epsilon}: {truth} {high}");
+                    assert!(low <= 0.0, "a bound is attained by nothing known: {low}");
+                }
+            }
+        }
+    }
+    for count in [1, 3] {
+        let shown = 1.0 - 0.75f64.powi(count as i32);
+        let (_, high) = delta(&law(count, 0.05, 0.125, 2), 0.5);
+        assert!((high / shown - 1.0).abs() < 1e-6, "{count}: {high} {shown}");
+    }
+}
+
 /// Two of three records in batches cut at two, zeroed or replaced: never beyond steps that both are in. 1e-9: roundings.
 #[test]
 fn groups_of_truncated_batches_are_dominated() {

@@ -321,7 +321,7 @@ fn a_gaussian_that_only_dominates_has_no_lower_end() {
     let run = Mechanism::SubsampledGaussian {
         noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
         sampling_rate: SamplingRate::new(1e-3).unwrap(),
-        sampling: Sampling::WithoutReplacement,
+        sampling: Sampling::Shuffled,
     };
     let query = Query {
         neighbours: Neighbours::Replace,

@@ -74,6 +74,10 @@ fn every_sampler_hides_what_it_does_not_draw() {
         (truncated, REPLACE),
         (truncated, Query::single(Neighbours::ZeroOut)),
         (Sampling::WithoutReplacement, REPLACE),
+        (
+            Sampling::WithoutReplacement,
+            Query::replace(GroupSize::new(2).unwrap()),
+        ),
     ] {
         // Cut batches have a law of many pieces, which a grid of several steps takes long for.
         let (sigma, steps) = if sampling == truncated {
@@ -81,7 +85,8 @@ fn every_sampler_hides_what_it_does_not_draw() {
         } else {
             (0.02, 5)
         };
-        let run = run(sigma, 0.05, steps, sampling);
+        // A batch holds one of these records with chance 0.05 at most.
+        let run = run(sigma, 0.05 / f64::from(query.group.get()), steps, sampling);
         let seen = 1.0 - 0.95f64.powi(steps as i32);
         for direction in Direction::BOTH {
             let loss = PrivacyLoss::of(&run, query, direction).unwrap();
@@ -172,6 +177,20 @@ fn groups_are_undrawn_together() {
         );
         assert!(low >= truth * (1.0 - 1e-5));
     }
+}
+
+/// A batch of fixed size has one of k records with chance kq at most: a guess was right with chance 1.
+#[test]
+fn guesses_of_groups_in_batches_of_fixed_size_are_bounded() {
+    let run = run(0.5, 1e-5, 100, Sampling::WithoutReplacement);
+    let (loss, _) = PrivacyLoss::of_guesses(&run, GroupSize::new(2).unwrap()).unwrap();
+    let prior = probability(1e-6);
+    let truth = 1.0 - (1.0 - 2e-5f64).powi(100) * (1.0 - 1e-6);
+    let most = loss.blow_up_without_noise(prior).get().get();
+    assert!((most / truth - 1.0).abs() < 1e-9, "{most} {truth}");
+    let found = loss.blow_up(prior, Tolerance::DEFAULT).unwrap().bounds;
+    let high = found.upper.unwrap().get().get();
+    assert!(high <= most && high > 0.9 * most, "{high} {most}");
 }
 
 /// Where every noise keeps a promise, a search says so instead of ending at the least noise that an

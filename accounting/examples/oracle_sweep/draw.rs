@@ -81,12 +81,7 @@ impl Kind {
     fn takes_groups(self) -> bool {
         !matches!(
             self,
-            Self::Rates
-                | Self::Mixture
-                | Self::Fixed
-                | Self::FixedLaplace
-                | Self::Truncated
-                | Self::TruncatedLaplace
+            Self::Rates | Self::Mixture | Self::Truncated | Self::TruncatedLaplace
         )
     }
 

@@ -2,6 +2,7 @@
 //! drawn.
 
 use super::mechanisms::ln_chances;
+use super::sampling::chance_of_a_hit;
 use crate::loss::{Direction, Mixture, Pair, Query};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::quantity::neighbours::Neighbours;
@@ -25,7 +26,7 @@ const SLACK: f64 = 8.0 * f64::EPSILON;
 /// Records that are drawn independently, none of them with probability c, give (a, b) = (c, 1) for present
 /// against absent, (1, c) for absent against present, and (c, c) if neither run is the one without the
 /// records: for a replacement, or for a record that takes another one's place in a batch even if it
-/// contributes nothing.
+/// contributes nothing. Of k records in batches of fixed size, a share q each, c ≥ 1 − kq.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Overlap {
     ln_first: f64,
@@ -97,11 +98,11 @@ impl Overlap {
                     }
                     // A batch of fixed size holds none of several records less often than under independent
                     // draws.
-                    Sampling::WithoutReplacement if records <= 1.0 => {
+                    Sampling::WithoutReplacement => {
+                        let ln_unseen = (-chance_of_a_hit(query, *sampling_rate)).ln_1p();
                         Self::new(ln_unseen, ln_unseen)
                     }
-                    Sampling::WithoutReplacement
-                    | Sampling::WithReplacement
+                    Sampling::WithReplacement
                     | Sampling::Shuffled
                     | Sampling::BallsInBins
                     | Sampling::RandomAllocation { .. } => None,
@@ -373,7 +374,7 @@ mod tests {
         check(of(Direction::Add), &zeroed, &with, false);
     }
 
-    /// Whatever is certainly drawn has none, and groups have one coin for each record.
+    /// Whatever is certainly drawn has none. Groups have one coin for each record, but in batches of fixed size.
     #[test]
     fn each_sampler_has_its_own() {
         let ln_both = |sampling, records: u32| {
@@ -391,6 +392,10 @@ mod tests {
             Some((3.0 * coin, 3.0 * coin))
         );
         assert_eq!(ln_both(Sampling::WithoutReplacement, 1), Some((coin, coin)));
+        // Of four records, a batch of one has none of three with chance 1/4, and certainly one of four.
+        let of_three = ln_both(Sampling::WithoutReplacement, 3).unwrap().0;
+        assert!((of_three / 0.25f64.ln() - 1.0).abs() < 1e-14 && of_three <= 0.25f64.ln());
+        assert_eq!(ln_both(Sampling::WithoutReplacement, 4), None);
         for certain in [
             Sampling::Shuffled,
             Sampling::BallsInBins,

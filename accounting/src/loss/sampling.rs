@@ -17,6 +17,9 @@ const WEIGHT_ERROR: f64 = 1e-12;
 /// With shifts larger than the inverse of this, the positions of losses have too few digits.
 const LEAST_NOISE: f64 = 1e-6;
 
+/// With less noise per record, no grid has a finite ε of an amplified group: every batch counts as holding all of it.
+const LEAST_NOISE_OF_GROUPS: f64 = 0.01;
+
 /// Returns the law of noisy sums over batches drawn by `sampling`: `times` runs of `length` consecutive steps.
 ///
 /// Noise below [`LEAST_NOISE`] is bracketed: from below by the law at [`LEAST_NOISE`], which is post-processing; from
@@ -98,20 +101,23 @@ fn drawn(
             )
         }
         Sampling::WithoutReplacement => {
-            if query.group > GroupSize::ONE && query.neighbours == Neighbours::Replace {
-                return with_known_batches(shape, noise, query, direction, times);
-            }
-            single(query, "sampling without replacement")?;
             if query.neighbours != Neighbours::Replace {
+                single(query, "sampling without replacement")?;
                 return Err(refused(
                     format!("sampling without replacement under {}", query.neighbours),
                     "a fixed-size batch keeps its size, so its neighbours are replace",
                 ));
             }
-            Ok(Fold::LossDistribution(
-                without_replacement(shape, rate.get(), 1.0 / noise),
-                times,
-            ))
+            let (records, share) = (f64::from(query.group.get()), chance_of_a_hit(query, rate));
+            let grouped = query.group > GroupSize::ONE;
+            if grouped && (share >= 1.0 || noise < LEAST_NOISE_OF_GROUPS * records) {
+                return with_known_batches(shape, noise, query, direction, times);
+            }
+            let mut law = without_replacement(shape, share, records / noise);
+            if grouped {
+                law.attained = Attained::Never;
+            }
+            Ok(Fold::LossDistribution(law, times))
         }
         Sampling::WithReplacement => Err(refused(
             "sampling with replacement".into(),
@@ -147,6 +153,13 @@ fn allocated(selected: u64, steps: u64, rate: f64) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Returns a bound on the chance that a batch of fixed size has some of the group's records in it: kq, rounded up; q of
+/// a single record. Batches of one record attain it.
+pub(super) fn chance_of_a_hit(query: Query, rate: SamplingRate) -> f64 {
+    let others = f64::from(query.group.get() - 1) * (1.0 + 4.0 * f64::EPSILON);
+    (rate.get() * (1.0 + others)).min(1.0)
 }
 
 /// Returns the law if each record is in a batch independently of the others.
@@ -350,6 +363,12 @@ fn truncated(
 /// Returns the law of a uniform batch of fixed size under replace, where γ is the share of the records in the batch:
 /// with (P, Q) the pair of the unsampled mechanism, H_α of ((1−γ)Q + γP, Q) for α ≥ 1, and of (P, (1−γ)P + γQ) for α
 /// ≤ 1.
+///
+/// Of k records, γ is the chance that the batch has some of them in it, or more, and the shift k/noise: an upper bound.
+/// Batches without them have one law R, whatever they contain. Of the others, P' and Q' are sums that differ in at most
+/// k terms, by 2 each. So are P' and R, if random other records take the places of the group's: all batches of equally
+/// many of these are equally likely. Advanced joint convexity then gives H_α ≤ γ H_{1 + (α − 1)/γ} of two laws at
+/// distance 2k, for α ≥ 1 in both directions, which grows with γ.
 ///
 /// Source: Zhu, Dong and Wang 2022, Theorem 11; Balle, Barthe and Gaboardi 2018 for one step.
 fn without_replacement(shape: Shape, share: f64, shift: f64) -> LossDistribution {

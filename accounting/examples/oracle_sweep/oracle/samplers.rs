@@ -97,15 +97,20 @@ fn allocation(
 /// the far end: the sum moves by 2 or not at all, one way or the other; all others zero: it moves
 /// by 1 against −1. No instance does worse than both directions of the first at once (Balle, Barthe
 /// and Gaboardi 2018, Theorem 9, and the same in reverse; Zhu, Dong and Wang 2022 compose it). Of one
-/// step, and at no negative ε, that is attained.
+/// step, and at no negative ε, that is attained. Of k records it holds some with chance kq at most, and
+/// then the sum moves by 2k at most (LAW-group).
 fn fixed_batches(question: &Question, (noise, scale): (Noise, f64), rate: f64, times: u64) -> Leaf {
-    let cells = question.cells;
+    let (cells, group) = (question.cells, f64::from(question.query.group.get()));
+    let known = both_ways(noise, (group * rate).min(1.0), 2.0 * group, scale, cells);
     let far = rising(noise, &used(rate, 2.0), &at(0.0), scale, cells);
     let opposite = rising(noise, &used(rate, 1.0), &used(rate, -1.0), scale, cells);
     let far = |times: u64| (far.clone(), times);
     Leaf {
-        upper: vec![(both_ways(noise, rate, 2.0, scale, cells), times)],
-        lower: (times == 1).then(|| far(1)).into_iter().collect(),
+        upper: vec![(known, times)],
+        lower: (times == 1 && group <= 1.0)
+            .then(|| far(1))
+            .into_iter()
+            .collect(),
         below: vec![
             (far(times).0.swapped(0.0), times),
             far(times),

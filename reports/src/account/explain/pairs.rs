@@ -182,8 +182,8 @@ pub(crate) const fn status(sampling: Sampling) -> &'static str {
              the place of another (sensitivity 2); the lower end is of a record among others that contribute nothing"
         }
         Sampling::WithoutReplacement => {
-            "fixed-size batches keep their size, so the neighbours are replace; exact for one step, an upper bound for \
-             several"
+            "fixed-size batches keep their size, so the neighbours are replace; exact for one step of one record, \
+             otherwise an upper bound"
         }
         Sampling::WithReplacement => "not covered: a record can come up several times in one batch",
         Sampling::Shuffled => {
