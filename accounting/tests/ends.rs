@@ -4,14 +4,58 @@
 use reticent_accounting::confidentiality::{Label, LabelledSecrets};
 use reticent_accounting::statistics::LabelledSample;
 use reticent_accounting::{
-    Confidence, Delta, Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,
-    Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
+    Confidence, Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier,
+    PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
 };
 
 fn repeated(each: Mechanism, times: u64) -> Mechanism {
     Mechanism::Repeat {
         times: Steps::new(times),
         each: Box::new(each),
+    }
+}
+
+/// An answer that is always the true one, or with two categories never, tells any two contents apart. It had no lower ends.
+#[test]
+fn a_certain_response_has_both_ends() {
+    let certain = |truth: f64, categories| Mechanism::RandomisedResponse {
+        truth: Probability::new(truth).unwrap(),
+        categories,
+    };
+    let noisy = Mechanism::Gaussian {
+        noise_multiplier: NoiseMultiplier::new(3.0).unwrap(),
+    };
+    let of = |run: &Mechanism, group| {
+        let query = Query::replace(GroupSize::new(group).unwrap());
+        PrivacyLoss::of(run, query, Direction::Remove).unwrap()
+    };
+    let mixed = Mechanism::Sequence {
+        parts: vec![noisy, certain(1.0, 3)],
+    };
+    for run in [
+        certain(1.0, 2),
+        certain(1.0, 3),
+        certain(0.0, 2),
+        repeated(certain(1.0, 3), 5),
+        mixed,
+    ] {
+        for group in [1, 3] {
+            let loss = of(&run, group);
+            let epsilon = loss
+                .epsilon(Delta::new(0.5).unwrap(), Tolerance::DEFAULT)
+                .unwrap();
+            assert_eq!(epsilon.looseness, None, "{run:?}");
+            assert!(epsilon.bounds.lower.unwrap().get().get().is_infinite());
+            let delta = loss
+                .delta(Epsilon::new(50.0).unwrap(), Tolerance::DEFAULT)
+                .unwrap();
+            assert!(delta.bounds.lower.unwrap().get().get() >= 1.0, "{run:?}");
+            for x in [0.0, 1e-6, 0.5] {
+                let guess = loss.blow_up(Probability::new(x).unwrap(), Tolerance::DEFAULT);
+                let lower = guess.unwrap().bounds.lower.unwrap();
+                assert!(lower.get().get() >= 1.0, "{run:?} {x}");
+            }
+        }
     }
 }
 

@@ -433,6 +433,17 @@ fn weights_without_their_manifest_are_recognised() {
         &json!({ "metadata": {}, "weight_map": map }),
     );
     assert_eq!(Pretrained::load(&out).unwrap().mark.unwrap().recipe, "sgd");
+    // An LSTM is ours, and is not read without its manifest.
+    std::fs::write(
+        out.join("config.json"),
+        "{\"model_type\": \"reticent-lstm\"}",
+    )
+    .unwrap();
+    let error = Pretrained::load(&out).unwrap_err().to_string();
+    assert!(
+        error.contains("without manifest.json, which says what ran"),
+        "{error}"
+    );
 }
 
 fn safetensors_names(path: &Path) -> Vec<String> {

@@ -203,6 +203,25 @@ fn a_redaction_that_stopped_goes_on_as_if_it_had_not() {
     }
 }
 
+/// A link under the hidden name was refused in the name of the output, which did not exist.
+#[test]
+#[cfg(unix)]
+fn what_is_in_the_way_of_a_redaction_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    std::fs::write(at("data.jsonl"), long_corpus(2)).unwrap();
+    std::os::unix::fs::symlink(at("elsewhere"), at(".writing-out.jsonl")).unwrap();
+    let options = options(Unit::Turn, detectors());
+    let redact = Redact {
+        data: &at("data.jsonl"),
+        options: &options,
+        threads: 1,
+    };
+    let refused = redact.to(&at("out.jsonl"), &|_| true).unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains(".writing-out.jsonl"), "{refused}");
+}
+
 /// What is changed, how, the options of the second run, its input, and what it says.
 type Change<'a> = (
     &'a str,

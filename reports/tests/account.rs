@@ -233,6 +233,10 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--confidence: confidence must lie in (0, 1), got 1",
         ),
         (
+            "--sigma 1 --labelled 100 --missed 3 --confidence 0.01",
+            "--confidence: confidence of a miss rate from a sample must lie in [0.75, 1), got 0.01",
+        ),
+        (
             "--sigma 1 --gamma 0.1 --conservative-miss 2",
             "--conservative-miss: miss rate must lie in [0, 1], got 2",
         ),
@@ -312,6 +316,23 @@ fn usage_errors_name_the_arguments() {
             "{arguments}: {}",
             stderr(&output)
         );
+    }
+}
+
+/// Help that nobody could read ended as if it had been read.
+#[test]
+#[cfg(target_os = "linux")]
+fn help_that_cannot_be_written_is_an_error() {
+    for arguments in [&["--help"][..], &["--version"], &["plan", "--help"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = Command::new(env!("CARGO_BIN_EXE_account"))
+            .args(arguments)
+            .stdout(full.unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 2, "{arguments:?}");
+        let said = stderr(&output);
+        assert!(said.starts_with("error: No space left"), "{said}");
     }
 }
 

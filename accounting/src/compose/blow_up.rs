@@ -226,7 +226,8 @@ impl Solver {
 
     fn blow_up_of_pair(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
         if self.loss.unbounded {
-            return Ok((x, 1.0, Engine::Closed));
+            let lower = if self.loss.is_certain() { 1.0 } else { x };
+            return Ok((lower, 1.0, Engine::Closed));
         }
         let known = self.below.is_none() && !self.loss.bounds_only();
         // Mass where Q has none can be detected whatever x is.

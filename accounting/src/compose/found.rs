@@ -52,7 +52,10 @@ impl Found {
     }
 
     pub(crate) fn width(&self) -> f64 {
-        self.upper - self.lower.unwrap_or(0.0)
+        match self.lower {
+            Some(lower) if lower.is_infinite() => 0.0,
+            lower => self.upper - lower.unwrap_or(0.0),
+        }
     }
 
     /// Converts the ends to public types.

@@ -34,7 +34,7 @@ impl Solver {
         engine: Engine,
         tolerance: f64,
     ) -> Option<Looseness> {
-        if upper - lower <= tolerance * upper * (1.0 + ROOM) {
+        if upper <= lower || upper - lower <= tolerance * upper * (1.0 + ROOM) {
             return None;
         }
         let unknown = self.below.is_some() || self.loss.bounds_only() || self.loss.unbounded;

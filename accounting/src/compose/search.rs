@@ -116,7 +116,10 @@ impl Solver {
             return Ok(Found::exactly(0.0, Engine::Closed));
         }
         if self.loss.unbounded {
-            return Ok(Found::at_most(f64::INFINITY, Engine::Closed));
+            return Ok(match self.loss.is_certain() {
+                true => Found::exactly(f64::INFINITY, Engine::Closed),
+                false => Found::at_most(f64::INFINITY, Engine::Closed),
+            });
         }
         let most = self.largest_loss_but_for(delta);
         let found = if delta <= 0.0 {

@@ -287,6 +287,9 @@ impl Solver {
         epsilon: f64,
         goal: f64,
     ) -> Result<(LnBounds, Source)> {
+        if self.loss.is_certain() {
+            return Ok((LnBounds::exactly(0.0), Source::Closed));
+        }
         if self.loss.unbounded || self.loss.is_stated() {
             let (upper, source) = if self.loss.unbounded {
                 (0.0, Source::Closed)

@@ -22,6 +22,8 @@ pub(crate) enum Fold {
     Bracket(Box<Bracket>),
     /// Nothing bounds the loss.
     Unbounded,
+    /// The mechanism tells the two inputs apart with certainty.
+    Disjoint,
 }
 
 impl Fold {
@@ -487,7 +489,7 @@ fn randomised(truth: f64, categories: u32, query: Query, times: u64) -> Result<F
         ));
     }
     if truth <= 0.0 && categories == 2 || truth >= 1.0 {
-        return Ok(Fold::Unbounded);
+        return Ok(Fold::Disjoint);
     }
     // Records of a group answer independently.
     let records = u64::from(query.group.get());

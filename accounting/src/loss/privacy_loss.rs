@@ -75,6 +75,8 @@ pub struct PrivacyLoss {
     pub(crate) laws: Vec<(LossDistribution, u64)>,
     /// Whether a part is unprotected, so that nothing bounds the loss.
     pub(crate) unbounded: bool,
+    /// Whether that part is known to tell both inputs apart with certainty, so that lower ends are known too.
+    pub(crate) disjoint: bool,
     /// Whether the pair of some part isn't known to be attained, so that no lower end is known.
     pub(crate) only_bounding: bool,
     /// The same run with more information given to the adversary, if that has a simpler law.
@@ -197,6 +199,7 @@ impl PrivacyLoss {
                 }
                 // Brackets are resolved earlier; for an upper end, an additional unbounded part would do no harm.
                 Fold::Bracket(_) | Fold::Unbounded => loss.unbounded = true,
+                Fold::Disjoint => (loss.unbounded, loss.disjoint) = (true, true),
             }
         }
         Ok(loss)
@@ -378,6 +381,7 @@ impl PrivacyLoss {
         let mut both = self.clone();
         both.gaussian += next.gaussian;
         both.unbounded |= next.unbounded;
+        both.disjoint |= next.disjoint;
         if counted(self.steps().checked_add(next.steps())).is_none() {
             both.unbounded = true;
             return both;
@@ -405,6 +409,7 @@ impl PrivacyLoss {
     pub(crate) fn kinds(&self) -> Vec<Self> {
         let bare = || Self {
             unbounded: self.unbounded,
+            disjoint: self.disjoint,
             only_bounding: self.only_bounding,
             ..Self::default()
         };
@@ -460,6 +465,11 @@ impl PrivacyLoss {
             Attained::Always
         };
         self.only_bounding || self.laws.iter().any(|(law, _)| law.attained < needed)
+    }
+
+    /// Returns whether the two laws of the run are known to share no outcome.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.disjoint && !self.bounds_only()
     }
 
     /// Returns whether the first law has mass only where the second one does, so that the blow-up at zero is zero.

@@ -259,6 +259,16 @@ impl Mechanism {
         Self::NonPrivate { why: why.into() }
     }
 
+    /// Returns whether a part protects nothing, for the reason `why`.
+    pub(crate) fn is_open_since(&self, why: &str) -> bool {
+        match self {
+            Self::NonPrivate { why: own } => own == why,
+            Self::Sequence { parts } => parts.iter().any(|part| part.is_open_since(why)),
+            // It may run zero times.
+            _ => false,
+        }
+    }
+
     /// Returns whether only Rényi divergences are known for some part.
     pub(crate) fn is_stated(&self) -> bool {
         match self {

@@ -10,7 +10,9 @@ use crate::mechanism::{Mechanism, event};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, UnitName};
-use crate::training::{Base, CompletedRun, Recipe, Run, SEEDED, TrainingPlan};
+use crate::training::{
+    Base, CompletedRun, PUBLISHED_VOCABULARY, Recipe, Run, SEEDED, TrainingPlan,
+};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -432,13 +434,11 @@ fn around(
         }
         mechanism = planned;
     }
-    // The mechanism of a plan already includes every part that leaves no promise. If the document states
-    // more such parts than its plan, nothing is promised.
-    if seeded && !plan.as_ref().is_some_and(|plan| plan.seeded) {
-        mechanism = mechanism.unprotected(SEEDED);
-    }
-    if leaks && !plan.as_ref().is_some_and(|plan| plan.vocabulary_leaks) {
-        mechanism = mechanism.unprotected("the vocabulary was built from private text");
+    // If the document states more that leaves no promise than its mechanism does, nothing is promised.
+    for (stated, why) in [(seeded, SEEDED), (leaks, PUBLISHED_VOCABULARY)] {
+        if stated && !mechanism.is_open_since(why) {
+            mechanism = mechanism.unprotected(why);
+        }
     }
     let unit = match &plan {
         Some(plan) => Some(plan.unit.value.clone()),

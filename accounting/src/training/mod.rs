@@ -82,6 +82,10 @@ pub const CHOICE_OF_RECORDS: &str = "the choice of records: which documents are 
 /// Why a seeded run has no promise.
 pub(crate) const SEEDED: &str = "a fixed seed drew batches and noise";
 
+/// Why a run whose vocabulary leaks has no promise.
+pub(crate) const PUBLISHED_VOCABULARY: &str =
+    "the vocabulary was built from private text and is published with the model";
+
 /// Why a stage without bounded stability leaves no promise.
 const UNBOUNDED: &str = "deduplication has no bounded stability: one record of the input can change any \
                          number of training records";
@@ -278,9 +282,7 @@ impl TrainingPlan {
             parts.push(Mechanism::open(SEEDED));
         }
         if self.vocabulary_leaks {
-            parts.push(Mechanism::open(
-                "the vocabulary was built from private text and is published with the model",
-            ));
+            parts.push(Mechanism::open(PUBLISHED_VOCABULARY));
         }
         if self.unbounded_stability {
             parts.push(Mechanism::open(UNBOUNDED));

@@ -44,8 +44,12 @@ pub fn draws_needed(ln_once: f64, wanted: f64) -> Result<f64> {
 pub fn probability_of_extraction(ln_once: f64, draws: f64) -> Result<f64> {
     check_ln(ln_once)?;
     ranged("draws", "[0, inf]", draws, draws >= 0.0)?;
-    if draws <= 0.0 {
+    if draws <= 0.0 || ln_once == f64::NEG_INFINITY {
         return Ok(0.0);
+    }
+    // Any text that can be drawn, however small its probability.
+    if draws.is_infinite() {
+        return Ok(1.0);
     }
     Ok(-(draws * (-ln_once.exp()).ln_1p()).exp_m1())
 }
@@ -78,4 +82,25 @@ pub fn recall_at_errors(guesses: &[(u64, bool)], examples: u64, errors: u64) -> 
 
 fn check_ln(ln_p: f64) -> Result<()> {
     ranged("ln p of a text", "[-inf, 0]", ln_p, ln_p <= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zero times infinity was NaN, also for a probability that underflows.
+    #[test]
+    fn infinitely_many_draws_find_what_can_be_drawn() {
+        let of = |ln_once, draws| probability_of_extraction(ln_once, draws).unwrap();
+        let (never, forever) = (f64::NEG_INFINITY, f64::INFINITY);
+        for (ln_once, draws, wanted) in [
+            (never, forever, 0.0),
+            (never, 5.0, 0.0),
+            (-1.0, forever, 1.0),
+            (-800.0, forever, 1.0),
+            (0.0, 1.0, 1.0),
+        ] {
+            assert_eq!(of(ln_once, draws).to_bits(), f64::to_bits(wanted));
+        }
+    }
 }

@@ -5,7 +5,7 @@ use crate::files::sibling;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The lock of a folder: a file `NAME.lock` beside it, removed when this value is dropped.
+/// The lock of a folder: a file `NAME.lock` beside it, removed when this value is dropped or the process ends at once.
 ///
 /// The lock file lies beside the folder rather than in it, so that the lock stays held while the folder is created,
 /// renamed or erased.
@@ -28,6 +28,7 @@ impl FolderLock {
             let file = at(folder, reticent_disk::lock_file(&path, busy))?;
             // the previous holder may have removed the file between our opening and locking it
             if same_file(&file, &path) {
+                reticent_disk::note_unfinished(&path);
                 return Ok(Self { path, _file: file });
             }
         }
@@ -36,6 +37,7 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
+        reticent_disk::forget_unfinished(&self.path);
         // removed while the lock is held: from now on, opening the path creates a new file
         let _ = std::fs::remove_file(&self.path);
     }

@@ -645,10 +645,16 @@ impl Pretrained {
                       audit train writes it",
             ));
         }
-        // only this crate writes our LSTM: without its manifest the folder is damaged
-        let kind = text(folder, "config.json").and_then(|json| kind(folder, &json));
-        if folder.join("manifest.json").exists() || kind.is_ok_and(|k| k == MODEL_TYPE) {
+        if folder.join("manifest.json").exists() {
             return Ok(Checkpoint::load(folder)?.into());
+        }
+        // Only this crate writes our LSTM.
+        let kind = text(folder, "config.json").and_then(|json| kind(folder, &json));
+        if kind.is_ok_and(|kind| kind == MODEL_TYPE) {
+            return Err(Error::checkpoint(
+                folder,
+                "weights that audit train wrote, without manifest.json, which says what ran; put it back",
+            ));
         }
         Self::foreign(folder, load_hugging_face(folder)?)
     }

@@ -36,7 +36,9 @@ pub use lock::lock_file;
 pub use quotes::{ClosedQuotes, header_advice, utf8_advice};
 pub use scratch::ScratchFile;
 pub use spelling::{Typed, cluster, fold, folded_word, typed};
-pub use whole::{WholeFile, WholeFolder, drop_unfinished, write_whole};
+pub use whole::{
+    WholeFile, WholeFolder, drop_unfinished, forget_unfinished, note_unfinished, write_whole,
+};
 
 use failing::step;
 use std::fs::File;

@@ -25,12 +25,20 @@ const BUFFER: usize = 1 << 16;
 /// What is not finished yet: removed when a command ends at once.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-fn note_unfinished(path: &Path) {
+/// Has a file or folder removed when the process ends at once ([`drop_unfinished`]).
+pub fn note_unfinished(path: &Path) {
     let mut list = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
     list.push(path.to_path_buf());
 }
 
-/// Removes the temporary files and folders that have no name yet: for a process that ends without dropping them.
+/// Takes [`note_unfinished`] back, before another process may have something of this name.
+pub fn forget_unfinished(path: &Path) {
+    let mut list = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    list.retain(|noted| noted != path);
+}
+
+/// Removes the temporary files and folders that have no name yet, and locks: for a process that ends without dropping
+/// them.
 pub fn drop_unfinished() {
     let list = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
     for path in list.iter() {
@@ -370,6 +378,16 @@ mod tests {
         write_whole(&target, b"whole").unwrap();
         assert_eq!(names(folder.path()), ["data.jsonl"]);
         assert_eq!(std::fs::read(&target).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_removed_at_the_end() {
+        let noted = |path: &Path| UNFINISHED.lock().unwrap().iter().any(|p| p == path);
+        let lock = tempfile::tempdir().unwrap().path().join("out.lock");
+        note_unfinished(&lock);
+        assert!(noted(&lock));
+        forget_unfinished(&lock);
+        assert!(!noted(&lock));
     }
 
     #[test]

@@ -68,7 +68,11 @@ impl Beside {
     pub(super) fn begin(target: &Path, shape: Shape, force: bool) -> Result<Self> {
         check_target(target, shape, force)?;
         let path = hidden(target, shape)?;
-        let lock = locked(&path).map_err(Error::writing(target))?;
+        let lock = locked(&path).map_err(|error| match error.kind() {
+            // A link, a file or another user's folder has the hidden name.
+            ErrorKind::AlreadyExists => Error::writing(&path)(error),
+            _ => Error::writing(target)(error),
+        })?;
         // From here on the folder is ours, and is removed when this value is dropped; what can be resumed is not, before it
         // has been read.
         Ok(Self {

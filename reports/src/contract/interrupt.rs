@@ -34,9 +34,10 @@ impl Interrupt {
             note("stopping at the next safe point (again to stop at once)");
             std::thread::spawn(|| {
                 std::thread::sleep(PATIENCE);
-                // Finished files stay; a kill at any point leaves no incomplete file under its final name.
-                drop_unfinished();
                 note("interrupted before a safe point came; what was not saved is lost; a command with checkpoints resumes from its last one");
+                // Finished files stay; a kill at any point leaves no incomplete file under its final name. Last, since it
+                // removes locks.
+                drop_unfinished();
                 std::process::exit(Exit::INTERRUPTED.into());
             });
         })

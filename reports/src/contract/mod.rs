@@ -48,6 +48,7 @@ pub(crate) use json::is_zero;
 #[cfg(feature = "findings")]
 pub(crate) use json::{counted, without_content};
 pub use json::{json_problem, numbered_lines, read_json, read_json_line};
+pub(crate) use outputs::MARK;
 #[cfg(feature = "findings")]
 pub(crate) use parse::usage_error;
 pub use parse::{main, parse_from};

@@ -10,14 +10,26 @@ use std::path::{Path, PathBuf};
 /// The arguments that name a page: an answer in another format or its figure, written beside it, whatever the command.
 const PAGES: [&str; 5] = ["html", "markdown", "model_card", "plot", "sarif"];
 
-/// How pages begin.
-const BEGINNINGS: [&str; 5] = [
-    "<!DOCTYPE html>",
-    "## ",
-    "privacy:\n- type: ",
-    "<svg xmlns=",
-    "{\n  \"$schema\": \"https://json.schemastore.org/sarif-",
+/// The first line of an answer in Markdown and the second of a figure, by which they are known as ours.
+pub(crate) const MARK: &str = "<!-- Reticent -->";
+
+/// How pages begin, and what stands near the beginning of ours alone.
+const MARKS: [(&str, &str); 5] = [
+    (
+        "<!DOCTYPE html>",
+        "<meta name=\"generator\" content=\"Reticent\">",
+    ),
+    (MARK, "\n## "),
+    ("privacy:\n- type: ", "\n  tool: \"Reticent "),
+    ("<svg xmlns=", MARK),
+    (
+        "{\n  \"$schema\": \"https://json.schemastore.org/sarif-",
+        "\"name\": \"reticent\"",
+    ),
 ];
+
+/// How far a mark is from the beginning, at most.
+const NEAR: u64 = 512;
 
 /// What else names a file beside the answer.
 const WRITTEN: [&str; 1] = ["scores_out"];
@@ -209,16 +221,18 @@ const fn owner_of(_: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Returns whether a file holds nothing, or begins as a page of an earlier answer, which no command reads.
+/// Returns whether a file holds nothing, or is marked as a page of an earlier answer, which no command reads.
 fn is_page(path: &Path) -> bool {
     // Opening a pipe waits for its writer.
     if !path.is_file() {
         return false;
     }
     let mut start = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
-    let begins = |with: &&str| start.starts_with(with.as_bytes());
-    read.is_ok() && (start.is_empty() || BEGINNINGS.iter().any(begins))
+    let read = std::fs::File::open(path).and_then(|file| file.take(NEAR).read_to_end(&mut start));
+    // A character may be cut off.
+    let start = String::from_utf8_lossy(&start);
+    let marked = |(begins, mark): &(&str, &str)| start.starts_with(begins) && start.contains(mark);
+    read.is_ok() && (start.is_empty() || MARKS.iter().any(marked))
 }
 
 #[cfg(test)]
@@ -294,6 +308,13 @@ mod tests {
         ] {
             std::fs::write(&place, &text).unwrap();
             assert!(is_page(&place), "{text}");
+            // Any page of the kind was taken for ours.
+            let other = text
+                .replace(MARK, "")
+                .replace("Reticent", "Another")
+                .replace("\"reticent\"", "\"another\"");
+            std::fs::write(&place, other.trim_start()).unwrap();
+            assert!(!is_page(&place), "{other}");
         }
     }
 
@@ -309,13 +330,21 @@ mod tests {
         };
         let pages = [
             "",
-            "<!DOCTYPE html>\n",
-            "## Title\n",
-            "privacy:\n- type: \"exposure\"\n",
-            "<svg xmlns=\"a\">",
-            "{\n  \"$schema\": \"https://json.schemastore.org/sarif-2.1.0.json\",",
+            "<!DOCTYPE html>\n<meta name=\"generator\" content=\"Reticent\">",
+            "<!-- Reticent -->\n## Title\n",
+            "privacy:\n- type: \"exposure\"\n  tool: \"Reticent 1\"\n",
+            "<svg xmlns=\"a\">\n<!-- Reticent -->",
+            "{\n  \"$schema\": \"https://json.schemastore.org/sarif-2.1.0.json\", \"name\": \"reticent\"",
         ];
-        let others = ["{\"text\": \"a\"}\n", "# Title\n", "privacy: none\n", "a"];
+        let others = [
+            "{\"text\": \"a\"}\n",
+            "## My own notes\n",
+            "<!DOCTYPE html><p>my own site</p>",
+            "<svg xmlns=\"a\">",
+            "privacy:\n- type: \"exposure\"\n",
+            "privacy: none\n",
+            "a",
+        ];
         for (texts, page) in [(&pages[..], true), (&others[..], false)] {
             for text in texts {
                 std::fs::write(place("old.svg"), text).unwrap();

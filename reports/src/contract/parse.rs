@@ -5,6 +5,7 @@ use crate::defaults::{Configured, TakesDefaults, with_defaults};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Runs a command from start to end: parses the process arguments with the project's defaults, runs the command,
@@ -25,9 +26,7 @@ pub fn main<A: TakesDefaults>(
         Err(error) => return fail(&error),
     };
     match parse_from::<A>(whole.clone()) {
-        Ok(_) if !super::stdout::is_open() => fail(&anyhow::anyhow!(
-            "stdout is closed, so there is nowhere to write the answer (redirect it to /dev/null to discard it)"
-        )),
+        Ok(_) if !super::stdout::is_open() => fail(&closed()),
         Ok(mut arguments) => {
             arguments.take(configured.clone());
             match super::outputs::check::<A>(whole).and_then(|()| run(arguments)) {
@@ -36,6 +35,24 @@ pub fn main<A: TakesDefaults>(
             }
         }
         Err(code) => code,
+    }
+}
+
+/// Returns the error of a stdout that was closed before the process began.
+fn closed() -> anyhow::Error {
+    anyhow::anyhow!(
+        "stdout is closed, so there is nowhere to write the answer (redirect it to /dev/null to discard it)"
+    )
+}
+
+/// Writes help or the version to stdout. A reader that closed the pipe early has seen enough of it.
+fn print_help(help: &clap::Error) -> anyhow::Result<()> {
+    if !super::stdout::is_open() {
+        return Err(closed());
+    }
+    match help.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
 }
 
@@ -52,15 +69,16 @@ fn blamed(error: anyhow::Error, configured: &Configured) -> anyhow::Error {
 /// Parses arguments. The only side effect is the message of a usage error.
 ///
 /// # Errors
-/// Returns the exit code to end with: 0 after help or version, 2 after a usage error.
+/// Returns the exit code to end with: 0 after help or version, 2 after a usage error or if stdout can't be written.
 pub fn parse_from<A: clap::Parser>(
     arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<A, ExitCode> {
     A::try_parse_from(arguments).map_err(|error| {
         if !error.use_stderr() {
-            // A reader that closed the pipe early has seen enough of the help.
-            let _ = error.print();
-            return ExitCode::from(Exit::Finished);
+            return match print_help(&error) {
+                Ok(()) => ExitCode::from(Exit::Finished),
+                Err(error) => fail(&error),
+            };
         }
         match refused_value(&error) {
             Some(line) => note(&format!("error: {line}")),

@@ -1,7 +1,7 @@
 //! Pages in the formats of other programs: Markdown, SARIF and the YAML of model cards.
 
 use super::{Body, Page, Section, Shown};
-use crate::contract::{Align, Inputs, Table};
+use crate::contract::{Align, Inputs, MARK, Table};
 use serde_json::{Value, json};
 
 /// Heading of the section for model cards.
@@ -16,7 +16,7 @@ impl Page {
     pub fn to_markdown(&self) -> String {
         let mark = if self.alarmed() { "**✗** " } else { "" };
         let mut out = format!(
-            "## {}\n\n{mark}{}\n",
+            "{MARK}\n## {}\n\n{mark}{}\n",
             escaped(&self.title),
             escaped(&self.summary)
         );
@@ -253,7 +253,9 @@ mod tests {
     fn markdown_has_the_answer_and_nothing_becomes_markup() {
         let text = page().mood(Mood::Alarm).to_markdown();
         assert!(
-            text.starts_with("## Exposure: \"m\"\n\n**✗** It leaks: \\*all\\*.\n"),
+            text.starts_with(
+                "<!-- Reticent -->\n## Exposure: \"m\"\n\n**✗** It leaks: \\*all\\*.\n"
+            ),
             "{text}"
         );
         assert!(text.contains("- **ε**: at least 2\n"));

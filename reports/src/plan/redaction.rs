@@ -7,7 +7,7 @@ use crate::number::count_of;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::LabelledSecrets;
 use reticent_accounting::redaction::Redaction;
-use reticent_accounting::statistics::LabelledSample;
+use reticent_accounting::statistics::{LabelledSample, check_sample_confidence};
 use reticent_accounting::training::{LabelledRates, Provenance, Stated};
 use reticent_accounting::{Confidence, GroupSize, MissRate, UnitName};
 
@@ -121,11 +121,9 @@ fn miss_rate(request: &PlanRequest) -> Result<Option<Redacted>> {
     let (given, name) = (&request.secrets.redaction, |key: &str| request.name(key));
     let confidence = || -> Result<Stated<Confidence>> {
         let default = Confidence::new(CONFIDENCE)?;
-        Ok(Stated::or_assumed(
-            given.confidence,
-            name("confidence"),
-            default,
-        ))
+        let stated = Stated::or_assumed(given.confidence, name("confidence"), default);
+        check_sample_confidence(*stated).with_context(|| name("confidence"))?;
+        Ok(stated)
     };
     let of = |gamma: MissRate, provenance: Provenance| Redacted {
         redaction: Stated {

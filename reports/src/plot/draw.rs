@@ -7,7 +7,7 @@ use super::canvas::{
 use super::frame::{label_gap, legend_rows, text_width, title_lines};
 use super::path::{dashed, visible_runs};
 use super::{Interval, Layer, Plot, Point, Tone};
-use crate::contract::printable;
+use crate::contract::{MARK, printable};
 use plotters::prelude::{IntoDrawingArea, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBAColor};
@@ -240,7 +240,7 @@ fn finish(raw: &str, plot: &Plot, (width, height): (u32, u32), place: Place) -> 
     // XML allows no control characters, but names may contain them.
     printable(&format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" {size} viewBox=\"0 0 {fine_width} {fine_height}\" role=\"img\">\n\
-         <title>{}</title>\n<desc>{}</desc>{body}",
+         {MARK}\n<title>{}</title>\n<desc>{}</desc>{body}",
         escape(&plot.title),
         escape(description),
     ))

@@ -40,7 +40,18 @@ fn documents_that_hold_a_mechanism() {
     ] {
         let mut bare = manifest.clone();
         bare[key] = value;
-        let Mechanism::Sequence { parts } = read(&bare.to_string()).unwrap() else {
+        let open = read(&bare.to_string()).unwrap();
+        // The document of a run states it in its mechanism too: it stood there twice.
+        bare["mechanism"] = serde_json::to_value(&open).unwrap();
+        assert_eq!(read(&bare.to_string()).unwrap(), open);
+        // Not if that part runs zero times.
+        let never = json!({"type": "repeat", "times": 0, "each": bare["mechanism"]});
+        bare["mechanism"] = never;
+        assert!(matches!(
+            read(&bare.to_string()).unwrap(),
+            Mechanism::Sequence { .. }
+        ));
+        let Mechanism::Sequence { parts } = open else {
             panic!("{key}")
         };
         assert!(matches!(&parts[1], Mechanism::NonPrivate { why } if why.contains(said)));

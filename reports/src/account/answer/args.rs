@@ -13,8 +13,8 @@ use std::path::PathBuf;
 /// What to do with the answer.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct OutcomeArgs {
-    /// Exit with 1 if epsilon in the first row exceeds this: that of --group, or of the most records that hold one secret in
-    /// --prepared.
+    /// Exit with 1 if epsilon in the first row exceeds this, that of --group; on a page to sign, if any epsilon that is
+    /// promised to a record or to one secret does. The answer names larger ones that are not judged, such as of canaries.
     #[arg(long, value_name = "E", value_parser = limit, allow_negative_numbers = true, conflicts_with = "at_epsilon")]
     pub max_epsilon: Option<Epsilon>,
     /// Plot delta against epsilon to this SVG file.

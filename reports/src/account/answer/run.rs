@@ -2,7 +2,8 @@
 
 use crate::account::plan::Question;
 use crate::account::secrets::{SecretPosteriors, by_secret};
-use crate::account::words::{assumed_prior, promises_nothing};
+use crate::account::tables::tightest;
+use crate::account::words::{assumed_prior, neighbours, promise, promises_nothing};
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::{rounded_up, shortest};
 use crate::page::{Mood, Section};
@@ -60,7 +61,7 @@ pub struct WhatIf {
 }
 
 /// A limit that the user set, compared with the answer.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
     /// The largest ε that is allowed.
     pub allowed: Epsilon,
@@ -70,6 +71,10 @@ pub struct Limit {
     pub passed: bool,
     /// Whether it is none.
     nothing: bool,
+    /// To whom, if that is not whom the answer begins with.
+    to: Option<String>,
+    /// What is not judged although its ε is larger, with that.
+    unjudged: Vec<(String, f64)>,
 }
 
 impl Limit {
@@ -83,7 +88,22 @@ impl Limit {
             promised,
             passed: nothing || promised > allowed.get(),
             nothing,
+            to: None,
+            unjudged: Vec::new(),
         })
+    }
+
+    /// Names whom the promise is made to, if it isn't the first one, and what is not judged.
+    pub(in crate::account) fn saying(
+        self,
+        to: Option<String>,
+        unjudged: Vec<(String, f64)>,
+    ) -> Self {
+        Self {
+            to,
+            unjudged,
+            ..self
+        }
     }
 
     /// Returns the outcome as a section.
@@ -94,10 +114,20 @@ impl Limit {
             false => "within it",
         };
         let (allowed, promised) = (shortest(self.allowed.get()), rounded_up(self.promised, 6));
+        let to = self.to.as_ref().map(|to| format!(" ({to})"));
+        let unjudged = self.unjudged.iter();
+        let unjudged: Vec<String> = unjudged
+            .map(|(what, epsilon)| format!("{what}: {}", rounded_up(*epsilon, 4)))
+            .collect();
+        let unjudged = match unjudged.is_empty() {
+            true => String::new(),
+            false => format!("; not judged: {}", unjudged.join("; ")),
+        };
+        let to = to.unwrap_or_default();
         Section::text(
             "",
             [format!(
-                "limit {allowed}: promised epsilon {promised} is {side}"
+                "limit {allowed}: promised epsilon {promised}{to} is {side}{unjudged}"
             )],
         )
     }
@@ -409,7 +439,30 @@ pub fn held_to(
 /// Compares the answer with the limit, if one was set.
 #[must_use]
 pub fn limit(document: &Envelope<Guarantees>, allowed: Option<Epsilon>) -> Option<Limit> {
-    Limit::of(allowed, promised(&document.body), &document.inputs)
+    let promised = promised(&document.body);
+    let rows = tightest(&document.body.guarantees);
+    let judged = headline(&document.body.guarantees).map(said);
+    let others = rows.iter().filter_map(|row| {
+        let (what, epsilon) = (said(row), row.epsilon?.high().unwrap_or(f64::INFINITY));
+        let other = is_promise(row) && judged.as_ref() != Some(&what);
+        (other && epsilon > promised).then_some((what, epsilon))
+    });
+    let limit = Limit::of(allowed, promised, &document.inputs)?;
+    Some(limit.saying(None, others.collect()))
+}
+
+/// Returns whether a row promises something to somebody: rows as in the papers and those for planning don't.
+pub(in crate::account) fn is_promise(row: &Guarantee) -> bool {
+    row.convention == Convention::Definition && row.notion != Notion::BayesianConfidentiality
+}
+
+/// Returns a row in words, for a line that names it.
+pub(in crate::account) fn said(row: &Guarantee) -> String {
+    let of = match row.about {
+        Some(Subject::Canary) => "planted canaries, ",
+        _ => "",
+    };
+    format!("{of}{}, {}", promise(row), neighbours(row))
 }
 
 /// Returns the upper end of the ε that is promised first; infinite if there is none.

@@ -42,7 +42,7 @@ pub struct PlanFile {
     /// Training plan.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Exit with 1 if epsilon of the first promise exceeds this.
+    /// Exit with 1 if any epsilon that is promised to a record or to one secret exceeds this.
     #[arg(long, value_name = "E", value_parser = limit, allow_negative_numbers = true)]
     pub max_epsilon: Option<Epsilon>,
 }

@@ -102,8 +102,11 @@ impl PlannedRun {
 /// The page as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PlanPage {
-    /// ε of the first promise, which a limit is compared with.
+    /// ε of the first promise.
     pub(crate) headline: Upper<Epsilon>,
+    /// The largest ε that is promised to a record or a secret, which a limit is compared with. Absent in older documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) largest_epsilon: Option<Upper<Epsilon>>,
     /// What the plan guarantees: the rows that `audit train` writes of the same run.
     #[serde(default)]
     pub(crate) guarantees: Vec<Guarantee>,
@@ -139,8 +142,10 @@ pub(crate) fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
     let guarantees = run.plan.guarantees(run.tolerance)?;
     let promises = promises::promises(run, &guarantees)?;
     let (ceilings, unknown) = ceilings::ceilings(run)?;
+    let judged = promises::judged(run, &promises, &guarantees).0;
     let body = PlanPage {
         headline: promises::headline_of(&promises)?,
+        largest_epsilon: Some(Upper::new(Epsilon::new(judged.1)?)),
         promises,
         secrets: match run.plan.noiseless {
             true => None,
@@ -213,15 +218,17 @@ pub(crate) fn headline(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Upp
     promises::headline_of(promises::first(run, guarantees)?.as_slice())
 }
 
-/// Writes the page to stdout and holds the headline against a limit.
+/// Writes the page to stdout and holds what is promised to a record or a secret against a limit.
 ///
 /// # Errors
 /// Returns an error if the plan can't be accounted or the page doesn't have the format.
 pub(crate) fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> Result<Exit> {
     let mut document = sheet(run)?;
     document.inputs = document.inputs.given("max_epsilon", limit)?;
-    let promised = document.body.headline.get().get();
-    let limit = Limit::of(limit, promised, &document.inputs);
+    let body = &document.body;
+    let promised = body.headline.get().get();
+    let ((to, largest), unjudged) = promises::judged(run, &body.promises, &body.guarantees);
+    let limit = Limit::of(limit, largest, &document.inputs).map(|limit| limit.saying(to, unjudged));
     let mood = Limit::mood(limit.as_ref(), promised, &document.inputs);
     let mut page = page(run, &document, output.draws())?.mood(mood);
     if let Some(limit) = &limit {

@@ -1,6 +1,7 @@
 //! The promises of a plan: what is promised to whom.
 
 use super::PlannedRun;
+use crate::account::answer::{is_promise, said};
 use crate::account::words::{ONE_CLASS, together};
 use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
@@ -196,6 +197,62 @@ pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
     let first = promises.iter().find(|p| !p.for_planning);
     let upper = first.and_then(|p| p.guarantee.epsilon?.high());
     Ok(Upper::new(Epsilon::new(upper.unwrap_or(f64::INFINITY))?))
+}
+
+/// Returns the largest ε that is promised to a record or a secret and to whom, if that is not the first promise; and what
+/// isn't judged by it although its ε is larger: canaries, which belong to nobody, several secrets at once, and a record in
+/// the relation by which its notion is not known.
+pub(super) fn judged(
+    run: &PlannedRun,
+    promises: &[Promised],
+    guarantees: &[Guarantee],
+) -> ((Option<String>, f64), Vec<(String, f64)>) {
+    let upper = |row: &Guarantee| row.epsilon.and_then(|e| e.high()).unwrap_or(f64::INFINITY);
+    let signed = promises.iter().filter(|promised| !promised.for_planning);
+    let signed: Vec<(String, &Guarantee)> = signed
+        .map(|promised| (promised.to.clone(), &promised.guarantee))
+        .collect();
+    // What is promised to a secret drawn at random rests on a rate of those that are trained on in the open.
+    let leads = signed
+        .first()
+        .is_some_and(|(_, row)| upper(row).is_finite());
+    let open = |row: &Guarantee| {
+        run.recipe() == Some(Recipe::Crt)
+            && leads
+            && row.about == Some(Subject::Secret)
+            && upper(row).is_infinite()
+    };
+    let counts = |row: &Guarantee| {
+        row.about != Some(Subject::Canary)
+            && row.group.unwrap_or(GroupSize::ONE) <= run.records()
+            && !is_second(row, guarantees)
+            && !open(row)
+    };
+    let further = guarantees.iter().filter(|row| is_promise(row));
+    let further = further.filter(|row| !signed.iter().any(|(_, other)| other == row));
+    let further: Vec<_> = further.map(|row| (said(row), row)).collect();
+    let rows = signed.iter().chain(&further);
+    let rows: Vec<_> = rows.map(|(to, row)| (to, *row, upper(row))).collect();
+    let judged = rows
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, row, _))| counts(row));
+    // The first of equal ones.
+    let largest = judged.reduce(|most, next| match next.1.2 > most.1.2 {
+        true => next,
+        false => most,
+    });
+    let Some((at, (to, _, largest))) = largest else {
+        return ((None, f64::INFINITY), Vec::new());
+    };
+    let others = rows
+        .iter()
+        .filter(|(_, row, epsilon)| !counts(row) && epsilon > largest);
+    let others = others.map(|(to, _, epsilon)| ((*to).clone(), *epsilon));
+    (
+        ((at > 0).then(|| (*to).clone()), *largest),
+        others.collect(),
+    )
 }
 
 /// Returns the guarantees in words, in the order in which they are promised: the first line concerns the most

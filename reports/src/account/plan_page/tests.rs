@@ -1,7 +1,7 @@
 //! The page: documents against their schema, numbers against the accountant, bad input by name.
 
 use super::ceilings::Ceiling;
-use super::promises::Adversary;
+use super::promises::{Adversary, judged};
 use super::{PlanPage, PlannedRun, of_file, page, sheet, show};
 use crate::contract::Envelope;
 use crate::contract::{Exit, Format};
@@ -575,6 +575,42 @@ fn a_group_that_was_asked_about_or_counted_comes_first() {
     };
     assert_eq!(ends(f64::midpoint(one, two)), Exit::Exceeded);
     assert_eq!(ends(1.001 * two), Exit::Finished);
+}
+
+/// A limit was kept at any noise by the first promise alone, ε ≤ 0 for the secrets that a policy catches.
+#[test]
+fn a_limit_is_held_against_what_is_promised_to_a_record() {
+    let folder = Folder::new();
+    folder.prepared(0, 0, "{}");
+    let plan = format!("schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}");
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let record = replaced(1.1, 256.0 / 20000.0, 158, 1, 1e-6);
+    let largest = sheet(&subject).unwrap().body.largest_epsilon.unwrap();
+    let largest = largest.get().get();
+    assert!((largest - record).abs() < 1e-5, "{largest} {record}");
+    let ends = |limit| {
+        let output = Output::new(Format::Text, View::full());
+        show(&subject, Some(Epsilon::new(limit).unwrap()), output).unwrap()
+    };
+    assert_eq!(ends(0.99 * record), Exit::Exceeded);
+    assert_eq!(ends(1.01 * record), Exit::Finished);
+    // Canaries belong to nobody, and a record's other relation has another ε: both are named.
+    let plan = format!(
+        "schema = 1\nrecipe = \"dpsgd\"\nunit = \"turn\"\n[data]\nprivate = 20000\n{TRAINING}[secrets]\ncanaries = 10\ncanary_copies = 20\n"
+    );
+    let subject = of_file(&folder.plan(&plan)).unwrap();
+    let body = sheet(&subject).unwrap().body;
+    let ((to, largest), unjudged) = judged(&subject, &body.promises, &body.guarantees);
+    assert_eq!((to, largest), (None, body.headline.get().get()));
+    let named: Vec<&str> = unjudged.iter().map(|(what, _)| what.as_str()).collect();
+    assert_eq!(
+        named,
+        [
+            "the secret of a planted canary (20 turns together)",
+            "differential privacy, one turn, this content or another"
+        ]
+    );
+    assert!(unjudged.iter().all(|(_, epsilon)| *epsilon > largest));
 }
 
 /// A guess of N contents is right with a chance of 1/N at least.

@@ -3,8 +3,8 @@
 use super::args::Protect;
 use super::document::{Infeasible, Joint, KindRow, Own, Protection, Row, Setting, Sizes};
 use super::input::Input;
-use crate::contract::{Envelope, Inputs};
-use crate::number::{described, shortest};
+use crate::contract::{Envelope, Inputs, note};
+use crate::number::{described, rounded, shortest};
 use anyhow::{Result, anyhow, ensure};
 use reticent_accounting::protect::{
     Certified, Noise, Posterior, Proof, Secret, Solution, Training, WEIGHTS_TOO_LIGHT, Weighed,
@@ -12,6 +12,8 @@ use reticent_accounting::protect::{
 use reticent_accounting::training::MOST_DRAWN;
 use reticent_accounting::{Bounds, Lower, NoiseMultiplier, Probability, Steps, Tolerance, Upper};
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
 
 /// The default relative gap and tolerance.
 const DEFAULT: f64 = 1e-4;
@@ -136,7 +138,8 @@ impl Work<'_> {
     fn sweep(&self, body: &mut Protection) -> Result<()> {
         let unit = body.full_c / 16.0;
         let mut start: Option<Solution> = None;
-        for exponent in EXPONENTS.rev() {
+        let began = Instant::now();
+        for (done, exponent) in (1..).zip(EXPONENTS.rev()) {
             let c = unit * 2f64.powi(exponent);
             let (setting, weighed, _) = match self.setting(c, Some(exponent), start.as_ref()) {
                 Ok(found) => found,
@@ -151,6 +154,9 @@ impl Work<'_> {
                     }
                 },
             };
+            if std::io::stderr().is_terminal() {
+                note(&so_far(&setting, exponent, done, began.elapsed()));
+            }
             body.settings.push(setting);
             start = Some(weighed.solution);
         }
@@ -287,6 +293,17 @@ impl Work<'_> {
             })
             .collect()
     }
+}
+
+/// Returns what a sweep has found at one c, and how long the others may take.
+pub(super) fn so_far(setting: &Setting, exponent: i32, done: u32, elapsed: Duration) -> String {
+    let all = EXPONENTS.count() as u32;
+    let left = elapsed / done * (all - done);
+    format!(
+        "sweep {done}/{all}: sigma {} at c = 2^{exponent}; about {} s left",
+        rounded(setting.recommended().upper, 5),
+        left.as_secs()
+    )
 }
 
 /// Returns the error in terms of the flag if the weights are too light for the batch size.

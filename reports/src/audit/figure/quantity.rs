@@ -93,7 +93,10 @@ impl Quantity {
     /// Returns whether its values are bounds.
     #[must_use]
     pub fn is_bound(&self) -> bool {
-        matches!(self.key(), Some("lower" | "upper" | "headline" | "epsilon"))
+        matches!(
+            self.key(),
+            Some("lower" | "upper" | "headline" | "largest_epsilon" | "epsilon")
+        )
     }
 
     /// Returns whether it is a setting in this document, and not measured. What a cell measured is in its stages' answers.

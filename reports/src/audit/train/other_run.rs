@@ -75,6 +75,11 @@ pub(super) fn other_options(request: &PlanRequest, differ: &[Difference]) -> Opt
     (!said.is_empty()).then(|| said.join("; "))
 }
 
+/// Returns whether a difference is none in how a value was given, which says nothing beside the value itself.
+pub(super) fn is_no_provenance(differ: &Difference) -> bool {
+    !differ.name.contains(".provenance.")
+}
+
 /// Returns whether epochs have another number of steps, so that a difference in steps may be due to that alone.
 fn follows(differ: &[Difference]) -> bool {
     differ
@@ -172,6 +177,9 @@ mod tests {
             other_options(&request, &rate).unwrap(),
             "--sample-rate: 0.1, the stopped run has 0.2"
         );
+        let by = "plan.run.second.sampling_rate.provenance.by";
+        let by = of(by, json!("--sample-rate"), json!("--batch-size"));
+        assert!(!is_no_provenance(&by) && is_no_provenance(&rate[0]));
         // Of another recipe, what is missing in one plan was not therefore left out.
         let recipe = [
             of("plan.run.recipe", json!("crt"), json!("dpsgd")),

@@ -15,7 +15,7 @@ use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::Material;
 use crate::audit::train::model::{Beginning, FreshAdapter};
 use crate::audit::train::options::{inputs, options};
-use crate::audit::train::other_run::other_options;
+use crate::audit::train::other_run::{is_no_provenance, other_options};
 use crate::audit::train::tensorboard::Events;
 use crate::audit::train::trained_on::TrainedOn;
 use crate::audit::train::workers::{connect, of_environment};
@@ -465,8 +465,11 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         }
         Err(error @ Error::Device { .. }) => return Err(error).context("--device"),
         Err(error @ Error::Precision { .. }) => return Err(error).context("--precision"),
-        Err(Error::OtherRun { path, differ }) => {
+        Err(Error::OtherRun { path, mut differ }) => {
             let said = other_options(&request, &differ);
+            if said.is_some() {
+                differ.retain(is_no_provenance);
+            }
             let refused = Err(Error::OtherRun { path, differ }).context("--out");
             return match said {
                 Some(said) => refused.context(said),
