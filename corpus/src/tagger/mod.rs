@@ -24,9 +24,11 @@ use crate::policy::{EntityKind, LEAST_SCORE, Role, RoleTag, Tagger};
 use between::{Between, Evidence, Room, evidence};
 use chain::{Chain, MOST_LABELS, Sums};
 use features::Forms;
+use flate2::read::GzDecoder;
 use lexicon::Lexicon;
 use lists::Lists;
 use said::Said;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use vocabulary::Vocabulary;
@@ -62,7 +64,8 @@ const TASKS: [(&str, usize); 3] = [
     ("roles", ROLE_LABELS.len()),
 ];
 
-static SHIPPED: &[u8] = include_bytes!("../../models/tagger.bin");
+/// Compressed, which halves it.
+static SHIPPED: &[u8] = include_bytes!("../../models/tagger.bin.gz");
 
 /// The tagger's results for one word.
 #[derive(Debug, Clone, PartialEq)]
@@ -189,7 +192,11 @@ impl TaggerModel {
     pub fn shipped() -> Result<Arc<Self>> {
         static MODEL: LazyLock<std::result::Result<Arc<TaggerModel>, String>> =
             LazyLock::new(|| {
-                TaggerModel::from_bytes(SHIPPED)
+                let mut bytes = Vec::new();
+                GzDecoder::new(SHIPPED)
+                    .read_to_end(&mut bytes)
+                    .map_err(|e| e.to_string())?;
+                TaggerModel::from_bytes(&bytes)
                     .map(Arc::new)
                     .map_err(|e| e.to_string())
             });
