@@ -76,7 +76,7 @@ fn form(secret: &str) -> String {
 ///
 /// `texts` holds each text with the secrets it contains, each with its kind; all occurrences of a secret change in the
 /// same way. A text that contains no secret, or a secret without other content, gives `None`: one that has no digit, and
-/// no other combination of the words of its kind and form. A single word has none, since every other one is a secret.
+/// no other combination of the words of its kind and form. A single word has none, since all others are secrets.
 ///
 /// ```
 /// let text = |text: &str, kind: &str, secret: &str| {
