@@ -77,8 +77,8 @@ impl Cut {
         let kept: Vec<usize> = (0..texts.len()).filter(|&i| drawn[i].is_some()).collect();
         ensure!(
             !kept.is_empty(),
-            "none of the {} records holds a marked secret whose content can be redrawn: one that has digits, or other words than another of its \
-             kind and form; `secrets` of a JSON line mark them",
+            "none of the {} records holds a marked secret whose content can be redrawn: one that has digits, or of whose \
+             kind and form the secrets are not all combinations of their words (single words are); `secrets` of a JSON line mark them",
             texts.len()
         );
         let members = self.only(&kept);

@@ -173,7 +173,7 @@ pub struct FirstPhase {
     pub screened: Option<PathBuf>,
     /// σ of a noised first phase.
     pub sigma: Option<NoiseMultiplier>,
-    /// Target ε to calibrate that σ to, as if the phase ran alone.
+    /// Target ε to calibrate that σ to, as if the phase ran alone; with `miss` by the paper's estimate.
     pub epsilon: Option<Epsilon>,
     /// Its sampling rate; that of the second phase if absent.
     pub sample_rate: Option<SamplingRate>,

@@ -64,6 +64,10 @@ const OF_JFT_RUNS: &str = "The promise is to a secret that the policy of each of
 const OF_SDP_RUNS: &str = "The promise is to a secret that the policy of each of these runs finds in full, whatever its content: one \
                            that any of them misses is trained on without noise.";
 
+/// The assumption of crt for another content of a secret that was missed: what was counted is its mask.
+const STILL_PRIVATE: &str =
+    "No content of a secret is missed by both policies: its records would be on the public side.";
+
 /// Another content could make two records equal and so change how many are trained on without noise.
 const NO_DUPLICATE: &str =
     "No content of a secret makes its record a duplicate, which deduplication would leave out.";
@@ -79,7 +83,13 @@ const NO_MORE_BEFORE: &str =
 #[must_use]
 pub fn taken_for_granted(plan: &TrainingPlan) -> Vec<&'static str> {
     let mut granted = match &plan.run {
-        Run::Crt { .. } if plan.worst_secret() == Some(Standing::Caught) => vec![NO_DUPLICATE],
+        Run::Crt { .. } => match plan.worst_secret() {
+            Some(Standing::Caught) => vec![NO_DUPLICATE],
+            Some(Standing::Missed { .. }) if !plan.secrets.everything_private => {
+                vec![STILL_PRIVATE, NO_DUPLICATE]
+            }
+            _ => Vec::new(),
+        },
         Run::Jft {
             first: FirstPhase::Ordinary { .. },
             ..

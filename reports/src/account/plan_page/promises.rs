@@ -517,7 +517,8 @@ fn light_noise(run: &PlannedRun) -> Result<Option<Promised>> {
     let tolerance = Tolerance::new(run.tolerance.get().max(1e-4))?;
     let (low, high) = light.epsilon(*run.plan.delta, tolerance)?;
     let row = run.row(Notion::SelectiveDp, Neighbours::AddRemove);
-    let to = "both phases, by the paper's estimate".to_owned();
+    let one = together(GroupSize::ONE, &run.plan.unit);
+    let to = format!("both phases, by the paper's estimate ({one})");
     Ok(Some(Promised {
         to,
         adversary: Adversary::IgnoresTheSecret,

@@ -493,6 +493,12 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
         said.contains("for each secret marked in this corpus") && said.contains(unmarked),
         "{said}"
     );
+    // What was counted is the secret and its mask: another content may be on the public side, where there is one.
+    let outside = "No content of a secret is missed by both policies";
+    assert!(!said.contains(outside), "{said}");
+    folder.prepared(100, 0, "{}");
+    let granted = crate::plan::granted_line(&of_file(&folder.plan(&plan)).unwrap().plan).unwrap();
+    assert!(granted.contains(outside), "{granted}");
     // Every secret caught: nothing of them is left in the run.
     folder.prepared(0, 0, "null");
     let subject = of_file(&folder.plan(&plan)).unwrap();
