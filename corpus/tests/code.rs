@@ -12,7 +12,7 @@ fn the_code_is_that_of_these_sources() {
     assert_eq!(build::digest(package).unwrap(), reticent_corpus::CODE);
 }
 
-/// Whatever decides what is found: a source, a model, a version of a dependency.
+/// Whatever decides what is found: a source, a model, a version or a feature of a dependency.
 #[test]
 fn each_file_changes_the_code() {
     let place = tempfile::tempdir().unwrap();
@@ -23,6 +23,7 @@ fn each_file_changes_the_code() {
         "src/policy/rules.rs",
         "disk/src/lib.rs",
         "models/tagger.bin",
+        "../Cargo.toml",
         "../Cargo.lock",
     ];
     for name in files {
