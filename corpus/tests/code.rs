@@ -74,9 +74,9 @@ fn built_with(lock: &Path, package: &str) -> BTreeMap<String, BTreeSet<String>> 
             .split_once(' ')
             .map_or((dependency, None), |(name, version)| (name, Some(version)));
         for package in packages {
-            let is = |key: &str| package[key].as_str().unwrap();
-            let version = is("version");
-            if is("name") == name
+            let field = |key: &str| package[key].as_str().unwrap();
+            let version = field("version");
+            if field("name") == name
                 && only.is_none_or(|only| only == version)
                 && found
                     .entry(name.to_owned())
