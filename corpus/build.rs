@@ -6,7 +6,14 @@ use std::io::{Result, Write as _};
 use std::path::{Path, PathBuf};
 
 /// What is digested, relative to the package; what does not exist is left out.
-const PARTS: [&str; 5] = ["Cargo.toml", "src", "disk", "models", "../Cargo.lock"];
+const PARTS: [&str; 6] = [
+    "Cargo.toml",
+    "src",
+    "disk",
+    "models",
+    "../Cargo.toml",
+    "../Cargo.lock",
+];
 
 fn main() -> Result<()> {
     let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());

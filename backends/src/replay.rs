@@ -4,7 +4,8 @@
 //! then replayed against the record: each of its noised values is replaced by the recorded one. Everything else that it
 //! computes, weights included, must then be bit-identical; otherwise information about the neighbour bypassed the
 //! noise. The values before noise may differ by the declared sensitivity, and the draws must agree in number, length
-//! and standard deviation. Workers that share a run are replayed as threads. The idea is from Cebere et al. 2026; replacing the releases is ours.
+//! and standard deviation. Workers that share a run are replayed as threads. The idea is from Cebere et al. 2026;
+//! replacing the releases is ours.
 
 use crate::collective::Threads;
 use crate::error::{Error, Result};

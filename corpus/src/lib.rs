@@ -72,7 +72,7 @@ pub use error::{Error, Result};
 pub use random::system_seed;
 
 /// The SHA-256, in hexadecimal, of the code that decides what is prepared: the sources and models of this crate, and the
-/// versions of its dependencies. It is the same on every architecture. `build.rs` computes it.
+/// versions and features of its dependencies. It is the same on every architecture. `build.rs` computes it.
 pub const CODE: &str = env!("RETICENT_CODE");
 
 /// Returns numbers below a bound, from a seed.

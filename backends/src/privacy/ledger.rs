@@ -2,10 +2,10 @@
 //!
 //! `ledger.jsonl` begins with a line that describes the run, including the private steps it plans. One line follows for
 //! each private step, in the order of the step indices: the index, what was released, the name of the key and, where
-//! workers share the step, how many records each of them added. The key tells these numbers too, which lies beside the
-//! ledger. Every line ends in a digest under the run's key of the line and the preceding digest, so that an edited, missing or moved
-//! line is detected. Lines missing at the end are detected through the snapshot, which stores the ledger's length and
-//! last digest.
+//! workers share the step, how many records each of them added. The key, which lies beside the ledger, tells these
+//! numbers too. Every line ends in a digest under the run's key of the line and the preceding digest, so that an edited,
+//! missing or moved line is detected. Lines missing at the end are detected through the snapshot, which stores the
+//! ledger's length and last digest.
 //!
 //! A replayed step repeats its batch and its noise, releases the same value, and is counted once. Within one process an
 //! index can be used only once, whatever the file says.
