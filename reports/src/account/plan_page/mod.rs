@@ -142,10 +142,10 @@ pub(crate) fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
     let guarantees = run.plan.guarantees(run.tolerance)?;
     let promises = promises::promises(run, &guarantees)?;
     let (ceilings, unknown) = ceilings::ceilings(run)?;
-    let judged = promises::judged(run, &promises, &guarantees).0;
+    let judged = promises::judged(run, &promises, &guarantees);
     let body = PlanPage {
         headline: promises::headline_of(&promises)?,
-        largest_epsilon: Some(Upper::new(Epsilon::new(judged.1)?)),
+        largest_epsilon: Some(Upper::new(Epsilon::new(judged.largest)?)),
         promises,
         secrets: match run.plan.noiseless {
             true => None,
@@ -227,8 +227,9 @@ pub(crate) fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> 
     document.inputs = document.inputs.given("max_epsilon", limit)?;
     let body = &document.body;
     let promised = body.headline.get().get();
-    let ((to, largest), unjudged) = promises::judged(run, &body.promises, &body.guarantees);
-    let limit = Limit::of(limit, largest, &document.inputs).map(|limit| limit.saying(to, unjudged));
+    let judged = promises::judged(run, &body.promises, &body.guarantees);
+    let limit = Limit::of(limit, judged.largest, &document.inputs);
+    let limit = limit.map(|limit| limit.saying(judged.to, judged.others));
     let mood = Limit::mood(limit.as_ref(), promised, &document.inputs);
     let mut page = page(run, &document, output.draws())?.mood(mood);
     if let Some(limit) = &limit {

@@ -199,14 +199,19 @@ pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
     Ok(Upper::new(Epsilon::new(upper.unwrap_or(f64::INFINITY))?))
 }
 
-/// Returns the largest ε that is promised to a record or a secret and to whom, if that is not the first promise; and what
-/// isn't judged by it although its ε is larger: canaries, which belong to nobody, several secrets at once, and a record in
-/// the relation by which its notion is not known.
-pub(super) fn judged(
-    run: &PlannedRun,
-    promises: &[Promised],
-    guarantees: &[Guarantee],
-) -> ((Option<String>, f64), Vec<(String, f64)>) {
+/// What a limit is held against.
+pub(super) struct Judged {
+    /// The largest ε that is promised to a record or a secret.
+    pub(super) largest: f64,
+    /// To whom, if that is not the first promise.
+    pub(super) to: Option<String>,
+    /// What isn't judged although its ε is larger: canaries, which belong to nobody, several secrets at once, and a
+    /// record in the relation by which its notion is not known.
+    pub(super) others: Vec<(String, f64)>,
+}
+
+/// Returns what a limit is held against.
+pub(super) fn judged(run: &PlannedRun, promises: &[Promised], guarantees: &[Guarantee]) -> Judged {
     let upper = |row: &Guarantee| row.epsilon.and_then(|e| e.high()).unwrap_or(f64::INFINITY);
     let signed = promises.iter().filter(|promised| !promised.for_planning);
     let signed: Vec<(String, &Guarantee)> = signed
@@ -243,16 +248,21 @@ pub(super) fn judged(
         false => most,
     });
     let Some((at, (to, _, largest))) = largest else {
-        return ((None, f64::INFINITY), Vec::new());
+        return Judged {
+            largest: f64::INFINITY,
+            to: None,
+            others: Vec::new(),
+        };
     };
     let others = rows
         .iter()
         .filter(|(_, row, epsilon)| !counts(row) && epsilon > largest);
     let others = others.map(|(to, _, epsilon)| ((*to).clone(), *epsilon));
-    (
-        ((at > 0).then(|| (*to).clone()), *largest),
-        others.collect(),
-    )
+    Judged {
+        largest: *largest,
+        to: (at > 0).then(|| (*to).clone()),
+        others: others.collect(),
+    }
 }
 
 /// Returns the guarantees in words, in the order in which they are promised: the first line concerns the most

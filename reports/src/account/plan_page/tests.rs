@@ -1,7 +1,7 @@
 //! The page: documents against their schema, numbers against the accountant, bad input by name.
 
 use super::ceilings::Ceiling;
-use super::promises::{Adversary, judged};
+use super::promises::{Adversary, Judged, judged};
 use super::{PlanPage, PlannedRun, of_file, page, sheet, show};
 use crate::contract::Envelope;
 use crate::contract::{Exit, Format};
@@ -606,7 +606,11 @@ fn a_limit_is_held_against_what_is_promised_to_a_record() {
     );
     let subject = of_file(&folder.plan(&plan)).unwrap();
     let body = sheet(&subject).unwrap().body;
-    let ((to, largest), unjudged) = judged(&subject, &body.promises, &body.guarantees);
+    let Judged {
+        largest,
+        to,
+        others: unjudged,
+    } = judged(&subject, &body.promises, &body.guarantees);
     assert_eq!((to, largest), (None, body.headline.get().get()));
     let named: Vec<&str> = unjudged.iter().map(|(what, _)| what.as_str()).collect();
     assert_eq!(
