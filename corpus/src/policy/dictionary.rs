@@ -1,5 +1,6 @@
 //! Lists of words that are known to be secret, such as names and places.
 
+use super::detect::plain::first_of;
 use super::folded::Forms;
 use super::patterns::named;
 use super::{Policy, Span, View};
@@ -93,11 +94,9 @@ impl Dictionary {
         self.occurrences_in(&Forms::of(text, !self.case_sensitive))
     }
 
-    /// Does the same for a few words of a dictionary that ignores case, in a short text: to build the automaton takes longer
-    /// than to look for each word by itself. Of long words, places that overlap are one.
-    pub(crate) fn few_occurrences(words: &[String], text: &str) -> Vec<(usize, usize, usize)> {
-        let words = words.iter().map(|word| folded_word(word, true));
-        let words: Vec<String> = words.collect();
+    /// Does the same for a few folded words of a dictionary that ignores case, in a short text: to build the automaton takes
+    /// longer than to look for each word by itself. Of long words, places that overlap are one.
+    pub(crate) fn few_occurrences(words: &[&str], text: &str) -> Vec<(usize, usize, usize)> {
         let places = Forms::of(text, true).places(|text| {
             let each = words.iter().enumerate();
             each.flat_map(|(number, word)| {
@@ -150,12 +149,23 @@ fn sorted(places: impl Iterator<Item = (usize, usize, usize, bool)>) -> Vec<(usi
 fn each_place(text: &str, word: &str) -> impl Iterator<Item = usize> {
     let mut from = 0;
     std::iter::from_fn(move || {
-        let at = from + text.get(from..)?.find(word)?;
-        from = match word.len() > Dictionary::LONG {
-            true => at + word.len(),
-            false => at + text[at..].chars().next()?.len_utf8(),
-        };
-        Some(at)
+        // In a time that does not grow with the product of both lengths.
+        if word.len() > Dictionary::LONG {
+            let at = from + text.get(from..)?.find(word)?;
+            from = at + word.len();
+            return Some(at);
+        }
+        let (text, word) = (text.as_bytes(), word.as_bytes());
+        let (first, second) = (*word.first()?, word.get(1).copied());
+        let (any, second) = (second.is_none(), second.unwrap_or(0));
+        let begins = |byte: u8, next: u8| (byte == first) & (any | (next == second));
+        loop {
+            let at = first_of(text, from, begins, begins)?;
+            from = at + 1;
+            if text[at..].starts_with(word) {
+                return Some(at);
+            }
+        }
     })
 }
 

@@ -364,6 +364,7 @@ mod tests {
                 at = end;
             }
             assert_eq!(Folded::of(text, any_case).text, one_by_one, "{text:?}");
+            assert_eq!(folded_word(text, any_case), one_by_one.trim(), "{text:?}");
         }
     }
 

@@ -70,11 +70,11 @@ impl<'a> Work<'a> {
     fn cut(&mut self, spans: &[Range<usize>]) -> Result<Vec<bool>> {
         let unit = self.masks.unit;
         if self.tokenizer.is_per_character() {
-            let mut masked = vec![false; self.masked.len()];
+            // What was masked before still is.
             for range in &self.masks.ranges {
-                masked[self.touched(range)].fill(true);
+                let touched = self.encoded.places.touched(range);
+                self.masked[touched].fill(true);
             }
-            self.masked = masked;
             return Ok(self.touching(spans));
         }
         let spans = &joined(spans.iter().map(|span| whole(&unit.text, span)).collect());

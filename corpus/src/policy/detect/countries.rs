@@ -86,10 +86,11 @@ impl Country {
                 Rule::new(
                     "national-id",
                     0.95,
-                    r"\b[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]\b",
+                    // Every long word could begin one, so that it is looked for behind its six letters.
+                    r"\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]\b",
                 )
                 .any_case()
-                .checked(italian),
+                .checked(|c| italian(behind_letters(c, 6)?)),
             ],
             Self::Nl => vec![
                 Rule::new("national-id", 0.4, r"\b\d{9}\b")
@@ -154,6 +155,15 @@ fn nhs(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let sum: u32 = d.iter().zip((2..=10).rev()).map(|(d, w)| d * w).sum();
     let check = (11 - sum % 11) % 11;
     (check < 10 && d.get(9) == Some(&check)).then_some(c)
+}
+
+/// Extends the candidate by as many letters before it; `None` if a word does not begin with them.
+fn behind_letters(c: Candidate<'_>, count: usize) -> Option<Candidate<'_>> {
+    let start = c.start.checked_sub(count)?;
+    let (before, letters) = c.text.as_bytes()[..c.start].split_at(start);
+    let in_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let whole = letters.iter().all(u8::is_ascii_alphabetic) && !before.last().is_some_and(in_word);
+    whole.then_some(Candidate { start, ..c })
 }
 
 fn italian(c: Candidate<'_>) -> Option<Candidate<'_>> {
