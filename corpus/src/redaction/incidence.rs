@@ -220,6 +220,12 @@ pub(crate) fn elsewhere(
         };
         places.extend(found.into_iter().map(place));
     }
+    // Most of them are those that were found.
+    let here = |at: usize| found.binary_search_by_key(&at, |(range, _)| range.start);
+    places.retain(|(place, _)| here(place.start).is_err());
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
     places.sort_by_key(|(place, _)| (place.start, Reverse(place.end)));
     let taken = joined(found.iter().map(|(range, _)| range.clone()).collect());
     let mut taken: BTreeMap<usize, usize> = taken.into_iter().map(|r| (r.start, r.end)).collect();

@@ -90,7 +90,7 @@ impl Country {
                     r"\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]\b",
                 )
                 .any_case()
-                .checked(|c| italian(behind_letters(c, 6)?)),
+                .checked(italian),
             ],
             Self::Nl => vec![
                 Rule::new("national-id", 0.4, r"\b\d{9}\b")
@@ -157,20 +157,14 @@ fn nhs(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (check < 10 && d.get(9) == Some(&check)).then_some(c)
 }
 
-/// Extends the candidate by as many letters before it; `None` if a word does not begin with them.
-fn behind_letters(c: Candidate<'_>, count: usize) -> Option<Candidate<'_>> {
-    let start = c.start.checked_sub(count)?;
-    let (before, letters) = c.text.as_bytes()[..c.start].split_at(start);
-    let in_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let whole = letters.iter().all(u8::is_ascii_alphabetic) && !before.last().is_some_and(in_word);
-    whole.then_some(Candidate { start, ..c })
-}
-
+/// Begins with the six letters before the candidate.
 fn italian(c: Candidate<'_>) -> Option<Candidate<'_>> {
     const ODD: [u32; 26] = [
         1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24,
         23,
     ];
+    let letters = |before: &[u8]| before.iter().all(u8::is_ascii_alphabetic);
+    let c = c.with_before(6, letters)?;
     let text = c.found().to_ascii_uppercase();
     let value = |b: u8| {
         usize::from(if b.is_ascii_digit() {

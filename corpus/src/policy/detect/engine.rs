@@ -36,6 +36,14 @@ impl<'a> Candidate<'a> {
     pub(super) fn before(&self) -> Option<char> {
         self.text[..self.start].chars().next_back()
     }
+    /// Returns the candidate with as many bytes before it, if they are what `is` says and begin a word.
+    pub(super) fn with_before(self, count: usize, is: impl Fn(&[u8]) -> bool) -> Option<Self> {
+        let start = self.start.checked_sub(count)?;
+        let (before, bytes) = self.text.as_bytes()[..self.start].split_at(start);
+        let in_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let whole = is(bytes) && !before.last().is_some_and(in_word);
+        whole.then_some(Self { start, ..self })
+    }
     pub(super) fn after(&self) -> Option<char> {
         self.text[self.end..].chars().next()
     }

@@ -26,9 +26,9 @@ pub(super) fn keys(text: &str, mut found: impl FnMut(Range<usize>, f32)) {
     let inside = |byte: &u8| INSIDE[usize::from(*byte)];
     // The end of the last token.
     let mut done = 0;
-    for (number, block) in bytes.chunks_exact(BLOCK).enumerate() {
+    for (number, block) in bytes.as_chunks::<BLOCK>().0.iter().enumerate() {
         let at = number * BLOCK;
-        if at < done || !block.iter().fold(true, |all, byte| all & inside(byte)) {
+        if at < done || breaks(*block) || !block.iter().all(inside) {
             continue;
         }
         let before = bytes[done..at].iter().rev();
@@ -41,6 +41,14 @@ pub(super) fn keys(text: &str, mut found: impl FnMut(Range<usize>, f32)) {
             found(start..done, score);
         }
     }
+}
+
+/// Returns whether one of the bytes is below `+`, the first that a token may contain, or not ASCII: with all of them at once,
+/// as most blocks hold a space.
+fn breaks(block: [u8; BLOCK]) -> bool {
+    let bytes = u64::from_ne_bytes(block);
+    let below = bytes.wrapping_sub(u64::from_ne_bytes([b'+'; BLOCK]));
+    (below | bytes) & u64::from_ne_bytes([0x80; BLOCK]) != 0
 }
 
 /// Returns a score. Entropy per character and the mixture of character classes distinguish keys
@@ -97,6 +105,21 @@ mod tests {
             assert_eq!(found(&text), [key], "{text}");
             let text = format!("{}{key}", " ".repeat(before));
             assert_eq!(found(&text), [key], "{text}");
+        }
+    }
+
+    /// Of every byte at every place, among the least and the largest that a token may contain.
+    #[test]
+    fn blocks_are_broken_by_what_is_in_no_token() {
+        for byte in 0..=u8::MAX {
+            for at in 0..BLOCK {
+                for others in [b'+', b'z'] {
+                    let mut block = [others; BLOCK];
+                    block[at] = byte;
+                    assert_eq!(breaks(block), byte < b'+' || byte >= 0x80, "{block:?}");
+                }
+            }
+            assert!(!(INSIDE[usize::from(byte)] && breaks([byte; BLOCK])));
         }
     }
 
