@@ -174,7 +174,7 @@ impl Folded {
 
 /// Returns whether a character is a letter, a digit, or an accent on the previous character.
 pub(super) fn in_word(c: char) -> bool {
-    c.is_alphanumeric() || is_combining_mark(c)
+    c.is_alphanumeric() || !c.is_ascii() && is_combining_mark(c)
 }
 
 /// Returns whether a letter, digit or mark continues the match on either side. A side that does not end in a letter or
