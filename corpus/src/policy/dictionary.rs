@@ -149,24 +149,31 @@ fn sorted(places: impl Iterator<Item = (usize, usize, usize, bool)>) -> Vec<(usi
 fn each_place(text: &str, word: &str) -> impl Iterator<Item = usize> {
     let mut from = 0;
     std::iter::from_fn(move || {
-        // In a time that does not grow with the product of both lengths.
-        if word.len() > Dictionary::LONG {
-            let at = from + text.get(from..)?.find(word)?;
-            from = at + word.len();
+        let at = match text.len() > Dictionary::LONG {
+            true => from + text.get(from..)?.find(word)?,
+            false => next_place(text.as_bytes(), word.as_bytes(), from)?,
+        };
+        from = match word.len() > Dictionary::LONG {
+            true => at + word.len(),
+            false => at + text[at..].chars().next()?.len_utf8(),
+        };
+        Some(at)
+    })
+}
+
+/// Does the same as [`str::find`] from a place on, sooner in most texts, in a time that may grow with the product of both
+/// lengths.
+fn next_place(text: &[u8], word: &[u8], mut from: usize) -> Option<usize> {
+    let first = *word.first()?;
+    let (alone, second) = (word.len() == 1, word.get(1).copied().unwrap_or(0));
+    let begins = |byte: u8, next: u8| (byte == first) & (alone | (next == second));
+    loop {
+        let at = first_of(text, from, begins, begins)?;
+        if text[at..].starts_with(word) {
             return Some(at);
         }
-        let (text, word) = (text.as_bytes(), word.as_bytes());
-        let (first, second) = (*word.first()?, word.get(1).copied());
-        let (any, second) = (second.is_none(), second.unwrap_or(0));
-        let begins = |byte: u8, next: u8| (byte == first) & (any | (next == second));
-        loop {
-            let at = first_of(text, from, begins, begins)?;
-            from = at + 1;
-            if text[at..].starts_with(word) {
-                return Some(at);
-            }
-        }
-    })
+        from = at + 1;
+    }
 }
 
 impl Policy for Dictionary {

@@ -509,7 +509,11 @@ mod tests {
         let text = "ANA banana a b a b a, Zoe\u{308}\\nzo\u{eb} 12 123 \u{ff11}2 \u{738b}\u{738b} x\u{0}x a\u{200b}na";
         let all = dictionary(words.to_vec()).unwrap();
         let folded = words.each_ref().map(|word| folded_word(word, true));
-        let few = Dictionary::few_occurrences(&folded.each_ref().map(String::as_str), text);
+        let few =
+            |text: &str| Dictionary::few_occurrences(&folded.each_ref().map(String::as_str), text);
+        let long = text.repeat(Dictionary::LONG / text.len() + 1);
+        assert_eq!(few(&long), all.occurrences(&long));
+        let few = few(text);
         assert_eq!(few, all.occurrences(text));
         let of = |word: usize| few.iter().filter(|(found, ..)| *found == word).count();
         assert_eq!([0, 1, 2, 3, 4, 5].map(of), [2, 2, 2, 2, 2, 2]);
