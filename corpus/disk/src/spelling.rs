@@ -15,6 +15,15 @@ use unicode_normalization_alignments::char::{canonical_combining_class, compose}
 /// ```
 #[must_use]
 pub fn folded_word(word: &str, any_case: bool) -> String {
+    // Each of these characters is folded by itself, and only its case changes.
+    let alone = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+    if word.as_bytes().iter().all(alone) && !word.as_bytes().windows(2).any(|pair| pair == b"  ") {
+        let word = word.trim_matches(' ');
+        return match any_case {
+            true => word.to_ascii_lowercase(),
+            false => word.to_owned(),
+        };
+    }
     let mut folded = String::with_capacity(word.len());
     let mut rest = word;
     while !rest.is_empty() {

@@ -174,7 +174,7 @@ impl Folded {
 
 /// Returns whether a character is a letter, a digit, or an accent on the previous character.
 pub(super) fn in_word(c: char) -> bool {
-    c.is_alphanumeric() || is_combining_mark(c)
+    c.is_alphanumeric() || !c.is_ascii() && is_combining_mark(c)
 }
 
 /// Returns whether a letter, digit or mark continues the match on either side. A side that does not end in a letter or
@@ -364,6 +364,7 @@ mod tests {
                 at = end;
             }
             assert_eq!(Folded::of(text, any_case).text, one_by_one, "{text:?}");
+            assert_eq!(folded_word(text, any_case), one_by_one.trim(), "{text:?}");
         }
     }
 

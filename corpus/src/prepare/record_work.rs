@@ -67,15 +67,19 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Does so, even if there are no spans; what is returned then doesn't matter.
     fn cut(&mut self, spans: &[Range<usize>]) -> Result<Vec<bool>> {
         let unit = self.masks.unit;
         if self.tokenizer.is_per_character() {
-            let mut masked = vec![false; self.masked.len()];
+            // What was masked before still is.
             for range in &self.masks.ranges {
-                masked[self.touched(range)].fill(true);
+                let touched = self.encoded.places.touched(range);
+                self.masked[touched].fill(true);
             }
-            self.masked = masked;
-            return Ok(self.touching(spans));
+            return Ok(match spans {
+                [] => Vec::new(),
+                spans => self.touching(spans),
+            });
         }
         let spans = &joined(spans.iter().map(|span| whole(&unit.text, span)).collect());
         let mut ends = vec![0, unit.text.len()];

@@ -182,36 +182,49 @@ pub(crate) fn elsewhere(
     /// Up to this many words are looked for in up to this many bytes one by one.
     const FEW: usize = 16;
     const SHORT: usize = 1 << 12;
-    let mut kinds: BTreeMap<&str, &Arc<str>> = BTreeMap::new();
+    // Each with its folded form.
+    let mut words: BTreeMap<&str, (String, &Arc<str>)> = BTreeMap::new();
     for (range, kind) in found {
-        if kinds.len() >= most {
+        if words.len() >= most {
             break;
         }
         let word = &text[range.clone()];
-        if !folded_word(word, true).is_empty() {
-            kinds.entry(word).or_insert(kind);
+        let folded = folded_word(word, true);
+        if !folded.is_empty() {
+            words.entry(word).or_insert((folded, kind));
         }
     }
-    if kinds.is_empty() {
+    if words.is_empty() {
         return Ok(Vec::new());
     }
     // The automaton of long words is large, and there are few of them.
-    let words = kinds.keys().map(|word| (*word).to_owned());
-    let (long, others): (Vec<String>, Vec<String>) =
-        words.partition(|word| word.len() > Dictionary::LONG);
+    let (long, others): (Vec<_>, Vec<_>) = words
+        .into_iter()
+        .partition(|(word, _)| word.len() > Dictionary::LONG);
     let mut places = Vec::new();
     for words in [long, others].into_iter().filter(|words| !words.is_empty()) {
         let few = words.len() <= FEW && text.len() <= SHORT;
-        let found = match few || words[0].len() > Dictionary::LONG {
-            true => Dictionary::few_occurrences(&words, text),
-            false => dictionary(words.clone())?.occurrences(text),
+        let found = match few || words[0].0.len() > Dictionary::LONG {
+            true => {
+                let folded: Vec<&str> = words.iter().map(|(_, (word, _))| word.as_str()).collect();
+                Dictionary::few_occurrences(&folded, text)
+            }
+            false => {
+                let words = words.iter().map(|(word, _)| (*word).to_owned());
+                dictionary(words.collect())?.occurrences(text)
+            }
         };
-        let kind = |word: usize| kinds[words[word].as_str()].clone();
-        places.extend(
-            found
-                .into_iter()
-                .map(|(word, start, end)| (start..end, kind(word))),
-        );
+        let place = |(word, start, end): (usize, usize, usize)| {
+            let (_, (_, kind)) = &words[word];
+            (start..end, Arc::clone(kind))
+        };
+        places.extend(found.into_iter().map(place));
+    }
+    // Most of them are those that were found.
+    let here = |at: usize| found.binary_search_by_key(&at, |(range, _)| range.start);
+    places.retain(|(place, _)| here(place.start).is_err());
+    if places.is_empty() {
+        return Ok(Vec::new());
     }
     places.sort_by_key(|(place, _)| (place.start, Reverse(place.end)));
     let taken = joined(found.iter().map(|(range, _)| range.clone()).collect());
@@ -495,7 +508,12 @@ mod tests {
         let words = ["ana", "a b a", "Zo\u{eb}", "12", "\u{738b}", "x"].map(str::to_owned);
         let text = "ANA banana a b a b a, Zoe\u{308}\\nzo\u{eb} 12 123 \u{ff11}2 \u{738b}\u{738b} x\u{0}x a\u{200b}na";
         let all = dictionary(words.to_vec()).unwrap();
-        let few = Dictionary::few_occurrences(&words, text);
+        let folded = words.each_ref().map(|word| folded_word(word, true));
+        let few =
+            |text: &str| Dictionary::few_occurrences(&folded.each_ref().map(String::as_str), text);
+        let long = text.repeat(Dictionary::LONG / text.len() + 1);
+        assert_eq!(few(&long), all.occurrences(&long));
+        let few = few(text);
         assert_eq!(few, all.occurrences(text));
         let of = |word: usize| few.iter().filter(|(found, ..)| *found == word).count();
         assert_eq!([0, 1, 2, 3, 4, 5].map(of), [2, 2, 2, 2, 2, 2]);

@@ -65,6 +65,8 @@ pub(crate) struct Cut {
 pub(crate) enum Places {
     /// One byte each; the number of tokens.
     Bytes(usize),
+    /// One after the other: where each begins, and the last ends.
+    Adjacent(Vec<usize>),
     /// In order, but tokens of one character may share its bytes.
     Each(Vec<Range<usize>>),
 }
@@ -73,6 +75,7 @@ impl Places {
     pub(crate) fn of(&self, token: usize) -> Range<usize> {
         match self {
             Self::Bytes(_) => token..token + 1,
+            Self::Adjacent(places) => places[token]..places[token + 1],
             Self::Each(places) => places[token].clone(),
         }
     }
@@ -83,6 +86,11 @@ impl Places {
             Self::Bytes(count) => {
                 let start = span.start.min(*count);
                 start..span.end.min(*count).max(start)
+            }
+            Self::Adjacent(places) => {
+                let (begins, ends) = (&places[..places.len() - 1], &places[1..]);
+                let first = ends.partition_point(|end| *end <= span.start);
+                first..begins.partition_point(|begin| *begin < span.end).max(first)
             }
             Self::Each(places) => {
                 let first = places.partition_point(|place| place.end <= span.start);
@@ -96,6 +104,7 @@ impl Places {
     pub(crate) fn each(self) -> Vec<Range<usize>> {
         match self {
             Self::Bytes(count) => (0..count).map(|at| at..at + 1).collect(),
+            Self::Adjacent(places) => places.windows(2).map(|ends| ends[0]..ends[1]).collect(),
             Self::Each(places) => places,
         }
     }

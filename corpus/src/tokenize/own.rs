@@ -43,11 +43,11 @@ impl Alphabet {
     pub(super) fn encode(self, text: &str) -> Vec<TokenId> {
         match self {
             Self::Bytes => text.bytes().map(u32::from).collect(),
-            Self::Characters if text.is_ascii() => text.bytes().map(ascii_id).collect(),
+            Self::Characters if text.is_ascii() => text.bytes().map(byte_id).collect(),
             Self::Characters => {
                 // To count first takes less than to grow.
                 let mut tokens = Vec::with_capacity(text.chars().count());
-                tokens.extend(text.chars().map(character_id));
+                tokens.extend(text.bytes().filter(begins_a_character).map(byte_id));
                 tokens
             }
         }
@@ -58,9 +58,10 @@ impl Alphabet {
         let places = if self == Self::Bytes || text.is_ascii() {
             Places::Bytes(text.len())
         } else {
-            let mut places = Vec::with_capacity(tokens.len());
-            places.extend(text.char_indices().map(|(at, c)| at..at + c.len_utf8()));
-            Places::Each(places)
+            let mut places = Vec::with_capacity(tokens.len() + 1);
+            places.extend(text.char_indices().map(|(at, _)| at));
+            places.push(text.len());
+            Places::Adjacent(places)
         };
         Cut { tokens, places }
     }
@@ -132,16 +133,13 @@ impl Alphabet {
     }
 }
 
-fn character_id(c: char) -> TokenId {
-    match c {
-        ' '..='~' => c as u32 - FIRST,
-        '\n' => LINE_FEED,
-        _ => UNKNOWN,
-    }
+/// Returns whether a byte of UTF-8 is the first one of a character.
+const fn begins_a_character(byte: &u8) -> bool {
+    !matches!(*byte, 0x80..0xc0)
 }
 
-/// Returns the id of an ASCII character, without branches.
-fn ascii_id(byte: u8) -> TokenId {
+/// Returns the id of the character that begins with this byte, without branches.
+fn byte_id(byte: u8) -> TokenId {
     let id = TokenId::from(byte).wrapping_sub(FIRST);
     let other = if byte == b'\n' { LINE_FEED } else { UNKNOWN };
     if id < LINE_FEED { id } else { other }

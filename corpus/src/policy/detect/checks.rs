@@ -173,6 +173,16 @@ pub(super) fn in_decimal(c: Candidate<'_>, has_checksum: bool) -> bool {
     (behind || before()) && c.found().bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// `past` and `following` say when only behind `the`, which is part of it.
+pub(super) fn past_and_following(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let word = c.found().split(' ').next()?;
+    let is = |other: &&str| word.eq_ignore_ascii_case(other);
+    match ["past", "following"].iter().any(is) {
+        true => c.with_before(4, |before| before.eq_ignore_ascii_case(b"the ")),
+        false => Some(c),
+    }
+}
+
 /// Lowers the score of digits that may be a time since 1970 in milliseconds or microseconds.
 pub(super) fn no_timestamp(mut c: Candidate<'_>) -> Option<Candidate<'_>> {
     if let (13 | 16, [b'1', b'4'..=b'9', ..]) = (c.found().len(), c.found().as_bytes()) {

@@ -86,7 +86,8 @@ impl Country {
                 Rule::new(
                     "national-id",
                     0.95,
-                    r"\b[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]\b",
+                    // Every long word could begin one, so that it is looked for behind its six letters.
+                    r"\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]\b",
                 )
                 .any_case()
                 .checked(italian),
@@ -156,11 +157,14 @@ fn nhs(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (check < 10 && d.get(9) == Some(&check)).then_some(c)
 }
 
+/// Begins with the six letters before the candidate.
 fn italian(c: Candidate<'_>) -> Option<Candidate<'_>> {
     const ODD: [u32; 26] = [
         1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24,
         23,
     ];
+    let letters = |before: &[u8]| before.iter().all(u8::is_ascii_alphabetic);
+    let c = c.with_before(6, letters)?;
     let text = c.found().to_ascii_uppercase();
     let value = |b: u8| {
         usize::from(if b.is_ascii_digit() {

@@ -36,6 +36,14 @@ impl<'a> Candidate<'a> {
     pub(super) fn before(&self) -> Option<char> {
         self.text[..self.start].chars().next_back()
     }
+    /// Returns the candidate with as many bytes before it, if they are what `is` says and begin a word.
+    pub(super) fn with_before(self, count: usize, is: impl Fn(&[u8]) -> bool) -> Option<Self> {
+        let start = self.start.checked_sub(count)?;
+        let (before, bytes) = self.text.as_bytes()[..self.start].split_at(start);
+        let in_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let whole = is(bytes) && !before.last().is_some_and(in_word);
+        whole.then_some(Self { start, ..self })
+    }
     pub(super) fn after(&self) -> Option<char> {
         self.text[self.end..].chars().next()
     }
@@ -243,7 +251,7 @@ type NewWalk = Box<dyn Fn() -> Walk + Send + Sync + UnwindSafe + RefUnwindSafe>;
 struct Walk {
     cache: Cache,
     /// The patterns that match at the current place.
-    matched: Vec<u16>,
+    matched: Vec<Visit>,
     last: Trace,
 }
 
@@ -252,7 +260,7 @@ struct Walk {
 struct Visit {
     at: usize,
     pattern: u16,
-    /// The end of its match, once computed.
+    /// The end of its match, once it is known: from the beginning if the pattern could match to one end only.
     end: Option<usize>,
 }
 
@@ -417,7 +425,7 @@ impl Which {
     fn places(
         &self,
         cache: &mut Cache,
-        matched: &mut Vec<u16>,
+        matched: &mut Vec<Visit>,
         text: &[u8],
         places: Range<usize>,
         mut found: impl FnMut(&mut dyn Iterator<Item = Visit>, usize),
@@ -430,7 +438,7 @@ impl Which {
         for at in places {
             let may = self.begins.may(before, &text[at..]);
             before = Some(text[at]);
-            if at % LOOK == 0 && crate::policy::is_spent() {
+            if at % LOOK == LOOK - 1 && crate::policy::is_spent() {
                 return false;
             }
             if !may {
@@ -439,7 +447,7 @@ impl Which {
             matched.clear();
             let read = match self.run(cache, text, at, matched) {
                 Some(read) => {
-                    matched.sort_unstable();
+                    matched.sort_unstable_by_key(|visit| visit.pattern);
                     read
                 }
                 None => {
@@ -447,16 +455,15 @@ impl Which {
                     let mut set = PatternSet::new(self.dfa.pattern_len());
                     self.otherwise.which_overlapping_matches(&here, &mut set);
                     matched.clear();
-                    matched.extend(set.iter().map(number));
+                    matched.extend(set.iter().map(|pattern| Visit {
+                        at,
+                        pattern: number(pattern),
+                        end: None,
+                    }));
                     text.len() + 1 - at
                 }
             };
-            let mut visits = matched.iter().map(|pattern| Visit {
-                at,
-                pattern: *pattern,
-                end: None,
-            });
-            found(&mut visits, read);
+            found(&mut matched.iter().copied(), read);
             if !matched.is_empty() {
                 matches += 1;
                 if matches % MATCHED == 0 && crate::policy::is_spent() {
@@ -475,16 +482,22 @@ impl Which {
         cache: &mut Cache,
         text: &[u8],
         from: usize,
-        matched: &mut Vec<u16>,
+        matched: &mut Vec<Visit>,
     ) -> Option<usize> {
         let dfa = &self.dfa;
         let before = from.checked_sub(1).map(|at| text[at]);
         let mut state = dfa.start_state(cache, &begin(before)).ok()?;
-        let enter = |cache: &Cache, state, matched: &mut Vec<u16>| {
+        let enter = |cache: &Cache, state, end, matched: &mut Vec<Visit>| {
             for index in 0..dfa.match_len(cache, state) {
                 let pattern = number(dfa.match_pattern(cache, state, index));
-                if !matched.contains(&pattern) {
-                    matched.push(pattern);
+                match matched.iter_mut().find(|visit| visit.pattern == pattern) {
+                    // The pattern by itself says which end it prefers.
+                    Some(visit) => visit.end = None,
+                    None => matched.push(Visit {
+                        at: from,
+                        pattern,
+                        end: Some(end),
+                    }),
                 }
             }
         };
@@ -492,7 +505,8 @@ impl Which {
             state = dfa.next_state(cache, state, *byte).ok()?;
             if state.is_tagged() {
                 if state.is_match() {
-                    enter(cache, state, matched);
+                    // The automaton says so one byte later.
+                    enter(cache, state, from + read, matched);
                 } else if state.is_dead() {
                     return Some(read + 1);
                 } else if state.is_quit() {
@@ -502,7 +516,7 @@ impl Which {
         }
         state = dfa.next_eoi_state(cache, state).ok()?;
         if state.is_match() {
-            enter(cache, state, matched);
+            enter(cache, state, text.len(), matched);
         }
         Some(text.len() - from + 1)
     }
@@ -679,7 +693,7 @@ mod tests {
         assert!(found > 100, "{found}");
     }
 
-    /// No place is ruled out where the automaton finds something, and most others are.
+    /// No place is ruled out where the automaton finds something, and most others are. An end that it knows is that of the pattern.
     #[test]
     fn nothing_begins_where_three_bytes_say_so() {
         let all = || rules::rules().into_iter().chain(grammar::rules()).collect();
@@ -713,13 +727,19 @@ mod tests {
         ];
         let mut draw = crate::draws(7);
         let (mut places, mut begins, mut found) = (0, 0, 0);
+        let ends = std::cell::Cell::new(0);
         for _ in 0..3000 {
             let text: String = (0..=draw(9)).map(|_| pieces[draw(pieces.len())]).collect();
             let visits = |scanner: &Scanner| {
                 let mut out = Vec::new();
-                scanner
-                    .which
-                    .each(&text, |visit| out.push((visit.at, visit.pattern)));
+                scanner.which.each(&text, |visit| {
+                    out.push((visit.at, visit.pattern));
+                    let Some(end) = visit.end else { return };
+                    let here = Input::new(&text).range(visit.at..).anchored(Anchored::Yes);
+                    let exact = scanner.each[usize::from(visit.pattern)].search_half(&here);
+                    assert_eq!(exact.map(|exact| exact.offset()), Some(end), "{text:?}");
+                    ends.set(ends.get() + 1);
+                });
                 out
             };
             let expected = visits(&whole);
@@ -732,8 +752,9 @@ mod tests {
             found += expected.len();
         }
         assert!(
-            found > 1000 && 2 * begins < places,
-            "{found} {begins} {places}"
+            found > 1000 && 2 * begins < places && ends.get() > found,
+            "{found} {begins} {places} {}",
+            ends.get()
         );
     }
 

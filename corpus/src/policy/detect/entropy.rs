@@ -4,6 +4,9 @@ use std::ops::Range;
 
 /// The shortest token that is considered, in characters.
 const SHORTEST: usize = 20;
+/// Wherever such a token begins, one of the blocks that a text is cut into lies inside it.
+const BLOCK: usize = 8;
+const _: () = assert!(2 * BLOCK - 1 <= SHORTEST);
 
 /// Whether a token may contain a byte.
 static INSIDE: [bool; 256] = {
@@ -20,32 +23,32 @@ static INSIDE: [bool; 256] = {
 /// Finds long tokens of letters, digits and `+/_=-` that look random, with a score.
 pub(super) fn keys(text: &str, mut found: impl FnMut(Range<usize>, f32)) {
     let bytes = text.as_bytes();
-    let inside = |byte: u8| INSIDE[usize::from(byte)];
-    let mut at = 0;
-    // A token of at least the shortest length covers one of every SHORTEST-th bytes, so outside
-    // tokens only those bytes are checked.
-    while at + SHORTEST <= bytes.len() {
-        if !inside(bytes[at + SHORTEST - 1]) {
-            at += SHORTEST;
+    let inside = |byte: &u8| INSIDE[usize::from(*byte)];
+    // The end of the last token.
+    let mut done = 0;
+    for (number, block) in bytes.as_chunks::<BLOCK>().0.iter().enumerate() {
+        let at = number * BLOCK;
+        if at < done || breaks(*block) || !block.iter().all(inside) {
             continue;
         }
-        let probe = at + SHORTEST - 1;
-        let start = (at..probe)
-            .rev()
-            .find(|&i| !inside(bytes[i]))
-            .map_or(at, |i| i + 1);
-        let end = (probe..bytes.len())
-            .find(|&i| !inside(bytes[i]))
-            .unwrap_or(bytes.len());
-        if end - start >= SHORTEST {
-            if let Some(score) = random(&bytes[start..end]) {
-                found(start..end, score);
-            }
-            at = end;
-        } else {
-            at = end.max(at + 1);
+        let before = bytes[done..at].iter().rev();
+        let start = at - before.take_while(|byte| inside(byte)).count();
+        let behind = bytes[at..].iter();
+        done = at + behind.take_while(|byte| inside(byte)).count();
+        if done - start >= SHORTEST
+            && let Some(score) = random(&bytes[start..done])
+        {
+            found(start..done, score);
         }
     }
+}
+
+/// Returns whether one of the bytes is below `+`, the first that a token may contain, or not ASCII: with all of them at once,
+/// as most blocks hold a space.
+fn breaks(block: [u8; BLOCK]) -> bool {
+    let bytes = u64::from_ne_bytes(block);
+    let below = bytes.wrapping_sub(u64::from_ne_bytes([b'+'; BLOCK]));
+    (below | bytes) & u64::from_ne_bytes([0x80; BLOCK]) != 0
 }
 
 /// Returns a score. Entropy per character and the mixture of character classes distinguish keys
@@ -102,6 +105,21 @@ mod tests {
             assert_eq!(found(&text), [key], "{text}");
             let text = format!("{}{key}", " ".repeat(before));
             assert_eq!(found(&text), [key], "{text}");
+        }
+    }
+
+    /// Of every byte at every place, among the least and the largest that a token may contain.
+    #[test]
+    fn blocks_are_broken_by_what_is_in_no_token() {
+        for byte in 0..=u8::MAX {
+            for at in 0..BLOCK {
+                for others in [b'+', b'z'] {
+                    let mut block = [others; BLOCK];
+                    block[at] = byte;
+                    assert_eq!(breaks(block), byte < b'+' || byte >= 0x80, "{block:?}");
+                }
+            }
+            assert!(!(INSIDE[usize::from(byte)] && breaks([byte; BLOCK])));
         }
     }
 

@@ -67,9 +67,11 @@ fn dates() -> Vec<Rule> {
         Rule::new(
             "date",
             0.8,
-            format!(r"\b(?:last|next|this|previous|coming|every|each|the past|the following) (?:{PERIOD}|{MONTH_ALONE}|{WEEKDAY})\b"),
+            // Nearly every sentence has a "the", so that it is looked for behind.
+            format!(r"\b(?:last|next|this|previous|coming|every|each|past|following) (?:{PERIOD}|{MONTH_ALONE}|{WEEKDAY})\b"),
         )
-        .any_case(),
+        .any_case()
+        .checked(checks::past_and_following),
         Rule::new("date", 0.8, format!(r"\b{amount}[ -](?:days?|weeks?|months?|years?|decades?|centur(?:y|ies)|fortnights?)(?:[ -]old| ago| later| earlier)?\b"))
             .any_case(),
         Rule::new("date", 0.75, format!(r"\b(?:\d{{1,2}}(?:st|nd|rd|th)|{ORDINALS})[ -]century\b")).any_case(),

@@ -1,5 +1,7 @@
 //! Text in which a number goes on behind a line break, as in lines that are wrapped at a width.
 
+use super::plain::first_of;
+
 /// A text with a space in place of each single line break between two digits or capital letters.
 pub(super) struct Wrapped {
     pub(super) text: String,
@@ -17,7 +19,10 @@ impl Wrapped {
         };
         let (mut wrapped, mut breaks) = (String::new(), Vec::new());
         let (mut copied, mut saved) = (0, 0);
-        for (at, _) in text.match_indices('\n') {
+        let is = |byte: u8, _| byte == b'\n';
+        let mut from = 0;
+        while let Some(at) = first_of(bytes, from, is, is) {
+            from = at + 1;
             let begin = at - usize::from(text[..at].ends_with('\r'));
             if inside(begin.checked_sub(1)) && inside(Some(at + 1)) {
                 wrapped.push_str(&text[copied..begin]);
