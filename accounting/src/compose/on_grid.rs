@@ -92,6 +92,11 @@ impl Solver {
         }
     }
 
+    /// Returns the work with which a modest run begins, so that the next grid that fails is the last.
+    pub(crate) fn modest_work(&self) -> f64 {
+        self.share() * MOST_WORK - WORK_IN_VAIN
+    }
+
     /// Returns the effort for grids. The more steps of Gaussian mixtures, the better the contour: grids are
     /// for the few runs that it can't handle, and most of those need nothing that matters.
     fn effort(&self) -> Effort {

@@ -51,6 +51,8 @@ pub struct Plan {
     pub gaussian_slack: Option<Delta>,
     /// The relative width of every answer.
     pub tolerance: Tolerance,
+    /// Whether to spend less on grids: see [`PrivacyLoss::modestly`].
+    pub modest: bool,
 }
 
 impl Plan {
@@ -69,6 +71,7 @@ impl Plan {
             prior: None,
             gaussian_slack: None,
             tolerance: Tolerance::DEFAULT,
+            modest: false,
         }
     }
 
@@ -255,10 +258,16 @@ impl Plan {
     }
 
     fn solvers(&self, query: Query) -> Result<Vec<Solver>> {
-        Ok(losses(&self.mechanism, query)?
-            .iter()
-            .map(Solver::new)
-            .collect())
+        let losses = self.losses(query)?;
+        Ok(losses.iter().map(Solver::new).collect())
+    }
+
+    fn losses(&self, query: Query) -> Result<Vec<PrivacyLoss>> {
+        let mut losses = losses(&self.mechanism, query)?;
+        if self.modest {
+            losses = losses.into_iter().map(PrivacyLoss::modestly).collect();
+        }
+        Ok(losses)
     }
 
     fn answers(&self, solvers: &mut [Solver], delta: Delta) -> Result<Vec<Answer<Epsilon>>> {
@@ -318,7 +327,7 @@ impl Plan {
 
     fn epsilon_by_lemma(&self, neighbours: Neighbours, delta: Delta) -> Result<Bounds<Epsilon>> {
         let mut most = Upper::new(Epsilon::new(0.0)?);
-        for loss in losses(&self.mechanism, Query::single(neighbours))? {
+        for loss in self.losses(Query::single(neighbours))? {
             let each = loss.epsilon_by_group_lemma(self.group, delta, self.tolerance)?;
             most = if each > most { each } else { most };
         }
