@@ -148,3 +148,33 @@ impl Solver {
         best.ok_or_else(|| failure.unwrap_or_else(CumulantFunction::out_of_reach))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::{Direction, Query};
+    use crate::mechanism::Mechanism;
+    use crate::quantity::neighbours::Neighbours;
+    use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
+
+    /// K at lower orders, by the chart of a higher one and by their own.
+    #[test]
+    fn the_chart_of_a_higher_order_serves_lower_ones() {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(0.8).unwrap(),
+            SamplingRate::new(0.02).unwrap(),
+            Steps::new(500),
+        );
+        let query = Query::single(Neighbours::Replace);
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let mut chart = None;
+        for order in [12.0, 7.0, 3.5, 1.2, 9.0] {
+            let (low, high) = loss.ln_moment_charted(order, &mut chart).unwrap();
+            let (least, most) = loss.ln_moment(order).unwrap();
+            assert!(low <= most && least <= high, "{order}");
+            assert!(high - low <= 1e-6 * high, "{order} {low} {high}");
+        }
+        // None was made for the lower orders.
+        assert!(chart.is_some_and(|chart| chart.highest >= 12.0));
+    }
+}

@@ -94,8 +94,8 @@ pub(super) struct Line<'a> {
 }
 
 type Values = (Vec<Bounds<Number>>, Option<Engine>);
-/// The ends of a point, the engine, and why the ends are apart.
-type Point = (Bounds<Number>, Option<Engine>, Option<Looseness>);
+/// The ends of a point, the engine, and why the ends are apart; and whether the point took much work anyway.
+type Point = (Bounds<Number>, Option<Engine>, Option<Looseness>, bool);
 
 /// Returns the question that is asked at each point.
 pub(super) fn question(
@@ -116,7 +116,7 @@ pub(super) fn question(
 
 fn point(answer: Answer<Probability>) -> Point {
     let bounds = numbered(answer.bounds);
-    (bounds, Some(answer.engine), answer.looseness)
+    (bounds, Some(answer.engine), answer.looseness, false)
 }
 
 /// Returns the coarser of two engines; if a point has none, the other.
@@ -165,14 +165,14 @@ impl Line<'_> {
         let mut values = Vec::with_capacity(at.len());
         let mut modest = false;
         for x in at {
-            let (bounds, engine, looseness) = ask(make(*x)?, modest)?;
+            let (bounds, engine, looseness, much) = ask(make(*x)?, modest)?;
             let known = matches!(
                 looseness,
                 Some(Looseness::Precision | Looseness::OutOfReach)
             );
             let low = bounds.lower.map_or(0.0, |end| end.get().0);
             let high = bounds.upper.map_or(0.0, |end| end.get().0);
-            modest |= known && high - low > MISSED * self.tolerance.get() * high;
+            modest |= much || known && high - low > MISSED * self.tolerance.get() * high;
             coarsest = coarser(coarsest, engine);
             values.push(bounds);
         }
@@ -185,15 +185,15 @@ impl Line<'_> {
         let plan = question(self.mechanism, self.query, self.tolerance, Delta::new(0.0)?)?;
         let row = Plan { modest, ..plan }.exactly_at(epsilon)?;
         let bounds = row.delta_bounds.unwrap_or(Bounds::UNKNOWN);
-        Ok((numbered(bounds), row.engine, row.looseness))
+        Ok((numbered(bounds), row.engine, row.looseness, false))
     }
 
     /// Returns ε at a δ in the same way.
     pub(super) fn epsilon(&self, delta: Delta, modest: bool) -> Result<Point> {
         let plan = question(self.mechanism, self.query, self.tolerance, delta)?;
-        let row = Plan { modest, ..plan }.exactly()?;
+        let (row, much) = Plan { modest, ..plan }.exactly_with_effort()?;
         let bounds = row.epsilon.unwrap_or(Bounds::UNKNOWN);
-        Ok((numbered(bounds), row.engine, row.looseness))
+        Ok((numbered(bounds), row.engine, row.looseness, much))
     }
 
     fn renyi(&self, at: &[f64]) -> Result<Values> {
