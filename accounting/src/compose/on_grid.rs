@@ -97,11 +97,10 @@ impl Solver {
         self.share() * MOST_WORK - WORK_IN_VAIN
     }
 
-    /// Returns whether grids aren't refined any more, for this run or for the one that it dominates.
+    /// Returns whether grids took about a second, for this run or for the one that it dominates.
     pub(crate) fn took_much_work(&self) -> bool {
         let below = self.below.as_ref();
-        self.grid_work.get() >= self.share() * MUCH_WORK
-            || below.is_some_and(|below| below.took_much_work())
+        self.grid_work.get() >= 0.5 * MUCH_WORK || below.is_some_and(|below| below.took_much_work())
     }
 
     /// Returns the effort for grids. The more steps of Gaussian mixtures, the better the contour: grids are
