@@ -644,3 +644,58 @@ fn losses_of_different_questions_do_not_add_up() {
         }
     }
 }
+
+/// Losses whose spread overflows as a number beside others: the contour panicked.
+#[test]
+fn a_spread_beyond_all_numbers_is_answered() {
+    let far = Mechanism::MixtureOfGaussians {
+        noise_multiplier: NoiseMultiplier::new(0.01).unwrap(),
+        sensitivities: vec![0.001, 56.0],
+        probabilities: [1.0 - 1e-9, 1e-9]
+            .map(|p| Probability::new(p).unwrap())
+            .to_vec(),
+    };
+    let discrete = Mechanism::DiscreteGaussian {
+        sigma: NoiseMultiplier::new(2.4).unwrap(),
+        sensitivity: 10_000,
+    };
+    let repeat = |times: u64, each: Mechanism| Mechanism::Repeat {
+        times: Steps::new(times),
+        each: Box::new(each),
+    };
+    let run = Mechanism::Sequence {
+        parts: vec![repeat(21_200, far), repeat(1_000_000_000, discrete)],
+    };
+    let query = Query::single(Neighbours::Replace);
+    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+    let delta = loss.delta(Epsilon::new(0.4).unwrap(), Tolerance::DEFAULT);
+    // A billion discrete draws moved by ten thousand show it.
+    assert!(delta.unwrap().bounds.high().unwrap() >= 1.0);
+}
+
+/// Fewer grids leave the ends where they are, or farther apart, around the same number.
+#[test]
+fn modest_answers_hold_around_the_others() {
+    let run = |scale: f64, rate: f64| Mechanism::Repeat {
+        times: Steps::new(25),
+        each: Box::new(Mechanism::SubsampledLaplace {
+            scale: NoiseMultiplier::new(scale).unwrap(),
+            sampling_rate: SamplingRate::new(rate).unwrap(),
+            sampling: Sampling::Poisson,
+        }),
+    };
+    let delta = Delta::new(1e-9).unwrap();
+    let query = Query::single(Neighbours::Replace);
+    for (run, close) in [(run(0.01, 0.0095), 0.01), (run(1.0, 0.1), 1e-5)] {
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let full = loss.epsilon(delta, Tolerance::DEFAULT).unwrap().bounds;
+        let modest = loss.modestly();
+        let found = modest.epsilon(delta, Tolerance::DEFAULT).unwrap().bounds;
+        let ends = |bounds: reticent_accounting::Bounds<Epsilon>| {
+            (bounds.low().unwrap(), bounds.high().unwrap())
+        };
+        let ((low, high), (least, most)) = (ends(full), ends(found));
+        assert!(least <= high && low <= most, "{full:?} {found:?}");
+        assert!(most - least <= close * most, "{found:?}");
+    }
+}

@@ -52,13 +52,29 @@ impl PrivacyLoss {
 
     /// Returns both ends of K(c) of the whole run.
     pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
+        self.ln_moment_charted(order, &mut None)
+    }
+
+    /// Returns the same, with the chart of a higher order if that is as accurate there.
+    fn ln_moment_charted(
+        &self,
+        order: f64,
+        chart: &mut Option<CumulantFunction>,
+    ) -> Result<(f64, f64)> {
         if let Some(informed) = &self.more_informed {
-            return Ok((0.0, informed.ln_moment(order)?.1));
+            return Ok((0.0, informed.ln_moment_charted(order, chart)?.1));
         }
         let laws = self.ln_moment_of_laws(order)?;
-        let rest = CumulantFunction::new(&self.without_laws(), order.max(2.0))?
-            .certified(order)
-            .0;
+        let covers = chart.take_if(|chart| chart.highest >= order);
+        let known = covers.map(|chart| (chart.certified(order).0, chart));
+        let (rest, used) = match known.filter(|(rest, _)| rest.error <= ACCURACY * rest.ln) {
+            Some(known) => known,
+            None => {
+                let own = CumulantFunction::new(&self.without_laws(), order.max(2.0))?;
+                (own.certified(order).0, own)
+            }
+        };
+        *chart = Some(used);
         let upper = laws.1 + rest.ln + rest.error;
         Ok((
             (laws.0 + rest.ln - rest.error).max(0.0),
@@ -106,9 +122,10 @@ impl Solver {
         let mut less = self.order_by_nodes(&bound) - 1.0;
         let mut best: Option<(f64, f64)> = None;
         let mut failure = None;
+        let mut chart = None;
         loop {
             let order = 1.0 + less;
-            match self.loss.ln_moment(order) {
+            match self.loss.ln_moment_charted(order, &mut chart) {
                 Ok((lower, upper)) if upper.is_finite() => {
                     let value = bound(order, upper);
                     if best.is_some_and(|(least, _)| value >= least) {
@@ -129,5 +146,35 @@ impl Solver {
             }
         }
         best.ok_or_else(|| failure.unwrap_or_else(CumulantFunction::out_of_reach))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::{Direction, Query};
+    use crate::mechanism::Mechanism;
+    use crate::quantity::neighbours::Neighbours;
+    use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
+
+    /// K at lower orders, by the chart of a higher one and by their own.
+    #[test]
+    fn the_chart_of_a_higher_order_serves_lower_ones() {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(0.8).unwrap(),
+            SamplingRate::new(0.02).unwrap(),
+            Steps::new(500),
+        );
+        let query = Query::single(Neighbours::Replace);
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let mut chart = None;
+        for order in [12.0, 7.0, 3.5, 1.2, 9.0] {
+            let (low, high) = loss.ln_moment_charted(order, &mut chart).unwrap();
+            let (least, most) = loss.ln_moment(order).unwrap();
+            assert!(low <= most && least <= high, "{order}");
+            assert!(high - low <= 1e-6 * high, "{order} {low} {high}");
+        }
+        // None was made for the lower orders.
+        assert!(chart.is_some_and(|chart| chart.highest >= 12.0));
     }
 }

@@ -92,6 +92,17 @@ impl Solver {
         }
     }
 
+    /// Returns the work with which a modest run begins, so that the next grid that fails is the last.
+    pub(crate) fn modest_work(&self) -> f64 {
+        self.share() * MOST_WORK - WORK_IN_VAIN
+    }
+
+    /// Returns whether grids took about a second, for this run or for the one that it dominates.
+    pub(crate) fn took_much_work(&self) -> bool {
+        let below = self.below.as_ref();
+        self.grid_work.get() >= 0.5 * MUCH_WORK || below.is_some_and(|below| below.took_much_work())
+    }
+
     /// Returns the effort for grids. The more steps of Gaussian mixtures, the better the contour: grids are
     /// for the few runs that it can't handle, and most of those need nothing that matters.
     fn effort(&self) -> Effort {

@@ -2,12 +2,16 @@
 
 use super::roots::ROOM;
 use super::solver::Solver;
+use crate::engine::contour::cumulants::CumulantFunction;
 use crate::engine::contour::kernel::Kernel;
 use crate::numeric::search::{minimiser, minimiser_to};
 use crate::numeric::special::above_zero;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, Order};
+
+/// If the mean loss exceeds ε by more than this, Chernoff's bound on δ is one.
+const TRIVIAL: f64 = 50.0;
 
 impl Solver {
     /// Returns the least Rényi bound on ε at δ over orders, with its order: ε ≤ (K(c) + ln C(c) − ln δ)/(c −
@@ -73,6 +77,11 @@ impl Solver {
     /// Returns ln of Chernoff's bound on δ(ε) for losses that only the grid can handle, with its order; the
     /// mass missing from their moments has to be added.
     pub(super) fn ln_delta_by_moments(&mut self, epsilon: f64) -> Result<(f64, f64)> {
+        // K is convex with K(1) = 0, so that no order gives less than one minus about e^{ε − E L}.
+        let mean = self.moments().map_or(0.0, |moments| moments.at(1.0).first);
+        if mean - epsilon > TRIVIAL {
+            return Err(CumulantFunction::out_of_reach());
+        }
         let constant = ln_constant(epsilon);
         self.least_by_moments(|c, ln| ln + constant(c))
     }

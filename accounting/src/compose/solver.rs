@@ -193,7 +193,7 @@ impl Solver {
         };
         let counted = || CountedLoss::of(&loss).map(Closed::Counted);
         let around = |other: Option<&PrivacyLoss>| other.map(|other| Box::new(Self::new(other)));
-        Self {
+        let solver = Self {
             closed: pair.map(Closed::Pair).or_else(counted),
             cumulants: None,
             moments: None,
@@ -214,7 +214,11 @@ impl Solver {
                 below
             }),
             loss,
+        };
+        if solver.loss.modest {
+            solver.grid_work.set(solver.modest_work());
         }
+        solver
     }
 
     /// Creates a solver for what is left of the run, or for a part of it; its grids count among this one's.

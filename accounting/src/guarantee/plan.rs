@@ -51,6 +51,8 @@ pub struct Plan {
     pub gaussian_slack: Option<Delta>,
     /// The relative width of every answer.
     pub tolerance: Tolerance,
+    /// Whether to spend less on grids: see [`PrivacyLoss::modestly`].
+    pub modest: bool,
 }
 
 impl Plan {
@@ -69,6 +71,7 @@ impl Plan {
             prior: None,
             gaussian_slack: None,
             tolerance: Tolerance::DEFAULT,
+            modest: false,
         }
     }
 
@@ -204,18 +207,28 @@ impl Plan {
     /// # Errors
     /// As [`Plan::guarantees`].
     pub fn exactly(&self) -> Result<Guarantee> {
+        Ok(self.exactly_with_effort()?.0)
+    }
+
+    /// Returns the same, and whether grids of a single record took so much work that further questions about the run
+    /// had better be [`modest`](Plan::modest).
+    ///
+    /// # Errors
+    /// As [`Plan::exactly`].
+    pub fn exactly_with_effort(&self) -> Result<(Guarantee, bool)> {
+        let mut much = false;
         let row = if self.group == GroupSize::ONE {
-            self.by_law(
-                Notion::Dp,
-                &mut self.solvers(Query::single(self.neighbours))?,
-            )?
+            let mut solvers = self.solvers(Query::single(self.neighbours))?;
+            let row = self.by_law(Notion::Dp, &mut solvers)?;
+            much = solvers.iter().any(Solver::took_much_work);
+            row
         } else {
             match self.group_by_law() {
                 Ok(law) if is_close(law.epsilon.as_ref(), self.tolerance) => law,
                 law => self.tighter(law, || self.group_by_lemma())?.0,
             }
         };
-        Ok(self.row_by_what_is_known(row))
+        Ok((self.row_by_what_is_known(row), much))
     }
 
     /// Applies [`Plan::by_what_is_known`] to a single row.
@@ -255,10 +268,16 @@ impl Plan {
     }
 
     fn solvers(&self, query: Query) -> Result<Vec<Solver>> {
-        Ok(losses(&self.mechanism, query)?
-            .iter()
-            .map(Solver::new)
-            .collect())
+        let losses = self.losses(query)?;
+        Ok(losses.iter().map(Solver::new).collect())
+    }
+
+    fn losses(&self, query: Query) -> Result<Vec<PrivacyLoss>> {
+        let mut losses = losses(&self.mechanism, query)?;
+        if self.modest {
+            losses = losses.into_iter().map(PrivacyLoss::modestly).collect();
+        }
+        Ok(losses)
     }
 
     fn answers(&self, solvers: &mut [Solver], delta: Delta) -> Result<Vec<Answer<Epsilon>>> {
@@ -318,7 +337,7 @@ impl Plan {
 
     fn epsilon_by_lemma(&self, neighbours: Neighbours, delta: Delta) -> Result<Bounds<Epsilon>> {
         let mut most = Upper::new(Epsilon::new(0.0)?);
-        for loss in losses(&self.mechanism, Query::single(neighbours))? {
+        for loss in self.losses(Query::single(neighbours))? {
             let each = loss.epsilon_by_group_lemma(self.group, delta, self.tolerance)?;
             most = if each > most { each } else { most };
         }

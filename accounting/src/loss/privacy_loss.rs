@@ -85,6 +85,8 @@ pub struct PrivacyLoss {
     pub(crate) below: Option<Box<Self>>,
     /// The common part of both runs for any noise, if one is known.
     pub(crate) overlap: Option<Overlap>,
+    /// See [`PrivacyLoss::modestly`].
+    pub(crate) modest: bool,
 }
 
 impl PrivacyLoss {
@@ -411,6 +413,7 @@ impl PrivacyLoss {
             unbounded: self.unbounded,
             disjoint: self.disjoint,
             only_bounding: self.only_bounding,
+            modest: self.modest,
             ..Self::default()
         };
         let gaussian = (self.gaussian > 0.0).then(|| Self {
@@ -431,6 +434,22 @@ impl PrivacyLoss {
     /// Returns the same run with more information given to the adversary, or itself.
     pub(crate) fn more_informed(&self) -> &Self {
         self.more_informed.as_deref().unwrap_or(self)
+    }
+
+    /// Returns the same loss, of which grids that fail are not laid again and again.
+    ///
+    /// For further questions about a run whose ends an earlier one left far apart: no answer is wrong, but some that
+    /// only refined grids bring closer are wider.
+    #[must_use]
+    pub fn modestly(mut self) -> Self {
+        let related = [&mut self.more_informed, &mut self.below];
+        for other in related.into_iter().flatten() {
+            **other = std::mem::take(&mut **other).modestly();
+        }
+        Self {
+            modest: true,
+            ..self
+        }
     }
 
     /// Returns the same upper ends, without the work for lower ends that belong to another run.

@@ -89,7 +89,7 @@ impl Contour {
             .saddle(kernel, epsilon)
             .ok_or_else(CumulantFunction::out_of_reach)?;
         let c = temper(cumulants, kernel, epsilon, saddle);
-        let (mut contour, tilts, aim) = Self::begun(cumulants, kernel, (epsilon, c), ln_goal);
+        let (mut contour, tilts, aim) = Self::begun(cumulants, kernel, (epsilon, c), ln_goal)?;
         let end = contour.choose_end(cumulants, &tilts, aim.variance, aim.ln_goal)?;
         contour.sum_terms(cumulants, &tilts, end, aim.ln_goal - aim.ln_size)?;
         Ok(contour)
@@ -97,16 +97,22 @@ impl Contour {
 
     /// Creates a contour at order c with its step but without terms; also returns each part's moment,
     /// and the targets.
+    ///
+    /// # Errors
+    /// Returns [`crate::Error::NotCertified`] if the losses hardly vary as numbers, or beyond all numbers.
     fn begun(
         cumulants: &CumulantFunction,
         kernel: Kernel,
         (epsilon, c): (f64, f64),
         ln_goal: f64,
-    ) -> (Self, Vec<Moment>, Aim) {
+    ) -> Result<(Self, Vec<Moment>, Aim)> {
         let (front, tilts) = cumulants.certified(c);
         let variance = cumulants.moment(c).second;
         let curvature = variance + Kernel::ln_factor_slopes(c).1;
         let ln_size = -(c * (c - 1.0).abs()).ln() - 0.5 * (TAU * curvature).ln();
+        if ln_size.is_nan() {
+            return Err(CumulantFunction::out_of_reach());
+        }
         let ln_goal =
             (ln_goal - front.ln + epsilon * (c - 1.0) - 2.0).clamp(ln_size - 60.0, ln_size - 3.0);
         let mut contour = Self {
@@ -129,7 +135,7 @@ impl Contour {
             ln_size,
             variance,
         };
-        (contour, tilts, aim)
+        Ok((contour, tilts, aim))
     }
 
     /// Widens the period Δ = 2π/η until the aliases weigh at most e^`ln_goal` of the front.

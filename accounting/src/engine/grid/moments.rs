@@ -44,9 +44,9 @@ impl WeightedLoss {
 
 /// Returns a loss v near `middle` with equal amounts on either side of it within `spacing`, in ∫(e^{l − v} − 1)dQ: if v
 /// is a line, the mass that gathers around it finds its partners.
-fn balanced(nodes: &[&WeightedLoss], mut middle: f64, spacing: f64) -> f64 {
+fn balanced(nodes: &[(&WeightedLoss, f64)], mut middle: f64, spacing: f64) -> f64 {
     for _ in 0..MIDDLES {
-        let near: Vec<&&WeightedLoss> = (nodes.iter())
+        let near: Vec<&WeightedLoss> = (nodes.iter().map(|(node, _)| *node))
             .filter(|node| (node.loss - middle).abs() <= spacing)
             .collect();
         let largest = near
@@ -179,19 +179,20 @@ impl Moments {
     /// Returns the places where most of the tilted law gathers within twice the `spacing`, the heaviest crowd first;
     /// light crowds are left out.
     pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<f64> {
-        let mut nodes: Vec<&WeightedLoss> = self.parts[part].0.iter().collect();
-        nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let top = (nodes.iter().map(|node| exponent(node))).fold(f64::NEG_INFINITY, f64::max);
-        let weigh = |node: &WeightedLoss| (exponent(node) - top).exp();
-        let whole: f64 = nodes.iter().map(|node| weigh(node)).sum();
+        let all = &self.parts[part].0;
+        let top = all.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
+        let weighed = |node| (node, (exponent(node) - top).exp());
+        let mut nodes: Vec<(&WeightedLoss, f64)> = all.iter().map(weighed).collect();
+        nodes.sort_by(|a, b| a.0.loss.total_cmp(&b.0.loss));
+        let whole: f64 = nodes.iter().map(|(_, weight)| weight).sum();
         let (mut crowds, mut tried) = (Vec::new(), 0);
         while tried <= MOST_GAPS {
             let (mut first, mut mass, mut best) = (0, 0.0, (0.0, 0..0));
-            for (i, node) in nodes.iter().enumerate() {
-                mass += weigh(node);
-                while node.loss - nodes[first].loss > 2.0 * spacing {
-                    mass -= weigh(nodes[first]);
+            for (i, (node, weight)) in nodes.iter().enumerate() {
+                mass += weight;
+                while node.loss - nodes[first].0.loss > 2.0 * spacing {
+                    mass -= nodes[first].1;
                     first += 1;
                 }
                 if mass > best.0 {
@@ -202,10 +203,10 @@ impl Moments {
             if range.is_empty() || tried > 0 && mass < LIGHT * whole {
                 break;
             }
-            let middle = 0.5 * (nodes[range.start].loss + nodes[range.end - 1].loss);
+            let middle = 0.5 * (nodes[range.start].0.loss + nodes[range.end - 1].0.loss);
             // A single node represents an interval of a density.
             let gathered =
-                range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.atom.is_some());
+                range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.0.atom.is_some());
             if gathered || crowds.is_empty() {
                 crowds.push(balanced(&nodes, middle, spacing));
             }

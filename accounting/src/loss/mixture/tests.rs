@@ -127,3 +127,20 @@ fn bad_components_are_named() {
     assert!(Mixture::new(vec![(0.0, -1.0)]).is_err());
     assert!(Mixture::binomial(1, 1.5, 1.0).is_err());
 }
+
+/// With records that are certainly drawn, some counts can't come up; only those that can, and are too rare for a
+/// number, are missing.
+#[test]
+fn only_possible_counts_are_missing() {
+    let certain = Mixture::poisson_binomial(&[1.0, 0.3, 0.0, 1.0], 0.5).unwrap();
+    assert_eq!(certain.components().count(), 2);
+    assert!(certain.missing() <= 0.0, "{}", certain.missing());
+    // Four draws have a chance of 1e-400, three of 3e-300, less than is kept.
+    for certain in [0, 2] {
+        let mut rates = vec![1e-100; 4];
+        rates.extend(vec![1.0; certain]);
+        let rare = Mixture::poisson_binomial(&rates, 0.5).unwrap();
+        assert_eq!(rare.components().count(), 3);
+        assert!(rare.missing() >= 4e-300 && rare.missing() <= 1e-289);
+    }
+}

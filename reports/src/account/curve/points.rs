@@ -48,7 +48,7 @@ impl Line<'_> {
             tolerance: Tolerance::new(1e-3)?,
             ..*self
         };
-        let (ends, _) = rough.epsilon(Delta::new(LEAST)?)?;
+        let (ends, ..) = rough.epsilon(Delta::new(LEAST)?, false)?;
         let end = ends.high().filter(|end| end.is_finite() && *end > 0.0);
         let end = end.unwrap_or(1.0);
         let step = two_digits_up(end / (count - 1) as f64);

@@ -11,8 +11,12 @@ use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
     Bounds, Delta, Epsilon, GroupSize, Mechanism, Order, Plan, PrivacyLoss, Probability, Query,
     Tolerance, UnitName,
-    pld::{Engine, losses},
+    pld::{Answer, Engine, Looseness, losses},
 };
+
+/// A point whose ends are farther apart than this many times the tolerance took all grids that it may: further points
+/// take fewer.
+const MISSED: f64 = 10.0;
 
 /// Computes the curve.
 ///
@@ -90,7 +94,8 @@ pub(super) struct Line<'a> {
 }
 
 type Values = (Vec<Bounds<Number>>, Option<Engine>);
-type Point = (Bounds<Number>, Option<Engine>);
+/// The ends of a point, the engine, and why the ends are apart; and whether the point took much work anyway.
+type Point = (Bounds<Number>, Option<Engine>, Option<Looseness>, bool);
 
 /// Returns the question that is asked at each point.
 pub(super) fn question(
@@ -109,6 +114,11 @@ pub(super) fn question(
     })
 }
 
+fn point(answer: Answer<Probability>) -> Point {
+    let bounds = numbered(answer.bounds);
+    (bounds, Some(answer.engine), answer.looseness, false)
+}
+
 /// Returns the coarser of two engines; if a point has none, the other.
 pub(super) fn coarser(before: Option<Engine>, this: Option<Engine>) -> Option<Engine> {
     match (before, this) {
@@ -120,11 +130,15 @@ pub(super) fn coarser(before: Option<Engine>, this: Option<Engine>) -> Option<En
 impl Line<'_> {
     fn values(&self, kind: CurveKind, at: &[f64]) -> Result<Values> {
         match kind {
-            CurveKind::Profile => self.each(at, Epsilon::new, |epsilon| self.delta(epsilon)),
-            CurveKind::Epsilon => self.each(at, Delta::new, |delta| self.epsilon(delta)),
-            CurveKind::TradeOff => self.each(at, Probability::new, |rate| {
+            CurveKind::Profile => self.each(at, Epsilon::new, |epsilon, modest| {
+                self.delta(epsilon, modest)
+            }),
+            CurveKind::Epsilon => {
+                self.each(at, Delta::new, |delta, modest| self.epsilon(delta, modest))
+            }
+            CurveKind::TradeOff => self.each(at, Probability::new, |rate, _| {
                 let answer = true_positive_rate(self.mechanism, self.query, rate, self.tolerance)?;
-                Ok((numbered(answer.bounds), Some(answer.engine)))
+                Ok(point(answer))
             }),
             CurveKind::Renyi => self.renyi(at),
             CurveKind::Sigma | CurveKind::SampleRate | CurveKind::Steps | CurveKind::Gamma => {
@@ -132,9 +146,10 @@ impl Line<'_> {
             }
             CurveKind::BlowUp => {
                 let loss = PrivacyLoss::of_guesses(self.mechanism, self.query.group)?.0;
-                self.each(at, Probability::new, |prior| {
-                    let answer = loss.blow_up(prior, self.tolerance)?;
-                    Ok((numbered(answer.bounds), Some(answer.engine)))
+                let in_haste = loss.clone().modestly();
+                self.each(at, Probability::new, |prior, modest| {
+                    let loss = if modest { &in_haste } else { &loss };
+                    Ok(point(loss.blow_up(prior, self.tolerance)?))
                 })
             }
         }
@@ -144,12 +159,20 @@ impl Line<'_> {
         &self,
         at: &[f64],
         make: impl Fn(f64) -> reticent_accounting::Result<T>,
-        ask: impl Fn(T) -> Result<Point>,
+        ask: impl Fn(T, bool) -> Result<Point>,
     ) -> Result<Values> {
         let mut coarsest: Option<Engine> = None;
         let mut values = Vec::with_capacity(at.len());
+        let mut modest = false;
         for x in at {
-            let (bounds, engine) = ask(make(*x)?)?;
+            let (bounds, engine, looseness, much) = ask(make(*x)?, modest)?;
+            let known = matches!(
+                looseness,
+                Some(Looseness::Precision | Looseness::OutOfReach)
+            );
+            let low = bounds.lower.map_or(0.0, |end| end.get().0);
+            let high = bounds.upper.map_or(0.0, |end| end.get().0);
+            modest |= much || known && high - low > MISSED * self.tolerance.get() * high;
             coarsest = coarser(coarsest, engine);
             values.push(bounds);
         }
@@ -157,20 +180,20 @@ impl Line<'_> {
     }
 
     /// Returns δ of the larger direction; for a group, as the plan states it.
-    fn delta(&self, epsilon: Epsilon) -> Result<Point> {
+    fn delta(&self, epsilon: Epsilon, modest: bool) -> Result<Point> {
         // For a question at an ε, the plan's own δ doesn't matter.
         let plan = question(self.mechanism, self.query, self.tolerance, Delta::new(0.0)?)?;
-        let row = plan.exactly_at(epsilon)?;
+        let row = Plan { modest, ..plan }.exactly_at(epsilon)?;
         let bounds = row.delta_bounds.unwrap_or(Bounds::UNKNOWN);
-        Ok((numbered(bounds), row.engine))
+        Ok((numbered(bounds), row.engine, row.looseness, false))
     }
 
     /// Returns ε at a δ in the same way.
-    pub(super) fn epsilon(&self, delta: Delta) -> Result<Point> {
+    pub(super) fn epsilon(&self, delta: Delta, modest: bool) -> Result<Point> {
         let plan = question(self.mechanism, self.query, self.tolerance, delta)?;
-        let row = plan.exactly()?;
+        let (row, much) = Plan { modest, ..plan }.exactly_with_effort()?;
         let bounds = row.epsilon.unwrap_or(Bounds::UNKNOWN);
-        Ok((numbered(bounds), row.engine))
+        Ok((numbered(bounds), row.engine, row.looseness, much))
     }
 
     fn renyi(&self, at: &[f64]) -> Result<Values> {

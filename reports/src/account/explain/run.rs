@@ -20,10 +20,14 @@ use reticent_accounting::{
 /// Returns an error if the plan can't be accounted.
 pub(crate) fn explain(question: &Question) -> Result<Envelope<Explanation>> {
     let plan = &question.plan;
-    let headline = question.run.blamed(match question.epsilon {
-        Some(epsilon) => plan.exactly_at(epsilon),
-        None => plan.exactly(),
-    })?;
+    let rows = rows(question)?;
+    let headline = match rows.iter().find(|row| is_headline(row, plan)) {
+        Some(row) => row.clone(),
+        None => question.run.blamed(match question.epsilon {
+            Some(epsilon) => plan.exactly_at(epsilon),
+            None => plan.exactly(),
+        })?,
+    };
     // The group lemma starts from a single record.
     let by_lemma = headline.method == Method::GroupLemma;
     let group = if by_lemma { GroupSize::ONE } else { plan.group };
@@ -34,14 +38,19 @@ pub(crate) fn explain(question: &Question) -> Result<Envelope<Explanation>> {
         .iter()
         .zip(Direction::BOTH)
         .map(|(loss, direction)| {
+            let own = both.then_some(direction);
             let (epsilon, delta, at) = match by_lemma {
-                true => of_group(question, loss)?,
-                false => of_law(question, loss)?,
+                true if both => of_group(question, loss)?,
+                true => of_one_direction(question, &headline)?,
+                false => match of_law(&headline, own) {
+                    Some(known) => known,
+                    None => evaluated(question, loss)?,
+                },
             };
             let finite = at.filter(|epsilon| epsilon.get().is_finite());
             let certificate = finite.map(|at| loss.certificate(at, plan.tolerance));
             Ok(OneWay {
-                direction: both.then_some(direction),
+                direction: own,
                 epsilon,
                 delta,
                 certificate: certificate.transpose()?,
@@ -49,7 +58,6 @@ pub(crate) fn explain(question: &Question) -> Result<Envelope<Explanation>> {
         })
         .collect::<Result<Vec<_>>>()?;
     directions.sort_by(|a, b| b.upper().total_cmp(&a.upper()));
-    let rows = rows(question)?;
     let by_law = rows.iter().any(|row| row.method == Method::Pld);
     let beside = rows.iter().find(|row| {
         let of_one = row.notion == Notion::Dp && plan.group == GroupSize::ONE;
@@ -103,7 +111,52 @@ type Evaluated = (
     Option<Epsilon>,
 );
 
-fn of_law(question: &Question, loss: &PrivacyLoss) -> Result<Evaluated> {
+/// Returns whether the row is the one that a plan states for its own neighbours and group.
+fn is_headline(row: &Guarantee, plan: &Plan) -> bool {
+    let grouped = plan.group > GroupSize::ONE;
+    let of_plan = match grouped {
+        true => row.notion == Notion::GroupDp && row.group == Some(plan.group),
+        false => row.notion == Notion::Dp && row.group.is_none(),
+    };
+    let by_law = row.method == Method::Pld && row.engine.is_some();
+    of_plan && row.neighbours == plan.neighbours && (by_law || row.method == Method::GroupLemma)
+}
+
+/// Takes the numbers of a direction from the headline, which its law decides; `None` if it hasn't got them.
+fn of_law(headline: &Guarantee, direction: Option<Direction>) -> Option<Evaluated> {
+    if headline.method != Method::Pld {
+        return None;
+    }
+    if let Some(delta) = headline.delta_bounds {
+        let own = match (direction, headline.delta_by_direction) {
+            (None, _) => delta,
+            (Some(Direction::Remove), Some(each)) => each.remove,
+            (Some(Direction::Add), Some(each)) => each.add,
+            (Some(_), None) => return None,
+        };
+        let at = headline.epsilon?.upper.map(|end| *end.get());
+        return Some((None, Some(own), at));
+    }
+    let epsilon = headline.epsilon?;
+    let own = match (direction, headline.by_direction) {
+        (None, _) => epsilon,
+        (Some(Direction::Remove), Some(each)) => each.remove,
+        (Some(Direction::Add), Some(each)) => each.add,
+        (Some(_), None) => return None,
+    };
+    Some((Some(own), None, own.upper.map(|end| *end.get())))
+}
+
+/// Returns the numbers of the lemma where there is one direction, which the headline is about.
+fn of_one_direction(question: &Question, headline: &Guarantee) -> Result<Evaluated> {
+    let group = f64::from(question.plan.group.get());
+    let promised = headline.epsilon.and_then(|bounds| bounds.upper);
+    let share = promised.map(|end| Epsilon::new(end.get().get() / group));
+    let own = headline.epsilon.filter(|_| headline.delta_bounds.is_none());
+    Ok((own, headline.delta_bounds, share.transpose()?))
+}
+
+fn evaluated(question: &Question, loss: &PrivacyLoss) -> Result<Evaluated> {
     let tolerance = question.plan.tolerance;
     Ok(match question.epsilon {
         Some(at) => (None, Some(loss.delta(at, tolerance)?.bounds), Some(at)),

@@ -85,7 +85,7 @@ impl Contour {
             .saddle(kernel, epsilon)
             .ok_or_else(CumulantFunction::out_of_reach)?;
         let c = temper(cumulants, kernel, epsilon, saddle);
-        let (mut contour, tilts, aim) = Self::begun(cumulants, kernel, (epsilon, c), ln_goal);
+        let (mut contour, tilts, aim) = Self::begun(cumulants, kernel, (epsilon, c), ln_goal)?;
         let allowed = aim.ln_goal + contour.front.0 - epsilon * (c - 1.0);
         let (halves, quiet) = cut(cumulants, &tilts, epsilon, allowed)?;
         contour.quiet = Some(quiet);
