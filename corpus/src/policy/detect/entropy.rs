@@ -116,7 +116,7 @@ mod tests {
                 for others in [b'+', b'z'] {
                     let mut block = [others; BLOCK];
                     block[at] = byte;
-                    assert_eq!(breaks(block), byte < b'+' || byte >= 0x80, "{block:?}");
+                    assert_eq!(breaks(block), !(b'+'..0x80).contains(&byte), "{block:?}");
                 }
             }
             assert!(!(INSIDE[usize::from(byte)] && breaks([byte; BLOCK])));
