@@ -201,8 +201,8 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--sample-rate: sampling rate must lie in [0, 1], got 2",
         ),
         (
-            "--sigma 1 --steps 0",
-            "--steps: must be a whole number in [1, 9007199254740992], got \"0\"",
+            "--sigma 1 --steps -1",
+            "--steps: must be a whole number in [0, 9007199254740992], got \"-1\"",
         ),
         (
             "--sigma 1 --epochs 0",

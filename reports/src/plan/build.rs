@@ -243,6 +243,10 @@ impl<'a> Builder<'a> {
                 bail!(self.said(&format!("`{key}`: the recipe sgd adds no noise")));
             }
         }
+        ensure!(
+            schedule.steps != Some(0),
+            self.said("`steps`: must be a positive whole number, got 0")
+        );
         let default = self.defaults.epochs().unwrap_or(1);
         let epochs = schedule.epochs.map(|epochs| epochs.ceil() as u64);
         Ok(Run::Sgd {

@@ -172,7 +172,9 @@ pub fn steps(
             defaults.steps(),
         ) {
             (Some(_), Some(_), ..) => bail!(request.said("`steps` and `epochs`: give one of them")),
-            (Some(0), ..) => bail!(request.said("`steps`: must be a positive whole number, got 0")),
+            (Some(0), ..) if defaults == Defaults::Corpus => {
+                bail!(request.said("`steps`: must be a positive whole number, got 0"))
+            }
             (Some(steps), ..) => Stated::given(Steps::new(steps), request.name("steps")),
             (None, Some(epochs), ..) => {
                 Stated::given(counted(epochs, "epochs")?, request.name("epochs"))

@@ -235,16 +235,18 @@ fn documents_with_samplers_fit_their_schema_and_say_what_is_known() {
     assert!(found.body.answer > 2.5 && found.body.fails.unwrap() < found.body.answer);
 }
 
-/// Rates of 0 are answered by flags as by files: nothing is released.
+/// A rate of 0 and 0 steps are answered by flags as by files: nothing is released.
 #[test]
-fn a_rate_of_zero_releases_nothing() {
+fn a_rate_of_zero_and_no_steps_release_nothing() {
     let nothing = Mechanism::Sequence { parts: Vec::new() };
-    for sampler in [
-        "",
-        " --sampler truncated-poisson --max-batch 30 --dataset-size 200",
-        " --sampler without-replacement",
+    for batches in [
+        "--sample-rate 0 --steps 10",
+        "--sample-rate 0 --steps 10 --sampler truncated-poisson --max-batch 30 --dataset-size 200",
+        "--sample-rate 0 --steps 10 --sampler without-replacement",
+        "--sample-rate 0.1 --steps 0",
+        "--sample-rate 0.1 --steps 0 --sampler shuffled",
     ] {
-        let line = format!("--sigma 1 --sample-rate 0 --steps 10{sampler}");
+        let line = format!("--sigma 1 {batches}");
         let question = question(&line).unwrap();
         assert!(question.plan.mechanism.is_same_run(&nothing), "{line}");
         let json = answer::answer(&question).unwrap().to_text().unwrap();
