@@ -144,7 +144,7 @@ fn nobody_is_drawn_at_a_rate_of_zero() {
                     let none = run(sigma, 0.1, 0, Sampling::Poisson);
                     assert_eq!(loss, PrivacyLoss::of(&none, query, direction).unwrap());
                 }
-                assert!(Zcdp::of(&never, query).unwrap().rho().get() <= 0.0);
+                assert!(*Zcdp::of(&never, query).unwrap().rho().get() <= 0.0);
             }
         }
         for sampling in [Sampling::Shuffled, Sampling::BallsInBins, allocation] {
