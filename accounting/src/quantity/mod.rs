@@ -248,11 +248,12 @@ impl SamplingRate {
     /// # Errors
     /// Returns [`Error::OutOfRange`] if `part` is zero or more than `whole`.
     pub fn of_share(part: u64, whole: u64) -> Result<Self> {
-        if part == 0 {
-            return Err(Error::out_of_range("sampling rate", "(0, 1]", 0.0));
-        }
+        let possible = (1..=whole).contains(&part);
         let (part, whole) = (part as f64, whole as f64);
         let share = part / whole;
+        if !possible {
+            return Err(Error::out_of_range("sampling rate", "(0, 1]", share));
+        }
         Self::new(if share.mul_add(whole, -part) >= 0.0 {
             share
         } else {
