@@ -198,7 +198,7 @@ fn a_private_batch_larger_than_its_side_is_refused() {
 fn steps_whose_batches_hold_no_record_are_not_trained() {
     let mut options = options(Recipe::Dpsgd, 0.1);
     let Run::Dpsgd { private } = &mut options.plan.run else {
-        panic!("{:?}", options.plan.run)
+        panic!("not dpsgd")
     };
     private.sampling_rate.value = SamplingRate::new(0.0).unwrap();
     let error = Schedule::new(&options, &corpus(0)).unwrap_err().to_string();
