@@ -4,6 +4,7 @@
 use reticent_accounting::calibrate::{
     Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
 };
+use reticent_accounting::rdp::Zcdp;
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::trade_off::{TradeOff, true_positive_rate};
 use reticent_accounting::{
@@ -108,6 +109,76 @@ fn every_sampler_hides_what_it_does_not_draw() {
         let curve = TradeOff::of(&run, query, &[fpr], Tolerance::DEFAULT).unwrap();
         let at = curve.true_positive_rate(fpr).unwrap().upper.unwrap();
         assert!(at.get().get() <= seen + 0.01 + 1e-9);
+    }
+}
+
+/// At a rate of 0 a run is one of no steps, whatever the noise: ε and δ are 0, a guess is right as often as before and
+/// a test as often as it is wrong. Where each record has a place in every epoch, no rate is 0.
+#[test]
+fn nobody_is_drawn_at_a_rate_of_zero() {
+    let queries = [
+        ADD_REMOVE,
+        REPLACE,
+        Query::single(Neighbours::ZeroOut),
+        Query::new(Neighbours::ZeroOut, GroupSize::new(3).unwrap()),
+    ];
+    let truncated = Sampling::TruncatedPoisson {
+        max_batch: 60,
+        records: 1000,
+    };
+    let allocation = Sampling::RandomAllocation {
+        selected: 2,
+        steps: 8,
+    };
+    for query in queries {
+        for sigma in [1e-200, 1e-7, 1.0] {
+            for sampling in [
+                Sampling::Poisson,
+                truncated,
+                Sampling::WithoutReplacement,
+                Sampling::WithReplacement,
+            ] {
+                let never = run(sigma, 0.0, 10, sampling);
+                for direction in Direction::BOTH {
+                    let loss = PrivacyLoss::of(&never, query, direction).unwrap();
+                    let none = run(sigma, 0.1, 0, Sampling::Poisson);
+                    assert_eq!(loss, PrivacyLoss::of(&none, query, direction).unwrap());
+                }
+                assert!(*Zcdp::of(&never, query).unwrap().rho().get() <= 0.0);
+            }
+        }
+        for sampling in [Sampling::Shuffled, Sampling::BallsInBins, allocation] {
+            let unknown = run(1.0, 0.0, 10, sampling);
+            for direction in Direction::BOTH {
+                assert!(PrivacyLoss::of(&unknown, query, direction).is_err());
+            }
+        }
+    }
+    let unequal = |rates: &[f64]| Mechanism::PoissonBinomialGaussian {
+        noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
+        rates: rates
+            .iter()
+            .map(|rate| SamplingRate::new(*rate).unwrap())
+            .collect(),
+    };
+    let of = |run: &Mechanism| PrivacyLoss::of(run, ADD_REMOVE, Direction::Remove).unwrap();
+    let delta = |rates: &[f64]| {
+        let found = of(&unequal(rates)).delta(Epsilon::new(0.1).unwrap(), Tolerance::DEFAULT);
+        found.unwrap().bounds.high().unwrap()
+    };
+    assert!((delta(&[0.0, 0.2]) / delta(&[0.2]) - 1.0).abs() < 1e-9);
+    for run in [run(1.0, 0.0, 10, Sampling::Poisson), unequal(&[0.0, 0.0])] {
+        let delta = of(&run).delta(Epsilon::new(0.0).unwrap(), Tolerance::DEFAULT);
+        let delta = delta.unwrap().bounds;
+        assert!(delta.low() == Some(0.0) && delta.high() == Some(0.0));
+        let epsilon = of(&run).epsilon(Delta::ZERO, Tolerance::DEFAULT);
+        let epsilon = epsilon.unwrap().bounds;
+        assert!(epsilon.low() == Some(0.0) && epsilon.high() == Some(0.0));
+        assert_eq!(posterior(&run, 0.25), (0.25, 0.25));
+        let fpr = probability(0.25);
+        let found = true_positive_rate(&run, ADD_REMOVE, fpr, Tolerance::DEFAULT);
+        let found = found.unwrap().bounds;
+        assert!(found.low() == Some(0.25) && found.high() == Some(0.25));
     }
 }
 

@@ -193,6 +193,18 @@ fn a_private_batch_larger_than_its_side_is_refused() {
     );
 }
 
+/// An account answers a rate of 0; a step divides by the records that it expects.
+#[test]
+fn steps_whose_batches_hold_no_record_are_not_trained() {
+    let mut options = options(Recipe::Dpsgd, 0.1);
+    let Run::Dpsgd { private } = &mut options.plan.run else {
+        panic!("not dpsgd")
+    };
+    private.sampling_rate.value = SamplingRate::new(0.0).unwrap();
+    let error = Schedule::new(&options, &corpus(0)).unwrap_err().to_string();
+    assert!(error.contains("sampling rate of 0"), "{error}");
+}
+
 #[test]
 fn a_gradient_that_is_not_finite_has_factor_zero() {
     let clip = Clip::new(1.0, 1e-5).unwrap();

@@ -18,7 +18,7 @@ use serde::Serialize;
 /// A mechanism: DP-SGD by its numbers, or any mechanism from JSON.
 ///
 /// sigma: noise standard deviation over clipping norm, in (0, inf).
-/// sample_rate: the probability (or share) of each record in a batch, in (0, 1].
+/// sample_rate: the probability (or share) of each record in a batch, in [0, 1].
 /// steps: batches, from 0 on.
 /// sampler: how batches are drawn: "poisson" (each record independently), "shuffled" (what
 /// ordinary loaders do; no privacy amplification), "balls-in-bins" or "without-replacement".

@@ -80,7 +80,7 @@ def test_an_unknown_end_raises() -> None:
         (lambda: PLAN.epsilon(1e-5, neighbours="swap"), "neighbours: must be one of .*got \"swap\""),
         (lambda: PLAN.curve("renyi", [2.0]), "what: must be one of"),
         (lambda: reticent.Plan(sigma=0, sample_rate=0.1, steps=1), r"sigma: .*\(0, inf\), got 0"),
-        (lambda: reticent.Plan(sigma=1, sample_rate=0, steps=1), r"sample_rate: .*\(0, 1\], got 0"),
+        (lambda: reticent.Plan(sigma=1, sample_rate=2, steps=1), r"sample_rate: .*\[0, 1\], got 2"),
         (lambda: reticent.Plan(sigma=1, sample_rate=1, steps=-1), r"steps: .*got -1"),
         (lambda: reticent.Plan(sigma=1, sample_rate=1, steps=1, sampler="coin"), 'sampler: .*"balls-in-bins", "without-replacement", got "coin"'),
         (lambda: reticent.Plan.from_json("[1"), "text: "),
@@ -101,6 +101,14 @@ def test_what_is_not_covered_is_refused() -> None:
         drawn.epsilon(1e-5, neighbours="zero-out")
     with pytest.raises(ValueError, match="not covered"):
         drawn.delta(1.0, neighbours="zero-out")
+
+
+def test_a_rate_of_zero_draws_nobody() -> None:
+    never = reticent.Plan(sigma=1, sample_rate=0, steps=10)
+    assert never.epsilon(0).upper == never.epsilon(0).lower == never.delta(0).upper == 0
+    assert never.posterior(0.25).upper == never.tpr(0.25).upper == 0.25
+    with pytest.raises(ValueError, match=r"sampling rate.*\(0, 1\], got 0"):
+        reticent.Plan(sigma=1, sample_rate=0, steps=10, sampler="balls-in-bins").epsilon(1e-5)
 
 
 def test_calibration_of_each_parameter() -> None:

@@ -189,16 +189,20 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--gamma: miss rate must lie in [0, 1], got -0.1",
         ),
         (
-            "--sigma 1 --sample-rate 0",
-            "--sample-rate: sampling rate must lie in (0, 1], got 0",
+            "--sigma 1 --sample-rate 0 --sampler balls-in-bins",
+            "--sample-rate: must lie in (0, 1], got 0: at a rate of 0 there are no epochs",
+        ),
+        (
+            "--sigma 1 --sample-rate 0 --epochs 1",
+            "--sample-rate: must lie in (0, 1], got 0: at a rate of 0 there are no epochs",
         ),
         (
             "--sigma 1 --sample-rate 2",
-            "--sample-rate: sampling rate must lie in (0, 1], got 2",
+            "--sample-rate: sampling rate must lie in [0, 1], got 2",
         ),
         (
-            "--sigma 1 --steps 0",
-            "--steps: must be a whole number in [1, 9007199254740992], got \"0\"",
+            "--sigma 1 --steps -1",
+            "--steps: must be a whole number in [0, 9007199254740992], got \"-1\"",
         ),
         (
             "--sigma 1 --epochs 0",

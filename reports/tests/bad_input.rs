@@ -198,7 +198,7 @@ fn numbers_out_of_range_are_refused_before_any_work() {
         ("train planted --recipe crt --out o", "--sigma"),
         (
             "train planted --recipe crt --sigma 1 --sample-rate 0 --out o",
-            "(0, 1], got 0",
+            "--sample-rate: must lie in",
         ),
         (
             "train planted --recipe crt --epsilon 1 --delta 2 --out o",
@@ -234,7 +234,7 @@ fn numbers_out_of_range_are_refused_before_any_work() {
         ),
         (
             "train planted --recipe crt --sigma 1 --sample-rate 1.5 --out o",
-            "(0, 1], got 1.5",
+            "[0, 1], got 1.5",
         ),
         (
             "train planted --recipe sgd --ordinary-batch-size 0 --out o",

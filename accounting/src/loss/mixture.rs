@@ -153,7 +153,7 @@ impl Mixture {
         }
         // Only sums and products of positive numbers, so every entry is accurate relatively.
         let mut law = vec![1.0];
-        for rate in rates {
+        for rate in rates.iter().filter(|rate| **rate > 0.0) {
             law.push(0.0);
             for k in (0..law.len()).rev() {
                 let below = if k == 0 { 0.0 } else { law[k - 1] };

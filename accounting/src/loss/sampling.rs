@@ -217,6 +217,10 @@ struct Epoch {
 impl Epoch {
     /// Creates the epochs of `times` runs of `length` steps, each of which begins with an epoch of its own.
     fn new(sampling: Sampling, rate: SamplingRate, (length, times): (u64, u64)) -> Result<Self> {
+        if rate.get() <= 0.0 {
+            let what = "sampling rate of batches that are drawn by epochs";
+            return Err(Error::out_of_range(what, "(0, 1]", rate.get()));
+        }
         let (least, most) = sampling.steps_of_epoch(rate).unwrap_or((1, 1));
         let selected = match sampling {
             Sampling::RandomAllocation { selected, steps } => {

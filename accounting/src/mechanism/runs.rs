@@ -141,6 +141,13 @@ impl Mechanism {
         self.steps_of_epoch().is_some()
     }
 
+    /// Returns whether this is a step whose batches hold no record: its rate is 0. A sampler that draws by epochs has
+    /// each record in some of its batches, so it has no such rate.
+    pub(crate) fn draws_nobody(&self) -> bool {
+        let none = |(rate, _): (SamplingRate, Sampling)| rate.get() <= 0.0;
+        self.batches().is_some_and(none) && !self.draws_by_epochs()
+    }
+
     /// Returns this mechanism run `times` times, each time as a run of its own: a step whose sampler draws by epochs
     /// begins a new epoch each time.
     ///
@@ -165,7 +172,8 @@ impl Mechanism {
     }
 
     /// Returns the steps of the mechanism in order, with the runs that they are part of. A repetition of a step is one
-    /// run; a repetition of anything else, and each part of a sequence, is a run of its own.
+    /// run; a repetition of anything else, and each part of a sequence, is a run of its own. Steps whose batches hold no
+    /// record are left out: they release nothing.
     ///
     /// ```
     /// use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
@@ -184,6 +192,7 @@ impl Mechanism {
     fn add_runs<'a>(&'a self, times: Option<u64>, found: &mut Vec<Runs<'a>>) {
         match self {
             Self::Repeat { times: none, .. } if none.get() == 0 => {}
+            step if step.draws_nobody() => {}
             Self::Repeat {
                 times: length,
                 each,

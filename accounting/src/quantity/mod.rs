@@ -166,8 +166,8 @@ quantity!(
     /// A probability.
     Probability, "probability", "[0, 1]", |v| (0.0..=1.0).contains(&v));
 quantity!(
-    /// The probability q with which Poisson sampling takes a record into a batch.
-    SamplingRate, "sampling rate", "(0, 1]", |v| v > 0.0 && v <= 1.0);
+    /// The probability q with which Poisson sampling takes a record into a batch. At 0, no record is in any batch.
+    SamplingRate, "sampling rate", "[0, 1]", |v| (0.0..=1.0).contains(&v));
 quantity!(
     /// Noise standard deviation over clipping norm, σ.
     NoiseMultiplier, "noise multiplier", "(0, inf)", |v| v > 0.0 && v.is_finite());
@@ -241,15 +241,19 @@ impl SamplingRate {
     /// ```
     /// use reticent_accounting::SamplingRate;
     /// assert!(SamplingRate::of_share(12, 12)?.get() >= 1.0);
-    /// assert!(SamplingRate::of_share(13, 12).is_err());
+    /// assert!(SamplingRate::of_share(13, 12).is_err() && SamplingRate::of_share(0, 12).is_err());
     /// # Ok::<(), reticent_accounting::Error>(())
     /// ```
     ///
     /// # Errors
     /// Returns [`Error::OutOfRange`] if `part` is zero or more than `whole`.
     pub fn of_share(part: u64, whole: u64) -> Result<Self> {
+        let possible = (1..=whole).contains(&part);
         let (part, whole) = (part as f64, whole as f64);
         let share = part / whole;
+        if !possible {
+            return Err(Error::out_of_range("sampling rate", "(0, 1]", share));
+        }
         Self::new(if share.mul_add(whole, -part) >= 0.0 {
             share
         } else {
@@ -350,7 +354,7 @@ impl Steps {
 
     /// Returns the steps of one epoch at a sampling rate: 1/q rounded up, as for a loader that keeps its last, smaller
     /// batch. Training uses this number; so do plans, but for samplers that use each record once an epoch, which take 1/q
-    /// rounded down.
+    /// rounded down. At a rate of 0, where no epoch ends, it is [`Steps::MOST`].
     ///
     /// ```
     /// use reticent_accounting::{SamplingRate, Steps};
@@ -360,6 +364,9 @@ impl Steps {
     /// ```
     #[must_use]
     pub fn per_epoch(rate: SamplingRate) -> Self {
+        if rate.get() <= 0.0 {
+            return Self::MOST;
+        }
         // The rate may be a rounded reciprocal.
         Self(((1.0 / rate.get()) * (1.0 - 1e-12)).ceil().max(1.0) as u64)
     }

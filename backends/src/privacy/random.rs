@@ -279,7 +279,7 @@ impl Rates {
             RateTable::Uniform { rate, .. } => Some(*rate),
             RateTable::Each(rates) => {
                 let most = rates.iter().copied().fold(0.0, f64::max);
-                SamplingRate::new(most).ok()
+                SamplingRate::new(most).ok().filter(|_| most > 0.0)
             }
         }
     }

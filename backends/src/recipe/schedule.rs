@@ -501,6 +501,11 @@ fn noisy(options: &TrainOptions, steps: &NoisySteps, records: PrivateRecords) ->
             "the plan has noisy steps, the training set no private record".into(),
         ));
     }
+    if steps.sampling_rate.get() <= 0.0 {
+        return Err(Error::Unsuitable(
+            "the plan has noisy steps at a sampling rate of 0, whose batches hold no record".into(),
+        ));
+    }
     let planned = records_of_cut(*steps.sampling);
     if let Some(planned) = planned.filter(|planned| *planned != records.size()) {
         return Err(Error::Unsuitable(format!(

@@ -64,4 +64,6 @@ pub use toml_place::read_toml;
 #[cfg(feature = "findings")]
 pub use toml_place::{toml_line, toml_with_counts};
 pub(crate) use values::finite;
-pub use values::{limit, number_within, positive, positive_number, quantity, step_count};
+pub use values::{
+    limit, number_within, positive, positive_number, quantity, step_count, steps_if_any,
+};

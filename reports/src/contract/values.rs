@@ -56,14 +56,26 @@ pub fn positive(text: &str) -> Result<u64, String> {
 /// # Errors
 /// Returns an error for any other text.
 pub fn step_count(text: &str) -> Result<u64, String> {
+    steps_from(text, 1)
+}
+
+/// Parses a number of steps that may be 0.
+///
+/// # Errors
+/// Returns an error for any other text.
+pub fn steps_if_any(text: &str) -> Result<u64, String> {
+    steps_from(text, 0)
+}
+
+fn steps_from(text: &str, least: u64) -> Result<u64, String> {
     let digits = text.parse::<u64>().ok();
     // A power of ten that is a whole number of this size is exact.
     let power = || Steps::of_number(number(text).ok()?).map(Steps::get);
     let most = Steps::MOST.get();
     let whole = digits.or_else(power);
     whole
-        .filter(|steps| (1..=most).contains(steps))
-        .ok_or_else(|| format!("must be a whole number in [1, {most}], got {text:?}"))
+        .filter(|steps| (least..=most).contains(steps))
+        .ok_or_else(|| format!("must be a whole number in [{least}, {most}], got {text:?}"))
 }
 
 /// Parses a finite number above zero.
@@ -122,6 +134,7 @@ mod tests {
 
     #[test]
     fn steps_are_refused_with_the_most_there_may_be() {
+        assert_eq!(steps_if_any("0"), Ok(0));
         assert_eq!(step_count("1000"), Ok(1000));
         assert_eq!(step_count("1e6"), Ok(1_000_000));
         assert_eq!(step_count("9007199254740992"), Ok(1 << 53));

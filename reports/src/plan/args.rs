@@ -1,6 +1,8 @@
 //! The arguments that describe a run, with the same names, meanings and defaults in `account` and `audit train`.
 
-use crate::contract::{number_within, positive, positive_number, quantity, step_count};
+use crate::contract::{
+    number_within, positive, positive_number, quantity, step_count, steps_if_any,
+};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use reticent_accounting::training::Recipe;
@@ -61,7 +63,7 @@ pub struct Schedule {
     #[arg(long, value_name = "B", value_parser = positive, allow_negative_numbers = true)]
     pub batch_size: Option<u64>,
     /// Number of noisy steps; sgd: of ordinary steps [default: 1000, unless epochs are given or assumed].
-    #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", value_parser = steps_if_any, allow_negative_numbers = true)]
     pub steps: Option<u64>,
     /// Passes over the records, instead of --steps: E times 1/q steps, each rounded up, as in a loader that keeps its
     /// last, smaller batch (1/q rounded down if each record is in one batch, as with --sampler shuffled) [default: 8

@@ -243,6 +243,10 @@ impl<'a> Builder<'a> {
                 bail!(self.said(&format!("`{key}`: the recipe sgd adds no noise")));
             }
         }
+        ensure!(
+            schedule.steps != Some(0),
+            self.said("`steps`: must be a positive whole number, got 0")
+        );
         let default = self.defaults.epochs().unwrap_or(1);
         let epochs = schedule.epochs.map(|epochs| epochs.ceil() as u64);
         Ok(Run::Sgd {
@@ -310,6 +314,10 @@ impl<'a> Builder<'a> {
         };
         let sampling_rate = rate(self.request, self.records(), self.defaults)?;
         let share = sampling_rate.get();
+        ensure!(
+            share > 0.0,
+            self.said("`sample_rate`: must lie in (0, 1] for the recipe sdp, got 0")
+        );
         let (batch, steps_per_epoch) = match self.records() {
             Some(records) => {
                 let batch = self.request.schedule.batch_size;
@@ -433,7 +441,8 @@ impl<'a> Builder<'a> {
                 epoch_steps: None,
                 ..request.schedule.clone()
             };
-            let (share, steps_per_epoch) = schedule::of_epoch(&drawn, rate, self.defaults)?;
+            let (share, steps_per_epoch) = schedule::of_epoch(&drawn, rate, self.defaults)
+                .with_context(|| self.name("first_rate"))?;
             steps.sampling_rate = self.given(share, "first_rate");
             steps.steps_per_epoch = steps_per_epoch;
         }
@@ -896,6 +905,10 @@ fn calibrate_first(plan: &mut TrainingPlan, epsilon: Epsilon, request: &PlanRequ
         && *private.sampling == Sampling::Poisson
     {
         let rate = private.sampling_rate.get() * high.get();
+        ensure!(
+            rate > 0.0,
+            request.said("`token_miss`: must not be 0 with `first_epsilon`: no noise is needed where nothing is missed")
+        );
         let rate = SamplingRate::new(rate).with_context(|| request.name("token_miss"))?;
         private.sampling_rate.value = rate;
     }

@@ -79,7 +79,8 @@ pub fn noisy_steps(
     fitting(request, sampler)?;
     let sampling = sampling(request, sampler, records)?;
     let sampling_rate = rate(request, records, defaults)?;
-    let (share, steps_per_epoch) = of_epoch(given, *sampling_rate, defaults)?;
+    let (share, steps_per_epoch) =
+        of_epoch(given, *sampling_rate, defaults).with_context(|| request.name("sample_rate"))?;
     let sampling_rate = sampling_rate.with(share);
     let steps = steps(request, steps_per_epoch, defaults)?;
     let noise_decay = noise_decay(request, steps_per_epoch, *steps)?;
@@ -171,7 +172,9 @@ pub fn steps(
             defaults.steps(),
         ) {
             (Some(_), Some(_), ..) => bail!(request.said("`steps` and `epochs`: give one of them")),
-            (Some(0), ..) => bail!(request.said("`steps`: must be a positive whole number, got 0")),
+            (Some(0), ..) if defaults == Defaults::Corpus => {
+                bail!(request.said("`steps`: must be a positive whole number, got 0"))
+            }
             (Some(steps), ..) => Stated::given(Steps::new(steps), request.name("steps")),
             (None, Some(epochs), ..) => {
                 Stated::given(counted(epochs, "epochs")?, request.name("epochs"))
@@ -193,7 +196,10 @@ pub fn epochs_without_records(request: &PlanRequest, defaults: Defaults) -> Resu
     let steps_per_epoch = match (given.batch_size, given.sample_rate) {
         // Any batch is all of no records.
         (Some(_), None) => 1,
-        _ => of_epoch(given, *rate(request, None, defaults)?, defaults)?.1,
+        _ => {
+            let found = of_epoch(given, *rate(request, None, defaults)?, defaults);
+            found.with_context(|| request.name("sample_rate"))?.1
+        }
     };
     let steps = steps(request, steps_per_epoch, defaults)?;
     Ok(steps.get().div_ceil(steps_per_epoch))
@@ -221,7 +227,11 @@ fn fitting(request: &PlanRequest, sampler: Sampler) -> Result<()> {
             "`epoch_steps`: applies only to `sampler` shuffled, balls-in-bins or \
              random-allocation, got {steps}"
         ))),
-        Some(steps) if given.selected.is_some_and(|selected| selected > steps) => {
+        Some(steps)
+            if given
+                .selected
+                .is_some_and(|selected| !(1..=steps).contains(&selected)) =>
+        {
             bail!(request.said(&format!(
                 "`selected`: must lie in [1, {steps}] (the steps of an epoch), got {}",
                 given.selected.unwrap_or_default()
@@ -288,13 +298,17 @@ pub fn rate(
 /// is larger than q where 1/q is no whole number. Of another loader only q is known.
 ///
 /// # Errors
-/// Returns no error: an epoch has at least one step.
+/// Returns an error for a rate of 0 where steps are drawn or counted by epochs, or trained.
 pub fn of_epoch(
     given: &Schedule,
     rate: SamplingRate,
     defaults: Defaults,
 ) -> Result<(SamplingRate, u64)> {
     let sampler = given.sampler.unwrap_or_default();
+    let by_epochs = given.epochs.is_some() || turns(sampler) != Turns::ByChance;
+    if rate.get() <= 0.0 && (by_epochs || defaults == Defaults::Corpus) {
+        bail!("must lie in (0, 1], got 0: at a rate of 0 there are no epochs");
+    }
     let steps = per_epoch(given, sampler, rate);
     let share = match (sampler, defaults) {
         (Sampler::BallsInBins, Defaults::Corpus) => SamplingRate::of_share(1, steps)?,

@@ -61,7 +61,7 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         (
             "curve --over sample-rate --sigma 1.1 --to 2",
-            "--to: sampling rate must lie in (0, 1], got 2",
+            "--to: sampling rate must lie in [0, 1], got 2",
         ),
         (
             "curve --over sigma --from 3 --to 2",

@@ -220,9 +220,11 @@ impl LightNoise {
     fn at(&self, miss: MissRate) -> Mechanism {
         let rate = SamplingRate::new(self.sampling_rate.get() * miss.get());
         match rate {
-            Ok(rate) => Mechanism::dp_sgd(self.noise_multiplier, rate, self.steps),
+            Ok(rate) if rate.get() > 0.0 => {
+                Mechanism::dp_sgd(self.noise_multiplier, rate, self.steps)
+            }
             // Nothing is missed.
-            Err(_) => Mechanism::Sequence { parts: Vec::new() },
+            _ => Mechanism::Sequence { parts: Vec::new() },
         }
     }
 }

@@ -130,6 +130,7 @@ impl Zcdp {
                     Ok(sum.then(Self::of(part, query)?))
                 })
             }
+            step if step.draws_nobody() => Ok(Self::gaussian(0.0)),
             leaf => Self::of_leaf(leaf, query),
         }
     }
@@ -156,7 +157,8 @@ impl Zcdp {
                 noise_multiplier: noise,
                 rates,
             } if query.group == GroupSize::ONE => {
-                Ok(Self::gaussian(twice * rates.len() as f64 / noise.get()))
+                let drawn = rates.iter().filter(|rate| rate.get() > 0.0).count();
+                Ok(Self::gaussian(twice * drawn as f64 / noise.get()))
             }
             Mechanism::MixtureOfGaussians {
                 noise_multiplier: noise,

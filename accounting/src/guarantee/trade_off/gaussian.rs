@@ -178,6 +178,9 @@ pub fn central_limit_distance(
     rate: SamplingRate,
     steps: Steps,
 ) -> Estimate<f64> {
+    if rate.get() <= 0.0 {
+        return Estimate::new(0.0);
+    }
     let spread = (1.0 / (noise.get() * noise.get())).exp_m1();
     Estimate::new(rate.get() * (steps.get() as f64 * spread).sqrt())
 }

@@ -35,14 +35,17 @@ pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechani
         Event::PoissonSampledDpEvent {
             sampling_probability,
             event,
-        } => match SamplingRate::new(sampling_probability.get()) {
-            Ok(rate) => of("event", sampled(event, rate, Sampling::Poisson))?,
-            // Nothing is ever sampled, but the inner event is still read.
-            Err(_) => {
+        } => {
+            let rate = SamplingRate::new(sampling_probability.get());
+            let rate = of("sampling_probability", rate)?;
+            if rate.get() > 0.0 {
+                of("event", sampled(event, rate, Sampling::Poisson))?
+            } else {
+                // Nothing is ever sampled, but the inner event is still read.
                 below(event, "event")?;
                 nothing()
             }
-        },
+        }
         Event::SampledWithoutReplacementDpEvent {
             source_dataset_size,
             sample_size,

@@ -154,7 +154,7 @@ fn refusals_say_where_and_why() {
         (
             "sampling_rate",
             json!(2),
-            "each.parts[0].sampling_rate: sampling rate must lie in (0, 1], got 2",
+            "each.parts[0].sampling_rate: sampling rate must lie in [0, 1], got 2",
         ),
         (
             "sampling",

@@ -778,8 +778,8 @@ fn errors_name_key_value_and_range() {
             "data.private: is needed",
         ),
         (
-            plan("[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 0\n"),
-            "training.steps: must be a positive whole number, got 0",
+            plan("[training]\nsigma = 1\nsample_rate = 0\nepochs = 1\n"),
+            "training.sample_rate: must lie in (0, 1], got 0: at a rate of 0 there are no epochs",
         ),
         (
             plan("[training]\nsigma = 1\nsample_rate = 0.1\nepochs = -2.0\n"),

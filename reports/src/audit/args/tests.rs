@@ -202,7 +202,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ),
         (
             "audit train p --out o --recipe crt --sample-rate 2",
-            "sampling rate must lie in (0, 1], got 2",
+            "sampling rate must lie in [0, 1], got 2",
         ),
         (
             "audit train p --out o --recipe crt --device gpu",

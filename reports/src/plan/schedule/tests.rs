@@ -154,6 +154,10 @@ fn what_a_sampler_lacks_or_has_too_much_is_named() {
             "--selected: must lie in [1, 9] (the steps of an epoch), got 10",
         ),
         (
+            "--sampler shuffled --sample-rate 0",
+            "--sample-rate: must lie in (0, 1], got 0: at a rate of 0 there are no epochs",
+        ),
+        (
             "--sampler shuffled --epoch-steps 9 --sample-rate 0.1",
             "cannot be used with",
         ),
@@ -229,6 +233,29 @@ fn documents_with_samplers_fit_their_schema_and_say_what_is_known() {
     );
     // Four epochs of one Gaussian each, for which 3 at 1e-5 needs σ = 2 · 1.4255 or so.
     assert!(found.body.answer > 2.5 && found.body.fails.unwrap() < found.body.answer);
+}
+
+/// A rate of 0 and 0 steps are answered by flags as by files: nothing is released.
+#[test]
+fn a_rate_of_zero_and_no_steps_release_nothing() {
+    let nothing = Mechanism::Sequence { parts: Vec::new() };
+    for batches in [
+        "--sample-rate 0 --steps 10",
+        "--sample-rate 0 --steps 10 --sampler truncated-poisson --max-batch 30 --dataset-size 200",
+        "--sample-rate 0 --steps 10 --sampler without-replacement",
+        "--sample-rate 0.1 --steps 0",
+        "--sample-rate 0.1 --steps 0 --sampler shuffled",
+    ] {
+        let line = format!("--sigma 1 {batches}");
+        let question = question(&line).unwrap();
+        assert!(question.plan.mechanism.is_same_run(&nothing), "{line}");
+        let json = answer::answer(&question).unwrap().to_text().unwrap();
+        assert_eq!(
+            problems("guarantees.schema.json", &json),
+            Vec::<String>::new(),
+            "{line}"
+        );
+    }
 }
 
 #[test]
