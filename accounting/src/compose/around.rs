@@ -195,6 +195,27 @@ mod tests {
     use crate::quantity::neighbours::Neighbours;
     use crate::quantity::{Epsilon, NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
 
+    /// A run that another one dominates has a smaller share of work, which a modest one had spent before its first grid.
+    #[test]
+    fn a_modest_run_has_a_grid_below() {
+        let run = Mechanism::Repeat {
+            times: Steps::new(25),
+            each: Box::new(Mechanism::SubsampledLaplace {
+                scale: NoiseMultiplier::new(1.0).unwrap(),
+                sampling_rate: SamplingRate::new(0.1).unwrap(),
+                sampling: Sampling::TruncatedPoisson {
+                    max_batch: 3,
+                    records: 20,
+                },
+            }),
+        };
+        let query = Query::single(Neighbours::AddRemove);
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let mut below = Solver::new(&loss.modestly()).below.unwrap();
+        assert!(below.rough && below.needs_grid());
+        assert!(below.grid_at(1.0, 1e-4).is_ok());
+    }
+
     /// Some 320 of twelve million batches use the record, and each of them shows it: grids of the law from above took seconds.
     #[test]
     fn what_is_certain_from_below_takes_no_engine_from_above() {

@@ -92,9 +92,12 @@ impl Solver {
         }
     }
 
-    /// Returns the work with which a modest run begins, so that the next grid that fails is the last.
-    pub(crate) fn modest_work(&self) -> f64 {
-        self.share() * MOST_WORK - WORK_IN_VAIN
+    /// Begins a modest run with so much work that the next grid that fails is the last.
+    pub(crate) fn begin_work(&self) {
+        if self.loss.modest {
+            let most = self.share() * MOST_WORK;
+            self.grid_work.set(most - WORK_IN_VAIN);
+        }
     }
 
     /// Returns whether grids took about a second, for this run or for the one that it dominates.

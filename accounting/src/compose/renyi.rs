@@ -77,7 +77,8 @@ impl Solver {
     /// Returns ln of Chernoff's bound on δ(ε) for losses that only the grid can handle, with its order; the
     /// mass missing from their moments has to be added.
     pub(super) fn ln_delta_by_moments(&mut self, epsilon: f64) -> Result<(f64, f64)> {
-        // K is convex with K(1) = 0, so that no order gives less than one minus about e^{ε − E L}.
+        // K is convex and e^{K(1)} the mass of finite losses, so that with the rest no order gives less than one minus
+        // about e^{ε − E L}.
         let mean = self.moments().map_or(0.0, |moments| moments.at(1.0).first);
         if mean - epsilon > TRIVIAL {
             return Err(CumulantFunction::out_of_reach());

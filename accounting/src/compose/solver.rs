@@ -211,13 +211,13 @@ impl Solver {
             more_informed: around(loss.more_informed.as_deref()),
             below: around(loss.below.as_deref()).map(|mut below| {
                 below.rough = true;
+                // Its share is another one now.
+                below.begin_work();
                 below
             }),
             loss,
         };
-        if solver.loss.modest {
-            solver.grid_work.set(solver.modest_work());
-        }
+        solver.begin_work();
         solver
     }
 

@@ -110,7 +110,7 @@ impl Contour {
         let variance = cumulants.moment(c).second;
         let curvature = variance + Kernel::ln_factor_slopes(c).1;
         let ln_size = -(c * (c - 1.0).abs()).ln() - 0.5 * (TAU * curvature).ln();
-        if ln_size.is_nan() {
+        if !ln_size.is_finite() {
             return Err(CumulantFunction::out_of_reach());
         }
         let ln_goal =

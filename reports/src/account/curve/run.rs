@@ -163,20 +163,31 @@ impl Line<'_> {
     ) -> Result<Values> {
         let mut coarsest: Option<Engine> = None;
         let mut values = Vec::with_capacity(at.len());
-        let mut modest = false;
+        let (mut modest, mut missed) = (false, false);
         for x in at {
-            let (bounds, engine, looseness, much) = ask(make(*x)?, modest)?;
-            let known = matches!(
-                looseness,
-                Some(Looseness::Precision | Looseness::OutOfReach)
-            );
-            let low = bounds.lower.map_or(0.0, |end| end.get().0);
-            let high = bounds.upper.map_or(0.0, |end| end.get().0);
-            modest |= much || known && high - low > MISSED * self.tolerance.get() * high;
+            let mut found = ask(make(*x)?, modest)?;
+            if modest && !missed && self.misses(&found) {
+                // So far all that took their time came close.
+                found = ask(make(*x)?, false)?;
+            }
+            missed |= self.misses(&found);
+            let (bounds, engine, _, much) = found;
+            modest |= much || missed;
             coarsest = coarser(coarsest, engine);
             values.push(bounds);
         }
         Ok((values, coarsest))
+    }
+
+    /// Returns whether the ends are far apart for want of precision alone.
+    fn misses(&self, (bounds, _, looseness, _): &Point) -> bool {
+        let known = matches!(
+            looseness,
+            Some(Looseness::Precision | Looseness::OutOfReach)
+        );
+        let low = bounds.lower.map_or(0.0, |end| end.get().0);
+        let high = bounds.upper.map_or(0.0, |end| end.get().0);
+        known && high - low > MISSED * self.tolerance.get() * high
     }
 
     /// Returns δ of the larger direction; for a group, as the plan states it.
@@ -210,5 +221,43 @@ impl Line<'_> {
         }
         let ends = |(low, high)| Bounds::between(Number(low), Number(high));
         Ok((worst.into_iter().map(ends).collect(), None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reticent_accounting::Neighbours;
+    use std::cell::RefCell;
+
+    /// Where points came close with all of their grids, one that is wide with few is asked again, until one is wide
+    /// with all of them.
+    #[test]
+    fn what_haste_alone_leaves_wide_is_asked_again() {
+        let mechanism = Mechanism::Sequence { parts: Vec::new() };
+        let line = Line {
+            mechanism: &mechanism,
+            query: Query::single(Neighbours::AddRemove),
+            tolerance: Tolerance::DEFAULT,
+        };
+        let asked = RefCell::new(Vec::new());
+        let ask = |epsilon: Epsilon, modest: bool| {
+            asked.borrow_mut().push((epsilon.get(), modest));
+            let wide = modest || epsilon.get() > 2.0;
+            let ends = Bounds::between(Number(1.0), Number(if wide { 1.5 } else { 1.0 }));
+            Ok((ends, None, wide.then_some(Looseness::Precision), true))
+        };
+        let at = [1.0, 2.0, 3.0, 4.0];
+        let (values, _) = line.each(&at, Epsilon::new, ask).unwrap();
+        let expected = [
+            (1.0, false),
+            (2.0, true),
+            (2.0, false),
+            (3.0, true),
+            (3.0, false),
+            (4.0, true),
+        ];
+        assert_eq!(asked.into_inner(), expected);
+        assert_eq!(values[1].high(), Some(1.0));
     }
 }
