@@ -615,7 +615,7 @@ fn a_signal_ends_a_command_within_two_seconds() {
     }
 }
 
-/// A run that was stopped while it was being accounted for left its lock file.
+/// A run that was stopped while it was being accounted for left its lock file, where the second signal ended it too.
 #[test]
 fn a_signal_leaves_no_lock() {
     let home = tempfile::tempdir().unwrap();
@@ -630,22 +630,31 @@ fn a_signal_leaves_no_lock() {
     );
     // So little noise takes seconds to account for, without a safe point.
     let line = "train p --recipe dpsgd --sigma 0.01 --epochs 1000 --model gpt2 --layers 1 --width 8 --heads 1 --out x";
-    let mut child = audit(at)
-        .args(line.split(' '))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let began = Instant::now();
-    while !at.join("x.lock").exists() && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(20));
+    for signals in [1, 2] {
+        let mut child = audit(at)
+            .args(line.split(' '))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let began = Instant::now();
+        while !at.join("x.lock").exists() && began.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let id = child.id().to_string();
+        for _ in 0..signals {
+            let kill = Command::new("kill").args(["-TERM", &id]).status();
+            assert!(kill.unwrap().success());
+            // Two signals at the same time are one.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        let left = listing(at);
+        assert!(
+            !left.iter().any(|name| name.ends_with(".lock")),
+            "{signals}: {left:?}"
+        );
     }
-    let id = child.id().to_string();
-    let kill = Command::new("kill").args(["-TERM", &id]).status();
-    assert!(kill.unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    let left = listing(at);
-    assert!(!left.iter().any(|name| name.ends_with(".lock")), "{left:?}");
 }
 
 #[test]

@@ -181,3 +181,34 @@ impl Policy for Dictionary {
         self.find_in(&Forms::of(view.text, !self.case_sensitive), spans);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Of words that stand in a text and of others, around the ends of the runs of bytes that are searched at once.
+        /// Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
+        #[test]
+        fn places_are_those_of_a_plain_search(
+            before in 0usize..70,
+            text in "[ ab\u{0}\u{df}\u{e9}\u{301}\u{130}\u{212a}\u{661}\u{200b}\u{738b}]{0,40}",
+            other in "[ ab\u{0}\u{df}\u{e9}\u{301}]{1,3}",
+            ends in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+        ) {
+            let text = format!("{}{text}", " ".repeat(before));
+            let bounds: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+            let [one, two] = [ends.0, ends.1].map(|end| bounds[end.index(bounds.len())]);
+            let inside = &text[one.min(two)..one.max(two)];
+            for word in [inside, &*other].into_iter().filter(|word| !word.is_empty()) {
+                let search = |from: &usize| text[*from..].find(word).map(|at| from + at);
+                for from in &bounds {
+                    prop_assert_eq!(next_place(text.as_bytes(), word.as_bytes(), *from), search(from));
+                }
+            }
+        }
+    }
+}

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 ///
 /// The first signal is a request: long work polls [`Interrupt::check`] at its safe points and ends with
 /// [`Interrupted`], so that temporary files are dropped. If no safe point comes within a second and a half,
-/// the command exits as if killed, but without its temporary files. A second signal ends it at once.
+/// the command exits as if killed, but without its temporary files. With a second signal it does so at once.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -29,16 +29,13 @@ impl Interrupt {
         let flag = Arc::clone(&interrupt.0);
         ctrlc::set_handler(move || {
             if flag.swap(true, Ordering::SeqCst) {
-                std::process::exit(Exit::INTERRUPTED.into());
+                end();
             }
             note("stopping at the next safe point (again to stop at once)");
             std::thread::spawn(|| {
                 std::thread::sleep(PATIENCE);
                 note("interrupted before a safe point came; what was not saved is lost; a command with checkpoints resumes from its last one");
-                // Finished files stay; a kill at any point leaves no incomplete file under its final name. Last, since it
-                // removes locks.
-                drop_unfinished();
-                std::process::exit(Exit::INTERRUPTED.into());
+                end();
             });
         })
         .context("cannot listen for Ctrl-C")?;
@@ -81,6 +78,13 @@ impl Interrupt {
             Ok(())
         }
     }
+}
+
+/// Ends the process without its temporary files and locks. Finished files stay; a kill at any point leaves no incomplete file
+/// under its final name. Nothing may follow the removal of locks.
+fn end() -> ! {
+    drop_unfinished();
+    std::process::exit(Exit::INTERRUPTED.into());
 }
 
 #[cfg(test)]

@@ -203,3 +203,77 @@ fn aba(c: Candidate<'_>) -> Option<Candidate<'_>> {
         .sum();
     (sum > 0 && sum.is_multiple_of(10)).then_some(c)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::detect::engine::Scanner;
+    use crate::policy::detect::grammar;
+
+    /// Patterns that begin behind a common word find what they found with it, whatever stands around.
+    #[test]
+    fn what_a_pattern_leaves_to_its_check_is_found() {
+        let it = Country::It.rules().remove(0);
+        let whole_it = Rule::new(it.kind, it.score, format!(r"\b[A-Z]{{6}}{}", it.pattern));
+        let whole_it = whole_it.any_case().checked(|c| {
+            italian(Candidate {
+                start: c.start + 6,
+                ..c
+            })
+        });
+        let mut rules = grammar::rules().into_iter();
+        let date = rules.find(|rule| rule.pattern.contains("past|following"));
+        let date = date.unwrap();
+        let pattern = date
+            .pattern
+            .replace("past|following", "the past|the following");
+        let whole_date = Rule::new(date.kind, date.score, pattern).any_case();
+        let around = [
+            " ", "_", "1", "x", ".", "\n", "\u{e9}", "\u{131}", "\u{17f}", "\u{200b}", "\u{661}",
+        ];
+        let italians = [
+            "RSSMRA85T10A562S",
+            "rssMra85t10a562s",
+            "RSSMRA",
+            "SSMRA",
+            "85T10A562S",
+        ];
+        let dates = [
+            "the ",
+            "The ",
+            "past",
+            "FOLLOWING",
+            " week",
+            " Monday",
+            "last",
+            "each ",
+        ];
+        for (rule, whole, pieces) in [
+            (it, whole_it, &italians[..]),
+            (date, whole_date, &dates[..]),
+        ] {
+            let pieces: Vec<&str> = pieces
+                .iter()
+                .chain(pieces)
+                .chain(&around)
+                .copied()
+                .collect();
+            let scanners = [rule, whole].map(|rule| Scanner::new(vec![rule]).unwrap());
+            let mut draw = crate::draws(17);
+            let mut found = 0;
+            for _ in 0..20_000 {
+                let text: String = (0..=draw(6)).map(|_| pieces[draw(pieces.len())]).collect();
+                let [[one, each], [other, _]] = scanners.each_ref().map(|scanner| {
+                    let (mut at_once, mut by_itself) = (Vec::new(), Vec::new());
+                    scanner.scan(&text, |_, c| at_once.push(c.start..c.end));
+                    scanner.scan_with(&text, |_| true, |_, c| by_itself.push(c.start..c.end));
+                    [at_once, by_itself]
+                });
+                assert_eq!(one, other, "{text:?}");
+                assert_eq!(each, other, "{text:?}");
+                found += other.len();
+            }
+            assert!(found > 100, "{found}");
+        }
+    }
+}

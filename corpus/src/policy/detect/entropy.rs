@@ -123,6 +123,27 @@ mod tests {
         }
     }
 
+    /// As all tokens in turn are judged.
+    #[test]
+    fn no_key_is_stepped_over() {
+        let pieces = [
+            "aZ3k9Qw7", "Lm2X", "c8", "b", "Vb5N4d", "hT6", "+/_=-", "Rf0", " ", ".", "~", "@",
+            "\u{e9}", "\u{200b}",
+        ];
+        let mut draw = crate::draws(11);
+        let mut keys = 0;
+        for _ in 0..4000 {
+            let text: String = (0..draw(24)).map(|_| pieces[draw(pieces.len())]).collect();
+            let tokens = text.split(|c: char| !(c.is_ascii_alphanumeric() || "+/_=-".contains(c)));
+            let is_key =
+                |token: &&str| token.len() >= SHORTEST && random(token.as_bytes()).is_some();
+            let expected: Vec<&str> = tokens.filter(is_key).collect();
+            assert_eq!(found(&text), expected, "{text:?}");
+            keys += expected.len();
+        }
+        assert!(keys > 100, "{keys}");
+    }
+
     #[test]
     fn long_words_and_dashes_are_no_keys() {
         for text in [

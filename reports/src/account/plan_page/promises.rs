@@ -393,12 +393,19 @@ fn confidentiality(run: &PlannedRun) -> Notion {
     }
 }
 
-/// Returns (ε, (γ−η)δ+η) for a secret drawn at random, against an adversary who may know it.
+/// Returns (ε, (γ−η)δ+η) for a secret drawn at random, against an adversary who may know it; or (ε, δ) for any secret, if that
+/// is better and noise covers every record.
 fn random_secret(run: &PlannedRun) -> Result<Option<Promised>> {
     let Some(redaction) = run.redaction() else {
         return Ok(None);
     };
-    let found = match redaction.base_delta(*run.plan.delta) {
+    let given = *run.plan.delta;
+    let base = redaction.base_delta(given);
+    let base = match run.plan.narrower() {
+        None => Some(base.filter(|base| *base > given).unwrap_or(given)),
+        Some(_) => base,
+    };
+    let found = match base {
         Some(delta) => {
             let (bounds, engine) = run.replaced(run.records(), delta)?;
             // Whether a miss depends on the secret is unknown, so there is no lower end.

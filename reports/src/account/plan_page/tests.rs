@@ -623,6 +623,35 @@ fn a_limit_is_held_against_what_is_promised_to_a_record() {
     assert!(unjudged.iter().all(|(_, epsilon)| *epsilon > largest));
 }
 
+/// DP-SGD has noise on every record, and promised nothing to a secret drawn at random where both policies may miss it: its plan
+/// exceeded every limit.
+#[test]
+fn a_random_secret_has_the_promise_of_any_other_where_noise_covers_all() {
+    let folder = Folder::new();
+    let random = |rates: &str| {
+        let plan = format!(
+            "schema = 1\nrecipe = \"dpsgd\"\nunit = \"turn\"\n[data]\nprivate = 20000\n{TRAINING}[secrets]\n{rates}"
+        );
+        let subject = of_file(&folder.plan(&plan)).unwrap();
+        let body = sheet(&subject).unwrap().body;
+        let mut signed = body.promises.iter().filter(|row| !row.for_planning);
+        let random = signed.find(|row| row.to.contains("drawn at random"));
+        let epsilon = random.unwrap().guarantee.epsilon.unwrap().high().unwrap();
+        let largest = body.largest_epsilon.as_ref().map(|end| end.get().get());
+        assert_eq!(largest, Some(epsilon));
+        epsilon
+    };
+    let of = |delta: f64| replaced(1.1, 256.0 / 20000.0, 158, 1, delta);
+    for (rates, delta) in [
+        ("gamma = 0.1\njoint_miss = 0.05\n", 1e-6),
+        ("gamma = 0.1\njoint_miss = 1e-6\n", 1e-6),
+        ("gamma = 0.1\n", 1e-5),
+    ] {
+        let (found, expected) = (random(rates), of(delta));
+        assert!((found - expected).abs() < 1e-5, "{rates}{found} {expected}");
+    }
+}
+
 /// A guess of N contents is right with a chance of 1/N at least.
 #[test]
 fn a_prior_below_a_blind_guess_is_refused() {
