@@ -62,7 +62,9 @@ impl Collective for Local {
 
 /// Adds neighbouring parts, then neighbouring sums, into the first. If every worker sums its own part in this way, the
 /// result is bit-identical for any number of workers that is a power of two.
-fn sum_pairs(parts: &mut [&mut [f32]]) {
+fn sum_pairs(first: &mut [f32], others: &mut [Vec<f32>]) {
+    let others = others.iter_mut().map(Vec::as_mut_slice);
+    let mut parts: Vec<&mut [f32]> = std::iter::once(first).chain(others).collect();
     let mut step = 1;
     while step < parts.len() {
         for pair in parts.chunks_mut(2 * step) {

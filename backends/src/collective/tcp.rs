@@ -349,8 +349,7 @@ impl Collective for Tcp {
             part.resize(values.len(), 0.0);
             link.values(part).map_err(|e| lost(rank, &e))?;
         }
-        let others = self.parts.iter_mut().map(Vec::as_mut_slice);
-        sum_pairs(&mut std::iter::once(values).chain(others).collect::<Vec<_>>());
+        sum_pairs(values, &mut self.parts);
         Ok(())
     }
     fn broadcast(&mut self, values: &mut [f32]) -> Result<()> {

@@ -54,8 +54,7 @@ impl Collective for Threads {
                 Ok(part.clone())
             });
             let mut others: Vec<Vec<f32>> = others.collect::<Result<_>>()?;
-            let others = others.iter_mut().map(Vec::as_mut_slice);
-            sum_pairs(&mut std::iter::once(values).chain(others).collect::<Vec<_>>());
+            sum_pairs(values, &mut others);
         }
         self.shared.barrier.wait();
         Ok(())

@@ -65,11 +65,6 @@ fn unseparated(data: &Path, options: &ReadOptions) -> Option<String> {
     }
 }
 
-/// Returns whether a path is a folder that `audit prepare` made.
-pub(in crate::audit) fn is_prepared(path: &Path) -> bool {
-    path.join("prepared.json").is_file()
-}
-
 /// Reads a whole corpus. Without --skip-unreadable, an unreadable file is an error that names every such
 /// file; with it, they are named on stderr.
 pub(in crate::audit) fn documents(path: &Path, options: &ReadOptions) -> Result<Vec<Document>> {

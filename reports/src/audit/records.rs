@@ -2,7 +2,8 @@
 
 use crate::audit::args::{GroupBy, TextField};
 use crate::audit::owner_key::load_texts;
-use crate::audit::reading::{is_prepared, to_measure};
+use crate::audit::reading::to_measure;
+use crate::contract::is_prepared;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_attacks::membership::lookalikes;
 use reticent_backends::model::Model;

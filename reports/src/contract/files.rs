@@ -69,6 +69,11 @@ pub fn is_stream(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// Returns whether a path is a folder that `audit prepare` made.
+pub(crate) fn is_prepared(path: &Path) -> bool {
+    path.join("prepared.json").is_file()
+}
+
 impl AtomicFile {
     /// Opens the temporary file beside `target`, which it replaces in the end.
     ///

@@ -38,8 +38,8 @@ pub(crate) use exit::{judges, kept, not_known, open_limit};
 pub use failure::{Interrupted, describe, fail};
 #[cfg(feature = "findings")]
 pub use files::read_regular_text;
-pub(crate) use files::unmarked;
 pub use files::{AtomicFile, is_stream, no_stream, read_named_text, read_text, write_file};
+pub(crate) use files::{is_prepared, unmarked};
 pub use folder::OutputFolder;
 pub use format::Format;
 #[cfg(feature = "findings")]

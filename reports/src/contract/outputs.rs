@@ -108,7 +108,7 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
                     let corpus = value
                         .canonicalize()
                         .ok()
-                        .filter(|folder| id == "data" && !folder.join("prepared.json").is_file());
+                        .filter(|folder| id == "data" && !super::is_prepared(folder));
                     folders.extend(read_with(value).map(|path| {
                         let all = corpus.as_ref() == Some(&path);
                         (name(argument), path, all)

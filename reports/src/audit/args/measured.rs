@@ -2,7 +2,8 @@
 
 use crate::audit::args::preparing::{DEFAULT_UNIT, conservative, unit_of_document};
 use crate::audit::args::{ConservativeSign, PolicyArg, Reading};
-use crate::audit::reading::{is_prepared, to_measure};
+use crate::audit::reading::to_measure;
+use crate::contract::is_prepared;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};

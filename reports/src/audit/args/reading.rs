@@ -1,6 +1,6 @@
 //! Arguments for how a corpus is read.
 
-use crate::audit::reading::is_prepared;
+use crate::contract::is_prepared;
 use anyhow::{Context, Error, Result, ensure};
 use clap::Args;
 use reticent_corpus::read::{ChatTemplate, LINE_LIMIT, ReadOptions};

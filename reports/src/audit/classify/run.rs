@@ -2,9 +2,9 @@
 
 use crate::audit::args::Classify as Args;
 use crate::audit::classify::{ClassifyReport, numbered};
-use crate::audit::reading::{is_prepared, to_measure};
+use crate::audit::reading::to_measure;
 use crate::audit::records::{Part, PreparedRecords, document_name, one_text};
-use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress, is_prepared};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::checkpoint::Pretrained;

@@ -485,7 +485,7 @@ fn extraction(value: &Field<'_>) -> Result<()> {
 }
 
 /// Returns a number as it is written; of any other value only its kind.
-fn got(value: &Value) -> String {
+pub(in crate::audit) fn got(value: &Value) -> String {
     match value {
         Value::Number(number) => number.to_string(),
         Value::Null => "nothing".to_owned(),

@@ -20,6 +20,7 @@ use crate::contract::{Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output};
 use anyhow::{Context, Result, bail, ensure};
+pub(super) use checks::got;
 use exposures::{Against, AgainstChance, Exposures, contradicts_itself, met, planted};
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::Rate;

@@ -1,6 +1,6 @@
 //! The quantities that a figure reads from documents.
 
-use crate::audit::diff::{CUT_OFF, is_cut_off};
+use crate::audit::diff::{CUT_OFF, got, is_cut_off};
 use crate::number::{nearest, rounded_down, rounded_up};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
@@ -148,7 +148,7 @@ impl Quantity {
             Value::Number(number) => number.as_f64().context("a number beyond all sizes"),
             Value::String(text) if text == "inf" => Ok(f64::INFINITY),
             // What stands there may be private.
-            other => bail!("{place} must be a number, got {}", kind_of(other)),
+            other => bail!("{place} must be a number, got {}", got(other)),
         }
     }
 
@@ -166,18 +166,6 @@ impl Quantity {
             // A lower bound that errs in one of twenty audits has no mean of 0, even without a leak.
             Known::Epsilon | Known::Perplexity | Known::ClippedShare => None,
         }
-    }
-}
-
-/// Returns what a value is, without its content.
-const fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
     }
 }
 

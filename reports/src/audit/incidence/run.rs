@@ -4,8 +4,10 @@ use crate::account::protect::read::Kind;
 use crate::audit::args::{IncidenceArgs, PolicyArg};
 use crate::audit::by_kind;
 use crate::audit::owner_key::{hmac, with_policy};
-use crate::audit::reading::{is_prepared, list, warn};
-use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress, is_stream};
+use crate::audit::reading::{list, warn};
+use crate::contract::{
+    AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress, is_prepared, is_stream,
+};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use crate::plan::PreparedFacts;

@@ -3,10 +3,10 @@
 use crate::audit::args::Perplexity as Args;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::perplexity::PerplexityReport;
-use crate::audit::reading::{is_prepared, to_measure};
+use crate::audit::reading::to_measure;
 use crate::audit::records::{Part, PreparedRecords, texts};
 use crate::audit::train::masking;
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress, is_prepared};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_attacks::{Perplexity, perplexity, pseudo_perplexity, windows as places};

@@ -514,11 +514,6 @@ fn of_arm(
     over(cells, what, |place| place.arm == name, of)
 }
 
-/// Returns whether a cell is of Hush!'s grid of noises.
-fn is_noise(place: &Place) -> bool {
-    place.arm.starts_with("noise-")
-}
-
 /// Returns the difference of two arms, paired by seed.
 fn paired(
     cells: &[CellDocument],
@@ -557,7 +552,7 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
     let near = |value: f64| {
         move |place: &Place| {
             let sigma = place.sigma.unwrap_or(f64::NAN);
-            is_noise(place) && (sigma / value - 1.0).abs() < 1e-9
+            place.arm.starts_with("noise-") && (sigma / value - 1.0).abs() < 1e-9
         }
     };
     let little = over(cells, "loss by little noise", near(LITTLE_NOISE), |cell| {
