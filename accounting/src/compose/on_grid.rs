@@ -100,12 +100,6 @@ impl Solver {
         }
     }
 
-    /// Returns whether grids took about a second, for this run or for the one that it dominates.
-    pub(crate) fn took_much_work(&self) -> bool {
-        let below = self.below.as_ref();
-        self.grid_work.get() >= 0.5 * MUCH_WORK || below.is_some_and(|below| below.took_much_work())
-    }
-
     /// Returns the effort for grids. The more steps of Gaussian mixtures, the better the contour: grids are
     /// for the few runs that it can't handle, and most of those need nothing that matters.
     fn effort(&self) -> Effort {

@@ -207,28 +207,18 @@ impl Plan {
     /// # Errors
     /// As [`Plan::guarantees`].
     pub fn exactly(&self) -> Result<Guarantee> {
-        Ok(self.exactly_with_effort()?.0)
-    }
-
-    /// Returns the same, and whether grids of a single record took so much work that further questions about the run
-    /// had better be [`modest`](Plan::modest).
-    ///
-    /// # Errors
-    /// As [`Plan::exactly`].
-    pub fn exactly_with_effort(&self) -> Result<(Guarantee, bool)> {
-        let mut much = false;
         let row = if self.group == GroupSize::ONE {
-            let mut solvers = self.solvers(Query::single(self.neighbours))?;
-            let row = self.by_law(Notion::Dp, &mut solvers)?;
-            much = solvers.iter().any(Solver::took_much_work);
-            row
+            self.by_law(
+                Notion::Dp,
+                &mut self.solvers(Query::single(self.neighbours))?,
+            )?
         } else {
             match self.group_by_law() {
                 Ok(law) if is_close(law.epsilon.as_ref(), self.tolerance) => law,
                 law => self.tighter(law, || self.group_by_lemma())?.0,
             }
         };
-        Ok((self.row_by_what_is_known(row), much))
+        Ok(self.row_by_what_is_known(row))
     }
 
     /// Applies [`Plan::by_what_is_known`] to a single row.

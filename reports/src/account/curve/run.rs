@@ -94,8 +94,8 @@ pub(super) struct Line<'a> {
 }
 
 type Values = (Vec<Bounds<Number>>, Option<Engine>);
-/// The ends of a point, the engine, and why the ends are apart; and whether the point took much work anyway.
-type Point = (Bounds<Number>, Option<Engine>, Option<Looseness>, bool);
+/// The ends of a point, the engine, and why the ends are apart.
+type Point = (Bounds<Number>, Option<Engine>, Option<Looseness>);
 
 /// Returns the question that is asked at each point.
 pub(super) fn question(
@@ -116,7 +116,7 @@ pub(super) fn question(
 
 fn point(answer: Answer<Probability>) -> Point {
     let bounds = numbered(answer.bounds);
-    (bounds, Some(answer.engine), answer.looseness, false)
+    (bounds, Some(answer.engine), answer.looseness)
 }
 
 /// Returns the coarser of two engines; if a point has none, the other.
@@ -146,9 +146,9 @@ impl Line<'_> {
             }
             CurveKind::BlowUp => {
                 let loss = PrivacyLoss::of_guesses(self.mechanism, self.query.group)?.0;
-                let in_haste = loss.clone().modestly();
+                let modest_loss = loss.clone().modestly();
                 self.each(at, Probability::new, |prior, modest| {
-                    let loss = if modest { &in_haste } else { &loss };
+                    let loss = if modest { &modest_loss } else { &loss };
                     Ok(point(loss.blow_up(prior, self.tolerance)?))
                 })
             }
@@ -163,16 +163,10 @@ impl Line<'_> {
     ) -> Result<Values> {
         let mut coarsest: Option<Engine> = None;
         let mut values = Vec::with_capacity(at.len());
-        let (mut modest, mut missed) = (false, false);
+        let mut modest = false;
         for x in at {
-            let mut found = ask(make(*x)?, modest)?;
-            if modest && !missed && self.misses(&found) {
-                // So far all that took their time came close.
-                found = ask(make(*x)?, false)?;
-            }
-            missed |= self.misses(&found);
-            let (bounds, engine, _, much) = found;
-            modest |= much || missed;
+            let (bounds, engine, looseness) = ask(make(*x)?, modest)?;
+            modest |= self.misses(bounds, looseness);
             coarsest = coarser(coarsest, engine);
             values.push(bounds);
         }
@@ -180,7 +174,7 @@ impl Line<'_> {
     }
 
     /// Returns whether the ends are far apart for want of precision alone.
-    fn misses(&self, (bounds, _, looseness, _): &Point) -> bool {
+    fn misses(&self, bounds: Bounds<Number>, looseness: Option<Looseness>) -> bool {
         let known = matches!(
             looseness,
             Some(Looseness::Precision | Looseness::OutOfReach)
@@ -196,15 +190,15 @@ impl Line<'_> {
         let plan = question(self.mechanism, self.query, self.tolerance, Delta::new(0.0)?)?;
         let row = Plan { modest, ..plan }.exactly_at(epsilon)?;
         let bounds = row.delta_bounds.unwrap_or(Bounds::UNKNOWN);
-        Ok((numbered(bounds), row.engine, row.looseness, false))
+        Ok((numbered(bounds), row.engine, row.looseness))
     }
 
     /// Returns ε at a δ in the same way.
     pub(super) fn epsilon(&self, delta: Delta, modest: bool) -> Result<Point> {
         let plan = question(self.mechanism, self.query, self.tolerance, delta)?;
-        let (row, much) = Plan { modest, ..plan }.exactly_with_effort()?;
+        let row = Plan { modest, ..plan }.exactly()?;
         let bounds = row.epsilon.unwrap_or(Bounds::UNKNOWN);
-        Ok((numbered(bounds), row.engine, row.looseness, much))
+        Ok((numbered(bounds), row.engine, row.looseness))
     }
 
     fn renyi(&self, at: &[f64]) -> Result<Values> {
@@ -230,10 +224,9 @@ mod tests {
     use reticent_accounting::Neighbours;
     use std::cell::RefCell;
 
-    /// Where points came close with all of their grids, one that is wide with few is asked again, until one is wide
-    /// with all of them.
+    /// Points behind one that is far apart take fewer grids.
     #[test]
-    fn what_haste_alone_leaves_wide_is_asked_again() {
+    fn a_point_that_misses_makes_the_others_modest() {
         let mechanism = Mechanism::Sequence { parts: Vec::new() };
         let line = Line {
             mechanism: &mechanism,
@@ -242,22 +235,12 @@ mod tests {
         };
         let asked = RefCell::new(Vec::new());
         let ask = |epsilon: Epsilon, modest: bool| {
-            asked.borrow_mut().push((epsilon.get(), modest));
-            let wide = modest || epsilon.get() > 2.0;
-            let ends = Bounds::between(Number(1.0), Number(if wide { 1.5 } else { 1.0 }));
-            Ok((ends, None, wide.then_some(Looseness::Precision), true))
+            asked.borrow_mut().push(modest);
+            let upper = Number(if epsilon.get() > 1.5 { 1.5 } else { 1.0 });
+            let ends = Bounds::between(Number(1.0), upper);
+            Ok((ends, None, Some(Looseness::Precision)))
         };
-        let at = [1.0, 2.0, 3.0, 4.0];
-        let (values, _) = line.each(&at, Epsilon::new, ask).unwrap();
-        let expected = [
-            (1.0, false),
-            (2.0, true),
-            (2.0, false),
-            (3.0, true),
-            (3.0, false),
-            (4.0, true),
-        ];
-        assert_eq!(asked.into_inner(), expected);
-        assert_eq!(values[1].high(), Some(1.0));
+        line.each(&[1.0, 2.0, 3.0, 1.0], Epsilon::new, ask).unwrap();
+        assert_eq!(asked.into_inner(), [false, false, true, true]);
     }
 }
