@@ -71,38 +71,31 @@ pub struct Limit {
     pub passed: bool,
     /// Whether it is none.
     nothing: bool,
-    /// To whom, if that is not whom the answer begins with.
     to: Option<String>,
+    others: Vec<(String, f64)>,
+}
+
+/// What a limit is held against.
+pub(in crate::account) struct Judged {
+    /// The largest ε that is promised; infinite if it has no upper end.
+    pub(in crate::account) largest: f64,
+    /// To whom, if that is not whom the answer begins with.
+    pub(in crate::account) to: Option<String>,
     /// What is not judged although its ε is larger, with that.
-    unjudged: Vec<(String, f64)>,
+    pub(in crate::account) others: Vec<(String, f64)>,
 }
 
 impl Limit {
-    /// Compares a limit, if one was set, with the largest ε that is promised at the δ among the inputs.
-    #[must_use]
-    pub fn of(allowed: Option<Epsilon>, promised: f64, inputs: &Inputs) -> Option<Self> {
-        let allowed = allowed?;
+    /// Compares a limit with what is promised at the δ among the inputs.
+    pub(in crate::account) fn of(allowed: Epsilon, judged: Judged, inputs: &Inputs) -> Self {
         let nothing = promises_nothing(inputs).is_some();
-        Some(Self {
-            allowed,
-            promised,
-            passed: nothing || promised > allowed.get(),
-            nothing,
-            to: None,
-            unjudged: Vec::new(),
-        })
-    }
-
-    /// Names whom the promise is made to, if it isn't the first one, and what is not judged.
-    pub(in crate::account) fn saying(
-        self,
-        to: Option<String>,
-        unjudged: Vec<(String, f64)>,
-    ) -> Self {
         Self {
-            to,
-            unjudged,
-            ..self
+            allowed,
+            promised: judged.largest,
+            passed: nothing || judged.largest > allowed.get(),
+            nothing,
+            to: judged.to,
+            others: judged.others,
         }
     }
 
@@ -115,21 +108,15 @@ impl Limit {
         };
         let (allowed, promised) = (shortest(self.allowed.get()), rounded_up(self.promised, 6));
         let to = self.to.as_ref().map(|to| format!(" ({to})"));
-        let unjudged = self.unjudged.iter();
-        let unjudged: Vec<String> = unjudged
-            .map(|(what, epsilon)| format!("{what}: {}", rounded_up(*epsilon, 4)))
-            .collect();
-        let unjudged = match unjudged.is_empty() {
-            true => String::new(),
-            false => format!("; not judged: {}", unjudged.join("; ")),
-        };
         let to = to.unwrap_or_default();
-        Section::text(
-            "",
-            [format!(
-                "limit {allowed}: promised epsilon {promised}{to} is {side}{unjudged}"
-            )],
-        )
+        let first = format!("limit {allowed}: promised epsilon {promised}{to} is {side}");
+        let others = self.others.iter().enumerate();
+        let others = others.map(|(place, (what, epsilon))| {
+            let begin = if place == 0 { "not judged: " } else { "" };
+            format!("{begin}{what}: {}", rounded_up(*epsilon, 4))
+        });
+        let parts: Vec<String> = std::iter::once(first).chain(others).collect();
+        Section::text("", [parts.join("; ")])
     }
 
     /// Returns the ending of a command whose answer is compared with the limit.
@@ -439,16 +426,21 @@ pub fn held_to(
 /// Compares the answer with the limit, if one was set.
 #[must_use]
 pub fn limit(document: &Envelope<Guarantees>, allowed: Option<Epsilon>) -> Option<Limit> {
-    let promised = promised(&document.body);
+    let allowed = allowed?;
+    let largest = promised(&document.body);
     let rows = tightest(&document.body.guarantees);
     let judged = headline(&document.body.guarantees).map(said);
     let others = rows.iter().filter_map(|row| {
         let (what, epsilon) = (said(row), row.epsilon?.high().unwrap_or(f64::INFINITY));
         let other = is_promise(row) && judged.as_ref() != Some(&what);
-        (other && epsilon > promised).then_some((what, epsilon))
+        (other && epsilon > largest).then_some((what, epsilon))
     });
-    let limit = Limit::of(allowed, promised, &document.inputs)?;
-    Some(limit.saying(None, others.collect()))
+    let judged = Judged {
+        largest,
+        to: None,
+        others: others.collect(),
+    };
+    Some(Limit::of(allowed, judged, &document.inputs))
 }
 
 /// Returns whether a row promises something to somebody: rows as in the papers and those for planning don't.

@@ -227,9 +227,8 @@ pub(crate) fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> 
     document.inputs = document.inputs.given("max_epsilon", limit)?;
     let body = &document.body;
     let promised = body.headline.get().get();
-    let judged = promises::judged(run, &body.promises, &body.guarantees);
-    let limit = Limit::of(limit, judged.largest, &document.inputs);
-    let limit = limit.map(|limit| limit.saying(judged.to, judged.others));
+    let judged = || promises::judged(run, &body.promises, &body.guarantees);
+    let limit = limit.map(|limit| Limit::of(limit, judged(), &document.inputs));
     let mood = Limit::mood(limit.as_ref(), promised, &document.inputs);
     let mut page = page(run, &document, output.draws())?.mood(mood);
     if let Some(limit) = &limit {

@@ -1,7 +1,7 @@
 //! The promises of a plan: what is promised to whom.
 
 use super::PlannedRun;
-use crate::account::answer::{is_promise, said};
+use crate::account::answer::{Judged, is_promise, said};
 use crate::account::words::{ONE_CLASS, together};
 use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
@@ -199,18 +199,8 @@ pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
     Ok(Upper::new(Epsilon::new(upper.unwrap_or(f64::INFINITY))?))
 }
 
-/// What a limit is held against.
-pub(super) struct Judged {
-    /// The largest ε that is promised to a record or a secret.
-    pub(super) largest: f64,
-    /// To whom, if that is not the first promise.
-    pub(super) to: Option<String>,
-    /// What isn't judged although its ε is larger: canaries, which belong to nobody, several secrets at once, and a
-    /// record in the relation by which its notion is not known.
-    pub(super) others: Vec<(String, f64)>,
-}
-
-/// Returns what a limit is held against.
+/// Returns what a limit is held against: the largest ε that is promised to a record or a secret. Not judged are canaries,
+/// which belong to nobody, several secrets at once, and a record in the relation by which its notion is not known.
 pub(super) fn judged(run: &PlannedRun, promises: &[Promised], guarantees: &[Guarantee]) -> Judged {
     let upper = |row: &Guarantee| row.epsilon.and_then(|e| e.high()).unwrap_or(f64::INFINITY);
     let signed = promises.iter().filter(|promised| !promised.for_planning);

@@ -1,7 +1,7 @@
 //! The page: documents against their schema, numbers against the accountant, bad input by name.
 
 use super::ceilings::Ceiling;
-use super::promises::{Adversary, Judged, judged};
+use super::promises::{Adversary, judged};
 use super::{PlanPage, PlannedRun, of_file, page, sheet, show};
 use crate::contract::Envelope;
 use crate::contract::{Exit, Format};
@@ -606,13 +606,10 @@ fn a_limit_is_held_against_what_is_promised_to_a_record() {
     );
     let subject = of_file(&folder.plan(&plan)).unwrap();
     let body = sheet(&subject).unwrap().body;
-    let Judged {
-        largest,
-        to,
-        others: unjudged,
-    } = judged(&subject, &body.promises, &body.guarantees);
-    assert_eq!((to, largest), (None, body.headline.get().get()));
-    let named: Vec<&str> = unjudged.iter().map(|(what, _)| what.as_str()).collect();
+    let found = judged(&subject, &body.promises, &body.guarantees);
+    let largest = found.largest;
+    assert_eq!((found.to, largest), (None, body.headline.get().get()));
+    let named: Vec<&str> = found.others.iter().map(|(what, _)| what.as_str()).collect();
     assert_eq!(
         named,
         [
@@ -620,7 +617,7 @@ fn a_limit_is_held_against_what_is_promised_to_a_record() {
             "differential privacy, one turn, this content or another"
         ]
     );
-    assert!(unjudged.iter().all(|(_, epsilon)| *epsilon > largest));
+    assert!(found.others.iter().all(|(_, epsilon)| *epsilon > largest));
 }
 
 /// DP-SGD has noise on every record, and promised nothing to a secret drawn at random where both policies may miss it: its plan
