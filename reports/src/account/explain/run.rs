@@ -8,8 +8,8 @@ use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::training::{NUMBER_OF_RECORDS, UNCOVERED};
 use reticent_accounting::{
-    Bounds, Delta, Direction, Epsilon, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion,
-    Plan, PrivacyLoss, Query,
+    Bounds, ByDirection, Delta, Direction, Epsilon, GroupSize, Guarantee, Mechanism, Method,
+    Neighbours, Notion, Plan, PrivacyLoss, Query,
     pld::{Engine, losses},
 };
 
@@ -127,24 +127,25 @@ fn of_law(headline: &Guarantee, direction: Option<Direction>) -> Option<Evaluate
     if headline.method != Method::Pld {
         return None;
     }
-    if let Some(delta) = headline.delta_bounds {
-        let own = match (direction, headline.delta_by_direction) {
-            (None, _) => delta,
-            (Some(Direction::Remove), Some(each)) => each.remove,
-            (Some(Direction::Add), Some(each)) => each.add,
-            (Some(_), None) => return None,
-        };
-        let at = headline.epsilon?.upper.map(|end| *end.get());
-        return Some((None, Some(own), at));
-    }
     let epsilon = headline.epsilon?;
-    let own = match (direction, headline.by_direction) {
-        (None, _) => epsilon,
-        (Some(Direction::Remove), Some(each)) => each.remove,
-        (Some(Direction::Add), Some(each)) => each.add,
-        (Some(_), None) => return None,
-    };
+    if let Some(delta) = headline.delta_bounds {
+        let own = of_direction(delta, headline.delta_by_direction, direction)?;
+        return Some((None, Some(own), epsilon.upper.map(|end| *end.get())));
+    }
+    let own = of_direction(epsilon, headline.by_direction, direction)?;
     Some((Some(own), None, own.upper.map(|end| *end.get())))
+}
+
+fn of_direction<T>(
+    whole: Bounds<T>,
+    each: Option<ByDirection<T>>,
+    direction: Option<Direction>,
+) -> Option<Bounds<T>> {
+    match direction {
+        None => Some(whole),
+        Some(Direction::Remove) => each.map(|each| each.remove),
+        Some(Direction::Add) => each.map(|each| each.add),
+    }
 }
 
 /// Returns the numbers of the lemma where there is one direction, which the headline is about.
