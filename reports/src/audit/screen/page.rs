@@ -185,16 +185,13 @@ impl MissingRate {
     fn to_section(&self) -> Section {
         let (low, high) = (nearest(*self.low.get(), 4), nearest(*self.high.get(), 4));
         let facts = [
-            (
-                "missed words over all words, m (estimate, no bound)",
-                format!("{low} to {high}"),
-            ),
+            ("missed words over all words, m", format!("{low} to {high}")),
             (
                 "redacted words over all words, Pct",
                 nearest(self.redacted, 4),
             ),
             (
-                "recall, 1 - m/Pct (estimate, no bound)",
+                "recall, 1 - m/Pct",
                 format!(
                     "{} to {}",
                     nearest(*self.recall_low.get(), 4),
