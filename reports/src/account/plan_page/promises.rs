@@ -225,33 +225,22 @@ pub(super) fn judged(run: &PlannedRun, promises: &[Promised], guarantees: &[Guar
     };
     let further = guarantees.iter().filter(|row| is_promise(row));
     let further = further.filter(|row| !signed.iter().any(|(_, other)| other == row));
-    let further: Vec<_> = further.map(|row| (said(row), row)).collect();
-    let rows = signed.iter().chain(&further);
-    let rows: Vec<_> = rows.map(|(to, row)| (to, *row, upper(row))).collect();
-    let judged = rows
-        .iter()
-        .enumerate()
-        .filter(|(_, (_, row, _))| counts(row));
+    let further = further.map(|row| (said(row), row));
+    let rows = signed.iter().cloned().chain(further).enumerate();
+    let (judged, others): (Vec<_>, Vec<_>) = rows.partition(|(_, (_, row))| counts(row));
+    let judged = judged.into_iter().rev();
     // The first of equal ones.
-    let largest = judged.reduce(|most, next| match next.1.2 > most.1.2 {
-        true => next,
-        false => most,
-    });
-    let Some((at, (to, _, largest))) = largest else {
-        return Judged {
-            largest: f64::INFINITY,
-            to: None,
-            others: Vec::new(),
-        };
+    let largest = judged.max_by(|a, b| upper(a.1.1).total_cmp(&upper(b.1.1)));
+    let (largest, to) = match largest {
+        Some((at, (to, row))) => (upper(row), (at > 0).then_some(to)),
+        None => (f64::INFINITY, None),
     };
-    let others = rows
-        .iter()
-        .filter(|(_, row, epsilon)| !counts(row) && epsilon > largest);
-    let others = others.map(|(to, _, epsilon)| ((*to).clone(), *epsilon));
+    let others = others.into_iter().map(|(_, (to, row))| (to, upper(row)));
+    let others = others.filter(|(_, epsilon)| *epsilon > largest).collect();
     Judged {
-        largest: *largest,
-        to: (at > 0).then(|| (*to).clone()),
-        others: others.collect(),
+        largest,
+        to,
+        others,
     }
 }
 
