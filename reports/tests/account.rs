@@ -189,10 +189,6 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--gamma: miss rate must lie in [0, 1], got -0.1",
         ),
         (
-            "--sigma 1 --sample-rate 0 --sampler balls-in-bins",
-            "--sample-rate: must lie in (0, 1], got 0: at a rate of 0 there are no epochs",
-        ),
-        (
             "--sigma 1 --sample-rate 0 --epochs 1",
             "--sample-rate: must lie in (0, 1], got 0: at a rate of 0 there are no epochs",
         ),

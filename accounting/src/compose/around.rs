@@ -8,8 +8,8 @@ use crate::engine::Engine;
 use crate::numeric::interval::LnBounds;
 use crate::quantity::error::Result;
 
-/// See [`Solver::modest`].
-const MODEST: f64 = 1e-4;
+/// See [`Solver::rough_goal`].
+const ROUGH_GOAL: f64 = 1e-4;
 /// ln of a δ above which a partition of the outcomes may give a lower end.
 const NEARLY_ONE: f64 = -5.0;
 
@@ -37,7 +37,7 @@ impl Solver {
         }
         let below = match &mut self.below {
             Some(below) => {
-                let goal = below.modest(goal);
+                let goal = below.rough_goal(goal);
                 let below = known_around(below.ln_delta_by(alone, epsilon, goal), alone)?;
                 Some(below.map_or(f64::NEG_INFINITY, |(below, _)| below.lower))
             }
@@ -81,9 +81,9 @@ impl Solver {
     }
 
     /// Returns the precision that a dominated run is worth: on a grid, less than the distance of the two runs.
-    pub(crate) fn modest(&self, tolerance: f64) -> f64 {
+    pub(crate) fn rough_goal(&self, tolerance: f64) -> f64 {
         if self.needs_grid() {
-            tolerance.max(MODEST)
+            tolerance.max(ROUGH_GOAL)
         } else {
             tolerance
         }
@@ -165,7 +165,7 @@ impl Solver {
         };
         let lower = match &mut self.below {
             Some(below) => {
-                let tolerance = below.modest(tolerance);
+                let tolerance = below.rough_goal(tolerance);
                 let below = known_around(below.epsilon_by(alone, delta, tolerance), alone)?;
                 below.and_then(|below| below.lower)
             }

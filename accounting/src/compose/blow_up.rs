@@ -204,7 +204,7 @@ impl Solver {
             return Ok((lower, upper, Engine::Closed));
         }
         let below = match &mut self.below {
-            Some(below) => Some(below.blow_up(x, below.modest(tolerance))?.0),
+            Some(below) => Some(below.blow_up(x, below.rough_goal(tolerance))?.0),
             None => None,
         };
         // If the lower end is almost one, no engine is needed for the upper end.
