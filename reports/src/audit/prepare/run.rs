@@ -259,10 +259,15 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
         (
             "sides",
             format!(
-                "{} public, {} private (of which {} are only <MASK>)",
+                "{} public, {} private (of which {} are only <MASK>){}",
                 grouped(f.public),
                 grouped(f.private),
-                grouped(f.mask_only)
+                grouped(f.mask_only),
+                match (f.public, &prepared.options.conservative) {
+                    (0, None) =>
+                        "; without --conservative (such as digits,capitals,names) every record is private",
+                    _ => "",
+                }
             ),
         ),
         (
@@ -363,13 +368,6 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
     }
     if prepared.options.draws() {
         facts.push(("not covered", CHOICE_OF_RECORDS.to_owned()));
-    }
-    if f.public == 0 && prepared.options.conservative.is_none() {
-        facts.push((
-            "hint",
-            "nothing is public without --conservative (for instance digits,capitals,names): every record is private"
-                .to_owned(),
-        ));
     }
     facts.extend(covered(prepared).map(|entities| ("entities", entities)));
     let said = said + &unknown::warning(f);
