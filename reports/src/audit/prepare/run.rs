@@ -239,8 +239,12 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
                         false => "",
                     }
                 ),
+                SecretSource::Detected if !prepared.options.redact => format!(
+                    "none (--no-redaction); {} found; {UNMARKED}",
+                    count_of(f.secrets.all.distinct, "distinct secret"),
+                ),
                 SecretSource::Detected => format!(
-                    "{} with a mask; {} found; {}; what the policy does not find is not known (no secret is marked: audit screen draws a sample to label)",
+                    "{} with a mask; {} found; {}; {UNMARKED}",
                     count_of(f.redacted, "record"),
                     count_of(f.secrets.all.distinct, "distinct secret"),
                     match f.secrets.all.missed {
@@ -373,6 +377,9 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
     let said = said + &unknown::warning(f);
     Page::new("Prepared corpus", said).answer(Section::facts("", facts))
 }
+
+/// What is not known of a corpus without marks.
+const UNMARKED: &str = "what the policy does not find is not known (no secret is marked: audit screen draws a sample to label)";
 
 /// Describes how many records were longer than `--max-tokens`.
 fn cut(prepared: &Preparation) -> Option<String> {
