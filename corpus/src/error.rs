@@ -142,7 +142,7 @@ pub enum Error {
         problem: String,
     },
     /// A file that already exists.
-    #[error("{}: a file of that name exists; choose another, or replace it by force", path.display())]
+    #[error("{}: a file of that name exists; choose another", path.display())]
     Exists {
         /// The file.
         path: PathBuf,

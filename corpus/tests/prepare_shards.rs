@@ -387,7 +387,10 @@ fn a_plan_is_of_one_owner_and_one_corpus() {
     let case = Case::new(&data, &PrepareOptions::default());
     let plan = case.plan(2).unwrap();
     let again = case.plan(2).unwrap_err().to_string();
-    assert!(again.contains("a file of that name exists"), "{again}");
+    assert!(
+        again.ends_with("a file of that name exists; choose another"),
+        "{again}"
+    );
     let path = case.at("plan.json");
     let other = ShardPlan::load(&path, [8; 32]).unwrap_err().to_string();
     assert!(other.contains("under another owner's key"), "{other}");

@@ -116,7 +116,7 @@ fn bad_models(home: &Path) {
     refused(
         home,
         "exposure --model nowhere --canaries 3x4",
-        &["--model", "nowhere", "no model"],
+        &["--model", "nowhere", "no such folder"],
     );
     refused(
         home,

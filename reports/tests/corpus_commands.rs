@@ -809,6 +809,31 @@ fn a_preparation_without_redaction_counts_occurrences() {
     );
 }
 
+/// Without marks, redaction and --conservative: neither traces after masking nor an empty column is spoken of.
+#[test]
+fn unmarked_text_that_is_not_redacted_is_described_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let text: String = (0..5)
+        .map(|i| format!("{{\"id\": \"d{i}\", \"text\": \"note {i}: ask ada@example.org\"}}\n"))
+        .collect();
+    std::fs::write(at.join("notes.jsonl"), text).unwrap();
+    let line = "prepare notes.jsonl --policy detectors --no-redaction --held-out 0 --out plain";
+    let said = ok(at, line);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "redaction: none (--no-redaction); 1 distinct secret found; what the policy does not find",
+        "(of which 0 are only <MASK>); without --conservative (such as digits,capitals,names) every record is private",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let said = ok(at, "policy notes.jsonl --policy detectors");
+    assert!(
+        said.contains("records") && !said.contains("precision"),
+        "{said}"
+    );
+}
+
 /// Every recipe's document, with what only some of them have: estimates, dropout, held-out text.
 #[test]
 fn what_training_says_fits_its_schema() {

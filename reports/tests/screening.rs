@@ -87,6 +87,12 @@ fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
     );
     assert_eq!(measured["kinds"]["order"]["missed_by_both"], 0);
     let plan = "--sigma 1 --sample-rate 0.01 --steps 100 --labels labels.jsonl";
+    let brief = run(env!("CARGO_BIN_EXE_account"), here, plan, "").stdout;
+    let brief = String::from_utf8(brief).unwrap();
+    assert!(brief.contains("ε upper"), "{brief}");
+    let sheet = plan.replace("labels.jsonl", "screening.jsonl");
+    let sheet = refused(&run(env!("CARGO_BIN_EXE_account"), here, &sheet, ""));
+    assert!(sheet.contains("a screening sheet, not labels"), "{sheet}");
     let full = format!("{plan} -v");
     let page = run(env!("CARGO_BIN_EXE_account"), here, &full, "").stdout;
     let page = String::from_utf8(page).unwrap();

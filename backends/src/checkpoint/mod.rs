@@ -633,6 +633,9 @@ impl Pretrained {
             return Self::load_adapted(&adapter::named_base(folder)?, folder);
         }
         if !folder.join(CONFIG).exists() {
+            if !folder.is_dir() {
+                return Err(Error::checkpoint(folder, "no such folder"));
+            }
             if folder.join("prepared.json").exists() {
                 return Err(Error::checkpoint(
                     folder,

@@ -15,6 +15,9 @@ use reticent_accounting::{
 /// Heading of what an answer rests on.
 pub(crate) const PREMISES: &str = "Premises";
 
+/// The most lines of a short text with premises, so that they leave room for the guarantees.
+pub(crate) const LINES_WITH_PREMISES: usize = 26;
+
 /// Heading of what else is to be said of it.
 pub(crate) const REMARKS: &str = "Remarks";
 

@@ -1,7 +1,7 @@
 //! Reads labelled secrets from a JSON Lines file (`schemas/labels.schema.json`).
 
 use crate::contract::{numbered_lines, read_json_line};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reticent_accounting::confidentiality::{Label, LabelledSecrets};
 use std::path::Path;
 
@@ -18,8 +18,19 @@ pub fn read(path: &Path) -> Result<LabelledSecrets> {
     for line in numbered_lines(path, LONGEST)? {
         let (number, line) = line?;
         if !line.trim().is_empty() {
+            ensure!(
+                number > 1 || !is_sheet(&line),
+                "{}: a screening sheet, not labels; audit screen with this --sheet writes them to --labels",
+                path.display()
+            );
             labels.push(read_json_line::<Label>(path, number, &line)?);
         }
     }
     LabelledSecrets::gather(labels).with_context(|| path.display().to_string())
+}
+
+/// Returns whether a line begins a sheet of `audit screen`.
+fn is_sheet(line: &str) -> bool {
+    let line = serde_json::from_str::<serde_json::Value>(line);
+    line.is_ok_and(|line| line["type"] == "screening-sheet")
 }

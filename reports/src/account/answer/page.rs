@@ -7,8 +7,8 @@ use crate::account::plan::{Question, Run};
 use crate::account::plan_page::{about_the_labels, about_the_sample, labels_for};
 use crate::account::tables::{tables, tightest};
 use crate::account::words::{
-    PREMISES, REMARKS, about_delta, about_outside_text, assumed, compared, notes, promises_nothing,
-    says, wide,
+    LINES_WITH_PREMISES, PREMISES, REMARKS, about_delta, about_outside_text, assumed, compared,
+    notes, promises_nothing, says, wide,
 };
 use crate::contract::{Envelope, Inputs, Table, dash, in_words};
 use crate::number::{nearest, rounded, rounded_up, shortest};
@@ -84,6 +84,9 @@ pub fn guarantees(
     alarms.extend(about_the_run(question));
     alarms.extend(wide(&body.guarantees, question.plan.tolerance));
     alarms.extend(body.what_if.iter().filter_map(failed));
+    if !premises.is_empty() {
+        page = page.lines(LINES_WITH_PREMISES);
+    }
     page = page
         .decides(Section::notes(PREMISES, premises))
         .answer(Section::notes(REMARKS, alarms))

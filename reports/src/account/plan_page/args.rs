@@ -28,8 +28,8 @@ that describe the run):
   candidates = 1000000
   canaries = 10              # canary_copies = 20
   everything_private = false
-  [first_phase]              # of jft: three conditions, or sigma, sample_rate, steps and miss = [0.003, 0.012]
-  kind = \"direct\"
+  [first_phase]              # of jft: with the three conditions, or sigma, sample_rate and steps
+  kind = \"direct\"            # with noise, miss = [0.003, 0.012]
   every_content_caught = true
   length_and_kind_hidden = true
   screening_ignores_secrets = true

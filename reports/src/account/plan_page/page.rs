@@ -9,8 +9,8 @@ use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
 use crate::account::words::{
-    PREMISES, PROMISED, REMARKS, about_delta, assumed, compared_in, neighbours, promise,
-    promises_nothing,
+    LINES_WITH_PREMISES, PREMISES, PROMISED, REMARKS, about_delta, assumed, compared_in,
+    neighbours, promise, promises_nothing,
 };
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
@@ -49,6 +49,9 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     let mut page = Page::new(title, summary(run, body))
         .decides(Section::text("", large))
         .answer(first);
+    if !labels.is_empty() {
+        page = page.lines(LINES_WITH_PREMISES);
+    }
     page = page
         .decides(Section::notes(
             PREMISES,

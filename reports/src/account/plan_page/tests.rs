@@ -981,6 +981,12 @@ fn labels_of_one_place_say_nothing_of_secrets_in_several_records() {
         assert_eq!(said.matches(premise).count(), 1, "{said}");
         assert_eq!(said.matches(places).count(), 1, "{said}");
     }
+    // The premises do not take the place of the guarantees.
+    let brief = shown.to_text(View {
+        verbose: false,
+        width: 100,
+    });
+    assert!(brief.contains("ε upper"), "{brief}");
     let said = |supposed: &str| {
         let mut said = several.body.assumptions.iter();
         said.any(|said| said.starts_with(supposed))

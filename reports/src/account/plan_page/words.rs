@@ -262,10 +262,13 @@ pub(crate) fn labels_for(delta: Delta, found: &MeasuredRates) -> Option<String> 
     }
     let wish = MissRate::new(delta.get()).ok()?;
     let alone = labels_needed(wish, found.confidence)?;
-    let shared = labels_needed(wish, found.each)?;
+    let shared = match labels_needed(wish, found.each)? {
+        shared if shared == alone => String::new(),
+        shared => format!(" for this rate alone, {shared} with the confidence shared as here"),
+    };
     Some(format!(
         "With delta {} the share missed by both has to be proved smaller than {}: that takes {alone} labelled secrets \
-         without a joint miss at confidence {} for this rate alone, {shared} with the confidence shared as here; these labels prove {}.",
+         without a joint miss at confidence {}{shared}; these labels prove {}.",
         shortest(delta.get()),
         shortest(delta.get()),
         shortest(found.confidence.get()),

@@ -17,10 +17,10 @@ cell failed or leaves a limit undecided.
   schema = 1
   seeds = 3                              # 0, 1, 2: what is held out, missed and planted
   miss_rates = [0, 0.1, 0.5]
-  canary_recalls = \"as-policy\"           # the policy catches 1 - miss rate of the canaries; or a list
+  canary_recalls = \"as-policy\"           # catches 1 - miss rate of the canaries; or a list
   sigmas = [1.1]                         # or epsilons
   models = [\"lstm\"]
-  data = { dialogues = 60 }              # synthetic; or path = \"data.jsonl\", documents = 300, skip = 0
+  data = { dialogues = 60 }              # or path = \"data.jsonl\", documents = 300, skip = 0
   prepare = { policy = \"customers\", conservative = [\"digits\", \"policy\"], canaries = \"10x20\" }
   train = { epochs = 2 }                 # flags of audit train, as those above of audit prepare
   attacks = { membership = { group_size = 20 } }

@@ -286,6 +286,7 @@ impl PolicyReport {
             .right("precision", |(_, counts)| {
                 counts.precision.map_or_else(String::new, |p| nearest(p, 4))
             })
+            .without_empty(3)
             .into()
     }
 

@@ -239,8 +239,12 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
                         false => "",
                     }
                 ),
+                SecretSource::Detected if !prepared.options.redact => format!(
+                    "none (--no-redaction); {} found; {UNMARKED}",
+                    count_of(f.secrets.all.distinct, "distinct secret"),
+                ),
                 SecretSource::Detected => format!(
-                    "{} with a mask; {} found; {}; what the policy does not find is not known (no secret is marked: audit screen draws a sample to label)",
+                    "{} with a mask; {} found; {}; {UNMARKED}",
                     count_of(f.redacted, "record"),
                     count_of(f.secrets.all.distinct, "distinct secret"),
                     match f.secrets.all.missed {
@@ -259,10 +263,15 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
         (
             "sides",
             format!(
-                "{} public, {} private (of which {} are only <MASK>)",
+                "{} public, {} private (of which {} are only <MASK>){}",
                 grouped(f.public),
                 grouped(f.private),
-                grouped(f.mask_only)
+                grouped(f.mask_only),
+                match (f.public, &prepared.options.conservative) {
+                    (0, None) =>
+                        "; without --conservative (such as digits,capitals,names) every record is private",
+                    _ => "",
+                }
             ),
         ),
         (
@@ -364,17 +373,13 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
     if prepared.options.draws() {
         facts.push(("not covered", CHOICE_OF_RECORDS.to_owned()));
     }
-    if f.public == 0 && prepared.options.conservative.is_none() {
-        facts.push((
-            "hint",
-            "nothing is public without --conservative (for instance digits,capitals,names): every record is private"
-                .to_owned(),
-        ));
-    }
     facts.extend(covered(prepared).map(|entities| ("entities", entities)));
     let said = said + &unknown::warning(f);
     Page::new("Prepared corpus", said).answer(Section::facts("", facts))
 }
+
+/// What is not known of a corpus without marks.
+const UNMARKED: &str = "what the policy does not find is not known (no secret is marked: audit screen draws a sample to label)";
 
 /// Describes how many records were longer than `--max-tokens`.
 fn cut(prepared: &Preparation) -> Option<String> {

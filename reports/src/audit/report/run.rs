@@ -199,9 +199,7 @@ fn measured(
             args.mechanism.is_none(),
             "--mechanism: nothing is compared with it, since no canaries are known for this model; {PLANT}"
         );
-        document.no_exposure = Some(
-            "no canaries were planted; `audit plant DATA --canaries 10x20 --out planted/` plants them before training".into(),
-        );
+        document.no_exposure = Some(format!("no canaries are known for this model; {PLANT}"));
     }
     let mut heat = Vec::new();
     if let Some(args) = members {
