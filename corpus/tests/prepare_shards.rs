@@ -271,7 +271,7 @@ fn what_is_not_just_what_a_stage_left_is_refused() {
             "scan-1" => "scan-2",
             "group-2" => "group-1",
             "write-0" => "write-2",
-            _ => "scan-0",
+            _ => "scan-1",
         };
         let mut changed = whole.clone();
         changed[0] ^= 1;

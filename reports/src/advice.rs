@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 #[test]
 fn sources_and_book_name_options_that_exist() {
     // Options of cargo, tests, pip, torchrun, sbatch and the scripts.
-    const OTHERS: &str = "advertise array bin cpus-per-task dependency exact example executor-timeout export features help job-name lib listen \
-                          locked no-default-features no-python nproc-per-node only parsable path release root scheduler tasks \
+    const OTHERS: &str = "advertise array bin cpus-per-task dependency exact example executor-timeout export features help job-name kill-on-invalid-dep \
+                          lib listen locked no-default-features no-python nproc-per-node only parsable path release root scheduler tasks \
                           time trust-network version workspace write";
     let mut programs = [Account::command(), Audit::command()];
     programs.iter_mut().for_each(Command::build);
