@@ -56,7 +56,7 @@ pub use parse::{main, parse_from};
 pub use progress::Progress;
 pub(crate) use spelled::in_words;
 pub use spelled::{Number, to_json};
-pub(crate) use stdout::in_one_line;
+pub(crate) use stdout::{in_one_line, note_to_terminal};
 pub use stdout::{note, print, print_json, printable, printable_json};
 pub(crate) use table::dash;
 pub use table::{Align, Rows, Table};

@@ -1,7 +1,7 @@
 //! Output to a terminal: data on stdout, everything else on stderr, both through one sanitiser. A reader that stops
 //! early is not an error.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 /// Writes a text to stdout, sanitised for a terminal ([`printable`]), and ends it with a newline if it has none.
 ///
@@ -97,6 +97,13 @@ fn is_hidden(c: char) -> bool {
 pub fn note(line: &str) {
     let shown = without_commands(&printable(&indented(line)));
     let _ = writeln!(std::io::stderr(), "{shown}");
+}
+
+/// Writes a line as [`note`] does, if somebody watches.
+pub(crate) fn note_to_terminal(line: &str) {
+    if std::io::stderr().is_terminal() {
+        note(line);
+    }
 }
 
 /// Indents all lines after the first, so that a line break in a file's name can't begin a line that looks like one of

@@ -3,7 +3,7 @@
 use super::args::Protect;
 use super::document::{Infeasible, Joint, KindRow, Own, Protection, Row, Setting, Sizes};
 use super::input::Input;
-use crate::contract::{Envelope, Inputs, Progress};
+use crate::contract::{Envelope, Inputs, note_to_terminal};
 use crate::number::{described, rounded, shortest};
 use anyhow::{Result, anyhow, ensure};
 use reticent_accounting::protect::{
@@ -12,6 +12,7 @@ use reticent_accounting::protect::{
 use reticent_accounting::training::MOST_DRAWN;
 use reticent_accounting::{Bounds, Lower, NoiseMultiplier, Probability, Steps, Tolerance, Upper};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// The default relative gap and tolerance.
 const DEFAULT: f64 = 1e-4;
@@ -136,8 +137,8 @@ impl Work<'_> {
     fn sweep(&self, body: &mut Protection) -> Result<()> {
         let unit = body.full_c / 16.0;
         let mut start: Option<Solution> = None;
-        let progress = Progress::of(EXPONENTS.count() as u64, "sweep", "values of c");
-        for exponent in EXPONENTS.rev() {
+        let began = Instant::now();
+        for (done, exponent) in (1..).zip(EXPONENTS.rev()) {
             let c = unit * 2f64.powi(exponent);
             let (setting, weighed, _) = match self.setting(c, Some(exponent), start.as_ref()) {
                 Ok(found) => found,
@@ -152,9 +153,7 @@ impl Work<'_> {
                     }
                 },
             };
-            let sigma = rounded(setting.recommended().upper, 5);
-            progress.say(&format!("sweep: sigma {sigma} at c = 2^{exponent}"));
-            progress.advance(1);
+            note_to_terminal(&so_far(&setting, exponent, done, began.elapsed()));
             body.settings.push(setting);
             start = Some(weighed.solution);
         }
@@ -291,6 +290,17 @@ impl Work<'_> {
             })
             .collect()
     }
+}
+
+/// Returns what a sweep has found at one c, and how long the others may take.
+pub(super) fn so_far(setting: &Setting, exponent: i32, done: u32, elapsed: Duration) -> String {
+    let all = EXPONENTS.count() as u32;
+    let left = elapsed / done * (all - done);
+    format!(
+        "sweep {done}/{all}: sigma {} at c = 2^{exponent}; about {} s left",
+        rounded(setting.recommended().upper, 5),
+        left.as_secs()
+    )
 }
 
 /// Returns the error in terms of the flag if the weights are too light for the batch size.

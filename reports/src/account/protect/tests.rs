@@ -643,6 +643,11 @@ fn the_headline_names_the_noise_that_is_recommended() {
     let said = "Sigma 1.5000 keeps every secret's promise, with weights chosen together with it, of the sum that c = \
                 2^-5 gives. From c = ";
     assert!(says(&found).contains(said), "{}", says(&found));
+    let rows = &found.body.settings;
+    assert_eq!(
+        run::so_far(&rows[1], -5, 2, std::time::Duration::from_secs(3)),
+        "sweep 2/11: sigma 1.5000 at c = 2^-5; about 13 s left"
+    );
 }
 
 /// Small constants leave weights for no batch of the size asked for: the others keep their rows.
