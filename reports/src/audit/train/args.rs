@@ -2,7 +2,7 @@
 
 use crate::audit::args::{ModelArg, PrecisionArg};
 use crate::audit::train::uses;
-use crate::contract::{positive, quantity};
+use crate::contract::{positive, quantity, step_count};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Sampler, Schedule, recipe};
 use crate::plan::{Optimization, PlanRequest, TrainingFile};
 use anyhow::{Context, Result, bail};
@@ -102,7 +102,11 @@ fn on_a_corpus(option: Arg) -> Arg {
         "batch_size" => {
             "Expected records per noisy batch, instead of --sample-rate; of ordinary steps, --ordinary-batch-size"
         }
-        "steps" => "Number of noisy steps; sgd: of ordinary steps [default: those of --epochs]",
+        "steps" => {
+            return option.value_parser(step_count).help(
+                "Number of noisy steps; sgd: of ordinary steps [default: those of --epochs]",
+            );
+        }
         "epochs" => {
             "Passes over the records, instead of --steps: E times 1/q steps, each rounded up, as in a loader that keeps its \
              last, smaller batch (1/q rounded down if each record is in one batch, as with --sampler balls-in-bins) \
