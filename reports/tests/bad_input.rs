@@ -185,7 +185,7 @@ fn numbers_out_of_range_are_refused_before_any_work() {
         ),
         (
             "prepare data.jsonl --out o --max-tokens 2",
-            "2 is not in 3..",
+            "must be a whole number in [3, inf), got \"2\"",
         ),
         (
             "train planted --recipe dpsgd --sigma 0 --out o",

@@ -229,7 +229,7 @@ fn a_cell_that_passes_a_limit_is_said_and_ends_with_one() {
     let (code, text, said) = run(here, "grid grid.toml --out runs");
     assert_eq!(code, 1, "{said}");
     assert!(
-        text.contains("A promise is contradicted, or a limit passed, in 2 cells."),
+        text.contains("A promise is contradicted, or a limit exceeded, in 2 cells."),
         "{text}"
     );
     assert!(text.contains("outcome") && text.contains("fail"), "{text}");
