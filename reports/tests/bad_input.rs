@@ -330,6 +330,17 @@ fn fewer_candidates_than_canaries_cannot_be_planted() {
 }
 
 #[test]
+fn blank_text_takes_no_canary() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    std::fs::write(at.join("blank.jsonl"), "{\"text\": \"\"}\n").unwrap();
+    for command in ["prepare", "plant"] {
+        let line = format!("{command} blank.jsonl --canaries 2x2 --out o");
+        refused(at, &line, &["no document with text in it"]);
+    }
+}
+
+#[test]
 fn a_plan_must_be_the_stored_one() {
     let at = trained();
     refused(

@@ -828,6 +828,11 @@ fn unmarked_text_that_is_not_redacted_is_described_as_it_is() {
     ] {
         assert!(said.contains(part), "{said}");
     }
+    let said = ok(at, "prepare notes.jsonl --policy nothing --out bare");
+    assert!(
+        said.contains("no secret found") && !said.contains("none of them"),
+        "{said}"
+    );
     let said = ok(at, "policy notes.jsonl --policy detectors");
     assert!(
         said.contains("records") && !said.contains("precision"),

@@ -233,6 +233,8 @@ fn a_cell_that_passes_a_limit_is_said_and_ends_with_one() {
         "{text}"
     );
     assert!(text.contains("outcome") && text.contains("fail"), "{text}");
+    // No cell has coins.
+    assert!(!text.contains("ε ≥"), "{text}");
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let alone = "among n cells, a false alarm is up to n times as likely.";
     assert!(text.contains(alone), "{text}");

@@ -66,7 +66,8 @@ pub fn whole_within<T: FromStr + PartialOrd + Display + Clone + Send + Sync + 's
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
     move |text| {
-        let value = text.parse().ok().filter(|value| range.contains(value));
+        let value = text.parse::<T>().ok();
+        let value = value.filter(|value| range.contains(value));
         let (least, most) = (range.start(), range.end());
         value.ok_or_else(|| format!("must be a whole number in [{least}, {most}], got {text:?}"))
     }

@@ -377,7 +377,7 @@ fn held_out(text: &str) -> Result<Probability, String> {
     Probability::new(share).map_err(|error| error.to_string())
 }
 fn record_tokens(text: &str) -> Result<u64, String> {
-    let tokens = text.parse().ok().filter(|tokens| *tokens >= 3);
+    let tokens = text.parse::<u64>().ok().filter(|tokens| *tokens >= 3);
     tokens.ok_or_else(|| format!("must be a whole number in [3, inf), got {text:?}"))
 }
 fn loss_on(text: &str) -> Result<LossOn, String> {
