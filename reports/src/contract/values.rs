@@ -65,7 +65,7 @@ pub fn positive(text: &str) -> Result<u64, String> {
 pub fn whole_within<T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
-    move |text| {
+    move |text: &str| {
         let value = text.parse::<T>().ok();
         let value = value.filter(|value| range.contains(value));
         let (least, most) = (range.start(), range.end());

@@ -368,6 +368,16 @@ fn an_audit_takes_no_default_that_it_cannot_use() {
             vec!["unit", "confidence"],
             vec!["confidence"],
         ),
+        (
+            "membership --model m --members a --non-members b --training",
+            vec!["unit", "confidence"],
+            vec!["confidence"],
+        ),
+        (
+            "extract --model m --data a --training",
+            vec!["unit", "confidence"],
+            vec!["confidence"],
+        ),
         ("perplexity --model m --data", vec!["unit"], vec![]),
         ("classify --model m --data", vec!["unit"], vec![]),
         (

@@ -110,8 +110,8 @@ impl TakesDefaults for Audit {
             Command::Perplexity(args) => is_prepared(&args.data).then_some("unit"),
             Command::Classify(args) => is_prepared(&args.data).then_some("unit"),
             Command::Extract(args) => {
-                let data = args.data.as_deref();
-                data.is_some_and(is_prepared).then_some("unit")
+                let mut texts = args.data.iter().chain(&args.training);
+                texts.any(|text| is_prepared(text)).then_some("unit")
             }
             Command::Incidence(args) => args.folder().map(|_| "unit"),
             _ => None,

@@ -69,10 +69,10 @@ pub struct MembershipArgs {
 }
 
 impl MembershipArgs {
-    /// Returns whether a side is a folder that `audit prepare` made.
+    /// Returns whether a text is a folder that `audit prepare` made.
     pub(in crate::audit) fn is_of_folder(&self) -> bool {
-        let sides = [&self.members, &self.non_members];
-        sides.into_iter().flatten().any(|side| is_prepared(side))
+        let texts = [&self.members, &self.non_members, &self.on.training];
+        texts.into_iter().flatten().any(|text| is_prepared(text))
     }
 }
 
