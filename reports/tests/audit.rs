@@ -279,3 +279,19 @@ fn a_limit_that_is_left_open_ends_with_2() {
         assert_eq!(said.contains("is not known, since"), ends == 2, "{said}");
     }
 }
+
+/// A limit on a project's promises that such counts can't exceed is none on them; one that they can exceed judges them.
+#[test]
+fn a_limit_of_a_project_beyond_all_counts_is_left_unused() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("project.toml");
+    for (limit, ends) in [("8", 0), ("1", 1)] {
+        std::fs::write(&project, format!("max_epsilon = {limit}\n")).unwrap();
+        let project = project.to_str().unwrap();
+        let counts = ["epsilon", "--counts", "1000,100,95", "--format", "json"];
+        let output = audit(&[&counts[..], &["--config", project]].concat());
+        assert_eq!(code(&output), ends, "{}", stderr(&output));
+        let document = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(document.contains("max_epsilon"), ends == 1, "{document}");
+    }
+}

@@ -185,7 +185,7 @@ fn numbers_out_of_range_are_refused_before_any_work() {
         ),
         (
             "prepare data.jsonl --out o --max-tokens 2",
-            "2 is not in 3..",
+            "must be a whole number in [3, inf), got \"2\"",
         ),
         (
             "train planted --recipe dpsgd --sigma 0 --out o",
@@ -326,6 +326,17 @@ fn fewer_candidates_than_canaries_cannot_be_planted() {
             &line,
             &["take all 10 candidates", "--independent-secrets"],
         );
+    }
+}
+
+#[test]
+fn blank_text_takes_no_canary() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    std::fs::write(at.join("blank.jsonl"), "{\"text\": \"\"}\n").unwrap();
+    for command in ["prepare", "plant"] {
+        let line = format!("{command} blank.jsonl --canaries 2x2 --out o");
+        refused(at, &line, &["no document with text in it"]);
     }
 }
 

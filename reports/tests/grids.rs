@@ -229,10 +229,12 @@ fn a_cell_that_passes_a_limit_is_said_and_ends_with_one() {
     let (code, text, said) = run(here, "grid grid.toml --out runs");
     assert_eq!(code, 1, "{said}");
     assert!(
-        text.contains("A promise is contradicted, or a limit passed, in 2 cells."),
+        text.contains("A promise is contradicted, or a limit exceeded, in 2 cells."),
         "{text}"
     );
     assert!(text.contains("outcome") && text.contains("fail"), "{text}");
+    // No cell has coins.
+    assert!(!text.contains("ε ≥"), "{text}");
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let alone = "among n cells, a false alarm is up to n times as likely.";
     assert!(text.contains(alone), "{text}");

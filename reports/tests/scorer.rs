@@ -174,6 +174,31 @@ fn a_process_gives_the_numbers_of_the_folder() {
     assert_eq!(apart("--top-k 1"), apart(""));
 }
 
+/// What a project's file says of other questions stops no audit, and a flag is refused as ever.
+#[test]
+fn audits_take_only_the_defaults_that_they_can_use() {
+    let at = trained();
+    let project = "neighbours = \"replace\"\nunit = \"turn\"\nmax_exposure = 10\n";
+    std::fs::write(at.join("project.toml"), project).unwrap();
+    std::fs::write(at.join("sentences.toml"), "unit = \"sentence\"\n").unwrap();
+    for line in [
+        "membership --model ckpt --members in.jsonl --non-members out.jsonl --config project.toml",
+        "perplexity --model ckpt --data planted --config sentences.toml",
+    ] {
+        json(at, line, "");
+    }
+    let report = json(at, "report --model base --config project.toml", "");
+    assert!(report["exposure"].is_null(), "{report}");
+    assert!(report["inputs"]["max_exposure"].is_null(), "{report}");
+    let refused = audit(at, "report --model base --max-exposure 10", "");
+    let why = said(&refused);
+    assert!(why.contains("no canaries are known"), "{why}");
+    // The model is not what is wrong.
+    let line = "perplexity --model ckpt --data in.jsonl --device cuda:99";
+    let why = said(&audit(at, line, ""));
+    assert!(why.contains("error: --device: device cuda:99"), "{why}");
+}
+
 #[test]
 fn the_reference_may_be_a_process_too_and_a_report_takes_both() {
     let at = trained();
@@ -929,6 +954,10 @@ fn coins_from_planting_to_the_bound() {
         "",
     );
     assert_eq!(known["inclusion"], "trained-records");
+    // So few coins can't exceed a project's limit on promises, which is then none on them.
+    std::fs::write(at.join("limit.toml"), "max_epsilon = 50\n").unwrap();
+    let line = "coins --model noisy --coins-file tossed/coins.json --training ready";
+    json(at, &format!("{line} --config limit.toml"), "");
     let preflight = &known["preflight"];
     let [whole, lacking] = ["found", "lacking"].map(|key| preflight[key].as_u64().unwrap());
     assert_eq!(whole + lacking, inside);

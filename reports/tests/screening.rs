@@ -60,7 +60,10 @@ fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
         (&json!("screening-open"), &json!(40))
     );
     let early = refused(&audit(here, &format!("{screen} --labels labels.jsonl"), ""));
-    assert!(early.contains("40 of 40 records"), "{early}");
+    assert!(
+        early.contains("40 of 40 records") && early.contains("the sheet is kept: --label"),
+        "{early}"
+    );
     assert!(!here.join("labels.jsonl").exists());
     // Every number is a secret; the policy leaves the noughts at the end of some.
     let sheet = std::fs::read_to_string(here.join("screening.jsonl")).unwrap();

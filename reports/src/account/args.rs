@@ -81,6 +81,7 @@ impl TakesDefaults for Account {
         match &self.command {
             Some(Command::Calibrate(wish)) => wish.excluded(),
             Some(Command::Curve(wish)) => wish.excluded(),
+            None => self.plan.excluded(),
             _ => Vec::new(),
         }
     }

@@ -11,7 +11,7 @@ use reticent_backends::checkpoint::{Authentication, Manifest, Pretrained};
 use reticent_backends::engine::open as engine;
 use reticent_backends::model::{Head, Model};
 use reticent_backends::trainer::{Dropout, Trainer};
-use reticent_backends::{Device, PrefixScorer};
+use reticent_backends::{Device, Error, PrefixScorer};
 use reticent_corpus::tokenize::{Tokenizer, lower_case};
 use reticent_corpus::{TokenId, Unit};
 use std::path::Path;
@@ -213,7 +213,14 @@ impl LoadedModel {
     /// Loads the folder of `--model`, merged with the adapter of `--adapter` if there is one.
     fn released(folder: &Path, adapter: Option<&Path>, device: Device) -> Result<Self> {
         let Some(adapter) = adapter else {
-            return Self::folder(folder, device).context("--model");
+            return Self::folder(folder, device).map_err(|error| {
+                // It names its own argument.
+                let is_device = matches!(error.downcast_ref::<Error>(), Some(Error::Device { .. }));
+                match is_device {
+                    true => error,
+                    false => error.context("--model"),
+                }
+            });
         };
         let loaded = Pretrained::load_adapted(folder, adapter).context("--adapter")?;
         let name = adapted(folder.display(), adapter);

@@ -66,4 +66,5 @@ pub use toml_place::{toml_line, toml_with_counts};
 pub(crate) use values::finite;
 pub use values::{
     limit, number_within, positive, positive_number, quantity, step_count, steps_if_any,
+    whole_within,
 };

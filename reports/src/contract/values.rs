@@ -1,6 +1,9 @@
 //! Parsers of argument values that return our own types and error messages.
 
 use reticent_accounting::{Epsilon, Steps, number};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 /// Parses a quantity of the accounting crate: `value_parser = quantity::<NoiseMultiplier>`.
 ///
@@ -48,6 +51,25 @@ pub fn positive(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(value) if value > 0 => Ok(value),
         _ => Err(format!("must be a positive whole number, got {text:?}")),
+    }
+}
+
+/// Parses a whole number in a range: `value_parser = whole_within::<u64>(1..=1024)`.
+///
+/// ```
+/// use reticent_reports::contract::whole_within;
+/// let threads = whole_within::<u64>(1..=1024);
+/// assert_eq!(threads("8"), Ok(8));
+/// assert_eq!(threads("0").unwrap_err(), "must be a whole number in [1, 1024], got \"0\"");
+/// ```
+pub fn whole_within<T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text: &str| {
+        let value = text.parse::<T>().ok();
+        let value = value.filter(|value| range.contains(value));
+        let (least, most) = (range.start(), range.end());
+        value.ok_or_else(|| format!("must be a whole number in [{least}, {most}], got {text:?}"))
     }
 }
 

@@ -13,7 +13,8 @@ pub trait TakesDefaults: Parser {
     fn take(&mut self, configured: Configured);
     /// Returns the recorded values.
     fn configured(&self) -> &Configured;
-    /// Returns the keys that the other flags exclude, beyond what the clap definition says.
+    /// Returns the keys that are not taken, beyond what the clap definition excludes: the command can't use them, or its
+    /// flag of that name means something else.
     fn excluded(&self) -> Vec<&'static str> {
         Vec::new()
     }

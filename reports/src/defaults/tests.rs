@@ -157,11 +157,15 @@ fn what_is_no_file_is_refused_and_not_waited_for() {
 
 /// The arguments that a command line becomes under a file, and what was taken.
 fn under(text: &str, line: &str) -> anyhow::Result<(String, Vec<String>)> {
+    under_as::<Account>(text, line)
+}
+
+fn under_as<A: TakesDefaults>(text: &str, line: &str) -> anyhow::Result<(String, Vec<String>)> {
     let folder = folder(text);
     let file = folder.path().join("reticent.toml");
     let words = line.split_whitespace().map(Into::into);
     let config = ["--config".into(), file.into_os_string()];
-    let (whole, taken) = with_defaults::<Account>(words.chain(config).collect())?;
+    let (whole, taken) = with_defaults::<A>(words.chain(config).collect())?;
     let keep = |word: &&std::ffi::OsString| {
         !word.to_string_lossy().contains("reticent.toml") && *word != "--config"
     };
@@ -285,6 +289,128 @@ fn a_limit_is_no_goal_of_a_calibration() {
     let line = "account calibrate --chance 0.01 --sample-rate 0.01 --steps 500";
     let (whole, keys) = under("max_exposure = 10\n", line).unwrap();
     assert_eq!((whole.as_str(), keys), (line, Vec::new()));
+}
+
+/// The file that the book shows, with every key.
+fn of_the_book() -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/promise.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, file) = page.split_once("```toml reticent.toml\n").unwrap();
+    file.split_once("```").unwrap().0.to_owned()
+}
+
+/// The examples of a command and of everything below it.
+fn examples(command: &clap::Command) -> Vec<String> {
+    let help = command.get_after_help().map(ToString::to_string);
+    let help = help.unwrap_or_default();
+    let (_, own) = help.split_once("Example").unwrap_or_default();
+    let own = own.lines().skip(1).map(str::trim);
+    let own = own.map(|line| line.split('>').next().unwrap_or(line).to_owned());
+    let below = command.get_subcommands().flat_map(examples);
+    own.filter(|line| !line.is_empty()).chain(below).collect()
+}
+
+fn takes_the_file_of_the_book<A: TakesDefaults>() {
+    let file = of_the_book();
+    let lines = examples(&A::command());
+    assert!(lines.len() > 10, "{lines:?}");
+    for line in lines {
+        let (whole, _) = under_as::<A>(&file, &line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let parsed = A::try_parse_from(whole.split_whitespace());
+        assert!(parsed.is_ok(), "{line}: {whole}");
+    }
+}
+
+#[test]
+fn every_example_of_account_takes_the_file_of_the_book() {
+    takes_the_file_of_the_book::<Account>();
+}
+
+#[cfg(feature = "findings")]
+#[test]
+fn every_example_of_audit_takes_the_file_of_the_book() {
+    takes_the_file_of_the_book::<crate::audit::args::Audit>();
+}
+
+/// What a prepared folder or each secret has of its own is not taken.
+#[test]
+fn a_plan_takes_no_default_that_it_has_of_its_own() {
+    let prepared = "account --prepared p --sigma 1 --epochs 1";
+    let protect = "account --prepared p --recipe protect --weights w.json --incidence i.csv";
+    let both = ["delta", "group", "tolerance", "max_epsilon"];
+    for (line, more) in [(prepared, Some("prior")), (protect, None)] {
+        let (_, keys) = under(&of_the_book(), line).unwrap();
+        let others: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let expected: Vec<&str> = both[..2].iter().copied().chain(more).collect();
+        assert_eq!(others, [&expected[..], &both[2..]].concat(), "{line}");
+    }
+}
+
+/// A key that means something else in a command, or that it can't use, is not taken: `neighbours` named a file of
+/// `audit membership`.
+#[cfg(feature = "findings")]
+#[test]
+fn an_audit_takes_no_default_that_it_cannot_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.jsonl");
+    let prepared = folder.path().join("prepared");
+    std::fs::create_dir(&prepared).unwrap();
+    std::fs::write(prepared.join("prepared.json"), "{}").unwrap();
+    let [text, prepared] = [&text, &prepared].map(|path| path.to_str().unwrap());
+    for (line, of_text, of_folder) in [
+        (
+            "membership --model m --non-members b --members",
+            vec!["unit", "confidence"],
+            vec!["confidence"],
+        ),
+        (
+            "membership --model m --members b --non-members",
+            vec!["unit", "confidence"],
+            vec!["confidence"],
+        ),
+        (
+            "membership --model m --members a --non-members b --training",
+            vec!["unit", "confidence"],
+            vec!["confidence"],
+        ),
+        (
+            "extract --model m --data a --training",
+            vec!["unit", "confidence"],
+            vec!["confidence"],
+        ),
+        ("perplexity --model m --data", vec!["unit"], vec![]),
+        ("classify --model m --data", vec!["unit"], vec![]),
+        (
+            "extract --model m --data",
+            vec!["unit", "confidence"],
+            vec!["confidence"],
+        ),
+        (
+            "incidence --policy detectors --out i.csv",
+            vec!["unit"],
+            vec![],
+        ),
+        (
+            "exposure --model m --canary-file c --training",
+            vec!["delta", "confidence", "max_exposure"],
+            vec!["delta", "confidence", "max_exposure"],
+        ),
+        (
+            "exposure --model m --sample 9 --canary-file c --training",
+            vec!["confidence", "max_exposure"],
+            vec!["confidence", "max_exposure"],
+        ),
+    ] {
+        for (data, expected) in [(text, of_text), (prepared, of_folder)] {
+            let line = format!("audit {line} {data}");
+            let (_, keys) = under_as::<crate::audit::args::Audit>(&of_the_book(), &line).unwrap();
+            assert_eq!(keys, expected, "{line}");
+        }
+    }
+    // A flag is taken as before.
+    let line = "audit membership --model m --members a --non-members b --neighbours replace";
+    let (whole, _) = under_as::<crate::audit::args::Audit>(&of_the_book(), line).unwrap();
+    assert!(whole.contains("--neighbours replace"), "{whole}");
 }
 
 #[test]

@@ -67,9 +67,10 @@ impl Redacted {
             u64::from(group.get()) <= places,
             "{records}: must {range} with {labels}, in which a secret was labelled in {} alone, got {}: a secret in several records \
              is missed where any of them shows it; label each secret in all its records, each label with its `place`, and state how \
-             many there are (`records`), or state the miss rate of such secrets",
+             many there are (`records`), or state the miss rate of such secrets; {records} {places} asks about secrets in {} alone",
             count_of(places, "place"),
-            group.get()
+            group.get(),
+            count_of(places, "record")
         );
         Ok(())
     }

@@ -75,6 +75,14 @@ impl PlanArgs {
         self.prepared.is_some() || self.recipe.is_some()
     }
 
+    /// Returns the keys of a project's defaults that are not taken: the unit if a prepared corpus has its own, and prior
+    /// where each secret has its own.
+    pub(in crate::account) fn excluded(&self) -> Vec<&'static str> {
+        let unit = self.prepared.as_ref().map(|_| "unit");
+        let prior = (self.recipe == Some(Recipe::Protect)).then_some("prior");
+        unit.into_iter().chain(prior).collect()
+    }
+
     /// Returns the plan that these arguments describe.
     #[must_use]
     pub fn request(&self) -> PlanRequest {

@@ -968,7 +968,8 @@ fn labels_of_one_place_say_nothing_of_secrets_in_several_records() {
     labels(2, "");
     let why = format!("{:#}", plan(3).unwrap_err());
     assert!(
-        why.contains("must lie in [1, 2] with secrets.labels"),
+        why.contains("must lie in [1, 2] with secrets.labels")
+            && why.ends_with("secrets.records 2 asks about secrets in 2 records alone"),
         "{why}"
     );
     // Every answer says the premises of the labels, short ones too: Markdown and model cards left them out.

@@ -1,6 +1,6 @@
 //! The command line of `audit`, parsed without side effects.
 //!
-//! Nothing here reads a file or accesses a device: values with their own types are only checked against their
+//! Nothing here reads what is in a file or accesses a device: values with their own types are only checked against their
 //! ranges.
 
 mod audited;
@@ -46,7 +46,7 @@ pub use preparing::Preparing;
 pub use reading::{Reading, TextField};
 pub use values::{ConservativeSign, ModelArg, PolicyArg, PrecisionArg, TokenizerArg};
 
-use crate::contract::{Completions, Format, ManualPage};
+use crate::contract::{Completions, Format, ManualPage, is_prepared};
 use crate::defaults::{Configured, TakesDefaults};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -98,6 +98,25 @@ impl TakesDefaults for Audit {
     }
     fn configured(&self) -> &Configured {
         &self.configured
+    }
+    /// Returns the keys that mean something else in a command, or that it can't use: a folder that `audit prepare` made
+    /// has a unit of its own.
+    fn excluded(&self) -> Vec<&'static str> {
+        let key = match &self.command {
+            // Its flag names a file.
+            Command::Membership(args) if args.is_of_folder() => return vec!["neighbours", "unit"],
+            Command::Membership(_) => Some("neighbours"),
+            Command::Exposure(args) => args.sample.map(|_| "delta"),
+            Command::Perplexity(args) => is_prepared(&args.data).then_some("unit"),
+            Command::Classify(args) => is_prepared(&args.data).then_some("unit"),
+            Command::Extract(args) => {
+                let mut texts = args.data.iter().chain(&args.training);
+                texts.any(|text| is_prepared(text)).then_some("unit")
+            }
+            Command::Incidence(args) => args.folder().map(|_| "unit"),
+            _ => None,
+        };
+        key.into_iter().collect()
     }
 }
 

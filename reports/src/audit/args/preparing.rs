@@ -164,7 +164,7 @@ pub struct Preparing {
     #[arg(long, value_name = "WHO", value_parser = loss_on, conflicts_with_all = ["label", "classes", "text_field"])]
     pub loss_on: Option<LossOn>,
     /// Maximum record length in tokens, at least 3; longer ones are cut.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..))]
+    #[arg(long, value_name = "N", value_parser = record_tokens)]
     pub max_tokens: Option<u64>,
     /// Share of documents held out, in [0, 1).
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = held_out, allow_negative_numbers = true)]
@@ -375,6 +375,10 @@ fn held_out(text: &str) -> Result<Probability, String> {
         (0.0..1.0).contains(&share)
     })?;
     Probability::new(share).map_err(|error| error.to_string())
+}
+fn record_tokens(text: &str) -> Result<u64, String> {
+    let tokens = text.parse::<u64>().ok().filter(|tokens| *tokens >= 3);
+    tokens.ok_or_else(|| format!("must be a whole number in [3, inf), got {text:?}"))
 }
 fn loss_on(text: &str) -> Result<LossOn, String> {
     named(text, "assistant")

@@ -1,6 +1,6 @@
 //! Arguments for how a corpus is read.
 
-use crate::contract::is_prepared;
+use crate::contract::{is_prepared, positive};
 use anyhow::{Context, Error, Result, ensure};
 use clap::Args;
 use reticent_corpus::read::{ChatTemplate, LINE_LIMIT, ReadOptions};
@@ -44,7 +44,7 @@ impl TextField {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Reading {
     /// Maximum size of a line, row, block or dialogue, in bytes; a longer one is an error.
-    #[arg(long, value_name = "BYTES", default_value_t = LINE_LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "BYTES", default_value_t = LINE_LIMIT, value_parser = positive)]
     pub longest: u64,
     /// The key of the text.
     #[command(flatten)]

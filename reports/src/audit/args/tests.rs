@@ -219,7 +219,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ),
         (
             "audit simulate customers --dialogues 0 --out o",
-            "0 is not in 1..=10000000",
+            "must be a whole number in [1, 10000000], got \"0\"",
         ),
     ] {
         let error = refused(line);

@@ -36,7 +36,7 @@ const RUNS: u64 = 20;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     args.text.check(&[args.training.as_deref()])?;
-    let output = output.and_page(args.html.as_deref())?;
+    let mut output = output.and_page(args.html.as_deref())?;
     let coins = read(args)?;
     let training = args
         .training
@@ -81,6 +81,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let counts = counts(&coins, preflight.as_ref());
     // A canary that training is said not to have met proves something all the same where that is a mistake.
     let provable = coin_provable_of(counts, &terms)?.no_less_than(*epsilon.lower.get());
+    // A project's limit is one on promises: where so few coins can't exceed it, it is left unused.
+    let limit = args
+        .max_epsilon
+        .filter(|limit| provable.get() > limit || !output.leaves("max_epsilon"));
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,
@@ -100,7 +104,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         promised_by,
         verdict: None,
         no_verdict: None,
-        limit: args.max_epsilon,
+        limit,
     };
     let unsure = inclusion.leaves_standing(report.ours);
     let unsure = report.is_blind().or(unsure).map(str::to_owned);
@@ -133,7 +137,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         .given_path("mechanism", args.mechanism.as_deref())?
         .stated("delta", &delta)?
         .or_assumed("confidence", args.confidence, terms.confidence)?
-        .given("max_epsilon", args.max_epsilon)?;
+        .given("max_epsilon", limit)?;
     output.answer_with_rows(
         &report.document(inputs),
         &report.to_page(&model.name),

@@ -1,5 +1,6 @@
 //! Arguments of `audit demo`.
 
+use crate::contract::whole_within;
 use clap::{Args, ValueEnum};
 use reticent_backends::Device;
 use reticent_corpus::canary::Spec;
@@ -37,7 +38,7 @@ pub struct Demo {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Number of dialogues to generate, or at most to take from FILE.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_parser = whole_within::<u64>(1..=10_000_000))]
     pub dialogues: Option<u64>,
     /// Canaries to plant: number, and copies of each.
     #[arg(long, value_name = "MxR", default_value = "10x20")]

@@ -1,6 +1,6 @@
 //! Arguments of `audit design`.
 
-use crate::contract::{positive, quantity, step_count};
+use crate::contract::{positive, quantity, step_count, whole_within};
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta, NoiseMultiplier, SamplingRate};
 use reticent_corpus::Unit;
@@ -38,13 +38,13 @@ pub struct Design {
     #[arg(long, value_name = "N", default_value_t = 24)]
     pub carrier_tokens: u64,
     /// Secret lengths to try, in digits; each digit takes a token.
-    #[arg(long, value_name = "DIGITS", value_delimiter = ',', default_value = "1,2,3,4,5,6", value_parser = clap::value_parser!(u32).range(1..=9))]
+    #[arg(long, value_name = "DIGITS", value_delimiter = ',', default_value = "1,2,3,4,5,6", value_parser = whole_within::<u32>(1..=9))]
     pub digits: Vec<u32>,
     /// Numbers of copies per canary to try.
-    #[arg(long, value_name = "COPIES", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "COPIES", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = whole_within::<u32>(1..=1024))]
     pub copies_tried: Vec<u32>,
     /// Maximum number of canaries.
-    #[arg(long, value_name = "M", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..=10_000))]
+    #[arg(long, value_name = "M", default_value_t = 1000, value_parser = whole_within::<u64>(2..=10_000))]
     pub max_canaries: u64,
     /// δ of the bound on ε; 1e-6 if absent.
     #[arg(long, value_parser = quantity::<Delta>, allow_negative_numbers = true)]

@@ -71,9 +71,17 @@ pub struct EpsilonReport {
 /// # Errors
 /// Returns an error if counts or terms are out of range.
 pub fn run(args: &EpsilonArgs, output: Output) -> Result<Exit> {
-    let output = output.and_page(args.html.as_deref())?;
+    let mut output = output.and_page(args.html.as_deref())?;
     let terms = terms(args)?;
     let report = EpsilonReport::of(counts(args)?, &terms)?;
+    // A project's limit is one on promises: where such counts can't exceed it, it is left unused.
+    let limit = args
+        .max_epsilon
+        .filter(|limit| report.provable.get() > limit || !output.leaves("max_epsilon"));
+    let args = &EpsilonArgs {
+        max_epsilon: limit,
+        ..args.clone()
+    };
     let inputs = inputs(args, &terms)?;
     let exit = report.exit(args);
     output.answer_with_rows(

@@ -2,7 +2,7 @@
 
 use crate::audit::args::preparing::unit;
 use crate::audit::args::{Audited, Source, TextField};
-use crate::contract::{number_within, positive, positive_number, quantity};
+use crate::contract::{number_within, positive, positive_number, quantity, whole_within};
 use clap::{ArgGroup, Args};
 use reticent_accounting::Confidence;
 use reticent_corpus::Unit;
@@ -66,7 +66,7 @@ pub struct Extract {
     #[arg(long, value_name = "FILE", requires = "secrets")]
     pub weights: Option<PathBuf>,
     /// Number of random candidates for each secret with a shape, itself included; 10000 if absent.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000), requires = "secrets")]
+    #[arg(long, value_name = "N", value_parser = whole_within::<u64>(2..=1_000_000), requires = "secrets")]
     pub candidates: Option<u64>,
     /// Seed of the candidates.
     #[arg(long, value_name = "SEED", default_value_t = 0, requires = "secrets")]

@@ -34,7 +34,7 @@ impl GridReport {
         if exceeded > 0 {
             let cells = count_of(exceeded as u64, "cell");
             said = format!(
-                "A promise is contradicted, or a limit passed, in {cells}. {EACH_ALONE} {said}"
+                "A promise is contradicted, or a limit exceeded, in {cells}. {EACH_ALONE} {said}"
             );
         }
         let shown = |value: &Option<Number>| value.map_or(String::new(), |n| nearest(n.0, 4));
@@ -48,12 +48,12 @@ impl GridReport {
             .left("arm", |row| &row.place.arm)
             .right("γ", |row| row.place.miss_rate.to_string())
             .right("caught", |row| row.place.canary_recall.to_string())
+            // A quantity that no cell has gets no column.
             .right("noise", |row| noise(&row.place))
             .left("model", |row| &row.place.model)
             .right("seed", |row| row.place.seed.to_string())
             .right("ε ≤", |row| up(row.promise))
             .right("seconds", |row| nearest(row.seconds, 3))
-            // A quantity that no cell has gets no column.
             .right("perplexity", |row| shown(&row.perplexity))
             .right("accuracy", |row| shown(&row.accuracy))
             .right("bits", |row| shown(&row.exposure))
@@ -61,7 +61,7 @@ impl GridReport {
             .right("AUC", |row| shown(&row.auc))
             .right("ε ≥ by coins", |row| down(row.coins_epsilon))
             .left("outcome", outcome)
-            .without_empty(8);
+            .without_empty(3);
         // The mood is that of the most severe cell; nothing is known about a failed or undecided one.
         let worst = self.rows.iter().filter_map(|row| row.outcome).max();
         let worst = worst.unwrap_or_default();
@@ -84,9 +84,7 @@ impl GridReport {
                     .iter()
                     .filter_map(|row| Some(format!("{}: {}", row.cell, row.undecided.as_ref()?))),
             ))
-            .answer(Section::table("Cells", table).caption(
-                "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε ≤ is that of the first promise as the cell's document words it (of the most records that are known to hold one secret), ε ≥ that of all copies of a canary with a coin. The outcome is that of the attack that asks for most: fail, review, open, pass; the documents in cells/ have every verdict.",
-            ))
+            .answer(Section::table("Cells", table).caption(self.columns()))
             .answer(Section::notes(
                 "Texts",
                 (self.texts > 1).then(|| format!(
@@ -102,6 +100,35 @@ impl GridReport {
                     "Choosing among cells by what was measured on private text is covered by no promise of a cell.",
                 ],
             ))
+    }
+
+    /// Explains the columns that the table has.
+    fn columns(&self) -> String {
+        let any = |has: fn(&Row) -> bool| self.rows.iter().any(has);
+        let parts = [
+            (
+                true,
+                "γ is the policy's miss rate, beside it the share of canaries that it catches.",
+            ),
+            (
+                any(|row| row.exposure.is_some()),
+                " Bits are the largest exposure of the canaries, then their mean.",
+            ),
+            (
+                any(|row| row.promise.is_some()),
+                " ε ≤ is that of the first promise as the cell's document words it (of the most records that are known to hold one secret).",
+            ),
+            (
+                any(|row| row.coins_epsilon.is_some()),
+                " ε ≥ is that of all copies of a canary with a coin.",
+            ),
+            (
+                any(|row| row.outcome.is_some()),
+                " The outcome is that of the attack that asks for most: fail, review, open, pass; the documents in cells/ have every verdict.",
+            ),
+        ];
+        let parts = parts.into_iter().filter(|(shown, _)| *shown);
+        parts.map(|(_, part)| part).collect()
     }
 
     /// Says the most severe outcome and the largest exposure, of which cell.

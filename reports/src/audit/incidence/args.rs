@@ -3,11 +3,15 @@
 use crate::audit::args::PolicyArg;
 use crate::audit::args::Reading;
 use crate::audit::args::preparing::unit_of_document;
+use crate::contract::{is_prepared, whole_within};
 use clap::Args;
 use reticent_corpus::Unit;
 use reticent_corpus::redaction::default_threads;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The records of a prepared corpus as text, beside its prepared.json.
+pub(super) const PREPARED_RECORDS: &str = "train.jsonl";
 
 /// Arguments of `audit incidence`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -43,11 +47,23 @@ pub struct IncidenceArgs {
     #[arg(long)]
     pub show_secrets: bool,
     /// Number of threads [default: one for each core].
-    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = whole_within::<u64>(1..=1024))]
     pub threads: u64,
     /// How the corpus is read.
     #[command(flatten)]
     pub reading: Reading,
+}
+
+impl IncidenceArgs {
+    /// Returns the prepared folder that DATA is, or whose records it is.
+    pub(in crate::audit) fn folder(&self) -> Option<&Path> {
+        let records = self.data.file_name() == Some(PREPARED_RECORDS.as_ref());
+        let folder = match self.data.parent() {
+            Some(parent) if records => parent,
+            _ => &self.data,
+        };
+        is_prepared(folder).then_some(folder)
+    }
 }
 
 /// What a secret is: one of these.

@@ -1,13 +1,12 @@
 //! `audit incidence`: writes which record contains which secret.
 
+use super::args::PREPARED_RECORDS;
 use crate::account::protect::read::Kind;
 use crate::audit::args::{IncidenceArgs, PolicyArg};
 use crate::audit::by_kind;
 use crate::audit::owner_key::{hmac, with_policy};
 use crate::audit::reading::{list, warn};
-use crate::contract::{
-    AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress, is_prepared, is_stream,
-};
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress, is_stream};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use crate::plan::PreparedFacts;
@@ -22,9 +21,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-
-/// The records of a prepared corpus as text, beside its prepared.json.
-const PREPARED_RECORDS: &str = "train.jsonl";
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Body {
@@ -77,12 +73,7 @@ impl Source {
     /// Returns a corpus cut as `--unit` says. The records of a prepared corpus, given by its folder
     /// or its train.jsonl, stay as they are, so that their names are those that the trainer knows.
     fn of(args: &IncidenceArgs) -> Result<Self> {
-        let records = args.data.file_name() == Some(PREPARED_RECORDS.as_ref());
-        let folder = match args.data.parent() {
-            Some(parent) if records => parent,
-            _ => &args.data,
-        };
-        if !is_prepared(folder) {
+        let Some(folder) = args.folder() else {
             let unit = args.unit.unwrap_or(Unit::Turn);
             return Ok(Self {
                 path: args.data.clone(),
@@ -90,7 +81,7 @@ impl Source {
                 unit: unit.to_string(),
                 is_prepared: false,
             });
-        }
+        };
         let facts = PreparedFacts::read(folder).context("DATA")?;
         facts.names().context("DATA")?;
         let unit = facts.unit.to_string();

@@ -2,7 +2,7 @@
 
 use crate::audit::args::preparing::unit;
 use crate::audit::args::{Audited, Source, TextField};
-use crate::contract::{number_within, positive, positive_number, quantity};
+use crate::contract::{is_prepared, number_within, positive, positive_number, quantity};
 use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::Attack;
@@ -66,6 +66,14 @@ pub struct MembershipArgs {
     /// Attacks on a model.
     #[command(flatten)]
     pub on: OnModel,
+}
+
+impl MembershipArgs {
+    /// Returns whether a text is a folder that `audit prepare` made.
+    pub(in crate::audit) fn is_of_folder(&self) -> bool {
+        let texts = [&self.members, &self.non_members, &self.on.training];
+        texts.into_iter().flatten().any(|text| is_prepared(text))
+    }
 }
 
 /// What `audit membership` runs on a model.

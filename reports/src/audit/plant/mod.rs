@@ -345,8 +345,10 @@ fn documents(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Documen
     let read = Documents::from_bytes(path, text.as_bytes().to_vec(), &options);
     let documents: Vec<Document> = read.collect::<Result<_, _>>().context("FILE")?;
     ensure!(
-        !documents.is_empty(),
-        "FILE: {} has no document",
+        documents
+            .iter()
+            .any(|document| !document.text.trim().is_empty()),
+        "FILE: {} has no document with text in it",
         path.display()
     );
     Ok(documents)

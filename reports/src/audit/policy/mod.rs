@@ -310,6 +310,7 @@ impl PolicyReport {
             .right("eta", |(_, counts)| {
                 counts.eta.map_or_else(String::new, |eta| nearest(eta, 4))
             })
+            .without_empty(8)
             .into()
     }
 }

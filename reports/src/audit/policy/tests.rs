@@ -169,6 +169,9 @@ fn text_and_document_say_the_same_and_fit_the_schema() {
         assert_eq!(text.contains("\nby grammar: "), levels, "{text}");
         assert_eq!(report.coverage.len(), if levels { 18 } else { 0 });
     }
+    // Without a conservative policy, nothing is missed by both.
+    let alone = report(&documents, &PolicyChoice::Customers, None).to_page();
+    assert!(!alone.to_text(View::full()).contains("by both"));
     let unmarked = report(&[Document::new("a", "Ada")], &PolicyChoice::Nothing, None);
     assert!(
         unmarked

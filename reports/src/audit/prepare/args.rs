@@ -3,6 +3,7 @@
 use super::shards::args::Sharding;
 use crate::audit::args::Preparing;
 use crate::audit::args::Reading;
+use crate::contract::whole_within;
 use clap::Args;
 use reticent_corpus::redaction::default_threads;
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ pub struct Prepare {
     #[command(flatten)]
     pub sharding: Sharding,
     /// Number of threads [default: one for each core].
-    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = whole_within::<u64>(1..=1024))]
     pub threads: u64,
     /// How it is read.
     #[command(flatten)]

@@ -243,6 +243,10 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
                     "none (--no-redaction); {} found; {UNMARKED}",
                     count_of(f.secrets.all.distinct, "distinct secret"),
                 ),
+                SecretSource::Detected if f.secrets.all.distinct == 0 => format!(
+                    "{} with a mask; no secret found; {UNMARKED}",
+                    count_of(f.redacted, "record"),
+                ),
                 SecretSource::Detected => format!(
                     "{} with a mask; {} found; {}; {UNMARKED}",
                     count_of(f.redacted, "record"),

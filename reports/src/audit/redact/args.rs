@@ -3,6 +3,7 @@
 use crate::audit::args::PolicyArg;
 use crate::audit::args::Reading;
 use crate::audit::args::preparing::{DEFAULT_UNIT, unit_of_document};
+use crate::contract::whole_within;
 use clap::Args;
 use reticent_corpus::Unit;
 use reticent_corpus::redaction::default_threads;
@@ -42,7 +43,7 @@ pub struct Redact {
     #[arg(long)]
     pub no_deduplication: bool,
     /// Number of threads [default: one for each core].
-    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = whole_within::<u64>(1..=1024))]
     pub threads: u64,
     /// How the corpus is read.
     #[command(flatten)]

@@ -3,6 +3,7 @@
 use crate::audit::args::{Audited, Source, TextField};
 use crate::audit::exposure::args::bits;
 use crate::audit::membership::args::area;
+use crate::contract::whole_within;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 
@@ -46,7 +47,7 @@ pub struct Report {
     #[arg(long, value_name = "FILE", requires = "secrets")]
     pub weights: Option<PathBuf>,
     /// Number of random candidates for each secret with a shape, itself included; 10000 if absent.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000), requires = "secrets")]
+    #[arg(long, value_name = "N", value_parser = whole_within::<u64>(2..=1_000_000), requires = "secrets")]
     pub candidates: Option<u64>,
     /// Model with the same tokenizer that saw neither, such as the base before fine-tuning: a folder, or
     /// command:LINE.

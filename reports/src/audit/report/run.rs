@@ -48,7 +48,7 @@ pub(crate) struct Document {
 }
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let output = output
+    let mut output = output
         .and_page(args.html.as_deref())?
         .and_file(Format::Markdown, "--markdown", args.markdown.as_deref())?
         .and_file(Format::Sarif, "--sarif", args.sarif.as_deref())?
@@ -61,11 +61,12 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     args.text.check(&texts.map(Option::as_deref))?;
     let members = members(args)?;
     let texts = extraction(args)?;
-    let (document, heat) = measured(args, members.as_ref(), texts.as_ref(), interrupt)?;
+    let (members, texts) = (members.as_ref(), texts.as_ref());
+    let (document, heat) = measured(args, members, texts, &mut output, interrupt)?;
     let exit = exit(&document, args);
     output.answer(
         &Envelope::new("report", inputs(args, &document)?, &document),
-        &page(&document, members.as_ref(), args, exit, &heat)?,
+        &page(&document, members, args, exit, &heat)?,
     )?;
     let exposure = document.exposure.as_ref();
     let exposure = exposure.and_then(ExposureReport::undecided);
@@ -94,6 +95,8 @@ fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
             confidence = bound.confidence;
         }
     }
+    // Without an exposure, that of a project's defaults is left unused.
+    let max_exposure = args.max_exposure.filter(|_| document.exposure.is_some());
     Ok(inputs
         .given_path("canary_file", args.canary_file.as_deref())?
         .given_path("mechanism", args.mechanism.as_deref())?
@@ -104,7 +107,7 @@ fn inputs(args: &Args, document: &Document) -> Result<Inputs> {
         .given_path("secrets", args.secrets.as_deref())?
         .given_path("weights", args.weights.as_deref())?
         .given_shown("reference", args.reference.as_ref())?
-        .given("max_exposure", args.max_exposure)?
+        .given("max_exposure", max_exposure)?
         .given("max_auc", args.max_auc)?
         .given("seed", args.seed)?
         .assumed("confidence", confidence)?)
@@ -161,6 +164,7 @@ fn measured(
     args: &Args,
     members: Option<&MembershipArgs>,
     texts: Option<&Extract>,
+    output: &mut Output,
     interrupt: &Interrupt,
 ) -> Result<(Document, Vec<HeatLine>)> {
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
@@ -192,7 +196,7 @@ fn measured(
         (document.exposure, document.delta) = (Some(found), Some(delta));
     } else {
         ensure!(
-            args.max_exposure.is_none(),
+            args.max_exposure.is_none() || output.leaves("max_exposure"),
             "--max-exposure: no exposure is measured, since no canaries are known for this model; {PLANT}"
         );
         ensure!(

@@ -35,7 +35,7 @@ impl Reproduction {
         }
         if !self.contradicted.is_empty() {
             said = format!(
-                "A promise is contradicted, or a limit passed, in {}, each judged at its own false-alarm rate. {said}",
+                "A promise is contradicted, or a limit exceeded, in {}, each judged at its own false-alarm rate. {said}",
                 count_of(self.contradicted.len() as u64, "cell")
             );
         }

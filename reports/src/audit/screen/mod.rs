@@ -253,7 +253,8 @@ fn wait(args: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<
     ] {
         if path.is_some() && !args.label {
             bail!(
-                "{flag}: {} of {} records of {} have no labels yet; a sample with gaps is no random sample",
+                "{flag}: {} of {} records of {} have no labels yet, and a sample with gaps is no random sample; the sheet is kept: --label asks for them in the \
+                 terminal, or write \"secrets\" into it",
                 sheet.open(),
                 sheet.lines.len(),
                 args.sheet.display()

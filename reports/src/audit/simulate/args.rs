@@ -1,5 +1,6 @@
 //! Arguments of `audit simulate`.
 
+use crate::contract::whole_within;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -20,7 +21,7 @@ pub enum Simulation {
     )]
     Customers {
         /// Number of dialogues, from 1 to 10 million.
-        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+        #[arg(long, default_value_t = 10_000, value_parser = whole_within::<u64>(1..=10_000_000))]
         dialogues: u64,
         /// Seed: the same seed and number give the same bytes.
         #[arg(long, default_value_t = 0)]

@@ -1,6 +1,7 @@
 //! Arguments of `audit tokenizer`.
 
 use crate::audit::args::Reading;
+use crate::contract::whole_within;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ pub struct TokenizerArgs {
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
     /// Vocabulary size, from 257 to 1048576: every byte, the end of a text, and merges.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(257..=1 << 20))]
+    #[arg(long, value_name = "N", value_parser = whole_within::<u64>(257..=1 << 20))]
     pub size: u64,
     /// Declare that no promise covers the text.
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! Arguments of a preparation in shards.
 
+use crate::contract::whole_within;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -47,7 +48,7 @@ pub struct Sharding {
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Write the plan for this many shards, and prepare nothing yet.
-    #[arg(long, value_name = "N", requires = "plan", conflicts_with_all = ["stage", "run"], value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, value_name = "N", requires = "plan", conflicts_with_all = ["stage", "run"], value_parser = whole_within::<u64>(1..=4096))]
     pub shards: Option<u64>,
     /// Run one stage of the plan: scan and write with --shard, group with --part, join alone.
     #[arg(long, value_name = "STAGE", requires = "plan", conflicts_with_all = OF_PLAN, conflicts_with = "run")]
