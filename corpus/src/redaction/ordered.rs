@@ -50,16 +50,17 @@ pub(crate) fn ordered<I: Send, T: Send>(
             if emitted == given {
                 return Ok(());
             }
+            // One at a time: the workers get another item before the next is emitted.
+            if let Some(result) = early.remove(&emitted) {
+                emitted += 1;
+                emit(result)?;
+                continue;
+            }
             // Workers live as long as there are items.
             let Ok((number, result)) = results.recv() else {
                 return Ok(());
             };
-            let result = result.unwrap_or_else(|panic| resume_unwind(panic));
-            early.insert(number, result);
-            while let Some(result) = early.remove(&emitted) {
-                emitted += 1;
-                emit(result)?;
-            }
+            early.insert(number, result.unwrap_or_else(|panic| resume_unwind(panic)));
         }
     })
 }
