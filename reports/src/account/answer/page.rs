@@ -90,11 +90,11 @@ pub fn guarantees(
     page = page
         .decides(Section::notes(PREMISES, premises))
         .answer(Section::notes(REMARKS, alarms))
-        .answer(Section::text("", assumed(&document.inputs)));
+        .decides(Section::text("", assumed(&document.inputs)));
     if let Some(secrets) = &body.secrets {
         page = page
             .answer(Section::table("Of each secret", secrets.table()))
-            .answer(Section::text("", secrets.sentences()));
+            .answer(Section::text("", secrets.sentences()).called("of each secret"));
     }
     page = page
         .section(

@@ -198,7 +198,7 @@ impl CoinsReport {
                 shortest(limit.get())
             ),
             (None, Some(limit)) if *self.provable.get() <= limit => format!(
-                " So few coins can't pass the limit of {}.",
+                " So few coins can't exceed the limit of {}.",
                 shortest(limit.get())
             ),
             _ => String::new(),
