@@ -194,7 +194,6 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::ValueEnum;
 
     #[test]
     fn a_page_is_written_whatever_is_printed() {

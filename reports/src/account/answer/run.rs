@@ -144,15 +144,13 @@ impl Limit {
 
     /// Returns the mood of a promise; without a finite promise nothing can be concluded.
     pub(in crate::account) fn mood(limit: Option<&Self>, promised: f64, inputs: &Inputs) -> Mood {
+        let passed = limit.is_some_and(|limit| limit.passed);
         let open = limit.is_some_and(|limit| limit.open.is_some());
         let otherwise = match promised.is_finite() && promises_nothing(inputs).is_none() && !open {
             true => Mood::Plain,
             false => Mood::Open,
         };
-        Mood::of(
-            Exit::of(limit.is_some_and(|limit| limit.passed)),
-            otherwise,
-        )
+        Mood::of(Exit::of(passed), otherwise)
     }
 }
 

@@ -198,7 +198,7 @@ fn larger(run: &PlannedRun, body: &PlanPage) -> Option<String> {
     let mut said: Vec<String> = Vec::new();
     for (to, epsilon) in judged.into_iter().chain(largest) {
         if epsilon > most {
-            said.push(format!("{to} ({})", rounded_up(epsilon, 6)));
+            said.push(format!("{to}: {}", rounded_up(epsilon, 6)));
             most = epsilon;
         }
     }

@@ -23,7 +23,7 @@ pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) 
             ));
         } else if report.undecided(args).is_none() {
             summary.push_str(&format!(
-                " It is not certainly above the limit of {shown} (--max-epsilon)."
+                " ε is not certainly above the limit of {shown} (--max-epsilon)."
             ));
         }
     }
