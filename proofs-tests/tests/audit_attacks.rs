@@ -135,6 +135,11 @@ fn membership_is_attacked_by_every_score() {
     refused(home, "membership --model ckpt", &["--members"]);
     refused(
         home,
+        &format!("membership --model ckpt {sides} --attack reference"),
+        &["--attack", "reference: it needs --reference"],
+    );
+    refused(
+        home,
         &format!("membership --model ckpt {sides} --attack loss,min-q"),
         &["min-k++", "min-q"],
     );

@@ -71,6 +71,27 @@ fn every_format_says_how_a_limit_ended() {
             1,
             "fail",
         ),
+        // Of how many records is not known: ε of 0 passed.
+        (
+            "--sigma 1.1 --delta 0.4 --max-epsilon 1".to_owned(),
+            2,
+            "open",
+        ),
+        (
+            "--sigma 1.1 --delta 0.0002 --max-epsilon 9".to_owned(),
+            2,
+            "open",
+        ),
+        (
+            "--sigma 1.1 --delta 0.0001 --max-epsilon 9".to_owned(),
+            0,
+            "pass",
+        ),
+        (
+            "--sigma 1.1 --delta 0.0002 --max-epsilon 0.01".to_owned(),
+            1,
+            "fail",
+        ),
         (
             format!("{plain} --dataset-size 100000 --max-epsilon 9"),
             1,

@@ -281,6 +281,11 @@ fn a_scorer_that_only_scores_does_what_it_can() {
     let refused = audit(at, &format!("extract {SCORER} --data in.jsonl"), weak);
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("statistics"), "{}", said(&refused));
+    // What the model of others was trained with is not known.
+    let line = format!("exposure {SCORER} {plan} --canaries 9x9");
+    let refused = audit(at, &line, weak);
+    let said_of_plan = "--canaries: the plan of --canary-file is 3x4, got 9x9";
+    assert!(said(&refused).contains(said_of_plan), "{}", said(&refused));
     // A report leaves out the part that was not asked for by itself.
     let line = format!("report {SCORER} --members in.jsonl --non-members out.jsonl");
     let through = json(at, &line, weak);

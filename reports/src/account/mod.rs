@@ -120,6 +120,7 @@ fn about_sigma(error: anyhow::Error, plan: &PlanArgs) -> anyhow::Error {
 
 /// Exports what runs for other programs.
 fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> Result<Exit> {
+    output.exports()?;
     if plan.epsilon.is_none() {
         no_delta(&plan.question, output)?;
     }
@@ -230,5 +231,5 @@ fn guarantees(question: &plan::Question, outcome: &OutcomeArgs, output: Output) 
         let secrets = secrets.collect::<Result<Vec<_>>>()?;
         csv::guarantees(&[body.guarantees.clone(), secrets.concat()].concat())
     })?;
-    Ok(answer::Limit::exit(limit.as_ref()))
+    answer::Limit::exit(limit.as_ref())
 }

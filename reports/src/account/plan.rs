@@ -251,6 +251,9 @@ impl Source {
     /// # Errors
     /// Returns an error as [`Self::of_run`] does, and for a run that promises less.
     pub fn of_records(run: &RunArgs, neighbours: Neighbours) -> Result<Self> {
+        if run.sigma.is_none() && run.mechanism.is_none() {
+            bail!("--sigma: is needed, in (0, inf), or --mechanism. For example 1.1");
+        }
         let source = Self::of_run(run, neighbours)?;
         speaks_of_records(source.run.narrower())?;
         Ok(source)

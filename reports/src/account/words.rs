@@ -251,6 +251,21 @@ pub(crate) fn promises_nothing(inputs: &Inputs) -> Option<String> {
     nothing.then(|| about_delta(inputs)).flatten()
 }
 
+/// Returns why it is not known whether a promise keeps a record from being published outright: its δ is large, and the number of
+/// records, against which it is judged, is not among the inputs.
+pub(super) fn may_promise_nothing(inputs: &Inputs) -> Option<String> {
+    let delta = inputs.number("delta")?;
+    let unknown = records(inputs).is_none() && delta > TOO_MUCH;
+    unknown.then(|| {
+        format!(
+            "delta {} may promise nothing, which depends on the number of records; give that (--dataset-size, or private in a \
+             plan file), or a delta of at most {}",
+            shortest(delta),
+            shortest(TOO_MUCH),
+        )
+    })
+}
+
 /// Returns what is not covered of the text around a run.
 pub(crate) fn about_outside_text(
     base: Option<training::Base>,

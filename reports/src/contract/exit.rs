@@ -56,7 +56,6 @@ impl Exit {
 ///
 /// # Errors
 /// Returns an error if `why` is given and nothing is exceeded.
-#[cfg(feature = "findings")]
 pub(crate) fn open_limit(exit: Exit, why: Option<String>) -> anyhow::Result<Exit> {
     match (exit, why) {
         (Exit::Finished, Some(why)) => Err(anyhow::anyhow!(why)),
@@ -82,7 +81,6 @@ pub(crate) fn kept(flag: &str, what: &str, limit: f64) -> String {
 }
 
 /// Says that a run leaves a limit open, for [`open_limit`].
-#[cfg(feature = "findings")]
 pub(crate) fn not_known(flag: &str, what: &str, limit: &str, why: &str) -> String {
     format!("{flag}: whether {what} is above {limit} is not known, since {why}")
 }

@@ -34,7 +34,8 @@ pub use definition::{Completions, ManualPage};
 pub use envelope::{Envelope, Inputs, SCHEMA};
 pub use exit::Exit;
 #[cfg(feature = "findings")]
-pub(crate) use exit::{judges, kept, not_known, open_limit};
+pub(crate) use exit::{judges, kept};
+pub(crate) use exit::{not_known, open_limit};
 pub use failure::{Interrupted, describe, fail};
 #[cfg(feature = "findings")]
 pub use files::read_regular_text;

@@ -22,6 +22,8 @@ use serde::{Deserialize, Serialize};
 pub struct Section {
     /// The subject; empty if the page states it.
     heading: String,
+    /// What the short text calls the section where it leaves it out; its heading if empty.
+    called: &'static str,
     /// How to read the section: what columns mean, which way bounds point.
     caption: String,
     body: Body,
@@ -75,6 +77,7 @@ impl Section {
     fn new(heading: impl Into<String>, body: Body) -> Self {
         Self {
             heading: heading.into(),
+            called: "",
             caption: String::new(),
             body,
         }
@@ -137,6 +140,12 @@ impl Section {
     ) -> Self {
         let items = items.into_iter().map(Into::into);
         Self::new(heading, Body::Notes(items.collect()))
+    }
+    /// Names a section without a heading, for a short text that leaves it out.
+    #[must_use]
+    pub fn called(mut self, name: &'static str) -> Self {
+        self.called = name;
+        self
     }
     /// Adds a sentence on how to read the section.
     #[must_use]

@@ -8,7 +8,8 @@ use crate::contract::{
     printable_json,
 };
 use crate::defaults::Configured;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use serde::Serialize;
 use std::path::Path;
 
@@ -27,6 +28,20 @@ pub struct Output {
 }
 
 impl Output {
+    /// Refuses a format in which no mechanism is exported.
+    ///
+    /// # Errors
+    /// Returns an error if the format is neither text, the default, nor JSON.
+    pub(crate) fn exports(&self) -> Result<()> {
+        let name = self.format.to_possible_value();
+        match self.format {
+            Format::Text | Format::Json => Ok(()),
+            _ => bail!(
+                "--format: --export writes JSON, got {}",
+                name.as_ref().map_or("another", |name| name.get_name())
+            ),
+        }
+    }
     /// Creates an output that answers on stdout.
     #[must_use]
     pub fn new(format: Format, view: View) -> Self {
@@ -179,7 +194,6 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::ValueEnum;
 
     #[test]
     fn a_page_is_written_whatever_is_printed() {

@@ -1,6 +1,7 @@
 //! Pages as text.
 
 use super::{Body, Page, Section, Shown, lowered};
+use crate::number::count_of;
 use std::io::IsTerminal;
 
 /// The width of text that is not printed to a terminal.
@@ -82,10 +83,24 @@ impl Page {
                     let part = section.within(room);
                     room -= part.as_ref().map_or(0, |part| 1 + part.lines());
                     let whole = part.as_ref().is_some_and(|part| part.body == section.body);
+                    let cut = part.as_ref().map_or(0, Section::rows);
                     kept.extend(part);
-                    match (whole, shown) {
-                        (false, Shown::Always) if section.heading.is_empty() => REST.to_owned(),
-                        (false, Shown::Always) => lowered(&section.heading),
+                    let name = match *shown == Shown::Always {
+                        true => section.name(),
+                        false => lowered(&section.heading),
+                    };
+                    match section.rows() - cut {
+                        _ if whole => continue,
+                        // Rows are never left out without a word.
+                        left if cut > 0 || (left > 0 && name.is_empty()) => {
+                            let more =
+                                count_of(left as u64, if cut > 0 { "more row" } else { "row" });
+                            match name.is_empty() || name == REST {
+                                true => more,
+                                false => format!("{more} of {name}"),
+                            }
+                        }
+                        _ if *shown == Shown::Always => name,
                         _ => continue,
                     }
                 }
@@ -129,6 +144,23 @@ fn is_headed(shown: &[Section]) -> bool {
 }
 
 impl Section {
+    /// Returns what the short text calls this section where it leaves it out.
+    fn name(&self) -> String {
+        match (self.heading.as_str(), self.called) {
+            ("", "") => REST.to_owned(),
+            ("", called) => called.to_owned(),
+            (heading, _) => lowered(heading),
+        }
+    }
+
+    /// Returns the number of rows of a table; anything else has none.
+    fn rows(&self) -> usize {
+        match &self.body {
+            Body::Table(table) => table.rows().len(),
+            _ => 0,
+        }
+    }
+
     fn lines(&self) -> usize {
         self.to_text(WIDTH).lines().count()
     }
@@ -312,7 +344,7 @@ mod tests {
         };
         let text = brief(&page, 100);
         assert_eq!(text.lines().count(), LINES, "{text}");
-        let more = "\nWith -v: guarantees; premises; the rest of the answer; not covered.\n";
+        let more = "\nWith -v: 36 more rows of guarantees; premises; the rest of the answer; not covered.\n";
         assert!(
             text.contains("\n\nlimit 1: above it\n\nwhat ") && text.ends_with(more),
             "{text}"
@@ -337,6 +369,34 @@ mod tests {
                 text.contains("row 39") && text.contains("A premise."),
                 "{text}"
             );
+        }
+    }
+
+    /// Rows of a table that stands for longer ones were left out without a word.
+    #[test]
+    fn rows_that_are_left_out_are_counted() {
+        let rows = |shown: usize| {
+            let mut table = Table::new([("what", Align::Left), ("AUC", Align::Right)]);
+            for row in 0..shown {
+                table.row([format!("row {row}"), "0.5".to_owned()]);
+            }
+            let page = Page::new("Title", "Result.")
+                .lines(10)
+                .brief(Section::table("", table))
+                .answer(Section::text("", ["word ".repeat(60)]).called("inputs"));
+            page.to_text(View {
+                verbose: false,
+                width: 100,
+            })
+        };
+        for (shown, more) in [
+            (4, "\nWith -v: 1 more row; inputs.\n"),
+            (9, "\nWith -v: 6 more rows; inputs.\n"),
+            (3, "\nWith -v: inputs.\n"),
+        ] {
+            let text = rows(shown);
+            assert!(text.ends_with(more) && text.contains("row 2"), "{text}");
+            assert!(text.lines().count() <= 10, "{text}");
         }
     }
 

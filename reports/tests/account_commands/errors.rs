@@ -57,8 +57,38 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         (
             "curve --over steps --sigma 1.1 --at 2.5",
-            "--at: steps must be a whole number in [1, 2^53), got 2.5",
+            "--at: steps must be a whole number in [1, 9007199254740991], got 2.5",
         ),
+        (
+            "curve --over steps --sigma 1.1 --from 0.4 --to 10",
+            "--from: steps must be a whole number in [1, 9007199254740991], got 0.4",
+        ),
+        (
+            "curve --over steps --sigma 1.1 --from 1 --to 9.6",
+            "--to: steps must be a whole number in [1, 9007199254740991], got 9.6",
+        ),
+        // They have no recipe and no --epsilon.
+        (
+            "curve",
+            "--sigma: is needed, in (0, inf), or --mechanism. For example 1.1",
+        ),
+        (
+            "explain",
+            "--sigma: is needed, in (0, inf), or --mechanism. For example 1.1",
+        ),
+        (
+            "compose training.toml",
+            "training.toml: must be JSON, with what runs; a plan file is for account plan",
+        ),
+        (
+            "compose plain.json --export dp-event --format html",
+            "--format: --export writes JSON, got html",
+        ),
+        (
+            "--sigma 1.1 --export mechanism --format csv",
+            "--format: --export writes JSON, got csv",
+        ),
+        ("calibrate --epsilon inf", "must be finite, got inf"),
         (
             "curve --over sample-rate --sigma 1.1 --to 2",
             "--to: sampling rate must lie in [0, 1], got 2",

@@ -59,7 +59,9 @@ pub fn guarantees(
     // An answer with a finite ε at δ = 0 needs no other δ.
     let needed = question.plan.delta.get() > 0.0 || promised(body).is_infinite();
     let delta = about_delta(&document.inputs).filter(|_| needed && nothing.is_none());
-    let mut premises: Vec<String> = granted.into_iter().collect();
+    let (bound, sample) = sample_note(question).unzip();
+    let measured = usize::from(bound.is_some());
+    let mut premises: Vec<String> = granted.into_iter().chain(bound).collect();
     let labelled = question
         .redacted
         .as_ref()
@@ -78,23 +80,23 @@ pub fn guarantees(
         question.run.base(),
         question.inputs.holds("held_out_public"),
     ));
-    let mut alarms: Vec<String> = sample_note(question).into_iter().collect();
+    let mut alarms: Vec<String> = sample.into_iter().collect();
     alarms.extend(no_posterior(question));
     alarms.extend(no_redacted_secret(question, &body.guarantees));
     alarms.extend(about_the_run(question));
     alarms.extend(wide(&body.guarantees, question.plan.tolerance));
     alarms.extend(body.what_if.iter().filter_map(failed));
-    if !premises.is_empty() {
+    if premises.len() > measured {
         page = page.lines(LINES_WITH_PREMISES);
     }
     page = page
         .decides(Section::notes(PREMISES, premises))
         .answer(Section::notes(REMARKS, alarms))
-        .answer(Section::text("", assumed(&document.inputs)));
+        .decides(Section::text("", assumed(&document.inputs)));
     if let Some(secrets) = &body.secrets {
         page = page
             .answer(Section::table("Of each secret", secrets.table()))
-            .answer(Section::text("", secrets.sentences()));
+            .answer(Section::text("", secrets.sentences()).called("of each secret"));
     }
     page = page
         .section(
@@ -227,23 +229,25 @@ fn no_redacted_secret(question: &Question, rows: &[Guarantee]) -> Option<String>
     Some(format!("No row of a redacted secret is given: {error}."))
 }
 
-/// Returns what a measured miss rate means, and what more labels would improve.
-fn sample_note(question: &Question) -> Option<String> {
+/// Returns what a sample shows of the miss rate, and what that supposes and more labels would improve.
+fn sample_note(question: &Question) -> Option<(String, String)> {
     let (sample, redaction, confidence) = (
         question.redacted.as_ref()?.sample?,
         question.plan.redaction?,
         question.plan.confidence?,
     );
     let gamma = redaction.miss();
-    let mut note = format!(
-        "{} of {} labelled secrets were missed: with confidence {} the miss rate is at most {}, not {}. It holds for \
-         a simple random sample drawn before the policy was tuned on it.",
+    let bound = format!(
+        "{} of {} labelled secrets were missed: with confidence {} the miss rate is at most {}, not {}.",
         sample.missed,
         sample.labelled,
         shortest(confidence.get()),
         rounded_up(gamma.get(), 3),
         nearest(sample.missed as f64 / sample.labelled as f64, 3),
     );
+    let mut note =
+        "The miss rate holds for a simple random sample drawn before the policy was tuned on it."
+            .to_owned();
     if sample.missed == 0
         && let Ok(half) = reticent_accounting::MissRate::new(0.5 * gamma.get())
         && let Some(more) = labels_needed(half, confidence)
@@ -253,5 +257,5 @@ fn sample_note(question: &Question) -> Option<String> {
             " Half of that would take {more} labels without a miss."
         );
     }
-    Some(note)
+    Some((bound, note))
 }

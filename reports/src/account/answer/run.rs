@@ -3,8 +3,10 @@
 use crate::account::plan::Question;
 use crate::account::secrets::{SecretPosteriors, by_secret};
 use crate::account::tables::tightest;
-use crate::account::words::{assumed_prior, neighbours, promise, promises_nothing};
-use crate::contract::{Envelope, Exit, Inputs};
+use crate::account::words::{
+    assumed_prior, may_promise_nothing, neighbours, promise, promises_nothing,
+};
+use crate::contract::{Envelope, Exit, Inputs, not_known, open_limit};
 use crate::number::{rounded_up, shortest};
 use crate::page::{Mood, Section};
 use anyhow::Result;
@@ -71,6 +73,8 @@ pub struct Limit {
     pub passed: bool,
     /// Whether it is none.
     nothing: bool,
+    /// Why it may be none, if that is not known.
+    open: Option<String>,
     to: Option<String>,
     others: Vec<(String, f64)>,
 }
@@ -89,11 +93,13 @@ impl Limit {
     /// Compares a limit with what is promised at the δ among the inputs.
     pub(in crate::account) fn of(allowed: Epsilon, judged: Judged, inputs: &Inputs) -> Self {
         let nothing = promises_nothing(inputs).is_some();
+        let passed = nothing || judged.largest > allowed.get();
         Self {
             allowed,
             promised: judged.largest,
-            passed: nothing || judged.largest > allowed.get(),
+            passed,
             nothing,
+            open: may_promise_nothing(inputs).filter(|_| !passed),
             to: judged.to,
             others: judged.others,
         }
@@ -103,6 +109,7 @@ impl Limit {
     pub(in crate::account) fn section(&self) -> Section {
         let side = match self.passed {
             _ if self.nothing => "no promise, because of its delta",
+            _ if self.open.is_some() => "not known to be a promise, because of its delta",
             true => "above it",
             false => "within it",
         };
@@ -120,17 +127,30 @@ impl Limit {
     }
 
     /// Returns the ending of a command whose answer is compared with the limit.
-    pub(in crate::account) fn exit(limit: Option<&Self>) -> Exit {
-        Exit::of(limit.is_some_and(|limit| limit.passed))
+    ///
+    /// # Errors
+    /// Returns an error if the limit is left open.
+    pub(in crate::account) fn exit(limit: Option<&Self>) -> Result<Exit> {
+        let Some(limit) = limit else {
+            return Ok(Exit::Finished);
+        };
+        let allowed = shortest(limit.allowed.get());
+        let why = limit.open.as_ref();
+        open_limit(
+            Exit::of(limit.passed),
+            why.map(|why| not_known("--max-epsilon", "epsilon", &allowed, why)),
+        )
     }
 
     /// Returns the mood of a promise; without a finite promise nothing can be concluded.
     pub(in crate::account) fn mood(limit: Option<&Self>, promised: f64, inputs: &Inputs) -> Mood {
-        let otherwise = match promised.is_finite() && promises_nothing(inputs).is_none() {
+        let passed = limit.is_some_and(|limit| limit.passed);
+        let open = limit.is_some_and(|limit| limit.open.is_some());
+        let otherwise = match promised.is_finite() && promises_nothing(inputs).is_none() && !open {
             true => Mood::Plain,
             false => Mood::Open,
         };
-        Mood::of(Self::exit(limit), otherwise)
+        Mood::of(Exit::of(passed), otherwise)
     }
 }
 

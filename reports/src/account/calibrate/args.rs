@@ -1,7 +1,7 @@
 //! Arguments of `account calibrate`.
 
 use crate::account::values::{bits, group, neighbours};
-use crate::contract::{positive, quantity};
+use crate::contract::{limit, positive, quantity};
 use crate::plan::PlanRequest;
 use crate::plan::args::{Schedule, unit};
 use clap::{ArgGroup, Args, ValueEnum};
@@ -28,7 +28,7 @@ pub struct Calibrate {
     #[arg(long, value_enum, default_value_t)]
     pub solve: Solve,
     /// Target epsilon (with --gamma: against an adversary without prior knowledge of the secret).
-    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true,
+    #[arg(long, value_name = "E", value_parser = limit, allow_negative_numbers = true,
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub epsilon: Option<Epsilon>,
     /// Delta at the target epsilon [default: 1e-6, or 0.1/N for N records if that is smaller].

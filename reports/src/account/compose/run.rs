@@ -13,6 +13,7 @@ pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit
     let neighbours = plan::neighbours(wish.question.neighbours);
     let source = plan::Source::of_files(&wish.files, neighbours)?;
     if let Some(export) = wish.outcome.export {
+        output.exports()?;
         no_delta(&wish.question, &mut output)?;
         let given = match source.unit {
             // It says that the files without a unit are about the same one.

@@ -132,15 +132,17 @@ fn places(wish: &Curve, axis: CurveKind) -> Result<(Vec<f64>, &'static str)> {
         if !(low > 0.0 && low < high && high < f64::INFINITY) {
             bail!("--from: must lie above 0 and below --to, got {low} and {high}");
         }
+        for (end, flag) in [(low, "--from"), (high, "--to")] {
+            run_at(&wish.run, axis, end).context(flag)?;
+        }
         let mut at = spread(low, high, wish.points.unwrap_or(MANY));
         if let [first, .., last] = at.as_mut_slice() {
             (*first, *last) = (low, high);
         }
-        let flag = if wish.to.is_some() { "--to" } else { "--from" };
         if axis == CurveKind::Steps {
             at = at.iter().map(|steps| steps.round()).collect();
         }
-        (at, flag)
+        (at, "--points")
     } else {
         (wish.at.clone(), "--at")
     };
@@ -156,8 +158,10 @@ fn run_at(run: &RunArgs, axis: CurveKind, x: f64) -> Result<RunArgs> {
         CurveKind::Sigma => run.sigma = Some(Sigma::Noise(NoiseMultiplier::new(x)?)),
         CurveKind::SampleRate => run.schedule.sample_rate = Some(SamplingRate::new(x)?),
         CurveKind::Steps => {
-            let steps = Steps::of_number(x)
-                .ok_or_else(|| anyhow!("steps must be a whole number in [1, 2^53), got {x}"))?;
+            let steps = Steps::of_number(x).ok_or_else(|| {
+                let most = Steps::MOST.get() - 1;
+                anyhow!("steps must be a whole number in [1, {most}], got {x}")
+            })?;
             run.schedule.steps = Some(steps.get());
         }
         CurveKind::Gamma => drop(MissRate::new(x)?),

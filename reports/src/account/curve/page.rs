@@ -50,7 +50,7 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
         ))
         .brief(Section::thinned("", &table, BRIEFLY))
         .section(Section::table("Point by point", table))
-        .answer(Section::text(
+        .decides(Section::text(
             "",
             wide(document).into_iter().chain(assumed(&document.inputs)),
         ))

@@ -31,7 +31,7 @@ pub(crate) fn page(question: &Question, document: &Envelope<Explanation>) -> Pag
             question.caveats.iter().cloned(),
             body.base,
         ))
-        .answer(Section::text("", assumed(&document.inputs)))
+        .decides(Section::text("", assumed(&document.inputs)))
         .section(Section::notes("What runs", what_ran(body)))
         .section(Section::notes("How", how))
         .brief(Section::text("", [format!("Engine: {}.", body.engine)]));

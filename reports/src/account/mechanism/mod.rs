@@ -124,6 +124,9 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
     if path.is_dir() {
         bail!("{name} is a folder; a checkpoint's {name}/manifest.json says what ran");
     }
+    if path.extension().is_some_and(|ending| ending == "toml") {
+        bail!("{name}: must be JSON, with what runs; a plan file is for account plan");
+    }
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
     let in_place = path.file_name().is_some_and(|name| name == "manifest.json");
     loaded(name, &text, neighbours, |document| {

@@ -244,5 +244,5 @@ pub(crate) fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> 
                 .chain(&secrets),
         )
     })?;
-    Ok(Limit::exit(limit.as_ref()))
+    Limit::exit(limit.as_ref())
 }

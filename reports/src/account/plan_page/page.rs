@@ -2,7 +2,7 @@
 
 use super::ceilings::{Bounded, Ceiling};
 use super::figure::{amplification, profile};
-use super::promises::{Adversary, Promised, in_order, or_left_out};
+use super::promises::{Adversary, Promised, in_order, judged, or_left_out};
 use super::tighten::Tightened;
 use super::words::{about_the_labels, about_the_sample};
 use super::{PlanPage, PlannedRun};
@@ -64,8 +64,10 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
             REMARKS,
             batches.into_iter().chain(counted_line(&run.plan)),
         ))
-        .answer(Section::text("", tightest(body)))
-        .answer(Section::text("", assumed(&document.inputs)));
+        .decides(Section::text(
+            "",
+            tightest(body).into_iter().chain(assumed(&document.inputs)),
+        ));
     let signed = |row: &Guarantee| body.promises.iter().any(|p| p.guarantee == *row);
     let mut further = in_order(run, &body.guarantees);
     further.retain(|row| !signed(row));
@@ -87,9 +89,9 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
                 Section::table("Of each secret", secrets.table())
                     .caption("The chance of guessing it before and after training, at most."),
             )
-            .answer(Section::text("", secrets.sentences()));
+            .answer(Section::text("", secrets.sentences()).called("of each secret"));
     }
-    page = page.answer(Section::text("", document.inputs.given_line()));
+    page = page.answer(Section::text("", document.inputs.given_line()).called("inputs"));
     page = page.section(
         Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(
             "Upper bounds on probabilities and exposures (bits), next to what is reached without training.",
@@ -172,11 +174,35 @@ pub(crate) fn secrets_named(run: &PlannedRun) -> Option<String> {
 /// Returns the result in a sentence or two.
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     let mut said = promised(run, body.promises.first());
+    said.push_str(&larger(run, body).unwrap_or_default());
     said.push_str(&sigma_found(run).unwrap_or_default());
     if let Some(named) = secrets_named(run) {
         let _ = write!(said, " {named}");
     }
     said
+}
+
+/// Returns to whom a larger ε is promised than the first: the largest that a limit is held against, and the largest of the
+/// others that are to be signed, such as of a canary. The short text may have no room for their rows.
+fn larger(run: &PlannedRun, body: &PlanPage) -> Option<String> {
+    let upper = |promised: &Promised| {
+        let upper = promised.guarantee.epsilon.and_then(|ends| ends.high());
+        upper.unwrap_or(f64::INFINITY)
+    };
+    let judged = judged(run, &body.promises, &body.guarantees);
+    let mut most = body.headline.get().get();
+    let signed = body.promises.iter().filter(|row| !row.for_planning);
+    let signed = signed.map(|row| (row.to.clone(), upper(row)));
+    let largest = signed.max_by(|a, b| a.1.total_cmp(&b.1));
+    let judged = judged.to.map(|to| (to, judged.largest));
+    let mut said: Vec<String> = Vec::new();
+    for (to, epsilon) in judged.into_iter().chain(largest) {
+        if epsilon > most {
+            said.push(format!("{to}: {}", rounded_up(epsilon, 6)));
+            most = epsilon;
+        }
+    }
+    (!said.is_empty()).then(|| format!(" It is larger for {}.", said.join(", and for ")))
 }
 
 /// Returns the single change that would lower the first promise most.

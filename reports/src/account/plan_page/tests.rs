@@ -594,6 +594,25 @@ fn a_limit_is_held_against_what_is_promised_to_a_record() {
     let largest = sheet(&subject).unwrap().body.largest_epsilon.unwrap();
     let largest = largest.get().get();
     assert!((largest - record).abs() < 1e-5, "{largest} {record}");
+    // The first promise is 0, and its row may be all that the short text has room for.
+    let brief = |subject: &PlannedRun| {
+        let page = page(subject, &sheet(subject).unwrap(), false).unwrap();
+        let text = page.to_text(View {
+            verbose: false,
+            width: 100,
+        });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = brief(&subject);
+    let larger = format!(": {}.", crate::number::rounded_up(largest, 6));
+    assert!(
+        said.contains("Epsilon is at most 0 at") && said.contains(" It is larger for "),
+        "{said}"
+    );
+    assert!(
+        said.contains(&larger) && said.contains("Defaults: "),
+        "{said}"
+    );
     let ends = |limit| {
         let output = Output::new(Format::Text, View::full());
         show(&subject, Some(Epsilon::new(limit).unwrap()), output).unwrap()
@@ -618,6 +637,9 @@ fn a_limit_is_held_against_what_is_promised_to_a_record() {
         ]
     );
     assert!(found.others.iter().all(|(_, epsilon)| *epsilon > largest));
+    let said = brief(&subject);
+    let canary = "It is larger for the secret of a planted canary (20 turns together): ";
+    assert!(said.contains(canary), "{said}");
 }
 
 /// DP-SGD has noise on every record, and promised nothing to a secret drawn at random where both policies may miss it: its plan

@@ -1,7 +1,7 @@
 //! The command line of `account protect`.
 
 use crate::contract::{positive, positive_number, quantity, step_count};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use reticent_accounting::{Probability, Tolerance};
 use std::path::PathBuf;
 
@@ -21,18 +21,17 @@ Examples:
 
 /// Arguments of `account protect`.
 #[derive(Debug, Clone, PartialEq, Args)]
-#[command(after_help = AFTER)]
+#[command(
+    after_help = AFTER,
+    group = ArgGroup::new("occurrences").required(true).multiple(true).args(["incidence", "counts"]),
+    group = ArgGroup::new("promises").required(true).multiple(true).args(["secrets", "prior"]),
+)]
 pub struct Protect {
     /// File that says which example contains which secret (.csv, .jsonl, .parquet).
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "counts",
-        conflicts_with = "counts"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "counts")]
     pub incidence: Option<PathBuf>,
     /// File with the promise for each secret (.csv, .jsonl, .parquet).
-    #[arg(long, value_name = "FILE", required_unless_present = "prior", conflicts_with_all = ["prior", "posterior"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prior", "posterior"])]
     pub secrets: Option<PathBuf>,
     /// Key or column with a record's secrets, such as author. Case, spaces and how accents are written make no other secret.
     #[arg(long, value_name = "NAME", requires = "incidence")]

@@ -90,6 +90,9 @@ pub struct DiffReport {
     /// not meet, if the old one met more: whether the new model leaks more there is not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_compared: Vec<String>,
+    /// Parts in which the new report finds a leak and the old one none, and no row says so.
+    #[serde(skip)]
+    appeared: Vec<&'static str>,
     /// The level that they share.
     pub level: f64,
 }
@@ -242,7 +245,7 @@ impl DiffReport {
         let (mut waiting, mut notes) = (Vec::new(), Vec::new());
         let inputs = [&old["inputs"], &new["inputs"]];
         let (mut lacking, mut not_compared) = (Vec::new(), Vec::new());
-        let mut lost = Vec::new();
+        let (mut lost, mut appeared) = (Vec::new(), Vec::new());
         // Returns whether a part has a row, or nothing that could have had one.
         let mut compare = |part: &str, old, new, place: &str| -> Result<bool> {
             checks::checked(part, old, inputs[0], place).context("OLD")?;
@@ -258,7 +261,8 @@ impl DiffReport {
         };
         match old["type"].as_str().unwrap_or_default() {
             part @ ("exposure" | "membership" | "extraction") => {
-                compare(part, old, new, "")?;
+                let compared = compare(part, old, new, "")?;
+                appeared.extend(appears(part, old, new, compared));
             }
             "report" => {
                 checks::parts(old).context("OLD")?;
@@ -279,6 +283,8 @@ impl DiffReport {
                     if !compared {
                         not_compared.push(part.to_owned());
                     }
+                    let both = compared && old[part].is_object();
+                    appeared.extend(appears(part, &old[part], &new[part], both));
                 }
             }
             other => {
@@ -318,6 +324,7 @@ impl DiffReport {
             rows: rows.collect::<Result<_>>()?,
             notes,
             not_compared,
+            appeared,
             level,
         };
         // A leak stands, whatever the rest shows.
@@ -362,7 +369,8 @@ impl DiffReport {
 
     /// Returns the mood if nothing leaks more.
     fn otherwise(&self) -> Mood {
-        match self.is_silent() || !self.not_compared.is_empty() {
+        let unknown = !self.not_compared.is_empty() || !self.appeared.is_empty();
+        match self.is_silent() || unknown {
             true => Mood::Open,
             false => Mood::Plain,
         }
@@ -390,6 +398,11 @@ impl DiffReport {
             "The new model leaks more than the old one.".to_owned()
         } else if self.has(Change::Appeared) {
             "The new model leaks, and the old one was not seen to.".to_owned()
+        } else if !self.appeared.is_empty() {
+            format!(
+                "NEW finds a leak where OLD finds none ({}): whether the new model leaks more is not known.",
+                self.appeared.join(", ")
+            )
         } else if self.has(Change::Less) {
             self.less_said(silent)
         } else if self.is_silent() {
@@ -506,6 +519,24 @@ impl Waiting {
             }
         })
     }
+}
+
+/// Returns the name of a part in which the new document finds a leak and the old one none, if no row says so: it is not compared,
+/// or is membership, whose row is about the deciding attack alone.
+fn appears(part: &str, old: &Value, new: &Value, compared: bool) -> Option<&'static str> {
+    let (name, found): (_, fn(&Value) -> bool) = match part {
+        "exposure" if !compared => ("exposure", leaks),
+        "membership" => ("membership", |document| document["signal"] == "leak"),
+        "extraction" if !compared => ("extraction", comes_out),
+        _ => return None,
+    };
+    (found(new) && !found(old)).then_some(name)
+}
+
+/// Returns whether a passage comes out word for word.
+fn comes_out(document: &Value) -> bool {
+    let mut rows = document["prompts"].as_array().into_iter().flatten();
+    rows.any(|row| row["verbatim"]["hits"].as_u64() > Some(0))
 }
 
 /// Why canaries that don't stand out say nothing.

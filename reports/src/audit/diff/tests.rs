@@ -847,6 +847,33 @@ fn what_one_report_lacks_is_said() {
     assert!(text.contains(said[0]));
 }
 
+/// Where attacks find a leak in the new model alone and no row says so, the headline began "No sign that the new model leaks
+/// more".
+#[test]
+fn a_leak_that_only_the_new_report_finds_comes_first() {
+    let of = |signal: &str, attack: &str| {
+        let mut part = membership(0.5, 0.6, 0.99);
+        part["signal"] = signal.into();
+        part["attacks"]["decides"] = attack.into();
+        json!({"schema": 1, "type": "report", "membership": part, "extraction": extraction(0)})
+    };
+    let quiet = of("unseen", "loss");
+    let mut without = quiet.clone();
+    without.as_object_mut().unwrap().shift_remove("membership");
+    for old in [&quiet, &of("unseen", "reference"), &without] {
+        let report = DiffReport::of(old, &of("leak", "reference"), 0.05).unwrap();
+        let said = report.said();
+        assert!(
+            said.starts_with("NEW finds a leak where OLD finds none (membership): "),
+            "{said}"
+        );
+        assert!(!said.contains("No sign"), "{said}");
+        assert_eq!(report.otherwise(), Mood::Open);
+    }
+    let both = DiffReport::of(&of("leak", "loss"), &of("leak", "reference"), 0.05).unwrap();
+    assert!(both.appeared.is_empty());
+}
+
 /// What a report was asked for is there, or why it is not; p of ranks is that of the ranks; passages have rows.
 #[test]
 fn documents_that_contradict_themselves_are_refused() {

@@ -15,14 +15,17 @@ pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) 
             " This is above the limit of {}.",
             shortest(limit.get())
         ));
-    } else if let Some(limit) = args
-        .max_epsilon
-        .filter(|limit| limit >= report.provable.get())
-    {
-        summary.push_str(&format!(
-            " Such counts can't pass the limit of {}, even with every guess right.",
-            shortest(limit.get())
-        ));
+    } else if let Some(limit) = args.max_epsilon {
+        let shown = shortest(limit.get());
+        if limit >= *report.provable.get() {
+            summary.push_str(&format!(
+                " Such counts can't exceed the limit of {shown}, even with every guess right."
+            ));
+        } else if report.undecided(args).is_none() {
+            summary.push_str(&format!(
+                " ε is not certainly above the limit of {shown} (--max-epsilon)."
+            ));
+        }
     }
     Ok(Page::new("How much leaks at least", summary.clone())
         .mood(report.mood(args))

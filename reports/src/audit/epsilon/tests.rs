@@ -137,6 +137,11 @@ fn the_page_says_what_the_text_says() {
             "audit epsilon --counts 1000,100,95 --delta 1e-5 --max-epsilon 2",
             true,
         ),
+        // A limit that is kept was not mentioned.
+        (
+            "audit epsilon --counts 1000,100,95 --delta 1e-5 --max-epsilon 3",
+            false,
+        ),
         ("audit epsilon --counts 1000,100,50", false),
     ] {
         let args = args(line);
@@ -147,6 +152,8 @@ fn the_page_says_what_the_text_says() {
             .unwrap();
         assert_eq!(html.contains("role=\"alert\""), alarm, "{line}");
         assert_eq!(html.contains("above the limit of 2"), alarm, "{line}");
+        let kept = html.contains("ε is not certainly above the limit of 3 (--max-epsilon).");
+        assert_eq!(kept, line.ends_with(" 3"), "{line}");
         let found = report.bounds[0].lower.get().get();
         let says = if found > 0.0 {
             "ε is at least 2.165."

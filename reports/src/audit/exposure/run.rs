@@ -317,9 +317,14 @@ fn plan(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
     let (plan, canaries) = stored(args, model)?;
     if let Some(spec) = args.canaries {
         let stored = plan.spec()?;
+        // Nobody knows what others trained on.
+        let whose = match args.canary_file {
+            Some(_) => "the plan of --canary-file is",
+            None => "the model was trained with",
+        };
         ensure!(
             spec == stored,
-            "--canaries: the model was trained with {}x{}, got {}x{}",
+            "--canaries: {whose} {}x{}, got {}x{}",
             stored.canaries(),
             stored.copies(),
             spec.canaries(),

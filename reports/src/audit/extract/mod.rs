@@ -153,11 +153,16 @@ impl ExtractReport {
         {
             return Exit::Exceeded;
         }
-        let most = self.prompts.iter().filter_map(|p| {
-            let shared = self.shared(self.limited(p))?;
-            shared.bounds.lower.map(|l| l.get().get())
-        });
-        Exit::of(limit.is_some_and(|limit| most.fold(0.0, f64::max) > limit))
+        Exit::of(limit.is_some_and(|limit| self.above(limit).is_some()))
+    }
+
+    /// Returns the first length of prompt after which certainly more than the limit is extracted.
+    fn above(&self, limit: f64) -> Option<&PromptRates> {
+        self.prompts.iter().find(|row| {
+            let shared = self.shared(self.limited(row));
+            let lower = shared.and_then(|rate| rate.bounds.lower);
+            lower.is_some_and(|lower| lower.get().get() > limit)
+        })
     }
 
     /// Returns the largest rate that this many passages can prove, if all of them are extracted.

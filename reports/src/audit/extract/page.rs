@@ -24,9 +24,15 @@ impl ExtractReport {
                 " So few passages can show no memory, whatever comes out: {needed} are needed at least."
             ));
         }
+        let above = limit.and_then(|limit| Some((limit, self.above(limit)?.prompt)));
+        if let Some((limit, prompt)) = above {
+            summary = format!(
+                "The rate after {prompt}-token prompts is certainly above the limit of {limit} (--max-rate). {summary}"
+            );
+        }
         match limit {
             Some(limit) if !self.decides(limit) => summary.push_str(&format!(
-                " So few passages can't pass the limit of {limit}, whatever comes out."
+                " So few passages can't exceed the limit of {limit}, whatever comes out."
             )),
             Some(limit) if self.exit(Some(limit)) == Exit::Finished && self.passages > 0 => {
                 summary.push_str(&kept("--max-rate", "rate", limit));

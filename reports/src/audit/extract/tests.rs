@@ -134,6 +134,13 @@ fn a_limit_is_passed_by_what_is_certain() {
     assert_eq!(report(true).exit(Some(0.13)), Exit::Finished);
     assert_eq!(report(false).exit(Some(0.13)), Exit::Exceeded);
     assert_eq!(report(false).exit(None), Exit::Finished);
+    // Exit code 1 had no sentence.
+    let above =
+        "The rate after 50-token prompts is certainly above the limit of 0.13 (--max-rate).";
+    for (baseline, exceeded) in [(false, true), (true, false)] {
+        let page = report(baseline).to_page("m", Some(0.13)).unwrap();
+        assert_eq!(page.said().starts_with(above), exceeded, "{}", page.said());
+    }
     // A baseline that is the model itself gives the same, and takes nothing from the rate.
     let mut copy = report(true);
     let ours: Vec<bool> = (0..40).map(|i| i < 12).collect();

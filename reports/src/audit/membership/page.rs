@@ -40,11 +40,9 @@ pub(super) fn page(
         summary(report, args, exit),
     )
     .mood(Mood::of(exit, report.otherwise(args.max_auc)))
-    .brief(Section::text(
-        "",
-        [sample(report)].into_iter().chain(repeats(report)),
-    ))
+    .brief(Section::text("", repeats(report)))
     .brief(Section::table("", table(report, false, args.max_auc)))
+    .brief(Section::text("", [sample(report)]))
     .section(
         Section::plot("At few false alarms", figure::roc(report)?.to_inline_svg()?).caption(
             "Both axes are logarithmic: an attack that recognises few members for certain \
@@ -234,7 +232,7 @@ fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> Stri
     } else if let Some(limit) = args.max_auc {
         said.push_str(&match report.could_show(Some(limit)) {
             false => {
-                format!(" So few records can't pass the limit of {limit}, whatever their scores.")
+                format!(" So few records can't exceed the limit of {limit}, whatever their scores.")
             }
             true if report.undecided(Some(limit)).is_some() => String::new(),
             true => kept("--max-auc", "AUC", limit),

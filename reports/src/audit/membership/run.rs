@@ -174,7 +174,12 @@ pub(in crate::audit) fn measured(
         .map(|_| shadowed(args, &cuts, &panel, models, &mut attacked, interrupt))
         .transpose()
         .context("--shadows")?;
-    let first = attacked.first().context("--attack: no attack remains")?;
+    let first = attacked.first().with_context(|| {
+        let why = left_out.iter();
+        let why = why.map(|left| format!("{}: {}", left.attack, left.why));
+        let why = why.collect::<Vec<_>>().join("; ");
+        format!("--attack: no attack remains ({why})")
+    })?;
     let heat = if model.has_statistics() || reference.is_some() {
         heat(
             &panel,

@@ -124,6 +124,17 @@ pub(super) fn table(report: &MembershipReport, full: bool, limit: Option<f64>) -
     let attack = report.attacks.as_ref().map(|attacks| &attacks.decides);
     let auc = attack.map_or_else(|| "AUC".to_owned(), |attack| format!("AUC of {attack}"));
     area(&mut table, &auc, &report.area);
+    // What the headline rests on comes first: a short text may have no room for the rest.
+    for row in behind(report, limit) {
+        area(&mut table, &format!("AUC of {}", row.attack), &row.area);
+    }
+    if let Some(blind) = &report.blind {
+        area(
+            &mut table,
+            &format!("AUC {}", without_model(blind)),
+            &blind.area,
+        );
+    }
     for point in &report.at_fpr {
         let name = at_rate(point);
         match &point.found {
@@ -163,16 +174,6 @@ pub(super) fn table(report: &MembershipReport, full: bool, limit: Option<f64>) -
                 grouped(accuracy.non_members)
             ),
         ]);
-    }
-    for row in behind(report, limit) {
-        area(&mut table, &format!("AUC of {}", row.attack), &row.area);
-    }
-    if let Some(blind) = &report.blind {
-        area(
-            &mut table,
-            &format!("AUC {}", without_model(blind)),
-            &blind.area,
-        );
     }
     table
 }

@@ -379,7 +379,8 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
     }
     facts.extend(covered(prepared).map(|entities| ("entities", entities)));
     let said = said + &unknown::warning(f);
-    Page::new("Prepared corpus", said).answer(Section::facts("", facts))
+    Page::new("Prepared corpus", said)
+        .answer(Section::facts("", facts).called("further counts; what is not covered"))
 }
 
 /// What is not known of a corpus without marks.

@@ -107,7 +107,7 @@ impl Screening {
                 );
                 page.answer(Section::facts("", facts))
                     .answer(Section::text("", std::iter::once(kept).chain(next)))
-                    .answer(Section::text("", [how]))
+                    .answer(Section::text("", [how]).called("what the bounds count"))
             }
             None => page.answer(Section::text(
                 "",
@@ -121,7 +121,7 @@ impl Screening {
             )),
         };
         page = page
-            .answer(Section::text("", how_drawn(header)))
+            .answer(Section::text("", how_drawn(header)).called("how the sample was drawn"))
             .section(Section::table(
                 format!("By kind; each bound holds with {percent} % confidence by itself"),
                 self.by_kind(),
