@@ -16,7 +16,7 @@ use reticent_accounting::{
 pub(crate) const PREMISES: &str = "Premises";
 
 /// The most lines of a short text with premises, so that they leave room for the guarantees.
-pub(crate) const LINES_WITH_PREMISES: usize = 26;
+pub(crate) const LINES_WITH_PREMISES: usize = 32;
 
 /// Heading of what else is to be said of it.
 pub(crate) const REMARKS: &str = "Remarks";

@@ -213,14 +213,7 @@ impl LoadedModel {
     /// Loads the folder of `--model`, merged with the adapter of `--adapter` if there is one.
     fn released(folder: &Path, adapter: Option<&Path>, device: Device) -> Result<Self> {
         let Some(adapter) = adapter else {
-            return Self::folder(folder, device).map_err(|error| {
-                // It names its own argument.
-                let is_device = matches!(error.downcast_ref::<Error>(), Some(Error::Device { .. }));
-                match is_device {
-                    true => error,
-                    false => error.context("--model"),
-                }
-            });
+            return Self::folder(folder, device).map_err(of_model);
         };
         let loaded = Pretrained::load_adapted(folder, adapter).context("--adapter")?;
         let name = adapted(folder.display(), adapter);
@@ -417,6 +410,14 @@ pub(in crate::audit) fn answer(args: &Serve, interrupt: &Interrupt) -> Result<Ex
         Err(error) if closed(&error) => Ok(Exit::Finished),
         Err(error) => bail!(error),
         Ok(()) => Ok(Exit::Finished),
+    }
+}
+
+/// Returns an error of a model's folder under the name of its argument; one of the device has its own.
+pub(in crate::audit) fn of_model(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<Error>() {
+        Some(Error::Device { .. }) => error,
+        _ => error.context("--model"),
     }
 }
 

@@ -88,7 +88,10 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--sigma 1.1 --export mechanism --format csv",
             "--format: --export writes JSON, got csv",
         ),
-        ("calibrate --epsilon inf", "must be finite, got inf"),
+        (
+            "calibrate --epsilon inf",
+            "--epsilon: a limit must be finite, got inf",
+        ),
         (
             "curve --over sample-rate --sigma 1.1 --to 2",
             "--to: sampling rate must lie in [0, 1], got 2",

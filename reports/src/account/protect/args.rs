@@ -81,6 +81,6 @@ pub struct Protect {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sweep", "counts"])]
     pub weights: Option<PathBuf>,
     /// Plot noise against kept examples to this SVG file.
-    #[arg(long, value_name = "FILE", requires = "sweep")]
+    #[arg(long, value_name = "FILE", requires = "sweep", conflicts_with_all = ["c", "out", "weights"])]
     pub plot: Option<PathBuf>,
 }

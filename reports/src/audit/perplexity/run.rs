@@ -1,7 +1,7 @@
 //! `audit perplexity`: measures how well a model predicts a text.
 
 use crate::audit::args::Perplexity as Args;
-use crate::audit::loaded_model::LoadedModel;
+use crate::audit::loaded_model::{LoadedModel, of_model};
 use crate::audit::perplexity::PerplexityReport;
 use crate::audit::reading::to_measure;
 use crate::audit::records::{Part, PreparedRecords, texts};
@@ -86,7 +86,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
                 Head::MaskedToken => masked(args, loaded, interrupt)?,
                 Head::NextToken | Head::Classes(_) => {
                     let model = LoadedModel::of(folder, loaded, args.of.device);
-                    scored(args, model.context("--model")?, interrupt)?
+                    scored(args, model.map_err(of_model)?, interrupt)?
                 }
             }
         }
