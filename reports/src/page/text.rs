@@ -93,8 +93,7 @@ impl Page {
                         _ if whole => continue,
                         // Rows are never left out without a word.
                         left if cut > 0 || (left > 0 && name.is_empty()) => {
-                            let more =
-                                count_of(left as u64, if cut > 0 { "more row" } else { "row" });
+                            let more = count_of(left as u64, "more row");
                             match name.is_empty() || name == REST {
                                 true => more,
                                 false => format!("{more} of {name}"),
