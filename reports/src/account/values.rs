@@ -1,6 +1,6 @@
 //! Values of arguments.
 
-use crate::contract::number_within;
+use crate::contract::{number_within, whole_within};
 use clap::ValueEnum;
 use clap::builder::{EnumValueParser, TypedValueParser};
 use reticent_accounting::{GroupSize, Neighbours};
@@ -26,22 +26,12 @@ pub(in crate::account) fn neighbours() -> impl TypedValueParser<Value = Neighbou
 }
 
 pub(in crate::account) fn group(text: &str) -> Result<GroupSize, String> {
-    let size = text
-        .parse::<u32>()
-        .ok()
-        .and_then(|records| GroupSize::new(records).ok());
-    size.ok_or_else(|| format!("must be a whole number in [1, 10000], got {text:?}"))
+    let records = whole_within::<u32>(1..=10_000)(text)?;
+    GroupSize::new(records).map_err(|error| error.to_string())
 }
 
 pub(in crate::account) fn point(text: &str) -> Result<f64, String> {
     number_within(text, "a number in [0, inf]", |value| value >= 0.0)
-}
-
-pub(in crate::account) fn points(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(value) if (2..=1000).contains(&value) => Ok(value),
-        _ => Err(format!("must be a whole number in [2, 1000], got {text:?}")),
-    }
 }
 
 pub(in crate::account) fn bits(text: &str) -> Result<f64, String> {

@@ -52,7 +52,8 @@ pub(crate) use owner_key::measured_for;
 pub use run::run;
 
 use crate::number::grouped;
-use reticent_accounting::{Bounds, Confidence, Probability};
+use crate::page::Output;
+use reticent_accounting::{Bounds, Confidence, Epsilon, Probability};
 use std::collections::BTreeMap;
 
 /// Prepares this process for [`run`]; `main` must call it before anything else. Returns true in a process of this program
@@ -81,6 +82,16 @@ const fn can_show_leak(confidence: Confidence) -> bool {
 /// Returns the confidence of what is shown: as given, or 0.95.
 fn confidence(given: Option<Confidence>) -> anyhow::Result<Confidence> {
     Ok(given.map_or_else(|| Confidence::new(USUAL), Ok)?)
+}
+
+/// Returns the limit on ε that is judged. A project's limit is one on promises: where not even the largest bound that can be
+/// proved exceeds it, it is left unused.
+fn epsilon_limit(
+    given: Option<Epsilon>,
+    provable: Epsilon,
+    output: &mut Output,
+) -> Option<Epsilon> {
+    given.filter(|limit| provable > *limit || !output.leaves("max_epsilon"))
 }
 
 /// Returns the ends of a probability; 0 and 1 where they are unknown.

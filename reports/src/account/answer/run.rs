@@ -468,6 +468,12 @@ pub(in crate::account) fn is_promise(row: &Guarantee) -> bool {
     row.convention == Convention::Definition && row.notion != Notion::BayesianConfidentiality
 }
 
+/// Returns the upper end of a row's ε; infinite if it has none.
+pub(in crate::account) fn upper(row: &Guarantee) -> f64 {
+    let upper = row.epsilon.and_then(|bounds| bounds.high());
+    upper.unwrap_or(f64::INFINITY)
+}
+
 /// Returns a row in words, for a line that names it.
 pub(in crate::account) fn said(row: &Guarantee) -> String {
     let of = match row.about {
@@ -479,8 +485,7 @@ pub(in crate::account) fn said(row: &Guarantee) -> String {
 
 /// Returns the upper end of the ε that is promised first; infinite if there is none.
 pub(in crate::account) fn promised(body: &Guarantees) -> f64 {
-    let upper = headline(&body.guarantees).and_then(|row| row.epsilon?.high());
-    upper.unwrap_or(f64::INFINITY)
+    headline(&body.guarantees).map_or(f64::INFINITY, upper)
 }
 
 /// Returns the results with each assumed quantity changed in turn and the others kept.

@@ -2,8 +2,8 @@
 
 use super::CurveKind;
 use crate::account::question::RunArgs;
-use crate::account::values::{group, neighbours, point, points};
-use crate::contract::quantity;
+use crate::account::values::{group, neighbours, point};
+use crate::contract::{quantity, whole_within};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use reticent_accounting::{Delta, GroupSize, Neighbours, Tolerance};
@@ -41,7 +41,7 @@ pub struct Curve {
     #[arg(long, value_name = "X,…", value_parser = point, value_delimiter = ',', allow_negative_numbers = true)]
     pub at: Vec<f64>,
     /// Number of points without --at [default: 33; 17 of --over].
-    #[arg(long, value_name = "N", value_parser = points, allow_negative_numbers = true, conflicts_with = "at")]
+    #[arg(long, value_name = "N", value_parser = whole_within::<usize>(2..=1000), allow_negative_numbers = true, conflicts_with = "at")]
     pub points: Option<usize>,
     /// Neighbouring relation [default: add-remove; zero-out with --sampler shuffled; replace with --sampler
     /// without-replacement; the posterior is zero-out, redaction replace].

@@ -233,14 +233,14 @@ mod tests {
             query: Query::single(Neighbours::AddRemove),
             tolerance: Tolerance::DEFAULT,
         };
-        let asked = RefCell::new(Vec::new());
+        let flags = RefCell::new(Vec::new());
         let ask = |epsilon: Epsilon, modest: bool| {
-            asked.borrow_mut().push(modest);
+            flags.borrow_mut().push(modest);
             let upper = Number(if epsilon.get() > 1.5 { 1.5 } else { 1.0 });
             let ends = Bounds::between(Number(1.0), upper);
             Ok((ends, None, Some(Looseness::Precision)))
         };
         line.each(&[1.0, 2.0, 3.0, 1.0], Epsilon::new, ask).unwrap();
-        assert_eq!(asked.into_inner(), [false, false, true, true]);
+        assert_eq!(flags.into_inner(), [false, false, true, true]);
     }
 }

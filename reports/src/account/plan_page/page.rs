@@ -6,7 +6,7 @@ use super::promises::{Adversary, Promised, in_order, judged, or_left_out};
 use super::tighten::Tightened;
 use super::words::{about_the_labels, about_the_sample};
 use super::{PlanPage, PlannedRun};
-use crate::account::answer::{about_the_batches, noise_found};
+use crate::account::answer::{about_the_batches, noise_found, upper};
 use crate::account::mechanism::words::noisy_steps;
 use crate::account::words::{
     LINES_WITH_PREMISES, PREMISES, PROMISED, REMARKS, about_delta, assumed, compared_in,
@@ -185,14 +185,10 @@ pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
 /// Returns to whom a larger ε is promised than the first: the largest that a limit is held against, and the largest of the
 /// others that are to be signed, such as of a canary. The short text may have no room for their rows.
 fn larger(run: &PlannedRun, body: &PlanPage) -> Option<String> {
-    let upper = |promised: &Promised| {
-        let upper = promised.guarantee.epsilon.and_then(|ends| ends.high());
-        upper.unwrap_or(f64::INFINITY)
-    };
     let judged = judged(run, &body.promises, &body.guarantees);
     let mut most = body.headline.get().get();
     let signed = body.promises.iter().filter(|row| !row.for_planning);
-    let signed = signed.map(|row| (row.to.clone(), upper(row)));
+    let signed = signed.map(|row| (row.to.clone(), upper(&row.guarantee)));
     let largest = signed.max_by(|a, b| a.1.total_cmp(&b.1));
     let judged = judged.to.map(|to| (to, judged.largest));
     let mut said: Vec<String> = Vec::new();

@@ -1,7 +1,7 @@
 //! The promises of a plan: what is promised to whom.
 
 use super::PlannedRun;
-use crate::account::answer::{Judged, is_promise, said};
+use crate::account::answer::{Judged, is_promise, said, upper};
 use crate::account::words::{ONE_CLASS, together};
 use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
@@ -195,14 +195,13 @@ pub(crate) fn in_order<'a>(run: &PlannedRun, guarantees: &'a [Guarantee]) -> Vec
 /// Returns ε of the first promise to be signed; infinite if there is none.
 pub(super) fn headline_of(promises: &[Promised]) -> Result<Upper<Epsilon>> {
     let first = promises.iter().find(|p| !p.for_planning);
-    let upper = first.and_then(|p| p.guarantee.epsilon?.high());
-    Ok(Upper::new(Epsilon::new(upper.unwrap_or(f64::INFINITY))?))
+    let end = first.map_or(f64::INFINITY, |p| upper(&p.guarantee));
+    Ok(Upper::new(Epsilon::new(end)?))
 }
 
 /// Returns what a limit is held against: the largest ε that is promised to a record or a secret. Not judged are canaries,
 /// which belong to nobody, several secrets at once, and a record in the relation by which its notion is not known.
 pub(super) fn judged(run: &PlannedRun, promises: &[Promised], guarantees: &[Guarantee]) -> Judged {
-    let upper = |row: &Guarantee| row.epsilon.and_then(|e| e.high()).unwrap_or(f64::INFINITY);
     let signed = promises.iter().filter(|promised| !promised.for_planning);
     let signed: Vec<(String, &Guarantee)> = signed
         .map(|promised| (promised.to.clone(), &promised.guarantee))
@@ -335,11 +334,7 @@ fn which(run: &PlannedRun) -> &'static str {
 
 /// Adds what redaction adds for CRT: a random secret, all secrets at once, and the rows for planning.
 fn redacted(run: &PlannedRun, promises: &mut Vec<Promised>) -> Result<()> {
-    let infinite = promises[0]
-        .guarantee
-        .epsilon
-        .and_then(|e| e.high())
-        .is_none_or(f64::is_infinite);
+    let infinite = upper(&promises[0].guarantee).is_infinite();
     // The first promise that is finite leads.
     let at = usize::from(!infinite);
     if let Some(random) = random_secret(run)? {

@@ -8,7 +8,7 @@ use crate::audit::exposure::{EARLIER_UNKNOWN, PromisedBy};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::power::{Attacked, at_each_share};
 use crate::audit::training_text::{TrainingText, evidence};
-use crate::audit::{Apart, can_show_leak};
+use crate::audit::{Apart, can_show_leak, epsilon_limit};
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, open_limit, read_text};
 use crate::page::Output;
 use crate::verdict::{FALSE_ALARM, Measurement, Power, Promise, Terms, Verdict, judge};
@@ -81,10 +81,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let counts = counts(&coins, preflight.as_ref());
     // A canary that training is said not to have met proves something all the same where that is a mistake.
     let provable = coin_provable_of(counts, &terms)?.no_less_than(*epsilon.lower.get());
-    // A project's limit is one on promises: where so few coins can't exceed it, it is left unused.
-    let limit = args
-        .max_epsilon
-        .filter(|limit| provable.get() > limit || !output.leaves("max_epsilon"));
+    let limit = epsilon_limit(args.max_epsilon, *provable.get(), &mut output);
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,

@@ -4,6 +4,7 @@ pub mod args;
 mod page;
 
 use super::args::EpsilonArgs;
+use crate::audit::epsilon_limit;
 use crate::contract::{Csv, Envelope, Exit, Inputs, Table, not_known, open_limit};
 use crate::number::{count_of, grouped, rounded, rounded_down, shortest};
 use crate::page::{Mood, Output, Reach};
@@ -74,12 +75,8 @@ pub fn run(args: &EpsilonArgs, output: Output) -> Result<Exit> {
     let mut output = output.and_page(args.html.as_deref())?;
     let terms = terms(args)?;
     let report = EpsilonReport::of(counts(args)?, &terms)?;
-    // A project's limit is one on promises: where such counts can't exceed it, it is left unused.
-    let limit = args
-        .max_epsilon
-        .filter(|limit| report.provable.get() > limit || !output.leaves("max_epsilon"));
     let args = &EpsilonArgs {
-        max_epsilon: limit,
+        max_epsilon: epsilon_limit(args.max_epsilon, *report.provable.get(), &mut output),
         ..args.clone()
     };
     let inputs = inputs(args, &terms)?;

@@ -1,7 +1,7 @@
 //! Turns measurements into the series to which rules refer.
 
 use super::rules::{Point, Series};
-use crate::audit::figure::Known;
+use crate::audit::figure::{self, Known};
 use crate::audit::grid::{CellDocument, Place, Work};
 use reticent_accounting::training::Recipe;
 use serde_json::Value;
@@ -68,8 +68,9 @@ fn of_a_record(cell: &CellDocument) -> Option<f64> {
     let training = own.filter(|_| cell.place.recipe != Recipe::Protect)?;
     let rows = training["guarantees"].as_array()?;
     let mut rows = rows.iter().filter(|row| row["about"] == "record");
-    let upper = &rows.find(|row| row["neighbours"] == "replace")?["epsilon"]["upper"];
-    upper.as_f64().or_else(|| upper.as_str()?.parse().ok())
+    let row = rows.find(|row| row["neighbours"] == "replace")?;
+    let upper = figure::Quantity::At("epsilon.upper".to_owned());
+    upper.of(row).ok()
 }
 
 /// Returns a quantity of a cell: NaN if the cell failed before it was measured.
@@ -210,7 +211,7 @@ mod tests {
         assert_eq!(names(&[cell(0, 0), cut_off]), known[2..]);
     }
 
-    /// Arms were compared without what either promises.
+    /// Arms are compared together with what each promises.
     #[test]
     fn the_epsilon_of_a_record_is_that_of_the_run() {
         let cell = |recipe: &str, upper: Value| -> CellDocument {

@@ -95,8 +95,8 @@ fn figures(paper: Paper, cells: &[CellDocument]) -> Vec<Section> {
     };
     // JFT's Figures 3 and 4 are about canaries that stand there once.
     let once = |arm: &str| arm == "No-DP-once" || arm.starts_with("redacted-recall-");
-    let mut cells = cells.to_vec();
-    cells.retain(|cell| !once(&cell.place.arm));
+    let cells = cells.iter().filter(|cell| !once(&cell.place.arm));
+    let cells: Vec<&CellDocument> = cells.collect();
     let drawn = drawn.iter();
     let drawn = drawn.filter_map(|(heading, y, x)| figure(heading, *y, *x, &cells));
     drawn.collect()
@@ -104,7 +104,7 @@ fn figures(paper: Paper, cells: &[CellDocument]) -> Vec<Section> {
 
 /// Draws a quantity over another one, or over the miss rate. A figure that can't be drawn says so: the report stands
 /// without it.
-fn figure(heading: &str, y: Known, x: Option<Known>, cells: &[CellDocument]) -> Option<Section> {
+fn figure(heading: &str, y: Known, x: Option<Known>, cells: &[&CellDocument]) -> Option<Section> {
     let (mut points, mut left_out) = (Vec::new(), Vec::new());
     for cell in cells {
         let own = match x {
