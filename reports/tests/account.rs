@@ -71,7 +71,7 @@ fn every_format_says_how_a_limit_ended() {
             1,
             "fail",
         ),
-        // Of how many records is not known: ε of 0 passed.
+        // Of how many records is not known.
         (
             "--sigma 1.1 --delta 0.4 --max-epsilon 1".to_owned(),
             2,
@@ -340,7 +340,7 @@ fn usage_errors_name_the_arguments() {
     }
 }
 
-/// Help that nobody could read ended as if it had been read.
+/// Help that nobody can read is not a success.
 #[test]
 #[cfg(target_os = "linux")]
 fn help_that_cannot_be_written_is_an_error() {

@@ -93,7 +93,7 @@ fn a_sheet_goes_round_by_file_and_its_labels_are_read_by_account() {
     let brief = run(env!("CARGO_BIN_EXE_account"), here, plan, "").stdout;
     let brief = String::from_utf8(brief).unwrap();
     assert!(brief.contains("ε upper"), "{brief}");
-    // What the labels show, and what was assumed, were cut.
+    // What the labels show, and what was assumed, are not cut.
     for said in ["labelled secrets were missed", "Defaults: "] {
         assert!(brief.contains(said), "{said}\n{brief}");
     }

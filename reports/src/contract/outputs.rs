@@ -308,7 +308,7 @@ mod tests {
         ] {
             std::fs::write(&place, &text).unwrap();
             assert!(is_page(&place), "{text}");
-            // Any page of the kind was taken for ours.
+            // A page of the kind without the mark is not ours.
             let other = text
                 .replace(MARK, "")
                 .replace("Reticent", "Another")

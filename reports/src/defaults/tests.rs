@@ -346,8 +346,8 @@ fn a_plan_takes_no_default_that_it_has_of_its_own() {
     }
 }
 
-/// A key that means something else in a command, or that it can't use, is not taken: `neighbours` named a file of
-/// `audit membership`.
+/// A key that means something else in a command, or that it can't use, is not taken: `--neighbours` of `audit membership`
+/// names a file.
 #[cfg(feature = "findings")]
 #[test]
 fn an_audit_takes_no_default_that_it_cannot_use() {

@@ -485,7 +485,7 @@ mod tests {
         assert!(html.contains("<th scope=\"row\" class=\"left\" data-name=\"arm\">"));
     }
 
-    /// What -v shows was announced as "jFT's estimate".
+    /// What -v shows is announced in lower case.
     #[test]
     fn abbreviations_keep_their_capitals() {
         for (text, shown) in [("JFT's estimate", "JFT's estimate"), ("By kind", "by kind")] {

@@ -371,7 +371,7 @@ mod tests {
         }
     }
 
-    /// Rows of a table that stands for longer ones were left out without a word.
+    /// Rows of a table that stands for longer ones are left out with their number.
     #[test]
     fn rows_that_are_left_out_are_counted() {
         let rows = |shown: usize| {

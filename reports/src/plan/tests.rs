@@ -185,8 +185,8 @@ fn only_a_folder_is_declared_public() {
     );
 }
 
-/// Light noise was "sized by the share of tokens missed", and no share changed it. The estimate takes less noise than a
-/// promise, which stays that of the full rate.
+/// The share of tokens missed sizes light noise: the estimate takes less of it than a promise, which stays that of the full
+/// rate.
 #[test]
 fn light_noise_is_found_at_the_estimated_rate() {
     let found = |first: &str| {

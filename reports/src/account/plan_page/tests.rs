@@ -583,7 +583,7 @@ fn a_group_that_was_asked_about_or_counted_comes_first() {
     assert_eq!(ends(1.001 * two), Exit::Finished);
 }
 
-/// A limit was kept at any noise by the first promise alone, ε ≤ 0 for the secrets that a policy catches.
+/// The first promise alone, ε ≤ 0 for the secrets that a policy catches, keeps any limit at any noise.
 #[test]
 fn a_limit_is_held_against_what_is_promised_to_a_record() {
     let folder = Folder::new();
@@ -642,8 +642,7 @@ fn a_limit_is_held_against_what_is_promised_to_a_record() {
     assert!(said.contains(canary), "{said}");
 }
 
-/// DP-SGD has noise on every record, and promised nothing to a secret drawn at random where both policies may miss it: its plan
-/// exceeded every limit.
+/// DP-SGD has noise on every record, so a secret drawn at random has a promise also where both policies may miss it.
 #[test]
 fn a_random_secret_has_the_promise_of_any_other_where_noise_covers_all() {
     let folder = Folder::new();

@@ -847,8 +847,7 @@ fn what_one_report_lacks_is_said() {
     assert!(text.contains(said[0]));
 }
 
-/// Where attacks find a leak in the new model alone and no row says so, the headline began "No sign that the new model leaks
-/// more".
+/// Where attacks find a leak in the new model alone and no row says so, the headline does.
 #[test]
 fn a_leak_that_only_the_new_report_finds_comes_first() {
     let of = |signal: &str, attack: &str| {

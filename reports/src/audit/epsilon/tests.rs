@@ -137,7 +137,7 @@ fn the_page_says_what_the_text_says() {
             "audit epsilon --counts 1000,100,95 --delta 1e-5 --max-epsilon 2",
             true,
         ),
-        // A limit that is kept was not mentioned.
+        // A limit that is kept is mentioned too.
         (
             "audit epsilon --counts 1000,100,95 --delta 1e-5 --max-epsilon 3",
             false,

@@ -134,7 +134,7 @@ fn a_limit_is_passed_by_what_is_certain() {
     assert_eq!(report(true).exit(Some(0.13)), Exit::Finished);
     assert_eq!(report(false).exit(Some(0.13)), Exit::Exceeded);
     assert_eq!(report(false).exit(None), Exit::Finished);
-    // Exit code 1 had no sentence.
+    // Exit code 1 has its sentence.
     let above =
         "The rate after 50-token prompts is certainly above the limit of 0.13 (--max-rate).";
     for (baseline, exceeded) in [(false, true), (true, false)] {

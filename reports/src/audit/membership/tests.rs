@@ -528,7 +528,7 @@ fn copies_of_a_text_are_one_piece_of_evidence() {
             verbose: false,
             width: 200,
         });
-        // The headline speaks of them, and their row was the first to be cut.
+        // The headline speaks of them, so their row is not cut.
         assert!(text.contains("AUC without the model"), "{text}");
         let said = "Of 320 members, 20 are judged; left out: 300 that repeat another's text.";
         assert!(text.replace('\n', " ").contains(said), "{text}");

@@ -124,8 +124,7 @@ pub struct Reproduction {
 mod tests {
     use super::*;
 
-    /// Two figures of Hush! were reproduced by one seed, whose margin is 0, and light noise was compared with DP-SGD
-    /// without the ε of either.
+    /// The margin of one seed is 0, and arms are compared at their ε.
     #[test]
     fn one_run_reproduces_nothing_and_what_is_compared_shows_its_epsilon() {
         let text = "id = 'i'\nitem = 't'\nsays = 's'\nprinted = 'p'\nrule.below = { series = ['loss of A', 'loss of B'] }";

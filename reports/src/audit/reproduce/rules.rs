@@ -587,7 +587,7 @@ pub(super) mod tests {
         );
     }
 
-    /// Groups of non-members that the texts alone tell reproduced that groups tell more, of a model that saw masks alone.
+    /// What the texts alone tell is also told by a model that saw masks alone.
     #[test]
     fn sides_that_differ_in_themselves_are_not_judged() {
         let need = Need::Alike {
@@ -604,7 +604,7 @@ pub(super) mod tests {
         assert!(need.met(&[]).is_err());
     }
 
-    /// Light noise that promises ε 25 predicted better than DP-SGD at ε 2.5, and that was the claim.
+    /// Light noise that promises ε 25 says nothing against DP-SGD at ε 2.5.
     #[test]
     fn runs_that_promise_less_are_not_compared() {
         let need = Need::Private {

@@ -300,7 +300,7 @@ fn jfts_missing_rate_is_an_estimate_from_ten_samples() {
     assert!(screening.rates.is_none() || screening.with_secrets > 0);
 }
 
-/// Ten records without a miss had a recall of 1.000 to 1.000.
+/// Ten records without a miss don't show a recall of 1.000 to 1.000.
 #[test]
 fn equal_samples_have_no_interval() {
     for equal in [0.0, 0.25] {
