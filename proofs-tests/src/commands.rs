@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// Returns the command `audit` in a folder, without input.
 #[must_use]
@@ -64,6 +64,13 @@ pub fn ok(home: &Path, line: &str) -> String {
 pub fn said(home: &Path, line: &str) -> String {
     let text = ok(home, line);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Sends a signal to a process, as `-INT`.
+pub fn signal(process: &Child, signal: &str) {
+    let id = process.id().to_string();
+    let kill = Command::new("kill").args([signal, &id]).status();
+    assert!(kill.unwrap().success());
 }
 
 /// Runs a line that must exit with 2, name these words, print no data and leave nothing behind.

@@ -3,7 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{audit, listing, ok, refused, run};
+use reticent_proofs_tests::commands::{audit, listing, ok, refused, run, signal};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -585,7 +585,7 @@ fn a_signal_ends_a_command_within_two_seconds() {
     let at = home.path();
     let rules = "[{\"kind\":\"slow\",\"pattern\":\".*[^A-Z]|[A-Z]\"}]";
     std::fs::write(at.join("slow.json"), rules).unwrap();
-    for signal in ["-TERM", "-INT"] {
+    for sent in ["-TERM", "-INT"] {
         let mut child = audit(at)
             .args([
                 "redact",
@@ -601,9 +601,7 @@ fn a_signal_ends_a_command_within_two_seconds() {
             .unwrap();
         std::thread::sleep(Duration::from_millis(700));
         let began = Instant::now();
-        let id = child.id().to_string();
-        let kill = Command::new("kill").args([signal, &id]).status();
-        assert!(kill.unwrap().success());
+        signal(&child, sent);
         assert_eq!(child.wait().unwrap().code(), Some(130));
         // Two seconds, and one more for a busy machine.
         assert!(
@@ -641,10 +639,8 @@ fn a_signal_leaves_no_lock() {
         while !at.join("x.lock").exists() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let id = child.id().to_string();
         for _ in 0..signals {
-            let kill = Command::new("kill").args(["-TERM", &id]).status();
-            assert!(kill.unwrap().success());
+            signal(&child, "-TERM");
             // Two signals at the same time are one.
             std::thread::sleep(Duration::from_millis(200));
         }

@@ -1,10 +1,10 @@
 //! The audit command from text to finding, run as a user does, and its errors for bad input.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{account_output, audit, ok, refused};
+use reticent_proofs_tests::commands::{account_output, audit, ok, refused, signal};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 const PREPARE: &str = "prepare data.jsonl --policy customers --unit turn --conservative digits,capitals,policy --canaries 3x4 --seed 0 --out prepared";
@@ -250,11 +250,7 @@ fn ctrl_c_ends_with_130_and_the_same_command_goes_on() {
         std::thread::sleep(Duration::from_millis(5));
     }
     std::thread::sleep(Duration::from_millis(300));
-    let stop = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(stop.success());
+    signal(&child, "-INT");
     let output = child.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{error}");

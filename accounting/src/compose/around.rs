@@ -195,22 +195,24 @@ mod tests {
     use crate::quantity::neighbours::Neighbours;
     use crate::quantity::{Epsilon, NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
 
+    /// The loss of one record, present or absent, in steps of a mechanism.
+    fn loss_of(times: u64, each: Mechanism) -> PrivacyLoss {
+        let query = Query::single(Neighbours::AddRemove);
+        PrivacyLoss::of(&each.times(Steps::new(times)), query, Direction::Remove).unwrap()
+    }
+
     /// A run that another one dominates has a smaller share of work, which a modest one had spent before its first grid.
     #[test]
     fn a_modest_run_has_a_grid_below() {
-        let run = Mechanism::Repeat {
-            times: Steps::new(25),
-            each: Box::new(Mechanism::SubsampledLaplace {
-                scale: NoiseMultiplier::new(1.0).unwrap(),
-                sampling_rate: SamplingRate::new(0.1).unwrap(),
-                sampling: Sampling::TruncatedPoisson {
-                    max_batch: 3,
-                    records: 20,
-                },
-            }),
+        let step = Mechanism::SubsampledLaplace {
+            scale: NoiseMultiplier::new(1.0).unwrap(),
+            sampling_rate: SamplingRate::new(0.1).unwrap(),
+            sampling: Sampling::TruncatedPoisson {
+                max_batch: 3,
+                records: 20,
+            },
         };
-        let query = Query::single(Neighbours::AddRemove);
-        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let loss = loss_of(25, step);
         let mut below = Solver::new(&loss.modestly()).below.unwrap();
         assert!(below.rough && below.needs_grid());
         assert!(below.grid_at(1.0, 1e-4).is_ok());
@@ -219,19 +221,15 @@ mod tests {
     /// Some 320 of twelve million batches use the record, and each of them shows it: grids of the law from above took seconds.
     #[test]
     fn what_is_certain_from_below_takes_no_engine_from_above() {
-        let run = Mechanism::Repeat {
-            times: Steps::new(12_296_416),
-            each: Box::new(Mechanism::SubsampledGaussian {
-                noise_multiplier: NoiseMultiplier::new(0.015_713).unwrap(),
-                sampling_rate: SamplingRate::new(1.0).unwrap(),
-                sampling: Sampling::TruncatedPoisson {
-                    max_batch: 21,
-                    records: 802_484,
-                },
-            }),
+        let step = Mechanism::SubsampledGaussian {
+            noise_multiplier: NoiseMultiplier::new(0.015_713).unwrap(),
+            sampling_rate: SamplingRate::new(1.0).unwrap(),
+            sampling: Sampling::TruncatedPoisson {
+                max_batch: 21,
+                records: 802_484,
+            },
         };
-        let query = Query::single(Neighbours::AddRemove);
-        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let loss = loss_of(12_296_416, step);
         let prior = Probability::new(7.8e-76).unwrap();
         let posterior = loss.blow_up(prior, Tolerance::DEFAULT).unwrap();
         assert!(posterior.bounds.lower.unwrap().get().get() >= 1.0 - 1e-6);

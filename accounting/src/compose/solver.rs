@@ -184,6 +184,10 @@ impl Question for DeltaAt {
 
 impl Solver {
     pub(crate) fn new(loss: &PrivacyLoss) -> Self {
+        Self::of_run(loss, false)
+    }
+
+    fn of_run(loss: &PrivacyLoss, rough: bool) -> Self {
         let loss = loss.listed().unwrap_or_else(|| loss.clone());
         let pair = match loss.parts.as_slice() {
             _ if !loss.laws.is_empty() => None,
@@ -192,7 +196,9 @@ impl Solver {
             _ => None,
         };
         let counted = || CountedLoss::of(&loss).map(Closed::Counted);
-        let around = |other: Option<&PrivacyLoss>| other.map(|other| Box::new(Self::new(other)));
+        let around = |other: Option<&PrivacyLoss>, rough: bool| {
+            other.map(|other| Box::new(Self::of_run(other, rough)))
+        };
         let solver = Self {
             closed: pair.map(Closed::Pair).or_else(counted),
             cumulants: None,
@@ -206,15 +212,10 @@ impl Solver {
             keeps_long: false,
             partition: None,
             concentration: None,
-            rough: false,
+            rough,
             ln_level: None,
-            more_informed: around(loss.more_informed.as_deref()),
-            below: around(loss.below.as_deref()).map(|mut below| {
-                below.rough = true;
-                // Its share is another one now.
-                below.begin_work();
-                below
-            }),
+            more_informed: around(loss.more_informed.as_deref(), false),
+            below: around(loss.below.as_deref(), true),
             loss,
         };
         solver.begin_work();

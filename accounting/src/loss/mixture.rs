@@ -166,10 +166,9 @@ impl Mixture {
             .filter(|(_, weight)| **weight > LEAST_MASS)
             .map(|(k, weight)| (k as f64 * shift, weight.ln()))
             .collect();
-        // With certain records, or with ones that are never drawn, some counts can't come up at all.
+        // With certain records, the lowest counts can't come up at all.
         let certain = rates.iter().filter(|rate| **rate >= 1.0).count();
-        let possible = 1 + rates.iter().filter(|rate| **rate > 0.0).count() - certain;
-        let dropped = possible - components.len();
+        let dropped = law.len() - certain - components.len();
         let mut mixture = Self::computed(components)?;
         if dropped > 0 {
             mixture.missing = LEAST_MASS * dropped as f64;

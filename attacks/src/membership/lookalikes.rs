@@ -192,6 +192,7 @@ fn sign(c: char, first: bool, random: &mut ChaCha20Rng) -> char {
 
 #[cfg(test)]
 mod tests {
+    use super::super::area::mid_rank;
     use super::*;
     use reticent_corpus::simulate::simulate;
     use std::collections::HashMap;
@@ -348,13 +349,9 @@ mod tests {
                 .collect();
             let n = pairs.len() as f64;
             assert!(5.0 * n >= 4.0 * secrets.len() as f64, "{kind}: {n}");
-            let wins = pairs.iter().map(|own| {
-                let below = |other: &&[f64; 2]| other[1] < own[0];
-                let equal = |other: &&[f64; 2]| other[1].to_bits() == own[0].to_bits();
-                let count =
-                    |of: &dyn Fn(&&[f64; 2]) -> bool| pairs.iter().filter(|o| of(o)).count() as f64;
-                count(&below) + 0.5 * count(&equal)
-            });
+            let mut others: Vec<f64> = pairs.iter().map(|[_, other]| *other).collect();
+            others.sort_by(f64::total_cmp);
+            let wins = pairs.iter().map(|[own, _]| mid_rank(&others, *own));
             let area = wins.sum::<f64>() / (n * n);
             let error = ((2.0 * n + 1.0) / (12.0 * n * n)).sqrt();
             assert!((area - 0.5).abs() <= 4.0 * error, "{kind}: {area}, {error}");

@@ -1,7 +1,7 @@
 //! Just Fine-tune Twice.
 
 use crate::compose::Answer;
-use crate::loss::{Direction, PrivacyLoss, Query};
+use crate::loss::{Direction, PrivacyLoss, Query, losses};
 use crate::mechanism::Mechanism;
 use crate::quantity::bound::{Bounds, Estimate};
 use crate::quantity::error::{Error, Result};
@@ -191,8 +191,8 @@ impl LightNoise {
         let end = |miss| -> Result<Estimate<Epsilon>> {
             let run = self.followed(self.at(miss));
             let mut highest = 0.0_f64;
-            for direction in [Direction::Remove, Direction::Add] {
-                let found = PrivacyLoss::of(&run, query, direction)?.epsilon(delta, tolerance)?;
+            for loss in losses(&run, query)? {
+                let found = loss.epsilon(delta, tolerance)?;
                 highest = highest.max(found.bounds.high().unwrap_or(f64::INFINITY));
             }
             Ok(Estimate::new(Epsilon::new(highest)?))
