@@ -1,5 +1,6 @@
 //! The prepared folder: complete or absent, and checked when it is read.
 
+use crate::prepare_shared::draws;
 use reticent_corpus::Error;
 use reticent_corpus::canary::CanaryOptions;
 use reticent_corpus::dedup::Deduplication;
@@ -811,13 +812,7 @@ fn no_alteration_of_a_folder_is_trusted() {
         std::env::var(name).map_or(otherwise, |value| value.parse::<u64>().unwrap())
     };
     let count = of("RETICENT_DAMAGE_COUNT", 60);
-    let mut state = of("RETICENT_DAMAGE_SEED", 23);
-    let mut draw = |below: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below
-    };
+    let mut draw = draws(of("RETICENT_DAMAGE_SEED", 23));
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");
     sample().write(&folder, false, Some(OWNER)).unwrap();

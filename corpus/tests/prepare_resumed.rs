@@ -1,4 +1,4 @@
-//! A preparation that was killed goes on where it was and writes the same bytes, or begins anew.
+//! A preparation that was killed goes on where it was and writes the same bytes, or starts over.
 
 use crate::prepare_shared;
 use crate::prepare_shared::{files, near};
@@ -110,17 +110,17 @@ impl Scene {
         true
     }
 
-    /// To the end: how many documents had been done, and why it began anew if it did.
+    /// To the end: how many documents had been done, and why it started over if it did.
     fn go_on(&self) -> (Option<u64>, Option<RestartCause>) {
-        let anew = RefCell::new(None);
+        let restart = RefCell::new(None);
         let made = self.prepare("out", 2, &|passage, _| {
             if let Phase::Restart(cause) = passage {
-                anew.replace(Some(cause));
+                restart.replace(Some(cause));
             }
             true
         });
         let made = made.unwrap().unwrap();
-        (made.taken_up, anew.into_inner())
+        (made.taken_up, restart.into_inner())
     }
 
     /// The files of `out`, which is removed.
@@ -189,8 +189,8 @@ fn killed_anywhere_it_goes_on_to_the_same_bytes() {
                     fs::remove_dir_all(scene.at("out")).unwrap();
                 }
             }
-            let (before, anew) = scene.go_on();
-            assert_eq!(anew, None);
+            let (before, restart) = scene.go_on();
+            assert_eq!(restart, None);
             taken_up += usize::from(before.is_some());
             assert!(scene.out() == expected, "{:?}", scene.options.duplicates);
         }
@@ -209,8 +209,8 @@ fn a_torn_tail_is_cut_off() {
     }
     fs::write(scene.at(HIDDEN).join("progress.new"), "{\"identity\":{").unwrap();
     fs::write(scene.at(HIDDEN).join("tokenizer.json"), "{").unwrap();
-    let (before, anew) = scene.go_on();
-    assert!(before.is_some_and(|n| n > 0) && anew.is_none());
+    let (before, restart) = scene.go_on();
+    assert!(before.is_some_and(|n| n > 0) && restart.is_none());
     assert!(scene.out() == expected);
 }
 
@@ -325,8 +325,8 @@ fn a_corpus_that_is_away_for_a_while_costs_nothing() {
     scene.prepare("out", 2, &|_, _| true).unwrap_err();
     assert!(PrepareFiles::stopped(&scene.at("out")));
     fs::rename(scene.at("away"), scene.at("data.jsonl")).unwrap();
-    let (before, anew) = scene.go_on();
-    assert!(before.is_some() && anew.is_none());
+    let (before, restart) = scene.go_on();
+    assert!(before.is_some() && restart.is_none());
     assert!(scene.out() == expected);
 }
 

@@ -1,7 +1,7 @@
 //! Preparing a corpus in shards: the folder of one process, byte for byte, whatever the number of shards, the order
 //! of the stages and how often each runs; and nothing else is taken for what a stage left.
 
-use crate::prepare_shared::{files, full, of_each_kind};
+use crate::prepare_shared::{draws, files, full, of_each_kind};
 use reticent_corpus::prepare::{PrepareFiles, PrepareOptions, ShardPlan, ShardStage, UnitDigests};
 use reticent_corpus::read::ReadOptions;
 use reticent_corpus::simulate::simulate;
@@ -48,6 +48,14 @@ fn corpus(marked: bool) -> Vec<Document> {
         documents.iter_mut().for_each(|d| d.secrets.clear());
     }
     documents
+}
+
+/// A corpus in a file, in a folder of its own.
+fn written() -> (tempfile::TempDir, PathBuf) {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    (place, data)
 }
 
 struct Case {
@@ -113,7 +121,7 @@ fn file_of(plan: &ShardPlan, stage: ShardStage) -> Option<PathBuf> {
     Some(plan.folder().join(name))
 }
 
-/// Runs a stage anew.
+/// Runs a stage without the file that it may have written before.
 fn again(case: &Case, plan: &ShardPlan, stage: ShardStage) -> reticent_corpus::Result<()> {
     if let Some(file) = file_of(plan, stage) {
         let _ = std::fs::remove_file(file);
@@ -121,17 +129,9 @@ fn again(case: &Case, plan: &ShardPlan, stage: ShardStage) -> reticent_corpus::R
     run(case, stage)
 }
 
-/// Numbers below a bound, from a seed.
-fn draw(state: &mut u64, below: usize) -> usize {
-    *state = state
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
-    (*state >> 33) as usize % below
-}
-
 /// Each kind of stage after the one before, its shards in an order of their own; some of all that ran so far run again.
 fn shuffled(plan: &ShardPlan, seed: u64) -> Vec<ShardStage> {
-    let mut state = seed;
+    let mut draw = draws(seed);
     let kind = |stage: &ShardStage| std::mem::discriminant(stage);
     let mut all: Vec<ShardStage> = plan.stages().collect();
     let mut out: Vec<ShardStage> = Vec::new();
@@ -145,9 +145,9 @@ fn shuffled(plan: &ShardPlan, seed: u64) -> Vec<ShardStage> {
             !is_same
         });
         while !same.is_empty() {
-            out.push(same.swap_remove(draw(&mut state, same.len())));
-            if first != ShardStage::Join && draw(&mut state, 2) == 0 {
-                out.push(out[draw(&mut state, out.len())]);
+            out.push(same.swap_remove(draw(same.len())));
+            if first != ShardStage::Join && draw(2) == 0 {
+                out.push(out[draw(out.len())]);
             }
         }
     }
@@ -240,9 +240,7 @@ fn error(case: &Case, stage: ShardStage) -> String {
 /// What stages leave is compared, not believed: of another plan, of another stage, damaged, cut short.
 #[test]
 fn what_is_not_just_what_a_stage_left_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("a.jsonl");
-    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let (_place, data) = written();
     let options = full("3x4", [2, 4]);
     let (case, other) = (Case::new(&data, &options), Case::new(&data, &options));
     let (plan, foreign) = (case.plan(3).unwrap(), other.plan(3).unwrap());
@@ -316,9 +314,7 @@ fn what_is_not_just_what_a_stage_left_is_refused() {
 /// What a scheduler runs again costs only what is missing or damaged.
 #[test]
 fn a_stage_whose_file_is_whole_is_not_run_again() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("a.jsonl");
-    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let (_place, data) = written();
     let case = Case::new(&data, &full("3x4", [2, 4]));
     let plan = case.plan(2).unwrap();
     let works = |stage| {
@@ -347,9 +343,7 @@ fn a_stage_whose_file_is_whole_is_not_run_again() {
 /// A stage that another process overtakes, up to the end of the plan, is done.
 #[test]
 fn a_plan_may_be_finished_while_a_stage_runs() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("a.jsonl");
-    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let (_place, data) = written();
     for slow in [
         ShardStage::Scan(1),
         ShardStage::Group(1),
@@ -440,9 +434,7 @@ fn a_plan_is_of_one_owner_and_one_corpus() {
 /// scans left does not.
 #[test]
 fn digests_are_grouped_as_they_are_from_files() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("a.jsonl");
-    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let (_place, data) = written();
     let mut missing = full("3x4", [2, 4]);
     missing.policy.miss_rate = 0.3;
     for options in [PrepareOptions::default(), missing]
@@ -498,9 +490,7 @@ fn digests_are_grouped_as_they_are_from_files() {
 /// Who comes second waits for nothing and takes nothing away; what a killed call left goes with the next one.
 #[test]
 fn one_process_at_a_time_writes_a_plan() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("a.jsonl");
-    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let (_place, data) = written();
     let case = Case::new(&data, &full("3x4", [2, 4]));
     let stages = case.at("plan.json.stages");
     std::fs::create_dir(&stages).unwrap();
@@ -530,9 +520,7 @@ fn one_process_at_a_time_writes_a_plan() {
 /// A last stage that was killed between naming the folder and removing what the others left.
 #[test]
 fn a_folder_that_is_there_already_is_compared() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("a.jsonl");
-    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let (_place, data) = written();
     let case = Case::new(&data, &full("3x4", [2, 4]));
     let plan = case.plan(2).unwrap();
     let (before, last) = (plan.stages().collect::<Vec<_>>(), ShardStage::Join);
@@ -565,9 +553,7 @@ fn a_folder_that_is_there_already_is_compared() {
 /// A last stage that was killed while it removed what the others left; and whatever runs again after it.
 #[test]
 fn a_finished_plan_stays_finished() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("a.jsonl");
-    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let (_place, data) = written();
     let case = Case::new(&data, &full("3x4", [2, 4]));
     let plan = case.plan(2).unwrap();
     assert!(plan.finished().unwrap().is_none());
@@ -660,9 +646,7 @@ fn a_plan_has_something_to_train_on() {
 /// What is stopped leaves nothing that counts, and no text under a name.
 #[test]
 fn a_stage_that_is_stopped_leaves_nothing() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("a.jsonl");
-    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let (_place, data) = written();
     let case = Case::new(&data, &full("3x4", [2, 4]));
     let (out, path) = (case.at("out"), case.at("plan.json"));
     let files = case.prepare();

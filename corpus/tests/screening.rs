@@ -38,7 +38,7 @@ fn nothing_is_caught_in_a_record_that_was_not_examined() {
 
 /// Every record is as likely as every other, in the whole sample and at its first place.
 /// Seeds 0..4000, samples of 3 of 12: chi-square, false-alarm rate 1e-6 each; nothing here is
-/// drawn anew, so the test passes always or never.
+/// drawn from entropy, so the test passes always or never.
 #[test]
 fn a_sample_is_simple_and_random() {
     let (mut drawn, mut first) = ([0f64; 12], [0f64; 12]);

@@ -203,7 +203,7 @@ fn a_redaction_that_stopped_goes_on_as_if_it_had_not() {
     }
 }
 
-/// A link under the hidden name was refused in the name of the output, which did not exist.
+/// A link under the hidden name is in the way; nothing is at the output.
 #[test]
 #[cfg(unix)]
 fn what_is_in_the_way_of_a_redaction_is_named() {
@@ -231,7 +231,7 @@ type Change<'a> = (
     RestartCause,
 );
 
-/// What was read before has to be the same, byte by byte, not only as long: else it begins anew and says why.
+/// What was read before has to be the same, byte by byte, not only as long: else it starts over and says why.
 #[test]
 fn a_resumed_redaction_knows_its_input_its_options_and_its_output() {
     let place = tempfile::tempdir().unwrap();

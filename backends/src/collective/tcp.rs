@@ -177,21 +177,18 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
     let mut callers: Vec<(usize, TcpStream, Instant)> = Vec::new();
     let (mut number, mut refusals) = (0, 0);
     let mut links: Vec<Option<Link>> = (1..options.world).map(|_| None).collect();
-    while let Some(missing) = links
-        .iter()
-        .position(|link| link.as_ref().is_none_or(Link::is_closed))
-    {
+    let free = |link: &Option<Link>| link.as_ref().is_none_or(Link::is_closed);
+    while let Some(missing) = links.iter().position(free) {
         while let Ok((caller, answered)) = heard.try_recv() {
             let place = callers.iter().position(|(number, ..)| *number == caller);
+            let known = place.map(|place| callers.remove(place));
             // One that was disconnected meanwhile calls again.
-            let (Some(place), Ok((rank, link))) = (place, answered) else {
-                callers.retain(|(number, ..)| *number != caller);
+            let (Some(_), Ok((rank, link))) = (known, answered) else {
                 refusals += 1;
                 continue;
             };
-            callers.remove(place);
             match links.get_mut(rank.wrapping_sub(1)) {
-                Some(slot) if slot.as_ref().is_none_or(Link::is_closed) => *slot = Some(link),
+                Some(slot) if free(slot) => *slot = Some(link),
                 _ if link.is_closed() => {}
                 _ => return Err(Error::Worker(format!("worker {rank} is there twice"))),
             }
@@ -804,8 +801,8 @@ mod tests {
         let first = std::thread::spawn(move || Tcp::connect(&first).map(|_| ()));
         let second = options(1, 2, &address, key);
         // At first the name has no address.
-        let asked = std::cell::Cell::new(false);
-        let found = || Ok(asked.replace(true).then(|| vec![silent, listened]));
+        let resolved = std::cell::Cell::new(false);
+        let found = || Ok(resolved.replace(true).then(|| vec![silent, listened]));
         call_one_of(found, &second).unwrap();
         first.join().unwrap().unwrap();
         let patient = second.clone();

@@ -2,7 +2,7 @@
 //!
 //! `ledger.jsonl` begins with a line that describes the run, including the private steps it plans. One line follows for
 //! each private step, in the order of the step indices: the index, what was released, the name of the key and, where
-//! workers share the step, how many records each of them added. The key, which lies beside the ledger, tells these
+//! workers share the step, how many records each of them added. The key, which lies beside the ledger, gives these
 //! numbers too. Every line ends in a digest under the run's key of the line and the preceding digest, so that an edited,
 //! missing or moved line is detected. Lines missing at the end are detected through the snapshot, which stores the
 //! ledger's length and last digest.

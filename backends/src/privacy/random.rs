@@ -344,7 +344,7 @@ impl Sampler for PoissonSampler {
     }
 }
 
-/// Poisson sampling with a bound on the batch size: a larger batch is cut down to a uniform subset, drawn anew each
+/// Poisson sampling with a bound on the batch size: a larger batch is cut down to a uniform subset, drawn again each
 /// time.
 #[derive(Debug, Clone)]
 pub struct TruncatedSampler {

@@ -166,7 +166,7 @@ impl<'a> Step<'a> {
         }
         self.add(lane)?;
         let accumulator = self.trainer.accumulator();
-        let Some((mut level, mut sum)) = self.sums.pop_if(|(level, _)| *level == 0) else {
+        let Some((_, mut sum)) = self.sums.pop_if(|(level, _)| *level == 0) else {
             let next = spare
                 .pop()
                 .unwrap_or_else(|| vec![Vec::new(); accumulator.len()]);
@@ -176,7 +176,7 @@ impl<'a> Step<'a> {
             return Ok(());
         };
         accumulate_all(&mut sum, accumulator);
-        level += 1;
+        let mut level = 1;
         while let Some((_, mut left)) = self.sums.pop_if(|(other, _)| *other == level) {
             accumulate_all(&mut left, &sum);
             spare.push(std::mem::replace(&mut sum, left));

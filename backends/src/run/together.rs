@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_of_other_code_are_told_apart() {
+    fn workers_of_other_code_are_distinguished() {
         let offer = |code: &str, version: &str| {
             let run =
                 serde_json::json!({"version": version, "options": {}, "data": {}, "planned": []});

@@ -208,7 +208,7 @@ pub trait Trainer: PrefixScorer {
     fn norm_margin(&self) -> f64;
     /// Returns the kind of device that computes; of a processor, with its vector instructions. Two kinds round the same
     /// sums differently, so a run doesn't resume on another one: the same noise on both sums would tell their difference.
-    /// Devices of one kind that round differently are not told apart.
+    /// Devices of one kind that round differently are not distinguished.
     fn device_kind(&self) -> &'static str;
     /// Returns the length of the longest sequence in tokens, if there is a limit.
     fn context(&self) -> Option<usize> {

@@ -48,8 +48,16 @@ impl<'a> Work<'a> {
 
     /// Masks spans of the text, widened to whole characters.
     pub(super) fn mask(&mut self, spans: &[Range<usize>]) -> Result<()> {
-        if self.masks.add(spans) {
-            self.cut(&[])?;
+        if !self.masks.add(spans) {
+            return Ok(());
+        }
+        if !self.tokenizer.is_per_character() {
+            return self.cut(&[]).map(drop);
+        }
+        // What was masked before still is.
+        for range in &self.masks.ranges {
+            let touched = self.encoded.places.touched(range);
+            self.masked[touched].fill(true);
         }
         Ok(())
     }
@@ -63,24 +71,14 @@ impl<'a> Work<'a> {
         match spans {
             // Masked ranges were cut apart when they were masked.
             [] => Ok(vec![false; self.masked.len()]),
+            spans if self.tokenizer.is_per_character() => Ok(self.touching(spans)),
             spans => self.cut(spans),
         }
     }
 
-    /// Does so, even if there are no spans; what is returned then doesn't matter.
+    /// Does so with a tokenizer whose tokens may be longer than a character, even if there are no spans.
     fn cut(&mut self, spans: &[Range<usize>]) -> Result<Vec<bool>> {
         let unit = self.masks.unit;
-        if self.tokenizer.is_per_character() {
-            // What was masked before still is.
-            for range in &self.masks.ranges {
-                let touched = self.encoded.places.touched(range);
-                self.masked[touched].fill(true);
-            }
-            return Ok(match spans {
-                [] => Vec::new(),
-                spans => self.touching(spans),
-            });
-        }
         let spans = &joined(spans.iter().map(|span| whole(&unit.text, span)).collect());
         let mut ends = vec![0, unit.text.len()];
         ends.extend(

@@ -54,7 +54,7 @@ fn spans_are_clipped_to_the_unit_and_marked_as_cut() {
     assert!(found.iter().all(|u| u.secrets[0].text == "b\nc"));
 }
 
-/// A part is told from an equal part of another secret, and from another part of its own; masked text tells nothing.
+/// A part is distinguished from an equal part of another secret, and from another part of its own; masked text reveals nothing.
 #[test]
 fn parts_of_secrets_are_told_apart() {
     let parts = |text: &str, masked: &[(usize, usize)]| -> Vec<[u8; 20]> {

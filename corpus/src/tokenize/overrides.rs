@@ -33,7 +33,7 @@ struct Added {
 /// Compares the settings of a folder with the text of its `tokenizer.json`, here a file of this name.
 ///
 /// # Errors
-/// Returns an error, with the command that writes the file anew, for a setting that is present and says otherwise, unless
+/// Returns an error, with the command that writes the file again, for a setting that is present and says otherwise, unless
 /// the named class of tokenizers ignores it; and if the settings are no JSON object.
 pub(crate) fn check_settings(folder: &Path, name: &str, json: &str) -> Result<()> {
     let settings = object(&folder.join(SETTINGS))?;

@@ -278,7 +278,7 @@ mod filter {
             // Its own limits, under the number 0.
             (libc::SYS_prlimit64, &[(0, SeccompCmpOp::Ne, 0)]),
             (libc::SYS_prctl, &[(0, SeccompCmpOp::Eq, PR_SET_PDEATHSIG)]),
-            // A pipe can be told to signal a process.
+            // A pipe can be made to signal a process.
             (libc::SYS_fcntl, &own),
         ];
         for (call, any) in conditions {

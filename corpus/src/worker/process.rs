@@ -275,7 +275,7 @@ impl Process {
     }
 
     /// Waits for what the process sends until it has used that much processor time, and no less than that passed: neither a
-    /// pause nor other processes make it end sooner. Where the system does not tell the processor time, time that passes counts.
+    /// pause nor other processes make it end sooner. Where the system does not report it, time that passes counts.
     fn wait(&self, within: Duration) -> Result<Message, RecvTimeoutError> {
         let (began, before) = (Instant::now(), processor_time(self.child.id()));
         let mut left = within;
@@ -315,7 +315,7 @@ impl Drop for Process {
     }
 }
 
-/// Returns the processor time that a process has used, where the system tells it.
+/// Returns the processor time that a process has used, where the system reports it.
 fn processor_time(process: u32) -> Option<Duration> {
     if !cfg!(target_os = "linux") {
         return None;
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn asked(script: &str, within: Duration) -> Result<Answer, Refusal> {
+    fn answer_of(script: &str, within: Duration) -> Result<Answer, Refusal> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(script.as_bytes()).unwrap();
         let path = file.path().to_str().unwrap();
@@ -366,9 +366,9 @@ mod tests {
     /// A process that waits, as on a busy machine, has its answer taken; one that computes without end is ended.
     #[test]
     fn processor_time_ends_a_question() {
-        let answer = asked("sleep 1.5; exec cat", Duration::from_secs(1));
+        let answer = answer_of("sleep 1.5; exec cat", Duration::from_secs(1));
         assert_eq!(answer.unwrap().unwrap(), b"yes");
-        let refused = asked("while :; do :; done", Duration::from_millis(200));
+        let refused = answer_of("while :; do :; done", Duration::from_millis(200));
         let problem = refused.unwrap_err().problem;
         assert!(problem.contains("takes longer than"), "{problem}");
     }

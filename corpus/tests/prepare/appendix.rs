@@ -110,7 +110,7 @@ fn tokens_end_where_masks_begin_and_touching_spans_are_one_mask() {
     assert_eq!(prepared.texts, ["xy<MASK>z"]);
     assert_eq!(prepared.training.records[0].tokens.len(), 6);
 
-    // A byte-level BPE with the token " ab": outside of the span "b" it is cut anew.
+    // A byte-level BPE with the token " ab": outside of the span "b" it is cut again.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tokenizer.json");
     let level = serde_json::json!({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":false,"use_regex":true});

@@ -8,6 +8,17 @@ use reticent_corpus::prepare::{PrepareOptions, TokenizerChoice};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Returns numbers below a bound, from a seed.
+pub(crate) fn draws(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |below| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    }
+}
+
 /// Everything that is drawn or counted over the corpus; canaries such as `5x20`, with numbers of
 /// copies in turn.
 pub(crate) fn full(canaries: &str, doses: [u32; 2]) -> PrepareOptions {

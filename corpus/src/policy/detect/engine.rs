@@ -693,7 +693,8 @@ mod tests {
         assert!(found > 100, "{found}");
     }
 
-    /// No place is ruled out where the automaton finds something, and most others are. An end that it knows is that of the pattern.
+    /// No place is ruled out where the automaton finds something, and most others are. An end that it knows
+    /// is that of the pattern.
     #[test]
     fn nothing_begins_where_three_bytes_say_so() {
         let all = || rules::rules().into_iter().chain(grammar::rules()).collect();
