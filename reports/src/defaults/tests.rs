@@ -293,7 +293,7 @@ fn a_limit_is_no_goal_of_a_calibration() {
 
 /// The file that the book shows, with every key.
 fn of_the_book() -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/promise.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/defaults.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (_, file) = page.split_once("```toml reticent.toml\n").unwrap();
     file.split_once("```").unwrap().0.to_owned()
