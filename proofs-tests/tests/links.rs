@@ -274,6 +274,7 @@ fn every_file_that_a_page_links_to_is_there() {
     for folder in [
         ".",
         "benches/results",
+        "cluster",
         "docs/src",
         "docs/src/papers",
         "docs/src/reference",

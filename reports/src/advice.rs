@@ -25,6 +25,7 @@ fn sources_and_book_name_options_that_exist() {
         "reports/src",
         "docs/src",
         "README.md",
+        "cluster/README.md",
         "action.yml",
     ];
     let mut files = Vec::new();
