@@ -6,8 +6,9 @@ use reticent_backends::checkpoint::{
     Checkpoint, Initial, Manifest, Pretrained, erase_finished, state_folder, weights_digest,
 };
 use reticent_backends::engine::open;
-use reticent_backends::hugging_face::{Beside, save_hugging_face};
+use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::{Family, LoraSpec, Model, TransformerConfig};
+use reticent_backends::oracle::save_hugging_face;
 use reticent_backends::run::{Surroundings, Trained, train_on};
 use reticent_backends::trainer::Trainer;
 use reticent_backends::{Corpus, Device, Error, Recipe};

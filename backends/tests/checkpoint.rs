@@ -81,7 +81,7 @@ fn save(folder: &Path) -> Prepared {
     let mut manifest = Manifest::of(&prepared, &trained.ran, Initial::Random { seed: 0 }).unwrap();
     let owner = Owner::open_or_create(folder).unwrap();
     let seal = owner
-        .keep(prepared.plan.as_ref().unwrap(), 2, 0, None)
+        .keep(prepared.plan.as_ref().unwrap(), 2, 0, 1)
         .unwrap();
     manifest.canaries = Some(seal);
     Checkpoint::save(
@@ -306,6 +306,8 @@ fn what_ran_before_composes() {
     trained.ran.plan.seeded = false;
     let ran = trained.mechanism();
     assert!(matches!(ran, Mechanism::NonPrivate { .. }));
+    assert!(Manifest::of(&prepared, &trained.ran, pretrained.clone()).is_err());
+    trained.ran.plan.base = Some(Base::Unstated);
     let fresh = Manifest::of(&prepared, &trained.ran, pretrained.clone()).unwrap();
     assert_eq!((&fresh.mechanism, fresh.seeded), (&ran, false));
     // where it began is said by the plan and by the manifest, and compared
@@ -350,7 +352,7 @@ fn what_ran_before_composes() {
             }
             (_, other) => panic!("{other:?}"),
         }
-        assert_eq!(manifest.planned().unwrap().mechanism(), manifest.mechanism);
+        assert_eq!(manifest.plan.mechanism(), manifest.mechanism);
         assert_eq!(manifest.seeded, seeded);
         let again = Manifest::from_json(&manifest.to_json().unwrap()).unwrap();
         assert_eq!(again, manifest);

@@ -13,8 +13,9 @@ use reticent_backends::checkpoint::{
     weights_digest,
 };
 use reticent_backends::engine::open;
-use reticent_backends::hugging_face::{Beside, save_hugging_face};
+use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::{Family, Head, LstmConfig, Model, TransformerConfig};
+use reticent_backends::oracle::save_hugging_face;
 use reticent_backends::run::Trained;
 use reticent_backends::trainer::Trainer;
 use reticent_backends::{Device, Error, Recipe, TrainOptions};

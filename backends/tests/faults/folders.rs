@@ -231,4 +231,7 @@ fn only_a_secret_key_makes_a_run_private() {
     let (one, other) = (run(None), run(None));
     assert!(!one.ran.plan.seeded && !other.ran.plan.seeded);
     assert_ne!(weights(&one), weights(&other));
+    let mut unsaid = seeded(options(Recipe::Dpsgd), Some(0));
+    unsaid.plan.seeded = false;
+    assert!(unsaid.validated().is_err());
 }
