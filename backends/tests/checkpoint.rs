@@ -122,7 +122,7 @@ fn what_is_saved_is_loaded() {
     assert_ne!(owner.digest(&other).unwrap(), seal.digest);
     // nor is the plan replaced by another
     let kept = std::fs::read(owner.plan_path()).unwrap();
-    let refused = owner.keep(&other, 2, 0, None).unwrap_err().to_string();
+    let refused = owner.keep(&other, 2, 0, 1).unwrap_err().to_string();
     assert!(
         refused.contains("the canary plan of another model"),
         "{refused}"
@@ -130,7 +130,7 @@ fn what_is_saved_is_loaded() {
     assert!(Owner::has_room_for(Some(&other), &folder).is_err());
     assert!(Owner::has_room_for(None, &folder).is_err());
     assert_eq!(std::fs::read(owner.plan_path()).unwrap(), kept);
-    assert_eq!(owner.keep(&plan, 2, 0, None).unwrap(), seal);
+    assert_eq!(owner.keep(&plan, 2, 0, 1).unwrap(), seal);
     // nothing of the secrets lies in the checkpoint
     for entry in std::fs::read_dir(&folder).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();

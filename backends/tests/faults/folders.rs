@@ -158,7 +158,7 @@ fn nothing_of_the_key_is_left_behind() {
     let mut made = manifest(&prepared, &trained);
     let plan = prepared.plan.as_ref().unwrap();
     let owner = Owner::open_or_create(&out).unwrap();
-    made.canaries = Some(owner.keep(plan, 2, 0, None).unwrap());
+    made.canaries = Some(owner.keep(plan, 2, 0, 1).unwrap());
     let weights = trained.trainer.weights();
     Checkpoint::save(
         &out,
