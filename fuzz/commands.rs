@@ -525,7 +525,7 @@ fn seeds(home: &Path) -> Result<(), Failure> {
     let config =
         reticent_backends::model::TransformerConfig::new(family, size, 8, 1, 1, 64).validated()?;
     let weights = config.starting_weights(0);
-    reticent_backends::hugging_face::save_hugging_face(
+    reticent_backends::oracle::save_hugging_face(
         Path::new("hf"),
         &config,
         &weights,

@@ -5,8 +5,9 @@
 //! decoders the largest difference of a token's loss, in nats.
 
 use reticent_backends::engine::{transformer, transformer_logits};
-use reticent_backends::hugging_face::{load_hugging_face, save_hugging_face};
-use reticent_backends::{Device, Logits, Scorer, exact_logits};
+use reticent_backends::hugging_face::load_hugging_face;
+use reticent_backends::oracle::{exact_logits, save_hugging_face};
+use reticent_backends::{Device, Logits, Scorer};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Write;

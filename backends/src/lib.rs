@@ -12,8 +12,8 @@
 //!
 //! Attacks see a model through [`Scorer`], [`PrefixScorer`] and [`Logits`]. Without features the crate contains only
 //! traits and data types. The feature `cpu` adds training and scoring on the processor, `cuda` on NVIDIA devices, and
-//! `wgpu` on devices of Vulkan, Metal and DirectX 12. `tcp` adds training by several processes. `oracle` adds a slow
-//! engine in f64 that tests compare the others with.
+//! `wgpu` on devices of Vulkan, Metal and DirectX 12. `tcp` adds training by several processes. `oracle` adds what
+//! tests compare engines and recipes with.
 //!
 //! ```
 //! use reticent_accounting::SamplingRate;
@@ -35,15 +35,15 @@ mod device;
 #[cfg(feature = "cpu")]
 pub mod engine;
 mod error;
-#[cfg(feature = "oracle")]
-mod exact;
 mod files;
 pub mod hugging_face;
 mod material;
 pub mod model;
+#[cfg(feature = "oracle")]
+#[path = "../oracle/mod.rs"]
+pub mod oracle;
 pub mod privacy;
 mod recipe;
-mod replay;
 pub mod run;
 mod scorer;
 pub mod trainer;
@@ -64,10 +64,5 @@ pub use reticent_accounting::training::Recipe;
 pub use collective::{Collective, Local, Threads, accumulate};
 #[cfg(feature = "tcp")]
 pub use collective::{Tcp, TcpOptions};
-
-// References for tests.
-#[cfg(feature = "oracle")]
-pub use exact::{exact, exact_logits};
-pub use replay::{Replay, replay};
 
 pub use error::{Error, Result};

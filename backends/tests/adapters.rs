@@ -2,12 +2,14 @@
 
 use crate::common;
 use crate::common::{adapted, options, run_until, set};
+use reticent_accounting::training::Base;
 use reticent_backends::checkpoint::{
     Checkpoint, Initial, Manifest, Pretrained, erase_finished, state_folder, weights_digest,
 };
 use reticent_backends::engine::open;
-use reticent_backends::hugging_face::{Beside, save_hugging_face};
+use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::{Family, LoraSpec, Model, TransformerConfig};
+use reticent_backends::oracle::save_hugging_face;
 use reticent_backends::run::{Surroundings, Trained, train_on};
 use reticent_backends::trainer::Trainer;
 use reticent_backends::{Corpus, Device, Error, Recipe};
@@ -60,14 +62,9 @@ impl Home {
         let set = set(4, 8, 1);
         let trainer = adapted(&self.model, 1);
         let corpus = Corpus::plain(&set);
-        train_on(
-            trainer,
-            &options(recipe),
-            &corpus,
-            &surroundings,
-            &mut |_| {},
-        )
-        .unwrap()
+        let mut options = options(recipe);
+        options.plan.base = Some(Base::Unstated);
+        train_on(trainer, &options, &corpus, &surroundings, &mut |_| {}).unwrap()
     }
 
     fn save(&self, run: &Trained, out: &Path) {
@@ -273,8 +270,8 @@ fn a_run_goes_on_with_its_own_base_and_adapter_alone() {
 fn the_state_of_a_finished_adapter_is_erased() {
     let home = Home::new(Family::GptNeox);
     let out = home.at("adapter");
-    let mut options = options(Recipe::Dpsgd);
-    options = common::seeded(options, None);
+    let mut options = common::seeded(options(Recipe::Dpsgd), None);
+    options.plan.base = Some(Base::Unstated);
     let run = run_until(
         adapted(&home.model, 1),
         &options,

@@ -81,7 +81,7 @@ fn save(folder: &Path) -> Prepared {
     let mut manifest = Manifest::of(&prepared, &trained.ran, Initial::Random { seed: 0 }).unwrap();
     let owner = Owner::open_or_create(folder).unwrap();
     let seal = owner
-        .keep(prepared.plan.as_ref().unwrap(), 2, 0, None)
+        .keep(prepared.plan.as_ref().unwrap(), 2, 0, 1)
         .unwrap();
     manifest.canaries = Some(seal);
     Checkpoint::save(
@@ -122,7 +122,7 @@ fn what_is_saved_is_loaded() {
     assert_ne!(owner.digest(&other).unwrap(), seal.digest);
     // nor is the plan replaced by another
     let kept = std::fs::read(owner.plan_path()).unwrap();
-    let refused = owner.keep(&other, 2, 0, None).unwrap_err().to_string();
+    let refused = owner.keep(&other, 2, 0, 1).unwrap_err().to_string();
     assert!(
         refused.contains("the canary plan of another model"),
         "{refused}"
@@ -130,7 +130,7 @@ fn what_is_saved_is_loaded() {
     assert!(Owner::has_room_for(Some(&other), &folder).is_err());
     assert!(Owner::has_room_for(None, &folder).is_err());
     assert_eq!(std::fs::read(owner.plan_path()).unwrap(), kept);
-    assert_eq!(owner.keep(&plan, 2, 0, None).unwrap(), seal);
+    assert_eq!(owner.keep(&plan, 2, 0, 1).unwrap(), seal);
     // nothing of the secrets lies in the checkpoint
     for entry in std::fs::read_dir(&folder).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
@@ -306,6 +306,8 @@ fn what_ran_before_composes() {
     trained.ran.plan.seeded = false;
     let ran = trained.mechanism();
     assert!(matches!(ran, Mechanism::NonPrivate { .. }));
+    assert!(Manifest::of(&prepared, &trained.ran, pretrained.clone()).is_err());
+    trained.ran.plan.base = Some(Base::Unstated);
     let fresh = Manifest::of(&prepared, &trained.ran, pretrained.clone()).unwrap();
     assert_eq!((&fresh.mechanism, fresh.seeded), (&ran, false));
     // where it began is said by the plan and by the manifest, and compared
@@ -350,7 +352,7 @@ fn what_ran_before_composes() {
             }
             (_, other) => panic!("{other:?}"),
         }
-        assert_eq!(manifest.planned().unwrap().mechanism(), manifest.mechanism);
+        assert_eq!(manifest.plan.mechanism(), manifest.mechanism);
         assert_eq!(manifest.seeded, seeded);
         let again = Manifest::from_json(&manifest.to_json().unwrap()).unwrap();
         assert_eq!(again, manifest);

@@ -8,13 +8,15 @@ use crate::common::{adapted, jft, light, options, run_until, scheduled, set, wei
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
+use reticent_accounting::training::Base;
 use reticent_backends::checkpoint::{
     Authentication, Checkpoint, Initial, Manifest, Owner, Phase, Pretrained, owner_folder,
     weights_digest,
 };
 use reticent_backends::engine::open;
-use reticent_backends::hugging_face::{Beside, save_hugging_face};
+use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::{Family, Head, LstmConfig, Model, TransformerConfig};
+use reticent_backends::oracle::save_hugging_face;
 use reticent_backends::run::Trained;
 use reticent_backends::trainer::Trainer;
 use reticent_backends::{Device, Error, Recipe, TrainOptions};
@@ -109,7 +111,10 @@ fn written(files: &Files) -> tempfile::TempDir {
     home
 }
 
-fn subject(name: &str, (made, options): (Made, TrainOptions), prepared: &Prepared) -> Subject {
+fn subject(name: &str, (made, mut options): (Made, TrainOptions), prepared: &Prepared) -> Subject {
+    if let Made::Adapted(_) = made {
+        options.plan.base = Some(Base::Unstated);
+    }
     let whole = train((&made, &options), None, u64::MAX).unwrap();
     let home = tempfile::tempdir().unwrap();
     let stopped = train((&made, &options), Some(&home.path().join("out.state")), 3);

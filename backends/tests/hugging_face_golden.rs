@@ -6,11 +6,11 @@
 //! orientation and arithmetic at once. Adapters are filled likewise; their logits are those that peft
 //! 0.21.2 gave after `merge_and_unload`, with torch 2.15.0 and transformers 5.23.0 in double precision.
 
-use reticent_backends::exact_logits;
-use reticent_backends::hugging_face::{load_adapted, load_hugging_face, save_hugging_face};
+use reticent_backends::hugging_face::{load_adapted, load_hugging_face};
 use reticent_backends::model::{
     Family, Head, Multipliers, Residual, Rotary, RotaryScaling, Switches, TransformerConfig,
 };
+use reticent_backends::oracle::{exact_logits, save_hugging_face};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! A model and tokenizer in llama2.c's first layout, made here, converted and compared.
 
 use reticent_backends::checkpoint::Pretrained;
-use reticent_backends::exact_logits;
 use reticent_backends::hugging_face::convert_llama2c;
+use reticent_backends::oracle::exact_logits;
 use std::path::{Path, PathBuf};
 
 /// Heads are 4 wide: with 2, neighbours and halves would be the same pairs.

@@ -13,6 +13,7 @@ use reticent_backends::{Corpus, Error, Recipe, Schedule, SecretRates, Sensitive,
 use reticent_corpus::Unit;
 use reticent_corpus::prepare::{PrepareOptions, prepare};
 use reticent_corpus::simulate::simulate;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -45,6 +46,60 @@ fn times(mechanism: &Mechanism) -> Vec<u64> {
 /// Noisy steps of each phase that has some.
 fn counted(phases: &[Phase]) -> Vec<u64> {
     phases.iter().filter_map(Phase::private_steps).collect()
+}
+
+/// The phases of a run with another value of what its plan states too, or with one phase more, fewer or elsewhere.
+fn altered(phases: &[Value]) -> Vec<Vec<Value>> {
+    let mut found = vec![[phases, &phases[..1]].concat()];
+    for (number, phase) in phases.iter().enumerate() {
+        if phase["side"] != "public" {
+            let others = phases.iter().enumerate().filter(|(at, _)| *at != number);
+            found.push(others.map(|(_, phase)| phase.clone()).collect());
+        }
+        for (key, value) in phase.as_object().unwrap() {
+            let is_noisy = phase.get("noise_multiplier").is_some();
+            let other = match key.as_str() {
+                "steps" if is_noisy => (value.as_u64().unwrap() + 1).into(),
+                "passes" | "states" => (value.as_u64().unwrap() + 1).into(),
+                "noise_multiplier" | "state_noise_multiplier" => {
+                    (2.0 * value.as_f64().unwrap()).into()
+                }
+                "sampling_rate" => (0.5 * value.as_f64().unwrap()).into(),
+                "secret_rates" => json!([]),
+                "screened" => (!value.as_bool().unwrap()).into(),
+                "alike" => {
+                    let key = "every_content_caught";
+                    let mut alike = value.clone();
+                    alike[key] = (!alike[key].as_bool().unwrap()).into();
+                    alike
+                }
+                _ => continue,
+            };
+            let mut phases = phases.to_vec();
+            phases[number][key] = other;
+            found.push(phases);
+        }
+        for (key, value) in [
+            ("sampling", json!("balls-in-bins")),
+            ("noise_decay", json!({"factor": 0.5, "every": 1})),
+            ("miss", json!([0.125, 0.25])),
+        ] {
+            let has = match phase["side"].as_str().unwrap() {
+                "private" => key != "miss",
+                "light-noise" => key != "noise_decay",
+                _ => false,
+            };
+            if has {
+                let mut phases = phases.to_vec();
+                phases[number][key] = value;
+                found.push(phases);
+            }
+        }
+    }
+    if phases.len() > 1 {
+        found.push(phases.iter().rev().cloned().collect());
+    }
+    found
 }
 
 /// Steps that are no multiple of an epoch are taken exactly, counted exactly, and the manifest says
@@ -86,8 +141,16 @@ fn a_run_takes_exactly_the_steps_of_its_plan() {
         let initial = Initial::Random { seed: 1 };
         let manifest = Manifest::of(&prepared, &whole.ran, initial).unwrap();
         assert_eq!(manifest.mechanism, settings.plan.mechanism(), "{what}");
-        let again = Manifest::from_json(&manifest.to_json().unwrap()).unwrap();
-        assert_eq!(again.planned().unwrap().run, settings.plan.run, "{what}");
+        let json = manifest.to_json().unwrap();
+        let again = Manifest::from_json(&json).unwrap();
+        assert_eq!(again.plan.run, settings.plan.run, "{what}");
+        let mut stated: Value = serde_json::from_str(&json).unwrap();
+        for phases in altered(&stated["phases"].as_array().unwrap().clone()) {
+            stated["phases"] = phases.into();
+            let refused = Manifest::from_json(&stated.to_string()).unwrap_err();
+            let expected = "phases: is not what its plan says: tampered with";
+            assert_eq!(refused, expected, "{}", stated["phases"]);
+        }
 
         let all = ordinary + noisy.iter().sum::<u64>();
         let home = tempfile::tempdir().unwrap();

@@ -50,9 +50,6 @@ struct Silent;
 
 impl Noise for Silent {
     fn add(&mut self, _: u64, _: usize, _: f64, _: &mut [f32]) {}
-    fn is_secret(&self) -> bool {
-        false
-    }
 }
 
 fn release(count: u32, batch: &[u32], noise: &mut dyn Noise, expected: f64, step: u64) -> Vec<f32> {
@@ -138,7 +135,6 @@ fn noise_repeats_with_its_step_and_never_otherwise() {
     assert_ne!(first, draw(3, 2));
     let fresh = || RunKey::from_system().unwrap();
     assert_ne!(fresh().bytes(), fresh().bytes());
-    assert!(fresh().is_secret() && !RunKey::from_seed(1).is_secret());
 }
 
 #[test]

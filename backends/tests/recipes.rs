@@ -219,7 +219,8 @@ fn light_noise_is_accounted_in_full_and_estimated_beside_it() {
         steps: noisy(0.4, 4, 10, 3),
         token_miss: Some(miss),
     };
-    let run = trained(&jft(light, &set), &corpus(&set, &spans));
+    let mut settings = jft(light, &set);
+    let run = trained(&settings, &corpus(&set, &spans));
     let mechanism = unseeded(&run.ran.plan);
     let Mechanism::Sequence { parts } = &mechanism else {
         panic!("{mechanism:?}")
@@ -258,6 +259,10 @@ fn light_noise_is_accounted_in_full_and_estimated_beside_it() {
         };
         assert!((sampling_rate.get() - 0.4 * miss).abs() < 1e-15);
     }
+    // Where the noise is left out there is none to estimate by.
+    settings.plan.noiseless = true;
+    let run = trained(&settings, &corpus(&set, &spans));
+    assert!(run.ran.estimates.is_empty());
     let conservative = FirstPhase::LightNoise {
         steps: noisy(0.6, 4, 10, 3),
         token_miss: None,

@@ -8,8 +8,9 @@ use crate::common::{
 use reticent_accounting::training::{FirstPhase, StepDecay};
 use reticent_accounting::{Neighbours, Sampling};
 use reticent_backends::model::{Family, Head};
+use reticent_backends::oracle::{Replay, replay};
 use reticent_backends::trainer::{Dropout, Masking, Trainer};
-use reticent_backends::{Corpus, Recipe, Replay, Sensitive, TrainOptions, replay};
+use reticent_backends::{Corpus, Recipe, Sensitive, TrainOptions};
 use reticent_corpus::TrainingSet;
 
 /// Every recipe that protects, the first phases of `jft` apart.

@@ -346,12 +346,6 @@ impl Plan {
     #[pyo3(signature = (text, *, neighbours = "add-remove"))]
     fn from_json(text: &str, neighbours: &str) -> PyResult<Self> {
         let document = of("text", read(text, neighbours_of(neighbours)?))?;
-        if document.unplanned {
-            return Err(value_error(
-                "text: a manifest of an earlier version, without a plan; `account compose FILE --export mechanism` says what its phases release"
-                    .to_owned(),
-            ));
-        }
         let beside = Beside::of(&document);
         let run = document.completed();
         if let Some(recipe) = run.narrower() {

@@ -151,7 +151,9 @@ def test_a_plan_keeps_what_its_document_says() -> None:
     with pytest.raises(ValueError, match="other: one record is a user in it and a turn in this plan"):
         plan.then(other)
     # Nobody vouches for a manifest without its checkpoint.
-    manifest = {"schema": 1, "type": "checkpoint", "unit": "turn", "seeded": False, "vocabulary": "bytes", "mechanism": gaussian}
+    given = lambda value: {"value": value, "provenance": {"from": "given", "by": "test"}}  # noqa: E731
+    ran = {"run": {"recipe": "mechanism", "mechanism": gaussian}, "unit": given("turn"), "delta": given(1e-6), "unauthenticated_corpus": False}
+    manifest = {"schema": 1, "type": "checkpoint", "unit": "turn", "seeded": False, "vocabulary": "bytes", "plan": ran, "mechanism": gaussian}
     assert "not_authenticated" in reticent.Plan.from_json(json.dumps(manifest)).to_json()
     assert reticent.Plan.from_json(PLAN.to_json()).to_json() == PLAN.to_json()
 

@@ -159,7 +159,7 @@ def test_a_promise_keeps_the_records_of_canaries() -> None:
     steps = {"noise_multiplier": given(50.0), "sampling": given("poisson"), "sampling_rate": given(0.5), "steps_per_epoch": 2, "steps": given(10)}
 
     def manifest(**before):
-        ran = {"run": {"recipe": "dpsgd", "private": steps}, "unit": given("document"), "delta": given(1e-7)}
+        ran = {"run": {"recipe": "dpsgd", "private": steps}, "unit": given("document"), "delta": given(1e-7), "unauthenticated_corpus": True}
         return json.dumps({
             "schema": 1, "type": "checkpoint", "unit": "document", "vocabulary": "bytes", "seeded": False,
             "plan": {**ran, "continues": given({"mechanism": earlier, **before})},

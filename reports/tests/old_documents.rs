@@ -38,7 +38,6 @@ fn documents_around_a_mechanism_compose() {
         "curve.json",
         "explanation.json",
         "training-run.json",
-        "manifest.json",
     ] {
         let line = format!("compose {file} --format json");
         fine(&account(&line), &line);

@@ -62,9 +62,6 @@ pub struct Document {
     pub held_out_public: bool,
     /// Whether it says that files it was made from were not authenticated by their owners' keys.
     pub not_authenticated: bool,
-    /// Whether it is a manifest of an earlier version, with phases and without a plan: its mechanism is not compared with its
-    /// phases yet, which [`Document::follow`] is for.
-    pub unplanned: bool,
     is_manifest: bool,
 }
 
@@ -96,7 +93,6 @@ impl Document {
             records: None,
             held_out_public: false,
             not_authenticated: false,
-            unplanned: false,
             is_manifest: false,
         }
     }
@@ -135,15 +131,6 @@ impl Document {
             base: self.base,
             ..run
         }
-    }
-
-    /// Takes what ran from the plan that the phases of an unplanned manifest amount to.
-    pub fn follow(&mut self, plan: &TrainingPlan) {
-        self.mechanism = plan.mechanism();
-        self.held_out_public |= plan.held_out_public();
-        let earlier = plan.continues.as_ref();
-        self.canary_records_unknown |= earlier.is_some_and(|run| run.canary_records.is_none());
-        self.unplanned = false;
     }
 }
 
@@ -348,8 +335,8 @@ impl Inputs {
         Some(noised.saturating_add(self.public_records.unwrap_or(0)))
     }
 
-    /// Whether an earlier run may have had a canary in more records. Documents of earlier versions don't say it, and those
-    /// about a model or files may be about a run that goes on from one.
+    /// Whether an earlier run may have had a canary in more records. A document about a model or files may be about a run
+    /// that goes on from one; where it doesn't say, it is not known.
     fn canary_records_unknown(&self) -> bool {
         let may_go_on = self.model.is_some() || self.files.is_some();
         self.canary_records_unknown.unwrap_or(may_go_on)
@@ -418,8 +405,7 @@ fn around(
     if let Some(plan) = &plan {
         let planned = plan.mechanism();
         planned.validate().map_err(|error| error.within(PLAN))?;
-        // Another version may word the reasons differently why nothing is protected.
-        if !plan.may_state(&mechanism) {
+        if !planned.is_same_run(&mechanism) {
             return Err(refused(INNER, "is not what the plan beside it releases"));
         }
         if let Some(odd) = own_words.unit.as_ref().filter(|unit| **unit != *plan.unit) {
@@ -483,9 +469,6 @@ fn around(
         held_out_public: own_words.held_out_public == Some(true)
             || inputs.held_out_public == Some(true)
             || plan.as_ref().is_some_and(TrainingPlan::held_out_public),
-        unplanned: is_manifest
-            && plan.is_none()
-            && (members.contains_key("phases") || members.contains_key("initial")),
         plan,
         not_authenticated: !own_words.not_authenticated.is_empty()
             || !inputs.not_authenticated.is_empty(),
@@ -514,8 +497,8 @@ fn manifest(document: &Value, members: &Map<String, Value>) -> Result<Manifest> 
         let why = "unknown key; how often something ran is part of \"mechanism\"";
         return Err(refused(odd, why));
     }
-    if members.contains_key("digests") && !members.contains_key(PLAN) {
-        return Err(refused(PLAN, "is missing: the manifest was edited"));
+    if !members.contains_key(PLAN) {
+        return Err(refused(PLAN, "is missing"));
     }
     let manifest: Manifest = lenient(document, "", &[])?;
     // Noise is relative to the change under one of these relations; a replacement may change twice as

@@ -200,8 +200,7 @@ pub struct TrainingPlan {
     #[serde(default, skip_serializing_if = "is_false")]
     pub unbounded_stability: bool,
     /// Whether what is known of the records is taken from a prepared folder that no owner's key authenticated: whoever could
-    /// write the folder may have changed it consistently. Plans of earlier versions, which don't say it, count as such.
-    #[serde(default = "yes")]
+    /// write the folder may have changed it consistently.
     pub unauthenticated_corpus: bool,
     /// Whether records have classes. No policy redacts them, so that what redaction promises is promised between records of
     /// one class.
@@ -231,10 +230,6 @@ pub struct TrainingPlan {
 )]
 const fn is_false(value: &bool) -> bool {
     !*value
-}
-
-const fn yes() -> bool {
-    true
 }
 
 impl TrainingPlan {
@@ -313,27 +308,6 @@ impl TrainingPlan {
             1 => parts.remove(0),
             _ => Mechanism::Sequence { parts },
         }
-    }
-
-    /// Returns whether a manifest of this plan may state this mechanism: what the plan releases or, by the rule of earlier
-    /// versions, the same with the promise of an earlier run of sdp or jft to the same recipe carried over. What counts is
-    /// what the plan releases.
-    #[must_use]
-    pub fn may_state(&self, mechanism: &Mechanism) -> bool {
-        if self.mechanism().is_same_run(mechanism) {
-            return true;
-        }
-        let (Some(before), Some(recipe @ (Recipe::Sdp | Recipe::Jft))) =
-            (&self.continues, self.run.recipe())
-        else {
-            return false;
-        };
-        let carried = before.with(CompletedRun::of(before.mechanism.clone()));
-        let by_earlier_rule = Self {
-            continues: Some(carried),
-            ..self.clone()
-        };
-        before.recipe == Some(recipe) && by_earlier_rule.mechanism().is_same_run(mechanism)
     }
 
     /// Returns this run as a completed one that released `mechanism` and in which `canary_records` records differ if a

@@ -309,8 +309,7 @@ pub struct WeightedSteps {
     pub steps: Stated<Steps>,
     /// Rates that dominate those of the records of every secret, descending.
     pub secret_rates: Stated<Vec<SamplingRate>>,
-    /// What is promised for each secret, and what certifies it; absent in manifests of earlier
-    /// versions.
+    /// What is promised for each secret, and what certifies it; absent where rates alone are stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<SecretClasses>,
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredFor};
 use reticent_accounting::statistics::{clopper_pearson_upper, labels_needed};
-use reticent_accounting::{Confidence, MissRate};
+use reticent_accounting::{Confidence, MissRate, UnitName};
 
 /// A deterministic generator for simulations: SplitMix64.
 struct Random(u64);
@@ -229,7 +229,7 @@ fn labels_that_do_not_fit_together_are_refused() {
             policy: "general".into(),
             digest: None,
             conservative: None,
-            unit: None,
+            unit: UnitName::new("turn").unwrap(),
             seed: Some(seed),
         }),
         ..label("a", true, None, None, None)

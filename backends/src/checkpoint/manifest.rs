@@ -3,16 +3,18 @@
 use crate::error::{Error, Result};
 use crate::model::{LoraSpec, TransformerConfig};
 use crate::privacy::clip::Clipping;
-use crate::recipe::{is_once, once, run_of};
+use crate::recipe::{is_once, once};
 use crate::trainer::Precision;
 use crate::trainer::dropout::Dropout;
 use crate::trainer::learning_rate::{Decay, LearningRates};
 use crate::trainer::optimizer::OptimizerSpec;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{
-    Base, CompletedRun, Planted, Recipe, Stated, StepDecay, Stopping, TrainingPlan,
+    Base, FirstPhase, NoisySteps, Planted, Recipe, Run, StepDecay, TrainingPlan,
 };
-use reticent_accounting::{Mechanism, MissRate, Neighbours, Sampling, SamplingRate, UnitName};
+use reticent_accounting::{
+    Mechanism, MissRate, Neighbours, NoiseMultiplier, Sampling, SamplingRate,
+};
 use reticent_corpus::prepare::StageStability;
 use reticent_corpus::tokenize::Origin;
 use reticent_corpus::{LossOn, Unit};
@@ -67,7 +69,6 @@ pub enum Phase {
         /// C.
         clipping_norm: f64,
         /// How C was kept.
-        #[serde(default)]
         clipping: Clipping,
         /// η, by which norms were lifted before clipping.
         clipping_margin: f64,
@@ -114,7 +115,6 @@ pub enum Phase {
         /// C.
         clipping_norm: f64,
         /// How C was kept.
-        #[serde(default)]
         clipping: Clipping,
         /// η, by which norms were lifted before clipping.
         clipping_margin: f64,
@@ -146,7 +146,6 @@ pub enum Phase {
         /// C.
         clipping_norm: f64,
         /// How C was kept.
-        #[serde(default)]
         clipping: Clipping,
         /// η, by which norms were lifted before clipping.
         clipping_margin: f64,
@@ -172,7 +171,6 @@ pub enum Phase {
         /// C.
         clipping_norm: f64,
         /// How C was kept.
-        #[serde(default)]
         clipping: Clipping,
         /// η, by which norms were lifted before clipping.
         clipping_margin: f64,
@@ -206,50 +204,149 @@ impl Phase {
     /// Returns the number of noisy steps that were released, or `None` for a phase without noise.
     #[must_use]
     pub const fn private_steps(&self) -> Option<u64> {
-        match self.noise() {
-            Some((steps, _)) => Some(steps),
-            None => None,
-        }
-    }
-
-    /// Returns σ of the noise that was added to gradients, or `None` for a phase of ordinary steps.
-    #[must_use]
-    pub const fn noise_multiplier(&self) -> Option<f64> {
-        match self.noise() {
-            Some((_, multiplier)) => Some(multiplier),
-            None => None,
-        }
-    }
-
-    /// Returns the noisy steps and their σ.
-    const fn noise(&self) -> Option<(u64, f64)> {
-        let (steps, multiplier) = match self {
-            Self::Private {
-                steps,
-                noise_multiplier,
-                ..
-            }
-            | Self::LightNoise {
-                steps,
-                noise_multiplier,
-                ..
-            }
-            | Self::Weighted {
-                steps,
-                noise_multiplier,
-                ..
-            }
-            | Self::Selective {
-                steps,
-                noise_multiplier,
-                ..
-            } => (steps, noise_multiplier),
+        match self {
+            Self::Private { steps, .. }
+            | Self::LightNoise { steps, .. }
+            | Self::Weighted { steps, .. }
+            | Self::Selective { steps, .. } => Some(*steps),
             Self::Public { .. }
             | Self::Unprotected { .. }
             | Self::Redacted { .. }
-            | Self::Stopped { .. } => return None,
-        };
-        Some((*steps, *multiplier))
+            | Self::Stopped { .. } => None,
+        }
+    }
+
+    /// Returns steps, σ, q, sampler and decay of noisy steps on sampled batches.
+    const fn sampled(&self) -> Option<(u64, f64, f64, Sampling, Option<StepDecay>)> {
+        match self {
+            Self::Private {
+                steps,
+                noise_multiplier,
+                sampling_rate,
+                sampling,
+                noise_decay,
+                ..
+            } => Some((
+                *steps,
+                *noise_multiplier,
+                *sampling_rate,
+                *sampling,
+                *noise_decay,
+            )),
+            Self::LightNoise {
+                steps,
+                noise_multiplier,
+                sampling_rate,
+                sampling,
+                ..
+            } => Some((*steps, *noise_multiplier, *sampling_rate, *sampling, None)),
+            _ => None,
+        }
+    }
+}
+
+/// Returns whether the phases are those of a plan: each in its place, none beside them, and each says of its noise, its
+/// batches and its policy what the plan does.
+fn are_planned(plan: &TrainingPlan, phases: &[Phase]) -> bool {
+    let (ran, stopped) = match phases {
+        [
+            ran @ ..,
+            Phase::Stopped {
+                patience, public, ..
+            },
+        ] => (ran, Some((*patience, *public))),
+        ran => (ran, None),
+    };
+    let rule = plan.stopping.as_ref();
+    let open = |phase: &Phase| matches!(phase, Phase::Public { steps, .. } if *steps > 0);
+    if stopped != rule.map(|rule| (*rule.patience, *rule.public))
+        || plan.secrets.everything_private && ran.iter().any(open)
+    {
+        return false;
+    }
+    let sigma = |planned: NoiseMultiplier| match plan.noiseless {
+        true => 0.0,
+        false => planned.get(),
+    };
+    let is = |phase: &Phase, steps: &NoisySteps| {
+        let planned = (
+            steps.steps.get(),
+            sigma(*steps.noise_multiplier),
+            steps.sampling_rate.get(),
+            *steps.sampling,
+            steps.noise_decay,
+        );
+        phase.sampled() == Some(planned)
+    };
+    match (&plan.run, ran) {
+        (Run::Sgd { .. }, [Phase::Unprotected { .. }])
+        | (Run::Crt { private: None, .. }, [] | [Phase::Public { .. }]) => true,
+        (Run::Dpsgd { private }, [last @ Phase::Private { .. }])
+        | (
+            Run::Crt {
+                private: Some(private),
+                ..
+            },
+            [last @ Phase::Private { .. }] | [Phase::Public { .. }, last @ Phase::Private { .. }],
+        ) => is(last, private),
+        (
+            Run::Sdp { selective },
+            [
+                Phase::Selective {
+                    steps,
+                    passes,
+                    noise_multiplier,
+                    state_noise_multiplier,
+                    states,
+                    alike,
+                    ..
+                },
+            ],
+        ) => {
+            // A pass may have fewer steps than the plan counts, all passes as many.
+            let of_pass = steps.div_ceil((*passes).max(1)).max(1);
+            [*passes, steps.div_ceil(of_pass)] == [selective.passes(); 2]
+                && *steps <= selective.steps.get()
+                && *noise_multiplier == sigma(*selective.noise_multiplier)
+                && *state_noise_multiplier == selective.state_noise_multiplier.get()
+                && *states == *selective.states
+                && alike.every_content_caught == *selective.every_content_caught
+        }
+        (Run::Jft { first, second }, [before, last @ Phase::Private { .. }]) => {
+            let is_first = match (first, before) {
+                (
+                    FirstPhase::Ordinary {
+                        screened, alike, ..
+                    },
+                    Phase::Redacted {
+                        screened: used,
+                        alike: known,
+                        ..
+                    },
+                ) => (screened, &alike.value) == (used, known),
+                (
+                    FirstPhase::LightNoise { steps, token_miss },
+                    light @ Phase::LightNoise { miss, .. },
+                ) => is(light, steps) && miss == token_miss,
+                _ => false,
+            };
+            is_first && is(last, second)
+        }
+        (
+            Run::Protect { weighted },
+            [
+                Phase::Weighted {
+                    steps,
+                    noise_multiplier,
+                    secret_rates,
+                    ..
+                },
+            ],
+        ) => {
+            let planned = (weighted.steps.get(), sigma(*weighted.noise_multiplier));
+            (*steps, *noise_multiplier) == planned && *secret_rates == *weighted.secret_rates
+        }
+        _ => false,
     }
 }
 
@@ -347,9 +444,7 @@ pub struct CanarySeal {
     /// Copies that were trained on the public side, because both policies missed them.
     pub on_public_side: u32,
     /// Canaries of whose secrets a record of the training set holds a token; training learns nothing of the others.
-    /// Absent in manifests of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reached: Option<u32>,
+    pub reached: u32,
     /// HMAC-SHA256 of the plan under the owner's key, hexadecimal.
     pub digest: String,
 }
@@ -367,7 +462,7 @@ impl CanarySeal {
 }
 
 /// SHA-256 of the files beside the weights, hexadecimal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Digests {
     /// Of `config.json`, or of `adapter_config.json`.
@@ -397,9 +492,8 @@ pub struct Manifest {
     pub initial: Initial,
     /// The neighbours for which the sensitivity is the clipping norm; for replace it is twice that.
     pub neighbours: Neighbours,
-    /// The plan as it ran; absent in manifests of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<TrainingPlan>,
+    /// The plan as it ran.
+    pub plan: TrainingPlan,
     /// What ran, phase by phase.
     pub phases: Vec<Phase>,
     /// What the plan releases, for the accountant; compared, never believed.
@@ -412,30 +506,27 @@ pub struct Manifest {
     /// What training passes dropped.
     #[serde(default, skip_serializing_if = "Dropout::is_none")]
     pub dropout: Dropout,
-    /// Epochs and learning rates; absent in manifests of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub course: Option<Course>,
+    /// Epochs and learning rates.
+    pub course: Course,
     /// The adapter that was trained, where the weights that training began with stayed as they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<LoraSpec>,
-    /// The architecture of the model that the adapter goes on; absent without one, and in manifests of earlier versions.
+    /// The architecture of the model that the adapter goes on; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Box<TransformerConfig>>,
-    /// The ids of the beginning and the end of text with which an adapter was trained; absent without one, and in
-    /// manifests of earlier versions, where those of its base count.
+    /// The ids of the beginning and the end of text with which an adapter was trained; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<[u32; 2]>,
     /// Whose messages of a conversation carried loss; absent where every token did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_on: Option<LossOn>,
-    /// The most tokens of a record that were trained on; absent where all were, and in manifests of earlier versions.
+    /// The most tokens of a record that were trained on; absent where all were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
     /// SHA-256 of `model.safetensors`, or of `adapter_model.safetensors`, hexadecimal.
     pub weights: String,
-    /// Of the files beside it; absent in manifests of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digests: Option<Digests>,
+    /// Of the files beside it.
+    pub digests: Digests,
     /// The canaries, if any were planted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canaries: Option<CanarySeal>,
@@ -460,58 +551,10 @@ impl Manifest {
         manifest.consistent()
     }
 
-    /// Returns what was released: the plan, or for a manifest of an earlier version the run reconstructed from its
-    /// phases.
-    ///
-    /// # Errors
-    /// Returns an error if the phases are not those of the recipe.
-    pub fn planned(&self) -> Result<TrainingPlan> {
-        if let Some(plan) = &self.plan {
-            return Ok(plan.clone());
-        }
-        let unit = UnitName::new(self.unit.to_string())?;
-        let mut plan = TrainingPlan::new(run_of(self.recipe, &self.phases)?, unit);
-        // No corpus was authenticated then.
-        plan.unauthenticated_corpus = true;
-        plan.seeded = self.seeded;
-        plan.vocabulary_leaks = self.vocabulary == Origin::Leaks;
-        plan.stopping = self.stopping();
-        plan.continues = match &self.initial {
-            Initial::Continued {
-                recipe, mechanism, ..
-            } => {
-                let run = CompletedRun {
-                    recipe: Some(*recipe),
-                    ..CompletedRun::of((**mechanism).clone())
-                };
-                Some(Stated::given(run, "initial"))
-            }
-            Initial::Random { .. } | Initial::Pretrained { .. } => None,
-        };
-        Ok(plan)
-    }
-
-    /// Returns the rule of early stopping that the phases state.
-    fn stopping(&self) -> Option<Stopping> {
-        self.phases.iter().find_map(|phase| match phase {
-            Phase::Stopped {
-                patience, public, ..
-            } => Some(Stopping {
-                patience: Stated::given(*patience, "phases"),
-                public: Stated::given(*public, "phases"),
-            }),
-            _ => None,
-        })
-    }
-
-    /// Compares everything that the manifest states twice. A manifest without a plan gets the mechanism of its phases.
+    /// Compares everything that the manifest states twice.
     pub(crate) fn consistent(mut self) -> std::result::Result<Self, String> {
-        let plan = self.planned().map_err(|e| e.to_string())?;
+        let plan = &self.plan;
         let mechanism = plan.mechanism();
-        if self.plan.is_none() {
-            self.mechanism = mechanism;
-            return Ok(self);
-        }
         let differs = |key: &str| Err(format!("{key}: is not what its plan says: tampered with"));
         let continued = match &self.initial {
             Initial::Continued {
@@ -520,8 +563,9 @@ impl Manifest {
             Initial::Random { .. } | Initial::Pretrained { .. } => None,
         };
         let earlier = plan.continues.as_ref();
-        // Plans of earlier versions do not mention a base.
-        if plan.base.is_some() && plan.base != self.initial.base() {
+        if plan.base != self.initial.base()
+            || earlier.map(|run| (run.recipe, &run.mechanism)) != continued
+        {
             return differs("initial");
         }
         if plan.run.recipe() != Some(self.recipe) {
@@ -536,14 +580,10 @@ impl Manifest {
         if plan.vocabulary_leaks != (self.vocabulary == Origin::Leaks) {
             return differs("vocabulary");
         }
-        if earlier.map(|run| (run.recipe, &run.mechanism)) != continued {
-            return differs("initial");
-        }
-        if !plan.may_state(&self.mechanism) {
+        if !mechanism.is_same_run(&self.mechanism) {
             return differs("mechanism");
         }
-        self.mechanism = mechanism.clone();
-        if let reticent_accounting::training::Run::Protect { weighted } = &plan.run
+        if let Run::Protect { weighted } = &plan.run
             && !weighted.dominates_its_secrets()
         {
             return Err(
@@ -551,43 +591,21 @@ impl Manifest {
                     .to_owned(),
             );
         }
-        let decided = |course: Course| course.learning_rates.decay == Decay::Plateau;
-        if plan.rates_by_public_text.is_some() != self.course.is_some_and(decided) {
+        let decided = self.course.learning_rates.decay == Decay::Plateau;
+        if plan.rates_by_public_text.is_some() != decided {
             return differs("course");
         }
-        if plan.noiseless {
-            let added = self.phases.iter().filter_map(Phase::noise_multiplier);
-            return match added.into_iter().all(|sigma| sigma == 0.0) {
-                true => Ok(self),
-                false => differs("phases"),
-            };
-        }
-        let open = |phase: &Phase| matches!(phase, Phase::Public { steps, .. } if *steps > 0);
-        if self.recipe == Recipe::Crt
-            && plan.secrets.everything_private
-            && self.phases.iter().any(open)
-        {
+        if !are_planned(plan, &self.phases) {
             return differs("phases");
         }
-        let rule = |stopping: &Stopping| (*stopping.patience, *stopping.public);
-        if self.stopping().as_ref().map(rule) != plan.stopping.as_ref().map(rule) {
-            return differs("phases");
-        }
-        let by_phases = run_of(self.recipe, &self.phases).map(|run| TrainingPlan {
-            run,
-            ..plan.clone()
-        });
-        if by_phases.ok().map(|by_phases| by_phases.mechanism()) != Some(mechanism) {
-            return differs("phases");
-        }
+        self.mechanism = mechanism;
         Ok(self)
     }
 
     /// Returns the foreign base model, which no guarantee covers, if there is one.
     #[must_use]
     pub fn base(&self) -> Option<Base> {
-        let planned = self.plan.as_ref().and_then(TrainingPlan::base);
-        self.initial.base().or(planned)
+        self.initial.base().or(self.plan.base())
     }
 
     /// Returns the manifest as JSON.

@@ -130,12 +130,11 @@ impl Mark {
         Ok(())
     }
 
-    /// Returns whether the weights have a mark, which must match their manifest. Weights of earlier versions have none.
-    fn marks(folder: &Path, manifest: &Manifest, said: &str) -> Result<bool> {
+    /// Checks that the weights have a mark, and that it matches their manifest.
+    fn marks(folder: &Path, manifest: &Manifest, said: &str) -> Result<()> {
         let weights = folder.join(Kind::of(folder)?.weights());
-        match (&manifest.digests, Self::in_file(&weights)?) {
-            (Some(_), Some(mark)) if mark.fits(manifest, said) => Ok(true),
-            (None, None) => Ok(false),
+        match Self::in_file(&weights)? {
+            Some(mark) if mark.fits(manifest, said) => Ok(()),
             _ => Err(Error::checkpoint(
                 folder.join("manifest.json"),
                 "not the manifest that these weights were written with: tampered with",
@@ -266,7 +265,7 @@ impl Manifest {
             estimates: ran.estimates.clone(),
             seeded: plan.seeded,
             dropout: ran.dropout,
-            course: Some(ran.course),
+            course: ran.course,
             initial,
             adapter: None,
             architecture: None,
@@ -274,15 +273,13 @@ impl Manifest {
             loss_on: prepared.options.loss_on,
             max_tokens: prepared.options.max_tokens,
             weights: String::new(),
-            digests: None,
+            digests: Digests::default(),
             canaries: None,
             not_covered: Vec::new(),
-            plan: Some(plan),
+            plan,
         };
         let mut manifest = manifest.consistent().map_err(Error::Unsuitable)?;
-        if let Some(plan) = &manifest.plan {
-            manifest.not_covered = not_covered(plan, manifest.base(), prepared);
-        }
+        manifest.not_covered = not_covered(&manifest.plan, manifest.base(), prepared);
         Ok(manifest)
     }
 
@@ -444,9 +441,11 @@ impl Checkpoint {
         } = Authenticated::read(folder)?;
         let path = folder.join(adapter::WEIGHTS);
         compare_digest(folder, adapter::WEIGHTS, &read(&path)?, &manifest.weights)?;
-        if manifest.adapter.is_none() {
+        let (Some(_), Some(trained), Some(ends)) =
+            (&manifest.adapter, &manifest.architecture, manifest.ends)
+        else {
             return Err(lacks_adapter(folder));
-        }
+        };
         let (given, expected) = (weights_digest(&base.weights), manifest.initial.weights());
         if expected != Some(given.as_str()) {
             return Err(bad(
@@ -458,15 +457,12 @@ impl Checkpoint {
             ));
         }
         let json = text(folder, "tokenizer.json")?;
-        // No digest covers the files of the base that name them.
-        let of_base = [base.tokenizer.bos(), base.tokenizer.eos()];
-        let ends = manifest.ends.unwrap_or(of_base);
+        // No digest covers the files of the base that name the ends of text.
         let tokenizer = Tokenizer::from_json_with_ends(&json, manifest.vocabulary, ends)
             .map_err(|e| bad("tokenizer.json", e.to_string()))?;
         let tokens = tokenizer.vocabulary_size().max(base.model.vocabulary());
         let (model, mut weights) = base.model.grown(base.weights, tokens)?;
-        let trained = manifest.architecture.as_deref();
-        if trained.is_some_and(|trained| decoder(&model).ok() != Some(trained)) {
+        if decoder(&model).ok() != Some(&**trained) {
             return Err(bad(
                 "manifest.json",
                 "the adapter was trained on another architecture than config.json of the base names".into(),
@@ -519,10 +515,10 @@ impl Files<'_> {
         again: impl FnOnce(&Path) -> Result<Vec<Vec<f32>>>,
     ) -> Result<()> {
         let building = Building::beside(folder)?;
-        manifest.digests = Some(Digests {
+        manifest.digests = Digests {
             config: sha256(self.config.as_bytes()),
             tokenizer: sha256(self.tokenizer.as_bytes()),
-        });
+        };
         let bytes = (self.weights)(Mark::of(&manifest)?.notes())?;
         manifest.weights = sha256(&bytes);
         building.write(self.kind.weights(), &bytes)?;
@@ -559,36 +555,20 @@ impl Authenticated {
     fn read(folder: &Path) -> Result<Self> {
         let bad = |why: String| Error::checkpoint(folder.join("manifest.json"), why);
         let said = text(folder, "manifest.json")?;
-        let mut manifest = Manifest::from_json(&said).map_err(bad)?;
-        let marked = Mark::marks(folder, &manifest, &said)?;
-        of_an_earlier_version(&mut manifest, marked).map_err(bad)?;
+        let manifest = Manifest::from_json(&said).map_err(bad)?;
+        Mark::marks(folder, &manifest, &said)?;
         let authentication = Authentication::of(folder, said.as_bytes())?;
-        if let Some(digests) = &manifest.digests {
-            for (name, digest) in [
-                (Kind::of(folder)?.config(), &digests.config),
-                ("tokenizer.json", &digests.tokenizer),
-            ] {
-                compare_digest(folder, name, &read(&folder.join(name))?, digest)?;
-            }
+        for (name, digest) in [
+            (Kind::of(folder)?.config(), &manifest.digests.config),
+            ("tokenizer.json", &manifest.digests.tokenizer),
+        ] {
+            compare_digest(folder, name, &read(&folder.join(name))?, digest)?;
         }
         Ok(Self {
             manifest,
             authentication,
         })
     }
-}
-
-/// Checks that the manifest of marked weights contains the plan that trained them. A manifest of an earlier version
-/// guarantees what follows from its phases, and lists the files that no digest covers.
-fn of_an_earlier_version(manifest: &mut Manifest, marked: bool) -> std::result::Result<(), String> {
-    match (&manifest.plan, marked) {
-        (None, true) => return Err("lacks the plan that the weights were written with".to_owned()),
-        (Some(_), true) => {}
-        (_, false) => manifest.not_covered.push(
-            "config.json and tokenizer.json: an earlier version wrote this checkpoint, without their digests".into(),
-        ),
-    }
-    Ok(())
 }
 
 fn compare_digest(folder: &Path, name: &str, bytes: &[u8], expected: &str) -> Result<()> {

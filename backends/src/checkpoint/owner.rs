@@ -170,7 +170,7 @@ impl Owner {
         plan: &CanaryPlan,
         records: u32,
         on_public_side: u32,
-        reached: Option<u32>,
+        reached: u32,
     ) -> Result<CanarySeal> {
         free_of_others(&self.folder, Some(plan))?;
         let json = plan

@@ -95,7 +95,7 @@ impl State {
             .then(|| create(folder, identity))
             .transpose()?;
         refuse_shared(folder)?;
-        let (key, ledger, run) = authenticated(folder, identity.options.seed)?;
+        let (key, ledger, run) = authenticated(folder)?;
         let run = Description::read(&folder.join(LEDGER), run)?;
         let ours = made.map_or_else(|| identity.description(&key), Ok)?;
         let differ = ours.differences(&run);
@@ -254,8 +254,8 @@ fn create(folder: &Path, identity: RunIdentity<'_>) -> Result<Description> {
 }
 
 /// Reads key, ledger and description, each authenticated by the key. The description is as its version wrote it.
-fn authenticated(folder: &Path, seed: Option<u64>) -> Result<(RunKey, Ledger, Value)> {
-    let key = read_key(folder, seed)?;
+fn authenticated(folder: &Path) -> Result<(RunKey, Ledger, Value)> {
+    let key = read_key(folder)?;
     let path = folder.join(LEDGER);
     if !path.exists() {
         return Err(Error::state(
@@ -270,7 +270,7 @@ fn authenticated(folder: &Path, seed: Option<u64>) -> Result<(RunKey, Ledger, Va
     Ok((key, ledger, run))
 }
 
-fn read_key(folder: &Path, seed: Option<u64>) -> Result<RunKey> {
+fn read_key(folder: &Path) -> Result<RunKey> {
     let path = folder.join(KEY);
     let stored = match std::fs::read(&path) {
         Ok(bytes) => serde_json::from_slice::<KeyFile>(&bytes).ok(),
@@ -281,7 +281,7 @@ fn read_key(folder: &Path, seed: Option<u64>) -> Result<RunKey> {
     };
     match stored {
         Some(stored) if stored.schema == 1 && stored.kind == "run-key" => {
-            Ok(RunKey::from_bytes(stored.key, seed.is_none()))
+            Ok(RunKey::from_bytes(stored.key))
         }
         _ => Err(unauthenticated(
             folder,
@@ -370,7 +370,7 @@ fn belongs_to(folder: &Path, checkpoint: &Path) -> bool {
         return false;
     };
     let last = || -> Result<Option<[String; 2]>> {
-        let (key, ledger, _) = authenticated(folder, None)?;
+        let (key, ledger, _) = authenticated(folder)?;
         let Some(snapshot) = Snapshot::open(&folder.join(SNAPSHOT), &key, "")? else {
             return Ok(None);
         };

@@ -63,7 +63,8 @@ const VOCABULARY: [&str; 4] = [
 /// precision and in one file; the rest is unchanged.
 ///
 /// # Errors
-/// As [`save_hugging_face`]; also if a file of the folder can't be read.
+/// Returns an error if the folder exists and is not empty, if it can't be written, or if a file of the other can't be
+/// read; [`Error::Shape`] if the weights do not fit.
 pub fn save_with_weights(folder: &Path, like: &Path, weights: &[Vec<f32>]) -> Result<()> {
     free_for(folder)?;
     let path = like.join("config.json");
@@ -90,36 +91,7 @@ pub fn save_with_weights(folder: &Path, like: &Path, weights: &[Vec<f32>]) -> Re
 }
 
 /// Writes a folder that transformers loads unchanged, whole or not at all.
-///
-/// ```
-/// use reticent_backends::hugging_face::{load_hugging_face, save_hugging_face};
-/// use reticent_backends::model::{Family, TransformerConfig};
-/// let config = TransformerConfig::new(Family::Gpt2, 50, 8, 1, 2, 16).validated()?;
-/// let weights = config.starting_weights(0);
-/// let home = tempfile::tempdir().expect("a folder for temporary files");
-/// let folder = home.path().join("tiny-gpt2");
-/// save_hugging_face(&folder, &config, &weights, None)?;
-/// assert_eq!(load_hugging_face(&folder)?, (config, weights));
-/// # Ok::<(), reticent_backends::Error>(())
-/// ```
-///
-/// # Errors
-/// Returns an error if the folder exists and is not empty, or if it can't be written; [`Error::Shape`] if the weights
-/// do not fit.
-pub fn save_hugging_face(
-    folder: &Path,
-    config: &TransformerConfig,
-    weights: &[Vec<f32>],
-    tokenizer: Option<&Tokenizer>,
-) -> Result<()> {
-    let json = tokenizer
-        .map(|tokenizer| tokenizer_json(config.head, tokenizer))
-        .transpose()?;
-    let specials = tokenizer.map(|t| [t.bos(), t.eos()]);
-    write(folder, config, weights, specials, json.as_deref())
-}
-
-fn write(
+pub(crate) fn write(
     folder: &Path,
     config: &TransformerConfig,
     weights: &[Vec<f32>],

@@ -18,12 +18,11 @@ use sha2::Sha256;
 #[derive(Clone, PartialEq, Eq)]
 pub struct RunKey {
     bytes: [u8; 32],
-    secret: bool,
 }
 
 impl std::fmt::Debug for RunKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RunKey(secret: {})", self.secret)
+        f.write_str("RunKey")
     }
 }
 
@@ -73,10 +72,7 @@ impl RunKey {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)
             .map_err(|e| Error::Engine(format!("no randomness from the system: {e}")))?;
-        Ok(Self {
-            bytes,
-            secret: true,
-        })
+        Ok(Self { bytes })
     }
     /// Derives a key that anyone can repeat, for tests and reproductions. The run is marked as not private.
     #[must_use]
@@ -85,23 +81,17 @@ impl RunKey {
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         Self {
             bytes: keyed_digest(&bytes, b"reticent seeded run"),
-            secret: false,
         }
     }
     /// Restores a stored key.
     #[must_use]
-    pub const fn from_bytes(bytes: [u8; 32], secret: bool) -> Self {
-        Self { bytes, secret }
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self { bytes }
     }
     /// Returns the bytes, for the state folder.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.bytes
-    }
-    /// Returns whether the key is unknown to an adversary.
-    #[must_use]
-    pub const fn is_secret(&self) -> bool {
-        self.secret
     }
     /// Returns a public name of the key that reveals nothing about it: the first 8 bytes of an HMAC.
     #[must_use]
@@ -119,8 +109,6 @@ impl RunKey {
 pub trait Noise: Send {
     /// Adds N(0, std²) to every value. The same (step, tensor) gives the same noise.
     fn add(&mut self, step: u64, tensor: usize, std: f64, values: &mut [f32]);
-    /// Returns whether an adversary can't predict the noise.
-    fn is_secret(&self) -> bool;
     /// Returns whether it adds nothing.
     fn is_none(&self) -> bool {
         false
@@ -137,9 +125,6 @@ pub(crate) struct NoNoise;
 
 impl Noise for NoNoise {
     fn add(&mut self, _: u64, _: usize, _: f64, _: &mut [f32]) {}
-    fn is_secret(&self) -> bool {
-        false
-    }
     fn is_none(&self) -> bool {
         true
     }
@@ -191,9 +176,6 @@ impl Noise for ChaChaNoise {
                 .enumerate()
                 .for_each(block);
         }
-    }
-    fn is_secret(&self) -> bool {
-        self.key.is_secret()
     }
     fn as_chacha(&self) -> Option<&ChaChaNoise> {
         Some(self)

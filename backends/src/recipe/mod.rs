@@ -1,11 +1,9 @@
 //! Recipes: which optimiser sees which records. The plan states what each recipe releases.
 
-mod phases;
 mod schedule;
 
-pub(crate) use phases::{estimates, run_of};
 pub use schedule::Schedule;
-pub(crate) use schedule::{Constants, Stage, StepPosition, Work};
+pub(crate) use schedule::{Constants, Stage, StepPosition, Work, estimates};
 
 use crate::error::{Error, Result, below_one};
 use crate::model::{Head, Model, in_range};
@@ -29,7 +27,6 @@ pub struct PrivateOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_decay: Option<StepDecay>,
     /// How C is kept.
-    #[serde(default)]
     pub clipping: Clipping,
     /// How often each record is read in a step, with dropout masks of its own each time; the mean of the gradients is
     /// clipped as one. Source: De et al. 2022, augmentation multiplicity.

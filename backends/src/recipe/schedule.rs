@@ -10,10 +10,11 @@ use crate::privacy::step::PrivateStep;
 use crate::trainer::{
     PrivateRecords, PublicRecords, all_private, redacted, redacted_private, split, unprotected,
 };
+use reticent_accounting::confidentiality::LightNoise;
 use reticent_accounting::training::{
     FirstPhase, NoisySteps, Run, SelectiveSteps, Sizes, StepDecay, TrainingPlan, WeightedSteps,
 };
-use reticent_accounting::{NoiseMultiplier, Sampling, SamplingRate};
+use reticent_accounting::{Mechanism, NoiseMultiplier, Sampling, SamplingRate};
 use reticent_corpus::{TokenId, TrainingSet};
 use std::ops::Range;
 
@@ -594,4 +595,41 @@ fn protected(options: &TrainOptions, plan: &WeightedSteps, corpus: &Corpus<'_>) 
 /// Whether each rate is at most the one at its place; what has no place is a rate of zero.
 fn dominated(rates: &[SamplingRate], most: &[SamplingRate]) -> bool {
     rates.len() <= most.len() && rates.iter().zip(most).all(|(rate, most)| rate <= most)
+}
+
+/// Returns what a paper estimates where it has no bound: JFT's light noise, at both ends of the given interval of the
+/// miss rate, followed by the rest of the run.
+///
+/// # Errors
+/// Returns an error if a constant is out of range.
+pub(crate) fn estimates(plan: &TrainingPlan) -> Result<Vec<Mechanism>> {
+    let Run::Jft {
+        first:
+            FirstPhase::LightNoise {
+                steps,
+                token_miss: Some(miss),
+            },
+        second,
+    } = &plan.run
+    else {
+        return Ok(Vec::new());
+    };
+    if plan.noiseless || *steps.sampling != Sampling::Poisson {
+        return Ok(Vec::new());
+    }
+    let light = LightNoise {
+        noise_multiplier: *steps.noise_multiplier,
+        sampling_rate: *steps.sampling_rate,
+        steps: *steps.steps,
+        miss: *miss,
+        second: second.mechanism(),
+    };
+    let ends = light.mechanism()?.into_iter().map(|mechanism| {
+        let end = TrainingPlan {
+            run: Run::Mechanism { mechanism },
+            ..plan.clone()
+        };
+        end.mechanism()
+    });
+    Ok(ends.collect())
 }

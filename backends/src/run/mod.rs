@@ -621,7 +621,7 @@ impl Run {
         }
         let last = self.schedule.rounds.last();
         Ok(Ran {
-            estimates: estimates(&plan, &phases)?,
+            estimates: estimates(&plan)?,
             phases,
             plan,
             dropout: self.options.dropout,

@@ -82,7 +82,7 @@ impl Workers {
         let first = self.collective.exchange(mine)?.into_iter().next();
         let bytes = first.and_then(|bytes| bytes.try_into().ok());
         let bytes = bytes.ok_or_else(|| Error::Worker("worker 0 says no key".into()))?;
-        Ok(RunKey::from_bytes(bytes, seed.is_none()))
+        Ok(RunKey::from_bytes(bytes))
     }
 
     /// Checks that all workers are present and have the same weights.

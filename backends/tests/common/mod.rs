@@ -11,13 +11,14 @@ use reticent_backends::engine::open;
 use reticent_backends::model::{
     Family, Head, Lora, LoraSpec, LstmConfig, Model, TransformerConfig,
 };
+use reticent_backends::oracle::exact;
 use reticent_backends::privacy::Clipping;
 use reticent_backends::run::{Surroundings, Trained, train_on};
 use reticent_backends::trainer::{
     Dropout, LearningRates, Masking, OptimizerSpec, Precision, Trainer,
 };
 use reticent_backends::{
-    Corpus, Device, Error, PrivateOptions, SecretRates, Sensitive, TrainOptions, exact,
+    Corpus, Device, Error, PrivateOptions, SecretRates, Sensitive, TrainOptions,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::ops::Range;

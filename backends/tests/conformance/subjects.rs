@@ -1,12 +1,13 @@
 //! Engines, models, records, and what the tests ask of them.
 
+use reticent_backends::Device;
 use reticent_backends::engine::open;
 use reticent_backends::model::{
     Biases, Family, LstmConfig, Model, Multipliers, Rotary, RotaryScaling, TransformerConfig,
 };
+use reticent_backends::oracle::exact;
 use reticent_backends::privacy::{Clip, RunKey};
 use reticent_backends::trainer::{Added, Dropout, Masks, Trainer, all_private, unprotected};
-use reticent_backends::{Device, exact};
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 
 pub(crate) const VOCABULARY: usize = 13;

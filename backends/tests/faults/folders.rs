@@ -158,7 +158,7 @@ fn nothing_of_the_key_is_left_behind() {
     let mut made = manifest(&prepared, &trained);
     let plan = prepared.plan.as_ref().unwrap();
     let owner = Owner::open_or_create(&out).unwrap();
-    made.canaries = Some(owner.keep(plan, 2, 0, None).unwrap());
+    made.canaries = Some(owner.keep(plan, 2, 0, 1).unwrap());
     let weights = trained.trainer.weights();
     Checkpoint::save(
         &out,
@@ -231,4 +231,7 @@ fn only_a_secret_key_makes_a_run_private() {
     let (one, other) = (run(None), run(None));
     assert!(!one.ran.plan.seeded && !other.ran.plan.seeded);
     assert_ne!(weights(&one), weights(&other));
+    let mut unsaid = seeded(options(Recipe::Dpsgd), Some(0));
+    unsaid.plan.seeded = false;
+    assert!(unsaid.validated().is_err());
 }

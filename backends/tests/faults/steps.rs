@@ -26,9 +26,6 @@ impl Noise for Counting {
     fn add(&mut self, _: u64, _: usize, _: f64, _: &mut [f32]) {
         self.0 += 1;
     }
-    fn is_secret(&self) -> bool {
-        false
-    }
 }
 
 /// The margin η of our f32 engines; the exact one needs less.
@@ -207,7 +204,7 @@ fn any_split_of_a_batch_gives_one_sum_and_one_draw() {
 #[test]
 fn batches_are_those_of_the_keyed_cipher() {
     let bytes: Vec<u8> = (0..32).collect();
-    let key = RunKey::from_bytes(bytes.try_into().unwrap(), true);
+    let key = RunKey::from_bytes(bytes.try_into().unwrap());
     let rate = SamplingRate::new(0.1).unwrap();
     let mut sampler = PoissonSampler::new(key.clone(), rate, 100);
     assert_eq!(sampler.batch(0), [1, 3, 5, 6, 14, 21, 22, 80, 94]);

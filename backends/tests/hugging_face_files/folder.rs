@@ -1,9 +1,10 @@
 //! A folder to change and to read again.
 
-use reticent_backends::hugging_face::{load_hugging_face, save_hugging_face};
+use reticent_backends::hugging_face::load_hugging_face;
 use reticent_backends::model::{
     Biases, Family, Head, Multipliers, Residual, Rotary, Switches, TransformerConfig,
 };
+use reticent_backends::oracle::save_hugging_face;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::Value;

@@ -542,7 +542,7 @@ fn a_limit_of_a_manifest_is_held_against_its_secrets_without_redaction() {
         "vocabulary": "pretrained", "seeded": false, "neighbours": "add-remove",
         "mechanism": {"type": "repeat", "times": 20, "each": step},
         "plan": {"run": {"recipe": "dpsgd", "private": private}, "unit": given("record".into()),
-            "delta": given(1e-6.into()), "secrets": secrets}});
+            "delta": given(1e-6.into()), "secrets": secrets, "unauthenticated_corpus": true}});
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("manifest.json");
     std::fs::write(&path, manifest.to_string()).unwrap();

@@ -271,15 +271,10 @@ impl LoadedModel {
         let mut said = Vec::new();
         if let Some(caveat) = self.authentication.caveat() {
             said.push(format!("manifest.json is {caveat}"));
-            if manifest.digests.is_none() {
-                said.push("an earlier version wrote it, without digests of config.json and tokenizer.json".to_owned());
-            }
         }
-        let plan = manifest.planned().ok();
-        let behind = plan.iter().flat_map(not_authenticated);
-        said.extend(behind.map(str::to_owned));
-        let held_out_public = plan.is_some_and(|plan| plan.held_out_public());
-        let outside = outside_text(manifest.base(), held_out_public);
+        let plan = &manifest.plan;
+        said.extend(not_authenticated(plan).into_iter().map(str::to_owned));
+        let outside = outside_text(manifest.base(), plan.held_out_public());
         said.extend(outside.map(|text| format!("not covered is {text}")));
         (!said.is_empty()).then(|| said.join("; "))
     }

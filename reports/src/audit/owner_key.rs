@@ -49,7 +49,7 @@ pub(crate) fn measured_for(
         policy: kind["type"].as_str().unwrap_or("policy").to_owned(),
         digest: digest(is_private(policy), "policy", policy.sha256())?,
         conservative: conservative.flatten(),
-        unit: Some(unit),
+        unit,
         seed: None,
     })
 }

@@ -111,7 +111,7 @@ impl PolicyOptions {
             policy: self.kind().to_owned(),
             digest: None,
             conservative: None,
-            unit: Some(unit.clone()),
+            unit: unit.clone(),
             seed: None,
         }
     }

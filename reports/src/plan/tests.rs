@@ -461,7 +461,7 @@ mod trained {
             let manifest = manifest_of(&planned, &request, (prepared, &facts));
             let json = manifest.to_json().unwrap();
             std::fs::write(at("manifest.json"), &json).unwrap();
-            let back = Manifest::from_json(&json).unwrap().planned().unwrap();
+            let back = Manifest::from_json(&json).unwrap().plan;
             let line = ["account", "compose", &at("manifest.json")].map(str::to_owned);
             let Some(Command::Compose(wish)) = Account::parse_from(line).command else {
                 panic!("compose is a command")
@@ -729,7 +729,7 @@ mod trained {
             let manifest = manifest_of(&planned, &of_flags, (prepared, &facts));
             assert_eq!(manifest.mechanism, planned.mechanism(), "{said}");
             let json = manifest.to_json().unwrap();
-            let back = Manifest::from_json(&json).unwrap().planned().unwrap();
+            let back = Manifest::from_json(&json).unwrap().plan;
             assert_eq!(back.mechanism(), planned.mechanism(), "{said}");
             assert_eq!(ends(&back)[0], ends(&planned)[0], "{said}");
             let composed = training::read(&json, Neighbours::AddRemove).unwrap();

@@ -275,7 +275,8 @@ fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
                     "sampling_rate": given(0.1.into()), "steps_per_epoch": 10, "steps": given(10.into())
                 }
             },
-            "unit": given("document".into()), "delta": given(1e-6.into()), "base": "unstated", "labelled": true
+            "unit": given("document".into()), "delta": given(1e-6.into()), "base": "unstated", "labelled": true,
+            "unauthenticated_corpus": true
         },
         "mechanism": {"type": "repeat", "times": 10, "each": {
             "type": "subsampled-gaussian", "noise_multiplier": 2.0, "sampling_rate": 0.1, "sampling": "poisson"

@@ -70,11 +70,17 @@ pub(crate) fn folder() -> tempfile::TempDir {
         (
             "manifest.json",
             r#"{"schema":1,"type":"checkpoint","unit":"turn","vocabulary":"bytes","seeded":false,
+                "plan":{"run":{"recipe":"mechanism","mechanism":{"type":"gaussian","noise_multiplier":5}},
+                "unit":{"value":"turn","provenance":{"from":"given","by":"x"}},
+                "delta":{"value":1e-6,"provenance":{"from":"given","by":"x"}},"unauthenticated_corpus":false},
                 "mechanism":{"type":"gaussian","noise_multiplier":5}}"#,
         ),
         (
             "seeded.json",
             r#"{"schema":1,"type":"checkpoint","unit":"turn","vocabulary":"bytes","seeded":true,
+                "plan":{"run":{"recipe":"mechanism","mechanism":{"type":"gaussian","noise_multiplier":5}},
+                "unit":{"value":"turn","provenance":{"from":"given","by":"x"}},
+                "delta":{"value":1e-6,"provenance":{"from":"given","by":"x"}},"unauthenticated_corpus":false},
                 "mechanism":{"type":"gaussian","noise_multiplier":5}}"#,
         ),
         (

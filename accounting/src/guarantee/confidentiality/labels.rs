@@ -61,9 +61,8 @@ pub struct MeasuredFor {
     /// The same of the conservative policy, where that was measured too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conservative: Option<String>,
-    /// What one record is; absent in labels of earlier versions where the records were those of a prepared corpus.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unit: Option<UnitName>,
+    /// What one record is.
+    pub unit: UnitName,
     /// The seed of the sample, where it was given: whoever knows it can foresee the sample, and another one draws another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -73,12 +72,15 @@ impl MeasuredFor {
     /// What keeps labels from being those of a corpus, both named; none where all that both say is the same.
     ///
     /// ```
+    /// use reticent_accounting::UnitName;
     /// use reticent_accounting::confidentiality::MeasuredFor;
+    /// let unit = UnitName::new("turn")?;
     /// let of = |policy: &str| MeasuredFor {
-    ///     policy: policy.into(), digest: None, conservative: None, unit: None, seed: None,
+    ///     policy: policy.into(), digest: None, conservative: None, unit: unit.clone(), seed: None,
     /// };
     /// assert_eq!(of("general").disagreement(&of("general")), None);
     /// assert!(of("general").disagreement(&of("nothing")).unwrap().contains("nothing"));
+    /// # Ok::<(), reticent_accounting::Error>(())
     /// ```
     #[must_use]
     pub fn disagreement(&self, corpus: &Self) -> Option<String> {
@@ -103,14 +105,11 @@ impl MeasuredFor {
                 let named = |of: &Self| of.conservative.clone().unwrap_or_default();
                 let private = keyed(&self.conservative) && keyed(&corpus.conservative);
                 ("conservative policy", named(self), named(corpus), private)
+            } else if self.unit != corpus.unit {
+                let named = |of: &Self| of.unit.to_string();
+                ("unit", named(self), named(corpus), false)
             } else {
-                let (Some(ours), Some(theirs)) = (&self.unit, &corpus.unit) else {
-                    return None;
-                };
-                if ours == theirs {
-                    return None;
-                }
-                ("unit", ours.to_string(), theirs.to_string(), false)
+                return None;
             };
         let other_key = match private {
             true => "; the digests differ under another owner's key too",

@@ -171,7 +171,7 @@ fn a_finished_state_that_was_not_erased_is_recognised() {
     )
     .unwrap();
     // An earlier version described its run in another form.
-    let (key, ledger, mut described) = authenticated(&state, settings.seed).unwrap();
+    let (key, ledger, mut described) = authenticated(&state).unwrap();
     let planned: Vec<Planned> = serde_json::from_value(described["planned"].clone()).unwrap();
     let taken = ledger.private_steps();
     drop(ledger);
@@ -219,7 +219,7 @@ fn a_state_of_another_version_is_refused() {
     let state = home.path().join("out.state");
     let settings = options(Recipe::Dpsgd);
     drop(run(&settings, &state).unwrap());
-    let (key, ledger, own) = authenticated(&state, settings.seed).unwrap();
+    let (key, ledger, own) = authenticated(&state).unwrap();
     drop(ledger);
     let described = Description::read(&state, own.clone()).unwrap();
     let of = |version: &str| {

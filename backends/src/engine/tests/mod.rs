@@ -419,7 +419,7 @@ fn tokens_without_loss_are_in_no_gradient_of_the_exact_engine_either() {
         ..Example::whole(record, tokens)
     };
     let examples: Vec<Example<'_>> = (0..).zip(views(&all)).map(one).collect();
-    let mut exact = crate::exact::exact(&CONFIG.into(), CONFIG.starting_weights(7)).unwrap();
+    let mut exact = crate::oracle::exact(&CONFIG.into(), CONFIG.starting_weights(7)).unwrap();
     let mut fast = engine();
     let sum = |model: &mut dyn Trainer, clip: f64| {
         model.begin();

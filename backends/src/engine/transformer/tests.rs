@@ -189,7 +189,7 @@ fn slow(config: &TransformerConfig) -> Slow {
 }
 
 fn exact(config: &TransformerConfig) -> Box<dyn Trainer> {
-    crate::exact::exact(&config.clone().into(), weights(config)).unwrap()
+    crate::oracle::exact(&config.clone().into(), weights(config)).unwrap()
 }
 
 /// The sum of clipped gradients that an engine gives.

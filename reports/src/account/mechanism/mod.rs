@@ -94,22 +94,6 @@ const fn caveat(_: &Path, _: &str, in_place: bool) -> Result<Option<&'static str
     }))
 }
 
-/// Returns the run of a manifest of an earlier version, as audits derive it from its phases.
-#[cfg(feature = "audit")]
-fn of_phases(manifest: &str) -> Result<TrainingPlan> {
-    let manifest = reticent_backends::checkpoint::Manifest::from_json(manifest);
-    Ok(manifest.map_err(|why| anyhow::anyhow!(why))?.planned()?)
-}
-
-/// Refuses a manifest of an earlier version, since this build reads no phases.
-#[cfg(not(feature = "audit"))]
-fn of_phases(_: &str) -> Result<TrainingPlan> {
-    bail!(
-        "plan: is missing, as an earlier version wrote this manifest, and this build does not derive a mechanism from phases; the \
-         build of `account` with audits does"
-    )
-}
-
 /// Reads a mechanism from a file, or from stdin for `-`. An event that is only a promise (ε, δ) is taken to be for
 /// `neighbours`.
 ///
@@ -155,7 +139,7 @@ fn loaded(
     neighbours: Neighbours,
     caveat: impl FnOnce(&Document) -> Result<Option<&'static str>>,
 ) -> Result<Loaded> {
-    let mut document = training::read(text, neighbours).with_context(|| name.clone())?;
+    let document = training::read(text, neighbours).with_context(|| name.clone())?;
     // The mechanism differs for other neighbours only if it takes them from the question.
     let others = match neighbours {
         Neighbours::AddRemove => Neighbours::Replace,
@@ -164,12 +148,7 @@ fn loaded(
     let for_others = training::read(text, others).with_context(|| name.clone())?;
     let unnamed = for_others.mechanism != document.mechanism;
     let own = caveat(&document)?;
-    let mut behind: Vec<&str> = document.plan.iter().flat_map(not_authenticated).collect();
-    if document.unplanned {
-        let plan = of_phases(text).with_context(|| name.clone())?;
-        behind.extend(not_authenticated(&plan));
-        document.follow(&plan);
-    }
+    let behind = document.plan.iter().flat_map(not_authenticated);
     let of_files = document.not_authenticated.then_some(OF_FILES);
     let said: Vec<&str> = own.into_iter().chain(behind).chain(of_files).collect();
     Ok(Loaded {
@@ -307,7 +286,6 @@ pub(crate) fn export(
             if members.is_empty() && !around.canary_records_unknown {
                 mechanism
             } else {
-                // Exports of earlier versions don't say it, whichever it is.
                 let unknown = around.canary_records_unknown;
                 members.insert("canary_records_unknown".to_owned(), unknown.into());
                 members.insert("mechanism".to_owned(), mechanism);

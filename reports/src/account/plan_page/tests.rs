@@ -1382,7 +1382,8 @@ fn a_choice_of_records_is_said_where_one_was_drawn() {
 #[test]
 fn labels_that_no_corpus_was_compared_with_are_noted() {
     let folder = Folder::new();
-    let label = r#"{"kind":"phone","missed":false,"measured_for":{"policy":"elsewhere"}}"#;
+    let label =
+        r#"{"kind":"phone","missed":false,"measured_for":{"policy":"elsewhere","unit":"turn"}}"#;
     folder.write("labels.jsonl", &format!("{label}\n").repeat(200));
     folder.prepared(0, 0, "null");
     let path = folder.0.path().join("prepared/prepared.json");
@@ -1410,7 +1411,10 @@ fn labels_that_no_corpus_was_compared_with_are_noted() {
         let document = sheet(&run).unwrap();
         let assumed = match compared {
             true => assumed.to_owned(),
-            false => assumed.replace("The corpus", "Premise: the corpus"),
+            false => {
+                let premise = assumed.replace("The corpus", "Premise: the corpus");
+                format!("{premise} One record is a turn, as the labels say.")
+            }
         };
         assert!(
             document

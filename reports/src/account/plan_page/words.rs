@@ -198,11 +198,10 @@ fn same_policy(measured: &MeasuredFor, compared: bool) -> String {
         "corpus is prepared with the policy that the labels were measured for, {}.",
         named(measured)
     );
-    let unit = measured.unit.as_ref();
-    match (compared, unit) {
-        (true, _) => format!("The {said}"),
-        (false, None) => format!("Premise: the {said}"),
-        (false, Some(unit)) => {
+    match compared {
+        true => format!("The {said}"),
+        false => {
+            let unit = &measured.unit;
             format!("Premise: the {said} One record is a {unit}, as the labels say.")
         }
     }

@@ -172,7 +172,7 @@ fn attack<'a>(
         attack.against(run);
     }
     attack.reached = match (seal(model), inclusion) {
-        (Some(seal), _) => attack.reached.min(seal.reached.map_or(u64::MAX, u64::from)),
+        (Some(seal), _) => attack.reached.min(seal.reached.into()),
         (None, Inclusion::NotChecked) => attack.reached,
         // Every copy was found.
         (None, _) => plan.canaries.len() as u64,

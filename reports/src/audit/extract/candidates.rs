@@ -456,7 +456,7 @@ impl Bound {
             bail!("the run is not of protect");
         };
         let Some(certified) = &weighted.secrets else {
-            let why = "its manifest, of an earlier version, certifies no secret";
+            let why = "its manifest certifies no secret";
             return Ok(Self::none(promise, candidates, why));
         };
         let prior = mass(promise, candidates)?;

@@ -43,7 +43,7 @@ use reticent_backends::run::{
 use reticent_backends::trainer::Dropout;
 use reticent_backends::{Collective, Corpus, Device, Error, Schedule, TrainOptions};
 use reticent_corpus::LossOn;
-use reticent_corpus::canary::{CanaryPlan, Preflight};
+use reticent_corpus::canary::CanaryPlan;
 use reticent_corpus::prepare::Prepared;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -148,9 +148,10 @@ impl Job<'_> {
                 Run::Crt { .. } => small(canaries.on_public_side),
                 _ => 0,
             };
-            let reached = prepared.facts.canaries.as_ref().map(Preflight::reached);
-            let records = small(canaries.records);
-            manifest.canaries = Some(owner.keep(plan, records, open, reached.map(small))?);
+            let found = prepared.facts.canaries.as_ref();
+            let found = found.context("prepared.json: `canaries` is missing")?;
+            let (records, reached) = (small(canaries.records), small(found.reached()));
+            manifest.canaries = Some(owner.keep(plan, records, open, reached)?);
         }
         owner.keep_records(prepared)?;
         if let Some(secrets) = self.assignment {

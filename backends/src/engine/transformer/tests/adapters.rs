@@ -132,7 +132,7 @@ fn gradients_follow_from_those_of_the_merged_model() {
         let (lora, rank) = (everywhere(&config), 3);
         let pairs = pairs(&lora);
         let whole = merged(&config, &lora, &pairs);
-        let mut model = crate::exact::exact(&config.clone().into(), whole).unwrap();
+        let mut model = crate::oracle::exact(&config.clone().into(), whole).unwrap();
         let mut exact = exact_adapted(&config);
         let record = std::slice::from_ref(&all[4]);
         let full = sum(&mut *model, record, 1e9);

@@ -17,9 +17,6 @@ impl Noise for OnHost {
     fn add(&mut self, step: u64, tensor: usize, std: f64, values: &mut [f32]) {
         self.0.add(step, tensor, std, values);
     }
-    fn is_secret(&self) -> bool {
-        false
-    }
 }
 
 fn private(model: &mut dyn Trainer, noise: &mut dyn Noise, optimizer: &mut Optimizer, step: u64) {

@@ -91,7 +91,7 @@ fn encoders_and_decoders_give_the_exact_logits() {
             kinds => (0..tokens.len() as u32).map(|i| i % kinds as u32).collect(),
         };
         let mut exact =
-            crate::exact::exact_logits(&config.clone().into(), weights(&config)).unwrap();
+            crate::oracle::exact_logits(&config.clone().into(), weights(&config)).unwrap();
         let want = exact.logits(&tokens, &types).unwrap();
         let most = want.iter().fold(0.0f64, |m, x| m.max(x.abs()));
         for got in [

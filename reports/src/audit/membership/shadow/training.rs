@@ -74,7 +74,7 @@ impl Training {
                 "the adapter is a change of low rank, shadow models change every weight".to_owned(),
             );
         }
-        let course = manifest.and_then(|m| m.course);
+        let course = manifest.map(|m| m.course);
         let epochs = match (args.shadow_epochs, planned(manifest)) {
             (Some(args), Some(known)) if args != known => {
                 differs.push(format!(
@@ -185,7 +185,7 @@ fn planned(manifest: Option<&Manifest>) -> Option<u64> {
         Phase::Stopped { epochs, .. } => Some(*epochs),
         _ => None,
     });
-    stopped.or_else(|| Some(manifest.course?.epochs))
+    stopped.or(Some(manifest.course.epochs))
 }
 
 /// Returns the last phase and collects what it leaves out of the run.
@@ -221,13 +221,8 @@ fn steps(manifest: &Manifest, differs: &mut Vec<String>) -> Option<Steps> {
             }
             noised(last, *sampling_rate)?
         }
-        Phase::Weighted {
-            steps,
-            largest_rate,
-            ..
-        } => {
-            let course = manifest.course.map(|c| c.epochs as f64);
-            let mean = course.map_or(*largest_rate, |e| (e / *steps as f64).min(1.0));
+        Phase::Weighted { steps, .. } => {
+            let mean = (manifest.course.epochs as f64 / *steps as f64).min(1.0);
             differs.push(format!(
                 "the model drew each record at a rate of its own, shadow models draw all at {mean:.3}"
             ));

@@ -87,7 +87,7 @@ struct Exact {
 /// Returns the exact engine for any model. A model that does not predict next tokens has no scores.
 ///
 /// ```
-/// use reticent_backends::exact;
+/// use reticent_backends::oracle::exact;
 /// use reticent_backends::model::{Family, Model, TransformerConfig};
 /// let model = Model::from(TransformerConfig::new(Family::Llama, 50, 8, 1, 2, 16));
 /// let mut engine = exact(&model, model.starting_weights(0))?;

@@ -88,9 +88,6 @@ impl Noise for Recorder {
         let old = reel.tape.insert((step, tensor), draw);
         reel.repeated += usize::from(old.is_some());
     }
-    fn is_secret(&self) -> bool {
-        false
-    }
 }
 
 struct Recorded {
@@ -290,7 +287,6 @@ fn noise_multiplier(schedule: &Schedule, options: &TrainOptions, step: u64, stat
 }
 
 #[cfg(test)]
-#[cfg(feature = "cpu")]
 mod tests {
     use super::*;
     use crate::Device;
@@ -375,11 +371,10 @@ mod tests {
 
     /// The union of what workers add is the batch that one process adds, in the engine and in its oracle: given the same
     /// releases, their sums are its sums but for rounding, and a neighbour moves them no further than its.
-    #[cfg(feature = "oracle")]
     #[test]
     fn workers_add_the_batch_of_one_process() {
         fn oracle() -> Result<Box<dyn Trainer>> {
-            crate::exact(&CONFIG.into(), CONFIG.starting_weights(1))
+            crate::oracle::exact(&CONFIG.into(), CONFIG.starting_weights(1))
         }
         let (here, there, options) = (set(None), set(Some(3)), options(falling()));
         let (here, there) = (Corpus::plain(&here), Corpus::plain(&there));
