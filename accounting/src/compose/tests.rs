@@ -3,7 +3,10 @@
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 
 use super::solver::Solver;
-use crate::loss::{Mixture, Pair, PrivacyLoss};
+use crate::loss::{Direction, Mixture, Pair, PrivacyLoss, Query};
+use crate::mechanism::Mechanism;
+use crate::quantity::neighbours::Neighbours;
+use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
 use proptest::prelude::*;
 
 /// Plain Gaussian steps as if they were anything: the contour has to do what the closed form
@@ -233,4 +236,32 @@ fn grids_of_all_parts_of_a_run_count_together() {
     assert!(ends.lower <= ends.upper);
     let all = solver.grid_work.get();
     assert!(all > before && all < 15.0, "{all}");
+}
+
+/// Of steps that lose 1e11 together a coarse grid knows an upper end alone. Half of that is no better guess: no tilt leads
+/// there, and a grid at the least one says nothing.
+#[test]
+fn no_grid_is_laid_where_no_tilt_leads() {
+    let noise = |sigma: f64| NoiseMultiplier::new(sigma).unwrap();
+    let run = Mechanism::Sequence {
+        parts: vec![
+            Mechanism::DiscreteGaussian {
+                sigma: noise(6389.5),
+                sensitivity: 10_000,
+            },
+            Mechanism::dp_sgd(
+                noise(0.0108),
+                SamplingRate::new(0.1347).unwrap(),
+                Steps::new(233_139_038),
+            ),
+        ],
+    };
+    let query = Query::single(Neighbours::Replace);
+    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+    let mut solver = Solver::new(&loss);
+    let found = solver.grid_epsilon(1e-5, 1e-6).unwrap();
+    assert!(found.upper < 1.5e11, "{found:?}");
+    assert!(found.lower.unwrap_or(0.0) <= 0.0, "{found:?}");
+    // What two grids of the fewest lines count.
+    assert!(solver.grid_work.get() < 0.2, "{}", solver.grid_work.get());
 }
