@@ -3,6 +3,7 @@
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 
 use super::solver::Solver;
+use crate::engine::grid::moments::Moments;
 use crate::loss::{Direction, Mixture, Pair, PrivacyLoss, Query};
 use crate::mechanism::Mechanism;
 use crate::quantity::neighbours::Neighbours;
@@ -238,10 +239,10 @@ fn grids_of_all_parts_of_a_run_count_together() {
     assert!(all > before && all < 15.0, "{all}");
 }
 
-/// Of steps that lose 1e11 together a coarse grid knows an upper end alone. Half of that is no better guess: no tilt leads
-/// there, and a grid at the least one says nothing.
+/// Steps that lose 1e11 together, of which half is no guess: a grid at the least tilt, where the search for one ends,
+/// says nothing about ε there.
 #[test]
-fn no_grid_is_laid_where_no_tilt_leads() {
+fn no_tilt_leads_far_below_what_steps_lose() {
     let noise = |sigma: f64| NoiseMultiplier::new(sigma).unwrap();
     let run = Mechanism::Sequence {
         parts: vec![
@@ -259,9 +260,6 @@ fn no_grid_is_laid_where_no_tilt_leads() {
     let query = Query::single(Neighbours::Replace);
     let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
     let mut solver = Solver::new(&loss);
-    let found = solver.grid_epsilon(1e-5, 1e-6).unwrap();
-    assert!(found.upper < 1.5e11, "{found:?}");
-    assert!(found.lower.unwrap_or(0.0) <= 0.0, "{found:?}");
-    // What two grids of the fewest lines count.
-    assert!(solver.grid_work.get() < 0.2, "{}", solver.grid_work.get());
+    assert!(Moments::is_least(solver.tilt(6.7e10).unwrap()));
+    assert!(!Moments::is_least(solver.tilt(1.4e11).unwrap()));
 }
