@@ -1,18 +1,54 @@
 //! Moments of a composed loss, and the best order.
 
 use super::solver::Solver;
-use crate::engine::contour::cumulants::CumulantFunction;
+use crate::engine::contour::cumulants::{CumulantFunction, Total};
 use crate::engine::contour::kernel::Kernel;
 use crate::engine::grid::renyi::ACCURACY;
 use crate::loss::PrivacyLoss;
 use crate::numeric::search::minimiser;
 use crate::numeric::special::above_zero;
-use crate::quantity::error::Result;
+use crate::quantity::error::{Error, Result};
 
 /// The ratio of (order − 1) between an order that couldn't be certified and the next one.
 const LOWER: f64 = 0.6;
 /// The least (order − 1) that is tried.
 const LEAST_ORDER: f64 = 1e-3;
+
+/// The charts of one run's steps at several orders, most of which the same chart serves.
+#[derive(Debug, Default)]
+struct Charts {
+    latest: Option<CumulantFunction>,
+    /// The highest order of the latest chart that could not be made, and why.
+    refused: Option<(f64, Error)>,
+}
+
+impl Charts {
+    /// Returns K(c) of the steps of mixtures with a bound on its error, by the latest chart if it is as accurate there
+    /// as a new one would be. What could not be charted isn't tried again.
+    fn certified(&mut self, loss: &PrivacyLoss, order: f64) -> Result<Total> {
+        let highest = order.max(2.0);
+        if let Some(chart) = self.latest.take_if(|chart| chart.highest >= order) {
+            let rest = chart.certified(order).0;
+            let serves = rest.error <= ACCURACY * rest.ln || chart.highest <= highest;
+            self.latest = serves.then_some(chart);
+            if serves {
+                return Ok(rest);
+            }
+        }
+        if let Some((before, error)) = &self.refused
+            && before.to_bits() == highest.to_bits()
+        {
+            return Err(error.clone());
+        }
+        match CumulantFunction::new(&loss.without_laws(), highest) {
+            Ok(chart) => Ok(self.latest.insert(chart).certified(order).0),
+            Err(error) => {
+                self.refused = Some((highest, error.clone()));
+                Err(error)
+            }
+        }
+    }
+}
 
 impl PrivacyLoss {
     /// Returns the same run without the steps that only the grid can handle.
@@ -52,29 +88,16 @@ impl PrivacyLoss {
 
     /// Returns both ends of K(c) of the whole run.
     pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
-        self.ln_moment_charted(order, &mut None)
+        self.ln_moment_charted(order, &mut Charts::default())
     }
 
-    /// Returns the same, with the chart of a higher order if that is as accurate there.
-    fn ln_moment_charted(
-        &self,
-        order: f64,
-        chart: &mut Option<CumulantFunction>,
-    ) -> Result<(f64, f64)> {
+    /// Returns the same, with charts of other orders.
+    fn ln_moment_charted(&self, order: f64, charts: &mut Charts) -> Result<(f64, f64)> {
         if let Some(informed) = &self.more_informed {
-            return Ok((0.0, informed.ln_moment_charted(order, chart)?.1));
+            return Ok((0.0, informed.ln_moment_charted(order, charts)?.1));
         }
         let laws = self.ln_moment_of_laws(order)?;
-        let covers = chart.take_if(|chart| chart.highest >= order);
-        let known = covers.map(|chart| (chart.certified(order).0, chart));
-        let (rest, used) = match known.filter(|(rest, _)| rest.error <= ACCURACY * rest.ln) {
-            Some(known) => known,
-            None => {
-                let own = CumulantFunction::new(&self.without_laws(), order.max(2.0))?;
-                (own.certified(order).0, own)
-            }
-        };
-        *chart = Some(used);
+        let rest = charts.certified(self, order)?;
         let upper = laws.1 + rest.ln + rest.error;
         Ok((
             (laws.0 + rest.ln - rest.error).max(0.0),
@@ -122,10 +145,10 @@ impl Solver {
         let mut less = self.order_by_nodes(&bound) - 1.0;
         let mut best: Option<(f64, f64)> = None;
         let mut failure = None;
-        let mut chart = None;
+        let mut charts = Charts::default();
         loop {
             let order = 1.0 + less;
-            match self.loss.ln_moment_charted(order, &mut chart) {
+            match self.loss.ln_moment_charted(order, &mut charts) {
                 Ok((lower, upper)) if upper.is_finite() => {
                     let value = bound(order, upper);
                     if best.is_some_and(|(least, _)| value >= least) {
@@ -167,14 +190,36 @@ mod tests {
         );
         let query = Query::single(Neighbours::Replace);
         let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
-        let mut chart = None;
+        let mut charts = Charts::default();
         for order in [12.0, 7.0, 3.5, 1.2, 9.0] {
-            let (low, high) = loss.ln_moment_charted(order, &mut chart).unwrap();
+            let (low, high) = loss.ln_moment_charted(order, &mut charts).unwrap();
             let (least, most) = loss.ln_moment(order).unwrap();
             assert!(low <= most && least <= high, "{order}");
             assert!(high - low <= 1e-6 * high, "{order} {low} {high}");
         }
         // None was made for the lower orders.
-        assert!(chart.is_some_and(|chart| chart.highest >= 12.0));
+        assert!(charts.latest.is_some_and(|chart| chart.highest >= 12.0));
+    }
+
+    /// Below order 2 every chart is the one up to 2: a run that has none there took as long at each of 30 orders.
+    #[test]
+    fn a_chart_that_could_not_be_made_is_not_tried_again() {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(0.8).unwrap(),
+            SamplingRate::new(0.02).unwrap(),
+            Steps::new(500),
+        );
+        let query = Query::single(Neighbours::Replace);
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let mut charts = Charts {
+            latest: None,
+            refused: Some((2.0, CumulantFunction::out_of_reach())),
+        };
+        for order in [1.9, 1.5, 1.001] {
+            assert!(loss.ln_moment_charted(order, &mut charts).is_err());
+        }
+        // Another one is.
+        loss.ln_moment_charted(3.0, &mut charts).unwrap();
+        loss.ln_moment_charted(1.5, &mut charts).unwrap();
     }
 }

@@ -368,10 +368,14 @@ impl Solver {
                 // Where hardly any loss lies, δ is flat and the saddle point is far from the answer; a grid
                 // is accurate around its own tilt.
                 if (guess - middle).abs() > ELSEWHERE * middle {
-                    slope = slope.min(fallen / met.width());
-                    (theta, guess) = (self.tilt(middle)?, middle);
-                    before = f64::INFINITY;
-                    continue;
+                    let there = self.tilt(middle)?;
+                    // Half of an upper end alone is no guess if no tilt leads there.
+                    if low > 0.0 || !Moments::is_least(there) {
+                        slope = slope.min(fallen / met.width());
+                        (theta, guess) = (there, middle);
+                        before = f64::INFINITY;
+                        continue;
+                    }
                 }
             }
             if !convolution.refinable || converged {

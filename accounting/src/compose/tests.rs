@@ -3,7 +3,11 @@
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 
 use super::solver::Solver;
-use crate::loss::{Mixture, Pair, PrivacyLoss};
+use crate::engine::grid::moments::Moments;
+use crate::loss::{Direction, Mixture, Pair, PrivacyLoss, Query};
+use crate::mechanism::Mechanism;
+use crate::quantity::neighbours::Neighbours;
+use crate::quantity::{NoiseMultiplier, SamplingRate, Steps};
 use proptest::prelude::*;
 
 /// Plain Gaussian steps as if they were anything: the contour has to do what the closed form
@@ -233,4 +237,29 @@ fn grids_of_all_parts_of_a_run_count_together() {
     assert!(ends.lower <= ends.upper);
     let all = solver.grid_work.get();
     assert!(all > before && all < 15.0, "{all}");
+}
+
+/// Steps that lose 1e11 together, of which half is no guess: a grid at the least tilt, where the search for one ends,
+/// says nothing about ε there.
+#[test]
+fn no_tilt_leads_far_below_what_steps_lose() {
+    let noise = |sigma: f64| NoiseMultiplier::new(sigma).unwrap();
+    let run = Mechanism::Sequence {
+        parts: vec![
+            Mechanism::DiscreteGaussian {
+                sigma: noise(6389.5),
+                sensitivity: 10_000,
+            },
+            Mechanism::dp_sgd(
+                noise(0.0108),
+                SamplingRate::new(0.1347).unwrap(),
+                Steps::new(233_139_038),
+            ),
+        ],
+    };
+    let query = Query::single(Neighbours::Replace);
+    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+    let mut solver = Solver::new(&loss);
+    assert!(Moments::is_least(solver.tilt(6.7e10).unwrap()));
+    assert!(!Moments::is_least(solver.tilt(1.4e11).unwrap()));
 }

@@ -67,6 +67,8 @@ impl Shape {
 /// Terms whose logarithm lies this far below that of the largest are far below its rounding error, even a million of
 /// them together.
 const NEGLIGIBLE: f64 = -60.0;
+/// The exponential of this is zero.
+const UNDERFLOW: f64 = -746.0;
 
 /// Σ w_k f(x − κ_k), with positions κ_k of any sign, in units of the scale.
 #[derive(Debug, Clone, PartialEq)]
@@ -281,33 +283,34 @@ impl Density {
         let top = exponents.fold(f64::NEG_INFINITY, f64::max);
         let (mut sum, mut first) = (0.0, 0.0);
         for component in &self.components {
-            let term = (exponent(component) - top).exp();
+            let term = exp_or_zero(exponent(component) - top);
             sum += term;
             first += term * component.0;
         }
         first / sum
     }
 
-    /// Returns a bound on the variance of the position of a Gaussian mixture, all of whose positions have the same sign,
-    /// at every place within `reach` of x: Σ p_k (κ_k − m)² e^{|κ_k − m|·reach} with the weights p_k and the mean m at
-    /// x, as the normaliser Σ p_k e^{(κ_k − m)t} is at least one.
-    pub(crate) fn variance_near(&self, x: f64, reach: f64) -> f64 {
-        if self.components.len() < 2 {
-            return 0.0;
+    /// Returns the weights of the components at x.
+    pub(crate) fn weights_at(&self, x: f64) -> Weights {
+        let exponents: Vec<(f64, f64)> = (self.components.iter())
+            .map(|(k, w)| (w + k * (x - 0.5 * k), *k))
+            .collect();
+        let top = (exponents.iter()).fold(f64::NEG_INFINITY, |top, (ln, _)| top.max(*ln));
+        let (mut sum, mut first) = (0.0, 0.0);
+        for (ln, position) in &exponents {
+            let weight = exp_or_zero(ln - top);
+            sum += weight;
+            first += weight * position;
         }
-        let mean = self.mean_position(x);
-        let exponents =
-            || (self.components.iter()).map(|(k, w)| (w + k * (x - 0.5 * k), (k - mean).abs()));
-        let top = exponents().fold(f64::NEG_INFINITY, |top, (ln, _)| top.max(ln));
-        let (mut sum, mut second) = (0.0, 0.0);
-        for (ln, distance) in exponents() {
-            sum += (ln - top).exp();
-            second += (ln - top + distance * reach).exp() * distance * distance;
-        }
-        // Room for the rounding errors of the mean and of exponents, which grow with the square of positions.
+        let mean = first / sum;
         let (low, high) = self.range();
-        let farthest = low.abs().max(high.abs()) + x.abs() + reach;
-        second / sum * (1.0 + 32.0 * ROUND * farthest * farthest + 1e-9)
+        Weights {
+            each: (exponents.into_iter())
+                .map(|(ln, position)| (ln - top, (position - mean).abs()))
+                .collect(),
+            sum,
+            farthest: low.abs().max(high.abs()) + x.abs(),
+        }
     }
 
     /// Returns the slope of ln of the density at x; for Laplace densities, x lies on the interval that begins at
@@ -324,7 +327,7 @@ impl Density {
             .fold(f64::NEG_INFINITY, f64::max);
         let (mut sum, mut first) = (0.0, 0.0);
         for component in &self.components {
-            let term = (exponent(component) - top).exp();
+            let term = exp_or_zero(exponent(component) - top);
             sum += term;
             first += term
                 * match shape {
@@ -407,6 +410,39 @@ impl Density {
             error: ROUND * (2.0 * size / (1.0 + sum) + 4.0 * sum.ln_1p().abs()),
         }
     }
+}
+
+/// The weights of a Gaussian mixture's components at one place, all of whose positions have the same sign.
+#[derive(Debug)]
+pub(crate) struct Weights {
+    /// ln of each weight, up to a factor, and the distance of its position from their mean.
+    each: Vec<(f64, f64)>,
+    sum: f64,
+    /// How far positions and the place lie from zero.
+    farthest: f64,
+}
+
+impl Weights {
+    /// Returns a bound on the variance of the position at every place within `reach` of this one:
+    /// Σ p_k (κ_k − m)² e^{|κ_k − m|·reach} with the weights p_k and the mean m here, as the normaliser
+    /// Σ p_k e^{(κ_k − m)t} is at least one.
+    pub(crate) fn variance_within(&self, reach: f64) -> f64 {
+        if self.each.len() < 2 {
+            return 0.0;
+        }
+        let mut second = 0.0;
+        for (ln, distance) in &self.each {
+            second += exp_or_zero(ln + distance * reach) * distance * distance;
+        }
+        // Room for the rounding errors of the mean and of exponents, which grow with the square of positions.
+        let farthest = self.farthest + reach;
+        second / self.sum * (1.0 + 32.0 * ROUND * farthest * farthest + 1e-9)
+    }
+}
+
+/// Returns e^x, without the library's long way to a result that underflows.
+fn exp_or_zero(x: f64) -> f64 {
+    if x < UNDERFLOW { 0.0 } else { x.exp() }
 }
 
 /// Returns w(e^x − 1) and we^x; a tiny weight may be multiplied by an exponential beyond the largest number.

@@ -6,6 +6,7 @@
 //! slope and V its derivative, as in `contour::strip`. This bounds the integrand on a Bernstein ellipse around a
 //! stretch.
 
+use super::density::Weights;
 use super::{LossDistribution, Node, Piece, Shape};
 use crate::numeric::quadrature::finest;
 use crate::numeric::special::{ROUND, above_zero, arcsine, half_ln_shrinkage, ln_normal_tail};
@@ -269,10 +270,21 @@ impl Piece {
                     Some(event) => {
                         let point = self.point(middle);
                         let second = self.shape.ln_base(middle) + point.second.ln + self.ln_weight;
-                        let near = |reach: f64| self.bends_by_weights(near(reach), middle, reach);
                         let at = (middle, half);
                         let density = (second, point.loss);
-                        bends.meet_as_a_whole(at, slopes(half), (served, event), density, near)
+                        let steep = Slopes {
+                            loss: point.slope,
+                            second: self.second_slope(middle),
+                        };
+                        let weights = [&self.first, &self.second].map(|d| d.weights_at(middle));
+                        let by_weights = |reach: f64| self.bends_by_weights(bends, &weights, reach);
+                        bends.meet_as_a_whole(
+                            at,
+                            steep,
+                            (served, event),
+                            density,
+                            (by_weights, near),
+                        )
                     }
                 }
             };
@@ -344,15 +356,15 @@ impl Piece {
         }
     }
 
-    /// Returns the smaller of these bounds and of those from the weights of the components at x: between components
+    /// Returns the smaller of these bounds and of those from the weights of the components nearby: between components
     /// far apart, the position hardly varies.
-    fn bends_by_weights(&self, known: Bends, x: f64, reach: f64) -> Bends {
+    fn bends_by_weights(&self, known: Bends, [first, second]: &[Weights; 2], reach: f64) -> Bends {
         if self.shape != Shape::Gaussian {
             return known;
         }
         Bends {
-            first: known.first.min(self.first.variance_near(x, reach)),
-            second: known.second.min(self.second.variance_near(x, reach)),
+            first: known.first.min(first.variance_within(reach)),
+            second: known.second.min(second.variance_within(reach)),
             ..known
         }
     }
@@ -417,14 +429,15 @@ impl Bends {
 
     /// Returns whether an ellipse bounds the rule's error by the required share of the integral over the stretch, or of
     /// the integral over the whole line, at order 0 and at every order from 1 on. Both bounds, as functions of the
-    /// order, are convex, and the lower end of ln of the whole integral is linear, so that the ends suffice.
+    /// order, are convex, and the lower end of ln of the whole integral is linear, so that the ends suffice. Bounds on
+    /// variances come from the weights of components and, if these are too large, also from the ends of the interval.
     fn meet_as_a_whole(
         self,
         at: (f64, f64),
         slopes: Slopes,
         (served, event): (Served, [f64; 2]),
         (second, loss): (f64, f64),
-        near: impl Fn(f64) -> Self,
+        (by_weights, by_ends): (impl Fn(f64) -> Self, impl Fn(f64) -> Self),
     ) -> bool {
         let (goal, ln_width) = (served.ln_goal - LN_2, (2.0 * at.1).ln());
         // Room for the rounding errors of exponents.
@@ -449,9 +462,22 @@ impl Bends {
             second: 0.0,
             ..self
         };
-        ELLIPSES
-            .into_iter()
-            .any(|rho| by(rho, flat) && by(rho, near(0.5 * at.1 * (rho + 1.0 / rho))))
+        ELLIPSES.into_iter().any(|rho| {
+            let reach = 0.5 * at.1 * (rho + 1.0 / rho);
+            by(rho, flat) && {
+                let near = by_weights(reach);
+                by(rho, near) || by(rho, near.least(by_ends(reach)))
+            }
+        })
+    }
+
+    /// Returns the smaller bounds on both variances.
+    const fn least(self, other: Self) -> Self {
+        Self {
+            first: self.first.min(other.first),
+            second: self.second.min(other.second),
+            ..self
+        }
     }
 
     /// Returns ln of a bound on that error by the ellipse of one ρ.

@@ -4,7 +4,7 @@
 use crate::engine::contour::cumulants::CumulantFunction;
 use crate::loss::loss_grid::Cumulative;
 use crate::loss::{LossDistribution, MOST_GAPS, PrivacyLoss};
-use crate::numeric::special::ln_add_exp;
+use crate::numeric::special::{LANES, exp, ln_add_exp};
 use crate::quantity::error::Result;
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ const TILTS: (f64, f64) = (1e-7, 1e7);
 /// The largest distance for losses so small that they need a higher tilt.
 const HIGHEST_TILT: f64 = 1e12;
 
-/// The distinct steps, and the nodes of each with its count.
+/// The distinct steps, and the nodes of each, in order of their losses, with its count.
 #[derive(Debug)]
 pub(crate) struct Moments {
     pub(crate) steps: Vec<(LossDistribution, u64)>,
@@ -43,19 +43,24 @@ impl WeightedLoss {
 }
 
 /// Returns a loss v near `middle` with equal amounts on either side of it within `spacing`, in ∫(e^{l − v} − 1)dQ: if v
-/// is a line, the mass that gathers around it finds its partners.
+/// is a line, the mass that gathers around it finds its partners. The nodes are in order of their losses.
 fn balanced(nodes: &[(&WeightedLoss, f64)], mut middle: f64, spacing: f64) -> f64 {
+    let mut known = 0..0;
     for _ in 0..MIDDLES {
-        let near: Vec<&WeightedLoss> = (nodes.iter().map(|(node, _)| *node))
-            .filter(|node| (node.loss - middle).abs() <= spacing)
-            .collect();
-        let largest = near
-            .iter()
+        let first = nodes.partition_point(|(node, _)| node.loss - middle < -spacing);
+        let end = nodes.partition_point(|(node, _)| node.loss - middle <= spacing);
+        let range = first..end.max(first);
+        // Among the same nodes, v solves the equation already.
+        if range == known {
+            break;
+        }
+        let near = || nodes[range.clone()].iter().map(|(node, _)| node);
+        let largest = near()
             .map(|n| n.ln_second)
             .fold(f64::NEG_INFINITY, f64::max);
         let (mut whole, mut rise) = (0.0, 0.0);
-        for node in near {
-            let weight = (node.ln_second - largest).exp();
+        for node in near() {
+            let weight = exp(node.ln_second - largest);
             whole += weight;
             rise += weight * (node.loss - middle).exp_m1();
         }
@@ -64,6 +69,7 @@ fn balanced(nodes: &[(&WeightedLoss, f64)], mut middle: f64, spacing: f64) -> f6
             break;
         }
         middle += moved;
+        known = range;
     }
     middle
 }
@@ -84,6 +90,53 @@ pub(crate) struct Derivatives {
     pub(crate) value: f64,
     pub(crate) first: f64,
     pub(crate) second: f64,
+}
+
+/// The sums of e^{θL}, and of that times L − centre and its square, over nodes, in units of e^top.
+struct Sums {
+    top: f64,
+    whole: f64,
+    first: f64,
+    second: f64,
+}
+
+impl Sums {
+    /// Adds up nodes in parallel lanes.
+    fn of(nodes: &[WeightedLoss], theta: f64, centre: f64) -> Self {
+        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
+        let (rows, rest) = nodes.as_chunks::<LANES>();
+        let mut tops = [f64::NEG_INFINITY; LANES];
+        for row in rows {
+            for (top, node) in tops.iter_mut().zip(row) {
+                let own = exponent(node);
+                *top = if own > *top { own } else { *top };
+            }
+        }
+        let top =
+            (tops.into_iter().chain(rest.iter().map(exponent))).fold(f64::NEG_INFINITY, f64::max);
+        let (mut whole, mut first, mut second) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        for row in rows {
+            for (lane, node) in row.iter().enumerate() {
+                let (term, from) = (exp(exponent(node) - top), node.loss - centre);
+                whole[lane] += term;
+                first[lane] += term * from;
+                second[lane] += term * from * from;
+            }
+        }
+        for (lane, node) in rest.iter().enumerate() {
+            let (term, from) = (exp(exponent(node) - top), node.loss - centre);
+            whole[lane] += term;
+            first[lane] += term * from;
+            second[lane] += term * from * from;
+        }
+        let sum = |lanes: [f64; LANES]| lanes.iter().sum();
+        Self {
+            top,
+            whole: sum(whole),
+            first: sum(first),
+            second: sum(second),
+        }
+    }
 }
 
 /// Returns every distinct step of a loss as a law, with plain Gaussians as one step.
@@ -129,6 +182,7 @@ impl Moments {
                     _ => nodes.push(place),
                 }
             })?;
+            nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
             parts.push((nodes, *times as f64));
         }
         Ok(Self {
@@ -162,9 +216,8 @@ impl Moments {
         let mut below: Vec<(f64, f64)> = nodes
             .iter()
             .filter(|node| !node.atom.is_some_and(&on_a_line))
-            .map(|node| (node.loss, (exponent(node) - top).exp()))
+            .map(|node| (node.loss, exp(exponent(node) - top)))
             .collect();
-        below.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut whole = 0.0;
         for (_, mass) in &mut below {
             let own = *mass;
@@ -182,9 +235,8 @@ impl Moments {
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
         let all = &self.parts[part].0;
         let top = all.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
-        let weighed = |node| (node, (exponent(node) - top).exp());
+        let weighed = |node| (node, exp(exponent(node) - top));
         let mut nodes: Vec<(&WeightedLoss, f64)> = all.iter().map(weighed).collect();
-        nodes.sort_by(|a, b| a.0.loss.total_cmp(&b.0.loss));
         let whole: f64 = nodes.iter().map(|(_, weight)| weight).sum();
         let (mut crowds, mut tried) = (Vec::new(), 0);
         while tried <= MOST_GAPS {
@@ -220,21 +272,12 @@ impl Moments {
     pub(crate) fn at(&self, theta: f64) -> Derivatives {
         let mut total = Derivatives::default();
         for (nodes, times) in &self.parts {
-            let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-            let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
-            let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
             let centre = nodes.first().map_or(0.0, |node| node.loss);
-            for node in nodes {
-                let term = (exponent(node) - top).exp();
-                let from = node.loss - centre;
-                sum += term;
-                first += term * from;
-                second += term * from * from;
-            }
-            let mean = first / sum;
-            total.value += times * (top + f64::ln(sum));
+            let sums = Sums::of(nodes, theta, centre);
+            let mean = sums.first / sums.whole;
+            total.value += times * (sums.top + f64::ln(sums.whole));
             total.first += times * (mean + centre);
-            total.second += times * (second / sum - mean * mean).max(0.0);
+            total.second += times * (sums.second / sums.whole - mean * mean).max(0.0);
         }
         total
     }
@@ -263,6 +306,11 @@ impl Moments {
         };
         let distance = self.bisect(|distance| place(distance).1 < ln_delta);
         (1.0 + distance, place(distance).0)
+    }
+
+    /// Returns whether a tilt is the least that is tried.
+    pub(crate) fn is_least(theta: f64) -> bool {
+        theta - 1.0 <= 1.01 * TILTS.0
     }
 
     /// Returns an approximate ln δ(ε) by the saddle-point approximation at θ.
