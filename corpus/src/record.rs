@@ -48,15 +48,6 @@ impl Record {
     pub fn loss_tokens(&self) -> u64 {
         crate::answers::learned(self.tokens.len(), &self.ignored)
     }
-
-    /// How many of those are this one.
-    pub(crate) fn loss_on_token(&self, token: TokenId) -> u64 {
-        let count = |tokens: &[TokenId]| tokens.iter().filter(|t| **t == token).count() as u64;
-        let behind_first = |range: &Range<usize>| range.start.max(1)..range.end.max(1);
-        let ignored = self.ignored.iter().map(behind_first);
-        let ignored = ignored.map(|range| count(self.tokens.get(range).unwrap_or_default()));
-        count(self.tokens.get(1..).unwrap_or_default()) - ignored.sum::<u64>()
-    }
 }
 
 /// Returns 64 bits, in hexadecimal, of the SHA-256 of what training makes of a record: its side, class, sensitive ranges

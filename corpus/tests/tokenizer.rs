@@ -21,10 +21,8 @@ fn vocabularies_and_specials() {
     let [bytes, characters] = ours();
     assert_eq!(bytes.vocabulary_size(), 259);
     assert_eq!((bytes.bos(), bytes.eos(), bytes.mask()), (256, 257, 258));
-    assert_eq!(bytes.unknown(), None);
     assert_eq!(bytes.origin(), Origin::Bytes);
     assert_eq!(characters.vocabulary_size(), 100);
-    assert_eq!(characters.unknown(), Some(96));
     assert_eq!(characters.origin(), Origin::Characters);
     assert_eq!(
         characters
@@ -171,38 +169,94 @@ fn two_files_of_another_class_are_refused_with_the_command_that_writes_one() {
     assert!(two_files(&[]).is_ok());
 }
 
-/// The unknown token of a file with this model.
-fn unknown(model: &str) -> Option<u32> {
+/// What of a text is unknown to a file with this normaliser and model: the number of characters, and the tokens, without the
+/// beginning of text.
+fn unknown(normalizer: &str, model: &str, text: &str) -> (u64, Vec<usize>) {
     let json = format!(
-        r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+        r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":{normalizer},
 "pre_tokenizer":{{"type":"Whitespace"}},"post_processor":null,"decoder":null,"model":{{{model}}}}}"#
     );
     let tokenizer = Tokenizer::from_json(&json, Origin::Pretrained).unwrap();
-    tokenizer.unknown()
+    let found = tokenizer.unknown(text).unwrap();
+    (
+        found.characters,
+        found.tokens.iter().map(|number| number - 1).collect(),
+    )
 }
 
 /// Whatever the names: a text of unknown words counted as one that is reproduced verbatim, where theirs was no usual one.
 #[test]
 fn the_unknown_token_is_the_one_that_the_model_puts() {
-    let words = |name: &str| {
+    for name in ["<unk>", "UNK"] {
         let vocabulary = r#""vocab":{"<unk>":0,"UNK":1,"a":2}"#;
-        unknown(&format!(
-            r#""type":"WordLevel",{vocabulary},"unk_token":"{name}""#
-        ))
+        let model = format!(r#""type":"WordLevel",{vocabulary},"unk_token":"{name}""#);
+        assert_eq!(unknown("null", &model, "a bcd a 病人"), (5, vec![1, 3]));
+    }
+    // Characters that are unknown are one token.
+    let vocabulary = r#""vocab":[["<unk>",0.0],["?",-1.0],["a",-2.0]]"#;
+    let model = format!(r#""type":"Unigram","unk_id":1,{vocabulary},"byte_fallback":false"#);
+    assert_eq!(unknown("null", &model, "a病人院a"), (3, vec![1]));
+}
+
+/// Byte pairs without an unknown token, and normalisers, drop characters. They counted nowhere.
+#[test]
+fn characters_without_a_token_are_unknown() {
+    let pairs = r#""type":"BPE","vocab":{"a":0,"b":1,"ab":2,"é":3},"merges":[["a","b"]]"#;
+    let of = |text| unknown("null", pairs, text);
+    assert_eq!(of("ab  é ab"), (0, vec![]));
+    assert_eq!(of("ab 123 ab"), (3, vec![1]));
+    assert_eq!(of("ab 123"), (3, vec![1]));
+    // The tokens of a word with such a character: `ab` of "a1b".
+    assert_eq!(of("a ééa1b a"), (1, vec![1, 2, 3]));
+    assert_eq!(of("1é a"), (1, vec![0]));
+    assert_eq!(of(""), (0, vec![]));
+    let empty = r#""type":"BPE","vocab":{},"merges":[]"#;
+    assert_eq!(unknown("null", empty, "a b"), (2, vec![0]));
+    let digits = r#"{"type":"Replace","pattern":{"Regex":"[0-9]"},"content":""}"#;
+    assert_eq!(unknown(digits, pairs, "ab 12 ab3"), (3, vec![1, 2]));
+    // A sign that is joined to its letter is known; one that is stripped is not.
+    assert_eq!(
+        unknown(r#"{"type":"NFC"}"#, pairs, "ae\u{301}b"),
+        (0, vec![])
+    );
+    let stripped = r#"{"type":"Sequence","normalizers":[{"type":"NFD"},{"type":"StripAccents"}]}"#;
+    assert_eq!(unknown(stripped, pairs, "ab\u{301} a").0, 1);
+    // Bytes have no unknown characters, if all are there.
+    let tokenizer = |json: &str| Tokenizer::from_json(json, Origin::Pretrained).unwrap();
+    let found = tokenizer(SMALL_BPE).unknown("ab c 12").unwrap();
+    // Of the word " c", a space is left.
+    assert_eq!((found.characters, found.tokens), (1, vec![2]));
+    let text = "Zoë zahlt 5\u{a0}€.".to_owned();
+    let bytes =
+        reticent_corpus::tokenize::train_tokenizer([text.clone()].into_iter(), 300).unwrap();
+    assert_eq!(tokenizer(&bytes).unknown(&text).unwrap().characters, 0);
+}
+
+/// Rules that take the machine's memory ended the process when the file was loaded, or a text was read.
+#[test]
+fn files_whose_rules_grow_without_limit_are_refused() {
+    let with = |normalizer: &str| {
+        let json = SMALL_BPE.replace(
+            r#""normalizer":null"#,
+            &format!(r#""normalizer":{normalizer}"#),
+        );
+        Tokenizer::from_json(&json, Origin::Pretrained)
+            .unwrap_err()
+            .to_string()
     };
-    assert_eq!((words("<unk>"), words("UNK")), (Some(0), Some(1)));
-    assert_eq!(words("absent"), None);
-    let pieces = |id: &str| {
-        let vocabulary = r#""vocab":[["<unk>",0.0],["?",-1.0],["a",-2.0]]"#;
-        unknown(&format!(
-            r#""type":"Unigram","unk_id":{id},{vocabulary},"byte_fallback":false"#
-        ))
-    };
-    assert_eq!((pieces("1"), pieces("null")), (Some(1), None));
-    // bytes have no unknown characters
-    let bytes = SMALL_BPE.replace("<|endoftext|>", "<unk>");
-    let bytes = Tokenizer::from_json(&bytes, Origin::Pretrained).unwrap();
-    assert_eq!(bytes.unknown(), None);
+    let table = with(r#"{"type":"Precompiled","precompiled_charsmap":"/////wAAAAA="}"#);
+    assert!(
+        table.contains("has 8 bytes, and says that its index has 4294967295"),
+        "{table}"
+    );
+    let rule = format!(
+        r#"{{"type":"Replace","pattern":{{"String":"a"}},"content":"{}"}}"#,
+        "a".repeat(40)
+    );
+    let grows = with(&format!(
+        r#"{{"type":"Sequence","normalizers":[{rule},{rule}]}}"#
+    ));
+    assert!(grows.contains("1600 bytes of one byte of text"), "{grows}");
 }
 
 /// A folder of transformers with these files beside a vocabulary of `<|startoftext|>` (10), `<|stop|>`
@@ -431,7 +485,7 @@ proptest! {
             for (name, id) in [("<BOS>", tokenizer.bos()), ("<EOS>", tokenizer.eos()), ("<MASK>", tokenizer.mask())] {
                 prop_assert_eq!(reference.token_to_id(name), Some(id));
             }
-            if tokenizer.unknown().is_none_or(|unknown| !mine.tokens.contains(&unknown)) {
+            if tokenizer.unknown(&text).unwrap().tokens.is_empty() {
                 prop_assert_eq!(reference.decode(&mine.tokens, true).unwrap(), text.clone());
             }
         }

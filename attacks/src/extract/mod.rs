@@ -52,18 +52,24 @@ impl Passage {
         prompts: &[usize],
         suffix: usize,
     ) -> Option<Self> {
-        let content = record.len().checked_sub(1)?;
-        let room = content.checked_sub(suffix)?;
-        let before = *prompts.iter().filter(|prompt| **prompt <= room).max()?;
+        let start = Self::suffix_start(record, prompts, suffix)?;
+        let before = start - 1;
         if suffix == 0 || prompt == 0 || before < prompt {
             return None;
         }
-        let start = 1 + before;
         let from = if before == prompt { 0 } else { start - prompt };
         Some(Self {
             prompt: record[from..start].to_vec(),
             suffix: record[start..start + suffix].to_vec(),
         })
+    }
+
+    /// Returns where the suffix of a record's passages begins; `None` if the record is too short.
+    #[must_use]
+    pub fn suffix_start(record: &[TokenId], prompts: &[usize], suffix: usize) -> Option<usize> {
+        let room = record.len().checked_sub(1)?.checked_sub(suffix)?;
+        let before = prompts.iter().filter(|prompt| **prompt <= room).max()?;
+        Some(1 + before)
     }
 
     /// Checks that there is a prompt and a suffix: an empty suffix would come out with probability 1.

@@ -100,16 +100,24 @@ impl Mark {
         })
     }
 
-    /// Reads the mark of any weights in a folder.
+    /// Reads the mark of any weights in a folder. Another file beside them that is no safetensors has none.
     ///
     /// # Errors
-    /// Returns an error if the folder or a file can't be read.
+    /// Returns an error if the folder or weights that are loaded from it can't be read.
     pub fn in_folder(folder: &Path) -> Result<Option<Self>> {
         for entry in at(folder, std::fs::read_dir(folder))? {
             let path = at(folder, entry)?.path();
             let weights = path.extension().is_some_and(|e| e == "safetensors");
-            if weights && let Some(mark) = Self::in_file(&path)? {
-                return Ok(Some(mark));
+            if !weights {
+                continue;
+            }
+            match Self::in_file(&path) {
+                Err(Error::Checkpoint { .. }) if !hugging_face::is_loaded(&path) => {}
+                found => {
+                    if let Some(mark) = found? {
+                        return Ok(Some(mark));
+                    }
+                }
             }
         }
         Ok(None)

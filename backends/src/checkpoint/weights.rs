@@ -129,6 +129,9 @@ pub(crate) fn from_bytes(
     Ok((tensors, notes))
 }
 
+/// The longest name of a tensor, in bytes.
+const LONGEST_NAME: usize = 200;
+
 /// Visits the tensors of a safetensors file without decoding them.
 pub(crate) fn each_tensor(
     path: &Path,
@@ -137,7 +140,19 @@ pub(crate) fn each_tensor(
 ) -> Result<()> {
     let file = SafeTensors::deserialize(bytes)
         .map_err(|e| Error::checkpoint(path, format!("not a whole safetensors file: {e}")))?;
-    file.iter().try_for_each(|(name, view)| visit(name, &view))
+    file.iter().try_for_each(|(name, view)| {
+        // Messages show names.
+        match name.len() > LONGEST_NAME || name.contains(char::is_control) {
+            true => Err(Error::checkpoint(
+                path,
+                format!(
+                    "the name of a tensor has {} bytes; it must have at most {LONGEST_NAME}, and no control characters",
+                    name.len()
+                ),
+            )),
+            false => visit(name, &view),
+        }
+    })
 }
 
 /// Returns the values of a tensor of type f32, f16 or bf16. All must be finite.

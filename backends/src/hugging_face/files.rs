@@ -32,6 +32,28 @@ pub(super) fn are_in(folder: &Path) -> bool {
     names.any(|name| folder.join(name).exists())
 }
 
+/// Returns whether a file of a folder is read as weights.
+pub(super) fn is_loaded(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let (Some(name), Some(folder)) = (name, path.parent()) else {
+        return true;
+    };
+    if name == SINGLE || name == super::adapter::WEIGHTS {
+        return true;
+    }
+    if folder.join(SINGLE).exists() {
+        return false;
+    }
+    let named = |fields: &Fields| {
+        let map = fields.object("weight_map").ok()??;
+        let shards = map.all_texts().ok()?;
+        Some(shards.into_iter().any(|(_, shard)| shard == name))
+    };
+    // An index that can't be read names any file.
+    let fields = Fields::read(&folder.join(INDEX));
+    folder.join(INDEX).exists() && fields.map_or(true, |fields| named(&fields).unwrap_or(true))
+}
+
 /// Returns the error for a folder without safetensors, with advice.
 fn absent(folder: &Path) -> Error {
     for pickle in PICKLES {
@@ -64,7 +86,7 @@ fn read_shards(folder: &Path, index: &Path, config: &TransformerConfig) -> Resul
     for (tensor, shard) in map.all_texts()? {
         if !plain(shard) {
             return Err(fields.bad(format!(
-                "weight_map places {tensor} in `{shard}`; a shard is a plain file name that ends \
+                "weight_map places {tensor:.200} in `{shard:.200}`; a shard is a plain file name that ends \
                  in .safetensors"
             )));
         }

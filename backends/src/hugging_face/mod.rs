@@ -161,6 +161,11 @@ pub(crate) fn has_weights(folder: &Path) -> bool {
     files::are_in(folder)
 }
 
+/// Returns whether a file of a folder is read as weights.
+pub(crate) fn is_loaded(path: &Path) -> bool {
+    files::is_loaded(path)
+}
+
 /// Reads the dropout rates of a `config.json`, or the reason why training can't follow them.
 pub(crate) fn read_dropout(path: &Path) -> Result<std::result::Result<Dropout, String>> {
     config::dropout(path)

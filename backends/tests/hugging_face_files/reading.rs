@@ -1,7 +1,7 @@
 //! What is read: second names, shards, half precision, dropout.
 
 use super::folder::{Folder, Tensors, families};
-use reticent_backends::checkpoint::Pretrained;
+use reticent_backends::checkpoint::{Mark, Pretrained};
 use reticent_backends::model::Family;
 use reticent_backends::trainer::Dropout;
 use reticent_corpus::tokenize::Tokenizer;
@@ -216,4 +216,26 @@ fn dropout_that_is_not_covered_hinders_training_alone() {
         let error = Pretrained::load(&home).unwrap_err().to_string();
         assert!(error.contains(key) && error.contains("[0, 1)"), "{error}");
     }
+}
+
+/// A pointer to a file that was not fetched, beside the weights, refused the folder.
+#[test]
+fn a_file_that_is_not_read_as_weights_has_no_mark() {
+    let folder = Folder::new(Family::Gpt2);
+    let mark = || Mark::in_folder(&folder.home.path().join("model"));
+    let pointer = "version https://git-lfs.github.com/spec/v1";
+    std::fs::write(folder.path("consolidated.safetensors"), pointer).unwrap();
+    assert_eq!(mark().unwrap(), None);
+    std::fs::write(folder.path("model.safetensors"), pointer).unwrap();
+    let said = mark().unwrap_err().to_string();
+    assert!(said.contains("model.safetensors"), "{said}");
+    // Of shards, those in their index are read.
+    std::fs::remove_file(folder.path("model.safetensors")).unwrap();
+    let index = |shard: &str| {
+        let index = format!(r#"{{"weight_map":{{"wte.weight":"{shard}"}}}}"#);
+        std::fs::write(folder.path("model.safetensors.index.json"), index).unwrap();
+        mark()
+    };
+    assert_eq!(index("model-00001.safetensors").unwrap(), None);
+    assert!(index("consolidated.safetensors").is_err());
 }

@@ -789,3 +789,19 @@ fn damage_of_any_kind_ends_in_a_value_or_an_error() {
     }
     assert!(Pretrained::load(&home).is_ok());
 }
+
+/// A name of 58 000 bytes with line breaks was printed whole.
+#[test]
+fn names_of_tensors_are_short_and_printed() {
+    for name in ["x".repeat(201), "wte\nweight".to_owned()] {
+        let folder = Folder::new(Family::Gpt2);
+        let length = name.len();
+        folder.change(|tensors| {
+            let tensor = tensors.pop_first().unwrap().1;
+            tensors.insert(name, tensor);
+        });
+        let error = folder.load().unwrap_err();
+        assert!(error.contains(&format!("has {length} bytes")), "{error}");
+        assert!(error.len() < 300 && !error.contains('\n'), "{error}");
+    }
+}

@@ -70,9 +70,13 @@ pub struct Facts {
     pub not_examined: u64,
     /// Tokens that carry loss in training.
     pub loss_tokens: u64,
-    /// Those of them that stand for a character outside the vocabulary, `<UNK>`. 0 in folders of earlier versions.
+    /// Characters of the records' text, without masks and before truncation. 0 in folders of earlier versions.
+    #[serde(default)]
+    pub characters: u64,
+    /// Those of them outside the vocabulary: they have no token, or one that stands for all such text (`<UNK>`). White space
+    /// without a token is not counted.
     #[serde(default, skip_serializing_if = "none")]
-    pub unknown_tokens: u64,
+    pub unknown_characters: u64,
     /// Records held out.
     pub held_out_records: u64,
     /// Tokens of the records held out that a model is scored on.
@@ -95,10 +99,10 @@ const fn none(count: &u64) -> bool {
 }
 
 impl Facts {
-    /// The share of the tokens that carry loss that stand for a character outside the vocabulary.
+    /// The share of the characters that are outside the vocabulary.
     #[must_use]
     pub fn unknown_share(&self) -> f64 {
-        self.unknown_tokens as f64 / self.loss_tokens.max(1) as f64
+        self.unknown_characters as f64 / self.characters.max(1) as f64
     }
 
     /// Returns the stability of the whole pipeline: the product over its stages.

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::policy::{MASKED, Policy, Span, View, is_unexamined, resolved};
 use crate::record::TokenId;
 use crate::split::{MarkedSecret, UnitText};
-use crate::tokenize::{Cut, MASK_TEXT, Places, Tokenizer};
+use crate::tokenize::{Cut, MASK_TEXT, Places, Tokenizer, Unknown};
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -91,6 +91,7 @@ impl<'a> Work<'a> {
         ends.sort_unstable();
         ends.dedup();
         let (mut tokens, mut places) = (Vec::new(), Vec::new());
+        let mut unknown = Unknown::default();
         let (mut masked, mut found) = (Vec::new(), Vec::new());
         for piece in ends.windows(2).map(|ends| ends[0]..ends[1]) {
             let (mask, span) = (around(&self.masks.ranges, &piece), around(spans, &piece));
@@ -102,6 +103,7 @@ impl<'a> Work<'a> {
                     self.tokenizer.cut(&unit.text[piece.clone()])?,
                 )?;
                 tokens.extend(cut.tokens);
+                unknown.characters += cut.unknown.characters;
                 let moved = cut.places.each().into_iter();
                 places
                     .extend(moved.map(|place| piece.start + place.start..piece.start + place.end));
@@ -123,6 +125,7 @@ impl<'a> Work<'a> {
         self.encoded = Arc::new(Cut {
             tokens,
             places: Places::Each(places),
+            unknown,
         });
         self.masked = masked;
         Ok(found)
@@ -248,6 +251,24 @@ impl<'a> Work<'a> {
     /// Returns whether anything is masked.
     pub(super) fn any_mask(&self) -> bool {
         !self.masks.ranges.is_empty()
+    }
+
+    /// Returns the number of characters of the text that are not masked, and how many of them are outside the vocabulary.
+    pub(super) fn characters(&self) -> [u64; 2] {
+        let count = |text: &str| text.chars().count();
+        let text = &self.masks.unit.text;
+        let masked: usize = (self.masks.ranges.iter())
+            .map(|range| count(&text[range.clone()]))
+            .sum();
+        let unknown = match self.tokenizer.is_per_character() {
+            // These are not tokenised again where they are masked.
+            true => {
+                let unknown = self.encoded.unknown.tokens.iter();
+                unknown.filter(|token| !self.masked[**token]).count() as u64
+            }
+            false => self.encoded.unknown.characters,
+        };
+        [(count(text) - masked) as u64, unknown]
     }
 
     /// Returns the text with `<MASK>` for each masked range.

@@ -314,7 +314,7 @@ impl<'a> Run<'a> {
         let first = self.facts.units;
         add!(self.facts, done.facts;
             blank_documents, units, duplicates, repeated, public, private, mask_only, redacted, flagged, truncated, escaped, cut_secrets,
-            uncaught, unchecked, not_examined, loss_tokens, unknown_tokens, held_out_records, held_out_tokens;
+            uncaught, unchecked, not_examined, loss_tokens, characters, unknown_characters, held_out_records, held_out_tokens;
             // Those of the whole corpus.
             unit, vocabulary, vocabulary_size, documents, held_out_documents, user_documents, distinct_units, secrets,
             stages, canaries
@@ -388,7 +388,9 @@ impl<'a> Run<'a> {
         self.records += 1;
         self.facts.truncated += u64::from(record.truncated);
         self.facts.loss_tokens += record.loss;
-        self.facts.unknown_tokens += record.unknown;
+        let [characters, unknown] = record.characters;
+        self.facts.characters += characters;
+        self.facts.unknown_characters += unknown;
         let side = match kept.side {
             Side::Public => &mut self.facts.public,
             Side::Private => &mut self.facts.private,
@@ -487,7 +489,8 @@ fn blank(context: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Fac
         unchecked: 0,
         not_examined: 0,
         loss_tokens: 0,
-        unknown_tokens: 0,
+        characters: 0,
+        unknown_characters: 0,
         held_out_records: 0,
         held_out_tokens: 0,
         secrets: book.facts(),

@@ -57,8 +57,8 @@ pub(super) struct Recorded<O> {
     pub(super) form: O,
     /// The number of its tokens that carry loss.
     pub(super) loss: u64,
-    /// How many of those stand for a character outside the vocabulary.
-    pub(super) unknown: u64,
+    /// The characters of its text, and how many of them are outside the vocabulary.
+    pub(super) characters: [u64; 2],
     /// Whether it was truncated.
     pub(super) truncated: bool,
 }
@@ -236,10 +236,9 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
 
     /// Converts the record of a unit to the form that is kept; `whole` is its length before it was cut.
     fn recorded(&self, record: Record, whole: usize, work: &Work<'_>) -> Result<Recorded<O>> {
-        let unknown = self.context.tokenizer.unknown();
         Ok(Recorded {
             loss: record.loss_tokens(),
-            unknown: unknown.map_or(0, |token| record.loss_on_token(token)),
+            characters: work.characters(),
             truncated: record.tokens.len() < whole,
             form: (self.form)(record, work.text())?,
         })

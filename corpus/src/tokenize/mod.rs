@@ -2,6 +2,7 @@
 
 mod alike;
 mod ends;
+mod growth;
 mod overrides;
 mod own;
 mod pretrained;
@@ -53,11 +54,22 @@ pub struct Encoded {
     pub offsets: Vec<Range<usize>>,
 }
 
+/// What of a text is outside a vocabulary: it has no token, or one that stands for all such text. A model distinguishes none of
+/// it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// The number of such characters.
+    pub characters: u64,
+    /// The numbers of the tokens that stand for them or stand behind them, ascending.
+    pub tokens: Vec<usize>,
+}
+
 /// The same, but without explicit places if each token is one byte.
 #[derive(Debug, Clone)]
 pub(crate) struct Cut {
     pub(crate) tokens: Vec<TokenId>,
     pub(crate) places: Places,
+    pub(crate) unknown: Unknown,
 }
 
 /// The bytes of a text that its tokens cover.
@@ -310,7 +322,7 @@ impl Tokenizer {
     /// # Errors
     /// As for [`Self::encode`].
     pub fn encode_with_offsets(&self, text: &str) -> Result<Encoded> {
-        let Cut { tokens, places } = self.cut(text)?;
+        let Cut { tokens, places, .. } = self.cut(text)?;
         Ok(Encoded {
             tokens,
             offsets: places.each(),
@@ -416,10 +428,32 @@ impl Tokenizer {
         self.said(|_| None, |theirs| theirs.padding)
     }
 
-    /// Returns the token for a character outside the alphabet, if there is one.
-    #[must_use]
-    pub fn unknown(&self) -> Option<TokenId> {
-        self.said(Alphabet::unknown, |theirs| theirs.unknown)
+    /// Finds what of the text of a prepared record is outside the vocabulary. Tokens have their numbers in
+    /// [`Self::frame_prepared`]. White space without a token is not counted: it separates words.
+    ///
+    /// ```
+    /// use reticent_corpus::tokenize::Tokenizer;
+    /// let unknown = Tokenizer::characters().unknown("5 € or <MASK>")?;
+    /// assert_eq!((unknown.characters, unknown.tokens), (1, vec![3]));
+    /// assert_eq!(Tokenizer::bytes().unknown("5 €")?.characters, 0);
+    /// # Ok::<(), reticent_corpus::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Self::encode`].
+    pub fn unknown(&self, text: &str) -> Result<Unknown> {
+        let mut found = Unknown::default();
+        // Behind the beginning of text.
+        let mut at = 1;
+        for piece in text.split(MASK_TEXT) {
+            let cut = self.cut(piece)?;
+            found.characters += cut.unknown.characters;
+            found
+                .tokens
+                .extend(cut.unknown.tokens.iter().map(|number| at + number));
+            at += cut.tokens.len() + 1;
+        }
+        Ok(found)
     }
 
     /// Returns where the vocabulary comes from.

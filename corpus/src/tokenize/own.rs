@@ -1,6 +1,6 @@
 //! Our own two alphabets. Their tables are arithmetic, so encoding is as fast as a copy.
 
-use super::{Cut, Places};
+use super::{Cut, Places, Unknown};
 use crate::record::TokenId;
 use serde_json::{Value, json};
 
@@ -36,8 +36,13 @@ impl Alphabet {
         self.bos() + 2
     }
 
-    pub(super) fn unknown(self) -> Option<TokenId> {
+    fn unknown(self) -> Option<TokenId> {
         (self == Self::Characters).then_some(UNKNOWN)
+    }
+
+    /// Returns whether a token stands for a character outside the alphabet.
+    fn is_unknown(self, token: TokenId) -> bool {
+        Some(token) == self.unknown()
     }
 
     pub(super) fn encode(self, text: &str) -> Vec<TokenId> {
@@ -63,7 +68,17 @@ impl Alphabet {
             places.push(text.len());
             Places::Adjacent(places)
         };
-        Cut { tokens, places }
+        let unknown = tokens.iter().enumerate();
+        let unknown = unknown.filter(|(_, token)| self.is_unknown(**token));
+        let unknown: Vec<usize> = unknown.map(|(number, _)| number).collect();
+        Cut {
+            tokens,
+            places,
+            unknown: Unknown {
+                characters: unknown.len() as u64,
+                tokens: unknown,
+            },
+        }
     }
 
     /// Decodes tokens; ids outside the alphabet are skipped.
@@ -156,7 +171,7 @@ fn id_character(id: TokenId) -> Option<char> {
 
 /// Returns the printable substitute of a byte in byte-level vocabularies: printable Latin-1 stands
 /// for itself, and the rest is numbered from U+0100.
-fn byte_symbol(byte: u8) -> char {
+pub(super) fn byte_symbol(byte: u8) -> char {
     let printable = |b: u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     if printable(byte) {
         char::from(byte)

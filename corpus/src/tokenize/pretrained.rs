@@ -1,14 +1,21 @@
 //! Any Hugging Face `tokenizer.json`, through the `tokenizers` crate.
 
 use super::ends::Ends;
-use super::{Cut, MASK_TEXT, Places};
+use super::growth;
+use super::own::byte_symbol;
+use super::{Cut, MASK_TEXT, Places, Unknown};
 use crate::error::{Error, Result};
 use crate::quiet::quietly;
 use crate::record::TokenId;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
-use tokenizers::{AddedToken, Encoding, PostProcessor, PostProcessorWrapper, Tokenizer as Engine};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use tokenizers::{
+    AddedToken, Encoding, NormalizedString, Normalizer, PostProcessor, PostProcessorWrapper,
+    Tokenizer as Engine,
+};
 
 /// A loaded tokenizer, with padding, truncation and post-processing disabled.
 #[derive(Debug)]
@@ -31,7 +38,9 @@ pub(super) struct Pretrained {
     pub(super) own_bos: bool,
     pub(super) eos: TokenId,
     pub(super) mask: TokenId,
-    pub(super) unknown: Option<TokenId>,
+    unknown: Option<TokenId>,
+    /// The same tokenizer with `unknown` for each character that it drops, if it may drop any.
+    marking: Option<Engine>,
     pub(super) masked: Option<TokenId>,
     pub(super) padding: Option<TokenId>,
     size: usize,
@@ -81,7 +90,6 @@ impl Pretrained {
         ];
         // What can't be outlined, the library has refused, but for keys that are there twice.
         let outline = outline.ok_or_else(|| problem("it contradicts itself"))?;
-        let unknown = outline.model.unknown(&engine);
         let named = |names: &[&str]| names.iter().find_map(|name| engine.token_to_id(name));
         let (masked, padding) = (named(&MASKED_TOKEN), named(&PADDING));
         let mut whole = engine.clone();
@@ -90,6 +98,14 @@ impl Pretrained {
         // Ids may have gaps, so the size is one more than the largest.
         let largest = whole.get_vocab(true).into_values().max().unwrap_or(0);
         let found = [usual(&whole, &BOS), usual(&whole, &EOS)];
+        let size = largest as usize + 1;
+        let (unknown, marking) = match outline.drops(&engine) {
+            true => {
+                let unknown = TokenId::try_from(size).map_err(problem)?;
+                (Some(unknown), Some(marking(json, unknown)?))
+            }
+            false => (outline.model.unknown(&engine), None),
+        };
         let mut plain = None;
         if engine.token_to_id(MASK_TEXT).is_some() {
             // A mask in the plain vocabulary becomes special as well, so that text cannot spell it.
@@ -98,7 +114,7 @@ impl Pretrained {
             plain = Some(whole);
         }
         Ok(Self {
-            size: largest as usize + 1,
+            size,
             engine,
             plain,
             usual: found == special[..2],
@@ -110,6 +126,7 @@ impl Pretrained {
             eos,
             mask,
             unknown,
+            marking,
             masked,
             padding,
         })
@@ -139,7 +156,73 @@ impl Pretrained {
         Ok(Cut {
             tokens: encoding.get_ids().to_vec(),
             places: Places::Each(places.collect()),
+            unknown: self.unknown(text, &encoding)?,
         })
+    }
+
+    /// Finds what of a text is outside the vocabulary: what lies in no token, and what the unknown token stands for. White
+    /// space without a token separates words.
+    fn unknown(&self, text: &str, encoding: &Encoding) -> Result<Unknown> {
+        let marking = self.marking.as_ref();
+        let marked = marking.map(|engine| guarded(|| engine.encode(text, false)));
+        let marked = marked.transpose()?;
+        let shown = marked.as_ref().unwrap_or(encoding);
+        let mut found = Unknown::default();
+        let mut covered = 0;
+        let places = shown.get_offsets().iter().zip(shown.get_ids());
+        let end = ((text.len(), text.len()), None);
+        let places = places.map(|(place, id)| (*place, Some(*id))).chain([end]);
+        for (number, ((start, to), id)) in places.enumerate() {
+            let mut characters = 0;
+            if start > covered {
+                characters += self.skipped(text, covered..start);
+            }
+            if id.is_some() && id == self.unknown {
+                characters += slice(text, &(start.max(covered)..to)).chars().count();
+            }
+            if characters > 0 {
+                found.characters += characters as u64;
+                found.tokens.push(number);
+            }
+            covered = covered.max(to);
+        }
+        if marked.is_some() {
+            // Both have the same words; in them, characters that are dropped leave no place.
+            let words = shown.get_word_ids();
+            let word = |number: &usize| words.get(*number).copied().flatten();
+            let own = encoding.get_word_ids();
+            let numbers = found.tokens.iter().flat_map(|number| {
+                let word = word(number).unwrap_or(u32::MAX);
+                let first = own.partition_point(|own| *own < Some(word));
+                let end = own.partition_point(|own| *own <= Some(word));
+                first..end.max(first + 1)
+            });
+            let numbers: BTreeSet<usize> = numbers.collect();
+            found.tokens = numbers.into_iter().collect();
+        }
+        Ok(found)
+    }
+
+    /// Counts the characters without a token in a part of a text. One that the normaliser joins to the character before it
+    /// has its token.
+    fn skipped(&self, text: &str, part: Range<usize>) -> usize {
+        let gap = slice(text, &part);
+        let count = gap.chars().filter(|c| !c.is_whitespace()).count();
+        let before = slice(text, &(0..part.start)).chars().next_back();
+        if let (1.., Some(before), Some(rules)) = (count, before, self.engine.get_normalizer()) {
+            let normal = |text: String| {
+                let mut text = NormalizedString::from(text);
+                guarded(|| rules.normalize(&mut text)).map(|()| text.get().to_owned())
+            };
+            let alone = normal(before.to_string());
+            if let (Ok(alone), Ok(both)) = (alone, normal(format!("{before}{gap}")))
+                && alone != both
+                && both.chars().count() <= alone.chars().count()
+            {
+                return 0;
+            }
+        }
+        count
     }
 
     fn encoding(&self, text: &str) -> Result<Encoding> {
@@ -175,9 +258,36 @@ impl Pretrained {
 /// All token ids must be below this: 2^20. Libraries allocate tables as long as the largest id.
 pub(crate) const IDS: u64 = 1 << 20;
 
+/// Returns a part of a text; nothing where it is none.
+fn slice<'t>(text: &'t str, part: &Range<usize>) -> &'t str {
+    text.get(part.clone()).unwrap_or_default()
+}
+
+/// Returns the tokenizer of a file with this token for each character that byte-pair encoding drops.
+fn marking(json: &str, unknown: TokenId) -> Result<Engine> {
+    let mut file: Value = serde_json::from_str(json).map_err(problem)?;
+    let model = &mut file["model"];
+    let mut name = "unknown".to_owned();
+    while model["vocab"].get(&name).is_some() {
+        name.push('?');
+    }
+    model["vocab"][&name] = unknown.into();
+    model["unk_token"] = name.into();
+    for rule in ["truncation", "padding", "post_processor"] {
+        file[rule] = Value::Null;
+    }
+    guarded(|| file.to_string().parse())
+}
+
 /// The parts of a `tokenizer.json` that are checked before anything is built from it.
 #[derive(Deserialize)]
 struct Outline {
+    #[serde(default)]
+    normalizer: Value,
+    #[serde(default)]
+    pre_tokenizer: Value,
+    #[serde(default)]
+    decoder: Value,
     #[serde(default)]
     model: ModelOutline,
     #[serde(default)]
@@ -188,6 +298,10 @@ struct Outline {
 struct ModelOutline {
     #[serde(default)]
     vocab: Largest,
+    #[serde(default)]
+    r#type: Value,
+    #[serde(default)]
+    merges: Option<IgnoredAny>,
     #[serde(default)]
     unk_token: Value,
     #[serde(default)]
@@ -294,7 +408,33 @@ impl Outline {
                  each time"
             )));
         }
+        for rules in [
+            &outline.normalizer,
+            &outline.pre_tokenizer,
+            &outline.decoder,
+        ] {
+            growth::check(rules).map_err(Error::Tokenizer)?;
+        }
         Ok(Some(outline))
+    }
+
+    /// Returns whether the model may give no token at all to a character: a byte-pair encoding without an unknown token,
+    /// unless it has all bytes.
+    fn drops(&self, engine: &Engine) -> bool {
+        let model = &self.model;
+        let pairs = match model.r#type.as_str() {
+            Some(name) => name == "BPE",
+            None => model.merges.is_some(),
+        };
+        let all = |symbol: &dyn Fn(u8) -> String| {
+            (0..=u8::MAX).all(|byte| engine.token_to_id(&symbol(byte)).is_some())
+        };
+        let in_bytes = self.pre_tokenizer.to_string().contains("\"ByteLevel\"")
+            && all(&|byte| byte_symbol(byte).to_string());
+        pairs
+            && !model.unk_token.is_string()
+            && !in_bytes
+            && !all(&|byte| format!("<0x{byte:02X}>"))
     }
 }
 

@@ -328,12 +328,12 @@ fn held_out_text_is_redacted_and_not_deduplicated() {
 fn unknown_characters_are_counted() {
     let of = |text: &str| prepare(&corpus(&[text]), &options()).unwrap().facts;
     let facts = of("Müller über\n病人");
-    assert_eq!((facts.unknown_tokens, facts.loss_tokens), (4, 12 + 3));
-    assert!((facts.unknown_share() - 4.0 / 15.0).abs() < 1e-12);
+    assert_eq!((facts.unknown_characters, facts.characters), (4, 13));
+    assert!((facts.unknown_share() - 4.0 / 13.0).abs() < 1e-12);
     let facts = of("Mueller");
-    assert_eq!((facts.unknown_tokens, facts.unknown_share()), (0, 0.0));
+    assert_eq!((facts.unknown_characters, facts.unknown_share()), (0, 0.0));
     let json = serde_json::to_string(&facts).unwrap();
-    assert!(!json.contains("unknown_tokens"), "{json}");
+    assert!(!json.contains("unknown_characters"), "{json}");
 }
 
 #[test]

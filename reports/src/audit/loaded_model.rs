@@ -233,6 +233,15 @@ impl LoadedModel {
                 "{name} {what}, and no next token: it has no likelihood of a text, which this audit measures{instead}"
             );
         }
+        let known = loaded.model.vocabulary();
+        ensure!(
+            (loaded.tokenizer.bos() as usize) < known,
+            "{name}: its tokenizer names no beginning of text, behind which a text is scored, among the model's {known} tokens; name one by \"bos_token\" in tokenizer_config.json"
+        );
+        ensure!(
+            loaded.model.context() != Some(1),
+            "{name} reads one token at once, and predicting a token takes another one before it"
+        );
         let trainer = engine(&loaded.model, loaded.weights, device).context("--device")?;
         Ok(Self {
             name,
@@ -244,6 +253,34 @@ impl LoadedModel {
             dropout: loaded.dropout,
             engine: Engine::Own(Box::new(loaded.model), trainer),
         })
+    }
+
+    /// Checks that a model of a folder has the tokens of these records.
+    ///
+    /// # Errors
+    /// Returns an error with the number of the first record with another one: the end of text, or an added token.
+    pub(in crate::audit) fn has_tokens_of<'r>(
+        &self,
+        records: impl IntoIterator<Item = &'r [TokenId]>,
+    ) -> Result<()> {
+        let Engine::Own(model, _) = &self.engine else {
+            return Ok(());
+        };
+        let known = model.vocabulary();
+        for (number, record) in (1..).zip(records) {
+            let token = record.iter().find(|token| **token as usize >= known);
+            if let Some(token) = token {
+                let what = match *token == self.tokenizer.eos() {
+                    true => "the end of text, which",
+                    false => "an added token of the tokenizer, which",
+                };
+                bail!(
+                    "record {number} has token {token}, {what} is none of the {known} tokens of {}",
+                    self.name
+                );
+            }
+        }
+        Ok(())
     }
 
     fn command(
@@ -424,6 +461,8 @@ fn closed(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reticent_backends::hugging_face::save_hugging_face;
+    use reticent_backends::model::{Family, TransformerConfig};
     use reticent_corpus::tokenize::Origin;
     use serde_json::json;
 
@@ -432,6 +471,11 @@ mod tests {
     }
 
     fn with_ends(added: &[&str], words: &[&str], ends: [u32; 2]) -> Tokenizer {
+        let json = tokenizer_json(added, words).to_string();
+        Tokenizer::from_json_with_ends(&json, Origin::Pretrained, ends).unwrap()
+    }
+
+    fn tokenizer_json(added: &[&str], words: &[&str]) -> serde_json::Value {
         let known: serde_json::Map<_, _> = words
             .iter()
             .zip(0..)
@@ -445,12 +489,11 @@ mod tests {
                        "rstrip": false, "normalized": false})
             })
             .collect();
-        let json = json!({
+        json!({
             "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
             "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
             "model": {"type": "WordLevel", "vocab": known, "unk_token": "?"},
-        });
-        Tokenizer::from_json_with_ends(&json.to_string(), Origin::Pretrained, ends).unwrap()
+        })
     }
 
     #[test]
@@ -508,6 +551,35 @@ mod tests {
         assert!(!same_tokenizer(&one, &other).unwrap());
         let texts = ["a".to_owned()];
         assert!(!cuts_alike(&one, &other, &texts, false).unwrap());
+    }
+
+    /// Whose own beginning of text, added for want of another, was named by its number alone: as were tokens of texts.
+    #[test]
+    fn tokens_that_a_model_lacks_are_named() {
+        let config = TransformerConfig::new(Family::Gpt2, 4, 8, 1, 1, 8);
+        let weights = config.starting_weights(1);
+        let home = tempfile::tempdir().unwrap();
+        let loaded = |words: &[&str], name: &str| {
+            let folder = home.path().join(name);
+            save_hugging_face(&folder, &config, &weights, None).unwrap();
+            let json = tokenizer_json(&[], words).to_string();
+            std::fs::write(folder.join("tokenizer.json"), json).unwrap();
+            LoadedModel::folder(&folder, Device::default())
+        };
+        let none = loaded(&["?", "a", "b", "c"], "none");
+        let none = none.map(drop).unwrap_err().to_string();
+        assert!(
+            none.contains("no beginning of text") && none.contains("bos_token"),
+            "{none}"
+        );
+        let model = loaded(&["?", "a", "<s>", "</s>", "b"], "four").unwrap();
+        let check = |records: [&[TokenId]; 2]| model.has_tokens_of(records);
+        assert!(check([&[2, 1, 3], &[2, 0]]).is_ok());
+        let more = check([&[2, 1, 3], &[2, 4, 3]]).unwrap_err().to_string();
+        assert!(
+            more.starts_with("record 2 has token 4, an added token"),
+            "{more}"
+        );
     }
 
     /// As those of a base and of the chat model made of it.

@@ -50,6 +50,7 @@ pub use apart::Apart;
 pub use owner_key::RecordsDigest;
 pub(crate) use owner_key::measured_for;
 pub use run::run;
+pub use unknown::Characters;
 
 use crate::number::grouped;
 use crate::page::Output;

@@ -38,7 +38,7 @@ pub struct ClassifyReport {
     pub loss: f64,
     /// Records.
     pub records: u64,
-    /// Records longer than the model reads, of which the beginning and the last token were read.
+    /// Records longer than the model reads, of which the beginning was read, and the token that ends it, where there is one.
     #[serde(skip_serializing_if = "crate::contract::is_zero")]
     pub cut: u64,
     /// What one record is.
@@ -113,8 +113,8 @@ impl ClassifyReport {
         let cut = match self.cut {
             0 => String::new(),
             cut => format!(
-                "; of {} longer than the model reads only the beginning and the last token were read",
-                grouped(cut)
+                "; of {} longer than the model reads, the beginning was read (and the token that ends a text, where the tokenizer adds one)",
+                count_of(cut, "record")
             ),
         };
         format!(

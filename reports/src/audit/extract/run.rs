@@ -263,7 +263,14 @@ fn study(
         suffix,
         shortened,
     } = Lengths::of(&args.prompt, args.suffix, model.context)?;
-    let (chosen, merged) = distinct(&records, &lengths, suffix, &model.tokenizer)?;
+    let known = records.iter().map(Vec::as_slice);
+    model.has_tokens_of(known).context("--data")?;
+    let (chosen, merged) = distinct(
+        (&of_data.texts, &records),
+        &lengths,
+        suffix,
+        &model.tokenizer,
+    )?;
     if chosen.is_empty() && merged.unknown > 0 {
         let (data, records) = (data.display().to_string(), merged.unknown);
         return Err(NoPassage::Unknown { data, records }.into());
@@ -371,7 +378,7 @@ fn study(
 /// many more there are: a phrase that many records share is remembered once. A suffix with characters outside the
 /// vocabulary can't be reproduced verbatim.
 fn distinct(
-    records: &[Vec<TokenId>],
+    (texts_of, records): (&[String], &[Vec<TokenId>]),
     prompts: &[usize],
     suffix: usize,
     tokenizer: &Tokenizer,
@@ -382,7 +389,10 @@ fn distinct(
         let Some(passage) = Passage::of_record(record, prompts[0], prompts, suffix) else {
             continue;
         };
-        if (tokenizer.unknown()).is_some_and(|token| passage.suffix.contains(&token)) {
+        let start = Passage::suffix_start(record, prompts, suffix).unwrap_or(0);
+        let of_suffix = start..start + suffix;
+        let unknown = tokenizer.unknown(&texts_of[i])?.tokens;
+        if unknown.iter().any(|token| of_suffix.contains(token)) {
             merged.unknown += 1;
             continue;
         }
@@ -435,6 +445,7 @@ fn that(found: &[Continuation], holds: &dyn Fn(&Continuation) -> bool) -> Vec<bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reticent_corpus::tokenize::Origin;
 
     #[test]
     fn records_too_short_for_the_usual_passages_get_shorter_ones() {
@@ -473,7 +484,7 @@ mod tests {
         ];
         let reader = Reader::new(&tokenizer, None, true);
         let records = records(&texts, &reader).unwrap();
-        let (kept, merged) = distinct(&records, &[2], 36, &tokenizer).unwrap();
+        let (kept, merged) = distinct((&texts, &records), &[2], 36, &tokenizer).unwrap();
         assert!(kept.len() == 2 && kept[0] < 6 && kept[1] == 6, "{kept:?}");
         let expected = Merged {
             copies: 2,
@@ -487,8 +498,8 @@ mod tests {
         );
         assert_eq!(Merged::default().says(), "");
         let mails: Vec<String> = (0..40).map(|i| format!("order {i}: {phrase}")).collect();
-        let mails = super::records(&mails, &reader).unwrap();
-        let (kept, merged) = distinct(&mails, &[5], 36, &tokenizer).unwrap();
+        let of_mails = super::records(&mails, &reader).unwrap();
+        let (kept, merged) = distinct((&mails, &of_mails), &[5], 36, &tokenizer).unwrap();
         assert_eq!((kept.len(), merged.alike), (1, 39));
         // Whichever stands first, each may be the one.
         let drawn: BTreeSet<String> = (0..6)
@@ -496,7 +507,7 @@ mod tests {
                 let mut turned = texts[..6].to_vec();
                 turned.rotate_left(by);
                 let (kept, _) = distinct(
-                    &super::records(&turned, &reader).unwrap(),
+                    (&turned, &super::records(&turned, &reader).unwrap()),
                     &[2],
                     36,
                     &tokenizer,
@@ -511,12 +522,20 @@ mod tests {
     /// A suffix with characters outside the vocabulary is left out; a prompt with such characters can be typed all the same.
     #[test]
     fn suffixes_outside_the_vocabulary_are_left_out() {
-        let unknown = Tokenizer::characters();
-        let token = unknown.unknown().unwrap();
-        let record = |tokens: &[TokenId]| [&[0][..], tokens].concat();
-        let records = [record(&[5, 6, 7, token]), record(&[token, 6, 7, 8])];
-        let (kept, left) = distinct(&records, &[2], 2, &unknown).unwrap();
-        assert_eq!((kept, left.unknown), (vec![1], 1));
+        let characters = Tokenizer::characters();
+        // Byte pairs without an unknown token: digits have no token.
+        let pairs = r#"{"version":"1.0","pre_tokenizer":{"type":"Whitespace"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"d":3},"merges":[]}}"#;
+        let pairs = Tokenizer::from_json(pairs, Origin::Pretrained).unwrap();
+        let left = |tokenizer: &Tokenizer, texts: [&str; 2]| {
+            let texts = texts.map(str::to_owned);
+            let reader = Reader::new(tokenizer, None, true);
+            let records = super::records(&texts, &reader).unwrap();
+            let (kept, left) = distinct((&texts, &records), &[2], 2, tokenizer).unwrap();
+            assert_eq!((kept, left.unknown), (vec![1], 1), "{texts:?}");
+            left
+        };
+        left(&pairs, ["ab c1 d", "a1 b cd"]);
+        let left = left(&characters, ["abcé", "ébcd"]);
         assert_eq!(
             left.says(),
             " 1 more record long enough and not counted: 1 whose suffix has characters outside the vocabulary (<UNK>)."

@@ -9,6 +9,7 @@
 
 use super::{MembershipReport, ShadowTraining, Signal, by_copies, grouped_by, provable, rates};
 use crate::audit::args::MembershipArgs;
+use crate::audit::unknown::Characters;
 use crate::audit::{Apart, RecordsDigest, ends};
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
@@ -45,6 +46,9 @@ pub struct Attacks {
     pub protocol: Option<String>,
     /// Tokens of the records, each scored once by the model and once by the reference.
     pub tokens: u64,
+    /// The records' characters.
+    #[serde(flatten)]
+    pub characters: Characters,
     /// How far the reference is from the model on these records; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<Apart>,
@@ -386,6 +390,7 @@ mod tests {
             group_size: Some(5),
             protocol: Some("crt".into()),
             tokens: 1000,
+            characters: Characters::default(),
             reference: Some(Apart::of([(-1.0, -1.0)])),
             left_out: vec![LeftOut {
                 attack: "ez".into(),
@@ -467,6 +472,7 @@ mod tests {
             group_size: None,
             protocol: None,
             tokens: 1000,
+            characters: Characters::default(),
             reference: Some(Apart::of([(-1.0, -1.0)])),
         };
         let args = MembershipArgs::default();

@@ -6,6 +6,7 @@ use super::tables::{
 use super::{HeatLine, MembershipReport, Signal, figure};
 use crate::audit::args::MembershipArgs;
 use crate::audit::percents;
+use crate::audit::unknown::Characters;
 use crate::contract::{Exit, Inputs, kept};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Page, Section, Shade};
@@ -214,6 +215,10 @@ fn line(heat: &HeatLine) -> (String, Vec<Shade>) {
 
 fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> String {
     let mut said = says(report);
+    let characters = report.attacks.as_ref().map(|attacks| attacks.characters);
+    if let Some(unknown) = characters.and_then(Characters::says) {
+        said.push_str(&format!(" {unknown}."));
+    }
     // A difference between the sets may explain the result as well.
     if let (Signal::Leak, Some(why)) = (report.signal, &report.no_blind) {
         said.push_str(&format!(

@@ -11,6 +11,7 @@ use crate::audit::membership::{
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::{Cut, Part, Reader, cut};
 use crate::audit::training_text::training_records;
+use crate::audit::unknown::Characters;
 use crate::audit::{Apart, RecordsDigest};
 use crate::contract::{Exit, Interrupt, Progress, read_text};
 use crate::number::grouped;
@@ -80,6 +81,7 @@ pub(in crate::audit) fn measured(
     let frame = |text: &str| reader.tokens(text);
     let members = inside.texts.len();
     let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
+    let characters = Characters::of(&texts, &tokenizer)?;
     let attacks = wanted(args);
     if let Some(base) = reference.as_deref() {
         ensure!(
@@ -212,6 +214,7 @@ pub(in crate::audit) fn measured(
         },
         protocol: args.on.protocol.map(|Protocol::Crt| "crt".to_owned()),
         tokens: panel.target().scored_tokens(),
+        characters,
         left_out,
         shadows,
         reference: apart,

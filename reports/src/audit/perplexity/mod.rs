@@ -4,7 +4,7 @@ pub mod args;
 #[cfg(feature = "audit")]
 pub(super) mod run;
 
-use super::unknown::percent;
+use super::unknown::Characters;
 use crate::contract::Table;
 use crate::number::{count_of, grouped, nearest};
 use crate::page::{Page, Section};
@@ -28,9 +28,9 @@ pub struct PerplexityReport {
     pub masked: bool,
     /// Tokens scored.
     pub tokens: u64,
-    /// Those of them that stand for a character outside the vocabulary, `<UNK>`.
-    #[serde(skip_serializing_if = "crate::contract::is_zero")]
-    pub unknown: u64,
+    /// The text's characters.
+    #[serde(flatten)]
+    pub characters: Characters,
     /// Records of the text.
     pub records: u64,
     /// Records longer than the model reads at once, scored in windows.
@@ -72,7 +72,7 @@ impl PerplexityReport {
             perplexity: measured.perplexity,
             masked: false,
             tokens: measured.tokens,
-            unknown: 0,
+            characters: Characters::default(),
             records,
             cut,
             unit,
@@ -100,13 +100,9 @@ impl PerplexityReport {
             true => "Pseudo-perplexity (each token masked in turn)",
             false => "Perplexity",
         };
-        let unknown = match self.unknown {
-            0 => String::new(),
-            count => format!(
-                " {} of the tokens stand for characters outside the vocabulary (<UNK>), which the model can't distinguish: this is no perplexity of the text itself, which is higher.",
-                percent(count as f64 / self.tokens as f64)
-            ),
-        };
+        let unknown = self.characters.says().map_or_else(String::new, |said| {
+            format!(" {said}: this is no perplexity of the text itself, which is higher.")
+        });
         format!(
             "{name} {} per token over {} in {}{windows} (unit: {}; the text as it stands, nothing redacted).{unknown}",
             nearest(self.perplexity, 4),
@@ -211,18 +207,22 @@ mod tests {
     fn characters_outside_the_vocabulary_are_reported() {
         assert!(!report().says(None).contains("<UNK>"));
         let report = PerplexityReport {
-            unknown: 6,
+            characters: Characters {
+                characters: 8,
+                unknown_characters: 6,
+            },
             ..report()
         };
         let said = report.says(None);
         assert!(
-            said.contains("75.0 % of the tokens stand for") && said.contains("<UNK>"),
+            said.contains("75.0 % of the characters are outside the vocabulary")
+                && said.contains("<UNK>"),
             "{said}"
         );
         let text = Envelope::new("perplexity", Inputs::new(), &report)
             .to_text()
             .unwrap();
-        assert!(text.contains("\"unknown\": 6"), "{text}");
+        assert!(text.contains("\"unknown_characters\": 6"), "{text}");
     }
 
     #[test]

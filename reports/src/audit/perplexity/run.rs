@@ -6,6 +6,7 @@ use crate::audit::perplexity::PerplexityReport;
 use crate::audit::reading::to_measure;
 use crate::audit::records::{Part, PreparedRecords, texts};
 use crate::audit::train::masking;
+use crate::audit::unknown::Characters;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress, is_prepared};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
@@ -57,9 +58,8 @@ fn masked(
         bail!("--model: no encoder");
     };
     let mut model = transformer_logits(config, loaded.weights).context("--model")?;
-    let records = framed(args, unit, &loaded.tokenizer).context("--data")?;
+    let (records, characters) = framed(args, unit, &loaded.tokenizer).context("--data")?;
     let most = context.unwrap_or(usize::MAX);
-    let unknown = unknown(&records, &loaded.tokenizer);
     let count = records.len() as u64;
     let cut = records.iter().filter(|r| r.tokens.len() > most).count() as u64;
     let parts = records.iter().flat_map(|r| r.tokens.chunks(most));
@@ -70,7 +70,7 @@ fn masked(
     let measured = interrupt.unless_raised(measured)?;
     let report = PerplexityReport {
         masked: true,
-        unknown,
+        characters,
         ..PerplexityReport::new(&measured, count, cut, unit)
     };
     Ok((report, unit, context))
@@ -113,7 +113,7 @@ fn scored(
 ) -> Result<(PerplexityReport, Unit, Option<usize>)> {
     let context = model.context;
     let unit = args.unit.unwrap_or_else(|| model.unit());
-    let mut records = framed(args, unit, &model.tokenizer).context("--data")?;
+    let (mut records, characters) = framed(args, unit, &model.tokenizer).context("--data")?;
     if args.without_end {
         let end = model.tokenizer.eos();
         for record in &mut records {
@@ -122,33 +122,28 @@ fn scored(
         }
         records.retain(|r| r.tokens.len() > 1);
     }
-    let unknown = unknown(&records, &model.tokenizer);
+    let tokens = records.iter().map(|record| &record.tokens[..]);
+    model.has_tokens_of(tokens).context("--data")?;
     let count = records.len() as u64;
     let (records, cut) = windows(records, context);
     let measured = measure(model.scorer(), &records, interrupt)?;
     model.check_steady("--scorer")?;
     let report = PerplexityReport {
-        unknown,
+        characters,
         ..PerplexityReport::new(&measured, count, cut, unit)
     };
     Ok((report, unit, context))
 }
 
-/// How many tokens behind the first of each record stand for characters outside the vocabulary.
-fn unknown(records: &[Record], tokenizer: &Tokenizer) -> u64 {
-    let Some(unknown) = tokenizer.unknown() else {
-        return 0;
-    };
-    let scored = records.iter().flat_map(|r| r.tokens.iter().skip(1));
-    scored.filter(|token| **token == unknown).count() as u64
-}
-
-/// The held-out records of a prepared folder, or the text cut into units and framed, nothing masked, nothing dropped.
-fn framed(args: &Args, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>> {
+/// The held-out records of a prepared folder, or the text cut into units and framed, nothing masked, nothing dropped; with
+/// their characters.
+fn framed(args: &Args, unit: Unit, tokenizer: &Tokenizer) -> Result<(Vec<Record>, Characters)> {
     let data = args.data.as_path();
     if is_prepared(data) {
         let found = PreparedRecords::read(data, Part::HeldOut, unit, None)?;
-        return Ok(found.fits(data, tokenizer)?.records);
+        let found = found.fits(data, tokenizer)?;
+        let characters = Characters::of(&found.texts, tokenizer)?;
+        return Ok((found.records, characters));
     }
     let texts = texts(&to_measure(data, &args.text.options())?, unit)?;
     ensure!(
@@ -156,7 +151,8 @@ fn framed(args: &Args, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>>
         "{} has no record to score",
         data.display()
     );
-    texts
+    let characters = Characters::of(&texts, tokenizer)?;
+    let records = texts
         .iter()
         .map(|text| {
             Ok(Record {
@@ -167,7 +163,8 @@ fn framed(args: &Args, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>>
                 ignored: Vec::new(),
             })
         })
-        .collect()
+        .collect::<Result<_>>()?;
+    Ok((records, characters))
 }
 
 /// Cuts records that are longer than the model's context into windows; also returns how many were

@@ -132,7 +132,7 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(line: &str) -> Result<T, String
             json_problem(&error)
         };
         format!(
-            "answered {} bytes that are no line of the protocol ({why}); the line may quote text and is not shown",
+            "{} bytes that are no line of the protocol ({why}); the line may quote text and is not shown",
             line.len()
         )
     })

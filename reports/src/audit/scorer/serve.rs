@@ -2,7 +2,7 @@
 
 use super::protocol::{Answer, Hello, Nats, Question, VERSION, read, write};
 use crate::contract::Interrupt;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use reticent_backends::{PrefixScorer, StateId};
 use reticent_corpus::TokenId;
 use std::collections::{HashMap, HashSet};
@@ -39,7 +39,7 @@ pub(crate) fn serve(
     let mut kept = Kept::new(BYTES / row.max(1));
     for line in questions.lines() {
         interrupt.check()?;
-        let question = match read::<Question>(&line?) {
+        let question = match read::<Question>(&line.context("stdin")?) {
             Ok(question) => question,
             Err(why) => bail!("stdin: {why}"),
         };

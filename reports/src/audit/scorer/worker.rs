@@ -49,7 +49,9 @@ impl Worker {
     pub(super) fn start(line: &str, limit: Duration, interrupt: &Interrupt) -> Result<Self> {
         let mut process = Process::start(line, limit, interrupt)
             .with_context(|| format!("can't start sh for `{line}`"))?;
-        let hello = process.listen().and_then(|first| read::<Hello>(&first));
+        let hello = process
+            .listen()
+            .and_then(|first| read::<Hello>(&first).map_err(answered));
         let hello = match hello {
             Ok(hello) => hello,
             Err(why) => {
@@ -126,7 +128,7 @@ impl Worker {
             }
             Err(why) => return Err(self.break_off(&why, Failure::Gone)),
         };
-        match read::<Answer>(&line) {
+        match read::<Answer>(&line).map_err(answered) {
             Err(why) => Err(self.break_off(&why, Failure::Final)),
             Ok(answer) if answer.id != self.last_id => {
                 let why = format!("answered question {}, expected {}", answer.id, self.last_id);
@@ -247,6 +249,11 @@ fn rows(
     Ok(rows
         .map(|(row, &length)| (0..length).map(|place| one(row, place)).collect())
         .collect())
+}
+
+/// Describes a line that was no answer.
+fn answered(why: String) -> String {
+    format!("answered {why}")
 }
 
 /// Returns a score from a scorer without statistics. The commands don't run attacks that would read the

@@ -1,0 +1,126 @@
+//! Limits what the rules of a `tokenizer.json` make of a text, before anything is built from them.
+
+use serde_json::Value;
+
+/// The most bytes that rules may make of one byte of text, counted as if every rule applied to what the rules before it made.
+/// The rules of SentencePiece make up to 33 of one character, and `▁` of a space.
+const MOST: f64 = 256.0;
+
+/// Checks rules, which may be sequences of rules.
+///
+/// # Errors
+/// What is wrong: a text that could grow by a factor above [`MOST`], or a table that is said to be longer than it is, for which
+/// the library reserves memory.
+pub(super) fn check(rules: &Value) -> Result<(), String> {
+    let growth = growth(rules)?;
+    if growth > MOST {
+        return Err(format!(
+            "its rules could make {growth:.0} bytes of one byte of text; at most {MOST} are allowed"
+        ));
+    }
+    Ok(())
+}
+
+fn growth(rules: &Value) -> Result<f64, String> {
+    let length = |text: &Value| text.as_str().map_or(0, str::len) as f64;
+    let mut product = 1.0;
+    for list in ["normalizers", "pretokenizers", "decoders"] {
+        for rule in rules[list].as_array().into_iter().flatten() {
+            product *= growth(rule)?;
+        }
+    }
+    Ok(match rules["type"].as_str() {
+        Some("Replace") => match &rules["pattern"]["String"] {
+            Value::String(found) if !found.is_empty() => {
+                (length(&rules["content"]) / found.len() as f64).max(1.0)
+            }
+            // It may match nothing, and the text stays.
+            _ => 1.0 + length(&rules["content"]),
+        },
+        // Once for each stretch of text between added tokens.
+        Some("Prepend") => 1.0 + length(&rules["prepend"]),
+        Some("Precompiled") => longest(rules["precompiled_charsmap"].as_str())?.max(1) as f64,
+        _ => product,
+    })
+}
+
+/// Returns the length of the longest replacement in a table of SentencePiece: the length of its index in bytes, its index,
+/// and the replacements, each with a zero behind it.
+fn longest(table: Option<&str>) -> Result<usize, String> {
+    let bytes = decoded(table.unwrap_or_default());
+    let (length, rest) = bytes.split_at_checked(4).unwrap_or_default();
+    let length = length.try_into().map_or(0, u32::from_le_bytes);
+    let texts = usize::try_from(length).ok();
+    let texts = texts.and_then(|length| rest.get(length..)).ok_or_else(|| {
+        format!(
+            "normalizer.precompiled_charsmap has {} bytes, and says that its index has {length}",
+            bytes.len()
+        )
+    })?;
+    let each = texts.split(|byte| *byte == 0).map(<[u8]>::len);
+    Ok(each.max().unwrap_or(0))
+}
+
+/// Returns the bytes of Base64 text, up to what is none.
+fn decoded(text: &str) -> Vec<u8> {
+    let value = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut held) = (0_u32, 0);
+    for six in text.bytes().map_while(value) {
+        bits = (bits << 6) | u32::from(six);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn growth_multiplies_along_a_sequence() {
+        let replace = |content: &str| json!({"type": "Replace", "pattern": {"String": "a"}, "content": content});
+        let list = |rules: &[Value]| json!({"type": "Sequence", "normalizers": rules});
+        assert!(check(&Value::Null).is_ok());
+        assert!(check(&list(&[replace(&"a".repeat(16)), replace(&"a".repeat(16))])).is_ok());
+        let said = check(&list(&[
+            replace(&"a".repeat(40)),
+            list(&[replace(&"a".repeat(40))]),
+        ]));
+        assert!(said.unwrap_err().contains("1600 bytes of one byte"));
+        let regex =
+            json!({"type": "Replace", "pattern": {"Regex": ""}, "content": "a".repeat(256)});
+        assert!(check(&json!({"type": "Sequence", "decoders": [regex]})).is_err());
+        let prepend = json!({"type": "Prepend", "prepend": "a".repeat(256)});
+        assert!(check(&prepend).is_err());
+    }
+
+    #[test]
+    fn tables_have_the_length_that_they_say() {
+        let table = |text: &str| json!({"type": "Precompiled", "precompiled_charsmap": text});
+        assert_eq!(decoded("AAEC/w=="), [0, 1, 2, 255]);
+        // An index of four bytes, then "ab" and "abc".
+        assert_eq!(longest(Some("BAAAAAAAAABhYgBhYmMA")), Ok(3));
+        assert!(check(&table("BAAAAAAAAABhYgBhYmMA")).is_ok());
+        for wrong in ["/////wAAAAA=", "", "AA"] {
+            assert!(
+                check(&table(wrong)).unwrap_err().contains("its index"),
+                "{wrong}"
+            );
+        }
+        let long = format!("AAAAAGFh{}", "YWFh".repeat(100));
+        assert!(check(&table(&long)).is_err());
+    }
+}
