@@ -268,9 +268,6 @@ struct Silent;
 
 impl Noise for Silent {
     fn add(&mut self, _: u64, _: usize, _: f64, _: &mut [f32]) {}
-    fn is_secret(&self) -> bool {
-        false
-    }
 }
 
 /// Keeps the gradient, and leaves the weights as they are.

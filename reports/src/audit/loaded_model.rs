@@ -461,8 +461,8 @@ fn closed(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reticent_backends::hugging_face::save_hugging_face;
     use reticent_backends::model::{Family, TransformerConfig};
+    use reticent_backends::oracle::save_hugging_face;
     use reticent_corpus::tokenize::Origin;
     use serde_json::json;
 

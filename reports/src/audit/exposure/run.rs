@@ -472,7 +472,10 @@ pub(in crate::audit) fn ran(
     file: Option<&Path>,
     plan: &CanaryPlan,
 ) -> Result<StatedRun> {
-    let own = model.manifest.as_ref().map(Manifest::planned).transpose()?;
+    let own = model
+        .manifest
+        .as_ref()
+        .map(|manifest| manifest.plan.clone());
     // A plan as it is published holds nothing of the canaries.
     let own = own.map(|run| with_canaries(run, plan, seal(model).map(CanarySeal::planted)));
     let Some(path) = file else {

@@ -20,7 +20,7 @@ use reticent_accounting::{
 };
 use reticent_attacks::exposure::{CeilingOutcome, RankAudit};
 use reticent_attacks::extract::{PromiseTest, SecretCase, SecretShape, reconstruct};
-use reticent_backends::checkpoint::{Manifest, Owner};
+use reticent_backends::checkpoint::Owner;
 use reticent_corpus::TokenId;
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_disk::folded_word;
@@ -119,7 +119,10 @@ pub(in crate::audit) fn measured(
     let Some(path) = &args.secrets else {
         return Ok(None);
     };
-    let plan = model.manifest.as_ref().map(Manifest::planned).transpose()?;
+    let plan = model
+        .manifest
+        .as_ref()
+        .map(|manifest| manifest.plan.clone());
     let weights = match &args.weights {
         Some(path) => {
             let checkpoint = match args.of.source() {
