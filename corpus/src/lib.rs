@@ -38,6 +38,7 @@ mod quiet;
 mod random;
 pub mod read;
 mod record;
+mod rows;
 pub mod redaction;
 pub mod screening;
 pub mod simulate;

@@ -1,11 +1,13 @@
 //! The shard plan: what is prepared, the choices made for the whole corpus, and where each shard begins.
 
 use super::super::context::{Choices, Corpus, Planted, PreparationContext};
+use super::super::held_out::HeldOut;
 use super::super::options::PrepareOptions;
 use super::super::resume::{Identity, requested};
 use super::super::run::nothing_to_train_on;
 use super::super::source::{Division, Feed, Phase, Role, Seal, Source, Stands};
 use super::super::stream::{Preparation, PrepareFiles};
+use super::super::survey::Planning;
 use super::sealed::{Key, SealedFolder, SealedReader};
 use crate::canary::{CanaryPlace, CanaryPlan, WordFacts};
 use crate::dedup::Deduplication;
@@ -14,6 +16,7 @@ use crate::error::{Error, Result, json_problem, within};
 use crate::folder::{OutputFolder, cleared, code_of, locked, preparation_of, unlock};
 use crate::read::{Documents, Place, PlannedFile, ReadOptions, planned_files};
 use crate::redaction::checked_threads;
+use crate::rows::Scratch;
 use reticent_disk::{self as disk, hexadecimal};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -27,6 +30,13 @@ use std::path::{Path, PathBuf};
 
 /// The largest number of shards in a plan.
 const MOST: u64 = 4096;
+
+/// The bytes of a corpus for which a plan has a shard, where nothing is said: 128 MiB, whose stages take less than
+/// 200 MiB of memory.
+const SHARD: u64 = 128 << 20;
+
+/// The number of documents about which a plan keeps something in memory: their ids take 36 MB.
+const KEPT: usize = 7 << 16;
 
 /// The size of the largest plan that is read: 256 MiB.
 const LONGEST: u64 = 256 << 20;
@@ -194,6 +204,25 @@ impl ShardPlan {
         owner: [u8; 32],
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<Self>> {
+        Self::write_keeping(KEPT, files, out, shards, (path, owner), watch)
+    }
+
+    /// Returns a number of shards with which no stage that is one of many needs more than 200 MiB of memory, for a
+    /// corpus of so many bytes: one for each 128 MiB, from 1 to 4096.
+    #[must_use]
+    pub fn enough_shards(bytes: u64) -> u64 {
+        bytes.div_ceil(SHARD).clamp(1, MOST)
+    }
+
+    /// `most`: the number of documents about which something is kept in memory.
+    fn write_keeping(
+        most: usize,
+        files: &PrepareFiles<'_>,
+        out: &Path,
+        shards: u64,
+        (path, owner): (&Path, [u8; 32]),
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<Option<Self>> {
         within("the number of shards", shards, 1..=MOST)?;
         let threads = checked_threads(files.threads)?;
         let source = Source::Files(files.data, files.reading);
@@ -214,16 +243,25 @@ impl ShardPlan {
             ..Cuts::default()
         };
         let mut seen = |document: &Document, stands: &Stands| cuts.enter(document, stands);
+        let owner = Key::new(owner);
+        let folder = stages.path.clone();
+        let planning = Planning {
+            seen: &mut seen,
+            scratch: Scratch {
+                folder: &folder,
+                most,
+            },
+            key: ids_key(&owner),
+        };
         let options = files.options.placed_in(&base)?;
         let context =
-            PreparationContext::new(source, &options, None, threads, watch, Some(&mut seen))?;
+            PreparationContext::new(source, &options, None, threads, watch, Some(planning))?;
         let Some((mut context, _)) = context.filter(|_| watch(Phase::Survey, bytes)) else {
             return Ok(None);
         };
         if context.corpus.documents == 0 {
             return Err(nothing_to_train_on());
         }
-        let owner = Key::new(owner);
         context.division.seal = Some(salt(&owner));
         let mut document = PlanDocument {
             schema: 1,
@@ -399,8 +437,7 @@ impl ShardPlan {
             .skip(1)
             .map(|shard| shard.training);
         let ends = ends.chain([context.corpus.documents]);
-        let mut all_held_out: Vec<usize> = context.division.held_out.iter().copied().collect();
-        all_held_out.sort_unstable();
+        let mut all_held_out = context.division.held_out.iter().peekable();
         let mut all_planted: Vec<(usize, &Document)> =
             context.planted.iter().map(|(n, d)| (*n, d)).collect();
         all_planted.sort_unstable_by_key(|(number, _)| *number);
@@ -409,11 +446,12 @@ impl ShardPlan {
         for (shard, end) in self.document.shards.iter().zip(ends) {
             let training = as_range(shard.training, end - shard.training);
             let all = as_range(shard.first, shard.documents);
+            let held_out = std::iter::from_fn(|| all_held_out.next_if(|number| *number < all.end));
             let planted = numbered(&all_planted, &training, |(number, _)| *number).iter();
             let mut places = numbered(&all_places, &training, |place| place.document).to_vec();
             places.sort_unstable_by_key(|place| (place.canary, place.copy));
             let choices = ShardChoices {
-                held_out: numbered(&all_held_out, &all, |number| *number).to_vec(),
+                held_out: held_out.collect(),
                 planted: planted.map(|(n, d)| (*n, Cow::Borrowed(*d))).collect(),
                 places,
             };
@@ -439,7 +477,7 @@ impl ShardPlan {
             documents: HashMap::new(),
             places: Vec::new(),
         };
-        let mut held_out = HashSet::new();
+        let mut held_out = HeldOut::default();
         for shard in shards {
             let choices: ShardChoices<'static> = file.json(1 + shard)?;
             held_out.extend(choices.held_out);
@@ -579,7 +617,8 @@ impl ShardPlan {
         let Some(begin) = shards.first() else {
             return Ok(Box::new(|| Ok(None)));
         };
-        let mut documents = Documents::from_place(&document.data, &document.reading, &begin.place)?;
+        let documents = Documents::from_place(&document.data, &document.reading, &begin.place)?;
+        let mut documents = documents.with_known_ids();
         let (mut number, mut training) = (as_index(begin.first), as_index(begin.training));
         let mut shards = shards.iter();
         let mut open: Option<(&Shard, u64, Seal)> = None;
@@ -606,7 +645,7 @@ impl ShardPlan {
                 seal.enter(&document);
                 open = Some((shard, left - 1, seal));
                 number += 1;
-                if context.division.held_out.contains(&(number - 1)) {
+                if context.division.held_out.contains(number - 1) {
                     let held_out = number - 1 - training;
                     return Ok(Some((Role::HeldOut(held_out), Cow::Owned(document))));
                 }
@@ -737,6 +776,13 @@ fn salt(owner: &Key) -> [u8; 20] {
     out
 }
 
+/// Returns the key for the digests of ids.
+fn ids_key(owner: &Key) -> [u8; 20] {
+    let mut out = [0; 20];
+    out.copy_from_slice(&owner.digest(&[b"ids of shards"])[..20]);
+    out
+}
+
 fn documents_key(owner: &Key) -> Key {
     owner.derived("documents of shards", &[])
 }
@@ -791,7 +837,7 @@ impl Cuts {
     }
 
     /// Returns the shards; the last ones may be empty.
-    fn close(mut self, key: &Key, held_out: &HashSet<usize>) -> Vec<Shard> {
+    fn close(mut self, key: &Key, held_out: &HeldOut) -> Vec<Shard> {
         while (self.done.len() as u64) < self.shards {
             let (place, first, seal) = self
                 .begun
@@ -799,14 +845,18 @@ impl Cuts {
                 .unwrap_or_else(|| (self.place, self.documents, Seal::default()));
             self.done.push((place, first, self.documents - first, seal));
         }
-        let mut held_out: Vec<u64> = held_out.iter().map(|number| *number as u64).collect();
-        held_out.sort_unstable();
-        let shard = |(place, first, documents, seal): (Place, u64, u64, Seal)| Shard {
-            place,
-            first,
-            documents,
-            training: first - held_out.partition_point(|number| *number < first) as u64,
-            hmac: sealed(key, seal),
+        let (mut held_out, mut before) = (held_out.iter().peekable(), 0);
+        let shard = |(place, first, documents, seal): (Place, u64, u64, Seal)| {
+            while held_out.next_if(|number| *number < as_index(first)).is_some() {
+                before += 1;
+            }
+            Shard {
+                place,
+                first,
+                documents,
+                training: first - before,
+                hmac: sealed(key, seal),
+            }
         };
         self.done.into_iter().map(shard).collect()
     }
