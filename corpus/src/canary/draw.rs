@@ -79,7 +79,10 @@ impl<'a> Draw<'a> {
 
     /// Returns the numbers of the documents that get a line.
     pub(crate) fn documents(&self) -> BTreeSet<usize> {
-        self.places.values().map(|(document, _)| *document).collect()
+        self.places
+            .values()
+            .map(|(document, _)| *document)
+            .collect()
     }
 
     /// Returns the plan without the places of its copies, which need the documents.

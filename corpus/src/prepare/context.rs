@@ -431,10 +431,7 @@ impl Settling<'_> {
     }
 }
 
-fn training<'s>(
-    survey: &'s Survey,
-    held_out: &'s HeldOut,
-) -> impl Iterator<Item = Result<Look>> {
+fn training<'s>(survey: &'s Survey, held_out: &'s HeldOut) -> impl Iterator<Item = Result<Look>> {
     let looks = survey.looks().enumerate();
     looks.filter_map(|(number, look)| (!held_out.contains(number)).then_some(look))
 }

@@ -63,7 +63,10 @@ impl Look {
     fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut out = [0; Self::SIZE];
         let flags = [self.marked, self.masked, self.speaks];
-        out[0] = (0..).zip(flags).map(|(at, flag)| u8::from(flag) << at).sum();
+        out[0] = (0..)
+            .zip(flags)
+            .map(|(at, flag)| u8::from(flag) << at)
+            .sum();
         out[1..5].copy_from_slice(&self.joined.to_le_bytes());
         out[5..].copy_from_slice(&self.gaps.to_le_bytes());
         out

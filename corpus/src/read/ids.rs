@@ -112,7 +112,10 @@ fn parts(row: &[u8; ROW]) -> ([u8; 20], Place) {
     digest.copy_from_slice(&row[..20]);
     file.copy_from_slice(&row[20..24]);
     number.copy_from_slice(&row[24..]);
-    (digest, (u32::from_be_bytes(file), u64::from_be_bytes(number)))
+    (
+        digest,
+        (u32::from_be_bytes(file), u64::from_be_bytes(number)),
+    )
 }
 
 #[cfg(test)]

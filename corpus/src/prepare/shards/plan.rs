@@ -251,7 +251,7 @@ impl ShardPlan {
                 folder: &folder,
                 most,
             },
-            key: ids_key(&owner),
+            key: salt(&owner, b"ids of shards"),
         };
         let options = files.options.placed_in(&base)?;
         let context =
@@ -262,7 +262,7 @@ impl ShardPlan {
         if context.corpus.documents == 0 {
             return Err(nothing_to_train_on());
         }
-        context.division.seal = Some(salt(&owner));
+        context.division.seal = Some(salt(&owner, SECRETS));
         let mut document = PlanDocument {
             schema: 1,
             kind: KIND.to_owned(),
@@ -274,7 +274,7 @@ impl ShardPlan {
             options: files.options.clone(),
             files: sizes,
             corpus: context.corpus,
-            identity: Identity::of_parts(&salt(&owner), &requested(&context)?, &[]),
+            identity: Identity::of_parts(&salt(&owner, SECRETS), &requested(&context)?, &[]),
             parts: if by_digest(&context.options) {
                 shards
             } else {
@@ -489,7 +489,7 @@ impl ShardPlan {
         let choices = Choices {
             division: Division {
                 held_out,
-                seal: Some(salt(&self.owner)),
+                seal: Some(salt(&self.owner, SECRETS)),
             },
             corpus: document.corpus,
             missed,
@@ -497,7 +497,7 @@ impl ShardPlan {
         };
         let options = document.options.placed_in(&document.base)?;
         let context = PreparationContext::restored(&options, choices)?;
-        let now = Identity::of_parts(&salt(&self.owner), &requested(&context)?, &[]);
+        let now = Identity::of_parts(&salt(&self.owner, SECRETS), &requested(&context)?, &[]);
         if now.against(&document.identity).is_some() {
             return Err(Error::Sharding(
                 "the tokenizer or the classifier is not the one of the plan any more; write the plan again"
@@ -769,19 +769,15 @@ fn code(owner: &Key, text: &str) -> String {
     hexadecimal(&owner.digest(&[b"plan of shards", text.as_bytes()]))
 }
 
-/// Returns the key for the digests of secrets.
-fn salt(owner: &Key) -> [u8; 20] {
+/// Returns the key for some digests.
+fn salt(owner: &Key, purpose: &[u8]) -> [u8; 20] {
     let mut out = [0; 20];
-    out.copy_from_slice(&owner.digest(&[b"secrets of shards"])[..20]);
+    out.copy_from_slice(&owner.digest(&[purpose])[..20]);
     out
 }
 
-/// Returns the key for the digests of ids.
-fn ids_key(owner: &Key) -> [u8; 20] {
-    let mut out = [0; 20];
-    out.copy_from_slice(&owner.digest(&[b"ids of shards"])[..20]);
-    out
-}
+/// Names the key for the digests of secrets.
+const SECRETS: &[u8] = b"secrets of shards";
 
 fn documents_key(owner: &Key) -> Key {
     owner.derived("documents of shards", &[])
@@ -847,7 +843,10 @@ impl Cuts {
         }
         let (mut held_out, mut before) = (held_out.iter().peekable(), 0);
         let shard = |(place, first, documents, seal): (Place, u64, u64, Seal)| {
-            while held_out.next_if(|number| *number < as_index(first)).is_some() {
+            while held_out
+                .next_if(|number| *number < as_index(first))
+                .is_some()
+            {
                 before += 1;
             }
             Shard {
@@ -865,32 +864,136 @@ impl Cuts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canary::CanaryOptions;
+    use crate::simulate::simulate;
     use std::time::Duration;
+
+    const OWNER: [u8; 32] = [7; 32];
+
+    /// A corpus in a file, and where it is prepared.
+    struct Case {
+        place: tempfile::TempDir,
+        reading: ReadOptions,
+        options: PrepareOptions,
+    }
+
+    impl Case {
+        fn new(text: &str, options: PrepareOptions) -> Self {
+            let place = tempfile::tempdir().unwrap();
+            std::fs::write(place.path().join("a.jsonl"), text).unwrap();
+            Self {
+                place,
+                reading: ReadOptions::default(),
+                options,
+            }
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.place.path().join(name)
+        }
+
+        fn prepare<T>(&self, with: impl FnOnce(&PrepareFiles<'_>) -> T) -> T {
+            with(&PrepareFiles {
+                data: &self.at("a.jsonl"),
+                reading: &self.reading,
+                options: &self.options,
+                threads: 1,
+                pause: Duration::from_secs(10),
+                owner: Some(OWNER),
+            })
+        }
+
+        /// A plan for three shards that keeps something about so many documents in memory.
+        fn plan(&self, most: usize, watch: &dyn Fn(Phase, u64) -> bool) -> Result<ShardPlan> {
+            let path = self.at("plan.json");
+            let place = (path.as_path(), OWNER);
+            self.prepare(|files| {
+                ShardPlan::write_keeping(most, files, &self.at("out"), 3, place, watch)
+            })
+            .map(Option::unwrap)
+        }
+    }
+
+    fn documents(count: usize) -> String {
+        let documents = simulate(count, 3).unwrap();
+        let lines = documents.iter();
+        lines
+            .map(|d| serde_json::to_string(d).unwrap() + "\n")
+            .collect()
+    }
+
+    /// Nor has anything a name that lies on the disk meanwhile.
+    #[test]
+    fn what_does_not_fit_in_memory_changes_nothing() {
+        let text = documents(200);
+        for held_out in [0.0, 0.3] {
+            let options = PrepareOptions {
+                held_out,
+                canaries: Some(CanaryOptions::new("3x4".parse().unwrap())),
+                ..PrepareOptions::default()
+            };
+            let case = Case::new(&text, options);
+            let single = case.at("single");
+            case.prepare(|files| files.write(&single, false, &|_, _| true))
+                .unwrap();
+            let mut planned = Vec::new();
+            for most in [1, 7, 199, 200, KEPT] {
+                let plan = case.plan(most, &|_, _| {
+                    let names = std::fs::read_dir(case.at("plan.json.stages")).unwrap();
+                    assert_eq!(names.count(), 1, "the lock alone");
+                    true
+                });
+                let plan = plan.unwrap();
+                planned.push(std::fs::read(case.at("plan.json")).unwrap());
+                for stage in plan.stages() {
+                    plan.run(stage, 1, &|_, _| true).unwrap();
+                }
+                for entry in std::fs::read_dir(&single).unwrap() {
+                    let name = entry.unwrap().file_name();
+                    let [one, other] = [&single, &case.at("out")]
+                        .map(|folder| std::fs::read(folder.join(&name)).unwrap());
+                    assert!(one == other, "{most} {held_out} {name:?}");
+                }
+                std::fs::remove_dir_all(case.at("out")).unwrap();
+                std::fs::remove_file(case.at("plan.json")).unwrap();
+            }
+            assert!(planned.iter().all(|plan| *plan == planned[0]));
+        }
+    }
+
+    /// Wherever its first occurrence lies; nothing is left of the plan.
+    #[test]
+    fn an_id_that_is_not_unique_is_refused() {
+        let lines: String = (0..40)
+            .map(|line| format!("{{\"id\":\"d{}\",\"text\":\"t{line}\"}}\n", line % 37))
+            .collect();
+        let case = Case::new(&lines, PrepareOptions::default());
+        for most in [1, 5, 37, KEPT] {
+            let said = case.plan(most, &|_, _| true).unwrap_err().to_string();
+            let expected = "line 38: its id is already that of line 1; ids must be unique";
+            assert!(said.ends_with(expected), "{most}: {said}");
+            assert_eq!(std::fs::read_dir(case.place.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_shard_for_each_128_mib_is_enough() {
+        let shards = [0, 1, SHARD, SHARD + 1, 10_000_000_000, u64::MAX];
+        assert_eq!(shards.map(ShardPlan::enough_shards), [1, 1, 1, 2, 75, MOST]);
+    }
 
     /// Its stages would find other secrets than those that are done.
     #[test]
     fn a_plan_is_of_one_build() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
-        std::fs::write(at("a.txt"), "one\n\ntwo\n").unwrap();
-        let (data, path, key) = (at("a.txt"), at("plan.json"), [7; 32]);
-        let (reading, options) = (ReadOptions::default(), PrepareOptions::default());
-        let files = PrepareFiles {
-            data: &data,
-            reading: &reading,
-            options: &options,
-            threads: 1,
-            pause: Duration::from_secs(10),
-            owner: Some(key),
-        };
-        let plan = ShardPlan::write(&files, &at("out"), 2, &path, key, &|_, _| true);
-        let hmac = plan.unwrap().unwrap().document.hmac;
+        let case = Case::new(&documents(2), PrepareOptions::default());
+        let hmac = case.plan(KEPT, &|_, _| true).unwrap().document.hmac;
+        let path = case.at("plan.json");
         let text = std::fs::read_to_string(&path).unwrap();
         let text = text.replacen(crate::CODE, &"5".repeat(64), 1);
         let text = text.replacen(&hmac, NO_CODE, 1);
-        let signed = text.replacen(NO_CODE, &code(&Key::new(key), &text), 1);
+        let signed = text.replacen(NO_CODE, &code(&Key::new(OWNER), &text), 1);
         std::fs::write(&path, signed).unwrap();
-        let said = ShardPlan::load(&path, key).unwrap_err().to_string();
+        let said = ShardPlan::load(&path, OWNER).unwrap_err().to_string();
         assert!(said.contains("another version or build"), "{said}");
     }
 }
