@@ -31,8 +31,7 @@ use std::path::{Path, PathBuf};
 /// The largest number of shards in a plan.
 const MOST: u64 = 4096;
 
-/// The bytes of a corpus for which a plan has a shard, where nothing is said: 128 MiB, whose stages take less than
-/// 200 MiB of memory.
+/// The bytes of a corpus for which a plan has a shard, where nothing is said.
 const SHARD: u64 = 128 << 20;
 
 /// The number of documents about which a plan keeps something in memory: their ids take 36 MB.
@@ -207,8 +206,9 @@ impl ShardPlan {
         Self::write_keeping(KEPT, files, out, shards, (path, owner), watch)
     }
 
-    /// Returns a number of shards with which no stage that is one of many needs more than 200 MiB of memory, for a
-    /// corpus of so many bytes: one for each 128 MiB, from 1 to 4096.
+    /// Returns the number of shards for a corpus of so many bytes where nothing is said: one for each 128 MiB, from 1 to
+    /// 4096. `scan` and `write` then need less than 200 MiB of memory, unless records are shorter than 40 bytes or there
+    /// is more than one distinct secret for 200 bytes.
     #[must_use]
     pub fn enough_shards(bytes: u64) -> u64 {
         bytes.div_ceil(SHARD).clamp(1, MOST)
