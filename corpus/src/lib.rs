@@ -39,6 +39,7 @@ mod random;
 pub mod read;
 mod record;
 pub mod redaction;
+mod rows;
 pub mod screening;
 pub mod simulate;
 mod split;

@@ -91,7 +91,11 @@ fn a_plan_its_stages_and_what_they_say() {
             "--run spark",
             "must be local:N, with N from 1 to 256, or slurm",
         ),
-        ("data.jsonl --out x", "needs --shards N"),
+        (
+            "",
+            "needs DATA, for which it is written, or --stage or --run",
+        ),
+        ("data.jsonl --out x", "a plan is never changed"),
     ] {
         let said = refused(at, &format!("prepare --plan plan.json {line}"));
         assert!(said.contains(says), "{line}: {said}");

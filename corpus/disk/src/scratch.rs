@@ -28,6 +28,24 @@ impl ScratchFile {
         self.0.write_all(bytes)
     }
 
+    /// Makes the file this long. What was not written reads as zeros, and need not take room on the disk.
+    ///
+    /// # Errors
+    /// Returns an error if the disk is full or gone.
+    pub fn set_length(&self, length: u64) -> Result<()> {
+        step()?;
+        self.0.set_len(length)
+    }
+
+    /// Writes bytes from a place on.
+    ///
+    /// # Errors
+    /// Returns an error if the disk is full or gone.
+    pub fn write_at(&self, bytes: &[u8], place: u64) -> Result<()> {
+        step()?;
+        write_at(&self.0, bytes, place)
+    }
+
     /// Fills `out` with the bytes from a place on.
     ///
     /// # Errors
@@ -40,6 +58,11 @@ impl ScratchFile {
 #[cfg(unix)]
 fn read_at(file: &File, out: &mut [u8], place: u64) -> Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, out, place)
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], place: u64) -> Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, place)
 }
 
 #[cfg(windows)]
@@ -56,8 +79,27 @@ fn read_at(file: &File, mut out: &mut [u8], mut place: u64) -> Result<()> {
     Ok(())
 }
 
+#[cfg(windows)]
+fn write_at(file: &File, mut bytes: &[u8], mut place: u64) -> Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_write(file, bytes, place)? {
+            0 => return Err(std::io::ErrorKind::WriteZero.into()),
+            count => {
+                bytes = &bytes[count..];
+                place += count as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
 #[cfg(not(any(unix, windows)))]
 fn read_at(_: &File, _: &mut [u8], _: u64) -> Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(any(unix, windows)))]
+fn write_at(_: &File, _: &[u8], _: u64) -> Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
@@ -78,8 +120,13 @@ mod tests {
         assert_eq!(&out, b"two");
         let beyond = file.read_at(&mut out, 6).unwrap_err();
         assert_eq!(beyond.kind(), ErrorKind::UnexpectedEof);
+        file.set_length(12).unwrap();
+        file.write_at(b"!", 10).unwrap();
+        let mut out = [7; 5];
+        file.read_at(&mut out, 7).unwrap();
+        assert_eq!(&out, b"o\0\0!\0");
         crate::failing::after(Some(0));
-        assert!(file.append(b"!").is_err());
+        assert!(file.append(b"!").is_err() && file.write_at(b"!", 0).is_err());
         assert!(ScratchFile::create_in(place.path()).is_err());
         crate::failing::after(None);
         assert!(ScratchFile::create_in(&place.path().join("none")).is_err());

@@ -2,30 +2,36 @@
 
 use super::carrier::{CLOSERS, closings, openings};
 use super::insert::gaps;
-use super::places::Ground;
+use super::places::{Ground, places};
 use super::plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion};
 use super::template::CanaryTemplate;
 use crate::document::Document;
 use crate::error::{Error, Result, range};
 use crate::random::{Choices, Purpose};
 use crate::unit::Unit;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A plan being drawn, when only the number of gaps is known of the documents.
 pub(crate) struct Draw<'a> {
     options: &'a CanaryOptions,
     template: &'a CanaryTemplate,
-    ground: &'a Ground,
+    ground: Ground,
     /// The gap of each copy, by canary.
     gaps: Vec<Vec<u64>>,
+    /// The document of each of these gaps, and its index there.
+    places: HashMap<u64, (usize, usize)>,
 }
 
 impl<'a> Draw<'a> {
-    /// Draws the gap of each copy.
+    /// Draws the gap of each copy. `counts` is the number of gaps of each document of the ground, in order.
     ///
     /// # Errors
     /// As for [`CanaryPlan::new`].
-    pub(crate) fn new(options: &'a CanaryOptions, ground: &'a Ground) -> Result<Self> {
+    pub(crate) fn new(
+        options: &'a CanaryOptions,
+        ground: Ground,
+        counts: impl Iterator<Item = Result<u64>>,
+    ) -> Result<Self> {
         if ground.total() == 0 {
             return Err(Error::Empty("no document to plant canaries in".to_owned()));
         }
@@ -55,24 +61,28 @@ impl<'a> Draw<'a> {
                 format!("at most {}, the number of canaries", spec.canaries()),
             ));
         }
-        let mut places = Choices::new(options.seed, Purpose::CanaryPlaces);
+        let mut choices = Choices::new(options.seed, Purpose::CanaryPlaces);
         let gaps = (0..spec.canaries() as usize).map(|number| {
             let copies = dose(&options.doses, spec.copies(), number);
-            let draws = (0..copies).map(|_| places.below(ground.total()));
+            let draws = (0..copies).map(|_| choices.below(ground.total()));
             draws.collect()
         });
+        let gaps: Vec<Vec<u64>> = gaps.collect();
         Ok(Self {
             options,
             template,
             ground,
-            gaps: gaps.collect(),
+            places: places(gaps.iter().flatten().copied(), counts)?,
+            gaps,
         })
     }
 
     /// Returns the numbers of the documents that get a line.
     pub(crate) fn documents(&self) -> BTreeSet<usize> {
-        let gaps = self.gaps.iter().flatten();
-        gaps.map(|gap| self.ground.at(*gap).0).collect()
+        self.places
+            .values()
+            .map(|(document, _)| *document)
+            .collect()
     }
 
     /// Returns the plan without the places of its copies, which need the documents.
@@ -166,10 +176,13 @@ impl<'a> Draw<'a> {
         gap: u64,
         document: impl Fn(usize) -> Option<&'d Document>,
     ) -> Result<(String, u64)> {
-        let (number, which) = self.ground.at(gap);
-        let found = document(number).and_then(|d| Some((d, *gaps(d).get(which)?)));
+        let place = self.places.get(&gap);
+        let found = place.and_then(|(number, which)| {
+            let document = document(*number)?;
+            Some((document, *gaps(document).get(*which)?))
+        });
         let (document, line) = found.ok_or_else(|| {
-            Error::Plan(format!("document number {number} is not as it was before"))
+            Error::Plan("a document that gets a line is not as it was before".to_owned())
         })?;
         Ok((document.id.clone(), line))
     }

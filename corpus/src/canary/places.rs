@@ -1,6 +1,8 @@
 //! Where canaries may be inserted.
 
 use crate::document::Document;
+use crate::error::Result;
+use std::collections::HashMap;
 
 /// The beginning of an inserted line in a corpus of dialogues.
 const USER: &str = "USR: ";
@@ -17,12 +19,11 @@ pub(crate) fn speaks(document: &Document) -> bool {
 
 /// The places in a corpus where lines may be inserted: before each line of each document or after
 /// its last line, but not inside a marked span ([`gaps`]).
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ground {
     documents: usize,
     speaking: usize,
-    /// The cumulative number of gaps up to and including each document.
-    sums: Vec<u64>,
+    gaps: u64,
 }
 
 impl Ground {
@@ -30,26 +31,35 @@ impl Ground {
     pub(crate) fn enter(&mut self, speaks: bool, gaps: u64) {
         self.documents += 1;
         self.speaking += usize::from(speaks);
-        self.sums.push(self.total() + gaps);
+        self.gaps += gaps;
     }
 
-    pub(super) fn total(&self) -> u64 {
-        self.sums.last().copied().unwrap_or(0)
+    pub(super) const fn total(&self) -> u64 {
+        self.gaps
     }
 
     /// Returns the speaker mark.
     pub(super) fn speaker(&self) -> &'static str {
         speaker(self.speaking, self.documents)
     }
+}
 
-    /// Returns the document of a gap, and its index among the document's gaps.
-    pub(super) fn at(&self, number: u64) -> (usize, usize) {
-        let document = self.sums.partition_point(|&sum| sum <= number);
-        let before = if document == 0 {
-            0
-        } else {
-            self.sums[document - 1]
-        };
-        (document, (number - before) as usize)
+/// Returns the document of each of some gaps, and its index among the document's gaps. `counts` is the number of gaps of
+/// each document, in order.
+pub(super) fn places(
+    gaps: impl Iterator<Item = u64>,
+    counts: impl Iterator<Item = Result<u64>>,
+) -> Result<HashMap<u64, (usize, usize)>> {
+    let mut gaps: Vec<u64> = gaps.collect();
+    gaps.sort_unstable();
+    let (mut gaps, mut before) = (gaps.into_iter().peekable(), 0);
+    let mut out = HashMap::new();
+    for (document, count) in counts.enumerate() {
+        let end = before + count?;
+        while let Some(gap) = gaps.next_if(|gap| *gap < end) {
+            out.insert(gap, (document, (gap - before) as usize));
+        }
+        before = end;
     }
+    Ok(out)
 }

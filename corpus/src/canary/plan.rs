@@ -213,10 +213,12 @@ impl CanaryPlan {
     /// 0, if the largest dose is not the number of copies, or if the corpus has no document.
     pub fn new(options: &CanaryOptions, unit: Unit, documents: &[Document]) -> Result<Self> {
         let mut ground = Ground::default();
-        for document in documents {
-            ground.enter(speaks(document), gaps(document).len() as u64);
+        let counts = documents.iter().map(|d| gaps(d).len() as u64);
+        let counts: Vec<u64> = counts.collect();
+        for (document, count) in documents.iter().zip(&counts) {
+            ground.enter(speaks(document), *count);
         }
-        let draw = Draw::new(options, &ground)?;
+        let draw = Draw::new(options, ground, counts.into_iter().map(Ok))?;
         draw.placed(draw.plan(unit)?, |number| documents.get(number))
     }
 

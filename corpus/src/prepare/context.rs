@@ -1,10 +1,11 @@
 //! The choices made before the first record. They depend on the corpus as a whole and on nothing that a later stage
 //! does.
 
+use super::held_out::HeldOut;
 use super::options::{CanarySight, PrepareOptions};
 use super::record_work::Work;
 use super::source::{Division, Feed, Phase, Role, Source, Watch, again, batches};
-use super::survey::{Seen, Survey};
+use super::survey::{Look, Planning, Survey};
 use crate::canary::{
     CanaryOptions, CanaryPlace, CanaryPlan, CandidateSpace, Draw, Ground, Occurrences, TokenCounts,
     WordFacts, plant,
@@ -14,7 +15,6 @@ use crate::error::{Error, Result};
 use crate::policy::{
     Conservative, Policy, PolicyOptions, Simulated, Spare, missed_strings, resolved,
 };
-use crate::random::{self, Purpose};
 use crate::record::TokenId;
 use crate::split::units;
 use crate::tokenize::Tokenizer;
@@ -175,20 +175,21 @@ impl PreparationContext {
     }
 
     /// Holds documents out, plants canaries, and chooses what the policy misses. Returns `None` if `watch` returned
-    /// false; otherwise also returns the errors of files that were skipped. `planning` is called with every document
-    /// when a shard plan is made; the stages then choose what the policy misses.
+    /// false; otherwise also returns the errors of files that were skipped. With `planning`, a shard plan is made, whose
+    /// stages choose what the policy misses.
     pub(super) fn new(
         source: Source<'_>,
         options: &PrepareOptions,
         given: Option<CanaryPlan>,
         threads: usize,
         watch: Watch<'_>,
-        planning: Option<Seen<'_>>,
+        planning: Option<Planning<'_>>,
     ) -> Result<Option<(Self, Vec<Error>)>> {
         options.validate()?;
         let tokenizer = options.tokenizer.build()?;
         let base = options.policy.policy.build()?;
         let places = given.is_none() && options.canaries.is_some();
+        let scratch = planning.as_ref().map(|planning| planning.scratch);
         let whole = planning.is_none();
         let Some(survey) = Survey::of(source, places, threads, watch, planning)? else {
             return Ok(None);
@@ -199,7 +200,7 @@ impl PreparationContext {
             threads,
             watch,
             division: Division {
-                held_out: held_out(survey.looks.len(), options),
+                held_out: HeldOut::drawn(survey.documents(), options, scratch)?,
                 seal: survey.seal,
             },
         };
@@ -216,7 +217,7 @@ impl PreparationContext {
             return Ok(None);
         };
         let choices = Choices {
-            corpus: corpus(&survey, &settling.division.held_out),
+            corpus: corpus(&survey, &settling.division.held_out)?,
             division: settling.division,
             missed,
             planted,
@@ -312,9 +313,12 @@ impl Settling<'_> {
         let draw = match &canaries {
             Some(canaries) if given.is_none() => {
                 for look in training(survey, &self.division.held_out) {
+                    let look = look?;
                     ground.enter(look.speaks, look.gaps);
                 }
-                Some(Draw::new(canaries, &ground)?)
+                let looks = training(survey, &self.division.held_out);
+                let gaps = looks.map(|look| look.map(|look| look.gaps));
+                Some(Draw::new(canaries, ground, gaps)?)
             }
             _ => None,
         };
@@ -427,36 +431,24 @@ impl Settling<'_> {
     }
 }
 
-/// Chooses the held-out documents, by number only.
-fn held_out(documents: usize, options: &PrepareOptions) -> HashSet<usize> {
-    let count = (options.held_out * documents as f64).round() as usize;
-    if count == 0 {
-        return HashSet::new();
-    }
-    random::Choices::new(options.seed, Purpose::HoldOut)
-        .distinct(documents, count)
-        .into_iter()
-        .collect()
+fn training<'s>(survey: &'s Survey, held_out: &'s HeldOut) -> impl Iterator<Item = Result<Look>> {
+    let looks = survey.looks().enumerate();
+    looks.filter_map(|(number, look)| (!held_out.contains(number)).then_some(look))
 }
 
-fn training<'s>(
-    survey: &'s Survey,
-    held_out: &'s HashSet<usize>,
-) -> impl Iterator<Item = &'s super::survey::Look> {
-    let looks = survey.looks.iter().enumerate();
-    looks.filter_map(|(number, look)| (!held_out.contains(&number)).then_some(look))
-}
-
-fn corpus(survey: &Survey, held_out: &HashSet<usize>) -> Corpus {
-    Corpus {
-        documents: (survey.looks.len() - held_out.len()) as u64,
+fn corpus(survey: &Survey, held_out: &HeldOut) -> Result<Corpus> {
+    let mut out = Corpus {
         held_out: held_out.len() as u64,
-        joined: training(survey, held_out)
-            .map(|look| u64::from(look.joined))
-            .sum(),
-        marked: training(survey, held_out).any(|look| look.marked),
-        masked: training(survey, held_out).any(|look| look.masked),
+        ..Corpus::default()
+    };
+    for look in training(survey, held_out) {
+        let look = look?;
+        out.documents += 1;
+        out.joined += u64::from(look.joined);
+        out.marked |= look.marked;
+        out.masked |= look.masked;
     }
+    Ok(out)
 }
 
 fn lines(plan: Option<&CanaryPlan>, tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {

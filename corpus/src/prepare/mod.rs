@@ -6,6 +6,7 @@ mod copies;
 mod diff;
 mod facts;
 mod first_pass;
+mod held_out;
 mod neighbours;
 mod options;
 mod pace;

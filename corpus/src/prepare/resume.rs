@@ -60,9 +60,8 @@ impl Identity {
         let Some(seal) = context.division.seal else {
             return Ok(None);
         };
-        let mut held_out: Vec<usize> = context.division.held_out.iter().copied().collect();
-        held_out.sort_unstable();
-        let mut choices: Vec<u8> = held_out.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let held_out = context.division.held_out.iter();
+        let mut choices: Vec<u8> = held_out.flat_map(usize::to_le_bytes).collect();
         if let Some(plan) = &context.plan {
             choices.extend(plan.to_json()?.into_bytes());
         }

@@ -6,7 +6,7 @@ use super::facts::{Facts, SecretSource};
 use super::first_pass::FirstPass;
 use super::record_work::{Work, unit_key};
 use super::resume::{Done, DoneNow};
-use super::secrets::SecretBook;
+use super::secrets::{SecretBook, SecretLine};
 use super::sink::Sink;
 use super::source::{Feed, Phase, Role, batches};
 use super::stability::StageStability;
@@ -273,12 +273,7 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(super) fn new(context: &'a PreparationContext, corpus: Corpus) -> Self {
-        let source = if corpus.marked {
-            SecretSource::Gold
-        } else {
-            SecretSource::Detected
-        };
-        let book = SecretBook::new(source);
+        let book = blank_book(corpus);
         Self {
             facts: blank(context, corpus, &book),
             context,
@@ -309,7 +304,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Appends a part of the corpus that was prepared separately. Returns the number of its first unit.
+    /// Appends a part of the corpus that was prepared separately, but for its secrets. Returns the number of its first
+    /// unit.
     pub(super) fn join(&mut self, done: Done) -> u64 {
         let first = self.facts.units;
         add!(self.facts, done.facts;
@@ -330,8 +326,25 @@ impl<'a> Run<'a> {
             }
         }));
         self.records += done.records;
-        self.book.join(done.secrets);
         first
+    }
+
+    /// Takes the secrets so far out of the run.
+    pub(super) fn take_secrets(&mut self) -> SecretBook {
+        std::mem::replace(&mut self.book, blank_book(self.corpus))
+    }
+
+    /// Adds secrets of parts that were prepared separately, in the order of the parts. Whatever is entered later has
+    /// other keys.
+    pub(super) fn join_secrets<'l>(
+        &mut self,
+        parts: impl Iterator<Item = Result<Vec<SecretLine<'l>>>>,
+    ) -> Result<()> {
+        for lines in parts {
+            self.book.join(lines?);
+        }
+        self.book.settle();
+        Ok(())
     }
 
     /// Returns how far the run has come.
@@ -458,6 +471,15 @@ impl<'a> Run<'a> {
         });
         Ok(self.facts)
     }
+}
+
+/// Returns the book of no secrets.
+fn blank_book(corpus: Corpus) -> SecretBook {
+    SecretBook::new(if corpus.marked {
+        SecretSource::Gold
+    } else {
+        SecretSource::Detected
+    })
 }
 
 /// Returns the facts before the first unit.

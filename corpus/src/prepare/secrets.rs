@@ -18,7 +18,8 @@ use std::sync::Arc;
 /// Counts the secrets in the kept records.
 #[derive(Debug, Clone)]
 pub(crate) struct SecretBook {
-    source: SecretSource,
+    /// The secrets that were [settled](Self::settle).
+    settled: SecretFacts,
     /// One shared copy of each kind.
     kinds: HashSet<Arc<str>>,
     /// Keyed by the keyed digest of the secret's text.
@@ -39,7 +40,7 @@ struct Entry {
 /// One secret, as a stopped preparation leaves it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SecretLine<'a> {
-    key: [u8; 20],
+    pub(super) key: [u8; 20],
     kind: Cow<'a, str>,
     by_both: bool,
     public: bool,
@@ -186,7 +187,12 @@ pub(super) fn known_secrets(
 impl SecretBook {
     pub(super) fn new(source: SecretSource) -> Self {
         Self {
-            source,
+            settled: SecretFacts {
+                source,
+                all: KindFacts::default(),
+                by_kind: BTreeMap::new(),
+                most_records: 0,
+            },
             kinds: HashSet::new(),
             secrets: HashMap::new(),
             cut: HashSet::new(),
@@ -230,20 +236,34 @@ impl SecretBook {
         })
     }
 
+    /// Counts the secrets so far, none of which is entered again, and forgets them.
+    pub(super) fn settle(&mut self) {
+        self.settled = self.facts();
+        self.secrets.clear();
+    }
+
     pub(super) fn facts(&self) -> SecretFacts {
-        let mut all = KindFacts::default();
-        let mut by_kind: BTreeMap<String, KindFacts> = BTreeMap::new();
+        let mut out = self.settled.clone();
         for entry in self.secrets.values() {
-            entry.count(&mut all);
-            entry.count(by_kind.entry(entry.kind.to_string()).or_default());
+            entry.count(&mut out.all);
+            entry.count(out.by_kind.entry(entry.kind.to_string()).or_default());
+            out.most_records = out.most_records.max(entry.missed_records);
         }
-        let most = self.secrets.values().map(|e| e.missed_records).max();
-        SecretFacts {
-            source: self.source,
-            all,
-            by_kind,
-            most_records: most.unwrap_or(0),
-        }
+        out
+    }
+
+    /// Returns the secrets for the state of a stopped preparation or a shard, in the order of their keys.
+    pub(super) fn lines(&self) -> impl Iterator<Item = SecretLine<'_>> {
+        let mut secrets: Vec<(&[u8; 20], &Entry)> = self.secrets.iter().collect();
+        secrets.sort_unstable_by_key(|(key, _)| *key);
+        secrets.into_iter().map(|(key, entry)| SecretLine {
+            key: *key,
+            kind: Cow::Borrowed(&entry.kind),
+            by_both: entry.by_both,
+            public: entry.public,
+            occurrences: entry.occurrences,
+            missed_records: entry.missed_records,
+        })
     }
 }
 
@@ -265,18 +285,8 @@ fn one(kinds: &mut HashSet<Arc<str>>, kind: &Arc<str>) -> Arc<str> {
 }
 
 impl Serialize for SecretBook {
-    /// Writes the secrets for the state of a stopped preparation or a shard, in a fixed order.
     fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut secrets: Vec<(&[u8; 20], &Entry)> = self.secrets.iter().collect();
-        secrets.sort_unstable_by_key(|(key, _)| *key);
-        s.collect_seq(secrets.into_iter().map(|(key, entry)| SecretLine {
-            key: *key,
-            kind: Cow::Borrowed(&entry.kind),
-            by_both: entry.by_both,
-            public: entry.public,
-            occurrences: entry.occurrences,
-            missed_records: entry.missed_records,
-        }))
+        s.collect_seq(self.lines())
     }
 }
 

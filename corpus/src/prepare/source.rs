@@ -1,14 +1,16 @@
 //! A corpus that is read more than once: from memory, or from files that are opened again.
 
+use super::held_out::HeldOut;
 use super::resume::RestartCause;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::read::{Documents, Place, ReadOptions, regular};
 use crate::redaction::until;
+use crate::rows::Scratch;
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// The size of a batch's text, in bytes: large enough that the cost of handing it over is
@@ -101,6 +103,22 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Stream<'a> {
+    /// As [`Documents::sorting_ids`].
+    pub(super) fn sorting_ids(self, scratch: Scratch<'_>, key: [u8; 20]) -> Self {
+        match self {
+            Self::Files(documents) => Self::Files(Box::new(documents.sorting_ids(scratch, key))),
+            memory => memory,
+        }
+    }
+
+    /// As [`Documents::with_known_ids`].
+    fn with_known_ids(self) -> Self {
+        match self {
+            Self::Files(documents) => Self::Files(Box::new(documents.with_known_ids())),
+            memory => memory,
+        }
+    }
+
     pub(super) fn next(&mut self) -> Result<Option<Cow<'a, Document>>> {
         match self {
             Self::Memory(documents) => Ok(documents.next().map(Cow::Borrowed)),
@@ -189,7 +207,7 @@ impl Seal {
 #[derive(Debug, Default)]
 pub(super) struct Division {
     /// The numbers of the held-out documents in the corpus.
-    pub(super) held_out: HashSet<usize>,
+    pub(super) held_out: HeldOut,
     pub(super) seal: Option<[u8; 20]>,
 }
 
@@ -203,6 +221,9 @@ pub(super) fn again<'a>(
     read: &'a Cell<u64>,
 ) -> Result<Feed<'a>> {
     let mut stream = source.open()?;
+    if division.seal.is_some() {
+        stream = stream.with_known_ids();
+    }
     let (mut number, mut training) = (0, 0);
     let mut seal = division.seal.map(|_| Seal::default());
     Ok(Box::new(move || {
@@ -220,7 +241,7 @@ pub(super) fn again<'a>(
             seal.enter(&document);
         }
         number += 1;
-        if division.held_out.contains(&(number - 1)) {
+        if division.held_out.contains(number - 1) {
             return Ok(Some((Role::HeldOut(number - 1 - training), document)));
         }
         training += 1;

@@ -4,6 +4,7 @@ use super::source::{BATCH, Phase, Seal, Source, Stands, Stream, Watch};
 use crate::canary::{gaps, speaks};
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::rows::{Rows, Scratch};
 use std::borrow::Cow;
 use std::panic::resume_unwind;
 use std::sync::mpsc::sync_channel;
@@ -11,11 +12,20 @@ use std::sync::mpsc::sync_channel;
 /// A callback that receives every document and where it stands.
 pub(super) type Seen<'s> = &'s mut (dyn FnMut(&Document, &Stands) + Send);
 
+/// What is made of a survey for a plan of shards.
+pub(super) struct Planning<'s> {
+    pub(super) seen: Seen<'s>,
+    /// Where that lies of which there may be more than fits in memory.
+    pub(super) scratch: Scratch<'s>,
+    /// Keys the digests of ids that lie there.
+    pub(super) key: [u8; 20],
+}
+
 /// The number of batches that are read ahead.
 const AHEAD: usize = 2;
 
-/// What the survey keeps of a document: 16 bytes.
-#[derive(Debug, Clone, Copy)]
+/// What the survey keeps of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     /// Whether a secret is marked in it. Canaries are planted later.
     pub(super) marked: bool,
@@ -46,10 +56,41 @@ impl Look {
     }
 }
 
+impl Look {
+    /// The number of its bytes.
+    const SIZE: usize = 1 + 4 + 8;
+
+    fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut out = [0; Self::SIZE];
+        let flags = [self.marked, self.masked, self.speaks];
+        out[0] = (0..)
+            .zip(flags)
+            .map(|(at, flag)| u8::from(flag) << at)
+            .sum();
+        out[1..5].copy_from_slice(&self.joined.to_le_bytes());
+        out[5..].copy_from_slice(&self.gaps.to_le_bytes());
+        out
+    }
+
+    fn of_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+        let (mut joined, mut gaps) = ([0; 4], [0; 8]);
+        joined.copy_from_slice(&bytes[1..5]);
+        gaps.copy_from_slice(&bytes[5..]);
+        Self {
+            marked: bytes[0] & 1 > 0,
+            masked: bytes[0] & 2 > 0,
+            speaks: bytes[0] & 4 > 0,
+            joined: u32::from_le_bytes(joined),
+            gaps: u64::from_le_bytes(gaps),
+        }
+    }
+}
+
 /// The results of the survey.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    pub(super) looks: Vec<Look>,
+    /// What is kept of each document, as bytes.
+    looks: Rows<{ Look::SIZE }>,
     pub(super) seal: Option<[u8; 20]>,
     /// The errors of the files that were skipped.
     pub(super) skipped: Vec<Error>,
@@ -64,7 +105,9 @@ struct Read<'a> {
 
 /// What looks at the documents, in order.
 struct Looker<'s> {
-    looks: Vec<Look>,
+    looks: Rows<{ Look::SIZE }>,
+    /// Why something could not be kept.
+    failed: Option<Error>,
     seal: Option<Seal>,
     /// Whether no document so far has text.
     blank: bool,
@@ -80,7 +123,9 @@ impl Looker<'_> {
         }
         self.blank &= document.text.trim().is_empty();
         let look = Look::at(document, read.joined, self.places);
-        self.looks.push(look);
+        if self.failed.is_none() {
+            self.failed = self.looks.push(&look.to_bytes()).err();
+        }
         if let Some(seen) = &mut self.seen {
             seen(document, &read.stands);
         }
@@ -124,22 +169,39 @@ fn read_all<'a>(
 }
 
 impl Survey {
-    /// Surveys the corpus. Returns `None` if `watch` returned false. Errors name every file that cannot be read. `seen`
-    /// is called with every document and where it stands. With more than one of `threads`, another one looks at the
+    /// Returns the number of documents.
+    pub(super) fn documents(&self) -> usize {
+        usize::try_from(self.looks.len()).unwrap_or(usize::MAX)
+    }
+
+    /// Returns what is kept of each document, in order.
+    pub(super) fn looks(&self) -> impl Iterator<Item = Result<Look>> {
+        let looks = self.looks.all();
+        looks.map(|look| look.map(|bytes| Look::of_bytes(&bytes)))
+    }
+
+    /// Surveys the corpus. Returns `None` if `watch` returned false. Errors name every file that cannot be read. For a
+    /// plan, `seen` is called with every document and where it stands. With more than one of `threads`, another one looks at the
     /// documents while the next ones are read.
     pub(super) fn of(
         source: Source<'_>,
         places: bool,
         threads: usize,
         watch: Watch<'_>,
-        seen: Option<Seen<'_>>,
+        planning: Option<Planning<'_>>,
     ) -> Result<Option<Self>> {
         let mut stream = source.open()?;
+        let scratch = planning.as_ref().map(|planning| planning.scratch);
+        if let Some(Planning { scratch, key, .. }) = &planning {
+            stream = stream.sorting_ids(*scratch, *key);
+        }
+        let seen = planning.map(|planning| planning.seen);
         let mut errors = Vec::new();
         // The stages of a plan verify the documents shard by shard; a plan itself reads them again for canaries only.
         let sealed = matches!(source, Source::Files(..)) && (seen.is_none() || places);
         let mut looker = Looker {
-            looks: Vec::new(),
+            looks: Rows::new(scratch),
+            failed: None,
             seal: sealed.then(Seal::default),
             blank: true,
             places,
@@ -166,11 +228,16 @@ impl Survey {
             })
         };
         let Some(Looker {
-            looks, seal, blank, ..
+            looks,
+            failed,
+            seal,
+            blank,
+            ..
         }) = whole
         else {
             return Ok(None);
         };
+        errors.extend(failed);
         let mut out = Self {
             looks,
             ..Self::default()
@@ -185,7 +252,7 @@ impl Survey {
                 path: path.to_path_buf(),
             });
         }
-        if out.looks.is_empty() {
+        if out.looks.len() == 0 {
             errors.extend(skipped);
         } else {
             out.skipped = skipped;

@@ -1,20 +1,19 @@
 //! Streams the documents of a file or folder.
 
-use super::files::{CorpusFile, is_stdin, left_out, list_with_others};
+use super::files::{CorpusFile, corpus_files, is_stdin, left_out, list_with_others};
 use super::format::{Format, Raw, all_heeded};
+use super::ids::{self, Ids};
 use super::users::{User, Users};
 use super::{ChatTemplate, Entry, LINE_LIMIT, Object, shape};
 use crate::answers::LossOn;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::labels::Labels;
-use crate::random::digest;
+use crate::rows::Scratch;
 use crate::split::restore;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
-use std::collections::hash_map;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -174,8 +173,10 @@ pub struct Documents {
     /// The number of bytes read, counted as stored in the files.
     read: Arc<AtomicU64>,
     size: u64,
-    /// Where each id first occurred (file and number), by its digest.
-    seen: HashMap<[u8; 20], (u32, u64)>,
+    /// The ids so far; `None` if they were checked before.
+    ids: Option<Ids>,
+    /// The file or folder.
+    path: PathBuf,
     values: Vec<String>,
     object: Option<Object>,
     /// Columns that the object could not represent.
@@ -221,7 +222,21 @@ impl Documents {
         all_heeded(&files, options)?;
         let mut out = Self::of(files, options);
         out.others = left_out(path, &others);
+        out.path = path.to_path_buf();
         Ok(out)
+    }
+
+    /// Keeps no more ids in memory than this; the others lie on the disk, under a key. An id that is not unique may then
+    /// be an error at the end.
+    pub(crate) fn sorting_ids(mut self, scratch: Scratch<'_>, key: [u8; 20]) -> Self {
+        self.ids = Some(Ids::sorted(scratch, key));
+        self
+    }
+
+    /// Leaves out whether ids are unique. The caller checks that the documents are those of which it is known.
+    pub(crate) fn with_known_ids(mut self) -> Self {
+        self.ids = None;
+        self
     }
 
     /// Opens a corpus at a document's place, assuming the files have not changed since the place was recorded.
@@ -318,6 +333,7 @@ impl Documents {
         Self {
             options,
             users,
+            ids: Some(Ids::default()),
             size: files.iter().map(|f| f.bytes).sum(),
             files: files.into_iter(),
             joined: 1,
@@ -417,7 +433,7 @@ impl Documents {
 
     fn document(&mut self) -> Result<Option<Document>> {
         let Some(mut entry) = self.entry()? else {
-            return Ok(None);
+            return self.close_ids().map(|()| None);
         };
         self.values = std::mem::take(&mut entry.values);
         let mut rounded = false;
@@ -472,24 +488,39 @@ impl Documents {
         if file.prefix.is_empty() && matches!(format, Format::Blocks(_)) {
             return Ok(Some(entry.document));
         }
-        match self.seen.entry(digest(entry.document.id.as_bytes())) {
-            hash_map::Entry::Vacant(free) => {
-                free.insert((self.begun, entry.number));
-                Ok(Some(entry.document))
-            }
-            hash_map::Entry::Occupied(first) => {
-                let (begun, number) = *first.get();
-                let place = if begun == self.begun {
-                    format!("line {number}")
-                } else {
-                    format!("line {number} of file {begun} of the folder")
-                };
-                Err(wrong(format!(
-                    "its id is already that of {place}; ids must be unique"
-                )))
-            }
+        let place = (self.begun, entry.number);
+        let first = match &mut self.ids {
+            Some(ids) => ids.enter(&entry.document.id, place)?,
+            None => None,
+        };
+        match first {
+            None => Ok(Some(entry.document)),
+            Some(first) => Err(repeated(path, place, first)),
         }
     }
+
+    /// Checks the ids that were not compared when they were read.
+    fn close_ids(&mut self) -> Result<()> {
+        let copy = self.ids.as_mut().map(Ids::close).transpose()?.flatten();
+        let Some((place, first)) = copy else {
+            return Ok(());
+        };
+        let files = corpus_files(&self.path)?;
+        let file = files.get(place.0.saturating_sub(1) as usize);
+        Err(repeated(file.unwrap_or(&self.path), place, first))
+    }
+}
+
+/// The error for a document whose id is that of an earlier one.
+fn repeated(path: &Path, (begun, line): ids::Place, first: ids::Place) -> Error {
+    let (file, number) = first;
+    let place = if file == begun {
+        format!("line {number}")
+    } else {
+        format!("line {number} of file {file} of the folder")
+    };
+    let problem = format!("its id is already that of {place}; ids must be unique");
+    Error::line(path, line, problem)
 }
 
 /// Returns whether an id is one that is generated from the document's place in its file. Documents of two files with the

@@ -9,6 +9,7 @@ mod documents;
 mod files;
 mod format;
 mod generation;
+mod ids;
 mod lines;
 #[cfg(feature = "parquet")]
 mod pages;

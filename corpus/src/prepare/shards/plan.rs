@@ -1,11 +1,13 @@
 //! The shard plan: what is prepared, the choices made for the whole corpus, and where each shard begins.
 
 use super::super::context::{Choices, Corpus, Planted, PreparationContext};
+use super::super::held_out::HeldOut;
 use super::super::options::PrepareOptions;
 use super::super::resume::{Identity, requested};
 use super::super::run::nothing_to_train_on;
 use super::super::source::{Division, Feed, Phase, Role, Seal, Source, Stands};
 use super::super::stream::{Preparation, PrepareFiles};
+use super::super::survey::Planning;
 use super::sealed::{Key, SealedFolder, SealedReader};
 use crate::canary::{CanaryPlace, CanaryPlan, WordFacts};
 use crate::dedup::Deduplication;
@@ -14,6 +16,7 @@ use crate::error::{Error, Result, json_problem, within};
 use crate::folder::{OutputFolder, cleared, code_of, locked, preparation_of, unlock};
 use crate::read::{Documents, Place, PlannedFile, ReadOptions, planned_files};
 use crate::redaction::checked_threads;
+use crate::rows::Scratch;
 use reticent_disk::{self as disk, hexadecimal};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -27,6 +30,12 @@ use std::path::{Path, PathBuf};
 
 /// The largest number of shards in a plan.
 const MOST: u64 = 4096;
+
+/// The bytes of a corpus for which a plan has a shard, where nothing is said.
+const SHARD: u64 = 128 << 20;
+
+/// The number of documents about which a plan keeps something in memory: their ids take 36 MB.
+const KEPT: usize = 7 << 16;
 
 /// The size of the largest plan that is read: 256 MiB.
 const LONGEST: u64 = 256 << 20;
@@ -194,6 +203,26 @@ impl ShardPlan {
         owner: [u8; 32],
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<Self>> {
+        Self::write_keeping(KEPT, files, out, shards, (path, owner), watch)
+    }
+
+    /// Returns the number of shards for a corpus of so many bytes where nothing is said: one for each 128 MiB, from 1 to
+    /// 4096. `scan` and `write` then need less than 200 MiB of memory, unless records are shorter than 40 bytes or there
+    /// is more than one distinct secret for 200 bytes.
+    #[must_use]
+    pub fn enough_shards(bytes: u64) -> u64 {
+        bytes.div_ceil(SHARD).clamp(1, MOST)
+    }
+
+    /// `most`: the number of documents about which something is kept in memory.
+    fn write_keeping(
+        most: usize,
+        files: &PrepareFiles<'_>,
+        out: &Path,
+        shards: u64,
+        (path, owner): (&Path, [u8; 32]),
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<Option<Self>> {
         within("the number of shards", shards, 1..=MOST)?;
         let threads = checked_threads(files.threads)?;
         let source = Source::Files(files.data, files.reading);
@@ -214,17 +243,26 @@ impl ShardPlan {
             ..Cuts::default()
         };
         let mut seen = |document: &Document, stands: &Stands| cuts.enter(document, stands);
+        let owner = Key::new(owner);
+        let folder = stages.path.clone();
+        let planning = Planning {
+            seen: &mut seen,
+            scratch: Scratch {
+                folder: &folder,
+                most,
+            },
+            key: salt(&owner, b"ids of shards"),
+        };
         let options = files.options.placed_in(&base)?;
         let context =
-            PreparationContext::new(source, &options, None, threads, watch, Some(&mut seen))?;
+            PreparationContext::new(source, &options, None, threads, watch, Some(planning))?;
         let Some((mut context, _)) = context.filter(|_| watch(Phase::Survey, bytes)) else {
             return Ok(None);
         };
         if context.corpus.documents == 0 {
             return Err(nothing_to_train_on());
         }
-        let owner = Key::new(owner);
-        context.division.seal = Some(salt(&owner));
+        context.division.seal = Some(salt(&owner, SECRETS));
         let mut document = PlanDocument {
             schema: 1,
             kind: KIND.to_owned(),
@@ -236,7 +274,7 @@ impl ShardPlan {
             options: files.options.clone(),
             files: sizes,
             corpus: context.corpus,
-            identity: Identity::of_parts(&salt(&owner), &requested(&context)?, &[]),
+            identity: Identity::of_parts(&salt(&owner, SECRETS), &requested(&context)?, &[]),
             parts: if by_digest(&context.options) {
                 shards
             } else {
@@ -399,8 +437,7 @@ impl ShardPlan {
             .skip(1)
             .map(|shard| shard.training);
         let ends = ends.chain([context.corpus.documents]);
-        let mut all_held_out: Vec<usize> = context.division.held_out.iter().copied().collect();
-        all_held_out.sort_unstable();
+        let mut all_held_out = context.division.held_out.iter().peekable();
         let mut all_planted: Vec<(usize, &Document)> =
             context.planted.iter().map(|(n, d)| (*n, d)).collect();
         all_planted.sort_unstable_by_key(|(number, _)| *number);
@@ -409,11 +446,12 @@ impl ShardPlan {
         for (shard, end) in self.document.shards.iter().zip(ends) {
             let training = as_range(shard.training, end - shard.training);
             let all = as_range(shard.first, shard.documents);
+            let held_out = std::iter::from_fn(|| all_held_out.next_if(|number| *number < all.end));
             let planted = numbered(&all_planted, &training, |(number, _)| *number).iter();
             let mut places = numbered(&all_places, &training, |place| place.document).to_vec();
             places.sort_unstable_by_key(|place| (place.canary, place.copy));
             let choices = ShardChoices {
-                held_out: numbered(&all_held_out, &all, |number| *number).to_vec(),
+                held_out: held_out.collect(),
                 planted: planted.map(|(n, d)| (*n, Cow::Borrowed(*d))).collect(),
                 places,
             };
@@ -439,7 +477,7 @@ impl ShardPlan {
             documents: HashMap::new(),
             places: Vec::new(),
         };
-        let mut held_out = HashSet::new();
+        let mut held_out = HeldOut::default();
         for shard in shards {
             let choices: ShardChoices<'static> = file.json(1 + shard)?;
             held_out.extend(choices.held_out);
@@ -451,7 +489,7 @@ impl ShardPlan {
         let choices = Choices {
             division: Division {
                 held_out,
-                seal: Some(salt(&self.owner)),
+                seal: Some(salt(&self.owner, SECRETS)),
             },
             corpus: document.corpus,
             missed,
@@ -459,7 +497,7 @@ impl ShardPlan {
         };
         let options = document.options.placed_in(&document.base)?;
         let context = PreparationContext::restored(&options, choices)?;
-        let now = Identity::of_parts(&salt(&self.owner), &requested(&context)?, &[]);
+        let now = Identity::of_parts(&salt(&self.owner, SECRETS), &requested(&context)?, &[]);
         if now.against(&document.identity).is_some() {
             return Err(Error::Sharding(
                 "the tokenizer or the classifier is not the one of the plan any more; write the plan again"
@@ -579,7 +617,8 @@ impl ShardPlan {
         let Some(begin) = shards.first() else {
             return Ok(Box::new(|| Ok(None)));
         };
-        let mut documents = Documents::from_place(&document.data, &document.reading, &begin.place)?;
+        let documents = Documents::from_place(&document.data, &document.reading, &begin.place)?;
+        let mut documents = documents.with_known_ids();
         let (mut number, mut training) = (as_index(begin.first), as_index(begin.training));
         let mut shards = shards.iter();
         let mut open: Option<(&Shard, u64, Seal)> = None;
@@ -606,7 +645,7 @@ impl ShardPlan {
                 seal.enter(&document);
                 open = Some((shard, left - 1, seal));
                 number += 1;
-                if context.division.held_out.contains(&(number - 1)) {
+                if context.division.held_out.contains(number - 1) {
                     let held_out = number - 1 - training;
                     return Ok(Some((Role::HeldOut(held_out), Cow::Owned(document))));
                 }
@@ -730,12 +769,15 @@ fn code(owner: &Key, text: &str) -> String {
     hexadecimal(&owner.digest(&[b"plan of shards", text.as_bytes()]))
 }
 
-/// Returns the key for the digests of secrets.
-fn salt(owner: &Key) -> [u8; 20] {
+/// Returns the key for some digests.
+fn salt(owner: &Key, purpose: &[u8]) -> [u8; 20] {
     let mut out = [0; 20];
-    out.copy_from_slice(&owner.digest(&[b"secrets of shards"])[..20]);
+    out.copy_from_slice(&owner.digest(&[purpose])[..20]);
     out
 }
+
+/// Names the key for the digests of secrets.
+const SECRETS: &[u8] = b"secrets of shards";
 
 fn documents_key(owner: &Key) -> Key {
     owner.derived("documents of shards", &[])
@@ -791,7 +833,7 @@ impl Cuts {
     }
 
     /// Returns the shards; the last ones may be empty.
-    fn close(mut self, key: &Key, held_out: &HashSet<usize>) -> Vec<Shard> {
+    fn close(mut self, key: &Key, held_out: &HeldOut) -> Vec<Shard> {
         while (self.done.len() as u64) < self.shards {
             let (place, first, seal) = self
                 .begun
@@ -799,14 +841,21 @@ impl Cuts {
                 .unwrap_or_else(|| (self.place, self.documents, Seal::default()));
             self.done.push((place, first, self.documents - first, seal));
         }
-        let mut held_out: Vec<u64> = held_out.iter().map(|number| *number as u64).collect();
-        held_out.sort_unstable();
-        let shard = |(place, first, documents, seal): (Place, u64, u64, Seal)| Shard {
-            place,
-            first,
-            documents,
-            training: first - held_out.partition_point(|number| *number < first) as u64,
-            hmac: sealed(key, seal),
+        let (mut held_out, mut before) = (held_out.iter().peekable(), 0);
+        let shard = |(place, first, documents, seal): (Place, u64, u64, Seal)| {
+            while held_out
+                .next_if(|number| *number < as_index(first))
+                .is_some()
+            {
+                before += 1;
+            }
+            Shard {
+                place,
+                first,
+                documents,
+                training: first - before,
+                hmac: sealed(key, seal),
+            }
         };
         self.done.into_iter().map(shard).collect()
     }
@@ -815,32 +864,136 @@ impl Cuts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canary::CanaryOptions;
+    use crate::simulate::simulate;
     use std::time::Duration;
+
+    const OWNER: [u8; 32] = [7; 32];
+
+    /// A corpus in a file, and where it is prepared.
+    struct Case {
+        place: tempfile::TempDir,
+        reading: ReadOptions,
+        options: PrepareOptions,
+    }
+
+    impl Case {
+        fn new(text: &str, options: PrepareOptions) -> Self {
+            let place = tempfile::tempdir().unwrap();
+            std::fs::write(place.path().join("a.jsonl"), text).unwrap();
+            Self {
+                place,
+                reading: ReadOptions::default(),
+                options,
+            }
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.place.path().join(name)
+        }
+
+        fn prepare<T>(&self, with: impl FnOnce(&PrepareFiles<'_>) -> T) -> T {
+            with(&PrepareFiles {
+                data: &self.at("a.jsonl"),
+                reading: &self.reading,
+                options: &self.options,
+                threads: 1,
+                pause: Duration::from_secs(10),
+                owner: Some(OWNER),
+            })
+        }
+
+        /// A plan for three shards that keeps something about so many documents in memory.
+        fn plan(&self, most: usize, watch: &dyn Fn(Phase, u64) -> bool) -> Result<ShardPlan> {
+            let path = self.at("plan.json");
+            let place = (path.as_path(), OWNER);
+            self.prepare(|files| {
+                ShardPlan::write_keeping(most, files, &self.at("out"), 3, place, watch)
+            })
+            .map(Option::unwrap)
+        }
+    }
+
+    fn documents(count: usize) -> String {
+        let documents = simulate(count, 3).unwrap();
+        let lines = documents.iter();
+        lines
+            .map(|d| serde_json::to_string(d).unwrap() + "\n")
+            .collect()
+    }
+
+    /// Nor has anything a name that lies on the disk meanwhile.
+    #[test]
+    fn what_does_not_fit_in_memory_changes_nothing() {
+        let text = documents(200);
+        for held_out in [0.0, 0.3] {
+            let options = PrepareOptions {
+                held_out,
+                canaries: Some(CanaryOptions::new("3x4".parse().unwrap())),
+                ..PrepareOptions::default()
+            };
+            let case = Case::new(&text, options);
+            let single = case.at("single");
+            case.prepare(|files| files.write(&single, false, &|_, _| true))
+                .unwrap();
+            let mut planned = Vec::new();
+            for most in [1, 7, 199, 200, KEPT] {
+                let plan = case.plan(most, &|_, _| {
+                    let names = std::fs::read_dir(case.at("plan.json.stages")).unwrap();
+                    assert_eq!(names.count(), 1, "the lock alone");
+                    true
+                });
+                let plan = plan.unwrap();
+                planned.push(std::fs::read(case.at("plan.json")).unwrap());
+                for stage in plan.stages() {
+                    plan.run(stage, 1, &|_, _| true).unwrap();
+                }
+                for entry in std::fs::read_dir(&single).unwrap() {
+                    let name = entry.unwrap().file_name();
+                    let [one, other] = [&single, &case.at("out")]
+                        .map(|folder| std::fs::read(folder.join(&name)).unwrap());
+                    assert!(one == other, "{most} {held_out} {name:?}");
+                }
+                std::fs::remove_dir_all(case.at("out")).unwrap();
+                std::fs::remove_file(case.at("plan.json")).unwrap();
+            }
+            assert!(planned.iter().all(|plan| *plan == planned[0]));
+        }
+    }
+
+    /// Wherever its first occurrence lies; nothing is left of the plan.
+    #[test]
+    fn an_id_that_is_not_unique_is_refused() {
+        let lines: String = (0..40)
+            .map(|line| format!("{{\"id\":\"d{}\",\"text\":\"t{line}\"}}\n", line % 37))
+            .collect();
+        let case = Case::new(&lines, PrepareOptions::default());
+        for most in [1, 5, 37, KEPT] {
+            let said = case.plan(most, &|_, _| true).unwrap_err().to_string();
+            let expected = "line 38: its id is already that of line 1; ids must be unique";
+            assert!(said.ends_with(expected), "{most}: {said}");
+            assert_eq!(std::fs::read_dir(case.place.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_shard_for_each_128_mib_is_enough() {
+        let shards = [0, 1, SHARD, SHARD + 1, 10_000_000_000, u64::MAX];
+        assert_eq!(shards.map(ShardPlan::enough_shards), [1, 1, 1, 2, 75, MOST]);
+    }
 
     /// Its stages would find other secrets than those that are done.
     #[test]
     fn a_plan_is_of_one_build() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
-        std::fs::write(at("a.txt"), "one\n\ntwo\n").unwrap();
-        let (data, path, key) = (at("a.txt"), at("plan.json"), [7; 32]);
-        let (reading, options) = (ReadOptions::default(), PrepareOptions::default());
-        let files = PrepareFiles {
-            data: &data,
-            reading: &reading,
-            options: &options,
-            threads: 1,
-            pause: Duration::from_secs(10),
-            owner: Some(key),
-        };
-        let plan = ShardPlan::write(&files, &at("out"), 2, &path, key, &|_, _| true);
-        let hmac = plan.unwrap().unwrap().document.hmac;
+        let case = Case::new(&documents(2), PrepareOptions::default());
+        let hmac = case.plan(KEPT, &|_, _| true).unwrap().document.hmac;
+        let path = case.at("plan.json");
         let text = std::fs::read_to_string(&path).unwrap();
         let text = text.replacen(crate::CODE, &"5".repeat(64), 1);
         let text = text.replacen(&hmac, NO_CODE, 1);
-        let signed = text.replacen(NO_CODE, &code(&Key::new(key), &text), 1);
+        let signed = text.replacen(NO_CODE, &code(&Key::new(OWNER), &text), 1);
         std::fs::write(&path, signed).unwrap();
-        let said = ShardPlan::load(&path, key).unwrap_err().to_string();
+        let said = ShardPlan::load(&path, OWNER).unwrap_err().to_string();
         assert!(said.contains("another version or build"), "{said}");
     }
 }

@@ -6,6 +6,7 @@ use super::super::first_pass::{Fates, FirstPass, UnitPlace};
 use super::super::record_work::unit_key;
 use super::super::resume::Done;
 use super::super::run::{Pass, Put, Run};
+use super::super::secrets::SecretLine;
 use super::super::sink::Sink;
 use super::super::source::{Phase, Role, batches};
 use super::super::stream::Preparation;
@@ -37,9 +38,13 @@ const COUNTS: usize = 0;
 const MISSED: usize = 1;
 const SHARDS: usize = 2;
 
-/// Sections of what write leaves.
+/// Sections of what write leaves, before those of its secrets by ranges of their keys.
 const RECORDS: usize = 0;
 const DONE: usize = 1;
+const SECRETS: usize = 2;
+
+/// The largest number of such ranges. The last stage reads the secrets of all shards in one range at a time.
+const MOST_RANGES: u64 = 256;
 
 /// Keyed digests of a shard's units in one part, as its scan left them, for a group whose input travels otherwise
 /// than in files. Neither a unit nor a secret can be tried out against them without the owner's key.
@@ -463,14 +468,26 @@ impl ShardPlan {
             watch,
         };
         let before = FirstPass::of_fates(fates);
-        let Some((run, _)) = pass.through(&before, None, &mut sink)? else {
+        let Some((mut run, _)) = pass.through(&before, None, &mut sink)? else {
             return Ok(false);
         };
         sink.out.end();
+        let secrets = run.take_secrets();
         let done = serde_json::to_vec(&run.done(0, 0)).unwrap_or_default();
         file.section(&done)?;
+        let (mut lines, ranges) = (secrets.lines().peekable(), self.ranges());
+        for range in 0..ranges {
+            let next = || lines.next_if(|line| part_of(&line.key, ranges) == range);
+            let here: Vec<SecretLine<'_>> = std::iter::from_fn(next).collect();
+            file.section(&serde_json::to_vec(&here).unwrap_or_default())?;
+        }
         file.finish()?;
         Ok(true)
+    }
+
+    /// Returns the number of ranges of keys that secrets are counted in.
+    fn ranges(&self) -> u64 {
+        self.shards().min(MOST_RANGES)
     }
 
     /// The prepared folder. With more than one thread, what is written was read and checked by another one.
@@ -529,6 +546,13 @@ impl ShardPlan {
         };
         if !whole {
             return Ok(None);
+        }
+        for section in (SECRETS..).take(self.ranges() as usize) {
+            let writes = self.all().map(|shard| ShardStage::Write(shard as u64));
+            run.join_secrets(writes.map(|write| self.left_by(write)?.json(section)))?;
+            if !watch(Phase::Prepare, read) {
+                return Ok(None);
+            }
         }
         let facts: Facts = run.finish(distinct)?;
         let made = Preparation {

@@ -44,10 +44,10 @@ const OF_PLAN: [&str; 29] = [
 /// By which processes a corpus is prepared.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Sharding {
-    /// Plan of a sharded preparation: --shards writes it, --stage and --run follow it.
+    /// Plan of a sharded preparation: with DATA it is written, --stage and --run follow it.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Write the plan for this many shards, and prepare nothing yet.
+    /// Write the plan for this many shards (one for each 128 MiB of DATA if not given), and prepare nothing yet.
     #[arg(long, value_name = "N", requires = "plan", conflicts_with_all = ["stage", "run"], value_parser = whole_within::<u64>(1..=4096))]
     pub shards: Option<u64>,
     /// Run one stage of the plan: scan and write with --shard, group with --part, join alone.

@@ -40,7 +40,8 @@ pub(crate) struct Body {
 
 /// What to do with a plan.
 pub(super) enum Request<'a> {
-    Write(&'a Path, u64),
+    /// For so many shards, or as many as the corpus needs.
+    Write(&'a Path, Option<u64>),
     Stage(&'a Path, ShardStage),
     Run(&'a Path, Driver),
 }
@@ -52,13 +53,13 @@ impl<'a> Request<'a> {
         let Some(plan) = &how.plan else {
             return Ok(None);
         };
-        Ok(Some(match (how.shards, how.stage, how.run) {
-            (Some(shards), _, _) => Self::Write(plan, shards),
-            (_, Some(stage), _) => Self::Stage(plan, numbered(stage, how.shard, how.part)?),
-            (_, _, Some(driver)) => Self::Run(plan, driver),
-            _ => bail!(
-                "--plan: needs --shards N, which writes it, or --stage or --run, which follow it"
+        Ok(Some(match (how.stage, how.run) {
+            (Some(stage), _) => Self::Stage(plan, numbered(stage, how.shard, how.part)?),
+            (_, Some(driver)) => Self::Run(plan, driver),
+            _ if how.shards.is_none() && args.data.is_none() => bail!(
+                "--plan: needs DATA, for which it is written, or --stage or --run, which follow it"
             ),
+            _ => Self::Write(plan, how.shards),
         }))
     }
 
@@ -81,7 +82,7 @@ impl<'a> Request<'a> {
                 let said = format!(
                     "{}: {} of {}, for {}.",
                     body.plan,
-                    count_of(shards, "shard"),
+                    count_of(plan.shards(), "shard"),
                     plan.data().display(),
                     body.out
                 );
@@ -204,7 +205,12 @@ fn load(path: &Path) -> Result<ShardPlan> {
     ShardPlan::load(path, owner_key::shared(false)?).context("--plan")
 }
 
-fn write(args: &Prepare, path: &Path, shards: u64, interrupt: &Interrupt) -> Result<ShardPlan> {
+fn write(
+    args: &Prepare,
+    path: &Path,
+    shards: Option<u64>,
+    interrupt: &Interrupt,
+) -> Result<ShardPlan> {
     let place = reticent_disk::parent_of(path).canonicalize();
     ensure!(
         !place.is_ok_and(|place| args
@@ -218,6 +224,7 @@ fn write(args: &Prepare, path: &Path, shards: u64, interrupt: &Interrupt) -> Res
     let request = super::run::Request::of(args, interrupt)?;
     let (data, out, files) = (request.data, request.out, request.files());
     let size = files.size().context("DATA")?;
+    let shards = shards.unwrap_or_else(|| ShardPlan::enough_shards(size));
     let key = owner_key::shared(true)?;
     let (plan, _) = watched(size, "planning", interrupt, |watch| {
         ShardPlan::write(&files, out, shards, path, key, watch)
