@@ -80,13 +80,6 @@ impl Document {
         }
     }
 
-    /// Returns the document with the given class.
-    #[must_use]
-    pub const fn with_label(mut self, label: u32) -> Self {
-        self.label = Some(label);
-        self
-    }
-
     /// Returns the document with one more secret (characters `start..end`).
     #[must_use]
     pub fn with_secret(mut self, start: usize, end: usize, kind: impl Into<String>) -> Self {

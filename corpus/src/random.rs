@@ -24,6 +24,7 @@ pub(crate) enum Purpose {
     CanaryPlaces = 4,
     CanaryCarriers = 5,
     Verify = 6,
+    #[cfg(any(test, feature = "tagger-training"))]
     Tagger = 7,
     Labels = 8,
     Neighbours = 9,

@@ -125,11 +125,18 @@ fn prepared_lines_are_read_back_as_their_records() {
     assert!(documents[0].masked.is_empty());
 }
 
+fn classed(document: Document, class: u32) -> Document {
+    Document {
+        label: Some(class),
+        ..document
+    }
+}
+
 #[test]
 fn held_out_records_have_classes_too() {
     let document = |number: u32| {
         let text = format!("USR: number {number} of them");
-        Document::new(format!("d{number}"), text).with_label(number % 2)
+        classed(Document::new(format!("d{number}"), text), number % 2)
     };
     let documents: Vec<Document> = (0..8).map(document).collect();
     let made = prepare(&documents, &options(Unit::Document)).unwrap();
@@ -148,11 +155,11 @@ fn documents_without_a_declared_class_are_refused() {
         ..options(Unit::Turn)
     };
     assert!(refused(plain.clone(), &whole).contains("no class"));
-    assert!(refused(plain.clone().with_label(2), &whole).contains("classes are below 2"));
+    assert!(refused(classed(plain.clone(), 2), &whole).contains("classes are below 2"));
     let none = PrepareOptions {
         labels: None,
         ..whole
     };
-    assert!(refused(plain.clone().with_label(1), &none).contains("none are declared"));
+    assert!(refused(classed(plain.clone(), 1), &none).contains("none are declared"));
     assert!(refused(plain, &options(Unit::User)).contains("a user"));
 }

@@ -38,7 +38,6 @@ pub use repeats::{DistinctTexts, Repeats, ScoredRecords, SideRepeats, blind_base
 pub use scored::{Attack, Evidence, Need, Scored, min_k};
 pub use set::{Rate, ScoreSet};
 pub use shadow::{
-    Instability, Lira, Shadows, Spread, instability, lira, logit_of_confidence, logit_of_logits,
-    rmia,
+    Instability, Lira, Shadows, Spread, instability, lira, logit_of_confidence, rmia,
 };
 pub use table::{ScoreTable, Scoring};

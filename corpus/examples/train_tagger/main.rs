@@ -1,7 +1,7 @@
 //! Trains the tagger that ships, and measures it on text it was not trained on.
 //!
 //! ```console
-//! $ cargo run --release --package reticent-corpus --example train_tagger -- MATERIAL OUT.bin
+//! $ cargo run --release --package reticent-corpus --features tagger-training --example train_tagger -- MATERIAL OUT.bin
 //! ```
 //! MATERIAL holds, unpacked, what `models/tagger.md` names: the treebank `ewt-train.conllu` and `ewt-test.conllu`,
 //! `en_ewt-ud-dev.iob2`, `en_ewt-ud-test.iob2` and `en_pud-ud-test.iob2` of Universal NER, GUM's documents under

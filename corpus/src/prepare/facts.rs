@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What a preparation did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     /// What one record is.
     pub unit: Unit,
@@ -178,10 +178,11 @@ impl Facts {
 }
 
 /// How the secrets are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretSource {
     /// Marked in the documents.
+    #[default]
     Gold,
     /// Found by the redaction policy before simulated misses, and where else their texts stand in the same record as whole words.
     /// Real misses are not counted, nor records that hold a secret in which the policy finds none of it.
@@ -193,7 +194,7 @@ pub enum SecretSource {
 ///
 /// A secret is **missed** when in at least one record masking it beforehand would have changed
 /// the record that training sees: a secret masked in part is missed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SecretFacts {
     /// How they are known.
     pub source: SecretSource,

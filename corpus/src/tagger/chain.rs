@@ -58,7 +58,7 @@ pub(super) struct Chain {
     /// The hashes of features with weights, ascending.
     pub(super) hashes: Vec<u32>,
     /// A row of `stride` weights for each feature.
-    weights: Vec<i8>,
+    pub(super) weights: Vec<i8>,
     stride: usize,
     index: Index,
     lattice: Lattice,
@@ -138,16 +138,6 @@ impl Chain {
         }
     }
 
-    /// Reduces the weights to this many steps on each side of 0, instead of the 127 of eight bits.
-    pub(super) fn in_steps(mut self, steps: u8) -> Self {
-        let width = 127.0 / f64::from(steps.clamp(1, 127));
-        for weight in &mut self.weights {
-            *weight = (f64::from(*weight) / width).round() as i8;
-        }
-        self.scale = (f64::from(self.scale) * width) as f32;
-        self
-    }
-
     /// Iterates over the weights, by feature and then by label.
     pub(super) fn weights(&self) -> impl Iterator<Item = i8> {
         let rows = self.weights.chunks(self.stride);
@@ -209,18 +199,9 @@ impl Chain {
 /// The forward-backward algorithm over the scores of one sentence.
 #[derive(Debug, Clone)]
 pub(super) struct Lattice {
-    labels: usize,
+    pub(super) labels: usize,
     /// The exponentials of the transitions.
-    steps: Vec<f32>,
-}
-
-/// The results of the forward-backward algorithm.
-#[derive(Debug, Default)]
-pub(super) struct Passed {
-    /// The probability of each label for each word.
-    pub(super) marginals: Vec<f32>,
-    /// The expected count of each pair of labels; the last row is the beginning.
-    pub(super) pairs: Vec<f32>,
+    pub(super) steps: Vec<f32>,
 }
 
 impl Lattice {
@@ -231,85 +212,7 @@ impl Lattice {
         }
     }
 
-    /// Runs over the labels that each word may have; without sets, over all labels.
-    pub(super) fn run(&self, emissions: &[f32], allowed: Option<&[u32]>) -> Passed {
-        let n = self.labels;
-        let length = emissions.len() / n;
-        let may = |word: usize, label: usize| allowed.is_none_or(|a| a[word] >> label & 1 == 1);
-        // Scores relative to the best of each word: nothing overflows, and one score never vanishes.
-        let mut scores = vec![0f32; emissions.len()];
-        for word in 0..length {
-            let of = &emissions[word * n..][..n];
-            let most = (0..n)
-                .filter(|l| may(word, *l))
-                .map(|l| of[l])
-                .fold(f32::MIN, f32::max);
-            for label in (0..n).filter(|l| may(word, *l)) {
-                scores[word * n + label] = (of[label] - most).exp();
-            }
-        }
-        let start = &self.steps[n * n..];
-        let mut forward = vec![0f32; emissions.len()];
-        let mut norms = vec![0f32; length];
-        for word in 0..length {
-            for label in 0..n {
-                let arrived = if word == 0 {
-                    start[label]
-                } else {
-                    let before = &forward[(word - 1) * n..][..n];
-                    (0..n)
-                        .map(|from| before[from] * self.steps[from * n + label])
-                        .sum()
-                };
-                forward[word * n + label] = arrived * scores[word * n + label];
-            }
-            let norm: f32 = forward[word * n..][..n].iter().sum();
-            norms[word] = norm.max(f32::MIN_POSITIVE);
-            for value in &mut forward[word * n..][..n] {
-                *value /= norms[word];
-            }
-        }
-        self.backward(&scores, &forward, &norms)
-    }
-
-    fn backward(&self, scores: &[f32], forward: &[f32], norms: &[f32]) -> Passed {
-        let n = self.labels;
-        let length = norms.len();
-        let mut marginals = vec![0f32; scores.len()];
-        let mut pairs = vec![0f32; (n + 1) * n];
-        let mut behind = vec![1f32; n];
-        for word in (0..length).rev() {
-            for label in 0..n {
-                marginals[word * n + label] = forward[word * n + label] * behind[label];
-            }
-            let sum: f32 = marginals[word * n..][..n].iter().sum();
-            for value in &mut marginals[word * n..][..n] {
-                *value /= sum.max(f32::MIN_POSITIVE);
-            }
-            let arriving: Vec<f32> = (0..n)
-                .map(|l| scores[word * n + l] * behind[l] / norms[word])
-                .collect();
-            if word == 0 {
-                for label in 0..n {
-                    pairs[n * n + label] += marginals[label];
-                }
-                break;
-            }
-            let before = &forward[(word - 1) * n..][..n];
-            for from in 0..n {
-                let mut sum = 0.0;
-                for to in 0..n {
-                    let through = self.steps[from * n + to] * arriving[to];
-                    pairs[from * n + to] += before[from] * through;
-                    sum += through;
-                }
-                behind[from] = sum;
-            }
-        }
-        Passed { marginals, pairs }
-    }
-
-    /// Computes the marginals of [`Self::run`] without sets, with W labels at a time; those from `labels` on are
+    /// Returns the probability of each label for each word, with W labels at a time; those from `labels` on are
     /// impossible.
     fn marginals<const W: usize>(&self, emissions: &[f32]) -> Vec<f32> {
         let n = self.labels;
@@ -434,63 +337,5 @@ mod tests {
         for (one, two) in out.iter().zip(&other) {
             assert!((one - two).abs() < 1e-5);
         }
-    }
-
-    /// Against the sum over all 3^4 paths, with and without sets of allowed labels.
-    #[test]
-    fn forward_and_backward_sum_over_all_paths() {
-        let (n, length) = (3, 4);
-        let transitions: Vec<f32> = (0..12).map(|i| ((i * 7 % 5) as f32 - 2.0) * 0.4).collect();
-        let emissions: Vec<f32> = (0..12).map(|i| ((i * 5 % 7) as f32 - 3.0) * 0.5).collect();
-        for allowed in [None, Some([0b111u32, 0b101, 0b010, 0b110])] {
-            let mut marginals = vec![0f64; n * length];
-            let mut pairs = vec![0f64; (n + 1) * n];
-            let mut total = 0f64;
-            for path in 0..81usize {
-                let labels: Vec<usize> = (0..4).map(|w| path / 3usize.pow(w) % 3).collect();
-                if allowed.is_some_and(|a| (0..4).any(|w| a[w] >> labels[w] & 1 == 0)) {
-                    continue;
-                }
-                let steps = (0..4).map(|w| {
-                    if w == 0 {
-                        n * n + labels[0]
-                    } else {
-                        labels[w - 1] * n + labels[w]
-                    }
-                });
-                let steps: Vec<usize> = steps.collect();
-                let score: f64 = (0..4)
-                    .map(|w| f64::from(emissions[w * n + labels[w]]))
-                    .sum::<f64>()
-                    + steps
-                        .iter()
-                        .map(|s| f64::from(transitions[*s]))
-                        .sum::<f64>();
-                let weight = score.exp();
-                total += weight;
-                for w in 0..4 {
-                    marginals[w * n + labels[w]] += weight;
-                    pairs[steps[w]] += weight;
-                }
-            }
-            let lattice = Lattice::new(n, &transitions);
-            let passed = lattice.run(&emissions, allowed.as_ref().map(|a| &a[..]));
-            for (got, sum) in passed.marginals.iter().zip(&marginals) {
-                assert!((f64::from(*got) - sum / total).abs() < 1e-5);
-            }
-            for (got, sum) in passed.pairs.iter().zip(&pairs) {
-                assert!((f64::from(*got) - sum / total).abs() < 1e-5);
-            }
-        }
-    }
-
-    #[test]
-    fn scores_far_apart_neither_overflow_nor_vanish() {
-        let lattice = Lattice::new(2, &[0.0; 6]);
-        let passed = lattice.run(&[1000.0, -1000.0, -300.0, 300.0], None);
-        assert!(passed.marginals.iter().all(|m| m.is_finite()));
-        assert!(
-            (passed.marginals[0] - 1.0).abs() < 1e-6 && (passed.marginals[3] - 1.0).abs() < 1e-6
-        );
     }
 }

@@ -2,16 +2,6 @@
 
 use super::chain::Rows;
 use super::features::text_hash;
-use std::collections::BTreeMap;
-
-/// Lists and clusters of words that a model includes as evidence for the chain of names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TaggerLexicon {
-    /// For words in lower case, the lists that contain them, one bit each.
-    pub lists: BTreeMap<String, u8>,
-    /// For words as written, their cluster among few and among many clusters; 0 means none.
-    pub clusters: BTreeMap<String, [u8; 2]>,
-}
 
 /// What is known of one word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,7 +21,7 @@ pub(super) struct Lexicon {
     cluster_rows: Rows,
 }
 
-fn hash(word: &str) -> u32 {
+pub(super) fn hash(word: &str) -> u32 {
     let hash = text_hash(word.bytes()).wrapping_mul(0xff51_afd7_ed55_8ccd);
     (hash >> 32) as u32
 }
@@ -57,24 +47,6 @@ impl Lexicon {
             cluster_hashes,
             clusters,
         }
-    }
-
-    /// Creates a lexicon. Lists of words with the same hash are merged; the cluster is that of the first word.
-    pub(super) fn of(words: &TaggerLexicon) -> Self {
-        let mut lists: BTreeMap<u32, u8> = BTreeMap::new();
-        for (word, bits) in &words.lists {
-            *lists.entry(hash(word)).or_default() |= bits;
-        }
-        let mut clusters: BTreeMap<u32, [u8; 2]> = BTreeMap::new();
-        for (word, of) in &words.clusters {
-            clusters.entry(hash(word)).or_insert(*of);
-        }
-        Self::new(
-            lists.keys().copied().collect(),
-            lists.into_values().collect(),
-            clusters.keys().copied().collect(),
-            clusters.into_values().collect(),
-        )
     }
 
     /// Returns what is known of a word; `lower` is the word in lower case.

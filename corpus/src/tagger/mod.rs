@@ -12,12 +12,14 @@ mod file;
 mod lexicon;
 mod lists;
 mod said;
-mod train;
+#[cfg(any(test, feature = "tagger-training"))]
+#[path = "../../examples/train_tagger/training.rs"]
+mod training;
 mod vocabulary;
 mod words;
 
-pub use lexicon::TaggerLexicon;
-pub use train::{TaggedSentence, TaggerMaterial, TaggerTraining};
+#[cfg(any(test, feature = "tagger-training"))]
+pub use training::{TaggedSentence, TaggerLexicon, TaggerMaterial, TaggerTraining, name_labels};
 
 use crate::error::{Error, Result};
 use crate::policy::{EntityKind, LEAST_SCORE, Role, RoleTag, Tagger};
@@ -281,24 +283,6 @@ impl TaggerModel {
         look(&mut vocabulary);
         idle().push(vocabulary);
     }
-}
-
-/// Returns the labels of names for the words of a sentence: of words that are more likely than not part of a name. The
-/// words of one name have the same kind.
-#[must_use]
-pub fn name_labels(tags: &[WordTags]) -> Vec<&'static str> {
-    let names: Vec<[f32; 9]> = tags.iter().map(|tags| tags.name).collect();
-    let mut out = vec![NAME_LABELS[0]; names.len()];
-    let mut before = false;
-    kinds(&names, |word, kind, begins| {
-        let inside = names[word][0] < 0.5;
-        if inside {
-            let goes_on = usize::from(before && !begins);
-            out[word] = NAME_LABELS[2 * kind + 1 + goes_on];
-        }
-        before = inside;
-    });
-    out
 }
 
 /// For a word to be plain, the evidence for each label of a name must not exceed this, in log odds: if no capital is

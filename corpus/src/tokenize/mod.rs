@@ -30,12 +30,13 @@ use std::sync::Arc;
 pub const MASK_TEXT: &str = "<MASK>";
 
 /// Where a vocabulary comes from, hence whether publishing it says anything about the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// All 256 bytes.
     Bytes,
     /// A fixed public alphabet.
+    #[default]
     Characters,
     /// Built by others before and without this text.
     Pretrained,

@@ -6,7 +6,7 @@ use reticent_corpus::policy::{
     Conservative, ConservativeOptions, EntityKind, Names, PolicyChoice, Role, RoleTag, Tagger,
     Threshold, View,
 };
-use reticent_corpus::tagger::{TaggedSentence, TaggerMaterial, TaggerModel, TaggerTraining};
+use reticent_corpus::tagger::TaggerModel;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -314,59 +314,6 @@ fn a_model_that_is_damaged_is_refused() {
     assert!(refused(&sealed(beyond)).contains("rise"));
     assert!(refused(&sealed(body[..body.len() - 1].to_vec())).contains("bytes wanted"));
     assert!(refused(&sealed([body, &[0]].concat())).contains("too many"));
-}
-
-/// A toy language where one word decides: learnt from labels, and from sets of labels whose
-/// other sentences decide them.
-#[test]
-fn training_learns_what_the_labels_and_sets_of_labels_say() {
-    let sentence = |words: &[&str], labels: &[u32]| TaggedSentence {
-        words: words.iter().map(|w| (*w).to_owned()).collect(),
-        labels: labels.to_vec(),
-    };
-    let mut material = TaggerMaterial::default();
-    for _ in 0..20 {
-        material
-            .names
-            .push(sentence(&["ask", "Zorba", "now"], &[1, 2, 1]));
-        // Zorba is a name of some kind here, and which is known from above.
-        material
-            .names
-            .push(sentence(&["Zorba", "left"], &[0b1_1111_1110, 1]));
-        material
-            .speech
-            .push(sentence(&["ask", "Zorba"], &[1 << 15, 1 << 11]));
-        material.roles.push(sentence(&["ask", "Zorba"], &[1, 4]));
-    }
-    let how = TaggerTraining {
-        rounds: 5,
-        ..TaggerTraining::default()
-    };
-    let model = TaggerModel::train(&material, &how).unwrap();
-    let tags = model.tag_words(&["Zorba", "left"]);
-    assert_eq!((tags[0].name_label(), tags[1].name_label()), ("B-PER", "O"));
-    assert_eq!(model.tag_words(&["ask", "Zorba"])[1].role_label(), "OBJECT");
-    // Equal material, equal bytes; through the bytes, equal tags.
-    let again = TaggerModel::train(&material, &how).unwrap();
-    assert_eq!(model.to_bytes(), again.to_bytes());
-    let read = TaggerModel::from_bytes(&model.to_bytes()).unwrap();
-    assert_eq!(read.tag_words(&["Zorba", "left"]), tags);
-    material.names.push(sentence(&["one", "two"], &[1]));
-    assert!(TaggerModel::train(&material, &how).is_err());
-    // Learnt further from sentences that say otherwise: what is kept of the weights before holds against it.
-    let otherwise = vec![sentence(&["ask", "Zorba", "now"], &[1, 1 << 5, 1]); 200];
-    let organisation = |kept| {
-        let how = TaggerTraining {
-            kept,
-            ..how.clone()
-        };
-        let further = model.further(&otherwise, &how).unwrap();
-        further.tag_words(&["ask", "Zorba", "now"])[1].name[5]
-    };
-    let before = model.tag_words(&["ask", "Zorba", "now"])[1].name[5];
-    let [forgotten, mean, all] = [0.0, 0.5, 1.0].map(organisation);
-    assert!((all - before).abs() < 1e-3, "{all} for {before}");
-    assert!(before < 0.1 && before < mean && mean < forgotten && forgotten > 0.9);
 }
 
 /// The card names the file it describes.

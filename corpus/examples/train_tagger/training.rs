@@ -1,12 +1,24 @@
 //! Trains the three chains: conditional likelihood with AdaGrad, fully determined by a seed.
+//!
+//! With the feature `tagger-training` and in tests, this file is a module of the crate, which needs the parts of a model.
 
 use super::chain::{Chain, Lattice, Rows};
 use super::features::Forms;
-use super::lexicon::{Lexicon, TaggerLexicon};
+use super::lexicon::{Lexicon, hash};
 use super::lists::Lists;
-use super::{TASKS, TaggerModel, tags};
+use super::{NAME_LABELS, TASKS, TaggerModel, WordTags, kinds, tags};
 use crate::error::{Result, range};
 use crate::random::{Choices, Purpose};
+use std::collections::{BTreeMap, HashMap};
+
+/// Lists and clusters of words that a model includes as evidence for the chain of names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaggerLexicon {
+    /// For words in lower case, the lists that contain them, one bit each.
+    pub lists: BTreeMap<String, u8>,
+    /// For words as written, their cluster among few and among many clusters; 0 means none.
+    pub clusters: BTreeMap<String, [u8; 2]>,
+}
 
 /// A sentence for training, with a set of labels as bits for each word: one bit if the label is known, several if it is
 /// not, as in text in which annotators marked only some kinds of names.
@@ -106,7 +118,7 @@ impl TaggerModel {
         };
         let speech = of_speech(material.speech.iter().collect())?;
         let halves = [of_speech(half(1))?, of_speech(half(0))?];
-        let seen: std::collections::HashMap<&[String], usize> = material
+        let seen: HashMap<&[String], usize> = material
             .speech
             .iter()
             .enumerate()
@@ -446,4 +458,259 @@ fn update(weight: &mut f32, square: &mut f32, gradient: f32, how: &TaggerTrainin
     let g = gradient - how.decay * *weight;
     *square += g * g;
     *weight += how.rate * g / (square.sqrt() + 1e-3);
+}
+
+impl Chain {
+    /// Reduces the weights to this many steps on each side of 0, instead of the 127 of eight bits.
+    fn in_steps(mut self, steps: u8) -> Self {
+        let width = 127.0 / f64::from(steps.clamp(1, 127));
+        for weight in &mut self.weights {
+            *weight = (f64::from(*weight) / width).round() as i8;
+        }
+        self.scale = (f64::from(self.scale) * width) as f32;
+        self
+    }
+}
+
+/// The results of the forward-backward algorithm.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    /// The probability of each label for each word.
+    pub(super) marginals: Vec<f32>,
+    /// The expected count of each pair of labels; the last row is the beginning.
+    pairs: Vec<f32>,
+}
+
+impl Lattice {
+    /// Runs over the labels that each word may have; without sets, over all labels.
+    pub(super) fn run(&self, emissions: &[f32], allowed: Option<&[u32]>) -> Passed {
+        let n = self.labels;
+        let length = emissions.len() / n;
+        let may = |word: usize, label: usize| allowed.is_none_or(|a| a[word] >> label & 1 == 1);
+        // Scores relative to the best of each word: nothing overflows, and one score never vanishes.
+        let mut scores = vec![0f32; emissions.len()];
+        for word in 0..length {
+            let of = &emissions[word * n..][..n];
+            let most = (0..n)
+                .filter(|l| may(word, *l))
+                .map(|l| of[l])
+                .fold(f32::MIN, f32::max);
+            for label in (0..n).filter(|l| may(word, *l)) {
+                scores[word * n + label] = (of[label] - most).exp();
+            }
+        }
+        let start = &self.steps[n * n..];
+        let mut forward = vec![0f32; emissions.len()];
+        let mut norms = vec![0f32; length];
+        for word in 0..length {
+            for label in 0..n {
+                let arrived = if word == 0 {
+                    start[label]
+                } else {
+                    let before = &forward[(word - 1) * n..][..n];
+                    (0..n)
+                        .map(|from| before[from] * self.steps[from * n + label])
+                        .sum()
+                };
+                forward[word * n + label] = arrived * scores[word * n + label];
+            }
+            let norm: f32 = forward[word * n..][..n].iter().sum();
+            norms[word] = norm.max(f32::MIN_POSITIVE);
+            for value in &mut forward[word * n..][..n] {
+                *value /= norms[word];
+            }
+        }
+        self.backward(&scores, &forward, &norms)
+    }
+
+    fn backward(&self, scores: &[f32], forward: &[f32], norms: &[f32]) -> Passed {
+        let n = self.labels;
+        let length = norms.len();
+        let mut marginals = vec![0f32; scores.len()];
+        let mut pairs = vec![0f32; (n + 1) * n];
+        let mut behind = vec![1f32; n];
+        for word in (0..length).rev() {
+            for label in 0..n {
+                marginals[word * n + label] = forward[word * n + label] * behind[label];
+            }
+            let sum: f32 = marginals[word * n..][..n].iter().sum();
+            for value in &mut marginals[word * n..][..n] {
+                *value /= sum.max(f32::MIN_POSITIVE);
+            }
+            let arriving: Vec<f32> = (0..n)
+                .map(|l| scores[word * n + l] * behind[l] / norms[word])
+                .collect();
+            if word == 0 {
+                for label in 0..n {
+                    pairs[n * n + label] += marginals[label];
+                }
+                break;
+            }
+            let before = &forward[(word - 1) * n..][..n];
+            for from in 0..n {
+                let mut sum = 0.0;
+                for to in 0..n {
+                    let through = self.steps[from * n + to] * arriving[to];
+                    pairs[from * n + to] += before[from] * through;
+                    sum += through;
+                }
+                behind[from] = sum;
+            }
+        }
+        Passed { marginals, pairs }
+    }
+}
+
+impl Lexicon {
+    /// Creates a lexicon. Lists of words with the same hash are merged; the cluster is that of the first word.
+    fn of(words: &TaggerLexicon) -> Self {
+        let mut lists: BTreeMap<u32, u8> = BTreeMap::new();
+        for (word, bits) in &words.lists {
+            *lists.entry(hash(word)).or_default() |= bits;
+        }
+        let mut clusters: BTreeMap<u32, [u8; 2]> = BTreeMap::new();
+        for (word, of) in &words.clusters {
+            clusters.entry(hash(word)).or_insert(*of);
+        }
+        Self::new(
+            lists.keys().copied().collect(),
+            lists.into_values().collect(),
+            clusters.keys().copied().collect(),
+            clusters.into_values().collect(),
+        )
+    }
+}
+
+/// Returns the labels of names for the words of a sentence: of words that are more likely than not part of a name. The
+/// words of one name have the same kind.
+#[must_use]
+pub fn name_labels(tags: &[WordTags]) -> Vec<&'static str> {
+    let names: Vec<[f32; 9]> = tags.iter().map(|tags| tags.name).collect();
+    let mut out = vec![NAME_LABELS[0]; names.len()];
+    let mut before = false;
+    kinds(&names, |word, kind, begins| {
+        let inside = names[word][0] < 0.5;
+        if inside {
+            let goes_on = usize::from(before && !begins);
+            out[word] = NAME_LABELS[2 * kind + 1 + goes_on];
+        }
+        before = inside;
+    });
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against the sum over all 3^4 paths, with and without sets of allowed labels.
+    #[test]
+    fn forward_and_backward_sum_over_all_paths() {
+        let (n, length) = (3, 4);
+        let transitions: Vec<f32> = (0..12).map(|i| ((i * 7 % 5) as f32 - 2.0) * 0.4).collect();
+        let emissions: Vec<f32> = (0..12).map(|i| ((i * 5 % 7) as f32 - 3.0) * 0.5).collect();
+        for allowed in [None, Some([0b111u32, 0b101, 0b010, 0b110])] {
+            let mut marginals = vec![0f64; n * length];
+            let mut pairs = vec![0f64; (n + 1) * n];
+            let mut total = 0f64;
+            for path in 0..81usize {
+                let labels: Vec<usize> = (0..4).map(|w| path / 3usize.pow(w) % 3).collect();
+                if allowed.is_some_and(|a| (0..4).any(|w| a[w] >> labels[w] & 1 == 0)) {
+                    continue;
+                }
+                let steps = (0..4).map(|w| {
+                    if w == 0 {
+                        n * n + labels[0]
+                    } else {
+                        labels[w - 1] * n + labels[w]
+                    }
+                });
+                let steps: Vec<usize> = steps.collect();
+                let score: f64 = (0..4)
+                    .map(|w| f64::from(emissions[w * n + labels[w]]))
+                    .sum::<f64>()
+                    + steps
+                        .iter()
+                        .map(|s| f64::from(transitions[*s]))
+                        .sum::<f64>();
+                let weight = score.exp();
+                total += weight;
+                for w in 0..4 {
+                    marginals[w * n + labels[w]] += weight;
+                    pairs[steps[w]] += weight;
+                }
+            }
+            let lattice = Lattice::new(n, &transitions);
+            let passed = lattice.run(&emissions, allowed.as_ref().map(|a| &a[..]));
+            for (got, sum) in passed.marginals.iter().zip(&marginals) {
+                assert!((f64::from(*got) - sum / total).abs() < 1e-5);
+            }
+            for (got, sum) in passed.pairs.iter().zip(&pairs) {
+                assert!((f64::from(*got) - sum / total).abs() < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn scores_far_apart_neither_overflow_nor_vanish() {
+        let lattice = Lattice::new(2, &[0.0; 6]);
+        let passed = lattice.run(&[1000.0, -1000.0, -300.0, 300.0], None);
+        assert!(passed.marginals.iter().all(|m| m.is_finite()));
+        assert!(
+            (passed.marginals[0] - 1.0).abs() < 1e-6 && (passed.marginals[3] - 1.0).abs() < 1e-6
+        );
+    }
+
+    /// A toy language where one word decides: learnt from labels, and from sets of labels whose
+    /// other sentences decide them.
+    #[test]
+    fn training_learns_what_the_labels_and_sets_of_labels_say() {
+        let sentence = |words: &[&str], labels: &[u32]| TaggedSentence {
+            words: words.iter().map(|w| (*w).to_owned()).collect(),
+            labels: labels.to_vec(),
+        };
+        let mut material = TaggerMaterial::default();
+        for _ in 0..20 {
+            material
+                .names
+                .push(sentence(&["ask", "Zorba", "now"], &[1, 2, 1]));
+            // Zorba is a name of some kind here, and which is known from above.
+            material
+                .names
+                .push(sentence(&["Zorba", "left"], &[0b1_1111_1110, 1]));
+            material
+                .speech
+                .push(sentence(&["ask", "Zorba"], &[1 << 15, 1 << 11]));
+            material.roles.push(sentence(&["ask", "Zorba"], &[1, 4]));
+        }
+        let how = TaggerTraining {
+            rounds: 5,
+            ..TaggerTraining::default()
+        };
+        let model = TaggerModel::train(&material, &how).unwrap();
+        let tags = model.tag_words(&["Zorba", "left"]);
+        assert_eq!((tags[0].name_label(), tags[1].name_label()), ("B-PER", "O"));
+        assert_eq!(model.tag_words(&["ask", "Zorba"])[1].role_label(), "OBJECT");
+        // Equal material, equal bytes; through the bytes, equal tags.
+        let again = TaggerModel::train(&material, &how).unwrap();
+        assert_eq!(model.to_bytes(), again.to_bytes());
+        let read = TaggerModel::from_bytes(&model.to_bytes()).unwrap();
+        assert_eq!(read.tag_words(&["Zorba", "left"]), tags);
+        material.names.push(sentence(&["one", "two"], &[1]));
+        assert!(TaggerModel::train(&material, &how).is_err());
+        // Learnt further from sentences that say otherwise: what is kept of the weights before holds against it.
+        let otherwise = vec![sentence(&["ask", "Zorba", "now"], &[1, 1 << 5, 1]); 200];
+        let organisation = |kept| {
+            let how = TaggerTraining {
+                kept,
+                ..how.clone()
+            };
+            let further = model.further(&otherwise, &how).unwrap();
+            further.tag_words(&["ask", "Zorba", "now"])[1].name[5]
+        };
+        let before = model.tag_words(&["ask", "Zorba", "now"])[1].name[5];
+        let [forgotten, mean, all] = [0.0, 0.5, 1.0].map(organisation);
+        assert!((all - before).abs() < 1e-3, "{all} for {before}");
+        assert!(before < 0.1 && before < mean && mean < forgotten && forgotten > 0.9);
+    }
 }
