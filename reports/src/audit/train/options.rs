@@ -59,7 +59,7 @@ pub(in crate::audit) fn options(
         },
         state_norm: (recipe == Recipe::Sdp).then_some(norm),
         screened,
-        precision: train.precision.into(),
+        precision: train.precision,
         dropout: Dropout::NONE,
         average: given.average,
         learning_rates: learning_rates(given),
