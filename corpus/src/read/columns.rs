@@ -387,7 +387,7 @@ pub fn field_name(field: &Field) -> Option<String> {
 
 /// Returns the elements of a list, or the single value.
 #[must_use]
-pub fn field_list(field: &Field) -> &[Field] {
+pub(super) fn field_list(field: &Field) -> &[Field] {
     match field {
         Field::ListInternal(list) => list.elements(),
         one => std::slice::from_ref(one),

@@ -29,7 +29,7 @@ mod whole;
 
 pub use chat::ChatTemplate;
 #[cfg(feature = "parquet")]
-pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
+pub use columns::{ParquetRow, ParquetRows, field_name};
 pub use files::corpus_files;
 pub(crate) use files::{PlannedFile, planned_files, regular};
 #[cfg(feature = "workers")]

@@ -1,6 +1,6 @@
 //! The JSON envelope: `{"schema":1,"type":…,"says":…,"inputs":{…,"assumed":[…]},…}`.
 
-use super::inputs::KnownInputs;
+use super::inputs::OtherInputs;
 use super::spelled::{Spelled, in_words, to_json};
 use crate::defaults::Configured;
 use crate::page::Mood;
@@ -238,7 +238,7 @@ impl JsonSchema for Inputs {
         "Inputs".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut schema = KnownInputs::json_schema(generator);
+        let mut schema = OtherInputs::json_schema(generator);
         schema.insert("required".to_owned(), serde_json::json!(["assumed"]));
         schema
     }

@@ -30,7 +30,7 @@ pub use redaction::{Redacted, redaction};
 pub use request::{Origin, PlanRequest, SecretsRequest};
 #[cfg(feature = "audit")]
 pub(crate) use screened::screened_records;
-pub use uses::{NOISED, Use, all_used, by_recipe, recipes, value_name};
+pub use uses::{ORDINARY, USERS, all_used, recipes, value_name};
 pub use weights::{RecordRates, read_record_rates};
 
 /// The assumed confidence of measured miss rates.

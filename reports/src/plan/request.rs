@@ -81,7 +81,51 @@ pub struct PlanRequest {
     pub secrets: SecretsRequest,
 }
 
+/// Whether an option has a value.
+trait Given {
+    fn is_given(&self) -> bool;
+}
+
+impl<T> Given for Option<T> {
+    fn is_given(&self) -> bool {
+        self.is_some()
+    }
+}
+
+impl<T> Given for Vec<T> {
+    fn is_given(&self) -> bool {
+        !self.is_empty()
+    }
+}
+
+/// Lists options by their keys, each with whether it was given.
+macro_rules! options {
+    ($($of:expr => $($key:ident),+;)+) => {
+        [$($((stringify!($key), $of.$key.is_given())),+),+]
+    };
+}
+
 impl PlanRequest {
+    /// Returns the keys of the options that were given and that a recipe, a kind of first phase or another option may
+    /// leave without effect.
+    #[must_use]
+    pub fn given(&self) -> Vec<&'static str> {
+        let options = options! {
+            self.noise => sigma, epsilon;
+            self.noise.decay => noise_decay;
+            self.schedule => sample_rate, batch_size, steps, sampler, max_batch, epoch_steps, selected;
+            self.of_recipe => public_passes, first_phase, first_epochs, first_sigma, first_epsilon, token_miss;
+            self.of_recipe => screened, state_sigma, state_norm, states, weights, incidence, assume, patience;
+            self.of_recipe => held_out_is;
+            self => first_rate, first_steps;
+            self.secrets.redaction => gamma, labelled, labels;
+        };
+        let given = options
+            .into_iter()
+            .filter_map(|(key, given)| given.then_some(key));
+        given.chain(self.optimization.given()).collect()
+    }
+
     /// Returns the name of a value as the user who gave it knows it.
     #[must_use]
     pub fn name(&self, key: &str) -> String {

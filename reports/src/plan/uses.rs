@@ -12,67 +12,68 @@ use reticent_accounting::training::{
 };
 
 /// Recipes with clipped and noised steps.
-pub const NOISED: &[Recipe] = &[Dpsgd, Crt, Sdp, Jft, Protect];
+const NOISED: &[Recipe] = &[Dpsgd, Crt, Sdp, Jft, Protect];
+/// Recipes with steps without noise.
+pub const ORDINARY: &[Recipe] = &[Sgd, Crt, Sdp, Jft];
 /// Recipes whose batches are set by options rather than by a file of weights.
 const BATCHED: &[Recipe] = &[Dpsgd, Crt, Sdp, Jft];
 /// Recipes with batches that a sampler draws at one rate.
 const SAMPLED: &[Recipe] = &[Dpsgd, Crt, Jft];
-
 /// Recipes whose promise to a redacted secret depends on how often the policy misses.
 const MISSED: &[Recipe] = &[Dpsgd, Crt];
+/// Recipes whose model may be a transformer, to which an adapter can be added.
+const ADAPTED: &[Recipe] = &[Sgd, Dpsgd, Crt, Jft, Protect];
 
-/// An option that not every recipe uses: its key, whether it was given, and the recipes that use
-/// it.
-pub type Use = (&'static str, bool, &'static [Recipe]);
-
-/// Returns all such options. Noise is checked where it is read.
-#[must_use]
-pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
-    let (schedule, more) = (&request.schedule, &request.of_recipe);
-    let noise = &request.noise.decay;
-    vec![
-        ("noise_decay", noise.noise_decay.is_some(), SAMPLED),
-        ("sample_rate", schedule.sample_rate.is_some(), BATCHED),
-        ("batch_size", schedule.batch_size.is_some(), BATCHED),
-        ("sampler", schedule.sampler.is_some(), SAMPLED),
-        ("max_batch", schedule.max_batch.is_some(), SAMPLED),
-        ("epoch_steps", schedule.epoch_steps.is_some(), SAMPLED),
-        ("selected", schedule.selected.is_some(), SAMPLED),
-        ("public_passes", more.public_passes.is_some(), &[Crt]),
-        ("first_phase", more.first_phase.is_some(), &[Jft]),
-        ("first_epochs", more.first_epochs.is_some(), &[Jft]),
-        ("first_sigma", more.first_sigma.is_some(), &[Jft]),
-        ("first_epsilon", more.first_epsilon.is_some(), &[Jft]),
-        ("token_miss", !more.token_miss.is_empty(), &[Jft]),
-        ("screened", more.screened.is_some(), &[Jft]),
-        ("state_sigma", more.state_sigma.is_some(), &[Sdp]),
-        ("state_norm", more.state_norm.is_some(), &[Sdp]),
-        ("states", more.states.is_some(), &[Sdp]),
-        ("weights", more.weights.is_some(), &[Protect]),
-        ("incidence", more.incidence.is_some(), &[Protect]),
-        ("assume", !more.assume.is_empty(), &[Jft, Sdp]),
-    ]
-}
-
-/// Returns the options about miss rates, which `audit train` doesn't have.
-fn by_redaction(request: &PlanRequest) -> [Use; 3] {
-    let redaction = &request.secrets.redaction;
-    [
-        ("gamma", redaction.gamma.is_some(), MISSED),
-        ("labelled", redaction.labelled.is_some(), MISSED),
-        ("labels", redaction.labels.is_some(), MISSED),
-    ]
-}
+/// The options that not every recipe uses, each with those that do, but for those of noise.
+pub const USERS: [(&str, &[Recipe]); 38] = [
+    ("noise_decay", SAMPLED),
+    ("sample_rate", BATCHED),
+    ("batch_size", BATCHED),
+    ("sampler", SAMPLED),
+    ("max_batch", SAMPLED),
+    ("epoch_steps", SAMPLED),
+    ("selected", SAMPLED),
+    ("public_passes", &[Crt]),
+    ("first_phase", &[Jft]),
+    ("first_epochs", &[Jft]),
+    ("first_sigma", &[Jft]),
+    ("first_epsilon", &[Jft]),
+    ("token_miss", &[Jft]),
+    ("screened", &[Jft]),
+    ("state_sigma", &[Sdp]),
+    ("state_norm", &[Sdp]),
+    ("states", &[Sdp]),
+    ("weights", &[Protect]),
+    ("incidence", &[Protect]),
+    ("assume", &[Jft, Sdp]),
+    ("gamma", MISSED),
+    ("labelled", MISSED),
+    ("labels", MISSED),
+    ("ordinary_batch_size", &[Sgd, Crt, Jft]),
+    ("optimizer", ORDINARY),
+    ("learning_rate", ORDINARY),
+    ("momentum", ORDINARY),
+    ("clip", NOISED),
+    ("clipping", NOISED),
+    ("clip_decay", NOISED),
+    ("augmentations", &[Dpsgd, Crt, Jft, Protect]),
+    ("private_learning_rate", NOISED),
+    ("private_optimizer", NOISED),
+    ("private_momentum", NOISED),
+    ("second_moment_floor", NOISED),
+    ("lora_rank", ADAPTED),
+    ("lora_alpha", ADAPTED),
+    ("lora_targets", ADAPTED),
+];
 
 /// Checks that every given option has an effect.
 ///
 /// # Errors
 /// Returns an error for the first option without effect, with the recipes that use it.
 pub fn all_used(request: &PlanRequest) -> Result<()> {
-    let recipe = request.recipe();
-    let all = by_recipe(request).into_iter();
-    for (key, given, users) in all.chain(by_redaction(request)) {
-        if given && !users.contains(&recipe) {
+    let (recipe, given) = (request.recipe(), request.given());
+    for (key, users) in USERS {
+        if given.contains(&key) && !users.contains(&recipe) {
             let instead = match (key, recipe) {
                 ("batch_size", Sgd) => {
                     "; records of an ordinary step are --ordinary-batch-size of audit train"
@@ -83,6 +84,11 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
                 "`{key}`: applies only to {}, got {recipe}{instead}",
                 recipes(users)
             )));
+        }
+    }
+    for key in ["sigma", "epsilon"] {
+        if given.contains(&key) && recipe == Sgd {
+            bail!(request.said(&format!("`{key}`: the recipe sgd adds no noise")));
         }
     }
     if let (Some(prior), Protect) = (request.secrets.prior, recipe) {
@@ -104,7 +110,7 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
              them, held-out text has no effect"
         ));
     }
-    by_first_phase(request)
+    by_first_phase(request, &given)
 }
 
 /// Names recipes in words: `the recipe crt`, `the recipes sgd, crt and jft`.
@@ -127,22 +133,23 @@ pub fn value_name<V: ValueEnum>(value: V) -> String {
 }
 
 /// Checks the options that only some first phases of jft use. With another recipe, those that are flags were not given.
-fn by_first_phase(request: &PlanRequest) -> Result<()> {
+fn by_first_phase(request: &PlanRequest, given: &[&str]) -> Result<()> {
     use FirstPhaseKind::{ConservativeLightNoise, LightNoise, Screened};
     let more = &request.of_recipe;
     let phase = more.first_phase.unwrap_or_default();
     let screening = more.assume.contains(&Assumption::Screening);
     let noised: &[FirstPhaseKind] = &[LightNoise, ConservativeLightNoise];
-    let users: [(&str, &str, bool, &[FirstPhaseKind]); 7] = [
-        ("first_epsilon", "", more.first_epsilon.is_some(), noised),
-        ("first_sigma", "", more.first_sigma.is_some(), noised),
-        ("first_rate", "", request.first_rate.is_some(), noised),
-        ("first_steps", "", request.first_steps.is_some(), noised),
-        ("token_miss", "", !more.token_miss.is_empty(), &[LightNoise]),
-        ("screened", "", more.screened.is_some(), &[Screened]),
-        ("assume", " screening", screening, &[Screened]),
+    let users: [(&str, &str, &[FirstPhaseKind]); 7] = [
+        ("first_epsilon", "", noised),
+        ("first_sigma", "", noised),
+        ("first_rate", "", noised),
+        ("first_steps", "", noised),
+        ("token_miss", "", &[LightNoise]),
+        ("screened", "", &[Screened]),
+        ("assume", " screening", &[Screened]),
     ];
-    for (key, value, given, phases) in users {
+    for (key, value, phases) in users {
+        let given = given.contains(&key) && (key != "assume" || screening);
         if given && !phases.contains(&phase) {
             let phases: Vec<String> = phases.iter().map(|p| value_name(*p)).collect();
             bail!(request.said(&format!(

@@ -6,23 +6,38 @@ mod check;
 pub(crate) use check::problems;
 
 use crate::account::answer::Guarantees;
+#[cfg(feature = "audit")]
+use crate::account::args::Account;
 use crate::account::calibrate::Calibrated;
 use crate::account::curve::Points;
 use crate::account::explain::Explanation;
 use crate::account::plan_page::PlanPage;
 use crate::account::protect::document::Protection;
 use crate::account::protect::weights::Weights;
+#[cfg(feature = "audit")]
+use crate::audit::args::Audit;
 use crate::contract::{Envelope, SCHEMA};
 use crate::defaults::ProjectFile;
 use crate::generated;
 use crate::plan::TrainingFile;
+#[cfg(feature = "audit")]
+use clap::{Arg, ArgAction, Command, CommandFactory};
 use reticent_accounting::Mechanism;
 use reticent_accounting::confidentiality::Label;
 use reticent_accounting::training::TrainingPlan;
+#[cfg(feature = "audit")]
+use reticent_accounting::{
+    Confidence, Delta, Epsilon, GroupSize, MissRate, NoiseMultiplier, Probability, SamplingRate,
+    Tolerance,
+};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
+#[cfg(feature = "audit")]
+use std::any::TypeId;
+#[cfg(feature = "audit")]
+use std::collections::BTreeMap;
 
 /// A published schema.
 struct Published {
@@ -214,11 +229,79 @@ fn plain(text: &str) -> String {
     words.join(" ").replace("[`", "`").replace("`]", "`")
 }
 
+/// Returns the schema of the envelope. An input has the name of the flag that sets it; its type is that of the flag if all
+/// commands agree on one, and its description the shortest of theirs.
+#[cfg(feature = "audit")]
+fn envelope() -> Schema {
+    let mut flags = BTreeMap::new();
+    for command in [Account::command(), Audit::command()] {
+        collect(&command, &mut flags);
+    }
+    let mut schema = writing().into_root_schema_for::<Envelope<Anything>>();
+    let inputs = schema.pointer_mut("/$defs/Inputs/properties").unwrap();
+    for (name, (about, mut kind)) in flags {
+        kind["description"] = about.into();
+        inputs.as_object_mut().unwrap().entry(name).or_insert(kind);
+    }
+    schema
+}
+
+/// Collects the flags of a command and of those below it, each with its description and type.
+#[cfg(feature = "audit")]
+fn collect(command: &Command, flags: &mut BTreeMap<String, (String, Value)>) {
+    for flag in command.get_arguments().filter(|flag| !flag.is_global_set()) {
+        let help = flag.get_help().unwrap().to_string();
+        let about = help.split(" [default").next().unwrap().to_owned();
+        let kind = kind(flag);
+        let new = || (about.clone(), kind.clone());
+        let known = flags.entry(flag.get_id().to_string()).or_insert_with(new);
+        if about.len() < known.0.len() {
+            known.0 = about;
+        }
+        if kind != known.1 {
+            known.1 = json!({});
+        }
+    }
+    command
+        .get_subcommands()
+        .for_each(|below| collect(below, flags));
+}
+
+/// Returns the schema of a flag's value if its parser returns a number or a truth value.
+#[cfg(feature = "audit")]
+fn kind(flag: &Arg) -> Value {
+    macro_rules! schemas {
+        ($($kind:ty),+) => {
+            [$((TypeId::of::<$kind>(), <$kind>::json_schema(&mut writing()))),+]
+        };
+    }
+    let known = schemas![
+        bool,
+        u32,
+        u64,
+        f64,
+        Confidence,
+        Delta,
+        Epsilon,
+        GroupSize,
+        MissRate,
+        NoiseMultiplier,
+        Probability,
+        SamplingRate,
+        Tolerance
+    ];
+    let parsed = flag.get_value_parser().type_id();
+    let several = matches!(flag.get_action(), ArgAction::Append);
+    let found = known
+        .into_iter()
+        .find(|(kind, _)| parsed == *kind && !several);
+    found.map_or_else(|| json!({}), |(_, schema)| schema.to_value())
+}
+
 #[rustfmt::skip]
 fn of_account() -> Vec<Published> {
     use Published as P;
     vec![
-        P::envelope::<Anything>("envelope", "Envelope of every JSON document", ""),
         P::envelope::<Guarantees>("guarantees", "Guarantees of a training plan: `account --format json`, `account compose --format json`", "guarantees")
             .about("Upper bounds with both certified ends. ε in nats."),
         P::envelope::<Calibrated>("calibration", "The last value of a parameter that keeps a promise: `account calibrate --format json`", "calibration")
@@ -262,6 +345,7 @@ fn of_audit() -> Vec<Published> {
     }
     let [prepared, record, text] = reticent_corpus::prepared_schemas(&writing());
     vec![
+        P::new("envelope", "Envelope of every JSON document", envelope()).of_type(""),
         P::read::<reticent_corpus::Document>("corpus", "One line of a corpus in JSON Lines")
             .about("A document with what is known about the secrets in it. Offsets count characters (Unicode scalar values) from 0; an end is exclusive; spans are in order and do not overlap."),
         P::written::<reticent_corpus::canary::CanaryPlan>("canaries", "Canary plan: `canaries.json`").of_type("canary-plan")

@@ -914,6 +914,11 @@ fn errors_name_key_value_and_range() {
             jft("sigma = 1.0\nsteps = 0\n"),
             "first_phase.steps: must be a positive whole number, got 0",
         ),
+        // `audit train` refused it, and the page had been signed by then.
+        (
+            format!("schema = 1\nrecipe = \"dpsgd\"\n{TRAINING}[optimizer]\nlearning_rate = 1\n"),
+            "optimizer.learning_rate: applies only to the recipes sgd, crt, sdp and jft, got dpsgd",
+        ),
         (
             "schema = 2\nrecipe = \"crt\"\n".into(),
             "schema must be 1, got 2",

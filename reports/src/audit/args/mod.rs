@@ -44,7 +44,7 @@ pub use audited::{Audited, Source};
 pub use measured::Measured;
 pub use preparing::Preparing;
 pub use reading::{Reading, TextField};
-pub use values::{ConservativeSign, ModelArg, PolicyArg, PrecisionArg, TokenizerArg};
+pub use values::{ConservativeSign, ModelArg, PolicyArg, TokenizerArg, precision};
 
 use crate::contract::{Completions, Format, ManualPage, is_prepared};
 use crate::defaults::{Configured, TakesDefaults};

@@ -2,7 +2,8 @@
 
 use crate::contract::{counted, read_json, toml_line, toml_with_counts, without_content};
 use anyhow::{Context, Error, Result, anyhow};
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use reticent_backends::trainer::Precision;
 use reticent_corpus::policy::{
     DetectorOptions, Level, Names, OnnxOptions, PolicyChoice, threshold,
 };
@@ -10,24 +11,16 @@ use reticent_corpus::tokenize::{Origin, Tokenizer};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Precision of products in training passes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum PrecisionArg {
-    /// 32 bits.
-    #[default]
-    Single,
-    /// 16 bits with the range of 32, on CUDA.
-    Bf16,
-}
-
-#[cfg(feature = "audit")]
-impl From<PrecisionArg> for reticent_backends::trainer::Precision {
-    fn from(precision: PrecisionArg) -> Self {
-        match precision {
-            PrecisionArg::Single => Self::Single,
-            PrecisionArg::Bf16 => Self::Bf16,
-        }
-    }
+/// Parses the precision of products in training passes by its name.
+pub fn precision() -> impl TypedValueParser<Value = Precision> {
+    PossibleValuesParser::new([
+        PossibleValue::new("single").help("32 bits"),
+        PossibleValue::new("bf16").help("16 bits with the range of 32, on CUDA"),
+    ])
+    .map(|name| match name.as_str() {
+        "bf16" => Precision::Bf16,
+        _ => Precision::Single,
+    })
 }
 
 /// The model to train.

@@ -1,6 +1,6 @@
 //! Arguments of `audit train`.
 
-use crate::audit::args::{ModelArg, PrecisionArg};
+use crate::audit::args::{ModelArg, precision};
 use crate::audit::train::uses;
 use crate::contract::{positive, quantity, step_count};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Sampler, Schedule, recipe};
@@ -11,6 +11,7 @@ use clap::{Arg, Args, ValueEnum};
 use reticent_accounting::Delta;
 use reticent_accounting::training::Recipe;
 use reticent_backends::Device;
+use reticent_backends::trainer::Precision;
 use std::path::PathBuf;
 
 /// The number of a worker and of all workers, in the environment of each, as set by torchrun.
@@ -62,8 +63,8 @@ pub struct Train {
     pub device: Device,
     /// Precision of products in training passes, on CUDA devices that have it. Norms, sums, noise, weights and scores
     /// stay in single and double precision.
-    #[arg(long, value_enum, default_value_t)]
-    pub precision: PrecisionArg,
+    #[arg(long, value_parser = precision(), default_value_t)]
+    pub precision: Precision,
     /// Noise.
     #[command(flatten)]
     pub noise: NoiseArgs,

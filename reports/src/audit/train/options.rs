@@ -3,10 +3,9 @@
 use crate::audit::args::Train;
 use crate::audit::train::material::screened;
 use crate::audit::train::run::{INITIAL_SEED, MOMENTUM};
-use crate::audit::train::uses::BY_RECIPE;
 use crate::contract::Inputs;
 use crate::plan::{
-    ClippingArg, DecayArg, Optimization, OptimizerArg, PlanRequest, PrivateOptimizerArg,
+    ClippingArg, DecayArg, Optimization, OptimizerArg, PlanRequest, PrivateOptimizerArg, USERS,
 };
 use anyhow::{Context, Result};
 use reticent_accounting::training::{FirstPhase, Recipe, Run, StepDecay, TrainingPlan};
@@ -60,7 +59,7 @@ pub(in crate::audit) fn options(
         },
         state_norm: (recipe == Recipe::Sdp).then_some(norm),
         screened,
-        precision: train.precision.into(),
+        precision: train.precision,
         dropout: Dropout::NONE,
         average: given.average,
         learning_rates: learning_rates(given),
@@ -82,7 +81,7 @@ pub(in crate::audit) fn inputs(
         .given("options", options)?;
     let used = |key: &str| {
         let recipe = options.plan.run.recipe();
-        let users = BY_RECIPE.iter().find(|(known, _)| *known == key);
+        let users = USERS.iter().find(|(known, _)| *known == key);
         users.is_some_and(|(_, users)| recipe.is_some_and(|recipe| users.contains(&recipe)))
     };
     if used("ordinary_batch_size") {

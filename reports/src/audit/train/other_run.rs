@@ -39,6 +39,7 @@ pub(super) fn other_options(request: &PlanRequest, differ: &[Difference]) -> Opt
     let mut named: Vec<&str> = Vec::new();
     let mut said = Vec::new();
     let of = |path: &str| differ.iter().find(|differ| of_plan(&differ.name) == path);
+    let all_given = request.given();
     let other_recipe = of("run.recipe").is_some();
     for (path, key, instead) in SET_BY {
         let Some((ours, theirs)) = of(path).and_then(|found| found.values.as_ref()) else {
@@ -52,8 +53,8 @@ pub(super) fn other_options(request: &PlanRequest, differ: &[Difference]) -> Opt
         let (Some(ours), Some(theirs)) = (shown(ours), shown(theirs)) else {
             continue;
         };
-        let given = is_given(request, key);
-        let other = instead.iter().find(|other| is_given(request, other));
+        let given = is_given(&all_given, key);
+        let other = instead.iter().find(|other| is_given(&all_given, other));
         let flag = match other {
             Some(other) if !given => *other,
             _ => key,
@@ -96,18 +97,11 @@ fn of_plan(name: &str) -> String {
 }
 
 /// Returns whether a value is requested by this key, if several keys can set it.
-fn is_given(request: &PlanRequest, key: &str) -> bool {
-    let (noise, schedule, of_recipe) = (&request.noise, &request.schedule, &request.of_recipe);
+fn is_given(given: &[&str], key: &str) -> bool {
     match key {
-        "steps" => schedule.steps.is_some(),
-        "sigma" => noise.sigma.is_some(),
-        "epsilon" => noise.epsilon.is_some(),
-        "batch_size" => schedule.batch_size.is_some(),
-        "epoch_steps" => schedule.epoch_steps.is_some(),
-        "first_epsilon" => of_recipe.first_epsilon.is_some(),
         // What is left when a number of steps is not given; by default there are some epochs.
-        "epochs" => schedule.steps.is_none(),
-        _ => false,
+        "epochs" => !given.contains(&"steps"),
+        key => given.contains(&key),
     }
 }
 

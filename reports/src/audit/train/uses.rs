@@ -3,58 +3,22 @@
 
 use crate::audit::args::{ModelArg, Train};
 use crate::plan::args::FirstPhaseKind;
-use crate::plan::{
-    DecayArg, NOISED, OptimizerArg, PlanRequest, PrivateOptimizerArg, recipes, value_name,
-};
+use crate::plan::{DecayArg, ORDINARY, OptimizerArg, PlanRequest, PrivateOptimizerArg, value_name};
 use anyhow::{Result, bail, ensure};
-use reticent_accounting::training::Recipe::{self, Crt, Dpsgd, Jft, Protect, Sdp, Sgd};
-
-/// Recipes with steps without noise.
-const ORDINARY: &[Recipe] = &[Sgd, Crt, Sdp, Jft];
-
-/// Recipes whose model may be a transformer, to which an adapter can be added.
-const ADAPTED: &[Recipe] = &[Sgd, Dpsgd, Crt, Jft, Protect];
-
-/// The options that not every recipe uses, each with those that do.
-pub(in crate::audit) const BY_RECIPE: [(&str, &[Recipe]); 15] = [
-    ("ordinary_batch_size", &[Sgd, Crt, Jft]),
-    ("optimizer", ORDINARY),
-    ("learning_rate", ORDINARY),
-    ("momentum", ORDINARY),
-    ("clip", NOISED),
-    ("clipping", NOISED),
-    ("clip_decay", NOISED),
-    ("augmentations", &[Dpsgd, Crt, Jft, Protect]),
-    ("private_learning_rate", NOISED),
-    ("private_optimizer", NOISED),
-    ("private_momentum", NOISED),
-    ("second_moment_floor", NOISED),
-    ("lora_rank", ADAPTED),
-    ("lora_alpha", ADAPTED),
-    ("lora_targets", ADAPTED),
-];
+use reticent_accounting::training::Recipe::Jft;
 
 /// Checks that every given option has an effect.
 ///
 /// # Errors
-/// Returns an error for the first option without effect, with the recipes that use it.
+/// Returns an error for the first option without effect, with what uses it.
 pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
     // This check comes before anything is read.
     crate::plan::all_used(request)?;
-    let (recipe, given) = (request.recipe(), request.optimization.given());
-    for (key, users) in BY_RECIPE {
-        if given.contains(&key) && !users.contains(&recipe) {
-            bail!(
-                "{}: applies only to {}, got {recipe}",
-                request.name(key),
-                recipes(users)
-            );
-        }
-    }
+    let given = request.given();
     by_model(train, request, &given)?;
     by_optimizer(request, &given)?;
-    by_first_phase(request)?;
-    by_held_out(train, request)
+    by_first_phase(request, &given)?;
+    by_held_out(train, request, &given)
 }
 
 /// Checks the options of the model: sizes are for a fresh transformer; a folder has its own sizes
@@ -136,10 +100,10 @@ fn by_optimizer(request: &PlanRequest, given: &[&str]) -> Result<()> {
 }
 
 /// Checks the options of the first phase: a noised one has no ordinary steps.
-fn by_first_phase(request: &PlanRequest) -> Result<()> {
+fn by_first_phase(request: &PlanRequest, given: &[&str]) -> Result<()> {
     let phase = request.of_recipe.first_phase.unwrap_or_default();
     let ordinary = matches!(phase, FirstPhaseKind::Direct | FirstPhaseKind::Screened);
-    let given = request.optimization.ordinary_batch_size.is_some();
+    let given = given.contains(&"ordinary_batch_size");
     if request.recipe() == Jft && given && !ordinary {
         bail!(
             "{}: applies only to --first-phase direct or screened of the recipe jft, got {}",
@@ -151,17 +115,11 @@ fn by_first_phase(request: &PlanRequest) -> Result<()> {
 }
 
 /// Checks that held-out text is given for the options that watch it.
-fn by_held_out(train: &Train, request: &PlanRequest) -> Result<()> {
-    let of_recipe = &request.of_recipe;
-    for (key, given) in [
-        ("patience", of_recipe.patience.is_some()),
-        ("held_out_is", of_recipe.held_out_is.is_some()),
-        (
-            "decay",
-            request.optimization.decay == Some(DecayArg::Plateau),
-        ),
-    ] {
-        if given && train.held_out.is_none() {
+fn by_held_out(train: &Train, request: &PlanRequest, given: &[&str]) -> Result<()> {
+    let plateau = request.optimization.decay == Some(DecayArg::Plateau);
+    for key in ["patience", "held_out_is", "decay"] {
+        let watches = given.contains(&key) && (key != "decay" || plateau);
+        if watches && train.held_out.is_none() {
             bail!("{}: needs --held-out, the text to watch", request.name(key));
         }
     }
@@ -174,6 +132,7 @@ mod tests {
     use crate::audit::args::{Audit, Command};
     use crate::plan;
     use clap::{CommandFactory, Parser};
+    use reticent_accounting::training::Recipe::{self, Crt, Dpsgd, Protect, Sdp, Sgd};
 
     /// What each recipe cannot do without.
     const RECIPES: [(Recipe, &[&str]); 6] = [
@@ -283,25 +242,18 @@ mod tests {
         }
     }
 
-    /// Every option that not every recipe uses, by its flag.
+    /// Every option of the command that not every recipe uses, by its flag.
     fn listed() -> Vec<(String, &'static [Recipe])> {
-        let request = unused().request().unwrap();
-        let of_plan = plan::by_recipe(&request).into_iter();
-        let of_plan = of_plan.map(|(key, _, users)| (key, users));
-        let all = BY_RECIPE.into_iter().chain(of_plan);
-        all.map(|(key, users)| (format!("--{}", key.replace('_', "-")), users))
-            .collect()
-    }
-
-    fn unused() -> Box<Train> {
-        let line = "audit train p --out o --recipe sgd";
-        match Audit::try_parse_from(line.split_whitespace())
-            .unwrap()
-            .command
-        {
-            Command::Train(train) => train,
-            other => panic!("{other:?}"),
-        }
+        let command = Audit::command();
+        let train = command.find_subcommand("train").unwrap();
+        let has = |key: &str| {
+            train
+                .get_arguments()
+                .any(|option| option.get_id().as_str() == key)
+        };
+        let listed = plan::USERS.into_iter().filter(|(key, _)| has(key));
+        let named = listed.map(|(key, users)| (format!("--{}", key.replace('_', "-")), users));
+        named.collect()
     }
 
     #[test]

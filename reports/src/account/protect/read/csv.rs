@@ -1,15 +1,16 @@
 //! Comma-separated files with a header.
 
-use super::{Gathered, Place};
+use super::{Cell, Column, Place};
 use crate::contract::csv_problem;
 use anyhow::{Context, Result, bail, ensure};
 use csv::{Reader, ReaderBuilder, StringRecord, Trim};
 use reticent_disk::{ClosedQuotes, header_advice};
+use std::borrow::Cow;
 use std::fs::File;
 use std::path::Path;
 
 /// A file with its header, row by row.
-pub(super) struct Rows<'a> {
+struct Rows<'a> {
     path: &'a Path,
     reader: Reader<ClosedQuotes<File>>,
     header: StringRecord,
@@ -17,7 +18,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn open(path: &'a Path) -> Result<Self> {
+    fn open(path: &'a Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("{}: cannot read", path.display()))?;
         // A space beside a comma is not part of a name.
         let mut reader = ReaderBuilder::new()
@@ -40,10 +41,9 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Returns the index of the first of these columns that the header has. A column that occurs twice is refused,
-    /// since only one of the two would be read.
-    pub(super) fn column(&self, names: &[&str]) -> Result<Option<usize>> {
-        for name in names {
+    /// Returns the index of a column. One that occurs twice is refused, since only one of the two would be read.
+    fn column(&self, column: &Column<'_>) -> Result<Option<usize>> {
+        for name in column.names {
             let mut places = (0..self.header.len()).filter(|at| &self.header[*at] == *name);
             if let Some(place) = places.next() {
                 ensure!(
@@ -54,25 +54,19 @@ impl<'a> Rows<'a> {
                 return Ok(Some(place));
             }
         }
+        ensure!(
+            !column.needed,
+            "{}, line 1: no column {} among its {}; {}",
+            self.path.display(),
+            column.names.join(" or "),
+            self.header.len(),
+            header_advice(self.header.iter().map(str::as_bytes))
+        );
         Ok(None)
     }
 
-    /// Like `Self::column`, with an error that names the columns if none is found.
-    pub(super) fn needed(&self, names: &[&str]) -> Result<usize> {
-        match self.column(names)? {
-            Some(column) => Ok(column),
-            None => bail!(
-                "{}, line 1: no column {} among its {}; {}",
-                self.path.display(),
-                names.join(" or "),
-                self.header.len(),
-                header_advice(self.header.iter().map(str::as_bytes))
-            ),
-        }
-    }
-
     /// Returns the next row and its place.
-    pub(super) fn next(&mut self) -> Result<Option<(&StringRecord, Place<'a>)>> {
+    fn next(&mut self) -> Result<Option<(&StringRecord, Place<'a>)>> {
         match self.reader.read_record(&mut self.record) {
             Ok(false) => Ok(None),
             Ok(true) => {
@@ -90,21 +84,20 @@ fn describe(path: &Path, error: &csv::Error) -> String {
     format!("{}, line {line}: {}", path.display(), csv_problem(error))
 }
 
-/// Reads rows (example, secret); with `field`, each row is an example and the field its secret.
-pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Result<()> {
+/// Calls a function for each row with the cells of these columns.
+pub(super) fn rows<const N: usize>(
+    path: &Path,
+    columns: &[Column<'_>; N],
+    mut each: impl FnMut(Place<'_>, [Cell<'_>; N]) -> Result<()>,
+) -> Result<()> {
     let mut rows = Rows::open(path)?;
-    let secret = rows.needed(&[field.unwrap_or("secret")])?;
-    let example = match field {
-        None => Some(rows.needed(&["example"])?),
-        Some(_) => rows.column(&["example", "id"])?,
-    };
+    let mut places = [None; N];
+    for (place, column) in places.iter_mut().zip(columns) {
+        *place = rows.column(column)?;
+    }
     while let Some((row, place)) = rows.next()? {
-        let given = example.map(|column| &row[column]);
-        if given == Some("") {
-            bail!("{place}: the example has no name; it must not be empty");
-        }
-        let name = into.name(given, field.is_some(), place)?;
-        into.enter(&name, Some(&row[secret]), place)?;
+        let cell = |at| Cell::Name(Cow::Borrowed(&row[at]));
+        each(place, places.map(|at| at.map_or(Cell::Absent, cell)))?;
     }
     Ok(())
 }

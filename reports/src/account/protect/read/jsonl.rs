@@ -1,6 +1,6 @@
 //! JSON Lines.
 
-use super::{Gathered, Place};
+use super::{Cell, Column, Place};
 use crate::contract::json_problem;
 use anyhow::{Context, Result, bail};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -12,10 +12,6 @@ use std::path::Path;
 
 /// The longest line that is read, in bytes.
 const LINE_LIMIT: u64 = 64 << 20;
-
-/// What a name may be, in words.
-pub(super) const NAME: &str =
-    "text or a whole number of at most 64 bits (put any other number in quotes)";
 
 /// An object, and whether a key occurs twice in it: `serde_json` would keep the last of the two.
 struct Members {
@@ -44,14 +40,14 @@ impl<'de> Deserialize<'de> for Members {
 }
 
 /// A file, read object by object.
-pub(super) struct Objects<'a> {
+struct Objects<'a> {
     path: &'a Path,
     reader: BufReader<File>,
     line: u64,
 }
 
 impl<'a> Objects<'a> {
-    pub(super) fn open(path: &'a Path) -> Result<Self> {
+    fn open(path: &'a Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("{}: cannot read", path.display()))?;
         Ok(Self {
             path,
@@ -61,7 +57,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Returns the next object and its place; blank lines are skipped.
-    pub(super) fn next(&mut self) -> Result<Option<(Map<String, Value>, Place<'a>)>> {
+    fn next(&mut self) -> Result<Option<(Map<String, Value>, Place<'a>)>> {
         loop {
             let mut bytes = Vec::new();
             let mut limited = self.reader.by_ref().take(LINE_LIMIT + 1);
@@ -93,62 +89,32 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Returns a name: text, or a whole number as it is written. Any other number was read as a double, which
-/// several numbers share.
-pub(super) fn name(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) if !number.is_f64() => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-/// Reads objects {example, secrets}; with `field`, each is an example and the field holds its secrets.
-pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Result<()> {
+/// Calls a function for each object with the values of these keys.
+pub(super) fn rows<const N: usize>(
+    path: &Path,
+    keys: &[Column<'_>; N],
+    mut each: impl FnMut(Place<'_>, [Cell<'_>; N]) -> Result<()>,
+) -> Result<()> {
     let mut objects = Objects::open(path)?;
     while let Some((object, place)) = objects.next()? {
-        let given = object.get("example").or_else(|| object.get("id"));
-        let given = match (given.map(name), field) {
-            (Some(None), _) => bail!("{place}: example must be {NAME}"),
-            (Some(Some(name)), _) if name.is_empty() => {
-                bail!("{place}: the example has no name; it must not be empty")
-            }
-            (None, None) => bail!("{place}: no key \"example\""),
-            (given, _) => given.flatten(),
-        };
-        let example = into.name(given.as_deref(), field.is_some(), place)?;
-        let found = match (field, object.get("secrets"), object.get("secret")) {
-            (Some(field), ..) => object.get(field).unwrap_or(&Value::Null),
-            (None, Some(_), Some(_)) => {
-                bail!("{place}: has both keys \"secrets\" and \"secret\"; give one of them")
-            }
-            (None, Some(found), None) | (None, None, Some(found)) => found,
-            (None, None, None) => bail!("{place}: no key \"secrets\""),
-        };
-        enter(into, &example, found, field.unwrap_or("secrets"), place)?;
+        let value = |key: &Column<'_>| key.names.iter().find_map(|name| object.get(*name));
+        each(
+            place,
+            keys.each_ref()
+                .map(|key| value(key).map_or(Cell::Absent, cell)),
+        )?;
     }
     Ok(())
 }
 
-fn enter(
-    into: &mut Gathered,
-    example: &str,
-    found: &Value,
-    key: &str,
-    place: Place<'_>,
-) -> Result<()> {
-    let one = std::slice::from_ref(found);
-    let list = match found {
-        Value::Null => &[],
-        Value::Array(list) => list.as_slice(),
-        _ => one,
-    };
-    into.enter(example, None, place)?;
-    for value in list {
-        match name(value) {
-            Some(secret) => into.enter(example, Some(&secret), place)?,
-            None => bail!("{place}: {key} must be a list of names or one: {NAME}"),
-        }
+fn cell(value: &Value) -> Cell<'_> {
+    match value {
+        Value::Null => Cell::List(Vec::new()),
+        Value::String(text) => Cell::Name(text.into()),
+        // Any other number was read as a double, which several numbers share.
+        Value::Number(number) if !number.is_f64() => Cell::Name(number.to_string().into()),
+        Value::Number(number) => Cell::Number(number.to_string()),
+        Value::Array(list) => Cell::List(list.iter().map(cell).collect()),
+        Value::Bool(_) | Value::Object(_) => Cell::Other,
     }
-    Ok(())
 }

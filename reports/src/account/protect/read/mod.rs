@@ -103,15 +103,60 @@ impl Kind {
 
 /// A place in a file, for messages.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) path: &'a Path,
+struct Place<'a> {
+    path: &'a Path,
     /// The line or row, counted from 1.
-    pub(super) line: u64,
+    line: u64,
 }
 
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, line {}", self.path.display(), self.line)
+    }
+}
+
+/// A column of a table or a key of objects, by its names: the first of them that is there is read.
+#[derive(Debug)]
+struct Column<'n> {
+    names: &'n [&'n str],
+    /// Whether a table without it is refused; of objects, some may lack it.
+    needed: bool,
+}
+
+/// What a row has in a column.
+#[derive(Debug)]
+enum Cell<'r> {
+    /// There is no such column or key.
+    Absent,
+    /// Text or a whole number, which may be a name.
+    Name(Cow<'r, str>),
+    /// Any other number.
+    Number(String),
+    /// A list; of null, an empty one.
+    List(Vec<Cell<'r>>),
+    /// Anything else.
+    Other,
+}
+
+/// What a name may be, in words.
+const NAME: &str = "text or a whole number of at most 64 bits (write any other number as text)";
+
+/// Calls a function for each row of a file with the cells of these columns.
+fn rows<const N: usize>(
+    path: &Path,
+    columns: &[Column<'_>; N],
+    each: impl FnMut(Place<'_>, [Cell<'_>; N]) -> Result<()>,
+) -> Result<()> {
+    match Kind::of(path)? {
+        Kind::Csv => csv::rows(path, columns, each),
+        Kind::JsonLines => jsonl::rows(path, columns, each),
+        #[cfg(feature = "parquet")]
+        Kind::Parquet => parquet::rows(path, columns, each),
+        #[cfg(not(feature = "parquet"))]
+        Kind::Parquet => bail!(
+            "{}: this build has no Parquet; build it with the feature parquet, or use .csv or .jsonl",
+            path.display()
+        ),
     }
 }
 
@@ -153,14 +198,52 @@ impl Gathered {
     /// not in the table.
     pub(crate) fn read(&mut self, path: &Path, field: Option<&str>) -> Result<()> {
         self.secrets.folds = field.is_some();
-        match Kind::of(path)? {
-            Kind::Csv => csv::read(path, field, self),
-            Kind::JsonLines => jsonl::read(path, field, self),
-            #[cfg(feature = "parquet")]
-            Kind::Parquet => parquet::read(path, field, self),
-            #[cfg(not(feature = "parquet"))]
-            Kind::Parquet => bail!(no_parquet(path)),
-        }
+        // An object of pairs has a list of secrets, and may call its example id.
+        let pairs = field.is_none();
+        let objects = Kind::of(path)? == Kind::JsonLines;
+        let secret = [field.unwrap_or("secret")];
+        let column = |names, needed| Column { names, needed };
+        let columns = [
+            column(&secret[..], true),
+            column(if pairs && objects { &["secrets"] } else { &[] }, false),
+            match pairs && !objects {
+                true => column(&["example"], true),
+                false => column(&["example", "id"], false),
+            },
+        ];
+        rows(path, &columns, |place, [secret, secrets, example]| {
+            let given = match example {
+                Cell::Absent if pairs => bail!("{place}: no key \"example\""),
+                Cell::Absent => None,
+                Cell::Name(name) if name.is_empty() => {
+                    bail!("{place}: the example has no name; it must not be empty")
+                }
+                Cell::Name(name) => Some(name),
+                _ => bail!("{place}: example must be {NAME}"),
+            };
+            let example = self.name(given.as_deref(), !pairs, place)?;
+            let found = match (secret, secrets) {
+                (Cell::Absent, Cell::Absent) if pairs => bail!("{place}: no key \"secrets\""),
+                (found, Cell::Absent) | (Cell::Absent, found) => found,
+                _ => bail!("{place}: has both keys \"secrets\" and \"secret\"; give one of them"),
+            };
+            self.enter(&example, None, place)?;
+            let list = match found {
+                Cell::Absent => Vec::new(),
+                Cell::List(list) => list,
+                one => vec![one],
+            };
+            for secret in list {
+                match secret {
+                    Cell::Name(secret) => self.enter(&example, Some(&secret), place)?,
+                    _ => bail!(
+                        "{place}: {} must be a list of names or one: {NAME}",
+                        field.unwrap_or("secrets")
+                    ),
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Returns the name of an example: the given one, or one made from its line. A record's name must be its
@@ -241,12 +324,4 @@ impl Gathered {
             std::mem::take(&mut self.pairs),
         )?)
     }
-}
-
-#[cfg(not(feature = "parquet"))]
-pub(super) fn no_parquet(path: &Path) -> String {
-    format!(
-        "{}: this build has no Parquet; build it with the feature parquet, or use .csv or .jsonl",
-        path.display()
-    )
 }
