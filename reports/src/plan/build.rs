@@ -234,15 +234,7 @@ impl<'a> Builder<'a> {
     }
 
     fn sgd(&self) -> Result<Run> {
-        let (noise, schedule) = (&self.request.noise, &self.request.schedule);
-        for (key, given) in [
-            ("sigma", noise.sigma.is_some()),
-            ("epsilon", noise.epsilon.is_some()),
-        ] {
-            if given {
-                bail!(self.said(&format!("`{key}`: the recipe sgd adds no noise")));
-            }
-        }
+        let schedule = &self.request.schedule;
         ensure!(
             schedule.steps != Some(0),
             self.said("`steps`: must be a positive whole number, got 0")

@@ -25,7 +25,7 @@ const MISSED: &[Recipe] = &[Dpsgd, Crt];
 /// it.
 pub type Use = (&'static str, bool, &'static [Recipe]);
 
-/// Returns all such options. Noise is checked where it is read.
+/// Returns all such options but those of noise.
 #[must_use]
 pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
     let (schedule, more) = (&request.schedule, &request.of_recipe);
@@ -83,6 +83,15 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
                 "`{key}`: applies only to {}, got {recipe}{instead}",
                 recipes(users)
             )));
+        }
+    }
+    let noise = &request.noise;
+    for (key, given) in [
+        ("sigma", noise.sigma.is_some()),
+        ("epsilon", noise.epsilon.is_some()),
+    ] {
+        if given && recipe == Sgd {
+            bail!(request.said(&format!("`{key}`: the recipe sgd adds no noise")));
         }
     }
     if let (Some(prior), Protect) = (request.secrets.prior, recipe) {
