@@ -150,6 +150,31 @@ fn divergences_of_the_exponential_mechanism() {
     assert!((ten.divergence().unwrap().get() / (10.0 * found) - 1.0).abs() < 1e-12);
 }
 
+/// Where the law of one step is not that of the composition, Rényi divergences may bound ε more tightly: that row is first.
+#[test]
+fn the_tighter_of_two_bounds_is_the_first() {
+    use reticent_accounting::{Method, Plan, UnitName};
+    let step = Mechanism::ExponentialMechanism {
+        epsilon: Epsilon::new(0.2).unwrap(),
+        neighbours: NEIGHBOURS,
+    };
+    let run = Mechanism::Repeat {
+        times: Steps::new(20),
+        each: Box::new(step),
+    };
+    let unit = UnitName::new("record").unwrap();
+    let plan = Plan::new(run, unit, Delta::new(1e-5).unwrap());
+    let rows = plan.guarantees().unwrap();
+    let upper = |of: usize| rows[of].epsilon.unwrap().high().unwrap();
+    assert_eq!((rows[0].method, rows[1].method), (Method::Rdp, Method::Pld));
+    assert!(upper(0) < 1.855 && upper(1) > 1.97, "{rows:?}");
+    assert_eq!(plan.exactly().unwrap(), rows[0]);
+    let epsilon = Epsilon::new(1.86).unwrap();
+    let at = plan.guarantees_at(epsilon).unwrap();
+    assert!(at[0].delta.unwrap() < at[1].delta.unwrap());
+    assert_eq!(plan.exactly_at(epsilon).unwrap(), at[0]);
+}
+
 /// A chance of telling everything leaves no finite Rényi divergence, and so no finite ε by it.
 #[test]
 fn what_renyi_cannot_bound_is_not_free() {

@@ -301,8 +301,8 @@ fn two_reports_are_compared() {
     let page = std::fs::read_to_string(home.join("r.html")).unwrap();
     for part in [
         "Exposure: against chance",
-        "Membership: at few false alarms",
-        "ε from both sides",
+        "Membership: ROC curve at low false-positive rates",
+        "Bounds on ε",
     ] {
         assert!(page.contains(part), "{part}");
     }

@@ -72,7 +72,7 @@ def test_a_training_writes_its_report(tmp_path) -> None:
     promised = promise.epsilon(1e-6, neighbours="replace", group=callback.records).upper
     assert document["verdict"]["at_most"] == promised
     page = (tmp_path / "report.html").read_text()
-    assert "Promise beside measurement" in page and "Over training" in page and "For the model card" in page
+    assert "Guarantee and measurement" in page and "Over training" in page and "For the model card" in page
     for _, secret, _ in plan.secrets:
         assert f"ID {secret}" not in page and f">{secret}<" not in page
     assert (tmp_path / "report.json").stat().st_mode & 0o077 == 0

@@ -555,6 +555,33 @@ fn a_chat_template_runs_within_limits() {
     assert!(output.status.success() && output.stdout.is_empty());
 }
 
+/// Secrets of held-out documents were said to be spelled otherwise.
+#[test]
+fn listed_secrets_of_held_out_documents_are_said_to_be_held_out() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let lines = |line: fn(u32) -> String| (0..20).map(line).collect::<String>();
+    let data = lines(|i| format!("{{\"text\":\"note {i} of code q{i}z\"}}\n"));
+    std::fs::write(at.join("data.jsonl"), data).unwrap();
+    let list = lines(|i| format!("q{i}z\n")) + "elsewhere\n";
+    std::fs::write(at.join("list.txt"), list).unwrap();
+    ok(
+        at,
+        "prepare data.jsonl --unit document --policy nothing --no-redaction --held-out 0.2 --seed 0 --out prepared",
+    );
+    let line = "incidence prepared --list list.txt --out pairs.csv --force";
+    let said = json(at, line);
+    assert_eq!(
+        (&said["not_found"], &said["only_held_out"]),
+        (&5.into(), &4.into())
+    );
+    let text = ok(at, line);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let why = "5 of --list occur in no document that is read as they are spelled there, not even inside a longer word, \
+               4 of them in held-out text alone; no promise covers them.";
+    assert!(text.contains(why), "{text}");
+}
+
 #[test]
 fn incidences_come_from_lists_fields_and_words_too() {
     let home = tempfile::tempdir().unwrap();

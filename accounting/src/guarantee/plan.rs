@@ -201,17 +201,21 @@ impl Plan {
         }
     }
 
-    /// Returns the first row of [`Plan::guarantees`], or the first row of the group if there is one: by its law or
-    /// by the lemma, whichever is tighter.
+    /// Returns the first row of [`Plan::guarantees`], or the first row of the group if there is one: the tighter of two
+    /// bounds.
     ///
     /// # Errors
     /// As [`Plan::guarantees`].
     pub fn exactly(&self) -> Result<Guarantee> {
         let row = if self.group == GroupSize::ONE {
-            self.by_law(
-                Notion::Dp,
-                &mut self.solvers(Query::single(self.neighbours))?,
-            )?
+            let mut solvers = self.solvers(Query::single(self.neighbours))?;
+            match self.by_law(Notion::Dp, &mut solvers)? {
+                law if is_close(law.epsilon.as_ref(), self.tolerance) => law,
+                law => {
+                    self.tighter(Ok(law), || self.by_divergences(&mut solvers))?
+                        .0
+                }
+            }
         } else {
             match self.group_by_law() {
                 Ok(law) if is_close(law.epsilon.as_ref(), self.tolerance) => law,
@@ -286,14 +290,22 @@ impl Plan {
 
     fn single_record(&self) -> Result<Vec<Guarantee>> {
         let mut solvers = self.solvers(Query::single(self.neighbours))?;
-        let by_law = self.by_law(Notion::Dp, &mut solvers)?;
-        let (epsilon, order) = by_renyi(&mut solvers, self.delta)?;
-        let by_renyi = Guarantee {
+        let law = self.by_law(Notion::Dp, &mut solvers)?;
+        let by_divergences = self.by_divergences(&mut solvers)?;
+        let (first, second) = match is_close(law.epsilon.as_ref(), self.tolerance) {
+            true => (law, by_divergences),
+            false => tighter_first(law, by_divergences)?,
+        };
+        Ok(vec![first, second])
+    }
+
+    fn by_divergences(&self, solvers: &mut [Solver]) -> Result<Guarantee> {
+        let (epsilon, order) = by_renyi(solvers, self.delta)?;
+        Ok(Guarantee {
             epsilon: Some(Bounds::below(epsilon)),
             order,
             ..self.row(Notion::Dp, self.neighbours, Method::Rdp)
-        };
-        Ok(vec![by_law, by_renyi])
+        })
     }
 
     /// Returns ε from the loss law, with both directions if they differ.
@@ -534,20 +546,20 @@ fn covered_by_lemma(query: Query) -> bool {
     query.group > GroupSize::ONE && lemma_stands_in(query.neighbours)
 }
 
-/// Orders two rows about one question by their upper ends, the tighter first; that row gets the larger of the lower
-/// ends.
-fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarantee)> {
-    let ((least, most), (_, other)) = (ends(&law), ends(&lemma));
+/// Orders two rows about one question, by the law and by another bound, by their upper ends, the tighter first; that row
+/// gets the larger of the lower ends.
+fn tighter_first(law: Guarantee, bound: Guarantee) -> Result<(Guarantee, Guarantee)> {
+    let ((least, most), (_, other)) = (ends(&law), ends(&bound));
     if other >= most {
-        return Ok((law, lemma));
+        return Ok((law, bound));
     }
     if least > other {
         return Err(Error::NotCertified {
             what: "epsilon",
-            why: "two bounds of a group contradict each other".into(),
+            why: "two bounds contradict each other".into(),
         });
     }
-    let mut first = lemma;
+    let mut first = bound;
     if let (Some(own), Some(known)) = (&mut first.epsilon, law.epsilon)
         && law.delta_bounds.is_none()
     {

@@ -28,7 +28,7 @@ const INNER: &str = "mechanism";
 /// The key of the plan that ran, in a manifest.
 const PLAN: &str = "plan";
 
-/// Keys that say how often something ran. A manifest says this inside its mechanism.
+/// Keys that say how often something ran. A document says this inside its mechanism, and in its inputs.
 const REPETITIONS: [&str; 6] = ["count", "times", "repeat", "runs", "steps", "epochs"];
 
 /// What ran according to a document.
@@ -372,6 +372,13 @@ fn around(
     if let Some(other) = own_words.schema.filter(|schema| *schema != 1) {
         return Err(refused("schema", &format!("must be 1, got {other}")));
     }
+    // The steps of an explanation are a list of what it explains.
+    let repeats =
+        |(key, value): &(&String, &Value)| REPETITIONS.contains(&key.as_str()) && !value.is_array();
+    if let Some((odd, _)) = members.iter().find(repeats) {
+        let why = "unknown key; how often something ran is part of \"mechanism\"";
+        return Err(refused(odd, why));
+    }
     let is_manifest = members.get("type") == Some(&MANIFEST.into());
     let stated = match is_manifest {
         true => Some(manifest(document, members)?),
@@ -396,6 +403,10 @@ fn around(
         own(inner)
     };
     let mut mechanism = mechanism.map_err(|error| error.within(INNER))?;
+    if inputs_differ(members, &mechanism) {
+        let why = "is not what the inputs beside it state (sigma, sample_rate, steps)";
+        return Err(refused(INNER, why));
+    }
     let seeded = own_words.seeded == Some(true) || inputs.seeded == Some(true);
     let leaks = own_words.vocabulary == Some(Vocabulary::Leaks);
     let plan: Option<TrainingPlan> = match members.get(PLAN) {
@@ -476,6 +487,33 @@ fn around(
     })
 }
 
+/// Returns whether the inputs of a document state another noise, rate or number of steps than its mechanism, where that is
+/// one run of subsampled Gaussian steps.
+fn inputs_differ(members: &Map<String, Value>, mechanism: &Mechanism) -> bool {
+    let (times, each) = match mechanism {
+        Mechanism::Repeat { times, each } => (times.get(), &**each),
+        once => (1, once),
+    };
+    let Mechanism::SubsampledGaussian {
+        noise_multiplier,
+        sampling_rate,
+        ..
+    } = each
+    else {
+        return false;
+    };
+    let Some(inputs) = members.get("inputs") else {
+        return false;
+    };
+    let differs = |key: &str, own: f64| {
+        let stated = inputs[key].as_f64();
+        stated.is_some_and(|stated| stated.to_bits() != own.to_bits())
+    };
+    differs("sigma", noise_multiplier.get())
+        || differs("sample_rate", sampling_rate.get())
+        || differs("steps", times as f64)
+}
+
 /// Returns whether a document lists guarantees, but none of differential privacy for its own unit. Its
 /// mechanism alone would be read as such a promise.
 fn narrower_alone(members: &Map<String, Value>) -> bool {
@@ -490,13 +528,9 @@ fn narrower_alone(members: &Map<String, Value>) -> bool {
     !rows.is_empty() && !rows.iter().any(whole)
 }
 
-/// Checks that a manifest states for what it promises nothing, and states what ran only in its
-/// mechanism; other keys may be added to it. Returns what else is read of it.
+/// Checks that a manifest states for what it promises nothing; other keys may be added to it. Returns what else is read of
+/// it.
 fn manifest(document: &Value, members: &Map<String, Value>) -> Result<Manifest> {
-    if let Some(odd) = members.keys().find(|k| REPETITIONS.contains(&k.as_str())) {
-        let why = "unknown key; how often something ran is part of \"mechanism\"";
-        return Err(refused(odd, why));
-    }
     if !members.contains_key(PLAN) {
         return Err(refused(PLAN, "is missing"));
     }

@@ -204,7 +204,7 @@ fn labels_that_do_not_fit_together_are_refused() {
             label("a", true, None, None, Some(5)),
             label("a", true, None, None, Some(6))
         ])
-        .contains("population")
+        .contains("the same number on each label of the kind, got 5 and 6")
     );
     assert!(
         refused(vec![

@@ -120,7 +120,7 @@ pub fn chosen(records: usize, count: usize, seed: u64) -> Vec<usize> {
 fn check_size(size: usize, records: usize) -> Result<()> {
     ranged(
         "group size",
-        "[1, number of records]",
+        "[1, number of independent records]",
         format_args!("{size} of {records}"),
         (1..=records).contains(&size),
     )

@@ -625,6 +625,38 @@ fn the_joint_miss_is_the_most_it_can_be_when_nobody_says() {
     assert!((joint("account --sigma 1 --gamma 0.1 --joint-miss 0.02") - 0.02).abs() < 1e-15);
 }
 
+/// Labels of both policies left a joint miss that the same rates without labels have not: every record is trained on with
+/// noise.
+#[test]
+fn labels_of_both_policies_leave_no_joint_miss_where_every_record_has_noise() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("labels.jsonl");
+    let label = |i: u32| {
+        let (missed, both) = (i < 10, i < 2);
+        format!("{{\"kind\":\"a\",\"missed\":{missed},\"missed_by_conservative\":{both}}}\n")
+    };
+    std::fs::write(&path, (0..300).map(label).collect::<String>()).unwrap();
+    let run = "--sigma 1.1 --steps 100";
+    let rows = |more: &str| {
+        let question = question(&format!("account {run} {more}"));
+        let document = answer::answer(&question).unwrap();
+        let text = answer::guarantees(&question, &document, None).to_text(View::full());
+        let rows = document.body.guarantees.iter();
+        let rows: Vec<_> = rows
+            .filter(|row| row.gamma.is_some())
+            .map(|row| (row.notion, row.convention, row.epsilon, row.missed_by_both))
+            .collect();
+        (rows, text)
+    };
+    let (labelled, text) = rows(&format!("--labels {}", path.display()));
+    assert!(labelled.len() > 2);
+    assert_eq!(labelled, rows("--labelled 300 --missed 10").0);
+    assert!(
+        !text.contains('∞') && !text.contains("has to be proved smaller"),
+        "{text}"
+    );
+}
+
 #[test]
 fn epochs_are_no_fewer_steps_than_any_loader_takes() {
     // One that keeps its last, smaller batch takes the most: 4 of 3, 3, 3 and 1 records.

@@ -408,7 +408,7 @@ pub(crate) fn of_redacted_secrets(rows: &[Guarantee]) -> Option<String> {
             row.notion,
             Notion::Confidentiality | Notion::GroupConfidentiality
         );
-        secret && row.gamma.is_none()
+        secret && row.gamma.is_none() && !infinite(row)
     };
     rows.iter().any(of_secrets).then(|| {
         "redacted secret: it holds where no record with the secret is on the public side (both policies \

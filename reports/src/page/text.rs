@@ -67,9 +67,10 @@ impl Page {
     }
 
     /// Returns what decides and what fits into so many more lines, earlier sections first, and the names of what is left
-    /// out.
+    /// out. No table follows one that is left out: the first row of the first table is the answer of the summary.
     fn cut(&self, mut room: usize) -> (Vec<Section>, Vec<String>) {
         let (mut kept, mut more) = (Vec::new(), Vec::new());
+        let mut without_table = false;
         let in_words = self.sections.iter().filter(|(_, section)| {
             !section.body.is_empty() && !matches!(section.body, Body::Plot(_))
         });
@@ -80,7 +81,11 @@ impl Page {
                     continue;
                 }
                 Shown::Always | Shown::Briefly => {
-                    let part = section.within(room);
+                    let is_table = section.rows() > 0;
+                    let part = section
+                        .within(room)
+                        .filter(|_| !(is_table && without_table));
+                    without_table |= is_table && part.is_none();
                     room -= part.as_ref().map_or(0, |part| 1 + part.lines());
                     let whole = part.as_ref().is_some_and(|part| part.body == section.body);
                     let cut = part.as_ref().map_or(0, Section::rows);
@@ -424,6 +429,28 @@ mod tests {
         let card = page.to_model_card("guarantees");
         assert!(card.contains("limit 1: above it"), "{card}");
         assert!(page.to_markdown().contains("The second."));
+    }
+
+    /// The row of another guarantee stood below a headline whose own row had no room.
+    #[test]
+    fn a_table_does_not_outlive_the_one_before_it() {
+        let table = |row: &str| {
+            let mut table = Table::new([("what", Align::Left), ("ε ≤", Align::Right)]);
+            table.row([row, "2"]);
+            table
+        };
+        let page = Page::new("Title", "Result.")
+            .lines(9)
+            .answer(Section::table("Guarantees", table(&"first ".repeat(40))))
+            .answer(Section::table("Further guarantees", table("second")));
+        let text = page.to_text(View {
+            verbose: false,
+            width: 100,
+        });
+        assert_eq!(
+            text,
+            "Title\nResult.\n\nWith -v: guarantees; further guarantees.\n"
+        );
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Opti
             if let Some((key, value)) = of_both {
                 bail!(request.said(&format!("`{key}`: is measured by `labels`, got {value}")));
             }
-            if request.secrets.everything_private == Some(true) {
+            if everything_private {
                 (MissRate::ZERO, false)
             } else {
                 (*labels.rates.eta.get(), false)

@@ -229,8 +229,8 @@ impl LabelledSecrets {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::OutOfRange`] if there is no label, if a secret has no records, or if a population is smaller than its sample or differs
-    /// between two labels of a kind; [`Error::Unsupported`] if a secret has two kinds, two numbers of records or two labels in
+    /// Returns [`Error::OutOfRange`] if there is no label, if a secret has no records, or if a population is smaller than its sample;
+    /// [`Error::Unsupported`] if it differs between two labels of a kind, if a secret has two kinds, two numbers of records or two labels in
     /// one place, if a kind has no population while another has one, or if the conservative policy was labelled on some lines only.
     pub fn gather(labels: impl IntoIterator<Item = Label>) -> Result<Self> {
         let mut secrets: Vec<Gathered> = Vec::new();
@@ -255,12 +255,13 @@ impl LabelledSecrets {
             let stratum = strata.entry(label.kind.clone()).or_default();
             stratum.places += 1;
             if let Some(population) = label.population {
-                if stratum.population.is_some_and(|other| other != population) {
-                    return Err(bad(
-                        "population of a kind",
-                        "the same number on each of its labels",
-                        population,
-                    ));
+                if let Some(other) = stratum.population.filter(|other| *other != population) {
+                    return Err(Error::Unsupported {
+                        what: "a kind with two populations".into(),
+                        why: format!(
+                            "population must be the same number on each label of the kind, got {other} and {population}"
+                        ),
+                    });
                 }
                 stratum.population = Some(population);
             }

@@ -1,6 +1,6 @@
 //! Evaluates a plan the other way round: δ at a given ε.
 
-use super::{Plan, larger};
+use super::{Plan, larger, tighter_first};
 use crate::compose::Answer;
 use crate::compose::solver::Solver;
 use crate::engine::Engine;
@@ -30,12 +30,12 @@ impl Plan {
     /// As [`Plan::guarantees`].
     pub fn guarantees_at(&self, epsilon: Epsilon) -> Result<Vec<Guarantee>> {
         let mut solvers = self.solvers(Query::single(self.neighbours))?;
-        let single = vec![
+        let (first, second) = tighter_first(
             self.delta_by_law(Notion::Dp, &mut solvers, epsilon)?,
             self.delta_by_renyi(&mut solvers, epsilon)?,
-        ];
+        )?;
         self.rows(
-            single,
+            vec![first, second],
             || self.group_at(&solvers, epsilon),
             |redaction, convention| self.redacted_at(redaction, convention, epsilon),
             |redaction, query| self.redacted_by_lemma_at(redaction, query, epsilon),
@@ -49,7 +49,9 @@ impl Plan {
     pub fn exactly_at(&self, epsilon: Epsilon) -> Result<Guarantee> {
         let mut solvers = self.solvers(Query::single(self.neighbours))?;
         let row = if self.group == GroupSize::ONE {
-            self.delta_by_law(Notion::Dp, &mut solvers, epsilon)?
+            let law = self.delta_by_law(Notion::Dp, &mut solvers, epsilon)?;
+            self.tighter(Ok(law), || self.delta_by_renyi(&mut solvers, epsilon))?
+                .0
         } else {
             self.group_at(&solvers, epsilon)?.0
         };

@@ -39,7 +39,7 @@ fn with_module(value: &mut Value) {
 }
 
 fn without(what: &str) -> Error {
-    let why = format!("{what} has no counterpart among the events of dp_accounting");
+    let why = format!("dp_accounting has no event for {what}");
     refused("", &why)
 }
 
@@ -109,7 +109,7 @@ fn event(mechanism: &Mechanism, neighbours: Neighbours) -> Result<Event> {
         | Mechanism::Zcdp {
             neighbours: own, ..
         } if *own != neighbours => {
-            let what = format!("a promise for {own}, where {neighbours} is asked about,");
+            let what = format!("a promise for {own}, where {neighbours} is asked about");
             return Err(without(&what));
         }
         Mechanism::ExponentialMechanism { epsilon, .. } => Event::ExponentialMechanismDpEvent {

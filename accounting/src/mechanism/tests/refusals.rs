@@ -372,11 +372,45 @@ fn a_manifest_may_have_more_keys() {
         manifest[key] = json!({"anything": [1, "two", null]});
     }
     assert_eq!(read(&manifest.to_string()), plain);
-    for key in ["count", "times", "repeat", "runs", "steps", "epochs"] {
-        let mut edited = manifest.clone();
-        edited[key] = json!(3);
+    for kind in [
+        "checkpoint",
+        "guarantees",
+        "curve",
+        "explanation",
+        "training",
+    ] {
+        manifest["type"] = json!(kind);
+        for key in ["count", "times", "repeat", "runs", "steps", "epochs"] {
+            let mut edited = manifest.clone();
+            edited[key] = json!(3);
+            let why = read(&edited.to_string()).unwrap_err();
+            assert!(why.starts_with(&format!("{key}: unknown key; ")), "{why}");
+        }
+    }
+}
+
+/// A mechanism of one step beside inputs of a thousand was read as one step.
+#[test]
+fn inputs_state_what_the_mechanism_beside_them_does() {
+    let run = |times: u64, sigma: f64, rate: f64| {
+        json!({"schema": 1, "type": "guarantees", "inputs": {"sigma": 1.1, "sample_rate": 0.01, "steps": 1000},
+            "mechanism": {"type": "repeat", "times": times, "each": {"type": "subsampled-gaussian",
+                "noise_multiplier": sigma, "sampling_rate": rate, "sampling": "poisson"}}})
+    };
+    assert!(read(&run(1000, 1.1, 0.01).to_string()).is_ok());
+    let mut once = run(1, 1.1, 0.01);
+    once["mechanism"] = once["mechanism"]["each"].take();
+    for edited in [
+        run(1, 1.1, 0.01),
+        run(1000, 2.2, 0.01),
+        run(1000, 1.1, 0.001),
+        once,
+    ] {
         let why = read(&edited.to_string()).unwrap_err();
-        assert!(why.starts_with(&format!("{key}: unknown key; ")), "{why}");
+        assert!(
+            why.starts_with("mechanism: is not what the inputs"),
+            "{why}"
+        );
     }
 }
 

@@ -13,7 +13,7 @@ use crate::account::words::{
 use crate::contract::{Envelope, Inputs, Table, dash, in_words};
 use crate::number::{nearest, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
-use crate::plan::{Redacted, granted_by, granted_line};
+use crate::plan::{granted_by, granted_line};
 use reticent_accounting::pld::losses;
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::NoisySteps;
@@ -73,8 +73,10 @@ pub fn guarantees(
             .iter()
             .flat_map(|found| about_the_sample(&found.sample)),
     );
-    let labels = question.redacted.as_ref().and_then(Redacted::both_labelled);
-    premises.extend(labels.and_then(|found| labels_for(question.plan.delta, &found.rates)));
+    premises.extend(question.redacted.as_ref().and_then(|redacted| {
+        let rates = &redacted.both_labelled()?.rates;
+        labels_for(question.plan.delta, &redacted.redaction, rates)
+    }));
     premises.extend(question.caveats.iter().cloned());
     premises.extend(about_outside_text(
         question.run.base(),

@@ -35,24 +35,25 @@ pub(crate) fn line(mechanism: &Mechanism) -> String {
 
 /// Describes DP-SGD's steps: their numbers, and how batches are drawn if not by Poisson subsampling.
 pub(in crate::account) fn noisy_steps(noisy: &NoisySteps) -> String {
-    let numbers = format!(
-        "sigma {}{}, sampling rate {}, {}",
+    let rate = noisy.sampling_rate.get();
+    // Of other batches, the rate is said with how they are drawn.
+    let (poisson, others) = match *noisy.sampling {
+        Sampling::Poisson => (
+            format!("sampling rate {}, ", described(rate)),
+            String::new(),
+        ),
+        sampling => (String::new(), format!(", {}", batches(sampling, rate))),
+    };
+    format!(
+        "sigma {}{}, {poisson}{}{others}",
         described(noisy.noise_multiplier.get()),
         noisy.noise_decay.map_or_else(String::new, |decay| format!(
             " (times {} after every {})",
             decay.factor(),
             count_of(decay.every(), "step")
         )),
-        described(noisy.sampling_rate.get()),
         count_of(noisy.steps.get(), "step"),
-    );
-    match *noisy.sampling {
-        Sampling::Poisson => numbers,
-        sampling => format!(
-            "{numbers}, {}",
-            batches(sampling, noisy.sampling_rate.get())
-        ),
-    }
+    )
 }
 
 fn part(part: &Runs<'_>) -> String {

@@ -152,7 +152,7 @@ pub(crate) fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
             .filter(|(_, delta)| *delta >= 1e-12)
             .collect::<Vec<_>>()
     };
-    let mut plot = Plot::new("One secret against a mask", Axis::linear("ε (nats)"), Axis::log("δ at most"))
+    let mut plot = Plot::new("Guarantee for one secret", Axis::linear("ε (nats)"), Axis::log("δ at most"))
         .described("Delta, at most, against epsilon, for an adversary who may know the secret; lower is better.")
         .layer(Layer::steps("missed and trained on with noise", &points(&|delta: Delta| delta.get()), Tone::PROMISED));
     if let Some(redaction) = run.redaction() {

@@ -154,7 +154,8 @@ pub(crate) fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
         ceilings,
         labels_wanted: rates
             .as_ref()
-            .and_then(|found| words::labels_for(*run.plan.delta, found)),
+            .zip(run.redaction())
+            .and_then(|(found, used)| words::labels_for(*run.plan.delta, &used, found)),
         rates,
         tighten: tighten::tightened(run)?,
         assumptions: words::assumptions(run),

@@ -2,7 +2,7 @@
 
 use super::ceilings::{Bounded, Ceiling};
 use super::figure::{amplification, profile};
-use super::promises::{Adversary, Promised, in_order, judged, or_left_out};
+use super::promises::{ANY_OTHER_CONTENT, Adversary, Promised, in_order, judged, or_left_out};
 use super::tighten::Tightened;
 use super::words::{about_the_labels, about_the_sample};
 use super::{PlanPage, PlannedRun};
@@ -14,7 +14,7 @@ use crate::account::words::{
 };
 use crate::contract::{Envelope, Table, dash};
 use crate::number::{
-    count_of, described, exposure_at_most, grouped, nearest, rounded, rounded_up, shortest,
+    capital, count_of, described, exposure_at_most, grouped, nearest, rounded, rounded_up, shortest,
 };
 use crate::page::{Page, Section};
 use crate::plan::{counted_line, granted_line, unauthenticated};
@@ -226,16 +226,24 @@ fn in_a_sentence(run: &PlannedRun, first: Option<&Promised>) -> String {
     };
     let upper = first.guarantee.epsilon.and_then(|bounds| bounds.upper);
     let epsilon = upper.map_or(f64::INFINITY, |upper| upper.get().get());
-    let to = &first.to;
+    let (to, uncovered) = first.to.split_once("; ").unwrap_or((&first.to, ""));
+    let uncovered = match uncovered {
+        "" => String::new(),
+        clause => format!(" {}.", capital(clause)),
+    };
     if epsilon.is_finite() {
+        let relation = match to.ends_with(ANY_OTHER_CONTENT) {
+            true => String::new(),
+            false => format!(", {}", neighbours(&first.guarantee)),
+        };
         format!(
-            "Epsilon is at most {} at delta {} for {to}, {}, whatever else the adversary knows.",
+            "Epsilon is at most {} at delta {} for {to}{relation}, whatever else the adversary knows.{uncovered}",
             rounded_up(epsilon, 6),
             shortest(run.plan.delta.get()),
-            neighbours(&first.guarantee),
         )
     } else {
-        format!("Nothing is promised for {to}{}.", reason(run))
+        let to = to.strip_suffix(ANY_OTHER_CONTENT).unwrap_or(to);
+        format!("Nothing is promised for {to}{}.{uncovered}", reason(run))
     }
 }
 

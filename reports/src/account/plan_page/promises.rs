@@ -292,7 +292,10 @@ fn rank(run: &PlannedRun, about: Option<Subject>) -> u8 {
     }
 }
 
-/// Returns whom a guarantee of the plan protects.
+/// The relation of selective privacy.
+pub(super) const ANY_OTHER_CONTENT: &str = ", against any other content it could have";
+
+/// Returns whom a guarantee of the plan protects; behind a semicolon, what it does not cover.
 fn whom(run: &PlannedRun, row: &Guarantee) -> String {
     let (unit, group) = (&row.unit, row.group.unwrap_or(GroupSize::ONE));
     let together = together(group, unit);
@@ -300,15 +303,15 @@ fn whom(run: &PlannedRun, row: &Guarantee) -> String {
     match row.about {
         Some(Subject::Canary) => format!("the secret of a planted canary ({together})"),
         Some(Subject::Secret) if selective => {
-            format!("each secret in {together}, against any other content it could have")
+            format!("each secret in {together}{ANY_OTHER_CONTENT}")
         }
         Some(Subject::Secret) if run.recipe() == Some(Recipe::Crt) => {
             format!("{} ({together})", which(run))
         }
         Some(Subject::Secret) => format!("each secret in {together}"),
-        _ if selective => format!(
-            "a secret in {together}, against any other content it could have; one in more {unit}s is not covered"
-        ),
+        _ if selective => {
+            format!("a secret in {together}{ANY_OTHER_CONTENT}; one in more {unit}s is not covered")
+        }
         _ if unit.as_str() == "secret" => {
             format!("the records of {together}, of any secret that the incidence names")
         }
@@ -353,7 +356,7 @@ fn of_one_record(run: &PlannedRun) -> Result<Promised> {
     let unit = &run.plan.unit.value;
     Ok(knows(
         format!(
-            "a secret in one {unit}, missed by the policy or not; how many {unit}s hold one is not known, and one in more is not covered"
+            "a secret in one {unit}, missed by the policy or not; how many {unit}s hold one is not known, and a secret in several is not covered"
         ),
         run.with_epsilon(row, GroupSize::ONE, found),
     ))

@@ -7,6 +7,7 @@ use crate::plan::taken_for_granted;
 use reticent_accounting::confidentiality::{
     Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Reach, Standing,
 };
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{
     FirstPhase, LabelledRates, Recipe, Run, outside_text, uncovered,
@@ -252,13 +253,15 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates, compared: bool) -> 
     said
 }
 
-/// Returns how many labels a promise at δ would need: η ≤ δ without a joint miss.
+/// Returns how many labels a promise at δ would need: η ≤ δ without a joint miss. None are needed where the η that is used
+/// is that small, or zero since every record is trained on with noise.
 #[must_use]
-pub(crate) fn labels_for(delta: Delta, found: &MeasuredRates) -> Option<String> {
-    let eta = found.eta.get().get();
-    if eta < delta.get() {
+pub(crate) fn labels_for(delta: Delta, used: &Redaction, found: &MeasuredRates) -> Option<String> {
+    let used = used.missed_by_both().get();
+    if used == 0.0 || used < delta.get() {
         return None;
     }
+    let eta = found.eta.get().get();
     let wish = MissRate::new(delta.get()).ok()?;
     let alone = labels_needed(wish, found.confidence)?;
     let shared = match labels_needed(wish, found.each)? {

@@ -105,9 +105,8 @@ fn shipped() -> [(&'static str, PolicyChoice); 10] {
 impl FromStr for PolicyArg {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wanted = if text == "regex" { "customers" } else { text };
         let mut all = shipped().into_iter();
-        if let Some((name, choice)) = all.find(|(name, _)| *name == wanted) {
+        if let Some((name, choice)) = all.find(|(name, _)| *name == text) {
             Ok(Self::Named(name, choice))
         } else if text.starts_with(ONNX) {
             text.parse().map(Self::Onnx)

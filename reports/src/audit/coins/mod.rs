@@ -309,7 +309,7 @@ impl CoinsReport {
     pub fn to_page(&self, released: &str) -> Page {
         Page::new(format!("Coins of one run: {released}"), self.says())
             .mood(self.mood())
-            .answer(Section::facts("What follows", self.facts()))
+            .answer(Section::facts("Result", self.facts()))
             .section(Section::table("Canaries and coins", self.table()).caption(
                 "Inclusion is guessed by which half of the scores a canary is in; by chance half of the guesses are right.",
             ))

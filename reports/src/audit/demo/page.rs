@@ -42,7 +42,7 @@ impl DemoReport {
         )
         .section(
             Section::plot(
-                "Promise beside measurement",
+                "Guarantee and measurement",
                 epsilons(self).to_inline_svg()?,
             )
             .caption(
@@ -65,8 +65,10 @@ impl DemoReport {
         .answer(
             Section::table("What leaks (lower bounds)", leaks(self)).caption(
                 "Exposure counts ties against the canary; p is the chance of this much or more \
-                    without a leak. ε ≥ is a lower bound, rounded down. The ceiling is the \
-                    exposure that the promise allows (all: every bit).",
+                    without a leak. ε ≥ is a lower bound, rounded down. Under the promise, the largest \
+                    exposure is below the ceiling with probability 0.95 at least (all: every bit); the \
+                    verdict tests the promise, p does not. An arm without noise is held to the promise of \
+                    the arm with it.",
             ),
         )
         .section(
@@ -226,7 +228,7 @@ fn outcome(arm: &Arm) -> String {
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
     match (Leak::of(&finding.summary), in_top_ten(arm)) {
         (Leak::Single, 0) => format!(
-            "gives away {:.1} bits of a secret, where chance stays below {:.1}",
+            "gives away {:.1} bits of a secret, where chance stays below {:.1} in 95 % of cases",
             max.lower(),
             max.null_95()
         ),
@@ -236,12 +238,12 @@ fn outcome(arm: &Arm) -> String {
             grouped(finding.candidates)
         ),
         (Leak::Together, _) => format!(
-            "leaks, no canary by itself (mean exposure {:.2} bits, where chance stays below {:.2})",
+            "leaks, no canary by itself (mean exposure {:.2} bits, where chance stays below {:.2} in 95 % of cases)",
             mean.lower(),
             mean.null_95()
         ),
         (Leak::Undecided, _) => format!(
-            "leaves open whether it leaks (largest exposure {:.1} bits, where chance stays below {:.1}; mean {:.2}, below {:.2})",
+            "leaves open whether it leaks (largest exposure {:.1} bits, where chance stays below {:.1} in 95 % of cases; mean {:.2}, below {:.2})",
             max.lower(),
             max.null_95(),
             mean.lower(),

@@ -84,7 +84,7 @@ pub(super) fn in_top_ten(arm: &Arm) -> usize {
     canaries.iter().filter(|c| c.rank.max <= 10).count()
 }
 
-/// Formats the exposure that the promise allows.
+/// Formats the exposure below which a kept promise leaves the largest with the probability of the ceiling.
 fn ceiling(arm: &Arm) -> String {
     let candidates = arm.exposure.finding.candidates as f64;
     match &arm.exposure.ceiling {

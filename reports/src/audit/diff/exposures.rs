@@ -124,9 +124,9 @@ impl Exposures {
         let fell = self.less.p_value() < self.more.p_value();
         let test = if fell { &self.less } else { &self.more };
         let (came, went) = if fell {
-            ("fell below", "came above it")
+            ("fell below", "rose above it")
         } else {
-            ("came above", "fell below it")
+            ("rose above", "fell below it")
         };
         let crossings = test.crossings();
         let mut how = format!(

@@ -181,6 +181,9 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
     Ok(report.exit())
 }
 
+/// Why one document compared with itself shows nothing.
+const SAME: &str = "OLD and NEW are the same document";
+
 /// Reads two documents and compares them. One document compared with itself shows nothing of a new model.
 fn compared(args: &Args) -> Result<DiffReport> {
     ensure!(
@@ -192,8 +195,7 @@ fn compared(args: &Args) -> Result<DiffReport> {
     let new = document(&args.new).context("NEW")?;
     let mut report = DiffReport::of(&old, &new, args.level.get())?;
     if old == new {
-        let same = "a new model, since OLD and NEW are the same document";
-        report.not_compared.push(same.to_owned());
+        report.not_compared.push(SAME.to_owned());
     }
     Ok(report)
 }
@@ -384,9 +386,10 @@ impl DiffReport {
 
     fn said(&self) -> String {
         let said = self.of_rows();
-        match self.not_compared.is_empty() {
-            true => said,
-            false => format!("{said} Not compared: {}.", self.not_compared.join(", ")),
+        match self.not_compared.as_slice() {
+            [] => said,
+            [.., last] if last == SAME => format!("{SAME}."),
+            parts => format!("{said} Not compared: {}.", parts.join(", ")),
         }
     }
 

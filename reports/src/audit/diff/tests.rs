@@ -59,7 +59,7 @@ fn exposures_are_compared_canary_by_canary() {
         .unwrap()
         .to_text(View::full());
     assert!(
-        text.contains("10 came above 5 bits, 0 fell below it, p = 0.0086"),
+        text.contains("10 rose above 5 bits, 0 fell below it, p = 0.0086"),
         "{text}"
     );
     let text = Envelope::new("diff", Inputs::new(), &report)
@@ -149,7 +149,7 @@ fn one_document_is_no_comparison() {
         (report.otherwise(), report.exit()),
         (Mood::Open, Exit::Finished)
     );
-    assert!(report.said().contains("OLD and NEW are the same document"));
+    assert_eq!(report.said(), "OLD and NEW are the same document.");
     args.new = write("new.json", &exposure(&[0.2; 10]));
     assert_eq!(compared(&args).unwrap().otherwise(), Mood::Plain);
     for level in [0.0, 1.0] {

@@ -3,7 +3,7 @@
 use super::dose::{dose_plot, dose_table};
 use super::facts::{extraction, facts, other_test, work};
 use super::pieces::{
-    along, both_ends, canary_table, exposure_plot, left_open, measured, summary_table,
+    along, both_ends, canary_table, exposure_plot, in_brief, left_open, measured, summary_table,
 };
 use super::{CAVEATS, ExposureReport, Leak};
 use crate::contract::Table;
@@ -12,7 +12,7 @@ use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use crate::verdict::Verdict;
 use anyhow::Result;
-use reticent_attacks::exposure::{ExposureFinding, ExposureSummary};
+use reticent_attacks::exposure::{ExposureFinding, ExposureSummary, Statistic};
 
 impl ExposureReport {
     /// Returns the page, for every format.
@@ -24,6 +24,7 @@ impl ExposureReport {
         let plot = exposure_plot("Exposure of each canary", &[(released, finding)])?;
         let mut page = Page::new(format!("Exposure: {released}"), self.says())
             .mood(self.mood())
+            .brief(Section::facts("", in_brief(&finding.summary)))
             .answer(self.what_follows())
             .section(
                 Section::plot("Against chance", plot.to_inline_svg()?).caption(
@@ -33,7 +34,7 @@ impl ExposureReport {
             )
             .section(
                 Section::plot(
-                    "Promise beside measurement",
+                    "Guarantee and measurement",
                     epsilons(self).to_inline_svg()?,
                 )
                 .caption(
@@ -42,7 +43,7 @@ impl ExposureReport {
                 nothing. A ▸ to the right of its ◂ would be a bug.",
                 ),
             )
-            .answer(
+            .section(
                 Section::table("Summaries", summary_table(&finding.summary)).caption(
                     "Exposure counts ties against the canary. p is the chance of this much or more \
                 without a leak.",
@@ -104,7 +105,7 @@ fn epsilons(report: &ExposureReport) -> Plot {
     let upper = report.verdict.as_ref().map(|v| v.promised_at_most());
     let row = (Some(lower).filter(|l| *l > 0.0), upper);
     Plot::of_rows(
-        "ε from both sides",
+        "Bounds on ε",
         Axis::around(&[row]),
         ("", ["all copies of a canary"]),
         (110, 40),
@@ -182,24 +183,23 @@ impl ExposureReport {
         let finding = &self.finding;
         let (max, mean) = (finding.summary.max(), finding.summary.mean());
         let epsilon = finding.bound();
-        let (sign, cut) = match left_open(finding) {
-            Some(why) => ("≤", format!(" These are ranges, since {why}.")),
-            None => ("=", String::new()),
-        };
+        let cut = left_open(finding).map_or_else(String::new, |why| {
+            format!(" These are ranges, since {why}.")
+        });
         let planted = match self.planting.says() {
             Some(why) => format!("were ranked, and {why}"),
             None => "were planted in the training text".to_owned(),
         };
         let mut said = format!(
-            "{} random secrets of {} candidates each {planted}. Largest exposure {} (without a leak {:.1} on average, 95 % below {:.1}; p {sign} {}), mean {} (p {sign} {}).{cut} The canaries prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
+            "{} random secrets of {} candidates each {planted}. Largest exposure {} (without a leak {:.1} on average, 95 % below {:.1}; {}), mean {} ({}).{cut} The canaries prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
             finding.canaries.len(),
             grouped(finding.candidates),
             measured(finding, max, 1),
             max.null_mean(),
             max.null_95(),
-            nearest(max.p_value(), 2),
+            p_value(finding, max),
             measured(finding, mean, 2),
-            nearest(mean.p_value(), 2),
+            p_value(finding, mean),
             rounded(epsilon.lower, 4),
             shortest(epsilon.delta.get()),
             epsilon.copies,
@@ -224,7 +224,7 @@ impl ExposureReport {
     /// Returns a section with what the ranks prove, compared with what was promised.
     #[must_use]
     pub fn what_follows(&self) -> Section {
-        Section::facts("What follows", facts(self))
+        Section::facts("Result", facts(self))
     }
 
     /// Describes the result in a sentence, the same in every format.
@@ -279,6 +279,15 @@ fn at_least(finding: &ExposureFinding) -> &'static str {
     }
 }
 
+/// Returns the p of a statistic, an upper bound where ranks were left open.
+fn p_value(finding: &ExposureFinding, of: &Statistic) -> String {
+    let sign = match left_open(finding) {
+        Some(_) => "≤",
+        None => "=",
+    };
+    format!("p {sign} {}", nearest(of.p_value(), 2))
+}
+
 /// Describes what the ranks show.
 fn found(report: &ExposureReport) -> String {
     let finding = &report.finding;
@@ -301,16 +310,18 @@ fn found(report: &ExposureReport) -> String {
     }
     match leak {
         Leak::Single => format!(
-            "The model leaks: the most exposed of {count} canaries gives away {}{:.1} bits, where 95 % of models that never saw them stay below {:.1}.",
+            "The model leaks: the most exposed of {count} canaries gives away {}{:.1} bits, where 95 % of models that never saw them stay below {:.1} ({}).",
             at_least(finding),
             max.lower(),
-            max.null_95()
+            max.null_95(),
+            p_value(finding, max)
         ),
         Leak::Together => format!(
-            "The model leaks: no canary stands out by itself, but the {count} together have a mean exposure of {}{:.2} bits, where 95 % of models that never saw them stay below {:.2}.",
+            "The model leaks: no canary stands out by itself, but the {count} together have a mean exposure of {}{:.2} bits, where 95 % of models that never saw them stay below {:.2} ({}).",
             at_least(finding),
             mean.lower(),
-            mean.null_95()
+            mean.null_95(),
+            p_value(finding, mean)
         ),
         Leak::Unseen | Leak::Undecided if report.proves_leak => format!(
             "The model leaks: no canary stands out, the largest exposure is {:.1} bits and {:.1} is usual for the maximum of {count} canaries never trained on, but together they prove ε ≥ {} with confidence {}.",

@@ -120,6 +120,23 @@ pub(super) fn canary_table(
         .into()
 }
 
+/// Returns maximum and mean, each beside its null, as the short text shows them.
+pub(super) fn in_brief(summary: &ExposureSummary) -> [(&'static str, String); 2] {
+    let line = |of: &Statistic| {
+        format!(
+            "{} bits; without a leak {:.2} on average, 95 % below {:.2}; p {}",
+            both_ends(of),
+            of.null_mean(),
+            of.null_95(),
+            nearest(of.p_value(), 2)
+        )
+    };
+    [
+        ("maximum", line(summary.max())),
+        ("mean", line(summary.mean())),
+    ]
+}
+
 /// Returns a table of maximum, mean and median, each compared with its null.
 #[must_use]
 pub fn summary_table(summary: &ExposureSummary) -> Table {

@@ -116,7 +116,7 @@ impl SequentialReport {
                         None => Mood::Plain,
                     },
                 ))
-                .answer(Section::facts("What follows", self.facts()))
+                .answer(Section::facts("Result", self.facts()))
                 .section(
                     Section::plot("The e-value", self.plot().to_inline_svg()?).caption(
                         "After each canary. Above the dashed line the promise is contradicted.",

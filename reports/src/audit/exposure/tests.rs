@@ -118,6 +118,20 @@ fn a_maximum_never_stands_without_its_null() {
         let html = report.to_page("m").unwrap().to_html().unwrap();
         assert!(html.contains("95 % of the maxima of 10 such canaries lie below"));
     }
+    // The short text has both beside what decides, whatever else it has no room for.
+    for report in [leaking(), quiet()] {
+        let page = report.to_page("m").unwrap();
+        let text = page.to_text(View {
+            verbose: false,
+            width: 100,
+        });
+        assert!(text.lines().count() <= 15, "{text}");
+        for (name, null) in [("maximum", ["4.23", "7.61"]), ("mean", ["1.44", "2.27"])] {
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+            let null = null.iter().all(|value| line.contains(value));
+            assert!(null && line.contains("; p "), "{text}");
+        }
+    }
     assert!(page_of(&leaking()).contains("The model leaks"));
     assert!(page_of(&quiet()).contains("No leak of these 10 canaries was seen"));
 }

@@ -21,9 +21,9 @@ cell failed or leaves a limit undecided.
   sigmas = [1.1]                         # or epsilons
   models = [\"lstm\"]
   data = { dialogues = 60 }              # or path = \"data.jsonl\", documents = 300, skip = 0
-  prepare = { policy = \"customers\", conservative = [\"digits\", \"policy\"], canaries = \"10x20\" }
+  prepare = { policy = \"customers\", conservative = [\"digits\", \"policy\"], canaries = \"10x20\", held_out = 0.2 }
   train = { epochs = 2 }                 # flags of audit train, as those above of audit prepare
-  attacks = { membership = { group_size = 20 } }
+  attacks = { membership = { group_size = 5 } }
 
   [[arms]]
   recipe = \"sgd\"

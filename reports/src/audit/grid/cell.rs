@@ -160,9 +160,12 @@ impl CellDocument {
         own.map(|stage| stage.seconds).sum()
     }
 
-    /// Returns the most severe outcome of its attacks, at least open if a stage failed; `None` if there is none.
+    /// Returns the most severe outcome of its attacks; `None` if there is none, or if a stage failed.
     #[must_use]
     pub fn outcome(&self) -> Option<Mood> {
+        if self.failed.is_some() {
+            return None;
+        }
         let attacks = [
             &self.exposure,
             &self.coins,
@@ -170,9 +173,7 @@ impl CellDocument {
             &self.extraction,
         ];
         let each = attacks.into_iter().flatten();
-        let failed = self.failed.as_ref().map(|_| Mood::Open);
         each.filter_map(|answer| Mood::deserialize(&answer["outcome"]).ok())
-            .chain(failed)
             .max()
     }
 
@@ -238,7 +239,7 @@ pub struct Row {
     /// Whether an attack contradicts a promise, or exceeds a limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exceeded: bool,
-    /// The most severe outcome of the attacks, each judged by itself.
+    /// The most severe outcome of the attacks, each judged by itself; absent if the cell failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Mood>,
     /// Seconds of training and attacks.
@@ -349,6 +350,13 @@ mod tests {
         assert!(said.contains("undecided in 1 of 1 cells"), "{said}");
         let said = end(from_ref(&whole), Some("training: no memory")).unwrap_err();
         assert!(said.contains("1 of 1 cells failed"), "{said}");
+        // A grid without a finished cell called its outcome open, in 1 of 1 cell.
+        let page = report(from_ref(&whole), Some("training: no memory")).to_page();
+        let text = page.to_text(crate::page::View::full());
+        assert!(
+            !text.contains("Most severe") && text.contains("  failed\n"),
+            "{text}"
+        );
         assert_eq!(end(&[open.clone(), above], Some("why")), Ok(Exit::Exceeded));
         let page = report(from_ref(&open), None).to_page();
         assert!(

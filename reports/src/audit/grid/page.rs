@@ -40,9 +40,9 @@ impl GridReport {
         let shown = |value: &Option<Number>| value.map_or(String::new(), |n| nearest(n.0, 4));
         let up = |value: Option<Number>| value.map_or_else(String::new, |n| rounded_up(n.0, 4));
         let down = |value: Option<Number>| value.map_or_else(String::new, |n| rounded_down(n.0, 4));
-        let outcome = |row: &Row| {
-            row.outcome
-                .map_or_else(String::new, |mood| mood.to_string())
+        let outcome = |row: &Row| match (&row.failed, row.outcome) {
+            (Some(_), _) => "failed".to_owned(),
+            (None, mood) => mood.map_or_else(String::new, |mood| mood.to_string()),
         };
         let table = Table::of(&self.rows)
             .left("arm", |row| &row.place.arm)
@@ -124,7 +124,7 @@ impl GridReport {
             ),
             (
                 any(|row| row.outcome.is_some()),
-                " The outcome is that of the attack that asks for most: fail, review, open, pass; the documents in cells/ have every verdict.",
+                " The outcome is that of the attack that asks for most: fail, review, open, pass; a failed cell has none. The documents in cells/ have every verdict.",
             ),
         ];
         let parts = parts.into_iter().filter(|(shown, _)| *shown);
@@ -138,7 +138,7 @@ impl GridReport {
             let cells = outcomes.filter(|outcome| *outcome == worst).count();
             format!(
                 "Most severe outcome: {worst}, in {cells} of {}. ",
-                count_of(self.rows.len() as u64, "cell")
+                count_of(self.finished as u64, "cell")
             )
         });
         let exposures = self

@@ -3,7 +3,7 @@
 use super::file::{Arm, AsPolicy, Attacks, CanaryRecalls, Data, Flags, GridFile, merged, words};
 use crate::account::args::Account;
 use crate::audit::args::preparing::DEFAULT_UNIT;
-use crate::audit::args::{Audit, PolicyArg};
+use crate::audit::args::{Audit, Command, PolicyArg};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use reticent_accounting::training::Recipe;
@@ -838,17 +838,18 @@ fn in_line(word: &str) -> &str {
     value.trim_matches(['"', '\''])
 }
 
-/// Checks that the command accepts these words, without running it.
+/// Checks that the command accepts these words, and `audit train` its options together, without running it.
 fn parses(work: Work, line: &[String]) -> Result<()> {
     let line = || std::iter::once(work.program().to_owned()).chain(line.iter().cloned());
-    let refused = match work.program() {
-        "account" => Account::try_parse_from(line()).err(),
-        _ => Audit::try_parse_from(line()).err(),
+    let parsed = match work.program() {
+        "account" => Account::try_parse_from(line()).map(|_| None),
+        _ => Audit::try_parse_from(line()).map(|audit| Some(audit.command)),
     };
-    if let Some(error) = refused {
-        anyhow::bail!("{}", crate::contract::usage_error(&error));
+    match parsed {
+        Ok(Some(Command::Train(train))) => train.within_limits(&train.request()?),
+        Ok(_) => Ok(()),
+        Err(error) => anyhow::bail!("{}", crate::contract::usage_error(&error)),
     }
-    Ok(())
 }
 
 /// Returns the SHA-256 of a file, or of the names and contents of a folder.
@@ -970,6 +971,16 @@ train = { sigma = 3 }
         for (from, to, says) in [
             ("epochs = 1", "epochs = 0", "train: --epochs"),
             ("epochs = 1", "epoch_s = 1", "train: "),
+            (
+                "epochs = 1",
+                "epochs = 1, sigma = 1",
+                "train: --sigma: the recipe sgd adds no noise",
+            ),
+            (
+                "epochs = 1",
+                "epochs = 1, sampler = \"shuffled\"",
+                "train: --sampler: applies only to",
+            ),
             ("\"10x2\"", "\"ten\"", "prepare: --canaries"),
         ] {
             let error = format!("{:#}", plan(&GRID.replace(from, to)).unwrap_err());
@@ -978,6 +989,24 @@ train = { sigma = 3 }
                 "{error}"
             );
         }
+    }
+
+    /// The example held out fewer documents than a group has, which its cells said after their training.
+    #[test]
+    fn the_example_of_the_help_is_a_grid_that_runs() {
+        use crate::audit::grid::args::Grid;
+        let command = <Grid as clap::Args>::augment_args(clap::Command::new("grid"));
+        let help = command.get_after_help().unwrap().to_string();
+        let from = help.find("  schema = 1").unwrap();
+        let until = help.find("\nExamples:").unwrap();
+        let text = &help[from..until];
+        assert!(plan(text).is_ok());
+        let file = GridFile::parse(text, "g.toml").unwrap();
+        let held_out = file.prepare["held_out"].as_f64().unwrap();
+        let held_out = held_out * file.data.dialogues.unwrap() as f64;
+        let size = file.attacks.membership.unwrap()["group_size"].as_f64();
+        // Groups are drawn from ten independent records a side at least, here documents.
+        assert!(held_out >= 10.0 && size.unwrap() <= held_out);
     }
 
     #[test]

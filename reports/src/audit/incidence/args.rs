@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// The records of a prepared corpus as text, beside its prepared.json.
 pub(super) const PREPARED_RECORDS: &str = "train.jsonl";
 
+/// The redacted text of its held-out records.
+pub(super) const PREPARED_HELD_OUT: &str = "test.jsonl";
+
 /// Arguments of `audit incidence`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\

@@ -1,6 +1,6 @@
 //! `audit incidence`: writes which record contains which secret.
 
-use super::args::PREPARED_RECORDS;
+use super::args::{PREPARED_HELD_OUT, PREPARED_RECORDS};
 use crate::account::protect::read::Kind;
 use crate::audit::args::{IncidenceArgs, PolicyArg};
 use crate::audit::by_kind;
@@ -19,7 +19,7 @@ use reticent_corpus::redaction::{
 use reticent_corpus::{Error, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -38,6 +38,9 @@ pub(crate) struct Body {
     /// Secrets of --list that are in no record, not even inside a longer word.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_found: Option<u64>,
+    /// Of them, those that are in held-out records of the prepared corpus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    only_held_out: Option<u64>,
 }
 
 /// Secrets as they are written, with the number of records of each.
@@ -99,6 +102,16 @@ impl Source {
         })
     }
 
+    /// Returns the held-out records of a prepared corpus, if it has any.
+    fn held_out(&self) -> Option<Self> {
+        let path = self.path.with_file_name(PREPARED_HELD_OUT);
+        (self.is_prepared && path.exists()).then(|| Self {
+            path,
+            unit: self.unit.clone(),
+            ..*self
+        })
+    }
+
     /// Returns the files that are read, none of which may be the output.
     fn files(&self, args: &IncidenceArgs) -> Result<Vec<PathBuf>> {
         let mut read = corpus_files(&self.path).context("DATA")?;
@@ -129,7 +142,8 @@ pub(in crate::audit) fn run(
     let mut table = table::Table::create(&args.out, args.force, &read).context("--out")?;
     let threads = usize::try_from(args.threads).unwrap_or(usize::MAX);
     let (sense, sensed_by, lines) = sense(args, &source, threads, interrupt)?;
-    let listed = lines.as_ref().map(|lines| lines.len() as u64);
+    let mut missing: Option<HashSet<String>> =
+        (lines.as_ref()).map(|lines| lines.keys().cloned().collect());
     let mut documents = source.open(args)?;
     let progress = Progress::bytes(documents.size(), "finding secrets");
     let mut shown = Body {
@@ -153,6 +167,11 @@ pub(in crate::audit) fn run(
             shown.records_with_secrets += u64::from(!found.secrets.is_empty());
             shown.pairs += found.secrets.len() as u64;
             inside += u64::from(found.secrets.iter().any(|secret| secret.inside));
+            if let Some(missing) = &mut missing {
+                found.secrets.iter().for_each(|secret| {
+                    missing.remove(&secret.secret);
+                });
+            }
             let secrets: Vec<String> = found.secrets.iter().map(|s| names.of(s)).collect();
             failed = table.row(&found.example, &secrets).err();
             Ok(failed.is_none() && !interrupt.raised())
@@ -181,7 +200,11 @@ pub(in crate::audit) fn run(
     shown.distinct = names.known.len() as u64;
     shown.records_with_inside =
         matches!(sense, Sense::List(_) | Sense::Policy(_)).then_some(inside);
-    shown.not_found = listed.map(|listed| listed.saturating_sub(shown.distinct));
+    shown.not_found = missing.as_ref().map(|missing| missing.len() as u64);
+    if let (Some(missing), Some(held_out)) = (missing.filter(|m| !m.is_empty()), source.held_out())
+    {
+        shown.only_held_out = Some(among(missing, &held_out, args, threads, interrupt)?);
+    }
     shown.most_records = names
         .known
         .values()
@@ -190,6 +213,36 @@ pub(in crate::audit) fn run(
         .unwrap_or(0);
     shown.by_kind = names.by_kind;
     show(&shown, (args, &source), sensed_by, output)
+}
+
+/// Returns how many of these secrets are in the records of a source.
+fn among(
+    secrets: HashSet<String>,
+    source: &Source,
+    args: &IncidenceArgs,
+    threads: usize,
+    interrupt: &Interrupt,
+) -> Result<u64> {
+    let list = SecretList::new(secrets.into_iter().collect()).context("--list")?;
+    let mut found = HashSet::new();
+    Incidence::each(
+        &mut source.open(args)?,
+        source.cut,
+        &Sense::List(list),
+        threads,
+        |record, _| {
+            found.extend(
+                record
+                    .secrets
+                    .iter()
+                    .map(|secret| secret.secret.to_string()),
+            );
+            Ok(!interrupt.raised())
+        },
+    )
+    .context("DATA")?;
+    interrupt.check()?;
+    Ok(found.len() as u64)
 }
 
 /// The line of each secret of a list.
@@ -330,8 +383,11 @@ fn page(shown: &Body, unit: &str, by_policy: bool) -> Page {
         facts.push(("inside words", said));
     }
     if let Some(missing) = shown.not_found.filter(|missing| *missing > 0) {
+        let held_out = shown.only_held_out.map_or_else(String::new, |held_out| {
+            format!(", {} of them in held-out text alone", grouped(held_out))
+        });
         let said = format!(
-            "{} of --list are in no text that is read as they are spelled there, not even inside a longer word: nothing can be promised for them, and calls of tools and what else is beside the texts is not read",
+            "{} of --list occur in no {unit} that is read as they are spelled there, not even inside a longer word{held_out}; no promise covers them. Tool calls and fields beside the text are not searched",
             grouped(missing)
         );
         facts.push(("not found", said));

@@ -15,7 +15,7 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
     let found = report.roc.iter();
     let found: Vec<_> = found.map(|p| (p.fpr.max(left), floor(p.tpr))).collect();
     let plot = Plot::new(
-        "Members recognised at few false alarms",
+        "ROC curve at low false-positive rates",
         Axis::log("false-positive rate").between(left, 1.0),
         Axis::log("true-positive rate").between(foot, 1.0),
     )

@@ -45,7 +45,11 @@ pub(super) fn page(
     .brief(Section::table("", table(report, false, args.max_auc)))
     .brief(Section::text("", [sample(report)]))
     .section(
-        Section::plot("At few false alarms", figure::roc(report)?.to_inline_svg()?).caption(
+        Section::plot(
+            "ROC curve at low false-positive rates",
+            figure::roc(report)?.to_inline_svg()?,
+        )
+        .caption(
             "Both axes are logarithmic: an attack that recognises few members for certain \
                 matters more than one that is right on average. The band holds at each rate by \
                 itself.",

@@ -63,7 +63,7 @@ pub(super) fn shared(attacks: &Attacks, confidence: Confidence) -> Option<String
     let each = (1.0 - confidence.get()) / count as f64;
     (count > 1).then(|| {
         format!(
-            "The headline asks each of the {count} attacks at a false-alarm rate of {}, so that all of them raise one at most {} of the time. The intervals in the tables hold one by one, each with probability {}.",
+            "Each of the {count} attacks is tested at a false-alarm rate of {}, which bounds the overall rate by {}. The intervals in the tables hold one by one, each with probability {}.",
             nearest(each, 2),
             nearest(1.0 - confidence.get(), 2),
             shortest(confidence.get())
@@ -131,7 +131,7 @@ pub(super) fn table(report: &MembershipReport, full: bool, limit: Option<f64>) -
     if let Some(blind) = &report.blind {
         area(
             &mut table,
-            &format!("AUC {}", without_model(blind)),
+            &format!("AUC, {}", without_model(blind)),
             &blind.area,
         );
     }
@@ -186,7 +186,7 @@ pub(super) fn without_model(blind: &BlindBaseline) -> String {
         BlindFeatures::Length => ", by length",
         BlindFeatures::Class => ", by class",
     };
-    format!("without the model{by}")
+    format!("blind baseline{by}")
 }
 
 fn area(table: &mut Table, name: &str, area: &Area) {

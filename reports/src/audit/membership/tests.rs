@@ -529,7 +529,7 @@ fn copies_of_a_text_are_one_piece_of_evidence() {
             width: 200,
         });
         // The headline speaks of them, so their row is not cut.
-        assert!(text.contains("AUC without the model"), "{text}");
+        assert!(text.contains("AUC, blind baseline"), "{text}");
         let said = "Of 320 members, 20 are judged; left out: 300 that repeat another's text.";
         assert!(text.replace('\n', " ").contains(said), "{text}");
         let document = Envelope::new("membership", inputs, &report)

@@ -84,7 +84,13 @@ impl Screening {
                         rounded(rate, 4)
                     )
                 };
-                let mut facts = vec![("missed (gamma)", share("the policy misses", rates.gamma))];
+                let gamma = format!(
+                    "{} (in the sample, {} of {})",
+                    share("the policy misses", rates.gamma),
+                    grouped(self.bringing_missed),
+                    grouped(self.bringing),
+                );
+                let mut facts = vec![("missed (gamma)", gamma)];
                 if self.kinds.values().any(|k| k.eta.is_some()) {
                     facts.push(("missed by both (eta)", share("both policies miss", rates.eta)));
                 }
@@ -92,18 +98,9 @@ impl Screening {
                     "Together with {percent} % confidence, by Clopper and Pearson. Each secret counts once, in the first \
                      record of the corpus in which it is marked: that record introduces it. Where an earlier record \
                      outside the sample contains its text unmarked, a secret counts if it is missed and not if it is \
-                     caught. In the sample, {} a secret; in {}, the policy misses one, there or elsewhere in the sample. Occurrences \
-                     outside the sample are not examined: of secrets in several records more are missed, and account refuses \
-                     these labels for them. A record that introduces several secrets counts as missed where one of them \
-                     is, so that the bound is on records, not on the share of all secrets.",
-                    match self.bringing {
-                        1 => "1 record introduces".to_owned(),
-                        many => format!("{} records introduce", grouped(many)),
-                    },
-                    match self.bringing_missed {
-                        0 => "none".to_owned(),
-                        missed => format!("{} of them", grouped(missed)),
-                    }
+                     caught. A miss counts there or elsewhere in the sample. Occurrences outside the sample are not \
+                     examined: of secrets in several records more are missed, and account refuses these labels for them. A record that introduces several secrets counts as missed where one of them \
+                     is, so that the bound is on records, not on the share of all secrets."
                 );
                 page.answer(Section::facts("", facts))
                     .answer(Section::text("", std::iter::once(kept).chain(next)))
