@@ -153,10 +153,7 @@ fn rows<const N: usize>(
         #[cfg(feature = "parquet")]
         Kind::Parquet => parquet::rows(path, columns, each),
         #[cfg(not(feature = "parquet"))]
-        Kind::Parquet => bail!(
-            "{}: this build has no Parquet; build it with the feature parquet, or use .csv or .jsonl",
-            path.display()
-        ),
+        Kind::Parquet => bail!(no_parquet(path)),
     }
 }
 
@@ -324,4 +321,12 @@ impl Gathered {
             std::mem::take(&mut self.pairs),
         )?)
     }
+}
+
+#[cfg(not(feature = "parquet"))]
+pub(super) fn no_parquet(path: &Path) -> String {
+    format!(
+        "{}: this build has no Parquet; build it with the feature parquet, or use .csv or .jsonl",
+        path.display()
+    )
 }
