@@ -727,3 +727,41 @@ def test_groups_are_two_sequences_of_one_kind() -> None:
         reticent.membership([1.0] * 3, [0.0] * 3, groups=(["1", "2", "3"], [1, 2, 3]))
     with pytest.raises(ValueError, match="groups: must be two sequences, of members and of non-members, got 3"):
         reticent.membership([1.0] * 3, [0.0] * 3, groups=([1, 2, 3], [1, 2, 3], [1, 2, 3]))
+
+
+HALF = "ada@example.org \ud800"
+SURROGATE = r"must be text, and has half of a surrogate pair \(U\+D800 to U\+DFFF\)$"
+
+
+@pytest.mark.parametrize(("use", "where"), [
+    (lambda: reticent.redact(HALF), "batch"),
+    (lambda: reticent.redact({"text": ["fine", HALF]}), "text, row 1"),
+    (lambda: reticent.canaries(["fine", HALF], n=1, copies=1), "data, row 1"),
+    (lambda: reticent.membership([1, 2], [3], texts=(["fine", HALF], ["other"])), "texts of members, row 1"),
+    (lambda: reticent.membership([1], [2, 3], texts=(["fine"], ["other", HALF])), "texts of non-members, row 1"),
+])  # fmt: skip
+def test_text_that_utf_8_cannot_say_is_refused_by_place(use, where) -> None:
+    with pytest.raises(ValueError, match=f"^{where}: {SURROGATE}") as raised:
+        use()
+    assert raised.value.__context__ is None and "ada" not in str(raised.value)
+
+
+def test_a_column_is_masked_and_its_labels_are_not_quoted() -> None:
+    column = pandas.Series(["to ada@example.org", "x"], index=["bob@example.org", 1])
+    assert reticent.redact(column) == ["to <MASK>", "x"]
+    assert list(reticent.redact(pandas.DataFrame({"text": ["to ada@example.org"]}))["text"]) == ["to <MASK>"]
+    with pytest.raises(ValueError, match=r"field: 'text' is not in the batch; it has \['1', 'a'\]"):
+        reticent.redact({"a": [], 1: []})
+
+
+@pytest.mark.parametrize(("use", "said"), [
+    (lambda: reticent.membership(["1", "2"], [3]), "members, row 0: must be a number, got str"),
+    (lambda: reticent.membership([1], [2, b"3"]), "non_members, row 1: must be a number, got bytes"),
+    (lambda: reticent.membership([1], [2]).tpr_lower("x"), "fpr: must be a number, got str"),
+    (lambda: reticent.membership([1, 2], [3], texts=(["a", None], ["b"])), "texts of members, row 1: must be text, got NoneType"),
+    (lambda: reticent.audit.preflight(canaries(), [1]), "supervised, row 0: must be text, got int"),
+])  # fmt: skip
+def test_what_is_of_another_type_is_named(use, said) -> None:
+    with pytest.raises(TypeError) as raised:
+        use()
+    assert str(raised.value) == said
