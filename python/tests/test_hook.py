@@ -121,7 +121,7 @@ def test_writing_keeps_the_mode_and_the_link(tmp_path) -> None:
 def test_numbers_in_a_row_are_no_secret(tmp_path, capsys) -> None:
     path = tmp_path / "a.jsonl"
     rows = [
-        '{"lat": 52.5200, "lon": 13.4050}',
+        '{"at": [52.5200, 13.4050]}',
         '{"input_ids": [50256, 3666, 4522, 318, 25, 220, 16, 17]}',
         '{"a": NaN, "m": "x"}',
     ]
