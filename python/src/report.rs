@@ -41,7 +41,7 @@ impl Report {
         &self.card
     }
 
-    /// ε of the first row, with both certified ends.
+    /// ε of the row for the group, with both certified ends.
     #[getter]
     fn epsilon(&self) -> Bounds {
         self.epsilon.clone()

@@ -64,7 +64,7 @@ pub use table::{Align, Rows, Table};
 pub use toml_place::read_toml;
 #[cfg(feature = "findings")]
 pub use toml_place::{toml_line, toml_with_counts};
-#[cfg(feature = "audit")]
+#[cfg(feature = "findings")]
 pub(crate) use values::EXPOSURE_LIMIT;
 pub(crate) use values::finite;
 pub use values::{
