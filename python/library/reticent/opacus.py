@@ -345,10 +345,11 @@ class _Clipping:
                     "record: keep the parameters in torch.float32 or torch.float64, and compute with torch.autocast"
                 )
             # Under autocast the norms would be rounded to half precision, so that a gradient would be clipped to more.
-            if isinstance(p.grad_sample, list):
-                p.grad_sample = [_precise(gradients) for gradients in p.grad_sample]
-            else:
-                p.grad_sample = _precise(p.grad_sample)
+            gradients = getattr(p, "grad_sample", None)  # without any, Opacus raises
+            if isinstance(gradients, list):
+                p.grad_sample = [_precise(each) for each in gradients]
+            elif gradients is not None:
+                p.grad_sample = _precise(gradients)
         self.steps.norm = max(self.steps.norm, _norm(self.optimizer))
         type(self.optimizer).clip_and_accumulate(self.optimizer)
         if self.steps.norm < math.inf and not all(bool(p.summed_grad.isfinite().all()) for p in self.optimizer.params):
