@@ -155,21 +155,21 @@ pub(crate) fn no_neighbours_of_posterior(neighbours: Option<&str>) -> PyResult<(
 }
 
 fn group_of(group: Whole) -> PyResult<GroupSize> {
-    let size = u32::try_from(group.0).map_err(|_| {
+    let given = group.named("group")?;
+    let size = u32::try_from(given).map_err(|_| {
         PyValueError::new_err(format!(
-            "group: group size must lie in [1, 10000], got {}",
-            group.0
+            "group: group size must lie in [1, 10000], got {given}"
         ))
     })?;
     of("group", GroupSize::new(size))
 }
 
 pub(crate) fn steps_of(steps: Whole) -> PyResult<Steps> {
-    match u64::try_from(steps.0) {
+    let given = steps.named("steps")?;
+    match u64::try_from(given) {
         Ok(count) if count <= Steps::MOST.get() => Ok(Steps::new(count)),
         _ => Err(PyValueError::new_err(format!(
-            "steps: number of steps must lie in [0, 2^53], got {}",
-            steps.0
+            "steps: number of steps must lie in [0, 2^53], got {given}"
         ))),
     }
 }
@@ -193,7 +193,7 @@ impl<'a> Terms<'a> {
         let neighbours = taking.or("neighbours", neighbours, |file| file.neighbours);
         let group = taking.or("group", group.map(group_of).transpose()?, |file| file.group);
         let tolerance = tolerance
-            .map(|t| of("tolerance", Tolerance::new(t.0)))
+            .map(|t| of("tolerance", Tolerance::new(t.named("tolerance")?)))
             .transpose()?;
         let tolerance = taking.or("tolerance", tolerance, |file| file.tolerance);
         Ok(Self {
@@ -208,14 +208,14 @@ impl<'a> Terms<'a> {
 
     pub(crate) fn delta(&mut self, given: Option<Number>) -> PyResult<Delta> {
         let given = given
-            .map(|delta| of("delta", Delta::new(delta.0)))
+            .map(|delta| of("delta", Delta::new(delta.named("delta")?)))
             .transpose()?;
         self.taking.need("delta", given, |file| file.delta)
     }
 
     fn prior(&mut self, given: Option<Number>) -> PyResult<Probability> {
         let given = given
-            .map(|prior| of("prior", Probability::new(prior.0)))
+            .map(|prior| of("prior", Probability::new(prior.named("prior")?)))
             .transpose()?;
         self.taking.need("prior", given, |file| file.prior)
     }
@@ -327,8 +327,11 @@ impl Plan {
     #[new]
     #[pyo3(signature = (*, sigma, sample_rate, steps, sampler = "poisson"))]
     fn new(sigma: Number, sample_rate: Number, steps: Whole, sampler: &str) -> PyResult<Self> {
-        let sigma = of("sigma", NoiseMultiplier::new(sigma.0))?;
-        let rate = of("sample_rate", SamplingRate::new(sample_rate.0))?;
+        let sigma = of("sigma", NoiseMultiplier::new(sigma.named("sigma")?))?;
+        let rate = of(
+            "sample_rate",
+            SamplingRate::new(sample_rate.named("sample_rate")?),
+        )?;
         let steps = noisy(sigma, rate, steps_of(steps)?, sampling_of(sampler)?);
         Ok(Self::of(steps.mechanism()))
     }
@@ -443,7 +446,7 @@ impl Plan {
         tolerance: Option<Number>,
         defaults: Option<PyRef<'_, Defaults>>,
     ) -> PyResult<Bounds> {
-        let epsilon = of("epsilon", Epsilon::new(epsilon.0))?;
+        let epsilon = of("epsilon", Epsilon::new(epsilon.named("epsilon")?))?;
         let terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
         // For a question at an ε, the plan's own δ doesn't matter.
         let unused = Delta::new(0.0).map_err(value_error)?;
@@ -472,7 +475,7 @@ impl Plan {
         tolerance: Option<Number>,
         defaults: Option<PyRef<'_, Defaults>>,
     ) -> PyResult<Bounds> {
-        let fpr = of("fpr", Probability::new(fpr.0))?;
+        let fpr = of("fpr", Probability::new(fpr.named("fpr")?))?;
         let terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
         let (mechanism, query, tolerance) = (self.mechanism.clone(), terms.query, terms.tolerance);
         let found = interruptible(py, move |_| {
@@ -525,23 +528,27 @@ impl Plan {
         tolerance: Option<Number>,
         defaults: Option<Py<Defaults>>,
     ) -> PyResult<Vec<(f64, Bounds)>> {
+        match what {
+            "epsilon" | "profile" | "trade-off" => {}
+            "posterior" => no_neighbours_of_posterior(neighbours)?,
+            other => {
+                let allowed = "\"epsilon\", \"profile\", \"trade-off\", \"posterior\"";
+                return Err(unknown("what", other, allowed));
+            }
+        }
         let each = |x: Number| {
+            let (group, tolerance) = (group.clone(), tolerance.clone());
             let defaults = defaults.as_ref().map(|defaults| defaults.borrow(py));
             match what {
                 "epsilon" => self.epsilon(py, Some(x), neighbours, group, tolerance, defaults),
                 "profile" => self.delta(py, x, neighbours, group, tolerance, defaults),
                 "trade-off" => self.tpr(py, x, neighbours, group, tolerance, defaults),
-                "posterior" => {
-                    no_neighbours_of_posterior(neighbours)?;
-                    self.posterior(py, Some(x), group, tolerance, defaults)
-                }
-                other => {
-                    let allowed = "\"epsilon\", \"profile\", \"trade-off\", \"posterior\"";
-                    Err(unknown("what", other, allowed))
-                }
+                _ => self.posterior(py, Some(x), group, tolerance, defaults),
             }
         };
-        at.into_iter().map(|x| Ok((x.0, each(x)?))).collect()
+        at.into_iter()
+            .map(|x| Ok((x.clone().named("at")?, each(x)?)))
+            .collect()
     }
 
     /// Returns the report of `account` on this plan: the promise in words for a model card, a page, and a

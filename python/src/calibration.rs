@@ -208,30 +208,34 @@ pub(crate) fn calibrate(
         query,
         tolerance,
     } = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
-    let plain = |given: Option<Number>| given.map(|number| number.0);
+    let plain = |name: &str, given: Option<Number>| -> PyResult<Option<f64>> {
+        given.map(|number| number.named(name)).transpose()
+    };
     // A default completes a requested promise, but doesn't request one.
     let delta = match epsilon {
-        Some(_) => taking.or("delta", plain(delta), |file| file.delta.map(Delta::get)),
-        None => plain(delta),
+        Some(_) => taking.or("delta", plain("delta", delta)?, |file| {
+            file.delta.map(Delta::get)
+        }),
+        None => plain("delta", delta)?,
     };
     let prior = match posterior {
-        Some(_) => taking.or("prior", plain(prior), |file| {
+        Some(_) => taking.or("prior", plain("prior", prior)?, |file| {
             file.prior.map(Probability::get)
         }),
-        None => plain(prior),
+        None => plain("prior", prior)?,
     };
     let pairs = [
-        ("epsilon", plain(epsilon), "delta", delta),
-        ("prior", prior, "posterior", plain(posterior)),
-        ("fpr", plain(fpr), "tpr", plain(tpr)),
+        ("epsilon", plain("epsilon", epsilon)?, "delta", delta),
+        ("prior", prior, "posterior", plain("posterior", posterior)?),
+        ("fpr", plain("fpr", fpr)?, "tpr", plain("tpr", tpr)?),
     ];
     let target = target(pairs, query)?;
     let sampling = sampling_of(sampler)?;
     let sigma = sigma
-        .map(|sigma| of("sigma", NoiseMultiplier::new(sigma.0)))
+        .map(|sigma| of("sigma", NoiseMultiplier::new(sigma.named("sigma")?)))
         .transpose()?;
     let rate = sample_rate
-        .map(|rate| of("sample_rate", SamplingRate::new(rate.0)))
+        .map(|rate| of("sample_rate", SamplingRate::new(rate.named("sample_rate")?)))
         .transpose()?;
     let steps = steps.map(steps_of).transpose()?;
     let run = move |sigma, rate, steps| noisy(sigma, rate, steps, sampling).mechanism();

@@ -23,9 +23,12 @@ pub(crate) fn of<T, E: std::fmt::Display>(
     found.map_err(|error| PyValueError::new_err(format!("{argument}: {error}")))
 }
 
-/// Returns the error for a word that is not one of the allowed ones.
+/// Returns the error for a word that is not one of the allowed ones. A longer text than any of them isn't quoted: it may be
+/// a document.
 pub(crate) fn unknown(argument: &str, given: &str, allowed: &str) -> PyErr {
-    PyValueError::new_err(format!(
-        "{argument}: must be one of {allowed}, got {given:?}"
-    ))
+    let got = match given.chars().count() {
+        length if length > 64 => format!("a text of {length} characters"),
+        _ => format!("{given:?}"),
+    };
+    PyValueError::new_err(format!("{argument}: must be one of {allowed}, got {got}"))
 }

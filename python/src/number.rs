@@ -5,59 +5,84 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-/// A float; `True` is refused.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Number(pub(crate) f64);
+/// A float, or why a value is none; `True` is none. It is refused where its argument's name is known: Python 3.10 does not add
+/// the name by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Number(Result<f64, String>);
 
-/// A whole number; `True` is refused.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Whole(pub(crate) i64);
+/// A whole number, or why a value is none; `True` is none.
+#[derive(Debug, Clone)]
+pub(crate) struct Whole(Result<i64, String>);
 
-/// Returns the refusal as a `TypeError`, since Python prefixes only that with the argument's name.
-fn refused(what: &str, value: &Bound<'_, PyAny>) -> PyErr {
-    let bits = value
-        .call_method0("bit_length")
-        .and_then(|bits| bits.extract::<u64>());
-    let got = match bits {
-        Ok(bits) => format!("a whole number of {bits} bits"),
-        Err(_) => value
-            .get_type()
-            .name()
-            .map_or_else(|_| "something else".to_owned(), |name| name.to_string()),
-    };
-    PyTypeError::new_err(format!("must be {what}, got {got}"))
+impl Number {
+    /// Returns the number. Raises `TypeError` if it is none.
+    pub(crate) fn named(self, argument: &str) -> PyResult<f64> {
+        named(self.0, argument)
+    }
+}
+
+impl Whole {
+    /// Returns the number. Raises `TypeError` if it is none.
+    pub(crate) fn named(self, argument: &str) -> PyResult<i64> {
+        named(self.0, argument)
+    }
+}
+
+fn named<T>(found: Result<T, String>, argument: &str) -> PyResult<T> {
+    found.map_err(|said| PyTypeError::new_err(format!("{argument}: {said}")))
+}
+
+/// Returns whether a value is a bool, also of NumPy or a tensor library, where it converts to a float.
+fn is_bool(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyBool>()
+        || value
+            .getattr("dtype")
+            .is_ok_and(|dtype| matches!(dtype.to_string().as_str(), "bool" | "torch.bool"))
+}
+
+/// Extracts a number. What is none is a text that says so; what its conversion raises but for `TypeError` is raised.
+fn extracted<'py, T>(
+    value: Borrowed<'_, 'py, PyAny>,
+    what: &str,
+    fits: &str,
+) -> PyResult<Result<T, String>>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    if is_bool(&value) {
+        return Ok(Err(format!("must be {what}, got bool")));
+    }
+    let py = value.py();
+    match value.extract::<T>() {
+        Ok(number) => Ok(Ok(number)),
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => {
+            let bits = value.call_method0("bit_length");
+            let got = match bits.and_then(|bits| bits.extract::<u64>()) {
+                Ok(bits) => format!("a whole number of {bits} bits"),
+                Err(_) => value.get_type().name()?.to_string(),
+            };
+            Ok(Err(format!("must be {fits}, got {got}")))
+        }
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+            Ok(Err(error.value(py).to_string()))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 impl<'py> FromPyObject<'_, 'py> for Number {
     type Error = PyErr;
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if value.is_instance_of::<PyBool>() {
-            return Err(refused("a number", &value));
-        }
-        match value.extract::<f64>() {
-            Ok(number) => Ok(Self(number)),
-            Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => Err(refused(
-                "a number of double precision, below 1.8e308",
-                &value,
-            )),
-            Err(error) => Err(error),
-        }
+        let fits = "a number of double precision, below 1.8e308";
+        extracted(value, "a number", fits).map(Self)
     }
 }
 
 impl<'py> FromPyObject<'_, 'py> for Whole {
     type Error = PyErr;
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if value.is_instance_of::<PyBool>() {
-            return Err(refused("a whole number", &value));
-        }
-        match value.extract::<i64>() {
-            Ok(number) => Ok(Self(number)),
-            Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => {
-                Err(refused("a whole number in [-2^63, 2^63)", &value))
-            }
-            Err(error) => Err(error),
-        }
+        let fits = "a whole number in [-2^63, 2^63)";
+        extracted(value, "a whole number", fits).map(Self)
     }
 }
 
@@ -65,9 +90,8 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
 impl Whole {
     /// Converts to a count of at least `least`.
     pub(crate) fn at_least<T: TryFrom<i64>>(self, least: i64, argument: &str) -> PyResult<T> {
-        let fits = (self.0 >= least)
-            .then(|| T::try_from(self.0).ok())
-            .flatten();
+        let given = self.named(argument)?;
+        let fits = (given >= least).then(|| T::try_from(given).ok()).flatten();
         fits.ok_or_else(|| {
             let bits = 8 * size_of::<T>() as u32;
             let most = if bits < 64 {
@@ -76,8 +100,7 @@ impl Whole {
                 "2^63)".to_owned()
             };
             pyo3::exceptions::PyValueError::new_err(format!(
-                "{argument}: must lie in [{least}, {most}, got {}",
-                self.0
+                "{argument}: must lie in [{least}, {most}, got {given}"
             ))
         })
     }

@@ -41,7 +41,7 @@ impl Report {
         &self.card
     }
 
-    /// ε of the first row, with both certified ends.
+    /// ε for the report's group, with both certified ends.
     #[getter]
     fn epsilon(&self) -> Bounds {
         self.epsilon.clone()

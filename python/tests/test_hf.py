@@ -12,13 +12,14 @@ import pytest
 import reticent
 import tiny
 import torch
+from accelerate.optimizer import AcceleratedOptimizer
 from datasets import Dataset
 from opacus.grad_sample import GradSampleModule
 from peft import LoraConfig, PrefixTuningConfig, PromptEncoderConfig, PromptTuningConfig, get_peft_model
 from reticent.audit import CanaryPlan
 from reticent.hf import AuditCallback, _differing, _in_single, _records, _resumed, _vocabulary, plant, scorer, supervised_texts
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 from transformers import (
     DataCollatorForLanguageModeling,
     DataCollatorWithFlattening,
@@ -26,23 +27,24 @@ from transformers import (
     Gemma3ForConditionalGeneration,
     PreTrainedTokenizerFast,
     Trainer,
+    TrainerCallback,
     TrainingArguments,
 )
 
 
-def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=None, save="no", **settings):
+def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=None, save="no", kind=Trainer, **settings):
     tokenizer = tiny.tokenizer()
     tokenized = rows.map(
         lambda batch: tokenizer(batch["text"], truncation=True, max_length=length),
         batched=True,
         remove_columns=rows.column_names,
     )
-    arguments = TrainingArguments(
-        output_dir=str(folder), num_train_epochs=epochs, per_device_train_batch_size=8, learning_rate=3e-3,
-        report_to=[], save_strategy=save, logging_strategy="no", disable_tqdm=True, use_cpu=True, seed=0,
+    arguments = TrainingArguments(**{
+        "output_dir": str(folder), "num_train_epochs": epochs, "per_device_train_batch_size": 8, "learning_rate": 3e-3,
+        "report_to": [], "save_strategy": save, "logging_strategy": "no", "disable_tqdm": True, "use_cpu": True, "seed": 0,
         **settings,
-    )  # fmt: skip
-    return Trainer(
+    })  # fmt: skip
+    return kind(
         model=model or tiny.model(dropout=dropout),
         args=arguments,
         train_dataset=tokenized,
@@ -90,6 +92,102 @@ def test_that_training_met_the_canaries_is_known_of_what_was_looked_at(tmp_path)
         assert ("not checked" in callback.last.card) is not preflight
         assert not preflight or "is not known" not in callback.last.says
         assert documents.problems("exposure", json.dumps(document)) == []
+
+
+class Chosen(Trainer):
+    """With another sampler."""
+
+    def _get_train_sampler(self, *args):
+        return SAMPLERS[self.args.run_name](len(self.train_dataset))
+
+
+SAMPLERS = {
+    "in order": lambda size: SequentialSampler(range(size)),
+    "subset": lambda size: SubsetRandomSampler(range(size - 1)),
+    "weights": lambda size: WeightedRandomSampler([1.0] * size, size),
+    "replacement": lambda size: RandomSampler(range(size), replacement=True),
+    "fewer": lambda size: RandomSampler(range(size), num_samples=size - 1),
+    "of others": lambda size: SequentialSampler(range(size - 1)),
+}
+
+
+def planting(trained, callback) -> list[str]:
+    """What is said of the canaries after each epoch."""
+    said = []
+    audit = callback._audit
+    callback._audit = lambda *args: (audit(*args), said.append(callback.last.document["planting"]))
+    trained.train()
+    return said
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_sampler_that_may_leave_records_out_has_met_nothing(tmp_path, name) -> None:
+    plan, rows = planted()
+    callback = AuditCallback(plan, max_exposure=9.9)
+    said = planting(trainer(tmp_path, rows, callback, kind=Chosen, run_name=name), callback)
+    assert said == ["supervised" if name == "in order" else "not-checked"]
+    assert ("not checked" in callback.last.card) is (said[-1] == "not-checked")
+
+
+@pytest.mark.parametrize(("settings", "said"), [
+    ({"max_steps": 1}, ["not-checked"]),
+    ({"max_steps": 2}, ["not-checked"]),
+    ({"max_steps": 3}, ["supervised"]),
+    ({"max_steps": 4}, ["supervised", "supervised"]),
+    ({"dataloader_drop_last": True, "per_device_train_batch_size": 7}, ["not-checked"]),
+    ({"train_sampling_strategy": "group_by_length"}, ["supervised"]),
+    ({"gradient_accumulation_steps": 2}, ["supervised"]),
+    ({"dataloader_num_workers": 2}, ["supervised"]),
+    # The best model is of a step before the first epoch ended, or of its end.
+    ({"load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": True, "save": "steps",
+      "eval_strategy": "steps", "eval_steps": 1, "save_steps": 1}, ["supervised", "not-checked"]),
+    ({"load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": True, "save": "epoch",
+      "eval_strategy": "epoch", "epochs": 2}, ["supervised", "supervised", "supervised"]),
+])  # fmt: skip
+def test_canaries_are_met_after_a_whole_epoch(tmp_path, settings, said) -> None:
+    plan, rows = planted()
+    callback = AuditCallback(plan, max_exposure=9.9)
+    assert planting(trainer(tmp_path, rows, callback, **settings), callback) == said
+    assert ("not checked" in callback.last.card) is (said[-1] == "not-checked")
+
+
+class Stops(TrainerCallback):
+    """Ends each epoch before its last step, or leaves the optimizer's first step out."""
+
+    def __init__(self, *, skipped: bool) -> None:
+        self.skipped = skipped
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.skipped:
+            kwargs["optimizer"].__class__ = Skipping
+            kwargs["optimizer"].first = state.global_step == 1
+        else:
+            control.should_epoch_stop = state.global_step % 2 == 0
+
+
+class Skipping(AcceleratedOptimizer):
+    step_was_skipped = property(lambda self: self.first)
+
+
+@pytest.mark.parametrize(("skipped", "expected"), [(False, ["not-checked"] * 3), (True, ["not-checked", "supervised", "supervised"])])
+def test_epochs_with_steps_left_out_are_not_whole(tmp_path, skipped, expected) -> None:
+    plan, rows = planted()
+    callback = AuditCallback(plan)
+    trained = trainer(tmp_path, rows, None, epochs=3)
+    trained.add_callback(Stops(skipped=skipped))
+    trained.add_callback(callback)
+    assert planting(trained, callback) == expected
+
+
+def test_the_rest_of_an_epoch_is_not_whole(tmp_path) -> None:
+    plan, rows = planted()
+    steps = {"save": "steps", "save_steps": 1}
+    trainer(tmp_path, rows, AuditCallback(plan, budget=300), epochs=2, max_steps=2, **steps).train()
+    callback = AuditCallback(plan)
+    resumed = trainer(tmp_path, rows, callback, epochs=2, **steps)
+    train = resumed.train
+    resumed.train = lambda: train(resume_from_checkpoint=True)
+    assert planting(resumed, callback) == ["not-checked", "supervised"]
 
 
 def test_a_resumed_training_keeps_the_epochs_before(tmp_path) -> None:
@@ -256,7 +354,7 @@ def test_a_text_that_was_cut_before_it_was_packed_counts(tmp_path) -> None:
 
     callback = AuditCallback(plan)
     callback.on_train_begin(
-        SimpleNamespace(world_size=1, output_dir=str(tmp_path)), SimpleNamespace(global_step=0), None, model=tiny.model(),
+        SimpleNamespace(world_size=1, output_dir=str(tmp_path)), SimpleNamespace(global_step=0, epoch=0.0), None, model=tiny.model(),
         processing_class=tiny.tokenizer(), train_dataloader=DataLoader([[line], [cut, "other"], ["other", "text"]], collate_fn=collate),
     )  # fmt: skip
     assert callback.records == 2
@@ -461,7 +559,7 @@ def test_models_that_cannot_be_scored_stop_the_training(tmp_path) -> None:
 
     def begin(model, processes) -> None:
         arguments = SimpleNamespace(world_size=processes, output_dir=str(tmp_path))
-        callback.on_train_begin(arguments, SimpleNamespace(global_step=0), None, model=model)
+        callback.on_train_begin(arguments, SimpleNamespace(global_step=0, epoch=0.0), None, model=model)
 
     with pytest.raises(ValueError, match="the configuration of a Linear has no vocab_size"):
         begin(torch.nn.Linear(2, 2), 1)

@@ -1,7 +1,11 @@
 """The pre-commit hook."""
 
 import json
+import os
 import re
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,7 +75,7 @@ def test_a_key_is_reported_and_left(tmp_path, capsys) -> None:
     text = r'{"ada\u0040example.org": 1, "bob@example.org": 2}'
     path.write_text(text)
     assert main(["--write", str(path)]) == 1
-    assert path.read_text() == text and capsys.readouterr().out == f"{path}:1: looks like a secret\n"
+    assert path.read_text() == text and capsys.readouterr().out == f"{path}:1: looks like a secret in a key or across strings\n"
 
 
 def test_what_is_no_json_is_not_written(tmp_path, capsys) -> None:
@@ -90,3 +94,54 @@ def test_lines_end_where_editors_end_them(tmp_path, capsys) -> None:
     assert main(["--write", str(path)]) == 1
     assert capsys.readouterr().out == f"{path}:3: masked\n"
     assert path.read_bytes() == text.replace("ada@example.org", "<MASK>").encode()
+
+
+def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("ada@example.org\n" * 20_000)
+    before = path.read_bytes()
+    limited = subprocess.run(
+        [sys.executable, "-m", "reticent._hook", "--write", str(path)], capture_output=True, text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),
+    )  # fmt: skip
+    assert limited.returncode == 2 and limited.stderr == f"{path}: File too large\n"
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_writing_keeps_the_mode_and_the_link(tmp_path) -> None:
+    path, link = tmp_path / "a.txt", tmp_path / "link.txt"
+    path.write_text("ada@example.org\n")
+    path.chmod(0o640)
+    link.symlink_to("a.txt")
+    assert main(["--write", str(link)]) == 1
+    assert link.is_symlink() and path.read_text() == "<MASK>\n" and path.stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "link.txt"]
+
+
+def test_numbers_in_a_row_are_no_secret(tmp_path, capsys) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [
+        '{"at": [52.5200, 13.4050]}',
+        '{"input_ids": [50256, 3666, 4522, 318, 25, 220, 16, 17]}',
+        '{"a": NaN, "m": "x"}',
+    ]
+    path.write_text("\n".join(rows))
+    assert main(["--write", str(path)]) == 0 and capsys.readouterr().out == ""
+    path.write_text('{"a": NaN, "m": "ada@example.org"}\n')
+    assert main(["--write", str(path)]) == 1
+    assert path.read_text() == '{"a": NaN, "m": "<MASK>"}\n' and capsys.readouterr().out == f"{path}:1: masked\n"
+    path.write_text('{"ada@example.org": "bob@example.org"}\n')
+    assert main(["--write", str(path)]) == 1
+    assert path.read_text() == '{"ada@example.org": "<MASK>"}\n'
+    assert capsys.readouterr().out == f"{path}:1: masked, and looks like a secret in a key or across strings\n"
+
+
+def test_names_that_are_no_text_are_printed(tmp_path) -> None:
+    path = os.fsencode(tmp_path) + b"/\xff.txt"
+    with open(path, "w") as file:
+        file.write("ada@example.org\n")
+    said = subprocess.run(
+        [sys.executable, "-m", "reticent._hook", path], capture_output=True, text=True,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert said.returncode == 1 and "\\udcff.txt:1: looks like a secret" in said.stdout and said.stderr == ""

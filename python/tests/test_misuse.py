@@ -107,8 +107,9 @@ def test_wrong_values_and_types_name_the_argument(name, value) -> None:
     if any(value is other or value == other for other in fine) and value is not True:
         call(value)
         return
-    with pytest.raises((ValueError, TypeError), match=name) as raised:
+    with pytest.raises((ValueError, TypeError)) as raised:
         call(value)
+    assert name in str(raised.value)  # and not in a note of it alone, which Python 3.10 has not
     assert len(str(raised.value)) < 700 and "\n" not in str(raised.value)
 
 
@@ -622,6 +623,7 @@ def test_callbacks_say_what_is_wrong_before_anyone_trains() -> None:
         ({"delta": "1e-5"}, "delta"),
         ({"confidence": 1.0}, "confidence: "),
         ({"max_exposure": -1}, "max_exposure: "),
+        ({"max_exposure": 1075}, r"max_exposure: must be a number of bits in \[0, 1074\], got 1075"),
         ({"batch": 0}, "batch: must lie in"),
         ({"budget": -1}, "budget: must lie in"),
         ({"defaults": {"delta": 1}}, "defaults"),
@@ -727,3 +729,74 @@ def test_groups_are_two_sequences_of_one_kind() -> None:
         reticent.membership([1.0] * 3, [0.0] * 3, groups=(["1", "2", "3"], [1, 2, 3]))
     with pytest.raises(ValueError, match="groups: must be two sequences, of members and of non-members, got 3"):
         reticent.membership([1.0] * 3, [0.0] * 3, groups=([1, 2, 3], [1, 2, 3], [1, 2, 3]))
+
+
+HALF = "ada@example.org \ud800"
+SURROGATE = r"must be text, and has half of a surrogate pair \(U\+D800 to U\+DFFF\)$"
+
+
+@pytest.mark.parametrize(("use", "where"), [
+    (lambda: reticent.redact(HALF), "batch"),
+    (lambda: reticent.redact({"text": ["fine", HALF]}), "text, row 1"),
+    (lambda: reticent.canaries(["fine", HALF], n=1, copies=1), "data, row 1"),
+    (lambda: reticent.membership([1, 2], [3], texts=(["fine", HALF], ["other"])), "texts of members, row 1"),
+    (lambda: reticent.membership([1], [2, 3], texts=(["fine"], ["other", HALF])), "texts of non-members, row 1"),
+])  # fmt: skip
+def test_text_that_utf_8_cannot_say_is_refused_by_place(use, where) -> None:
+    with pytest.raises(ValueError, match=f"^{where}: {SURROGATE}") as raised:
+        use()
+    assert raised.value.__context__ is None and "ada" not in str(raised.value)
+
+
+def test_a_column_is_masked_and_its_labels_are_not_quoted() -> None:
+    column = pandas.Series(["to ada@example.org", "x"], index=["bob@example.org", 1])
+    assert reticent.redact(column) == ["to <MASK>", "x"]
+    assert list(reticent.redact(pandas.DataFrame({"text": ["to ada@example.org"]}))["text"]) == ["to <MASK>"]
+    with pytest.raises(ValueError, match=r"field: 'text' is not in the batch; it has \['1', 'a'\]"):
+        reticent.redact({"a": [], 1: []})
+
+
+@pytest.mark.parametrize(("use", "said"), [
+    (lambda: reticent.membership(["1", "2"], [3]), "members, row 0: must be a number, got str"),
+    (lambda: reticent.membership([1], [2, b"3"]), "non_members, row 1: must be a number, got bytes"),
+    (lambda: reticent.membership([1], [2]).tpr_lower("x"), "fpr: must be a number, got str"),
+    (lambda: reticent.membership([1, 2], [3], texts=(["a", None], ["b"])), "texts of members, row 1: must be text, got NoneType"),
+    (lambda: reticent.audit.preflight(canaries(), [1]), "supervised, row 0: must be text, got int"),
+])  # fmt: skip
+def test_what_is_of_another_type_is_named(use, said) -> None:
+    with pytest.raises(TypeError) as raised:
+        use()
+    assert str(raised.value) == said
+
+
+@pytest.mark.parametrize("true", [True, numpy.True_, torch.tensor(True), numpy.array(True)], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize("name", TAKES)
+def test_bools_of_every_library_are_no_numbers(name, true) -> None:
+    with pytest.raises(TypeError, match=r"must be a (whole )?number, got bool$") as raised:
+        TAKES[name][0](true)
+    assert name in str(raised.value)
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    for one in (numpy.float32(0.5), numpy.array(0.5), torch.tensor(0.5), numpy.int64(1), torch.tensor(1)):
+        assert reticent.Plan(sigma=one, sample_rate=0.01, steps=1) == reticent.Plan(sigma=float(one), sample_rate=0.01, steps=1)
+
+
+@pytest.mark.parametrize("use", [
+    lambda text: reticent.Plan(sigma=1, sample_rate=0.1, steps=1, sampler=text),
+    lambda text: PLAN.epsilon(1e-5, neighbours=text),
+    lambda text: canaries(unit=text),
+    lambda text: reticent.redact("one", text),
+    lambda text: PLAN.curve(text, []),
+])  # fmt: skip
+def test_long_texts_are_not_quoted(use) -> None:
+    with pytest.raises(ValueError, match="must be one of .*, got a text of 30000 characters$") as raised:
+        use("names: [Ada Lovelace, Bob]\nxyz" * 1000)
+    assert "Ada" not in str(raised.value)
+
+
+def test_a_curve_is_checked_without_places() -> None:
+    with pytest.raises(ValueError, match="what: must be one of"):
+        PLAN.curve("nope", [])
+    with pytest.raises(ValueError, match="neighbours: a posterior has its own"):
+        PLAN.curve("posterior", [], neighbours="replace")

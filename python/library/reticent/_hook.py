@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
+import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +20,9 @@ _JSON = frozenset([".json", ".jsonl", ".ndjson"])
 
 # The strings and numbers of a line of JSON. A string that is a key has a colon behind it.
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"(?P<key>\s*:)?|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
+
+# The strings of a line of JSON, and what stands between them but for numbers and words.
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|[\s:,\[\]{}]')
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--write", action="store_true", help="replace what is found by <MASK> in the files; JSON stays JSON"
     )
     parsed = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
     policy: str = parsed.policy
     try:
         redactor = Redactor(Path(policy).read_text(encoding="utf-8") if policy.endswith(".json") else policy)
@@ -58,12 +68,14 @@ def _look(path: Path, redactor: Redactor, write: bool) -> int:
     for number, line in enumerate(lines, 1):
         masked = _masked(line, redactor) if valid else redactor(line)
         # What stands in a key, or across strings, is left.
-        left = valid and (_masked(masked, redactor, keys=True) != masked or redactor(masked) != masked)
+        left = valid and (_masked(masked, redactor, keys=True) != masked or _crosses(masked, redactor))
         if masked == line and not left:
             continue
         code = 1
-        done = write and (valid or not is_json) and not left
-        print(f"{path}:{number}: {'masked' if done else 'looks like a secret'}")
+        done = write and masked != line and (valid or not is_json)
+        said = ["masked"] if done else ["looks like a secret"] if masked != line else []
+        said += ["looks like a secret in a key or across strings"] if left and said != ["looks like a secret"] else []
+        print(f"{path}:{number}: {', and '.join(said)}")
         lines[number - 1] = masked
     if not code or not write:
         return code
@@ -73,11 +85,30 @@ def _look(path: Path, redactor: Redactor, write: bool) -> int:
     new = "\n".join(lines)
     try:
         if new != text:
-            path.write_bytes(new.encode("utf-8"))
+            _replace(path, new.encode("utf-8"))
     except OSError as error:
         print(f"{path}: {error.strerror}", file=sys.stderr)
         return 2
     return code
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Whole or not at all, with the file's mode; of a link, what it leads to. A file that is read-only stays as it is."""
+    path = path.resolve(strict=True)
+    with path.open("r+b"):
+        pass
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.copymode(path, part)
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
 
 
 def _is_json(text: str) -> bool:
@@ -92,6 +123,12 @@ def _is_json(text: str) -> bool:
         except (ValueError, RecursionError):
             pass
     return False
+
+
+def _crosses(line: str, redactor: Redactor) -> bool:
+    """Whether something is found across strings. Numbers are looked at one by one: in a row they look like many things."""
+    strings = "".join(_STRINGS.findall(line))
+    return redactor(strings) != strings
 
 
 def _masked(line: str, redactor: Redactor, *, keys: bool = False) -> str:

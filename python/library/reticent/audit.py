@@ -103,7 +103,9 @@ def preflight(plan: CanaryPlan, supervised: Iterable[str]) -> None:
     ValueError: canaries: copies without a loss: canary-0 0 of 3. They were ...
     """
     found = dict.fromkeys((name for name, _, _ in plan.secrets), 0)
-    for text in _items("supervised", supervised):
+    for row, text in enumerate(_items("supervised", supervised)):
+        if not isinstance(text, str):
+            raise TypeError(f"supervised, row {row}: must be text, got {type(text).__name__}")
         for name, secret, _ in plan.secrets:
             found[name] += text.count(secret)
     lost = [f"{name} {found[name]} of {copies}" for name, _, copies in plan.secrets if found[name] < copies]
@@ -215,6 +217,8 @@ class Membership:
 
         Raises ValueError where the non-members are too few to certify the rate.
         """
+        if isinstance(fpr, bool) or not isinstance(fpr, numbers.Real):
+            raise TypeError(f"fpr: must be a number, got {type(fpr).__name__}")
         for point in self.document["at_fpr"]:
             if point["fpr"] == fpr:
                 if "found" not in point:
@@ -273,7 +277,7 @@ def membership(
         confidence=confidence,
         seed=seed,
         groups=None if groups is None else _numbered(*_sides("groups", groups, scores)),
-        texts=None if texts is None else _sides("texts", texts, scores),
+        texts=None if texts is None else _said(_sides("texts", texts, scores)),
         defaults=defaults,
     )
     return Membership(json.loads(found))
@@ -291,13 +295,15 @@ def _items(name: str, value: Any, *, unordered: bool = False) -> Iterable[Any]:
 
 
 def _numbers(name: str, value: Any) -> list[float]:
-    numbers = []
+    found = []
     for row, item in enumerate(_items(name, value)):
         try:
-            numbers.append(float(item))
+            if isinstance(item, (str, bytes, bytearray)):
+                raise TypeError
+            found.append(float(item))
         except (TypeError, ValueError, OverflowError):
             raise TypeError(f"{name}, row {row}: must be a number, got {type(item).__name__}") from None
-    return numbers
+    return found
 
 
 def _sides(name: str, given: Any, scores: tuple[list[float], list[float]]) -> tuple[list[Any], list[Any]]:
@@ -311,6 +317,26 @@ def _sides(name: str, given: Any, scores: tuple[list[float], list[float]]) -> tu
         if len(found[-1]) != len(own):
             raise ValueError(f"{name}: must be one for each score: {len(found[-1])} for {len(own)} {side}")
     return found[0], found[1]
+
+
+def _said(sides: tuple[list[Any], list[Any]]) -> tuple[list[str], list[str]]:
+    """Texts of members and non-members, each of which is one."""
+    for side, own in zip(("members", "non-members"), sides):
+        for row, text in enumerate(own):
+            if not isinstance(text, str):
+                raise TypeError(f"texts of {side}, row {row}: must be text, got {type(text).__name__}")
+            _whole_text(text, f"texts of {side}, row {row}")
+    return sides
+
+
+def _whole_text(text: str, where: str) -> str:
+    """The same text. Half of a surrogate pair, which JSON may say and UTF-8 may not, is none."""
+    try:
+        text.encode("utf-8")
+        return text
+    except UnicodeEncodeError:
+        pass  # its error would hold the whole text
+    raise ValueError(f"{where}: must be text, and has half of a surrogate pair (U+D800 to U+DFFF)")
 
 
 def _numbered(*sides: list[Any]) -> tuple[list[str], list[str]]:
@@ -341,7 +367,7 @@ _REDACTORS: dict[str, Redactor] = {}
 def redact(batch: Any, policy: str | Mapping[str, Any] = "general", *, field: str = "text") -> Any:
     """Text, a list of texts, or a batch of `datasets.map`, with `<MASK>` where the policy finds something.
 
-    None stays None; anything else raises ValueError. A chat (a list of messages) is masked as by `audit redact`: every
+    None stays None; anything else raises ValueError, and so does text that UTF-8 can't say. A chat (a list of messages) is masked as by `audit redact`: every
     text and number of it but for roles, types and ids, also by what an earlier message says of a later one. A pair in two
     fields is masked field by field: nothing tells that one is the answer to the other. What JSON does not have, such as
     an image, stays.
@@ -357,16 +383,17 @@ def redact(batch: Any, policy: str | Mapping[str, Any] = "general", *, field: st
     if name not in _REDACTORS:
         _REDACTORS[name] = Redactor(name)
     redactor = _REDACTORS[name]
-    if hasattr(batch, "keys"):
+    # A table is a batch too; the keys of a column are its rows' labels.
+    if isinstance(batch, Mapping) or hasattr(batch, "columns"):
         if field not in batch.keys():
-            raise ValueError(f"field: {field!r} is not in the batch; it has {sorted(batch.keys())}")
+            raise ValueError(f"field: {field!r} is not in the batch; it has {sorted(map(str, batch.keys()))}")
         return {**batch, field: _masked(batch[field], redactor, field)}
     return _masked(batch, redactor, "batch")
 
 
 def _masked(value: Any, redactor: Redactor, where: str) -> Any:
     if value is None or isinstance(value, str):
-        return value if value is None else redactor(value)
+        return value if value is None else redactor(_whole_text(value, where))
     if isinstance(value, Mapping) and _is_message(value):
         return _masked_chat([value], redactor, where)[0]
     if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray, Mapping)):
@@ -436,7 +463,7 @@ def _texts(data: Any, field: str) -> dict[int, str]:
     texts = {}
     for row, value in enumerate(values):
         if isinstance(value, str):
-            texts[row] = value
+            texts[row] = _whole_text(value, f"{where}, row {row}")
         elif isinstance(value, list) and all(isinstance(message, Mapping) for message in value):
             answer = _reticent.answer(json.dumps(_plain(value)))
             if answer is not None:

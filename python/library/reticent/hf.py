@@ -278,7 +278,8 @@ class AuditCallback(TrainerCallback):
     With `load_best_model_at_end` the last audit is of the best checkpoint, which the Trainer leaves. Writes report.json
     (schemas/exposure.schema.json, with the epochs before as `earlier`; `audit diff` reads it) and report.html into the
     Trainer's output folder, readable by their owner only, without any secret. At the start it makes sure that every copy of
-    every canary carries a loss. Where several processes train, the first one scores alone: each must hold the whole model
+    every canary carries a loss. The training has met them after one whole epoch, if its sampler draws every record in each
+    epoch; no limit is known to be kept before. Where several processes train, the first one scores alone: each must hold the whole model
     (not FSDP, DeepSpeed ZeRO-3 or tensor parallelism). A training that is resumed from a checkpoint takes up the epochs
     before from the report.json that lies there, if it is of as many canaries with as many copies and candidates.
 
@@ -322,7 +323,10 @@ class AuditCallback(TrainerCallback):
         self.epochs: list[tuple[str, Exposure]] = []
         self._before: list[tuple[str, Mapping[str, Any]]] = []
         self._audited: int | None = None
-        self._met = False
+        self._looked = False  # whether every copy was found, in data of which every epoch draws all
+        self._met: int | None = None  # the step at which the first whole epoch ended
+        self._begun = 0.0
+        self._skipped = False
         self._asked: dict[str, Any] = {
             "delta": delta, "confidence": confidence, "max_exposure": max_exposure, "batch": batch, "budget": budget,
             "defaults": defaults,
@@ -353,7 +357,8 @@ class AuditCallback(TrainerCallback):
                 "parallelism), and the first would wait for the others while it scores: audit the saved model with "
                 "reticent.exposure and reticent.hf.scorer"
             )
-        self.epochs, self._audited, self._met = [], None, False
+        self.epochs, self._audited, self._looked, self._met = [], None, False, None
+        self._begun = state.epoch or 0.0
         self._before = _resumed(self.plan, Path(args.output_dir), state) if state.global_step > 0 else []
         tokenizer = self._tokenizer(kwargs)
         if self.preflight:
@@ -371,7 +376,7 @@ class AuditCallback(TrainerCallback):
             preflight(self.plan, supervised())
             # Packing, windows and cutting make other records than the texts that the plan was drawn for.
             self.records = max(self._stated or self.plan.records, *held)
-            self._met = True
+            self._looked = _draws_all(kwargs["train_dataloader"])
         # What the tokenizer lacks is said before anyone trains too.
         with contextlib.suppress(_Asked):
             exposure(
@@ -379,8 +384,20 @@ class AuditCallback(TrainerCallback):
                 **self._asked,
             )  # fmt: skip
 
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Begins to look whether an epoch is whole."""
+        self._skipped = False
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Looks whether the step was left out, as gradient scaling does where it overflows."""
+        self._skipped |= bool(getattr(kwargs.get("optimizer"), "step_was_skipped", False))
+
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Audits the model after each epoch."""
+        # Neither the rest of an epoch that was resumed, nor one that was stopped.
+        whole = float(state.epoch).is_integer() and state.epoch - 1 >= self._begun and not self._skipped
+        if self._looked and whole and self._met is None:
+            self._met = state.global_step
         self._audit(args, state, kwargs)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -403,13 +420,14 @@ class AuditCallback(TrainerCallback):
             return
         model = kwargs["model"]
         epoch = f"epoch {state.epoch:.2f}" if state.epoch is not None else f"step {state.global_step}"
+        step = int(state.best_global_step) if best else state.global_step
         found = exposure(
             self.plan,
             scorer(model),
             tokenizer=self._tokenizer(kwargs),
             vocabulary=_vocabulary(model),
             records=self.records,
-            met=self._met,
+            met=self._met is not None and step >= self._met,
             promise=self._promised(),
             name=best or _NAME + epoch,
             earlier=[*self._before, *self.epochs],
@@ -430,6 +448,26 @@ class AuditCallback(TrainerCallback):
         if not isinstance(plan, Plan):
             raise TypeError(f"promise: the function must give a Plan, got {type(plan).__name__}")
         return plan
+
+
+_DRAW_ALL = frozenset([
+    "torch.utils.data.sampler.RandomSampler", "torch.utils.data.sampler.SequentialSampler",
+    "accelerate.data_loader.SeedableRandomSampler", "transformers.trainer_pt_utils.LengthGroupedSampler",
+])  # fmt: skip
+
+
+def _draws_all(loader: Any) -> bool:
+    """Whether every pass of a loader is known to draw every record."""
+    named = lambda value: f"{type(value).__module__}.{type(value).__qualname__}"  # noqa: E731
+    batches = loader.batch_sampler
+    if named(batches) == "accelerate.data_loader.BatchSamplerShard":
+        batches = batches.batch_sampler
+    if named(batches) != "torch.utils.data.sampler.BatchSampler" or batches.drop_last:
+        return False
+    sampler = batches.sampler
+    return (
+        named(sampler) in _DRAW_ALL and not getattr(sampler, "replacement", False) and len(sampler) == len(loader.dataset)
+    )
 
 
 _NAME = "the model after "

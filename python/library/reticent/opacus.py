@@ -7,7 +7,7 @@
 The engine's ε is then a certified upper bound for what ran, and what can't be accounted is
 refused: loaders that are shuffled instead of Poisson-sampled, batches from another loader than
 the one that Opacus returned, batches without a step, several gradients of one record, gradients that no clipping
-bounds, optimizers whose noise is not the Gaussian's on one clipped sum.
+bounds, parameters in half precision, optimizers whose noise is not the Gaussian's on one clipped sum.
 
 What nobody can see from here is a loss in which the gradient of a record depends on the others of its batch. The loss
 that `transformers` computes of `labels` is one: a mean over all tokens of the batch. Average over the tokens of each
@@ -337,6 +337,19 @@ class _Clipping:
         self.optimizer = optimizer
 
     def __call__(self) -> None:
+        for p in self.optimizer.params:
+            # Opacus draws the noise in the precision of the parameter.
+            if p.dtype not in _PRECISE:
+                raise ValueError(
+                    f"optimizer: a parameter is in {p.dtype}, and so would be its noise, which is then too coarse to hide a "
+                    "record: keep the parameters in torch.float32 or torch.float64, and compute with torch.autocast"
+                )
+            # Under autocast the norms would be rounded to half precision, so that a gradient would be clipped to more.
+            gradients = getattr(p, "grad_sample", None)  # without any, Opacus raises
+            if isinstance(gradients, list):
+                p.grad_sample = [_precise(each) for each in gradients]
+            elif gradients is not None:
+                p.grad_sample = _precise(gradients)
         self.steps.norm = max(self.steps.norm, _norm(self.optimizer))
         type(self.optimizer).clip_and_accumulate(self.optimizer)
         if self.steps.norm < math.inf and not all(bool(p.summed_grad.isfinite().all()) for p in self.optimizer.params):
@@ -350,6 +363,14 @@ class _Clipping:
             sum(map(len, p.grad_sample)) if isinstance(p.grad_sample, list) else len(p.grad_sample)
             for p in self.optimizer.params
         )
+
+
+_PRECISE = frozenset([torch.float32, torch.float64])
+
+
+def _precise(gradients: torch.Tensor) -> torch.Tensor:
+    """Per-sample gradients in float32 where they have less precision."""
+    return gradients if gradients.dtype in _PRECISE else gradients.float()
 
 
 def _taken(original: Any, *_: Any) -> None:

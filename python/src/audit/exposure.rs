@@ -13,7 +13,7 @@ use reticent_accounting::training::Stated;
 use reticent_accounting::{Confidence, Delta};
 use reticent_corpus::tokenize::{Origin, Tokenizer};
 use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport, Planting, PromisedBy};
-use reticent_reports::contract::{Exit, Inputs, Interrupt};
+use reticent_reports::contract::{Exit, Inputs, Interrupt, exposure_limit};
 use reticent_reports::defaults::Configured;
 use reticent_reports::page::Section;
 use std::path::PathBuf;
@@ -190,14 +190,16 @@ pub(crate) fn exposure(
     let tokenizer = tokenizer.tokenizer(settings.as_deref())?;
     let mut taking = Taking::from(defaults.as_deref());
     let delta = delta
-        .map(|delta| of("delta", Delta::new(delta.0)))
+        .map(|delta| of("delta", Delta::new(delta.named("delta")?)))
         .transpose()?;
     let delta = taking.or("delta", delta, |file| file.delta);
     let confidence = confidence
-        .map(|c| of("confidence", Confidence::new(c.0)))
+        .map(|c| of("confidence", Confidence::new(c.named("confidence")?)))
         .transpose()?;
     let confidence = taking.or("confidence", confidence, |file| file.confidence);
-    let limit = max_exposure.map(|bits| limit(bits.0)).transpose()?;
+    let limit = max_exposure
+        .map(|bits| of("max_exposure", exposure_limit(bits.named("max_exposure")?)))
+        .transpose()?;
     let limit = taking.or("max_exposure", limit, |file| file.max_exposure);
     let configured = taking.configured()?;
     let batch = batch.at_least(1, "batch")?;
@@ -298,13 +300,4 @@ pub(crate) fn exposure(
         configured,
         name,
     })
-}
-
-fn limit(bits: f64) -> PyResult<f64> {
-    match bits > 0.0 && bits <= 1074.0 {
-        true => Ok(bits),
-        false => Err(value_error(format!(
-            "max_exposure: must be a number of bits in (0, 1074], got {bits}"
-        ))),
-    }
 }

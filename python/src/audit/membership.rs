@@ -30,12 +30,14 @@ pub(crate) fn membership(
 ) -> PyResult<String> {
     let mut taking = Taking::from(defaults.as_deref());
     let confidence = confidence
-        .map(|c| of("confidence", Confidence::new(c.0)))
+        .map(|c| of("confidence", Confidence::new(c.named("confidence")?)))
         .transpose()?;
     let confidence = taking.or("confidence", confidence, |file| file.confidence);
     let confidence =
         confidence.map_or_else(|| of("confidence", Confidence::new(CONFIDENCE)), Ok)?;
     let seed = seed.at_least(0, "seed")?;
+    let fpr = fpr.into_iter().map(|fpr| fpr.named("fpr"));
+    let fpr = fpr.collect::<PyResult<Vec<f64>>>()?;
     let pair = |(inside, outside): OfEach| [inside, outside];
     let records = ScoredRecords::of(
         [members, non_members],
@@ -49,7 +51,7 @@ pub(crate) fn membership(
     let found = py.detach(|| -> reticent_attacks::Result<_> {
         let points = fpr
             .iter()
-            .map(|fpr| set.true_positives_at(fpr.0, confidence, seed))
+            .map(|fpr| set.true_positives_at(*fpr, confidence, seed))
             .collect::<reticent_attacks::Result<Vec<_>>>()?;
         // With too few texts to fit and to judge, there is no baseline, as in the command.
         let blind = records.blind(confidence, seed).ok().flatten();

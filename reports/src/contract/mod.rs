@@ -64,8 +64,10 @@ pub use table::{Align, Rows, Table};
 pub use toml_place::read_toml;
 #[cfg(feature = "findings")]
 pub use toml_place::{toml_line, toml_with_counts};
+#[cfg(feature = "findings")]
+pub(crate) use values::EXPOSURE_LIMIT;
 pub(crate) use values::finite;
 pub use values::{
-    limit, number_within, positive, positive_number, quantity, step_count, steps_if_any,
-    whole_within,
+    exposure_limit, limit, number_within, positive, positive_number, quantity, step_count,
+    steps_if_any, whole_within,
 };

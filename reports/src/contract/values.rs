@@ -123,6 +123,21 @@ pub fn number_within(text: &str, what: &str, fits: impl Fn(f64) -> bool) -> Resu
     number(text).and_then(|value| fits(value).then_some(value).ok_or_else(refused))
 }
 
+/// Checks the largest exposure that is allowed, in bits. No finite number of candidates in double precision has more than
+/// 1074.
+///
+/// # Errors
+/// Says the range for any other number.
+pub fn exposure_limit(bits: f64) -> Result<f64, String> {
+    match (0.0..=1074.0).contains(&bits) {
+        true => Ok(bits),
+        false => Err(format!("must be {EXPOSURE_LIMIT}, got {bits}")),
+    }
+}
+
+/// The numbers that [`exposure_limit`] takes.
+pub(crate) const EXPOSURE_LIMIT: &str = "a number of bits in [0, 1074]";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -81,12 +81,8 @@ const fn first() -> u32 {
 
 fn bits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     let given = f64::deserialize(deserializer)?;
-    match given > 0.0 && given <= 1074.0 {
-        true => Ok(Some(given)),
-        false => Err(serde::de::Error::custom(format!(
-            "must be a number of bits in (0, 1074], got {given}"
-        ))),
-    }
+    let limit = crate::contract::exposure_limit(given).map_err(serde::de::Error::custom)?;
+    Ok(Some(limit))
 }
 
 fn finite<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Epsilon>, D::Error> {

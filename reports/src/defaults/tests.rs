@@ -50,12 +50,12 @@ fn a_wrong_file_is_one_line_with_place_value_and_range() {
         ),
         ("schema = 1\nconfidence = 1\n", "line 2, confidence: "),
         (
-            "schema = 1\nmax_exposure = 0\n",
-            "line 2, max_exposure: must be a number of bits in (0, 1074], got 0",
+            "schema = 1\nmax_exposure = -1\n",
+            "line 2, max_exposure: must be a number of bits in [0, 1074], got -1",
         ),
         (
             "schema = 1\nmax_exposure = nan\n",
-            "line 2, max_exposure: must be a number of bits in (0, 1074], got NaN",
+            "line 2, max_exposure: must be a number of bits in [0, 1074], got NaN",
         ),
         (
             "schema = 1\nmax_epsilon = inf\n",

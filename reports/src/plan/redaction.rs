@@ -40,7 +40,7 @@ impl Redacted {
     /// Returns an error, which names `labels`, if the rates were measured on records of another unit.
     pub fn unit(&self, stated: Option<UnitName>, labels: &str) -> Result<Option<UnitName>> {
         let measured = self.labels.as_ref();
-        let measured = measured.and_then(|labels| labels.sample.measured_for()?.unit.as_ref());
+        let measured = measured.and_then(|labels| Some(&labels.sample.measured_for()?.unit));
         match (stated, measured) {
             (Some(stated), Some(measured)) if stated != *measured => bail!(
                 "{labels}: the labels were measured for the unit {measured}, and one record is a {stated}"

@@ -212,7 +212,8 @@ fn values_out_of_range_are_refused_with_the_range() {
             "audit train p --out o --recipe crt --epochs 0",
             "must be a number in (0, inf)",
         ),
-        ("audit exposure --model m --max-exposure -1", "[0, inf)"),
+        ("audit exposure --model m --max-exposure -1", "[0, 1074]"),
+        ("audit exposure --model m --max-exposure 1075", "[0, 1074]"),
         (
             "audit exposure --model m --confidence 1",
             "confidence must lie in (0, 1), got 1",

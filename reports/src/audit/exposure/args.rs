@@ -1,7 +1,7 @@
 //! Arguments of `audit exposure`.
 
 use crate::audit::args::{Audited, TextField};
-use crate::contract::{number_within, positive, quantity};
+use crate::contract::{EXPOSURE_LIMIT, exposure_limit, number_within, positive, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta};
 use reticent_corpus::canary::Spec;
@@ -87,7 +87,5 @@ fn stopping(text: &str) -> Result<f64, String> {
 }
 
 pub(in crate::audit) fn bits(text: &str) -> Result<f64, String> {
-    number_within(text, "a number of bits in [0, inf)", |value| {
-        value >= 0.0 && value.is_finite()
-    })
+    number_within(text, EXPOSURE_LIMIT, |bits| exposure_limit(bits).is_ok())
 }
