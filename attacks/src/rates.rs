@@ -9,7 +9,7 @@ use crate::error::{Error, Result, ranged};
 use crate::exposure::EpsilonMethod;
 use crate::normal::normal_quantile;
 use reticent_accounting::statistics::clopper_pearson_upper;
-use reticent_accounting::{Confidence, Delta, Estimate};
+use reticent_accounting::{Confidence, Delta, Epsilon, Estimate, Probability, Upper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! LiRA and RMIA, computed from the scores of shadow models.
 
 use super::set::{ScoreSet, falling};
-use crate::error::{Error, Result, counted, given, positive, ranged};
+use crate::error::{Error, Result, counted, given, numbers, positive, ranged};
 use crate::normal::{ln_normal_density, normal_cdf};
 use crate::statistics::{check_closed_unit, check_open_unit};
 use rand::SeedableRng;
