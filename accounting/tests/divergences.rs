@@ -1,11 +1,13 @@
-//! zCDP, χ² and the reconstruction bounds against quadrature, finite mechanisms and the
+//! zCDP, χ² and the closed reconstruction bounds against quadrature, finite mechanisms and the
 //! blow-up itself.
 //!
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 
 use crate::common::{Case, simpson};
 use proptest::prelude::*;
-use reticent_accounting::rdp::{RdpCurve, Zcdp, epsilon_from_renyi};
+use reticent_accounting::rdp::{RdpCurve, Zcdp, epsilon_from_renyi, epsilon_from_renyi_classic};
+use reticent_accounting::reconstruction::chi_square::chi_square_posterior;
+use reticent_accounting::reconstruction::closed::{approximate_blow_up, balle_cherubin_hayes};
 use reticent_accounting::reconstruction::fano::renyi_posterior;
 use reticent_accounting::{
     Delta, Direction, Divergence, Epsilon, GroupSize, Mechanism, Method, Neighbours,
@@ -176,14 +178,51 @@ proptest! {
         }
     }
 
-    /// The form that keeps the wrong guesses against (p e^ρ)^{(α−1)/α}, of Balle, Cherubin and Hayes 2022.
+    /// (r − p)² = χ² p(1 − p), and the two-outcome pair that attains it.
     #[test]
-    fn wrong_guesses_only_tighten_the_renyi_bound(
-        p in 1e-12f64..1.0, alpha in 1.01f64..64.0, rho in 0.0f64..5.0,
+    fn the_posterior_solves_its_equation(p in 1e-9f64..0.999, up in 0.0f64..1.0) {
+        let r = p + up * (1.0 - p);
+        let divergence = (r - p) * (r - p) / (p * (1.0 - p));
+        let found = chi_square_posterior(Upper::new(divergence), probability(p)).unwrap().get().get();
+        prop_assert!(found >= r * (1.0 - 1e-14) && found <= r * (1.0 + 1e-9) + 1e-15, "{found} {r}");
+    }
+
+    /// The blow-up of (ε, δ) against all lines that the definition gives, and its Rényi cousin
+    /// against the form that keeps the wrong guesses.
+    #[test]
+    fn closed_bounds_are_what_their_definitions_give(
+        e in 0.0f64..20.0, d in prop_oneof![Just(0.0), 0.0f64..0.9], p in 1e-12f64..1.0,
+        alpha in 1.01f64..64.0, rho in 0.0f64..5.0,
     ) {
-        let weak = ((alpha - 1.0) / alpha * (p.ln() + rho)).exp();
+        let found = approximate_blow_up(epsilon(e), delta(d), probability(p)).get().get();
+        // P(E) ≤ e^ε Q(E) + δ, and 1 − Q(E) ≤ e^ε (1 − P(E)) + δ.
+        let least = (e.exp() * p + d).min(1.0 - (-e).exp() * (1.0 - p - d)).clamp(p, 1.0);
+        prop_assert!((found - least).abs() <= 1e-12 * least + 1e-15, "{found} {least}");
+        prop_assert!(found >= least * (1.0 - 1e-15));
+        let weak = balle_cherubin_hayes(order(alpha), Upper::new(rho), probability(p)).unwrap();
         let strong = renyi_posterior(order(alpha), Upper::new(rho), probability(p)).unwrap();
-        prop_assert!(strong.get().get() <= weak.max(p) * (1.0 + 1e-12));
+        prop_assert!(strong.get().get() <= weak.get().get().max(p) * (1.0 + 1e-12));
+    }
+}
+
+/// Randomised response with a failure probability attains the blow-up of (ε, δ).
+#[test]
+fn the_approximate_blow_up_is_attained() {
+    let (e, d) = (1.0f64, 0.1);
+    // P and Q on {told, yes, no, told the other}: loss ∞, ε, −ε, −∞.
+    let (yes, no) = (e.exp() / (1.0 + e.exp()), 1.0 / (1.0 + e.exp()));
+    let p = [d, (1.0 - d) * yes, (1.0 - d) * no, 0.0];
+    let q = [0.0, (1.0 - d) * no, (1.0 - d) * yes, d];
+    for prior in [0.01, 0.2, 0.5, 0.9, 0.95] {
+        // Fill the test from the largest loss down.
+        let (mut left, mut hits) = (prior, 0.0);
+        for (p, q) in p.iter().zip(q) {
+            let share = if q > 0.0 { (left / q).min(1.0) } else { 1.0 };
+            hits += share * p;
+            left -= share * q;
+        }
+        let found = approximate_blow_up(epsilon(e), delta(d), probability(prior));
+        assert!((found.get().get() - hits).abs() < 1e-14, "{prior}: {hits}");
     }
 }
 
@@ -211,9 +250,9 @@ fn dropped_mass_is_added_to_the_posterior() {
         ..case
     };
     let loss = many.loss();
-    let raw = (chi_square(&loss) * 1e-10).sqrt().min(1.0);
+    let raw = chi_square_posterior(Upper::new(chi_square(&loss)), probability(1e-10)).unwrap();
     let trimmed = loss.chi_square_fano(probability(1e-10)).unwrap();
-    assert!(trimmed.get().get() <= raw && trimmed.get().get() > 3.0e-4);
+    assert!(trimmed.get() <= raw.get() && trimmed.get().get() > 3.0e-4);
 }
 
 #[test]
@@ -336,6 +375,7 @@ fn negative_divergences_are_refused() {
     for bad in [-1e9, f64::NAN] {
         let found = epsilon_from_renyi(order, Upper::new(bad), delta).unwrap_err();
         assert!(found.to_string().contains("Rényi divergence"), "{found}");
+        assert!(epsilon_from_renyi_classic(order, Upper::new(bad), delta).is_err());
         assert!(Zcdp::new(Upper::new(bad)).is_err());
     }
 }

@@ -6,9 +6,12 @@ use reticent_accounting::calibrate::{
 };
 use reticent_accounting::group::paper_group_bound;
 use reticent_accounting::rdp::{RdpCurve, epsilon_from_renyi};
+use reticent_accounting::reconstruction::closed::{approximate_blow_up, balle_cherubin_hayes};
 use reticent_accounting::reconstruction::fano::{bernoulli_divergence, kl_posterior};
 use reticent_accounting::redaction::Redaction;
-use reticent_accounting::trade_off::{GaussianFit, advantage, true_positive_rate};
+use reticent_accounting::trade_off::{
+    GaussianFit, advantage, central_limit_distance, membership_accuracy, true_positive_rate,
+};
 use reticent_accounting::{
     Bounds, Delta, Direction, Epsilon, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier,
     Order, PrivacyLoss, Probability, Query, SamplingRate, Steps, Tolerance, Upper,
@@ -278,6 +281,8 @@ fn attacked(v: &Vector) {
         loss(&run, 1, Direction::Remove).true_positive_rate(chance("fpr"), tight())
     } else if v.has("fpr") {
         true_positive_rate(&run, query, chance("fpr"), tight())
+    } else if v.has("prior") {
+        membership_accuracy(&run, query, chance("prior"), tight())
     } else {
         advantage(&run, query, tight())
     };
@@ -285,6 +290,9 @@ fn attacked(v: &Vector) {
 }
 
 fn gaussian_fit(v: &Vector) {
+    if v.id().starts_with("gdp_clt") {
+        return v.check(*central_limit_distance(v.sigma(), v.rate(), v.steps()).get());
+    }
     let run = Mechanism::dp_sgd(v.sigma(), v.rate(), v.steps());
     let query = Query::single(Neighbours::AddRemove);
     let slack = Delta::new(1e-10).unwrap();
@@ -324,7 +332,9 @@ fn fano(v: &Vector) {
         );
     } else {
         let order = Order::new(v.number("alpha")).unwrap();
-        // Ours must not exceed the published form, nor be far below.
+        let weaker = balle_cherubin_hayes(order, Upper::new(v.number("rdp")), v.prior());
+        v.check(weaker.unwrap().get().get());
+        // Ours must not exceed the weaker form, nor be far below.
         let ours = reticent_accounting::reconstruction::fano::renyi_posterior(
             order,
             Upper::new(v.number("rdp")),
@@ -389,7 +399,7 @@ fn every_vector_holds_to_its_digits() {
     for vector in vectors {
         let v = Vector(vector);
         match v.id() {
-            id if id.starts_with("peer_gdpnum") => gaussian_fit(&v),
+            id if id.starts_with("gdp_clt") || id.starts_with("peer_gdpnum") => gaussian_fit(&v),
             id if id.starts_with("peer_calibrate") => calibrated(&v),
             id if id.starts_with("peer_riskcal") || id.starts_with("peer_profile") => attacked(&v),
             id if id.starts_with("gauss_") || id.starts_with("gdp_") => plain(&v),
@@ -398,6 +408,11 @@ fn every_vector_holds_to_its_digits() {
             id if id.starts_with("amp_") => redaction(&v),
             id if id.starts_with("fano_") || id.starts_with("renyi_") => fano(&v),
             id if id.starts_with("mog_") => mixture(&v),
+            "blowup_pure" => {
+                let epsilon = Epsilon::new(v.number("eps")).unwrap();
+                let found = approximate_blow_up(epsilon, Delta::ZERO, v.prior());
+                v.check(found.get().get());
+            }
             "group_paper" => {
                 let (epsilon, delta) = paper_group_bound(
                     GroupSize::new(v.number("k") as u32).unwrap(),

@@ -5,7 +5,9 @@
 
 use crate::common::{Case, simpson};
 use proptest::prelude::*;
-use reticent_accounting::trade_off::{GaussianFit, TradeOff, advantage, true_positive_rate};
+use reticent_accounting::trade_off::{
+    GaussianFit, TradeOff, advantage, membership_accuracy, true_positive_rate,
+};
 use reticent_accounting::{
     Bounds, Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier,
     PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
@@ -87,18 +89,6 @@ fn best_test(case: &Case, fpr: f64) -> f64 {
     mass(0.5 * (low + high), 0)
 }
 
-/// Both ends of the largest accuracy of a guess of the law, if it is the first with probability π:
-/// (1 − π) + π H_{(1−π)/π}(P‖Q).
-fn accuracy(loss: &PrivacyLoss, prior: f64, tolerance: Tolerance) -> (f64, f64) {
-    let ln_order = (-prior).ln_1p() - prior.ln();
-    let excess = loss.hockey_stick(ln_order, tolerance).unwrap().bounds;
-    let of = |excess: f64| (1.0 - prior) + prior * excess;
-    (
-        of(excess.lower.unwrap().get().get()),
-        of(excess.upper.unwrap().get().get()),
-    )
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20, failure_persistence: None, max_shrink_iters: 8, ..ProptestConfig::default() })]
 
@@ -140,10 +130,11 @@ proptest! {
             let (p, q) = case.densities(x);
             (prior * p).max((1.0 - prior) * q)
         }, from, to, 40_000);
-        let (low, high) = accuracy(&case.loss(), prior, tolerance(1e-9));
+        let (low, high) = ends(case.loss().accuracy(probability(prior), tolerance(1e-9)).unwrap().bounds);
         // The kink costs Simpson's rule its order.
         prop_assert!(low <= truth + 1e-6 && truth <= high + 1e-6, "{low} {truth} {high} {case:?}");
         prop_assert!(high - low <= 1e-8);
+        prop_assert!(low >= prior.max(1.0 - prior) - 1e-12);
     }
 
     /// Two directions, one test: who guesses P at prior π guesses Q at prior 1 − π; TV is the same
@@ -156,8 +147,8 @@ proptest! {
         let case = |direction| Case { rate, sigma, steps, group: 1, neighbours: Neighbours::AddRemove, direction }.loss();
         let (remove, add) = (case(Direction::Remove), case(Direction::Add));
         let fine = tolerance(1e-7);
-        let (a, b) = accuracy(&remove, prior, fine);
-        let (c, d) = accuracy(&add, 1.0 - prior, fine);
+        let (a, b) = ends(remove.accuracy(probability(prior), fine).unwrap().bounds);
+        let (c, d) = ends(add.accuracy(probability(1.0 - prior), fine).unwrap().bounds);
         prop_assert!(a <= d + 1e-12 && c <= b + 1e-12, "[{a}, {b}] against [{c}, {d}]");
         let (a, b) = ends(remove.advantage(fine).unwrap().bounds);
         let (c, d) = ends(add.advantage(fine).unwrap().bounds);
@@ -165,6 +156,9 @@ proptest! {
         let (low, _) = ends(remove.true_positive_rate(probability(fpr), fine).unwrap().bounds);
         let line = remove.hockey_stick(t, fine).unwrap().bounds.upper.unwrap().get().get() + t.exp() * fpr;
         prop_assert!(low <= line * (1.0 + 1e-12), "{low} above the line {line}");
+        // (1 + TV)/2 at even odds.
+        let (low, high) = ends(remove.accuracy(probability(0.5), fine).unwrap().bounds);
+        prop_assert!(low <= 0.5 + 0.5 * b + 1e-12 && 0.5 + 0.5 * a <= high + 1e-12);
     }
 
     /// What the value says between its points encloses what the engine says there.
@@ -181,6 +175,8 @@ proptest! {
         let (low, high) = ends(curve.true_positive_rate(probability(fpr)).unwrap());
         let (least, most) = ends(true_positive_rate(&run, query, probability(fpr), tolerance(1e-5)).unwrap().bounds);
         prop_assert!(low <= most && least <= high, "[{low}, {high}] against [{least}, {most}] at {fpr}");
+        let (miss_low, miss_high) = ends(curve.false_negative_rate(probability(fpr)).unwrap());
+        prop_assert!((miss_low - (1.0 - high)).abs() < 1e-15 && (miss_high - (1.0 - low)).abs() < 1e-15);
     }
 }
 
@@ -260,9 +256,21 @@ fn a_run_without_protection_is_told_apart_and_an_empty_one_is_not() {
             .bounds,
     );
     assert!(high >= 1.0);
+    let (_, high) = ends(
+        membership_accuracy(&bare, query, probability(0.3), tolerance(1e-6))
+            .unwrap()
+            .bounds,
+    );
+    assert!(high >= 1.0);
     let nothing = Mechanism::Sequence { parts: vec![] };
     let (low, high) = ends(advantage(&nothing, query, tolerance(1e-6)).unwrap().bounds);
     assert!(low <= 0.0 && high <= 0.0);
+    let (low, high) = ends(
+        membership_accuracy(&nothing, query, probability(0.3), tolerance(1e-6))
+            .unwrap()
+            .bounds,
+    );
+    assert!(low <= 0.7 && (0.7..0.7 + 1e-12).contains(&high));
     let loss = PrivacyLoss::of(&bare, query, Direction::Remove).unwrap();
     assert!(loss.hockey_stick(f64::NAN, tolerance(1e-6)).is_err());
 }
@@ -430,4 +438,14 @@ fn all_is_revealed_or_nothing() {
     }
     let (low, high) = ends(advantage(&run, query, tolerance(1e-9)).unwrap().bounds);
     assert!((low - rate).abs() < 1e-8 && (high - rate).abs() < 1e-8);
+    let (low, high) = ends(
+        membership_accuracy(&run, query, probability(0.2), tolerance(1e-9))
+            .unwrap()
+            .bounds,
+    );
+    // Say "in" only when it is told: 0.8 + 0.2·0.25.
+    assert!(
+        (low - 0.85).abs() < 1e-8 && (high - 0.85).abs() < 1e-8,
+        "{low} {high}"
+    );
 }

@@ -8,7 +8,7 @@ use super::finite::{
 use proptest::prelude::*;
 use reticent_accounting::pld::Mixture;
 use reticent_accounting::pld::{Profile, ProfilePoint};
-use reticent_accounting::rdp::epsilon_from_renyi;
+use reticent_accounting::rdp::{epsilon_from_renyi, epsilon_from_renyi_classic};
 use reticent_accounting::{Delta, Direction, Lower, Neighbours, Order, Upper};
 
 proptest! {
@@ -57,9 +57,8 @@ proptest! {
         let (order, wish) = (Order::new(order).unwrap(), delta(10f64.powf(exponent)));
         let promised = epsilon_from_renyi(order, renyi, wish).unwrap();
         prop_assert!(excess(&p, &q, promised.get().get()) <= wish.get() + 1e-12);
-        // Mironov 2017, Proposition 3.
-        let classic = *renyi.get() - wish.get().ln() / (order.get() - 1.0);
-        prop_assert!(promised.get().get() <= classic);
+        let classic = epsilon_from_renyi_classic(order, renyi, wish).unwrap();
+        prop_assert!(promised.get() <= classic.get());
     }
 
     /// Rényi accounting is never below the loss itself.

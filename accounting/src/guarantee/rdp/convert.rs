@@ -33,6 +33,22 @@ pub fn epsilon_from_renyi(
     Ok(Upper::new(Epsilon::new(round_up(value))?))
 }
 
+/// Returns ε = ρ − ln δ/(α−1), the conversion of older accountants.
+///
+/// Bound: upper, never tighter than [`epsilon_from_renyi`] where that is positive. Source: Mironov 2017, Proposition 3.
+///
+/// # Errors
+/// Returns [`crate::Error::OutOfRange`] for a negative divergence.
+pub fn epsilon_from_renyi_classic(
+    order: Order,
+    divergence: Upper<f64>,
+    delta: Delta,
+) -> Result<Upper<Epsilon>> {
+    let rho = Divergence::new(*divergence.get())?.get();
+    let value = rho - delta.get().ln() / (order.get() - 1.0);
+    Ok(Upper::new(Epsilon::new(round_up(value))?))
+}
+
 /// Returns ε of a run at `delta` as proved by the Rényi curve, the larger of the directions; with a redaction, returns
 /// ε' by Proposition 6 on this ε.
 ///

@@ -5,7 +5,7 @@ mod convert;
 mod curve;
 mod zcdp;
 
-pub use convert::{epsilon_by_renyi, epsilon_from_renyi};
+pub use convert::{epsilon_by_renyi, epsilon_from_renyi, epsilon_from_renyi_classic};
 pub use curve::RdpCurve;
 pub(crate) use curve::{DROPPED, renyi_fano};
 pub use zcdp::Zcdp;

@@ -1,4 +1,4 @@
-//! The area under the ROC curve of a membership attack. True-positive rates and advantage, with both
+//! The area under the ROC curve of a membership attack. True-positive rates, accuracy and advantage, with both
 //! ends, are in [`trade_off`](crate::guarantee::trade_off).
 
 use crate::loss::PrivacyLoss;

@@ -7,7 +7,7 @@
 //! factor of two, and content may change arbitrarily.
 //!
 //! * [`blow_up`](crate::PrivacyLoss::blow_up): the exact bound B(p) of the dominating pair;
-//! * [`fano`], [`chi_square`], [`total_variation`]: weaker bounds from divergences;
+//! * [`fano`], [`chi_square`], [`total_variation`], [`closed`]: weaker bounds from divergences, or from (ε, δ);
 //! * [`ceiling`]: the resulting ceilings on ranks and exposures;
 //! * [`several`]: contents dominated by different pairs;
 //! * [`membership`]: the area under the ROC curve of membership attacks;
@@ -15,6 +15,7 @@
 
 pub mod ceiling;
 pub mod chi_square;
+pub mod closed;
 pub mod fano;
 pub mod membership;
 pub mod redacted;

@@ -44,9 +44,9 @@ pub struct TradeOffCurve {
 /// let plain = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0)? };
 /// let rates = [1e-3, 1e-2, 0.1, 0.5].map(|p| Probability::new(p).unwrap());
 /// let curve = TradeOff::of(&plain, Query::single(Neighbours::AddRemove), &rates, Tolerance::DEFAULT)?;
-/// let hits = curve.true_positive_rate(Probability::new(0.05)?)?;
-/// // Φ(Φ⁻¹(0.05) + 1) = 0.2595 lies between.
-/// assert!(hits.lower.unwrap().get().get() < 0.2595 && hits.upper.unwrap().get().get() > 0.2595);
+/// let misses = curve.false_negative_rate(Probability::new(0.05)?)?;
+/// // Φ(Φ⁻¹(0.95) − 1) = 0.7405 lies between.
+/// assert!(misses.lower.unwrap().get().get() < 0.7405 && misses.upper.unwrap().get().get() > 0.7405);
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -103,6 +103,20 @@ impl TradeOff {
             Probability::new(lower.min(upper))?,
             Probability::new(upper)?,
         ))
+    }
+
+    /// Returns both ends of f(α), the smallest false-negative rate at FPR at most `fpr`; the lower end
+    /// is the promise.
+    ///
+    /// # Errors
+    /// None for a rate in range; kept for symmetry with the engines.
+    pub fn false_negative_rate(&self, fpr: Probability) -> Result<Bounds<Probability>> {
+        let tpr = self.true_positive_rate(fpr)?;
+        let of = |tpr: f64| Probability::new(1.0 - tpr);
+        Ok(Bounds {
+            lower: tpr.high().map(of).transpose()?.map(Lower::new),
+            upper: tpr.low().map(of).transpose()?.map(Upper::new),
+        })
     }
 }
 

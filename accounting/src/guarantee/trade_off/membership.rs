@@ -1,8 +1,8 @@
-//! Performance of the best membership test: TPR at a given FPR, advantage.
+//! Performance of the best membership test: TPR at a given FPR, accuracy, advantage.
 
 use crate::compose::Answer;
 use crate::compose::solver::Solver;
-use crate::loss::{PrivacyLoss, Query, losses};
+use crate::loss::{Direction, PrivacyLoss, Query, losses};
 use crate::mechanism::Mechanism;
 use crate::quantity::bound::{Bounds, Lower, Upper};
 use crate::quantity::error::{Error, Result};
@@ -69,6 +69,34 @@ impl PrivacyLoss {
         self.blow_up(fpr, tolerance)
     }
 
+    /// Returns the largest accuracy of a guess of the law that the output comes from, if it is the first law with
+    /// probability π: (1 − π) + π H_{(1−π)/π}(P‖Q).
+    ///
+    /// Bound: both ends. At π = ½ it is (1 + TV)/2.
+    ///
+    /// # Errors
+    /// As [`PrivacyLoss::hockey_stick`].
+    pub fn accuracy(
+        &self,
+        prior: Probability,
+        tolerance: Tolerance,
+    ) -> Result<Answer<Probability>> {
+        let pi = prior.get();
+        // Always guessing the likelier law is correct this often.
+        let blind = pi.max(1.0 - pi);
+        let excess = self.hockey_stick((-pi).ln_1p() - pi.ln(), tolerance)?;
+        let at = |h: f64| (1.0 - pi) + pi * h;
+        let lower = excess.bounds.lower.map_or(0.0, |end| at(end.get().get()));
+        let upper = excess.bounds.upper.map_or(1.0, |end| at(end.get().get()));
+        let lower = (lower * (1.0 - SLACK)).max(blind * (1.0 - SLACK));
+        let upper = (upper * (1.0 + SLACK)).clamp(blind, 1.0);
+        Ok(Answer {
+            bounds: Bounds::between(Probability::new(lower)?, Probability::new(upper)?),
+            engine: excess.engine,
+            looseness: excess.looseness,
+        })
+    }
+
     /// Returns the largest TPR − FPR of any test: the total variation distance δ(0).
     ///
     /// Bound: both ends. Source: Yeom et al. 2018 introduce it; Kairouz, Oh and Viswanath 2015 bound it.
@@ -118,6 +146,33 @@ pub fn true_positive_rate(
     larger(&losses(mechanism, query)?, |loss| {
         loss.true_positive_rate(fpr, tolerance)
     })
+}
+
+/// Returns the largest accuracy of a guess whether the record is present, if it is with probability `prior`. The
+/// direction with the record first suffices.
+///
+/// Bound: both ends; the upper end is the promise.
+///
+/// ```
+/// use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Probability, Query, Tolerance};
+/// use reticent_accounting::trade_off::membership_accuracy;
+/// let plain = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0)? };
+/// let query = Query::single(Neighbours::AddRemove);
+/// let even = membership_accuracy(&plain, query, Probability::new(0.5)?, Tolerance::new(1e-9)?)?;
+/// // Φ(μ/2) at even odds.
+/// assert!((even.bounds.upper.unwrap().get().get() - 0.6914624612740131).abs() < 1e-12);
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`PrivacyLoss::of`] and [`PrivacyLoss::hockey_stick`].
+pub fn membership_accuracy(
+    mechanism: &Mechanism,
+    query: Query,
+    prior: Probability,
+    tolerance: Tolerance,
+) -> Result<Answer<Probability>> {
+    PrivacyLoss::of(mechanism, query, Direction::Remove)?.accuracy(prior, tolerance)
 }
 
 /// Returns the membership advantage max TPR − FPR for a question: δ(0), the total variation distance.
