@@ -49,6 +49,6 @@ pub use one_run::OneRunCounts;
 pub use perplexity::{
     Perplexity, RecordCost, are_alike, check_speaks, is_silent, perplexity, pseudo_perplexity,
 };
-pub use rates::{RateCounts, RatioMethod, Sides};
+pub use rates::{RateCounts, RatioMethod, Sides, accuracy_ceiling};
 pub use scoring::windows;
 pub use statistics::sign_test;

@@ -264,3 +264,21 @@ impl RateCounts {
         Ok((fpr.get().get(), fnr.get().get()))
     }
 }
+
+/// Returns the largest accuracy, under (ε, δ), of telling members from equally many non-members:
+/// (e^ε + δ)/(1 + e^ε). Direction: upper.
+///
+/// ```
+/// use reticent_accounting::{Delta, Epsilon};
+/// let most = reticent_attacks::accuracy_ceiling(Epsilon::new(1.0)?, Delta::new(8e-5)?)?;
+/// assert!((most.get().get() - 0.731_080_093_94).abs() < 1e-10);
+/// # Ok::<(), reticent_attacks::Error>(())
+/// ```
+///
+/// # Errors
+/// None for checked quantities.
+pub fn accuracy_ceiling(epsilon: Epsilon, delta: Delta) -> Result<Upper<Probability>> {
+    let q = 1.0 / (1.0 + (-epsilon.get()).exp());
+    let most = (q + delta.get() * (1.0 - q)).min(1.0);
+    Ok(Upper::new(Probability::new(most)?))
+}

@@ -17,7 +17,7 @@ mod study;
 pub use copies::count_copies;
 pub(crate) use copies::strata_of;
 pub use distance::edit_distance;
-pub use draws::draws_needed;
+pub use draws::{draws_needed, probability_of_extraction, recall_at_errors};
 pub use fresh::SecretShape;
 pub use generate::{SampledText, generate_greedily, sample_continuations};
 pub use reconstruct::{PromiseTest, Reconstruction, SecretCase, reconstruct};

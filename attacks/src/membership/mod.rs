@@ -38,6 +38,7 @@ pub use repeats::{DistinctTexts, Repeats, ScoredRecords, SideRepeats, blind_base
 pub use scored::{Attack, Evidence, Need, Scored, min_k};
 pub use set::{Rate, ScoreSet};
 pub use shadow::{
-    Instability, Lira, Shadows, Spread, instability, lira, logit_of_confidence, rmia,
+    Instability, Lira, Shadows, Spread, instability, lira, logit_of_confidence, logit_of_logits,
+    rmia,
 };
 pub use table::{ScoreTable, Scoring};

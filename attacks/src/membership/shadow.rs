@@ -295,6 +295,31 @@ pub fn logit_of_confidence(ln_p: f64) -> f64 {
     ln_p - (-ln_p.exp_m1()).ln()
 }
 
+/// Returns ln(p / (1 − p)) of the class `label` under a softmax of `logits`, without computing p.
+///
+/// # Errors
+/// Returns an error if the label is not an index of `logits`, or if a logit is NaN.
+pub fn logit_of_logits(logits: &[f64], label: usize) -> Result<f64> {
+    numbers("logit", "[-inf, inf]", logits)?;
+    let own = *logits.get(label).ok_or(Error::OutOfRange {
+        what: "label",
+        range: "[0, number of logits)",
+        value: format!("{label} of {}", logits.len()),
+    })?;
+    let others = || {
+        logits
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != label)
+            .map(|(_, x)| *x)
+    };
+    let most = others().fold(f64::NEG_INFINITY, f64::max);
+    if most.is_infinite() {
+        return Ok(own - most);
+    }
+    Ok(own - most - others().map(|x| (x - most).exp()).sum::<f64>().ln())
+}
+
 fn check_finite(what: &'static str, values: &[f64]) -> Result<()> {
     let mut values = values.iter();
     values.try_for_each(|value| ranged(what, "(-inf, inf)", value, value.is_finite()))

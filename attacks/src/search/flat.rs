@@ -1,12 +1,65 @@
-//! Scoring candidates one by one: the baseline for the cost of a search.
+//! Ranks by scoring every candidate separately: the oracle for the search and the baseline for its
+//! cost.
 
-use super::{CandidateTree, cost};
+use super::{CandidateTree, RankCount, SearchOptions, Target, by_context, check_targets, cost};
 use crate::error::{Error, Result, counted};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
+
+/// Ranks every target by scoring every candidate; `options.budget` is checked, and ignored.
+///
+/// This is the definition of the rank in its plainest form. For large spaces use
+/// [`super::search_ranks`].
+///
+/// # Errors
+/// As for [`super::search_ranks`], except that nothing interrupts it.
+pub fn flat_ranks<S: Scorer + ?Sized>(
+    scorer: &mut S,
+    tree: &CandidateTree,
+    targets: &[Target],
+    options: &SearchOptions,
+) -> Result<Vec<RankCount>> {
+    options.check()?;
+    check_targets(tree, targets)?;
+    let mut counts = vec![None; targets.len()];
+    for (context, members) in by_context(targets) {
+        let secrets: Vec<Vec<TokenId>> =
+            (0..tree.candidates()).map(|i| tree.candidate(i)).collect();
+        let mut costs = Vec::with_capacity(secrets.len());
+        for chunk in secrets.chunks(options.batch) {
+            costs.extend(score_secrets(scorer, context, chunk)?);
+        }
+        for member in members {
+            counts[member] = Some(count(&targets[member], &secrets, &costs, options));
+        }
+    }
+    Ok(counts.into_iter().flatten().collect())
+}
+
+fn count(
+    target: &Target,
+    secrets: &[Vec<TokenId>],
+    costs: &[f64],
+    options: &SearchOptions,
+) -> RankCount {
+    let own = secrets.iter().position(|secret| *secret == target.secret);
+    let own = own.unwrap_or_default();
+    let nll = costs[own];
+    let others = || costs.iter().enumerate().filter(|(i, _)| *i != own);
+    let below = others().filter(|(_, c)| **c < nll - options.tie_tolerance);
+    let up_to = others().filter(|(_, c)| **c <= nll + options.tie_tolerance);
+    let below = below.count() as u64;
+    RankCount {
+        candidates: secrets.len() as u64,
+        nll,
+        below,
+        ties: up_to.count() as u64 - below,
+        unresolved: 0,
+    }
+}
 
 /// Returns the NLL of each secret after the context, in nats.
 pub(crate) fn score_secrets<S: Scorer + ?Sized>(

@@ -5,7 +5,7 @@
 //! so no candidate below a prefix that already costs more than the canary can outrank the canary.
 //! The search expands a prefix only while its sum is at most the canary's (plus the tie tolerance);
 //! everything below a pruned prefix is counted, not scored. The result equals that of full
-//! enumeration.
+//! enumeration, which [`flat_ranks`] implements as a test oracle.
 //!
 //! Canaries that share a context share one tree; trees of different contexts share batches.
 
@@ -17,7 +17,7 @@ mod plan;
 mod tree;
 
 pub(crate) use flat::score_secrets;
-pub use flat::{FlatSample, sample_flat};
+pub use flat::{FlatSample, flat_ranks, sample_flat};
 pub(crate) use meter::Meter;
 pub use plan::{plan_search, plan_targets};
 pub use tree::CandidateTree;
@@ -182,7 +182,8 @@ pub struct Ranking {
     pub work: Work,
 }
 
-/// Ranks every target among all candidates by pruned search, with the same result as full enumeration.
+/// Ranks every target among all candidates by pruned search, with the same result as
+/// [`flat_ranks`].
 ///
 /// The search goes depth first over batches, most probable prefixes first. The engine therefore
 /// holds at most about `batch × secret length` states at a time, whatever the number of candidates.

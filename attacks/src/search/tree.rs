@@ -89,6 +89,33 @@ impl CandidateTree {
         choices.flatten().copied().collect()
     }
 
+    /// Returns the tokens of the candidate with these choice indices, one per position.
+    ///
+    /// # Errors
+    /// Returns an error if a choice index is too large, or if there are not as many indices as
+    /// positions.
+    pub fn spell(&self, choices: &[usize]) -> Result<Vec<TokenId>> {
+        if choices.len() != self.positions.len() {
+            return Err(Error::CandidateSpace {
+                position: choices.len().min(self.positions.len()),
+                why: format!(
+                    "{} choice indices for {} positions",
+                    choices.len(),
+                    self.positions.len()
+                ),
+            });
+        }
+        let mut tokens = Vec::new();
+        for (position, (&index, offered)) in choices.iter().zip(&self.positions).enumerate() {
+            let choice = offered.get(index).ok_or_else(|| Error::CandidateSpace {
+                position,
+                why: format!("choice must lie in [0, {}), got {index}", offered.len()),
+            })?;
+            tokens.extend_from_slice(choice);
+        }
+        Ok(tokens)
+    }
+
     /// Returns whether these tokens spell a candidate.
     #[must_use]
     pub fn contains(&self, secret: &[TokenId]) -> bool {

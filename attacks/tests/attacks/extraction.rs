@@ -1,7 +1,7 @@
 //! Extraction in numbers, and the skew-normal exposure.
 
 use reticent_attacks::exposure::SkewNormal;
-use reticent_attacks::extract::draws_needed;
+use reticent_attacks::extract::{draws_needed, probability_of_extraction, recall_at_errors};
 
 /// Golden: Hayes et al. 2024 (arXiv 2410.19482), by the formula.
 #[test]
@@ -9,12 +9,27 @@ fn draws() {
     for (once, wanted, expected) in [(0.01, 0.5, 69.0), (0.01, 0.9, 230.0), (0.001, 0.5, 693.0)] {
         let got = draws_needed(f64::ln(once), wanted).unwrap();
         assert!((got - expected).abs() < 1e-9, "{got}");
-        let drawn = |times: f64| -(times * f64::ln_1p(-once)).exp_m1();
-        assert!(drawn(got - 1.0) < wanted && wanted <= drawn(got));
+        let before = probability_of_extraction(f64::ln(once), got - 1.0).unwrap();
+        let after = probability_of_extraction(f64::ln(once), got).unwrap();
+        assert!(before < wanted && wanted <= after);
     }
     assert!(draws_needed(f64::NEG_INFINITY, 0.5).unwrap().is_infinite());
     assert!((draws_needed(-705.0, 0.5).unwrap().ln() - (705.0 + f64::ln(2.0).ln())).abs() < 1e-9);
     assert!(draws_needed(0.1, 0.5).is_err() && draws_needed(-1.0, 1.0).is_err());
+}
+
+/// Golden: −expm1(n log1p(−p)) in double precision; 1 − (1 − p)^n gives 0 for the second.
+#[test]
+fn at_least_one_of_many_draws() {
+    for (once, draws, expected) in [
+        (0.001, 1000.0, 0.632_304_575_229_035_9),
+        (1e-20, 1e18, 0.009_950_166_250_831_947),
+    ] {
+        let got = probability_of_extraction(f64::ln(once), draws).unwrap();
+        assert!((got - expected).abs() < 1e-12, "{got}");
+    }
+    assert!(probability_of_extraction(0.0, 1.0).unwrap() >= 1.0);
+    assert!(probability_of_extraction(-1.0, 0.0).unwrap() <= 0.0);
 }
 
 /// PrivacyGuard counts a text at (n, p) where 1 − (1 − Πpᵢ)ⁿ > p, by its formula: the same texts are
@@ -31,6 +46,26 @@ fn draws_count_what_privacy_guard_counts() {
             }
         }
     }
+}
+
+/// Golden: the rule of lm-extraction-benchmark's score_submission.
+#[test]
+fn recall_before_errors() {
+    let guesses = [
+        (0, true),
+        (1, false),
+        (2, true),
+        (3, true),
+        (4, false),
+        (5, true),
+    ];
+    for (errors, expected) in [(1, 0.1), (2, 0.3), (3, 0.4)] {
+        let got = recall_at_errors(&guesses, 10, errors).unwrap();
+        assert!((got - expected).abs() < 1e-12, "{errors}: {got}");
+    }
+    let twice = [(0, true), (0, true)];
+    assert!((recall_at_errors(&twice, 10, 1).unwrap() - 0.1).abs() < 1e-12);
+    assert!(recall_at_errors(&twice, 0, 1).is_err() && recall_at_errors(&twice, 1, 0).is_err());
 }
 
 /// Golden: −log2 F(x; 4) by 40-digit quadrature.

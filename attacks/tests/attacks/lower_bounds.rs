@@ -5,7 +5,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::exposure::{Assumption, EpsilonMethod};
-use reticent_attacks::{AuditTerms, OneRunCounts, RateCounts, RatioMethod, Sides};
+use reticent_attacks::{
+    AuditTerms, OneRunCounts, RateCounts, RatioMethod, Sides, accuracy_ceiling,
+};
 
 pub(crate) fn terms(confidence: f64, delta: f64) -> AuditTerms {
     AuditTerms {
@@ -141,6 +143,21 @@ fn raw_counts_are_an_estimate() {
         // The published rule interpolates to one false positive of eight: TPR 3/8.
         let interpolated = ((3.0 / 8.0 - delta.get()) * 8.0_f64).ln();
         assert!((largest.max(interpolated) - expected).abs() < 1e-12);
+    }
+}
+
+/// Golden: (e^eps + delta)/(1 + e^eps) in double precision.
+#[test]
+fn accuracy_under_a_promise() {
+    let delta = Delta::new(8e-5).unwrap();
+    for (epsilon, expected) in [
+        (0.0, 0.500_04),
+        (0.1, 0.525_017_189_143_941_7),
+        (1.0, 0.731_080_093_943_714_5),
+        (3.0, 0.952_577_920_892_287_4),
+    ] {
+        let most = accuracy_ceiling(Epsilon::new(epsilon).unwrap(), delta).unwrap();
+        assert!((most.get().get() - expected).abs() < 1e-10);
     }
 }
 

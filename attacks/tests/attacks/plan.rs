@@ -1,10 +1,12 @@
 //! A real plan of the corpus crate, through tree, search and audit.
 
 use crate::models::{Memoriser, Recurrent, Toy};
-use crate::search::{flat_ranks, quiet};
+use crate::search::quiet;
 use reticent_accounting::{Confidence, Delta};
 use reticent_attacks::exposure::RankAudit;
-use reticent_attacks::search::{RankCount, SearchOptions, plan_search, plan_targets, search_ranks};
+use reticent_attacks::search::{
+    RankCount, SearchOptions, flat_ranks, plan_search, plan_targets, search_ranks,
+};
 use reticent_attacks::{Draw, Error};
 use reticent_corpus::Unit;
 use reticent_corpus::canary::{CanaryOptions, CanaryPlan, CandidateSpace, Carriers};
@@ -62,7 +64,7 @@ fn a_plan_is_searched_and_audited() {
     let found = search_ranks(&mut toy, &tree, &targets, &options, &mut quiet()).unwrap();
     assert_eq!(
         found.counts,
-        flat_ranks(&mut toy, &tree, &targets, &options)
+        flat_ranks(&mut toy, &tree, &targets, &options).unwrap()
     );
     assert!(found.counts.iter().all(|c| c.rank_max() <= 4));
 
@@ -105,7 +107,7 @@ fn canaries_with_contexts_of_their_own_are_all_first() {
         });
         let options = SearchOptions::default();
         let found = search_ranks(&mut toy, &tree, &targets, &options, &mut quiet()).unwrap();
-        let flat = flat_ranks(&mut toy, &tree, &targets, &options);
+        let flat = flat_ranks(&mut toy, &tree, &targets, &options).unwrap();
         assert_eq!(found.counts, flat);
         let (level, delta) = (Confidence::new(0.95).unwrap(), Delta::new(0.0).unwrap());
         let audit = RankAudit::of_plan(&plan, 3, level, delta);
@@ -194,7 +196,7 @@ fn candidates_of_a_merging_tokenizer_keep_their_canonical_tokens() {
             ..SearchOptions::default()
         };
         let found = search_ranks(&mut model, &tree, &targets, &options, &mut quiet()).unwrap();
-        let flat = flat_ranks(&mut model, &tree, &targets, &options);
+        let flat = flat_ranks(&mut model, &tree, &targets, &options).unwrap();
         for (found, flat) in found.counts.iter().zip(&flat) {
             assert_eq!((found.below, found.ties), (flat.below, flat.ties));
         }

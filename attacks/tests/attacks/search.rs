@@ -5,9 +5,7 @@ use reticent_attacks::exposure::{Exposure, rank_p_value};
 use reticent_attacks::search::{
     CandidateTree, RankCount, SearchOptions, Target, sample_flat, search_ranks,
 };
-use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 pub(crate) fn quiet() -> impl FnMut(&reticent_attacks::search::Progress) -> ControlFlow<()> {
@@ -17,45 +15,6 @@ pub(crate) fn quiet() -> impl FnMut(&reticent_attacks::search::Progress) -> Cont
 pub(crate) fn digits(count: usize) -> CandidateTree {
     let digit: Vec<Vec<TokenId>> = (0..10).map(|d| vec![d]).collect();
     CandidateTree::new(&vec![digit; count]).unwrap()
-}
-
-/// The definition of a rank: every candidate is scored, whatever the budget.
-pub(crate) fn flat_ranks(
-    scorer: &mut impl Scorer,
-    tree: &CandidateTree,
-    targets: &[Target],
-    options: &SearchOptions,
-) -> Vec<RankCount> {
-    let secrets: Vec<Vec<TokenId>> = (0..tree.candidates()).map(|i| tree.candidate(i)).collect();
-    let mut after = HashMap::new();
-    let rank = |target: &Target| {
-        let context = &target.context;
-        let costs: &mut Vec<f64> = after.entry(context.clone()).or_insert_with(|| {
-            let texts: Vec<_> = secrets.iter().map(|s| [&context[..], s].concat()).collect();
-            let batches = texts.chunks(options.batch);
-            let scores = batches.flat_map(|batch| scorer.score(batch).unwrap());
-            let last = scores.map(|row| row[context.len() - 1..].to_vec());
-            last.map(|row| row.iter().map(|s| (-s.log_probability).max(0.0)).sum())
-                .collect()
-        });
-        let own = secrets.iter().position(|s| *s == target.secret).unwrap();
-        let nll = costs[own];
-        let others = |counts: &dyn Fn(f64) -> bool| {
-            let each = costs.iter().enumerate();
-            each.filter(|(at, cost)| *at != own && counts(**cost))
-                .count() as u64
-        };
-        let below = others(&|cost| cost < nll - options.tie_tolerance);
-        let up_to = others(&|cost| cost <= nll + options.tie_tolerance);
-        RankCount {
-            candidates: secrets.len() as u64,
-            nll,
-            below,
-            ties: up_to - below,
-            unresolved: 0,
-        }
-    };
-    targets.iter().map(rank).collect()
 }
 
 /// The budget that a finished search needed gives the same result as none.

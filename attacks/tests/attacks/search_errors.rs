@@ -3,7 +3,7 @@
 use crate::models::{Bigram, Broken, Levels, Toy, Uniform};
 use crate::search::{digits, quiet};
 use reticent_attacks::Error;
-use reticent_attacks::search::{CandidateTree, SearchOptions, Target, search_ranks};
+use reticent_attacks::search::{CandidateTree, SearchOptions, Target, flat_ranks, search_ranks};
 use std::ops::ControlFlow;
 
 fn target(secret: &[u32]) -> Target {
@@ -25,6 +25,8 @@ fn what_is_no_log_probability_is_an_error() {
             "{found:?}"
         );
         assert_eq!(toy.alive(), 0);
+        let flat = flat_ranks(&mut toy, &tree, &[target(&[1, 2])], &options);
+        assert!(matches!(flat, Err(Error::BadScore { token: 7, .. })));
     }
 }
 
@@ -149,4 +151,8 @@ fn spaces_that_cannot_be_searched_are_refused() {
     assert!(said(&[vec![vec![1], vec![2], vec![1]]]).contains("same tokens"));
     let letters: Vec<Vec<u32>> = (0..26).map(|t| vec![t]).collect();
     assert!(said(&vec![letters; 16]).contains("position 13: more than 2^63"));
+    let tree = digits(3);
+    assert!(tree.spell(&[1, 2]).is_err());
+    assert!(tree.spell(&[1, 2, 10]).is_err());
+    assert_eq!(tree.spell(&[1, 2, 9]).unwrap(), [1, 2, 9]);
 }

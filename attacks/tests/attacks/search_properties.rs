@@ -1,11 +1,11 @@
 //! Pruned search against full enumeration, on random spaces and models.
 
 use crate::models::{Bigram, Levels, Memoriser, Model, Recurrent, Toy};
-use crate::search::{flat_ranks, quiet};
+use crate::search::quiet;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::search::{CandidateTree, SearchOptions, Target, search_ranks};
+use reticent_attacks::search::{CandidateTree, SearchOptions, Target, flat_ranks, search_ranks};
 use reticent_corpus::TokenId;
 
 const VOCABULARY: usize = 6;
@@ -85,7 +85,7 @@ impl Run<()> for SearchEqualsFlat<'_> {
         let case = self.0;
         let tree = CandidateTree::new(&case.positions).unwrap();
         let mut toy = Toy::new(model);
-        let flat = flat_ranks(&mut toy, &tree, &case.targets, &case.options);
+        let flat = flat_ranks(&mut toy, &tree, &case.targets, &case.options).unwrap();
         let found =
             search_ranks(&mut toy, &tree, &case.targets, &case.options, &mut quiet()).unwrap();
         assert_eq!(found.counts, flat);
@@ -102,7 +102,7 @@ impl Run<()> for BudgetIsHonest<'_> {
         let Self(case, budget) = self;
         let tree = CandidateTree::new(&case.positions).unwrap();
         let mut toy = Toy::new(model);
-        let flat = flat_ranks(&mut toy, &tree, &case.targets, &case.options);
+        let flat = flat_ranks(&mut toy, &tree, &case.targets, &case.options).unwrap();
         let options = SearchOptions {
             budget: Some(budget),
             ..case.options

@@ -2,11 +2,13 @@
 
 use crate::membership::level;
 use crate::models::{Bigram, ByBatch, Levels, Toy, Uniform};
-use crate::search::{digits, flat_ranks, quiet};
+use crate::search::{digits, quiet};
 use reticent_attacks::exposure::{Sampling, sampled_exposures};
 use reticent_attacks::extract::{SecretCase, reconstruct};
 use reticent_attacks::membership::digit_mutations;
-use reticent_attacks::search::{CandidateTree, SearchOptions, Target, search_ranks, tie_tolerance};
+use reticent_attacks::search::{
+    CandidateTree, SearchOptions, Target, flat_ranks, search_ranks, tie_tolerance,
+};
 use reticent_backends::AGREEMENT;
 use reticent_corpus::Unit;
 use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Carriers, CopyFate, Spec};
@@ -177,7 +179,7 @@ fn ranks_do_not_depend_on_the_batch() {
                 ..SearchOptions::default()
             };
             let searched = search_ranks(&mut model, &tree, &targets, &options, &mut go).unwrap();
-            let flat = flat_ranks(&mut model, &tree, &targets, &options);
+            let flat = flat_ranks(&mut model, &tree, &targets, &options).unwrap();
             assert_eq!(searched.counts, flat);
             all.push(searched.counts);
         }

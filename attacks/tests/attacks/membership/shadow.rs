@@ -3,7 +3,7 @@
 use super::close;
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::{
-    Lira, ScoreSet, Shadows, Spread, instability, lira, logit_of_confidence, rmia,
+    Lira, ScoreSet, Shadows, Spread, instability, lira, logit_of_confidence, logit_of_logits, rmia,
 };
 
 /// Golden: advanced_mia_test of tensorflow/privacy (in-only, median, population spread; the
@@ -56,6 +56,16 @@ fn lira_online_and_offline() {
         logit_of_confidence(0.9_f64.ln()),
         2.197_224_577_336_219_6,
         1e-12,
+    );
+    close(
+        logit_of_logits(&[1.0, 2.0, -3.0], 1).unwrap(),
+        0.981_850_09,
+        1e-7,
+    );
+    close(
+        logit_of_logits(&[-1.0, 1.0, 0.0], 2).unwrap(),
+        -1.126_928_02,
+        1e-7,
     );
 }
 
