@@ -306,7 +306,7 @@ fn numbers_out_of_range_are_refused_before_any_work() {
         ),
         (
             "exposure --model planted-model --max-exposure -1",
-            "[0, inf)",
+            "[0, 1074]",
         ),
     ] {
         refused(at, line, &[says]);

@@ -268,6 +268,7 @@ fn are_planned(plan: &TrainingPlan, phases: &[Phase]) -> bool {
         true => 0.0,
         false => planned.get(),
     };
+    let same = |stated: f64, planned: f64| stated.to_bits() == planned.to_bits();
     let is = |phase: &Phase, steps: &NoisySteps| {
         let planned = (
             steps.steps.get(),
@@ -307,8 +308,11 @@ fn are_planned(plan: &TrainingPlan, phases: &[Phase]) -> bool {
             let of_pass = steps.div_ceil((*passes).max(1)).max(1);
             [*passes, steps.div_ceil(of_pass)] == [selective.passes(); 2]
                 && *steps <= selective.steps.get()
-                && *noise_multiplier == sigma(*selective.noise_multiplier)
-                && *state_noise_multiplier == selective.state_noise_multiplier.get()
+                && same(*noise_multiplier, sigma(*selective.noise_multiplier))
+                && same(
+                    *state_noise_multiplier,
+                    selective.state_noise_multiplier.get(),
+                )
                 && *states == *selective.states
                 && alike.every_content_caught == *selective.every_content_caught
         }

@@ -644,7 +644,7 @@ fn labels_of_both_policies_leave_no_joint_miss_where_every_record_has_noise() {
         let rows = document.body.guarantees.iter();
         let rows: Vec<_> = rows
             .filter(|row| row.gamma.is_some())
-            .map(|row| (row.notion, row.convention, row.epsilon, row.missed_by_both))
+            .map(|row| (row.notion, row.convention, row.missed_by_both))
             .collect();
         (rows, text)
     };

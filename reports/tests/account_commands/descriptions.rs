@@ -80,7 +80,9 @@ fn a_manifest_brings_its_unit_and_its_caveats() {
     let exported = exported(folder.path(), "compose manifest.json --export mechanism");
     std::fs::write(folder.path().join("exported.json"), exported).unwrap();
     let exported = json(folder.path(), "compose exported.json");
-    assert_eq!(exported["guarantees"], plain["guarantees"]);
+    assert_eq!(exported["inputs"]["unit"], "turn");
+    let epsilon = |document: &serde_json::Value| document["guarantees"][0]["epsilon"].clone();
+    assert_eq!(epsilon(&exported), epsilon(&plain));
     let seeded = json(folder.path(), "compose seeded.json");
     assert_eq!(seeded["guarantees"][0]["epsilon"]["upper"], "inf");
     let limit = run(folder.path(), "compose seeded.json --max-epsilon 100", "");

@@ -145,7 +145,7 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         (
             "compose fixed.json --export dp-event",
-            "--export dp-event: batches of fixed size",
+            "--export dp-event: dp_accounting has no event for batches of fixed size",
         ),
         (
             "--mechanism broken.json",

@@ -110,7 +110,7 @@ fn secrets_are_masked_unless_shown() {
 fn a_maximum_never_stands_without_its_null() {
     for report in [leaking(), quiet()] {
         let text = report.to_page("m").unwrap().to_text(View::full());
-        let maximum = text.lines().find(|l| l.starts_with("maximum")).unwrap();
+        let maximum = text.lines().find(|l| l.starts_with("maximum:")).unwrap();
         assert!(
             maximum.contains("4.23") && maximum.contains("7.61"),
             "{maximum}"
@@ -126,7 +126,7 @@ fn a_maximum_never_stands_without_its_null() {
             width: 100,
         });
         assert!(text.lines().count() <= 15, "{text}");
-        for (name, null) in [("maximum", ["4.23", "7.61"]), ("mean", ["1.44", "2.27"])] {
+        for (name, null) in [("maximum:", ["4.23", "7.61"]), ("mean:", ["1.44", "2.27"])] {
             let line = text.lines().find(|line| line.starts_with(name)).unwrap();
             let null = null.iter().all(|value| line.contains(value));
             assert!(null && line.contains("; p "), "{text}");
