@@ -91,10 +91,7 @@ fn a_plan_its_stages_and_what_they_say() {
             "--run spark",
             "must be local:N, with N from 1 to 256, or slurm",
         ),
-        (
-            "",
-            "needs DATA, for which it is written, or --stage or --run",
-        ),
+        ("", "required arguments were not provided"),
         ("data.jsonl --out x", "a plan is never changed"),
     ] {
         let said = refused(at, &format!("prepare --plan plan.json {line}"));

@@ -56,9 +56,6 @@ impl<'a> Request<'a> {
         Ok(Some(match (how.stage, how.run) {
             (Some(stage), _) => Self::Stage(plan, numbered(stage, how.shard, how.part)?),
             (_, Some(driver)) => Self::Run(plan, driver),
-            _ if how.shards.is_none() && args.data.is_none() => bail!(
-                "--plan: needs DATA, for which it is written, or --stage or --run, which follow it"
-            ),
             _ => Self::Write(plan, how.shards),
         }))
     }
