@@ -591,7 +591,7 @@ fn neighbours_of_an_event_are_said_to_be_assumed() {
         let named = inputs["assumed"].as_array().unwrap();
         let is_assumed = named.iter().any(|name| name == "promise_neighbours");
         assert_eq!(is_assumed, assumed, "{inputs}");
-        let page = String::from_utf8(audit(at, &format!("{line} -v"), &serving).stdout).unwrap();
+        let page = String::from_utf8(audit(at, &line, &serving).stdout).unwrap();
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         let words =
             "does not name the neighbours of its promise, which are assumed to be add-remove";

@@ -1,7 +1,7 @@
 //! The exposure report as a page.
 
 use super::dose::{dose_plot, dose_table};
-use super::facts::{extraction, facts, other_test, work};
+use super::facts::{extraction, facts, of_promise, other_test, work};
 use super::pieces::{
     along, both_ends, canary_table, exposure_plot, in_brief, left_open, measured, summary_table,
 };
@@ -22,10 +22,16 @@ impl ExposureReport {
     pub fn to_page(&self, released: &str) -> Result<Page> {
         let finding = &self.finding;
         let plot = exposure_plot("Exposure of each canary", &[(released, finding)])?;
-        let mut page = Page::new(format!("Exposure: {released}"), self.says())
+        let page = Page::new(format!("Exposure: {released}"), self.says())
             .mood(self.mood())
-            .brief(Section::facts("", in_brief(&finding.summary)))
-            .answer(self.what_follows())
+            .brief(Section::facts("", in_brief(&finding.summary)));
+        // A verdict is read with what it takes on trust.
+        let on_trust = of_promise(self.manifest.as_ref(), self.promised_by.as_ref()).count() > 0;
+        let page = match on_trust {
+            true => page.decides(self.what_follows()),
+            false => page.answer(self.what_follows()),
+        };
+        let mut page = page
             .section(
                 Section::plot("Against chance", plot.to_inline_svg()?).caption(
                     "Each dot is one canary. Inside the band lie 95 % of canaries the model has \
