@@ -63,7 +63,7 @@ impl Ids {
     }
 
     /// Says that all ids were entered. Returns the first place of an id that occurred before it, and where that was;
-    /// those that [`Self::enter`] told are left out.
+    /// those that [`Self::enter`] returned are left out.
     pub(super) fn close(&mut self) -> Result<Option<(Place, Place)>> {
         let Some(mut sorted) = self.sorted.take().filter(|sorted| !sorted.runs.is_empty()) else {
             return Ok(None);
@@ -122,7 +122,7 @@ fn parts(row: &[u8; ROW]) -> ([u8; 20], Place) {
 mod tests {
     use super::*;
 
-    /// Whatever the number that is kept in memory, the first copy is told, at once or at the end.
+    /// Whatever the number that is kept in memory, the first copy is reported, at once or at the end.
     #[test]
     fn the_first_copy_is_told_whatever_fits_in_memory() {
         let folder = tempfile::tempdir().unwrap();
