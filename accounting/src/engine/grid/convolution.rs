@@ -297,9 +297,9 @@ impl Rows<'_> {
         let theta = self.wanted.theta;
         let mut laid = BothLaid::default();
         for (part, (law, times)) in steps.iter().enumerate() {
-            let lines = layout.lines(law, self.moments, (part, theta));
             // Moving every loss by this little changes δ by a small share of what is allowed.
             let slack = 0.02 * self.wanted.relative / (theta * *times as f64);
+            let lines = layout.lines(law, self.moments, (part, theta));
             let tilted = self
                 .moments
                 .tilted(part, theta, |loss| lines.meets(loss, slack));
@@ -314,7 +314,15 @@ impl Rows<'_> {
                 let allowed = there.whole * GROWTH / growth.abs().max(1.0);
                 masses.push((there, allowed));
             }
-            let loss_grid = LossGrid::new(lines, law.loss_range(self.ln_cut), &masses, most)?;
+            let range = law.loss_range(self.ln_cut);
+            // What lies off the lines decides how much cells cost, and takes few cells where it is little.
+            let apart = self.moments.apart(part, theta, lines);
+            let allowed = apart.allowance(layout.spacing);
+            masses.push((apart, allowed));
+            let loss_grid = match LossGrid::new(lines, range, &masses, most / 4) {
+                Err(_) => LossGrid::new(lines, range, &masses[..masses.len() - 1], most)?,
+                Ok(found) => found,
+            };
             if law.has_many_atoms() {
                 let above = law.bracket_above(&loss_grid, self.ln_cut, slack)?;
                 laid.above.push((above, *times));

@@ -2,7 +2,7 @@
 //! Nothing here is certified, nor needs to be.
 
 use crate::engine::contour::cumulants::CumulantFunction;
-use crate::loss::loss_grid::Cumulative;
+use crate::loss::loss_grid::{Cumulative, Lines, LossGrid};
 use crate::loss::{LossDistribution, MOST_GAPS, PrivacyLoss};
 use crate::numeric::special::{LANES, exp, ln_add_exp};
 use crate::quantity::error::Result;
@@ -18,6 +18,7 @@ const HIGHEST_TILT: f64 = 1e12;
 pub(crate) struct Moments {
     pub(crate) steps: Vec<(LossDistribution, u64)>,
     parts: Vec<(Vec<WeightedLoss>, f64)>,
+    ln_cut: f64,
     /// Whether tilts above the usual ones are tried.
     far: bool,
     /// Whether a search ended at the highest usual tilt.
@@ -54,17 +55,9 @@ fn balanced(nodes: &[(&WeightedLoss, f64)], mut middle: f64, spacing: f64) -> f6
         if range == known {
             break;
         }
-        let near = || nodes[range.clone()].iter().map(|(node, _)| node);
-        let largest = near()
-            .map(|n| n.ln_second)
-            .fold(f64::NEG_INFINITY, f64::max);
-        let (mut whole, mut rise) = (0.0, 0.0);
-        for node in near() {
-            let weight = exp(node.ln_second - largest);
-            whole += weight;
-            rise += weight * (node.loss - middle).exp_m1();
-        }
-        let moved = (rise / whole).ln_1p();
+        let near = nodes[range.clone()].iter();
+        let near: Vec<(f64, f64)> = near.map(|(n, _)| (n.ln_second, n.loss - middle)).collect();
+        let moved = gain_of(&near);
         if moved.is_nan() {
             break;
         }
@@ -74,12 +67,35 @@ fn balanced(nodes: &[(&WeightedLoss, f64)], mut middle: f64, spacing: f64) -> f6
     middle
 }
 
+/// Returns ln ∫e^l dQ / ∫dQ of (ln Q-mass, loss l) near zero.
+fn gain_of(nodes: &[(f64, f64)]) -> f64 {
+    let largest = nodes
+        .iter()
+        .map(|(ln, _)| *ln)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let (mut whole, mut rise) = (0.0, 0.0);
+    for (ln, loss) in nodes {
+        let weight = exp(ln - largest);
+        whole += weight;
+        rise += weight * loss.exp_m1();
+    }
+    (rise / whole).ln_1p()
+}
+
 /// The most losses at which cumulative masses are kept.
 const MOST_PLACES: usize = 1 << 14;
 /// The most atoms of a law that are handled one by one.
 const MOST_ATOMS: usize = 1 << 15;
+/// Losses this close to a line, as a share of the spacing, are nearly on it.
+const CLOSE: f64 = 1.0 / 32.0;
 /// Crowds with less than this share of the law are light.
-const LIGHT: f64 = 1e-3;
+const LIGHT: f64 = 1e-6;
+/// No other crowd lies this close to one, in lines.
+const AROUND: f64 = 16.0;
+/// The number of passes over a law that make the middle of a crowd exact: each squares its error.
+const PASSES: usize = 2;
+/// Laws of more components than this take too long to be passed over for each crowd.
+const MOST_COMPONENTS: usize = 32;
 /// With fewer nodes than this and no atom, it isn't a crowd.
 const FEWEST: usize = 4;
 /// The number of iterations that find the middle of a crowd.
@@ -188,6 +204,7 @@ impl Moments {
         Ok(Self {
             steps,
             parts,
+            ln_cut,
             far: false,
             stopped: Cell::new(false),
         })
@@ -203,6 +220,11 @@ impl Moments {
         self.stopped.take()
     }
 
+    /// Records that a search ended at the highest usual tilt.
+    pub(crate) fn stop_near(&self) {
+        self.stopped.set(true);
+    }
+
     /// Returns the distribution of a part's tilted mass, except for atoms of which `on_a_line` says that they need no cell.
     pub(crate) fn tilted(
         &self,
@@ -210,12 +232,27 @@ impl Moments {
         theta: f64,
         on_a_line: impl Fn(f64) -> bool,
     ) -> Cumulative {
+        self.tilted_where(part, theta, |node| !node.atom.is_some_and(&on_a_line))
+    }
+
+    /// Returns the distribution of a part's tilted mass that doesn't lie close to one of `lines`.
+    pub(crate) fn apart(&self, part: usize, theta: f64, lines: Lines) -> Cumulative {
+        let slack = CLOSE * lines.spacing;
+        self.tilted_where(part, theta, |node| !lines.meets(node.loss, slack))
+    }
+
+    fn tilted_where(
+        &self,
+        part: usize,
+        theta: f64,
+        counts: impl Fn(&WeightedLoss) -> bool,
+    ) -> Cumulative {
         let nodes = &self.parts[part].0;
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
         let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
         let mut below: Vec<(f64, f64)> = nodes
             .iter()
-            .filter(|node| !node.atom.is_some_and(&on_a_line))
+            .filter(|node| counts(node))
             .map(|node| (node.loss, exp(exponent(node) - top)))
             .collect();
         let mut whole = 0.0;
@@ -229,9 +266,9 @@ impl Moments {
         Cumulative { below, whole }
     }
 
-    /// Returns the places where most of the tilted law gathers within twice the `spacing`, the heaviest crowd first;
-    /// light crowds are left out.
-    pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<f64> {
+    /// Returns the places where most of the tilted law gathers within twice the `spacing`, each with its share of the
+    /// law, the heaviest crowd first; light crowds are left out.
+    pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<(f64, f64)> {
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
         let all = &self.parts[part].0;
         let top = all.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
@@ -260,12 +297,53 @@ impl Moments {
             let gathered =
                 range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.0.atom.is_some());
             if gathered || crowds.is_empty() {
-                crowds.push(balanced(&nodes, middle, spacing));
+                let rough = balanced(&nodes, middle, spacing);
+                let close = |n: &&(&WeightedLoss, f64)| (n.0.loss - rough).abs() <= CLOSE * spacing;
+                let dense: f64 = nodes[range.clone()].iter().filter(close).map(|n| n.1).sum();
+                // Of a smooth density every place is as good as another.
+                let exact =
+                    dense > 0.5 * mass && self.steps[part].0.components() <= MOST_COMPONENTS;
+                let place = match exact {
+                    true => self.exactly_balanced(part, rough, spacing),
+                    false => rough,
+                };
+                crowds.push((place, mass / whole));
             }
-            nodes.drain(range);
+            // What lies around a crowd thins out, and is no other one.
+            let reach = AROUND * spacing;
+            let from = nodes.partition_point(|(node, _)| node.loss < middle - reach);
+            let to = nodes.partition_point(|(node, _)| node.loss <= middle + reach);
+            nodes.drain(from.min(range.start)..to.max(range.end));
             tried += 1;
         }
         crowds
+    }
+
+    /// Returns a loss near `middle` with equal amounts on either side of it within `spacing`, as [`balanced`] does, but up
+    /// to roundings: no node stands for losses on both sides of it or of the ends. A line through it takes as much mass
+    /// from below as from above, of which the nodes alone know too few digits where a run has a million steps.
+    fn exactly_balanced(&self, part: usize, mut middle: f64, spacing: f64) -> f64 {
+        for _ in 0..PASSES {
+            let lines = Lines {
+                origin: middle,
+                spacing,
+            };
+            let ends = LossGrid::with(lines, vec![-1, 0, 1]);
+            let mut near = Vec::new();
+            let found = self.steps[part]
+                .0
+                .discretise(self.ln_cut, Some(&ends), &mut |node| {
+                    if (node.loss - middle).abs() <= spacing {
+                        near.push((node.ln_second, node.loss - middle));
+                    }
+                });
+            let moved = gain_of(&near);
+            if found.is_err() || !moved.is_finite() {
+                break;
+            }
+            middle += moved;
+        }
+        middle
     }
 
     /// Returns K, K', K'' at θ.
@@ -336,13 +414,11 @@ impl Moments {
     /// Returns the point, on a logarithmic scale, where an increasing condition becomes true.
     fn bisect(&self, holds: impl Fn(f64) -> bool) -> f64 {
         let (mut low, mut high) = (TILTS.0.ln(), TILTS.1.ln());
-        // The mass that was cut lies far out, where such a high order would look for it.
-        let cut = self.steps.iter().any(|(law, _)| law.cut.is_some());
-        if !cut && !holds(TILTS.1) {
+        if !holds(TILTS.1) {
             if self.far {
                 (low, high) = (high, HIGHEST_TILT.ln());
             } else {
-                self.stopped.set(true);
+                self.stop_near();
             }
         }
         while high - low > 1e-3 {

@@ -29,8 +29,8 @@ impl LossDistribution {
         let size = moments.at(order).value.abs().max(1e-14);
         let wish = (8.0 * ACCURACY * size.min(1.0) / (order * (order - 1.0).max(1e-3))).sqrt();
         let spacing = match self.atom_gaps().first() {
-            Some(gap) if self.comb.is_some() => *gap,
-            Some(gap) if *gap > wish => gap / (gap / wish).ceil(),
+            Some((gap, _)) if self.comb.is_some() => *gap,
+            Some((gap, _)) if *gap > wish => gap / (gap / wish).ceil(),
             _ => wish,
         };
         let lines = Lines {
