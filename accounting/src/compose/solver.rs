@@ -61,6 +61,8 @@ pub(crate) struct Solver {
     pub(crate) partition: Option<Partition>,
     /// Moments of small order, if they were requested; the inner value is `None` for steps that they don't cover.
     pub(crate) concentration: Option<Option<Concentration>>,
+    /// The latest ln δ of which ε was found by moments alone, with that ε and its order.
+    pub(crate) by_moments: Option<(f64, (f64, f64))>,
     /// Whether this is only a run that another one dominates: greater precision than the distance of the two gains
     /// nothing.
     pub(crate) rough: bool,
@@ -212,6 +214,7 @@ impl Solver {
             keeps_long: false,
             partition: None,
             concentration: None,
+            by_moments: None,
             rough,
             ln_level: None,
             more_informed: around(loss.more_informed.as_deref(), false),

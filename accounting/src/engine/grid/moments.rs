@@ -1,12 +1,14 @@
 //! K(θ) = Σ T_i ln E_Q e^{θL_i} of the law itself, by quadrature: for choosing the tilt, the spacing and the window.
 //! Nothing here is certified, nor needs to be.
 
+use super::known::Nodes;
 use crate::engine::contour::cumulants::CumulantFunction;
 use crate::loss::loss_grid::Cumulative;
 use crate::loss::{LossDistribution, MOST_GAPS, PrivacyLoss};
 use crate::numeric::special::{LANES, exp, ln_add_exp};
 use crate::quantity::error::Result;
 use std::cell::Cell;
+use std::rc::Rc;
 
 /// The smallest and the largest distance of the tilt from its pole that are tried.
 const TILTS: (f64, f64) = (1e-7, 1e7);
@@ -17,7 +19,7 @@ const HIGHEST_TILT: f64 = 1e12;
 #[derive(Debug)]
 pub(crate) struct Moments {
     pub(crate) steps: Vec<(LossDistribution, u64)>,
-    parts: Vec<(Vec<WeightedLoss>, f64)>,
+    parts: Vec<(Rc<Nodes>, f64)>,
     /// Whether tilts above the usual ones are tried.
     far: bool,
     /// Whether a search ended at the highest usual tilt.
@@ -26,9 +28,9 @@ pub(crate) struct Moments {
 
 /// Q-mass e^`ln_second` of loss `loss`.
 #[derive(Debug, Clone, Copy)]
-struct WeightedLoss {
+pub(super) struct WeightedLoss {
     ln_second: f64,
-    loss: f64,
+    pub(super) loss: f64,
     /// The loss of the atom that this node represents, if any.
     atom: Option<f64>,
 }
@@ -93,16 +95,16 @@ pub(crate) struct Derivatives {
 }
 
 /// The sums of e^{θL}, and of that times L − centre and its square, over nodes, in units of e^top.
-struct Sums {
-    top: f64,
-    whole: f64,
-    first: f64,
-    second: f64,
+pub(super) struct Sums {
+    pub(super) top: f64,
+    pub(super) whole: f64,
+    pub(super) first: f64,
+    pub(super) second: f64,
 }
 
 impl Sums {
     /// Adds up nodes in parallel lanes.
-    fn of(nodes: &[WeightedLoss], theta: f64, centre: f64) -> Self {
+    pub(super) fn of(nodes: &[WeightedLoss], theta: f64, centre: f64) -> Self {
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
         let (rows, rest) = nodes.as_chunks::<LANES>();
         let mut tops = [f64::NEG_INFINITY; LANES];
@@ -154,37 +156,41 @@ pub(crate) fn steps(loss: &PrivacyLoss) -> Vec<(LossDistribution, u64)> {
     steps
 }
 
+/// Returns the nodes of a law without a mass of e^`ln_cut` far out, in order of their losses.
+pub(super) fn nodes_of(law: &LossDistribution, ln_cut: f64) -> Result<Vec<WeightedLoss>> {
+    let mut nodes: Vec<WeightedLoss> = Vec::new();
+    // Very many atoms are neighbours on a comb, so a few of them are merged.
+    let together = law.atoms.len() / MOST_ATOMS + 1;
+    let mut seen = 0;
+    law.discretise(ln_cut, None, &mut |node| {
+        let place = WeightedLoss {
+            ln_second: node.ln_second,
+            loss: node.loss,
+            atom: node.is_atom.then_some(node.loss),
+        };
+        let joins = node.is_atom && seen % together > 0;
+        seen += 1;
+        if node.ln_second == f64::NEG_INFINITY {
+            return;
+        }
+        match nodes.last_mut() {
+            Some(last) if joins => last.join(&place),
+            _ => nodes.push(place),
+        }
+    })?;
+    nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+    Ok(nodes)
+}
+
 impl Moments {
     pub(crate) fn new(steps: Vec<(LossDistribution, u64)>, ln_cut: f64) -> Result<Self> {
         if steps.iter().any(|(law, _)| law.stated.is_some()) {
             // There is no law to put on a grid.
             return Err(CumulantFunction::out_of_reach());
         }
-        let mut parts = Vec::with_capacity(steps.len());
-        for (law, times) in &steps {
-            let mut nodes: Vec<WeightedLoss> = Vec::new();
-            // Very many atoms are neighbours on a comb, so a few of them are merged.
-            let together = law.atoms.len() / MOST_ATOMS + 1;
-            let mut seen = 0;
-            law.discretise(ln_cut, None, &mut |node| {
-                let place = WeightedLoss {
-                    ln_second: node.ln_second,
-                    loss: node.loss,
-                    atom: node.is_atom.then_some(node.loss),
-                };
-                let joins = node.is_atom && seen % together > 0;
-                seen += 1;
-                if node.ln_second == f64::NEG_INFINITY {
-                    return;
-                }
-                match nodes.last_mut() {
-                    Some(last) if joins => last.join(&place),
-                    _ => nodes.push(place),
-                }
-            })?;
-            nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
-            parts.push((nodes, *times as f64));
-        }
+        let of =
+            |(law, times): &(LossDistribution, u64)| Ok((Nodes::of(law, ln_cut)?, *times as f64));
+        let parts = steps.iter().map(of).collect::<Result<_>>()?;
         Ok(Self {
             steps,
             parts,
@@ -210,7 +216,7 @@ impl Moments {
         theta: f64,
         on_a_line: impl Fn(f64) -> bool,
     ) -> Cumulative {
-        let nodes = &self.parts[part].0;
+        let nodes = &self.parts[part].0.each;
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
         let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
         let mut below: Vec<(f64, f64)> = nodes
@@ -233,7 +239,7 @@ impl Moments {
     /// light crowds are left out.
     pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<f64> {
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let all = &self.parts[part].0;
+        let all = &self.parts[part].0.each;
         let top = all.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
         let weighed = |node| (node, exp(exponent(node) - top));
         let mut nodes: Vec<(&WeightedLoss, f64)> = all.iter().map(weighed).collect();
@@ -272,12 +278,10 @@ impl Moments {
     pub(crate) fn at(&self, theta: f64) -> Derivatives {
         let mut total = Derivatives::default();
         for (nodes, times) in &self.parts {
-            let centre = nodes.first().map_or(0.0, |node| node.loss);
-            let sums = Sums::of(nodes, theta, centre);
-            let mean = sums.first / sums.whole;
-            total.value += times * (sums.top + f64::ln(sums.whole));
-            total.first += times * (mean + centre);
-            total.second += times * (sums.second / sums.whole - mean * mean).max(0.0);
+            let each = nodes.at(theta);
+            total.value += times * each.value;
+            total.first += times * each.first;
+            total.second += times * each.second;
         }
         total
     }

@@ -5,8 +5,8 @@ use super::cells::Brackets;
 use super::moments::Moments;
 use crate::engine::contour::cumulants::CumulantFunction;
 use crate::engine::contour::laws::LossPartition;
-use crate::loss::LossDistribution;
 use crate::loss::loss_grid::{Lines, LossGrid};
+use crate::loss::{Atoms, LossDistribution, WholeNumbers};
 use crate::numeric::special::{ROUND, above_zero, ln_add_exp};
 use crate::quantity::error::Result;
 
@@ -16,8 +16,10 @@ pub(crate) const ACCURACY: f64 = 1e-6;
 const LN_ERROR: f64 = -40.0;
 /// (Order − 1) at which a divergence is obtained from the moment.
 const NEAR_ONE: f64 = 1e-7;
-/// The largest (s/σ)² of a discrete Gaussian for which its moments are those of the Gaussian.
+/// The largest (s/σ)² of a discrete Gaussian, and its largest 1/2σ², for which its moments are those of the Gaussian: σ
+/// is at least 2.
 const WIDE: f64 = 0.25;
+const MOST_SPREAD: f64 = 0.125;
 /// The number of cells for a moment that the nodes couldn't provide.
 const MOST_CELLS: usize = 1 << 17;
 
@@ -55,6 +57,15 @@ impl LossDistribution {
         Ok((moment.ln - error, moment.ln + error))
     }
 
+    /// Returns whether the law, of discrete Gaussian noise, has the moments of a Gaussian.
+    fn is_wide(&self, variance: f64) -> bool {
+        let spread = match &self.atoms {
+            Atoms::Whole(WholeNumbers::Gaussian { spread, .. }) => Some(*spread),
+            _ => None,
+        };
+        variance <= WIDE || spread.is_some_and(|spread| spread <= MOST_SPREAD)
+    }
+
     /// Returns both ends of K(c) = ln E_Q e^{cL}, c > 1.
     ///
     /// # Errors
@@ -73,7 +84,7 @@ impl LossDistribution {
         if let Some((ln, error)) = self.closed_moment(order) {
             return Ok(((ln - error).max(0.0), above_zero(ln + error)));
         }
-        if let Some(variance) = self.variance.filter(|variance| *variance <= WIDE) {
+        if let Some(variance) = self.variance.filter(|variance| self.is_wide(*variance)) {
             // For a Gaussian on integers, K(c) is the Gaussian's plus ln of the ratio of Σ e^{−(x − cs)²/2σ²}
             // to Σ e^{−x²/2σ²}, by Poisson's summation at least −2.1·2e^{−2π²σ²}: below 1e-33 for σ ≥ 2.
             let plain = 0.5 * variance * order * (order - 1.0);

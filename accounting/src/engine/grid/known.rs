@@ -1,0 +1,93 @@
+//! The nodes from which moments are summed, kept with their sums: the points of a curve and the questions of a page are
+//! about the same steps, and so are the runs that a solver derives from one.
+
+use super::moments::{Derivatives, Sums, WeightedLoss, nodes_of};
+use crate::loss::LossDistribution;
+use crate::quantity::error::Result;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// The most nodes of the kept laws together.
+const MOST_NODES: usize = 1 << 17;
+/// The most tilts at which the sums over a law's nodes are kept.
+const MOST_SUMS: usize = 1 << 12;
+
+/// No mass is left out of a law whose ends are finite.
+const LN_NOTHING: f64 = -760.0;
+
+thread_local! {
+    /// The laws with their nodes, the latest last.
+    static LATEST: RefCell<Vec<Known>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A law, ln of the mass that may be left out of it, and its nodes.
+struct Known {
+    law: LossDistribution,
+    ln_cut: f64,
+    nodes: Rc<Nodes>,
+}
+
+/// The nodes of one step in order of their losses, and the sums over them at tilts that were asked for.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    pub(super) each: Vec<WeightedLoss>,
+    sums: RefCell<HashMap<u64, Derivatives>>,
+}
+
+impl Nodes {
+    /// Returns the nodes of a law without a mass of e^`ln_cut` far out.
+    ///
+    /// # Errors
+    /// Returns [`crate::Error::NotCertified`] if they would be too many.
+    pub(super) fn of(law: &LossDistribution, ln_cut: f64) -> Result<Rc<Self>> {
+        // Only infinite ends are cut.
+        let infinite = (law.pieces.iter()).any(|piece| piece.from.is_none() || piece.to.is_none());
+        let ln_cut = if infinite { ln_cut } else { LN_NOTHING };
+        let before = LATEST.with_borrow_mut(|latest| {
+            let same =
+                |known: &Known| known.ln_cut.to_bits() == ln_cut.to_bits() && known.law == *law;
+            let known = latest.remove(latest.iter().rposition(same)?);
+            let nodes = Rc::clone(&known.nodes);
+            latest.push(known);
+            Some(nodes)
+        });
+        if let Some(nodes) = before {
+            return Ok(nodes);
+        }
+        let nodes = Rc::new(Self {
+            each: nodes_of(law, ln_cut)?,
+            sums: RefCell::default(),
+        });
+        LATEST.with_borrow_mut(|latest| {
+            latest.push(Known {
+                law: law.clone(),
+                ln_cut,
+                nodes: Rc::clone(&nodes),
+            });
+            let mut all: usize = latest.iter().map(|known| known.nodes.each.len()).sum();
+            while all > MOST_NODES {
+                all -= latest.remove(0).nodes.each.len();
+            }
+        });
+        Ok(nodes)
+    }
+
+    /// Returns K, K', K'' of one step at θ.
+    pub(super) fn at(&self, theta: f64) -> Derivatives {
+        let mut sums = self.sums.borrow_mut();
+        if sums.len() >= MOST_SUMS {
+            sums.clear();
+        }
+        *sums.entry(theta.to_bits()).or_insert_with(|| {
+            let centre = self.each.first().map_or(0.0, |node| node.loss);
+            let sums = Sums::of(&self.each, theta, centre);
+            let mean = sums.first / sums.whole;
+            Derivatives {
+                value: sums.top + f64::ln(sums.whole),
+                first: mean + centre,
+                second: (sums.second / sums.whole - mean * mean).max(0.0),
+            }
+        })
+    }
+}
