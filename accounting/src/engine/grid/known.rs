@@ -3,13 +3,14 @@
 
 use super::moments::{Derivatives, Sums, WeightedLoss, nodes_of};
 use crate::loss::LossDistribution;
+use crate::numeric::latest::Latest;
 use crate::quantity::error::Result;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The most nodes of the kept laws together.
-const MOST_NODES: usize = 1 << 17;
+const MOST_NODES: usize = 1 << 19;
 /// The most tilts at which the sums over a law's nodes are kept.
 const MOST_SUMS: usize = 1 << 12;
 
@@ -17,16 +18,11 @@ const MOST_SUMS: usize = 1 << 12;
 const LN_NOTHING: f64 = -760.0;
 
 thread_local! {
-    /// The laws with their nodes, the latest last.
-    static LATEST: RefCell<Vec<Known>> = const { RefCell::new(Vec::new()) };
+    static LATEST: RefCell<Latest<Cut, Nodes>> = const { RefCell::new(Latest::new()) };
 }
 
-/// A law, ln of the mass that may be left out of it, and its nodes.
-struct Known {
-    law: LossDistribution,
-    ln_cut: f64,
-    nodes: Rc<Nodes>,
-}
+/// A law, and ln of the mass that may be left out of it.
+type Cut = (LossDistribution, f64);
 
 /// The nodes of one step in order of their losses, and the sums over them at tilts that were asked for.
 #[derive(Debug)]
@@ -44,14 +40,8 @@ impl Nodes {
         // Only infinite ends are cut.
         let infinite = (law.pieces.iter()).any(|piece| piece.from.is_none() || piece.to.is_none());
         let ln_cut = if infinite { ln_cut } else { LN_NOTHING };
-        let before = LATEST.with_borrow_mut(|latest| {
-            let same =
-                |known: &Known| known.ln_cut.to_bits() == ln_cut.to_bits() && known.law == *law;
-            let known = latest.remove(latest.iter().rposition(same)?);
-            let nodes = Rc::clone(&known.nodes);
-            latest.push(known);
-            Some(nodes)
-        });
+        let same = |(other, cut): &Cut| cut.to_bits() == ln_cut.to_bits() && other == law;
+        let before = LATEST.with_borrow_mut(|latest| latest.find(same));
         if let Some(nodes) = before {
             return Ok(nodes);
         }
@@ -59,16 +49,9 @@ impl Nodes {
             each: nodes_of(law, ln_cut)?,
             sums: RefCell::default(),
         });
+        let key = (law.clone(), ln_cut);
         LATEST.with_borrow_mut(|latest| {
-            latest.push(Known {
-                law: law.clone(),
-                ln_cut,
-                nodes: Rc::clone(&nodes),
-            });
-            let mut all: usize = latest.iter().map(|known| known.nodes.each.len()).sum();
-            while all > MOST_NODES {
-                all -= latest.remove(0).nodes.each.len();
-            }
+            latest.keep(key, Rc::clone(&nodes), MOST_NODES, |nodes| nodes.each.len());
         });
         Ok(nodes)
     }

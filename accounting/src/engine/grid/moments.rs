@@ -31,11 +31,15 @@ pub(crate) struct Moments {
 pub(super) struct WeightedLoss {
     ln_second: f64,
     pub(super) loss: f64,
-    /// The loss of the atom that this node represents, if any.
-    atom: Option<f64>,
+    /// The loss of the atom that this node represents; NaN if it represents none.
+    atom: f64,
 }
 
 impl WeightedLoss {
+    const fn is_atom(&self) -> bool {
+        !self.atom.is_nan()
+    }
+
     /// Merges both into one node at their mean loss.
     fn join(&mut self, other: &Self) {
         self.ln_second = ln_add_exp(self.ln_second, other.ln_second);
@@ -86,6 +90,10 @@ const LIGHT: f64 = 1e-3;
 const FEWEST: usize = 4;
 /// The number of iterations that find the middle of a crowd.
 const MIDDLES: usize = 12;
+/// The nodes of a block, a multiple of the lanes, and what e to the power of is negligible in a sum, however many terms
+/// there are and however far apart their losses.
+const BLOCK: usize = 512;
+const NEGLIGIBLE: f64 = 200.0;
 /// K and its first two derivatives.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Derivatives {
@@ -106,30 +114,41 @@ impl Sums {
     /// Adds up nodes in parallel lanes.
     pub(super) fn of(nodes: &[WeightedLoss], theta: f64, centre: f64) -> Self {
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let (rows, rest) = nodes.as_chunks::<LANES>();
-        let mut tops = [f64::NEG_INFINITY; LANES];
-        for row in rows {
-            for (top, node) in tops.iter_mut().zip(row) {
-                let own = exponent(node);
-                *top = if own > *top { own } else { *top };
-            }
-        }
-        let top =
-            (tops.into_iter().chain(rest.iter().map(exponent))).fold(f64::NEG_INFINITY, f64::max);
+        let tops: Vec<f64> = (nodes.chunks(BLOCK))
+            .map(|block| {
+                let (rows, rest) = block.as_chunks::<LANES>();
+                let mut tops = [f64::NEG_INFINITY; LANES];
+                for row in rows {
+                    for (top, node) in tops.iter_mut().zip(row) {
+                        let own = exponent(node);
+                        *top = if own > *top { own } else { *top };
+                    }
+                }
+                (tops.into_iter().chain(rest.iter().map(exponent)))
+                    .fold(f64::NEG_INFINITY, f64::max)
+            })
+            .collect();
+        let top = tops.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let (mut whole, mut first, mut second) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-        for row in rows {
-            for (lane, node) in row.iter().enumerate() {
+        for (block, own) in nodes.chunks(BLOCK).zip(tops) {
+            if own < top - NEGLIGIBLE {
+                continue;
+            }
+            let (rows, rest) = block.as_chunks::<LANES>();
+            for row in rows {
+                for (lane, node) in row.iter().enumerate() {
+                    let (term, from) = (exp(exponent(node) - top), node.loss - centre);
+                    whole[lane] += term;
+                    first[lane] += term * from;
+                    second[lane] += term * from * from;
+                }
+            }
+            for (lane, node) in rest.iter().enumerate() {
                 let (term, from) = (exp(exponent(node) - top), node.loss - centre);
                 whole[lane] += term;
                 first[lane] += term * from;
                 second[lane] += term * from * from;
             }
-        }
-        for (lane, node) in rest.iter().enumerate() {
-            let (term, from) = (exp(exponent(node) - top), node.loss - centre);
-            whole[lane] += term;
-            first[lane] += term * from;
-            second[lane] += term * from * from;
         }
         let sum = |lanes: [f64; LANES]| lanes.iter().sum();
         Self {
@@ -139,6 +158,17 @@ impl Sums {
             second: sum(second),
         }
     }
+}
+
+/// Returns the Q-masses of nodes times e^{θL}, the largest of which is one.
+fn weights(nodes: &[WeightedLoss], theta: f64) -> Vec<f64> {
+    let exponents = nodes.iter().map(|node| node.ln_second + theta * node.loss);
+    let mut weights: Vec<f64> = exponents.collect();
+    let top = (weights.iter().copied()).fold(f64::NEG_INFINITY, f64::max);
+    for weight in &mut weights {
+        *weight = exp(*weight - top);
+    }
+    weights
 }
 
 /// Returns every distinct step of a loss as a law, with plain Gaussians as one step.
@@ -166,7 +196,7 @@ pub(super) fn nodes_of(law: &LossDistribution, ln_cut: f64) -> Result<Vec<Weight
         let place = WeightedLoss {
             ln_second: node.ln_second,
             loss: node.loss,
-            atom: node.is_atom.then_some(node.loss),
+            atom: if node.is_atom { node.loss } else { f64::NAN },
         };
         let joins = node.is_atom && seen % together > 0;
         seen += 1;
@@ -217,12 +247,9 @@ impl Moments {
         on_a_line: impl Fn(f64) -> bool,
     ) -> Cumulative {
         let nodes = &self.parts[part].0.each;
-        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
-        let mut below: Vec<(f64, f64)> = nodes
-            .iter()
-            .filter(|node| !node.atom.is_some_and(&on_a_line))
-            .map(|node| (node.loss, exp(exponent(node) - top)))
+        let mut below: Vec<(f64, f64)> = (nodes.iter().zip(weights(nodes, theta)))
+            .filter(|(node, _)| !(node.is_atom() && on_a_line(node.atom)))
+            .map(|(node, weight)| (node.loss, weight))
             .collect();
         let mut whole = 0.0;
         for (_, mass) in &mut below {
@@ -238,11 +265,8 @@ impl Moments {
     /// Returns the places where most of the tilted law gathers within twice the `spacing`, the heaviest crowd first;
     /// light crowds are left out.
     pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<f64> {
-        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
         let all = &self.parts[part].0.each;
-        let top = all.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
-        let weighed = |node| (node, exp(exponent(node) - top));
-        let mut nodes: Vec<(&WeightedLoss, f64)> = all.iter().map(weighed).collect();
+        let mut nodes: Vec<(&WeightedLoss, f64)> = all.iter().zip(weights(all, theta)).collect();
         let whole: f64 = nodes.iter().map(|(_, weight)| weight).sum();
         let (mut crowds, mut tried) = (Vec::new(), 0);
         while tried <= MOST_GAPS {
@@ -264,7 +288,7 @@ impl Moments {
             let middle = 0.5 * (nodes[range.start].0.loss + nodes[range.end - 1].0.loss);
             // A single node represents an interval of a density.
             let gathered =
-                range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.0.atom.is_some());
+                range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.0.is_atom());
             if gathered || crowds.is_empty() {
                 crowds.push(balanced(&nodes, middle, spacing));
             }
