@@ -74,3 +74,26 @@ impl Nodes {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::Pair;
+
+    #[test]
+    fn equal_laws_share_their_nodes() {
+        let law = |distance: f64| LossDistribution::of_pair(&Pair::gaussian(distance));
+        let first = Nodes::of(&law(1.5), -60.0).unwrap();
+        let again = Nodes::of(&law(1.5), -60.0).unwrap();
+        assert!(Rc::ptr_eq(&first, &again));
+        for (other, ln_cut) in [(law(1.5), -70.0), (law(1.25), -60.0)] {
+            assert!(!Rc::ptr_eq(&first, &Nodes::of(&other, ln_cut).unwrap()));
+        }
+        // K(c) = d²c(c − 1)/2, asked twice.
+        for _ in 0..2 {
+            let found = again.at(3.0);
+            assert!((found.value - 0.5 * 2.25 * 6.0).abs() < 1e-9, "{found:?}");
+            assert!((found.second - 2.25).abs() < 1e-9, "{found:?}");
+        }
+    }
+}

@@ -94,6 +94,9 @@ const MIDDLES: usize = 12;
 /// there are and however far apart their losses.
 const BLOCK: usize = 512;
 const NEGLIGIBLE: f64 = 200.0;
+/// The middle of a crowd lies no farther than this many spacings from a node that isn't negligible, nor does a node that
+/// it depends on: two for the window, one for each iteration and one for the last.
+const FARTHER: f64 = 4.0 + MIDDLES as f64;
 /// K and its first two derivatives.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Derivatives {
@@ -266,7 +269,23 @@ impl Moments {
     /// light crowds are left out.
     pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<f64> {
         let all = &self.parts[part].0.each;
-        let mut nodes: Vec<(&WeightedLoss, f64)> = all.iter().zip(weights(all, theta)).collect();
+        let weights = weights(all, theta);
+        let counts = |weight: &f64| *weight >= f64::exp(-NEGLIGIBLE);
+        let ends = weights
+            .iter()
+            .position(counts)
+            .zip(weights.iter().rposition(counts));
+        let Some((first, last)) = ends else {
+            return Vec::new();
+        };
+        let (low, high) = (
+            all[first].loss - FARTHER * spacing,
+            all[last].loss + FARTHER * spacing,
+        );
+        let from = all.partition_point(|node| node.loss < low);
+        let to = all.partition_point(|node| node.loss <= high);
+        let near = all[from..to].iter().zip(weights[from..to].iter().copied());
+        let mut nodes: Vec<(&WeightedLoss, f64)> = near.collect();
         let whole: f64 = nodes.iter().map(|(_, weight)| weight).sum();
         let (mut crowds, mut tried) = (Vec::new(), 0);
         while tried <= MOST_GAPS {

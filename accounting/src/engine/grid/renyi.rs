@@ -172,3 +172,39 @@ impl LossDistribution {
         Ok(above_zero(sum + above.off() + beyond + rounding))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::mechanism::Mechanism;
+    use crate::{Direction, Neighbours, NoiseMultiplier, PrivacyLoss, Query};
+
+    /// Too many outcomes for nodes: they were put into cells at every order, which knew the moment to a millionth.
+    #[test]
+    fn wide_noise_on_whole_numbers_has_the_moments_of_a_gaussian() {
+        let (sigma, shift) = (600.0f64, 1000u32);
+        let run = Mechanism::DiscreteGaussian {
+            sigma: NoiseMultiplier::new(sigma).unwrap(),
+            sensitivity: shift,
+        };
+        let query = Query::single(Neighbours::AddRemove);
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let s = f64::from(shift);
+        let ln_sum = |centre: f64| {
+            let term = |x: i32| {
+                let x = f64::from(x) + centre.round() - centre;
+                (-x * x / (2.0 * sigma * sigma)).exp()
+            };
+            (-30_000..=30_000).map(term).sum::<f64>().ln()
+        };
+        for order in [1.001, 1.5, 3.0, 40.3] {
+            let (low, high) = loss.laws[0].0.ln_moment(order).unwrap();
+            let plain = 0.5 * order * (order - 1.0) * (s / sigma).powi(2);
+            let truth = plain + ln_sum(order * s) - ln_sum(0.0);
+            assert!(
+                low <= truth + 1e-12 && truth - 1e-12 <= high,
+                "{order} {truth}"
+            );
+            assert!(high - low <= 1e-12 * high, "{order} {low} {high}");
+        }
+    }
+}
