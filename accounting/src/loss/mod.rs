@@ -26,7 +26,7 @@ pub(crate) mod stated;
 mod stretches;
 mod tails;
 
-pub(crate) use atoms::Atoms;
+pub(crate) use atoms::{Atoms, WholeNumbers};
 pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use counted::CountedLoss;
 pub(crate) use density::{Density, Shape};

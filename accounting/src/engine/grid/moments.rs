@@ -1,12 +1,14 @@
 //! K(θ) = Σ T_i ln E_Q e^{θL_i} of the law itself, by quadrature: for choosing the tilt, the spacing and the window.
 //! Nothing here is certified, nor needs to be.
 
+use super::known::Nodes;
 use crate::engine::contour::cumulants::CumulantFunction;
 use crate::loss::loss_grid::{Cumulative, Lines, LossGrid};
 use crate::loss::{LossDistribution, MOST_GAPS, PrivacyLoss};
 use crate::numeric::special::{LANES, exp, ln_add_exp};
 use crate::quantity::error::Result;
 use std::cell::Cell;
+use std::rc::Rc;
 
 /// The smallest and the largest distance of the tilt from its pole that are tried.
 const TILTS: (f64, f64) = (1e-7, 1e7);
@@ -17,7 +19,7 @@ const HIGHEST_TILT: f64 = 1e12;
 #[derive(Debug)]
 pub(crate) struct Moments {
     pub(crate) steps: Vec<(LossDistribution, u64)>,
-    parts: Vec<(Vec<WeightedLoss>, f64)>,
+    parts: Vec<(Rc<Nodes>, f64)>,
     ln_cut: f64,
     /// Whether tilts above the usual ones are tried.
     far: bool,
@@ -27,14 +29,18 @@ pub(crate) struct Moments {
 
 /// Q-mass e^`ln_second` of loss `loss`.
 #[derive(Debug, Clone, Copy)]
-struct WeightedLoss {
+pub(super) struct WeightedLoss {
     ln_second: f64,
-    loss: f64,
-    /// The loss of the atom that this node represents, if any.
-    atom: Option<f64>,
+    pub(super) loss: f64,
+    /// The loss of the atom that this node represents; NaN if it represents none.
+    atom: f64,
 }
 
 impl WeightedLoss {
+    const fn is_atom(&self) -> bool {
+        !self.atom.is_nan()
+    }
+
     /// Merges both into one node at their mean loss.
     fn join(&mut self, other: &Self) {
         self.ln_second = ln_add_exp(self.ln_second, other.ln_second);
@@ -100,6 +106,13 @@ const MOST_COMPONENTS: usize = 32;
 const FEWEST: usize = 4;
 /// The number of iterations that find the middle of a crowd.
 const MIDDLES: usize = 12;
+/// The nodes of a block, a multiple of the lanes, and what e to the power of is negligible in a sum, however many terms
+/// there are and however far apart their losses.
+const BLOCK: usize = 512;
+const NEGLIGIBLE: f64 = 200.0;
+/// The middle of a crowd lies no farther than this many spacings from a node that isn't negligible, nor does a node that
+/// it depends on: two for the window, one for each iteration and one for the last.
+const FARTHER: f64 = 4.0 + MIDDLES as f64;
 /// K and its first two derivatives.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Derivatives {
@@ -109,41 +122,52 @@ pub(crate) struct Derivatives {
 }
 
 /// The sums of e^{θL}, and of that times L − centre and its square, over nodes, in units of e^top.
-struct Sums {
-    top: f64,
-    whole: f64,
-    first: f64,
-    second: f64,
+pub(super) struct Sums {
+    pub(super) top: f64,
+    pub(super) whole: f64,
+    pub(super) first: f64,
+    pub(super) second: f64,
 }
 
 impl Sums {
     /// Adds up nodes in parallel lanes.
-    fn of(nodes: &[WeightedLoss], theta: f64, centre: f64) -> Self {
+    pub(super) fn of(nodes: &[WeightedLoss], theta: f64, centre: f64) -> Self {
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let (rows, rest) = nodes.as_chunks::<LANES>();
-        let mut tops = [f64::NEG_INFINITY; LANES];
-        for row in rows {
-            for (top, node) in tops.iter_mut().zip(row) {
-                let own = exponent(node);
-                *top = if own > *top { own } else { *top };
-            }
-        }
-        let top =
-            (tops.into_iter().chain(rest.iter().map(exponent))).fold(f64::NEG_INFINITY, f64::max);
+        let tops: Vec<f64> = (nodes.chunks(BLOCK))
+            .map(|block| {
+                let (rows, rest) = block.as_chunks::<LANES>();
+                let mut tops = [f64::NEG_INFINITY; LANES];
+                for row in rows {
+                    for (top, node) in tops.iter_mut().zip(row) {
+                        let own = exponent(node);
+                        *top = if own > *top { own } else { *top };
+                    }
+                }
+                (tops.into_iter().chain(rest.iter().map(exponent)))
+                    .fold(f64::NEG_INFINITY, f64::max)
+            })
+            .collect();
+        let top = tops.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let (mut whole, mut first, mut second) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-        for row in rows {
-            for (lane, node) in row.iter().enumerate() {
+        for (block, own) in nodes.chunks(BLOCK).zip(tops) {
+            if own < top - NEGLIGIBLE {
+                continue;
+            }
+            let (rows, rest) = block.as_chunks::<LANES>();
+            for row in rows {
+                for (lane, node) in row.iter().enumerate() {
+                    let (term, from) = (exp(exponent(node) - top), node.loss - centre);
+                    whole[lane] += term;
+                    first[lane] += term * from;
+                    second[lane] += term * from * from;
+                }
+            }
+            for (lane, node) in rest.iter().enumerate() {
                 let (term, from) = (exp(exponent(node) - top), node.loss - centre);
                 whole[lane] += term;
                 first[lane] += term * from;
                 second[lane] += term * from * from;
             }
-        }
-        for (lane, node) in rest.iter().enumerate() {
-            let (term, from) = (exp(exponent(node) - top), node.loss - centre);
-            whole[lane] += term;
-            first[lane] += term * from;
-            second[lane] += term * from * from;
         }
         let sum = |lanes: [f64; LANES]| lanes.iter().sum();
         Self {
@@ -153,6 +177,17 @@ impl Sums {
             second: sum(second),
         }
     }
+}
+
+/// Returns the Q-masses of nodes times e^{θL}, the largest of which is one.
+fn weights(nodes: &[WeightedLoss], theta: f64) -> Vec<f64> {
+    let exponents = nodes.iter().map(|node| node.ln_second + theta * node.loss);
+    let mut weights: Vec<f64> = exponents.collect();
+    let top = (weights.iter().copied()).fold(f64::NEG_INFINITY, f64::max);
+    for weight in &mut weights {
+        *weight = exp(*weight - top);
+    }
+    weights
 }
 
 /// Returns every distinct step of a loss as a law, with plain Gaussians as one step.
@@ -170,37 +205,41 @@ pub(crate) fn steps(loss: &PrivacyLoss) -> Vec<(LossDistribution, u64)> {
     steps
 }
 
+/// Returns the nodes of a law without a mass of e^`ln_cut` far out, in order of their losses.
+pub(super) fn nodes_of(law: &LossDistribution, ln_cut: f64) -> Result<Vec<WeightedLoss>> {
+    let mut nodes: Vec<WeightedLoss> = Vec::new();
+    // Very many atoms are neighbours on a comb, so a few of them are merged.
+    let together = law.atoms.len() / MOST_ATOMS + 1;
+    let mut seen = 0;
+    law.discretise(ln_cut, None, &mut |node| {
+        let place = WeightedLoss {
+            ln_second: node.ln_second,
+            loss: node.loss,
+            atom: if node.is_atom { node.loss } else { f64::NAN },
+        };
+        let joins = node.is_atom && seen % together > 0;
+        seen += 1;
+        if node.ln_second == f64::NEG_INFINITY {
+            return;
+        }
+        match nodes.last_mut() {
+            Some(last) if joins => last.join(&place),
+            _ => nodes.push(place),
+        }
+    })?;
+    nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+    Ok(nodes)
+}
+
 impl Moments {
     pub(crate) fn new(steps: Vec<(LossDistribution, u64)>, ln_cut: f64) -> Result<Self> {
         if steps.iter().any(|(law, _)| law.stated.is_some()) {
             // There is no law to put on a grid.
             return Err(CumulantFunction::out_of_reach());
         }
-        let mut parts = Vec::with_capacity(steps.len());
-        for (law, times) in &steps {
-            let mut nodes: Vec<WeightedLoss> = Vec::new();
-            // Very many atoms are neighbours on a comb, so a few of them are merged.
-            let together = law.atoms.len() / MOST_ATOMS + 1;
-            let mut seen = 0;
-            law.discretise(ln_cut, None, &mut |node| {
-                let place = WeightedLoss {
-                    ln_second: node.ln_second,
-                    loss: node.loss,
-                    atom: node.is_atom.then_some(node.loss),
-                };
-                let joins = node.is_atom && seen % together > 0;
-                seen += 1;
-                if node.ln_second == f64::NEG_INFINITY {
-                    return;
-                }
-                match nodes.last_mut() {
-                    Some(last) if joins => last.join(&place),
-                    _ => nodes.push(place),
-                }
-            })?;
-            nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
-            parts.push((nodes, *times as f64));
-        }
+        let of =
+            |(law, times): &(LossDistribution, u64)| Ok((Nodes::of(law, ln_cut)?, *times as f64));
+        let parts = steps.iter().map(of).collect::<Result<_>>()?;
         Ok(Self {
             steps,
             parts,
@@ -232,7 +271,9 @@ impl Moments {
         theta: f64,
         on_a_line: impl Fn(f64) -> bool,
     ) -> Cumulative {
-        self.tilted_where(part, theta, |node| !node.atom.is_some_and(&on_a_line))
+        self.tilted_where(part, theta, |node| {
+            !(node.is_atom() && on_a_line(node.atom))
+        })
     }
 
     /// Returns the distribution of a part's tilted mass that doesn't lie close to one of `lines`.
@@ -247,13 +288,10 @@ impl Moments {
         theta: f64,
         counts: impl Fn(&WeightedLoss) -> bool,
     ) -> Cumulative {
-        let nodes = &self.parts[part].0;
-        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
-        let mut below: Vec<(f64, f64)> = nodes
-            .iter()
-            .filter(|node| counts(node))
-            .map(|node| (node.loss, exp(exponent(node) - top)))
+        let nodes = &self.parts[part].0.each;
+        let mut below: Vec<(f64, f64)> = (nodes.iter().zip(weights(nodes, theta)))
+            .filter(|(node, _)| counts(node))
+            .map(|(node, weight)| (node.loss, weight))
             .collect();
         let mut whole = 0.0;
         for (_, mass) in &mut below {
@@ -269,11 +307,24 @@ impl Moments {
     /// Returns the places where most of the tilted law gathers within twice the `spacing`, each with its share of the
     /// law, the heaviest crowd first; light crowds are left out.
     pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<(f64, f64)> {
-        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let all = &self.parts[part].0;
-        let top = all.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
-        let weighed = |node| (node, exp(exponent(node) - top));
-        let mut nodes: Vec<(&WeightedLoss, f64)> = all.iter().map(weighed).collect();
+        let all = &self.parts[part].0.each;
+        let weights = weights(all, theta);
+        let counts = |weight: &f64| *weight >= f64::exp(-NEGLIGIBLE);
+        let ends = weights
+            .iter()
+            .position(counts)
+            .zip(weights.iter().rposition(counts));
+        let Some((first, last)) = ends else {
+            return Vec::new();
+        };
+        let (low, high) = (
+            all[first].loss - FARTHER * spacing,
+            all[last].loss + FARTHER * spacing,
+        );
+        let from = all.partition_point(|node| node.loss < low);
+        let to = all.partition_point(|node| node.loss <= high);
+        let near = all[from..to].iter().zip(weights[from..to].iter().copied());
+        let mut nodes: Vec<(&WeightedLoss, f64)> = near.collect();
         let whole: f64 = nodes.iter().map(|(_, weight)| weight).sum();
         let (mut crowds, mut tried) = (Vec::new(), 0);
         while tried <= MOST_GAPS {
@@ -295,7 +346,7 @@ impl Moments {
             let middle = 0.5 * (nodes[range.start].0.loss + nodes[range.end - 1].0.loss);
             // A single node represents an interval of a density.
             let gathered =
-                range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.0.atom.is_some());
+                range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.0.is_atom());
             if gathered || crowds.is_empty() {
                 let rough = balanced(&nodes, middle, spacing);
                 let close = |n: &&(&WeightedLoss, f64)| (n.0.loss - rough).abs() <= CLOSE * spacing;
@@ -350,12 +401,10 @@ impl Moments {
     pub(crate) fn at(&self, theta: f64) -> Derivatives {
         let mut total = Derivatives::default();
         for (nodes, times) in &self.parts {
-            let centre = nodes.first().map_or(0.0, |node| node.loss);
-            let sums = Sums::of(nodes, theta, centre);
-            let mean = sums.first / sums.whole;
-            total.value += times * (sums.top + f64::ln(sums.whole));
-            total.first += times * (mean + centre);
-            total.second += times * (sums.second / sums.whole - mean * mean).max(0.0);
+            let each = nodes.at(theta);
+            total.value += times * each.value;
+            total.first += times * each.first;
+            total.second += times * each.second;
         }
         total
     }

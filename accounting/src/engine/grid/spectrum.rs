@@ -339,6 +339,7 @@ impl Tilted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numeric::sum::Sum;
 
     /// Lines in two halves are transformed there and back as all at once, to roundings.
     #[test]
@@ -368,5 +369,43 @@ mod tests {
                 "{a} {b} {expected}"
             );
         }
+    }
+
+    /// Against the series of ln(1 + g), of numbers whose quotient and first power are exact.
+    #[test]
+    fn logarithms_beside_a_heavy_line_are_exact_to_the_light_part() {
+        let mut largest = 0.0f64;
+        for mass in [61.0 / 64.0, 63.0 / 64.0, 1.0 - 2f64.powi(-20), 1.0] {
+            for (a, b) in [
+                (1, 0),
+                (-1, 0),
+                (0, 1),
+                (13, -29),
+                (-40, 17),
+                (-33, -34),
+                (48, 2),
+            ] {
+                for scale in [0, 7, 23, 60] {
+                    let unit = 2f64.powi(-10 - scale);
+                    let g = Complex::new(f64::from(a) * unit, f64::from(b) * unit);
+                    let (mut re, mut im) = (Sum::default(), Sum::default());
+                    let mut power = -g;
+                    for n in 1..20 {
+                        re.add(-power.re / f64::from(n));
+                        im.add(-power.im / f64::from(n));
+                        power *= -g;
+                    }
+                    let found = Logarithm::beside(mass, g.re * mass, g.im * mass);
+                    let off = (found.ln - mass.ln() - re.value()).abs();
+                    let off = off.max((found.angle - im.value()).abs());
+                    // The sum with ln m is rounded once more.
+                    let light = ROUND * 32.0 * g.norm() + 2.0 * ROUND * mass.ln().abs();
+                    assert!(off <= light, "{mass} {g}: {off:e}");
+                    assert!(off <= found.rounding);
+                    largest = largest.max(off / (ROUND * g.norm()));
+                }
+            }
+        }
+        assert!(largest > 0.4, "{largest}");
     }
 }
