@@ -558,3 +558,169 @@ fn components_far_apart_compose_as_closely_as_asked() {
         }
     }
 }
+
+/// Two kinds of responses whose losses have no common spacing, with a little Gaussian noise: the sum over the numbers of
+/// true responses of each kind. The lower end was 2e-5 too low, since one kind lay just below lines of the other.
+#[test]
+fn responses_of_two_kinds_are_sums_over_both_counts() {
+    use statrs::distribution::{ContinuousCDF, Normal};
+    let kinds = [
+        (0.0005847229915268352f64, 94u32),
+        (0.00010270152548614973, 2),
+    ];
+    let sigma = 1e5;
+    let pure = |epsilon: f64, times: u32| Mechanism::Repeat {
+        times: Steps::new(u64::from(times)),
+        each: Box::new(Mechanism::PureDp {
+            epsilon: Epsilon::new(epsilon).unwrap(),
+            neighbours: Neighbours::AddRemove,
+        }),
+    };
+    let mut parts: Vec<Mechanism> = kinds.iter().map(|(e, n)| pure(*e, *n)).collect();
+    parts.push(Mechanism::Gaussian {
+        noise_multiplier: NoiseMultiplier::new(sigma).unwrap(),
+    });
+    let run = Mechanism::Sequence { parts };
+    let loss = PrivacyLoss::of(
+        &run,
+        Query::single(Neighbours::AddRemove),
+        Direction::Remove,
+    );
+    let loss = loss.unwrap();
+    let normal = Normal::standard();
+    let binomial = |epsilon: f64, times: u32| -> Vec<(f64, f64)> {
+        let p = epsilon.exp() / (1.0 + epsilon.exp());
+        let mut ln = f64::from(times) * (1.0 - p).ln();
+        let mut masses = Vec::new();
+        for k in 0..=times {
+            masses.push((f64::from(2 * k) - f64::from(times), ln));
+            ln += (f64::from(times - k) / f64::from(k + 1) * p / (1.0 - p)).ln();
+        }
+        masses
+            .iter()
+            .map(|(at, ln)| (at * epsilon, ln.exp()))
+            .collect()
+    };
+    for epsilon in [1.2690700101532351e-6, 1e-3, 5e-3] {
+        let mut truth = 0.0;
+        for (a, p) in binomial(kinds[0].0, kinds[0].1) {
+            for (b, q) in binomial(kinds[1].0, kinds[1].1) {
+                let (rest, mu) = (epsilon - a - b, 1.0 / sigma);
+                let first = normal.sf(rest / mu - 0.5 * mu);
+                let second = normal.sf(rest / mu + 0.5 * mu);
+                truth += p * q * (first - rest.exp() * second);
+            }
+        }
+        let tolerance = Tolerance::new(1e-6).unwrap();
+        let found = loss
+            .delta(Epsilon::new(epsilon).unwrap(), tolerance)
+            .unwrap();
+        let (low, high) = ends(&found, |end| end.get());
+        assert!(
+            low <= truth * (1.0 + 1e-9) && truth <= high * (1.0 + 1e-9),
+            "{low} {truth} {high}"
+        );
+        assert!(high - low <= 1e-6 * high, "{epsilon}: {low} {high}");
+    }
+}
+
+/// Losses that gather at a point from one side, a few of them far off, over many steps: lines through the middle of what
+/// gathers, narrow cells for what is left, and a transform whose error is relative to it. Ends were 3e-6 to 7e-4 apart.
+#[test]
+fn rare_losses_of_many_steps_are_known_to_a_millionth() {
+    let delta = |(scale, rate, steps): (f64, f64, u64), neighbours, direction, epsilon: f64| {
+        let each = Mechanism::SubsampledLaplace {
+            scale: NoiseMultiplier::new(scale).unwrap(),
+            sampling_rate: SamplingRate::new(rate).unwrap(),
+            sampling: Sampling::Poisson,
+        };
+        let loss = loss(each, steps, neighbours, direction);
+        let tolerance = Tolerance::new(1e-6).unwrap();
+        let found = loss
+            .delta(Epsilon::new(epsilon).unwrap(), tolerance)
+            .unwrap();
+        let (low, high) = ends(&found, |end| end.get());
+        assert!(high - low <= 1e-6 * high, "{scale}: {low} {high}");
+        (low, high)
+    };
+    use {Direction::*, Neighbours::*};
+    delta(
+        (0.09034549386221133, 1.988682727879964e-5, 313),
+        ZeroOut,
+        Remove,
+        0.00013947082992920665,
+    );
+    delta(
+        (0.021126998803510072, 1.242543925344535e-7, 3_594_995),
+        Replace,
+        Remove,
+        0.0021174505249060304,
+    );
+    // Known to 1e-9 by grids of a hundredth of the spacing.
+    let run = (0.05849072519857092, 1.2519153061211692e-6, 894_789);
+    let (low, high) = delta(run, AddRemove, Add, 1.4450991837792375e-5);
+    assert!(
+        low <= 0.5855420603456837 && 0.5855420603456837 <= high,
+        "{low} {high}"
+    );
+}
+
+/// A guess at a kink of the sum over two steps, one of a group whose draws lie at a second point, a group whose far
+/// components are cut off, and losses so small that the usual tilts don't reach them.
+#[test]
+fn kinks_groups_and_tiny_losses_are_known_as_closely_as_asked() {
+    let laplace = |scale: f64, rate: f64| Mechanism::SubsampledLaplace {
+        scale: NoiseMultiplier::new(scale).unwrap(),
+        sampling_rate: SamplingRate::new(rate).unwrap(),
+        sampling: Sampling::Poisson,
+    };
+    let gaussian = |sigma: f64, rate: f64| Mechanism::SubsampledGaussian {
+        noise_multiplier: NoiseMultiplier::new(sigma).unwrap(),
+        sampling_rate: SamplingRate::new(rate).unwrap(),
+        sampling: Sampling::Poisson,
+    };
+    let of = |each: Mechanism, times: u64, (group, neighbours, direction)| {
+        let run = Mechanism::Repeat {
+            times: Steps::new(times),
+            each: Box::new(each),
+        };
+        let query = Query {
+            neighbours,
+            group: GroupSize::new(group).unwrap(),
+        };
+        PrivacyLoss::of(&run, query, direction).unwrap()
+    };
+    let close = |(low, high): (f64, f64), share: f64| {
+        assert!(high - low <= share * high, "{low} {high}");
+    };
+    use {Direction::*, Neighbours::*};
+    let two = of(
+        laplace(0.046568335147959085, 0.0035757395668090364),
+        2,
+        (1, ZeroOut, Remove),
+    );
+    close(blow_up(&two, 1.093210068587645e-10), 1e-6);
+    let group = of(
+        laplace(0.06442388808262244, 2.679509714739039e-8),
+        3472,
+        (786, Replace, Remove),
+    );
+    close(blow_up(&group, 1.0776965468109605e-5), 1e-6);
+    let epsilon = |loss: &PrivacyLoss, delta: f64, tolerance: f64| {
+        let tolerance = Tolerance::new(tolerance).unwrap();
+        let found = loss.epsilon(Delta::new(delta).unwrap(), tolerance).unwrap();
+        ends(&found, |end| end.get())
+    };
+    let cut = of(
+        gaussian(7.019571407439874, 2.5132227508416453e-5),
+        602,
+        (185, ZeroOut, Remove),
+    );
+    close(epsilon(&cut, 8.676622171579416e-58, 1e-6), 1e-6);
+    let tiny = of(
+        gaussian(147.38911127385003, 4.5830441981534165e-9),
+        21,
+        (1, AddRemove, Add),
+    );
+    close(epsilon(&tiny, 7.474419801512992e-18, 1e-9), 1e-9);
+}

@@ -78,16 +78,13 @@ impl Solver {
             let rare = epsilon + (self.loss.steps() as f64).ln();
             best = best.max(self.any_step_above(pair.crossing(rare).1, epsilon));
         }
-        let thresholds = (-16..=16).map(|half| 0.5 * f64::from(half));
-        thresholds
-            .map(|x| self.every_step_above(x, epsilon))
+        let all = self.every_step.get_or_init(|| {
+            let thresholds = (-16..=16).map(|half| 0.5 * f64::from(half));
+            thresholds.map(|x| self.ln_events(x).1).collect()
+        });
+        all.iter()
+            .map(|(first, second)| ln_difference(*first, epsilon + second))
             .fold(best, f64::max)
-    }
-
-    /// Returns ln(P(A)^T − e^ε Q(A)^T) for A = {x > threshold} at every step.
-    fn every_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
-        let (first, second) = self.ln_events(threshold).1;
-        ln_difference(first, epsilon + second)
     }
 
     /// Returns ln(P(B) − e^ε Q(B)) for B = {x > threshold} at one step or more.

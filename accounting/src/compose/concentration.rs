@@ -14,8 +14,11 @@
 
 use super::solver::Solver;
 use crate::loss::{LossDistribution, Pair};
+use crate::numeric::latest::Latest;
 use crate::numeric::search::minimiser_to;
 use crate::numeric::special::{ln_add_exp, ln_normal_tail};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Cells of a deviation: of this width out to the first end, twice as wide out to the second.
 const WIDTH: f64 = 0.25;
@@ -32,6 +35,13 @@ const PLACE: f64 = 1e-10;
 const MASS: f64 = 1e-12;
 /// The range of orders that are tried.
 const ORDERS: (f64, f64) = (1e-13, 1.0);
+
+/// The most intervals that are kept for the next question.
+const MOST_KEPT: usize = 1 << 15;
+
+thread_local! {
+    static LATEST: RefCell<Latest<Pair, Vec<Stretch>>> = const { RefCell::new(Latest::new()) };
+}
 
 /// P-mass between two losses, with a mean place between them; a single loss for an atom.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +76,7 @@ impl Stretch {
 /// The intervals of each kind of step, with its count.
 #[derive(Debug)]
 pub(crate) struct Concentration {
-    parts: Vec<(Vec<Stretch>, f64)>,
+    parts: Vec<(Rc<Vec<Stretch>>, f64)>,
     gaussian: f64,
     /// The P-mass on none of the intervals.
     missing: f64,
@@ -89,7 +99,7 @@ impl Concentration {
             // Mass missing from the second law would lower a loss.
             whole &= pair.second.missing() <= 0.0;
             missing += 2.0 * times * BEYOND;
-            parts.push((stretches_of_pair(pair), times));
+            parts.push((known_stretches(pair), times));
         }
         for (law, times) in &loss.laws {
             if !law.pieces.is_empty() || law.atoms.len() > MOST_ATOMS || law.stated.is_some() {
@@ -98,7 +108,7 @@ impl Concentration {
             let times = *times as f64;
             // Atoms that underflow to zero amount to less than this, as do cells of pairs.
             missing += 2.0 * times * BEYOND;
-            parts.push((stretches_of_law(law), times));
+            parts.push((Rc::new(stretches_of_law(law)), times));
         }
         missing += loss.rounded_away();
         Some(Self {
@@ -239,6 +249,18 @@ fn cells() -> Vec<(f64, f64, f64, f64)> {
         .iter()
         .map(|(from, to, mass, share)| (-to, -from, *mass, 1.0 - share));
     left.chain(right.iter().copied()).collect()
+}
+
+/// Returns the intervals of a pair, those of the latest ones as they were.
+fn known_stretches(pair: &Pair) -> Rc<Vec<Stretch>> {
+    let before = LATEST.with_borrow_mut(|latest| latest.find(|other| other == pair));
+    before.unwrap_or_else(|| {
+        let found = Rc::new(stretches_of_pair(pair));
+        LATEST.with_borrow_mut(|latest| {
+            latest.keep(pair.clone(), Rc::clone(&found), MOST_KEPT, Vec::len);
+        });
+        found
+    })
 }
 
 fn stretches_of_pair(pair: &Pair) -> Vec<Stretch> {

@@ -14,7 +14,7 @@ use crate::quantity::error::Result;
 /// The P-mass that is left out if nothing is known about the answer.
 const FIRST: f64 = 1e-12;
 /// Steps with more components than this aren't cut.
-pub(super) const MOST_COMPONENTS: usize = 12;
+pub(super) const MOST_COMPONENTS: usize = 24;
 /// The farthest outcome considered, in deviations beyond the farthest component.
 const FARTHEST: f64 = 38.0;
 

@@ -123,9 +123,16 @@ impl Solver {
 
     /// As [`Solver::renyi_epsilon`], for losses that only the grid can handle.
     pub(crate) fn grid_renyi_epsilon(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
+        if let Some((before, found)) = self.by_moments
+            && before.to_bits() == ln_delta.to_bits()
+        {
+            return Ok(found);
+        }
         let at = |c: f64, ln: f64| (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
         let (bound, c) = self.least_by_moments(at)?;
-        Ok((above_zero(bound), c))
+        let found = (above_zero(bound), c);
+        self.by_moments = Some((ln_delta, found));
+        Ok(found)
     }
 
     /// Returns the least value of `bound`, a function of the order and of an upper end of K there

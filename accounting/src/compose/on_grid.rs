@@ -187,8 +187,13 @@ impl Solver {
         narrow: impl Fn(&T) -> bool,
         meet: impl Fn(T, T) -> T,
     ) -> Result<T> {
+        // A search within another one must not answer for it.
+        let around = self.take_stopped();
         let near = search(self);
-        let stopped = self.moments.as_ref().is_some_and(Moments::stopped_near);
+        let stopped = self.take_stopped();
+        if let Some(moments) = self.moments.as_ref().filter(|_| around) {
+            moments.stop_near();
+        }
         // For laws that only bound from above, the two ends never come together.
         let enough = |found: &T| self.loss.bounds_only() || narrow(found);
         if !stopped || near.as_ref().is_ok_and(enough) {
@@ -202,6 +207,11 @@ impl Solver {
             (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
             (Err(error), Err(_)) => Err(error),
         }
+    }
+
+    /// Returns whether a search ended at the highest usual tilt since the last call.
+    fn take_stopped(&self) -> bool {
+        self.moments.as_ref().is_some_and(Moments::stopped_near)
     }
 
     const fn look_far(&mut self, far: bool) {
@@ -412,21 +422,9 @@ impl Solver {
                 return Ok(ends);
             }
             // A guess this rare gains nearly the largest loss, past which the sum has a kink.
-            let mut minimum = Minimum::new(ln_x, STEP_BELOW);
             let near = most - goal.min(STEP_BELOW);
-            for t in [t, near, most] {
-                minimum.add(t, law.ln_delta(t, LN_NOTHING).unwrap_or(UNKNOWN));
-            }
-            for _ in 0..MOST_PLACES {
-                let Some(next) = minimum
-                    .next()
-                    .filter(|_| minimum.ends().width() > 2.0 * goal)
-                else {
-                    break;
-                };
-                minimum.add(next, law.ln_delta(next, LN_NOTHING).unwrap_or(UNKNOWN));
-            }
-            return Ok(ends.meet(minimum.ends()));
+            let excess = |t: f64| law.ln_delta(t, LN_NOTHING).unwrap_or(UNKNOWN);
+            return Ok(ends.meet(least_by_chords(excess, ln_x, &[t, near, most], goal)));
         }
         let (_, t) = self.moments()?.order_for_tail(ln_x);
         let theta = self.tilt(t)?;
@@ -440,7 +438,11 @@ impl Solver {
             // The sum is flat at its minimum, so a rough place suffices, unless atoms make a kink there.
             let precise = if self.needs_grid() { 1e-8 } else { 1e-4 };
             let place = minimiser_to(|t| sum(t).middle, t - reach, t + reach, precise);
-            let ends = least(&sum, place, 0.5 * reach);
+            let mut ends = least(&sum, place, 0.5 * reach);
+            if ends.width() > 4.0 * goal {
+                let excess = |t: f64| convolution.value(t);
+                ends = ends.meet(least_by_chords(excess, ln_x, &[place], goal));
+            }
             best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
             let close = best
                 .is_some_and(|ends| ends.width() <= 4.0 * goal || is_clear(&ends, self.ln_level));
@@ -453,6 +455,28 @@ impl Solver {
         }
         best.ok_or_else(no_moments)
     }
+}
+
+/// Returns the least of H + e^t x from values at a few places, which finds kinks: from `starts` on, until the ends are
+/// close enough for `goal`.
+fn least_by_chords(
+    excess: impl Fn(f64) -> LnBounds,
+    ln_x: f64,
+    starts: &[f64],
+    goal: f64,
+) -> LnBounds {
+    let mut minimum = Minimum::new(ln_x, STEP_BELOW);
+    for t in starts {
+        minimum.add(*t, excess(*t));
+    }
+    for _ in 0..MOST_PLACES {
+        let wide = minimum.ends().width() > 2.0 * goal;
+        let Some(next) = minimum.next().filter(|_| wide) else {
+            break;
+        };
+        minimum.add(next, excess(next));
+    }
+    minimum.ends()
 }
 
 /// Bounds that only state δ ≤ 1.

@@ -13,7 +13,7 @@ use crate::loss::{CountedLoss, LossDistribution, Pair, PrivacyLoss};
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::ln_add_exp;
 use crate::quantity::error::Result;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// Orders beyond this aren't charted.
@@ -61,6 +61,10 @@ pub(crate) struct Solver {
     pub(crate) partition: Option<Partition>,
     /// Moments of small order, if they were requested; the inner value is `None` for steps that they don't cover.
     pub(crate) concentration: Option<Option<Concentration>>,
+    /// ln P(A)^T and ln Q(A)^T for A = {x > threshold} at every step, at several thresholds.
+    pub(super) every_step: OnceCell<Vec<(f64, f64)>>,
+    /// The latest ln δ of which ε was found by moments alone, with that ε and its order.
+    pub(crate) by_moments: Option<(f64, (f64, f64))>,
     /// Whether this is only a run that another one dominates: greater precision than the distance of the two gains
     /// nothing.
     pub(crate) rough: bool,
@@ -212,6 +216,8 @@ impl Solver {
             keeps_long: false,
             partition: None,
             concentration: None,
+            every_step: OnceCell::new(),
+            by_moments: None,
             rough,
             ln_level: None,
             more_informed: around(loss.more_informed.as_deref(), false),

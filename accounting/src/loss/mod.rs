@@ -26,7 +26,7 @@ pub(crate) mod stated;
 mod stretches;
 mod tails;
 
-pub(crate) use atoms::Atoms;
+pub(crate) use atoms::{Atoms, WholeNumbers};
 pub(crate) use closed::{range_divergence, range_moment};
 pub(crate) use counted::CountedLoss;
 pub(crate) use density::{Density, Shape};
@@ -268,13 +268,16 @@ impl LossDistribution {
         self.pieces.iter().map(of).max().unwrap_or(0)
     }
 
-    /// Returns a loss that lines of this spacing should meet: the comb's origin, or the loss of the heavy
-    /// atom from which the other heavy atoms, weighted by the tilt θ, lie on lines or the least above them.
-    /// For lower ends, an atom just below a line falls by a whole spacing, and one just above a line by
+    /// Returns a loss that lines of this spacing should meet: the comb's origin if all its losses are on lines then, or
+    /// the loss of the heavy atom from which the other heavy atoms, weighted by the tilt θ, lie on lines or the least
+    /// above them. For lower ends, an atom just below a line falls by a whole spacing, and one just above a line by
     /// almost nothing.
     pub(crate) fn atom_origin(&self, theta: f64, spacing: f64) -> f64 {
         if let Some(comb) = self.comb {
-            return comb.origin;
+            let lines = comb.spacing / spacing;
+            if lines.to_bits() == lines.round().to_bits() {
+                return comb.origin;
+            }
         }
         let heavy: Vec<Atom> = self.heaviest().take(MOST_GAPS + 1).collect();
         let exponent = |atom: &Atom| atom.ln_second + theta * atom.loss;
@@ -293,18 +296,24 @@ impl LossDistribution {
             .unwrap_or(0.0)
     }
 
-    /// Returns distances that grid lines should divide: the comb's spacing, or the distances of the heaviest
-    /// atoms from the heaviest one.
-    pub(crate) fn atom_gaps(&self) -> Vec<f64> {
+    /// Returns distances that grid lines should divide, each with the number of times that it occurs: the comb's spacing,
+    /// or the distances of the
+    /// heaviest atoms from the heaviest one, below zero for smaller losses.
+    pub(crate) fn atom_gaps(&self) -> Vec<(f64, f64)> {
         if let Some(comb) = self.comb {
-            return vec![comb.spacing];
+            return vec![(
+                comb.spacing,
+                self.atoms.len().saturating_sub(1).max(1) as f64,
+            )];
         }
         let origin = self.heaviest().next().map_or(0.0, |atom| atom.loss);
         let gaps = self
             .heaviest()
             .take(MOST_GAPS)
-            .map(|atom| (atom.loss - origin).abs());
-        gaps.filter(|gap| *gap > 0.0).collect()
+            .map(|atom| atom.loss - origin);
+        gaps.filter(|gap| gap.abs() > 0.0)
+            .map(|gap| (gap, 1.0))
+            .collect()
     }
 
     /// Returns the atoms in descending order of the larger of their two masses.

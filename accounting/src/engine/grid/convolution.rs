@@ -12,6 +12,8 @@ use std::f64::consts::TAU;
 
 /// The largest addition of a cell to ln of the moments that bound what lies outside the window.
 const GROWTH: f64 = 1e-5;
+/// The part of the most cells up to which they are as narrow as the mass off the lines asks for.
+const FEW: usize = 4;
 /// The most cells times components of the densities in them.
 const MOST_WORK: usize = 1 << 22;
 /// The number of cells that is allowed in any case.
@@ -292,29 +294,12 @@ impl Rows<'_> {
 
     fn brackets(&self, layout: &Layout) -> Result<BothLaid> {
         let steps = self.moments.steps.as_slice();
-        let components = steps.iter().map(|(law, _)| law.components()).max();
-        let most = (self.wanted.effort).cells(steps.len(), components.unwrap_or(0));
-        let theta = self.wanted.theta;
+        // Of all laws before any is put into its cells, which takes longer and is in vain if one has too many.
+        let grids: Vec<(LossGrid, f64)> = (0..steps.len())
+            .map(|part| self.loss_grid(part, layout))
+            .collect::<Result<_>>()?;
         let mut laid = BothLaid::default();
-        for (part, (law, times)) in steps.iter().enumerate() {
-            let lines = layout.lines(law, self.moments, (part, theta));
-            // Moving every loss by this little changes δ by a small share of what is allowed.
-            let slack = 0.02 * self.wanted.relative / (theta * *times as f64);
-            let tilted = self
-                .moments
-                .tilted(part, theta, |loss| lines.meets(loss, slack));
-            let allowed = tilted.allowance(layout.spacing);
-            let mut masses = vec![(tilted, allowed)];
-            // The moments that bound what lies outside the window mustn't grow by much either.
-            for order in self.orders {
-                let there = self
-                    .moments
-                    .tilted(part, order, |loss| lines.meets(loss, slack));
-                let growth = *times as f64 * order * (order - 1.0);
-                let allowed = there.whole * GROWTH / growth.abs().max(1.0);
-                masses.push((there, allowed));
-            }
-            let loss_grid = LossGrid::new(lines, law.loss_range(self.ln_cut), &masses, most)?;
+        for ((law, times), (loss_grid, slack)) in steps.iter().zip(grids) {
             if law.has_many_atoms() {
                 let above = law.bracket_above(&loss_grid, self.ln_cut, slack)?;
                 laid.above.push((above, *times));
@@ -326,6 +311,40 @@ impl Rows<'_> {
             }
         }
         Ok(laid)
+    }
+
+    /// Returns the cells of one step's law, and how far its atoms may lie off the lines.
+    fn loss_grid(&self, part: usize, layout: &Layout) -> Result<(LossGrid, f64)> {
+        let steps = self.moments.steps.as_slice();
+        let components = steps.iter().map(|(law, _)| law.components()).max();
+        let most = (self.wanted.effort).cells(steps.len(), components.unwrap_or(0));
+        let (theta, (law, times)) = (self.wanted.theta, &steps[part]);
+        let lines = layout.lines(law, self.moments, (part, theta));
+        // Moving every loss by this little changes δ by a small share of what is allowed.
+        let slack = 0.02 * self.wanted.relative / (theta * *times as f64);
+        let off_lines = |order: f64| {
+            let meets = |loss| lines.meets(loss, slack);
+            self.moments.tilted(part, order, meets)
+        };
+        let tilted = off_lines(theta);
+        let allowed = tilted.allowance(layout.spacing);
+        let mut masses = vec![(tilted, allowed)];
+        // The moments that bound what lies outside the window mustn't grow by much either.
+        for order in self.orders {
+            let there = off_lines(order);
+            let growth = *times as f64 * order * (order - 1.0);
+            let allowed = there.whole * GROWTH / growth.abs().max(1.0);
+            masses.push((there, allowed));
+        }
+        // Where nearly everything gathers at a few lines, cells between them cost in proportion to the little that is left,
+        // and few of them are enough to keep it.
+        let apart = self.moments.apart(part, theta, lines);
+        let allowed = apart.allowance(layout.spacing);
+        masses.push((apart, allowed));
+        let range = law.loss_range(self.ln_cut);
+        let grid = LossGrid::new(lines, range, &masses, most / FEW)
+            .or_else(|_| LossGrid::new(lines, range, &masses[..masses.len() - 1], most))?;
+        Ok((grid, slack))
     }
 
     /// Returns every law from below.

@@ -7,6 +7,7 @@
 //! * [`cells`]: each cell's mass moved to grid lines, spread apart (above) or merged (below);
 //! * [`merge`]: how mass finds its partner on the other side of a line;
 //! * [`moments`]: K of the law itself, to choose the tilt and the window;
+//! * [`known`]: its nodes, kept for further questions;
 //! * [`layout`]: the distance of lines;
 //! * [`blocks`], [`spectrum`]: the composed transform with a bound on its error;
 //! * [`decay`], [`band`]: cases in which its lowest frequencies suffice;
@@ -20,6 +21,7 @@ mod blocks;
 pub(crate) mod cells;
 pub(crate) mod convolution;
 mod decay;
+mod known;
 mod layout;
 mod merge;
 pub(crate) mod moments;

@@ -1,12 +1,14 @@
 //! K(θ) = Σ T_i ln E_Q e^{θL_i} of the law itself, by quadrature: for choosing the tilt, the spacing and the window.
 //! Nothing here is certified, nor needs to be.
 
+use super::known::Nodes;
 use crate::engine::contour::cumulants::CumulantFunction;
-use crate::loss::loss_grid::Cumulative;
+use crate::loss::loss_grid::{Cumulative, Lines, LossGrid};
 use crate::loss::{LossDistribution, MOST_GAPS, PrivacyLoss};
 use crate::numeric::special::{LANES, exp, ln_add_exp};
 use crate::quantity::error::Result;
 use std::cell::Cell;
+use std::rc::Rc;
 
 /// The smallest and the largest distance of the tilt from its pole that are tried.
 const TILTS: (f64, f64) = (1e-7, 1e7);
@@ -17,7 +19,8 @@ const HIGHEST_TILT: f64 = 1e12;
 #[derive(Debug)]
 pub(crate) struct Moments {
     pub(crate) steps: Vec<(LossDistribution, u64)>,
-    parts: Vec<(Vec<WeightedLoss>, f64)>,
+    parts: Vec<(Rc<Nodes>, f64)>,
+    ln_cut: f64,
     /// Whether tilts above the usual ones are tried.
     far: bool,
     /// Whether a search ended at the highest usual tilt.
@@ -26,14 +29,18 @@ pub(crate) struct Moments {
 
 /// Q-mass e^`ln_second` of loss `loss`.
 #[derive(Debug, Clone, Copy)]
-struct WeightedLoss {
+pub(super) struct WeightedLoss {
     ln_second: f64,
-    loss: f64,
-    /// The loss of the atom that this node represents, if any.
-    atom: Option<f64>,
+    pub(super) loss: f64,
+    /// The loss of the atom that this node represents; NaN if it represents none.
+    atom: f64,
 }
 
 impl WeightedLoss {
+    const fn is_atom(&self) -> bool {
+        !self.atom.is_nan()
+    }
+
     /// Merges both into one node at their mean loss.
     fn join(&mut self, other: &Self) {
         self.ln_second = ln_add_exp(self.ln_second, other.ln_second);
@@ -54,17 +61,9 @@ fn balanced(nodes: &[(&WeightedLoss, f64)], mut middle: f64, spacing: f64) -> f6
         if range == known {
             break;
         }
-        let near = || nodes[range.clone()].iter().map(|(node, _)| node);
-        let largest = near()
-            .map(|n| n.ln_second)
-            .fold(f64::NEG_INFINITY, f64::max);
-        let (mut whole, mut rise) = (0.0, 0.0);
-        for node in near() {
-            let weight = exp(node.ln_second - largest);
-            whole += weight;
-            rise += weight * (node.loss - middle).exp_m1();
-        }
-        let moved = (rise / whole).ln_1p();
+        let near = nodes[range.clone()].iter();
+        let near: Vec<(f64, f64)> = near.map(|(n, _)| (n.ln_second, n.loss - middle)).collect();
+        let moved = gain_of(&near);
         if moved.is_nan() {
             break;
         }
@@ -74,16 +73,46 @@ fn balanced(nodes: &[(&WeightedLoss, f64)], mut middle: f64, spacing: f64) -> f6
     middle
 }
 
+/// Returns ln ∫e^l dQ / ∫dQ of (ln Q-mass, loss l) near zero.
+fn gain_of(nodes: &[(f64, f64)]) -> f64 {
+    let largest = nodes
+        .iter()
+        .map(|(ln, _)| *ln)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let (mut whole, mut rise) = (0.0, 0.0);
+    for (ln, loss) in nodes {
+        let weight = exp(ln - largest);
+        whole += weight;
+        rise += weight * loss.exp_m1();
+    }
+    (rise / whole).ln_1p()
+}
+
 /// The most losses at which cumulative masses are kept.
 const MOST_PLACES: usize = 1 << 14;
 /// The most atoms of a law that are handled one by one.
 const MOST_ATOMS: usize = 1 << 15;
+/// Losses this close to a line, as a share of the spacing, are nearly on it.
+const CLOSE: f64 = 1.0 / 32.0;
 /// Crowds with less than this share of the law are light.
-const LIGHT: f64 = 1e-3;
+const LIGHT: f64 = 1e-6;
+/// No other crowd lies this close to one, in lines.
+const AROUND: f64 = 16.0;
+/// The number of passes over a law that make the middle of a crowd exact: each squares its error.
+const PASSES: usize = 2;
+/// Laws of more components than this take too long to be passed over for each crowd.
+const MOST_COMPONENTS: usize = 32;
 /// With fewer nodes than this and no atom, it isn't a crowd.
 const FEWEST: usize = 4;
 /// The number of iterations that find the middle of a crowd.
 const MIDDLES: usize = 12;
+/// The nodes of a block, a multiple of the lanes, and what e to the power of is negligible in a sum, however many terms
+/// there are and however far apart their losses.
+const BLOCK: usize = 512;
+const NEGLIGIBLE: f64 = 200.0;
+/// The middle of a crowd lies no farther than this many spacings from a node that isn't negligible, nor does a node that
+/// it depends on: two for the window, one for each iteration and one for the last.
+const FARTHER: f64 = 4.0 + MIDDLES as f64;
 /// K and its first two derivatives.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Derivatives {
@@ -93,41 +122,52 @@ pub(crate) struct Derivatives {
 }
 
 /// The sums of e^{θL}, and of that times L − centre and its square, over nodes, in units of e^top.
-struct Sums {
-    top: f64,
-    whole: f64,
-    first: f64,
-    second: f64,
+pub(super) struct Sums {
+    pub(super) top: f64,
+    pub(super) whole: f64,
+    pub(super) first: f64,
+    pub(super) second: f64,
 }
 
 impl Sums {
     /// Adds up nodes in parallel lanes.
-    fn of(nodes: &[WeightedLoss], theta: f64, centre: f64) -> Self {
+    pub(super) fn of(nodes: &[WeightedLoss], theta: f64, centre: f64) -> Self {
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let (rows, rest) = nodes.as_chunks::<LANES>();
-        let mut tops = [f64::NEG_INFINITY; LANES];
-        for row in rows {
-            for (top, node) in tops.iter_mut().zip(row) {
-                let own = exponent(node);
-                *top = if own > *top { own } else { *top };
-            }
-        }
-        let top =
-            (tops.into_iter().chain(rest.iter().map(exponent))).fold(f64::NEG_INFINITY, f64::max);
+        let tops: Vec<f64> = (nodes.chunks(BLOCK))
+            .map(|block| {
+                let (rows, rest) = block.as_chunks::<LANES>();
+                let mut tops = [f64::NEG_INFINITY; LANES];
+                for row in rows {
+                    for (top, node) in tops.iter_mut().zip(row) {
+                        let own = exponent(node);
+                        *top = if own > *top { own } else { *top };
+                    }
+                }
+                (tops.into_iter().chain(rest.iter().map(exponent)))
+                    .fold(f64::NEG_INFINITY, f64::max)
+            })
+            .collect();
+        let top = tops.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let (mut whole, mut first, mut second) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-        for row in rows {
-            for (lane, node) in row.iter().enumerate() {
+        for (block, own) in nodes.chunks(BLOCK).zip(tops) {
+            if own < top - NEGLIGIBLE {
+                continue;
+            }
+            let (rows, rest) = block.as_chunks::<LANES>();
+            for row in rows {
+                for (lane, node) in row.iter().enumerate() {
+                    let (term, from) = (exp(exponent(node) - top), node.loss - centre);
+                    whole[lane] += term;
+                    first[lane] += term * from;
+                    second[lane] += term * from * from;
+                }
+            }
+            for (lane, node) in rest.iter().enumerate() {
                 let (term, from) = (exp(exponent(node) - top), node.loss - centre);
                 whole[lane] += term;
                 first[lane] += term * from;
                 second[lane] += term * from * from;
             }
-        }
-        for (lane, node) in rest.iter().enumerate() {
-            let (term, from) = (exp(exponent(node) - top), node.loss - centre);
-            whole[lane] += term;
-            first[lane] += term * from;
-            second[lane] += term * from * from;
         }
         let sum = |lanes: [f64; LANES]| lanes.iter().sum();
         Self {
@@ -137,6 +177,17 @@ impl Sums {
             second: sum(second),
         }
     }
+}
+
+/// Returns the Q-masses of nodes times e^{θL}, the largest of which is one.
+fn weights(nodes: &[WeightedLoss], theta: f64) -> Vec<f64> {
+    let exponents = nodes.iter().map(|node| node.ln_second + theta * node.loss);
+    let mut weights: Vec<f64> = exponents.collect();
+    let top = (weights.iter().copied()).fold(f64::NEG_INFINITY, f64::max);
+    for weight in &mut weights {
+        *weight = exp(*weight - top);
+    }
+    weights
 }
 
 /// Returns every distinct step of a loss as a law, with plain Gaussians as one step.
@@ -154,40 +205,45 @@ pub(crate) fn steps(loss: &PrivacyLoss) -> Vec<(LossDistribution, u64)> {
     steps
 }
 
+/// Returns the nodes of a law without a mass of e^`ln_cut` far out, in order of their losses.
+pub(super) fn nodes_of(law: &LossDistribution, ln_cut: f64) -> Result<Vec<WeightedLoss>> {
+    let mut nodes: Vec<WeightedLoss> = Vec::new();
+    // Very many atoms are neighbours on a comb, so a few of them are merged.
+    let together = law.atoms.len() / MOST_ATOMS + 1;
+    let mut seen = 0;
+    law.discretise(ln_cut, None, &mut |node| {
+        let place = WeightedLoss {
+            ln_second: node.ln_second,
+            loss: node.loss,
+            atom: if node.is_atom { node.loss } else { f64::NAN },
+        };
+        let joins = node.is_atom && seen % together > 0;
+        seen += 1;
+        if node.ln_second == f64::NEG_INFINITY {
+            return;
+        }
+        match nodes.last_mut() {
+            Some(last) if joins => last.join(&place),
+            _ => nodes.push(place),
+        }
+    })?;
+    nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+    Ok(nodes)
+}
+
 impl Moments {
     pub(crate) fn new(steps: Vec<(LossDistribution, u64)>, ln_cut: f64) -> Result<Self> {
         if steps.iter().any(|(law, _)| law.stated.is_some()) {
             // There is no law to put on a grid.
             return Err(CumulantFunction::out_of_reach());
         }
-        let mut parts = Vec::with_capacity(steps.len());
-        for (law, times) in &steps {
-            let mut nodes: Vec<WeightedLoss> = Vec::new();
-            // Very many atoms are neighbours on a comb, so a few of them are merged.
-            let together = law.atoms.len() / MOST_ATOMS + 1;
-            let mut seen = 0;
-            law.discretise(ln_cut, None, &mut |node| {
-                let place = WeightedLoss {
-                    ln_second: node.ln_second,
-                    loss: node.loss,
-                    atom: node.is_atom.then_some(node.loss),
-                };
-                let joins = node.is_atom && seen % together > 0;
-                seen += 1;
-                if node.ln_second == f64::NEG_INFINITY {
-                    return;
-                }
-                match nodes.last_mut() {
-                    Some(last) if joins => last.join(&place),
-                    _ => nodes.push(place),
-                }
-            })?;
-            nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
-            parts.push((nodes, *times as f64));
-        }
+        let of =
+            |(law, times): &(LossDistribution, u64)| Ok((Nodes::of(law, ln_cut)?, *times as f64));
+        let parts = steps.iter().map(of).collect::<Result<_>>()?;
         Ok(Self {
             steps,
             parts,
+            ln_cut,
             far: false,
             stopped: Cell::new(false),
         })
@@ -203,6 +259,11 @@ impl Moments {
         self.stopped.take()
     }
 
+    /// Records that a search ended at the highest usual tilt.
+    pub(crate) fn stop_near(&self) {
+        self.stopped.set(true);
+    }
+
     /// Returns the distribution of a part's tilted mass, except for atoms of which `on_a_line` says that they need no cell.
     pub(crate) fn tilted(
         &self,
@@ -210,13 +271,27 @@ impl Moments {
         theta: f64,
         on_a_line: impl Fn(f64) -> bool,
     ) -> Cumulative {
-        let nodes = &self.parts[part].0;
-        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let top = nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
-        let mut below: Vec<(f64, f64)> = nodes
-            .iter()
-            .filter(|node| !node.atom.is_some_and(&on_a_line))
-            .map(|node| (node.loss, exp(exponent(node) - top)))
+        self.tilted_where(part, theta, |node| {
+            !(node.is_atom() && on_a_line(node.atom))
+        })
+    }
+
+    /// Returns the distribution of a part's tilted mass that doesn't lie close to one of `lines`.
+    pub(crate) fn apart(&self, part: usize, theta: f64, lines: Lines) -> Cumulative {
+        let slack = CLOSE * lines.spacing;
+        self.tilted_where(part, theta, |node| !lines.meets(node.loss, slack))
+    }
+
+    fn tilted_where(
+        &self,
+        part: usize,
+        theta: f64,
+        counts: impl Fn(&WeightedLoss) -> bool,
+    ) -> Cumulative {
+        let nodes = &self.parts[part].0.each;
+        let mut below: Vec<(f64, f64)> = (nodes.iter().zip(weights(nodes, theta)))
+            .filter(|(node, _)| counts(node))
+            .map(|(node, weight)| (node.loss, weight))
             .collect();
         let mut whole = 0.0;
         for (_, mass) in &mut below {
@@ -229,14 +304,27 @@ impl Moments {
         Cumulative { below, whole }
     }
 
-    /// Returns the places where most of the tilted law gathers within twice the `spacing`, the heaviest crowd first;
-    /// light crowds are left out.
-    pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<f64> {
-        let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let all = &self.parts[part].0;
-        let top = all.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
-        let weighed = |node| (node, exp(exponent(node) - top));
-        let mut nodes: Vec<(&WeightedLoss, f64)> = all.iter().map(weighed).collect();
+    /// Returns the places where most of the tilted law gathers within twice the `spacing`, each with its share of the
+    /// law, the heaviest crowd first; light crowds are left out.
+    pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<(f64, f64)> {
+        let all = &self.parts[part].0.each;
+        let weights = weights(all, theta);
+        let counts = |weight: &f64| *weight >= f64::exp(-NEGLIGIBLE);
+        let ends = weights
+            .iter()
+            .position(counts)
+            .zip(weights.iter().rposition(counts));
+        let Some((first, last)) = ends else {
+            return Vec::new();
+        };
+        let (low, high) = (
+            all[first].loss - FARTHER * spacing,
+            all[last].loss + FARTHER * spacing,
+        );
+        let from = all.partition_point(|node| node.loss < low);
+        let to = all.partition_point(|node| node.loss <= high);
+        let near = all[from..to].iter().zip(weights[from..to].iter().copied());
+        let mut nodes: Vec<(&WeightedLoss, f64)> = near.collect();
         let whole: f64 = nodes.iter().map(|(_, weight)| weight).sum();
         let (mut crowds, mut tried) = (Vec::new(), 0);
         while tried <= MOST_GAPS {
@@ -258,26 +346,65 @@ impl Moments {
             let middle = 0.5 * (nodes[range.start].0.loss + nodes[range.end - 1].0.loss);
             // A single node represents an interval of a density.
             let gathered =
-                range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.0.atom.is_some());
+                range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.0.is_atom());
             if gathered || crowds.is_empty() {
-                crowds.push(balanced(&nodes, middle, spacing));
+                let rough = balanced(&nodes, middle, spacing);
+                let close = |n: &&(&WeightedLoss, f64)| (n.0.loss - rough).abs() <= CLOSE * spacing;
+                let dense: f64 = nodes[range.clone()].iter().filter(close).map(|n| n.1).sum();
+                // Of a smooth density every place is as good as another.
+                let exact =
+                    dense > 0.5 * mass && self.steps[part].0.components() <= MOST_COMPONENTS;
+                let place = match exact {
+                    true => self.exactly_balanced(part, rough, spacing),
+                    false => rough,
+                };
+                crowds.push((place, mass / whole));
             }
-            nodes.drain(range);
+            // What lies around a crowd thins out, and is no other one.
+            let reach = AROUND * spacing;
+            let from = nodes.partition_point(|(node, _)| node.loss < middle - reach);
+            let to = nodes.partition_point(|(node, _)| node.loss <= middle + reach);
+            nodes.drain(from.min(range.start)..to.max(range.end));
             tried += 1;
         }
         crowds
+    }
+
+    /// Returns a loss near `middle` with equal amounts on either side of it within `spacing`, as [`balanced`] does, but up
+    /// to roundings: no node stands for losses on both sides of it or of the ends. A line through it takes as much mass
+    /// from below as from above, of which the nodes alone know too few digits where a run has a million steps.
+    fn exactly_balanced(&self, part: usize, mut middle: f64, spacing: f64) -> f64 {
+        for _ in 0..PASSES {
+            let lines = Lines {
+                origin: middle,
+                spacing,
+            };
+            let ends = LossGrid::with(lines, vec![-1, 0, 1]);
+            let mut near = Vec::new();
+            let found = self.steps[part]
+                .0
+                .discretise(self.ln_cut, Some(&ends), &mut |node| {
+                    if (node.loss - middle).abs() <= spacing {
+                        near.push((node.ln_second, node.loss - middle));
+                    }
+                });
+            let moved = gain_of(&near);
+            if found.is_err() || !moved.is_finite() {
+                break;
+            }
+            middle += moved;
+        }
+        middle
     }
 
     /// Returns K, K', K'' at θ.
     pub(crate) fn at(&self, theta: f64) -> Derivatives {
         let mut total = Derivatives::default();
         for (nodes, times) in &self.parts {
-            let centre = nodes.first().map_or(0.0, |node| node.loss);
-            let sums = Sums::of(nodes, theta, centre);
-            let mean = sums.first / sums.whole;
-            total.value += times * (sums.top + f64::ln(sums.whole));
-            total.first += times * (mean + centre);
-            total.second += times * (sums.second / sums.whole - mean * mean).max(0.0);
+            let each = nodes.at(theta);
+            total.value += times * each.value;
+            total.first += times * each.first;
+            total.second += times * each.second;
         }
         total
     }
@@ -336,13 +463,11 @@ impl Moments {
     /// Returns the point, on a logarithmic scale, where an increasing condition becomes true.
     fn bisect(&self, holds: impl Fn(f64) -> bool) -> f64 {
         let (mut low, mut high) = (TILTS.0.ln(), TILTS.1.ln());
-        // The mass that was cut lies far out, where such a high order would look for it.
-        let cut = self.steps.iter().any(|(law, _)| law.cut.is_some());
-        if !cut && !holds(TILTS.1) {
+        if !holds(TILTS.1) {
             if self.far {
                 (low, high) = (high, HIGHEST_TILT.ln());
             } else {
-                self.stopped.set(true);
+                self.stop_near();
             }
         }
         while high - low > 1e-3 {

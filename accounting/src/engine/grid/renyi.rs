@@ -5,8 +5,8 @@ use super::cells::Brackets;
 use super::moments::Moments;
 use crate::engine::contour::cumulants::CumulantFunction;
 use crate::engine::contour::laws::LossPartition;
-use crate::loss::LossDistribution;
 use crate::loss::loss_grid::{Lines, LossGrid};
+use crate::loss::{Atoms, LossDistribution, WholeNumbers};
 use crate::numeric::special::{ROUND, above_zero, ln_add_exp};
 use crate::quantity::error::Result;
 
@@ -16,8 +16,10 @@ pub(crate) const ACCURACY: f64 = 1e-6;
 const LN_ERROR: f64 = -40.0;
 /// (Order − 1) at which a divergence is obtained from the moment.
 const NEAR_ONE: f64 = 1e-7;
-/// The largest (s/σ)² of a discrete Gaussian for which its moments are those of the Gaussian.
+/// The largest (s/σ)² of a discrete Gaussian, and its largest 1/2σ², for which its moments are those of the Gaussian: σ
+/// is at least 2.
 const WIDE: f64 = 0.25;
+const MOST_SPREAD: f64 = 0.125;
 /// The number of cells for a moment that the nodes couldn't provide.
 const MOST_CELLS: usize = 1 << 17;
 
@@ -29,8 +31,8 @@ impl LossDistribution {
         let size = moments.at(order).value.abs().max(1e-14);
         let wish = (8.0 * ACCURACY * size.min(1.0) / (order * (order - 1.0).max(1e-3))).sqrt();
         let spacing = match self.atom_gaps().first() {
-            Some(gap) if self.comb.is_some() => *gap,
-            Some(gap) if *gap > wish => gap / (gap / wish).ceil(),
+            Some((gap, _)) if self.comb.is_some() => *gap,
+            Some((gap, _)) if *gap > wish => gap / (gap / wish).ceil(),
             _ => wish,
         };
         let lines = Lines {
@@ -55,6 +57,15 @@ impl LossDistribution {
         Ok((moment.ln - error, moment.ln + error))
     }
 
+    /// Returns whether the law, of discrete Gaussian noise, has the moments of a Gaussian.
+    fn is_wide(&self, variance: f64) -> bool {
+        let spread = match &self.atoms {
+            Atoms::Whole(WholeNumbers::Gaussian { spread, .. }) => Some(*spread),
+            _ => None,
+        };
+        variance <= WIDE || spread.is_some_and(|spread| spread <= MOST_SPREAD)
+    }
+
     /// Returns both ends of K(c) = ln E_Q e^{cL}, c > 1.
     ///
     /// # Errors
@@ -73,7 +84,7 @@ impl LossDistribution {
         if let Some((ln, error)) = self.closed_moment(order) {
             return Ok(((ln - error).max(0.0), above_zero(ln + error)));
         }
-        if let Some(variance) = self.variance.filter(|variance| *variance <= WIDE) {
+        if let Some(variance) = self.variance.filter(|variance| self.is_wide(*variance)) {
             // For a Gaussian on integers, K(c) is the Gaussian's plus ln of the ratio of Σ e^{−(x − cs)²/2σ²}
             // to Σ e^{−x²/2σ²}, by Poisson's summation at least −2.1·2e^{−2π²σ²}: below 1e-33 for σ ≥ 2.
             let plain = 0.5 * variance * order * (order - 1.0);
@@ -159,5 +170,41 @@ impl LossDistribution {
         let beyond = self.ln_moment_beyond(2.0, ln_cut).exp();
         let rounding = ROUND * size * (64.0 + 2.0 * above.weights.len() as f64);
         Ok(above_zero(sum + above.off() + beyond + rounding))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mechanism::Mechanism;
+    use crate::{Direction, Neighbours, NoiseMultiplier, PrivacyLoss, Query};
+
+    /// Too many outcomes for nodes: they were put into cells at every order, which knew the moment to a millionth.
+    #[test]
+    fn wide_noise_on_whole_numbers_has_the_moments_of_a_gaussian() {
+        let (sigma, shift) = (600.0f64, 1000u32);
+        let run = Mechanism::DiscreteGaussian {
+            sigma: NoiseMultiplier::new(sigma).unwrap(),
+            sensitivity: shift,
+        };
+        let query = Query::single(Neighbours::AddRemove);
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let s = f64::from(shift);
+        let ln_sum = |centre: f64| {
+            let term = |x: i32| {
+                let x = f64::from(x) + centre.round() - centre;
+                (-x * x / (2.0 * sigma * sigma)).exp()
+            };
+            (-30_000..=30_000).map(term).sum::<f64>().ln()
+        };
+        for order in [1.001, 1.5, 3.0, 40.3] {
+            let (low, high) = loss.laws[0].0.ln_moment(order).unwrap();
+            let plain = 0.5 * order * (order - 1.0) * (s / sigma).powi(2);
+            let truth = plain + ln_sum(order * s) - ln_sum(0.0);
+            assert!(
+                low <= truth + 1e-12 && truth - 1e-12 <= high,
+                "{order} {truth}"
+            );
+            assert!(high - low <= 1e-12 * high, "{order} {low} {high}");
+        }
     }
 }
