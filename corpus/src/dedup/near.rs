@@ -62,25 +62,24 @@ impl Index {
             for ((any, band), key) in any.iter_mut().zip(bands).zip(keys) {
                 *any = band.may_have(*key);
             }
-            let taken = bands.iter().zip(keys).zip(any).filter(|(_, any)| *any);
-            for other in taken.flat_map(|((band, key), _)| band.get(*key)) {
-                if other < from {
-                    continue;
-                }
-                let [a, b] = [own, self.kept.summaries[other as usize]];
-                if !self.similar(a.most_in_common(b), a.count, b.count) {
-                    continue;
-                }
-                // It may already have been compared in another band.
-                match met.entry(hash(&other), |number| *number == other, hash) {
-                    Entry::Occupied(_) => continue,
-                    Entry::Vacant(free) => free.insert(other),
-                };
-                let needed = self.needed(a.count, b.count);
-                let compared =
-                    compared.get_or_insert_with(|| Compared::new(unit, sketch, self.shape.shingle));
-                if compared.has_in_common(self.kept.bytes(other), needed as usize) {
-                    return true;
+            // One loop in another: an iterator over all of them takes longer than what is done with each.
+            for ((band, key), _) in bands.iter().zip(keys).zip(any).filter(|(_, any)| *any) {
+                for other in band.get(*key, from) {
+                    let [a, b] = [own, self.kept.summaries[other as usize]];
+                    if !self.similar(a.most_in_common(b), a.count, b.count) {
+                        continue;
+                    }
+                    // It may already have been compared in another band.
+                    match met.entry(hash(&other), |number| *number == other, hash) {
+                        Entry::Occupied(_) => continue,
+                        Entry::Vacant(free) => free.insert(other),
+                    };
+                    let needed = self.needed(a.count, b.count);
+                    let compared = compared
+                        .get_or_insert_with(|| Compared::new(unit, sketch, self.shape.shingle));
+                    if compared.has_in_common(self.kept.bytes(other), needed as usize) {
+                        return true;
+                    }
                 }
             }
         }
@@ -336,7 +335,7 @@ pub(super) struct Permutations {
 }
 
 /// The number of permutations processed together: as many as fit in vector registers.
-const LANES: usize = 16;
+const LANES: usize = 32;
 
 impl Permutations {
     pub(super) fn new(shape: Shape, seed: u64) -> Self {

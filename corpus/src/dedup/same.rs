@@ -100,7 +100,7 @@ impl Distinct {
             let own = set(text);
             let keys = permutations.bands(&own);
             for (band, key) in bands.iter().zip(&keys) {
-                for other in band.get(*key) {
+                for other in band.get(*key, 0) {
                     let other = other as usize;
                     if std::mem::replace(&mut compared[other], number) == number {
                         continue;
