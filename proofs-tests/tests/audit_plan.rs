@@ -638,5 +638,13 @@ fn a_manifest_is_compared_and_authenticated_by_account_too() {
         output.status.code() == Some(2) && error.contains("--declared-public"),
         "{error}"
     );
-    account(at, &format!("{next} --declared-public"));
+    // The weights themselves say that a recipe protected their text.
+    let output = account_output(at, &format!("{next} --declared-public"));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(2)
+            && error.contains("--declared-public: ")
+            && error.contains("dpsgd"),
+        "{error}"
+    );
 }
