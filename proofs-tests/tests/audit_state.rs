@@ -129,6 +129,30 @@ fn manifests_are_authenticated_and_missed() {
     );
 }
 
+/// What an abandoned run released stands beside a new run of its name, whichever of its own epochs the new run keeps.
+#[test]
+fn checkpoints_of_an_abandoned_run_are_in_the_way_of_a_new_one() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    corpus(home);
+    let train = format!("train prepared {MODEL} --recipe dpsgd --sigma 1 --epochs 3 --out r");
+    ok(home, &format!("{train} --keep-every 1"));
+    for folder in ["r", "r.owner"] {
+        std::fs::remove_dir_all(home.join(folder)).unwrap();
+    }
+    std::fs::rename(home.join("r-epoch-1"), home.join("elsewhere")).unwrap();
+    let again = train.replace("--sigma 1", "--sigma 2");
+    for keep in ["", " --keep-every 3"] {
+        refused(
+            home,
+            &format!("{again}{keep}"),
+            &["--out", "r-epoch-2", "account compose"],
+        );
+    }
+    std::fs::rename(home.join("r-epoch-2"), home.join("away")).unwrap();
+    ok(home, &again);
+}
+
 /// A17, A18: if two runs use one folder, the second ends at once; a run that diverges writes no
 /// checkpoint and keeps its state.
 #[test]

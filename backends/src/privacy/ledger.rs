@@ -357,7 +357,7 @@ impl Ledger {
 
 /// What to do about a damaged record.
 pub(crate) const BEGIN_AGAIN: &str =
-    "it is not resumed; to begin a new run, remove the state folder";
+    "it is not resumed; to begin a new run, remove the state folder (its checkpoints still count)";
 
 fn total(planned: &[Planned]) -> u64 {
     planned.iter().map(|p| p.end - p.first.min(p.end)).sum()
