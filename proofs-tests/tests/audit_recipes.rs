@@ -108,6 +108,16 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
             );
         }
     }
+    // Nor is it if it is cut into other units, of which no two are the same.
+    ok(
+        at,
+        "prepare data.jsonl --policy gold --unit document --out documents/",
+    );
+    refused(
+        at,
+        &format!("{line} --held-out documents --held-out-is public --patience 1 --out x"),
+        &["--held-out", "document", "turn"],
+    );
     refused(at, &format!("{line} --patience 2 --out x"), &["--held-out"]);
     refused(
         at,
