@@ -6,7 +6,8 @@
 
 use crate::contract::to_json;
 use anyhow::{Context, Result};
-use reticent_accounting::training::{Subject, TrainingPlan};
+use reticent_accounting::confidentiality::Standing;
+use reticent_accounting::training::{Recipe, Subject, TrainingPlan};
 use reticent_accounting::{Convention, Delta, Neighbours, Notion, Tolerance, UnitName};
 use reticent_backends::checkpoint::Owner;
 use reticent_backends::run::{Epoch, TrainProgress};
@@ -164,8 +165,13 @@ impl Promised {
 }
 
 /// Returns the finite promises about a record by definition. What the papers computed for other neighbours is no promise:
-/// the presence of a record of which a part is trained on without noise is not protected.
+/// the presence of a record of which a part is trained on without noise is not protected. Nor is a redacted part promised
+/// anything where the answer promises nothing: some secret may be trained on in the open.
 fn promises(plan: &TrainingPlan, tolerance: Tolerance) -> Result<Vec<Promised>> {
+    let splits = plan.run.recipe() == Some(Recipe::Crt);
+    if splits && plan.worst_secret() == Some(Standing::Exposed) {
+        return Ok(Vec::new());
+    }
     let rows = plan.guarantees_about(Subject::Record, tolerance)?;
     let defined = rows
         .into_iter()
@@ -253,6 +259,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
     use reticent_accounting::training::{NoisySteps, Run, Stated};
 
     fn step(step: u64) -> Line {
@@ -265,8 +272,8 @@ mod tests {
         }
     }
 
-    /// A redacted part of a record is promised something, the presence of the record nothing: the public side is trained
-    /// on without noise.
+    /// Where every secret is caught or noised, a redacted part of a record is promised something, the presence of the
+    /// record nothing: the public side is trained on without noise.
     #[test]
     fn what_papers_computed_is_not_logged_as_a_promise() {
         let noisy = || NoisySteps::poisson(2.0, 0.1, 2).unwrap();
@@ -277,14 +284,25 @@ mod tests {
         };
         let dpsgd = Run::Dpsgd { private: noisy() };
         let tolerance = Tolerance::new(1e-3).unwrap();
-        for (run, names) in [
-            (crt, &["epsilon/confidentiality/turn/replace"][..]),
+        // Of three secrets, so many missed by the policy, and by both.
+        let counted = |missed, by_both| {
+            let spread = Spread::AtMost(1);
+            CorpusFacts::new(3, missed, by_both, missed, spread, Knowledge::Counted).unwrap()
+        };
+        let redacted = &["epsilon/confidentiality/turn/replace"][..];
+        for (run, facts, names) in [
+            (crt.clone(), Some(counted(0, 0)), redacted),
+            (crt.clone(), Some(counted(1, 0)), redacted),
+            (crt.clone(), Some(counted(1, 1)), &[]),
+            (crt, None, &[]),
             (
                 dpsgd,
+                None,
                 &["epsilon/dp/turn/add-remove", "epsilon/dp/turn/replace"],
             ),
         ] {
-            let plan = TrainingPlan::new(run, UnitName::new("turn").unwrap());
+            let mut plan = TrainingPlan::new(run, UnitName::new("turn").unwrap());
+            plan.secrets.facts = facts;
             let found = promises(&plan, tolerance).unwrap();
             let found: Vec<String> = found.iter().map(Promised::name).collect();
             assert_eq!(found, names);
