@@ -4,7 +4,7 @@ use super::args::{Assumption, FirstPhaseKind, Schedule, Sigma, Whose};
 use super::optimization::DecayArg;
 use super::prepared::PreparedFacts;
 use super::redaction::redaction;
-use super::request::{Origin, PlanRequest};
+use super::request::{Origin, PlanRequest, unambiguous};
 use super::schedule::{self, Defaults, epochs_without_records, noisy_steps, rate, steps};
 use super::screened::screened_records;
 use super::{UNIT, all_used, read_record_rates};
@@ -559,6 +559,10 @@ impl<'a> Builder<'a> {
     /// Returns the earlier run, if this run starts from one of our checkpoints. If nothing states the unit, it is that of
     /// the earlier run.
     fn continues(&self, unit: &mut Stated<UnitName>) -> Result<Option<Stated<CompletedRun>>> {
+        // A plan file's own folder was looked at when it was read.
+        if let (Origin::Flags, Some(model)) = (self.request.origin, &self.request.model) {
+            unambiguous(model, Path::new("")).with_context(|| self.name("model"))?;
+        }
         let Some(model) = self.request.folder() else {
             ensure!(
                 !self.request.declared_public,
