@@ -72,6 +72,7 @@ impl Home {
             weights: weights_digest(&self.base),
             declared_public: false,
             has_manifest: false,
+            manifest_missing: false,
         };
         let manifest = Manifest::of(&self.prepared, &run.ran, initial).unwrap();
         let lora = run.trainer.adapter().unwrap();

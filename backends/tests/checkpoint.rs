@@ -302,6 +302,7 @@ fn what_ran_before_composes() {
         weights: weights.clone(),
         declared_public: false,
         has_manifest: false,
+        manifest_missing: false,
     };
     trained.ran.plan.seeded = false;
     let ran = trained.mechanism();
@@ -321,6 +322,7 @@ fn what_ran_before_composes() {
         weights: weights.clone(),
         declared_public: true,
         has_manifest: true,
+        manifest_missing: false,
     };
     assert!(Manifest::of(&prepared, &trained.ran, set_aside.clone()).is_err());
     trained.ran.plan.base = Some(Base::DeclaredPublicRun);

@@ -171,6 +171,7 @@ fn save((made, run): (&Made, &Trained), prepared: &Prepared, home: &Path) {
                 weights: weights_digest(&base),
                 declared_public: false,
                 has_manifest: false,
+                manifest_missing: false,
             });
             let on = (model, run.trainer.adapter().unwrap(), "base");
             let (beside, owner) = (Beside::default(), Some(&owner));

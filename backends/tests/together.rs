@@ -22,10 +22,21 @@ fn worker(
     stop_at: u64,
     collective: Box<dyn Collective>,
 ) -> Result<Trained, Error> {
+    let run = (trainer, options, state);
+    worker_storing(run, Duration::ZERO, stop_at, collective)
+}
+
+/// The same, with a snapshot so often.
+fn worker_storing(
+    (trainer, options, state): (Box<dyn Trainer>, &TrainOptions, Option<&Path>),
+    snapshot_every: Duration,
+    stop_at: u64,
+    collective: Box<dyn Collective>,
+) -> Result<Trained, Error> {
     let stop = AtomicBool::new(false);
     let surroundings = Surroundings {
         state: state.map(Path::to_path_buf),
-        snapshot_every: Duration::ZERO,
+        snapshot_every,
         stop: &stop,
         at_epoch: None,
     };
@@ -131,6 +142,52 @@ fn another_number_of_workers_goes_on_where_some_were_stopped() {
     }
 }
 
+/// A worker that goes away costs no step that was finished, whenever the last snapshot was taken.
+#[test]
+fn a_run_goes_on_with_the_step_at_which_a_worker_went() {
+    let options = options(Recipe::Dpsgd);
+    let whole = together(1, model, &options, None, u64::MAX);
+    let whole = whole.into_iter().next().unwrap().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let address = free_address();
+    let ends: Vec<Option<Error>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = [u64::MAX, 2]
+            .into_iter()
+            .enumerate()
+            .map(|(rank, last)| {
+                let (options, state, address) = (&options, &state, &address);
+                scope.spawn(move || {
+                    let every = Duration::MAX;
+                    let run = (model(), options, Some(state.as_path()));
+                    worker_storing(run, every, last, linked(rank, address)).err()
+                })
+            })
+            .collect();
+        workers.into_iter().map(|w| w.join().unwrap()).collect()
+    });
+    assert!(
+        matches!(
+            ends[..],
+            [
+                Some(Error::Worker(_)),
+                Some(Error::Interrupted { steps: 2 })
+            ]
+        ),
+        "{ends:?}"
+    );
+    // Its first step is the third.
+    for found in together(2, model, &options, Some(&state), 1) {
+        let error = found.err().unwrap();
+        assert!(matches!(error, Error::Interrupted { steps: 3 }), "{error}");
+    }
+    for found in together(2, model, &options, Some(&state), u64::MAX) {
+        let found = found.unwrap();
+        assert_eq!(bits(&found), bits(&whole));
+        assert_eq!(found.mechanism(), whole.mechanism());
+    }
+}
+
 /// A worker that reads the ledger at each noised tensor before it is sent.
 struct Watched {
     inner: Threads,
@@ -199,31 +256,38 @@ fn the_ledger_counts_a_step_before_a_noised_value_leaves() {
     assert!(steps > 3, "{text}");
 }
 
+fn free_address() -> String {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().to_string()
+}
+
+/// One of two workers over TCP.
+fn linked(rank: usize, address: &str) -> Box<dyn Collective> {
+    let tcp = Tcp::connect(&TcpOptions {
+        rank,
+        world: 2,
+        address: address.to_owned(),
+        key: Some([5; 32]),
+        patience: Duration::from_secs(60),
+    });
+    Box::new(tcp.unwrap())
+}
+
 /// Two workers over TCP, of which the second runs with other options or other weights.
 fn odd(other: &TrainOptions, make: Make) -> Vec<String> {
     let options = options(Recipe::Dpsgd);
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
+    let address = free_address();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..2)
             .map(|rank| {
-                let address = address.clone();
+                let address = &address;
                 let (settings, make) = if rank == 0 {
                     (&options, model as fn() -> _)
                 } else {
                     (other, make)
                 };
                 scope.spawn(move || {
-                    let tcp = Tcp::connect(&TcpOptions {
-                        rank,
-                        world: 2,
-                        address,
-                        key: Some([5; 32]),
-                        patience: Duration::from_secs(60),
-                    })
-                    .unwrap();
-                    worker(make(), settings, None, u64::MAX, Box::new(tcp))
+                    worker(make(), settings, None, u64::MAX, linked(rank, address))
                         .err()
                         .unwrap()
                         .to_string()

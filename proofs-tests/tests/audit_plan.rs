@@ -638,5 +638,53 @@ fn a_manifest_is_compared_and_authenticated_by_account_too() {
         output.status.code() == Some(2) && error.contains("--declared-public"),
         "{error}"
     );
-    account(at, &format!("{next} --declared-public"));
+    // The weights themselves say that a recipe protected their text.
+    let output = account_output(at, &format!("{next} --declared-public"));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(2)
+            && error.contains("--declared-public: ")
+            && error.contains("dpsgd"),
+        "{error}"
+    );
+}
+
+/// A name that is both a fresh model's and a folder's means neither, for the plan as for the trainer.
+#[test]
+fn a_folder_with_the_name_of_a_fresh_model_is_not_guessed() {
+    let home = corpora();
+    let at = home.path();
+    std::fs::create_dir(at.join("gpt2")).unwrap();
+    let size = "[optimizer]\nlayers = 1\nwidth = 8\nheads = 1\n";
+    let plan = |model: &str, size: &str| {
+        let text = format!(
+            "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprepared = \"raw/\"\n[training]\nsigma = 2.0\nsample_rate = 0.1\nepochs = 1\nmodel = \"{model}\"\n{size}"
+        );
+        std::fs::write(at.join("plan.toml"), text).unwrap();
+    };
+    plan("gpt2", size);
+    let words = ["training.model", "./gpt2"];
+    refused(at, "train --plan plan.toml --out x", &words);
+    let flags = "--prepared raw --recipe dpsgd --sigma 2 --sample-rate 0.1 --epochs 1 --model gpt2";
+    for line in ["plan plan.toml", flags] {
+        let output = account_output(at, line);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}: {error}");
+        assert!(
+            error.contains("model") && error.contains("./gpt2"),
+            "{line}: {error}"
+        );
+    }
+    // The folder, which holds no model.
+    plan("./gpt2", "");
+    refused(
+        at,
+        "train --plan plan.toml --out x",
+        &["--model", "gpt2", "no model"],
+    );
+    // The fresh one, as the plan has it.
+    std::fs::remove_dir(at.join("gpt2")).unwrap();
+    plan("gpt2", size);
+    account(at, "plan plan.toml");
+    ok(at, "train --plan plan.toml --out x");
 }

@@ -108,6 +108,16 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
             );
         }
     }
+    // Nor is it if it is cut into other units, of which no two are the same.
+    ok(
+        at,
+        "prepare data.jsonl --policy gold --unit document --out documents/",
+    );
+    refused(
+        at,
+        &format!("{line} --held-out documents --held-out-is public --patience 1 --out x"),
+        &["--held-out", "document", "turn"],
+    );
     refused(at, &format!("{line} --patience 2 --out x"), &["--held-out"]);
     refused(
         at,
@@ -590,20 +600,30 @@ fn a_transformer_trains_and_its_promise_continues() {
             &["--declared-public", model, why],
         );
     }
-    // Without its manifest the same folder promises nothing, whoever made its text.
+    // Without its manifest the same folder promises nothing, and its weights say that a recipe protected their text.
     std::fs::remove_file(at.join("first/manifest.json")).unwrap();
+    for flag in ["", " --declared-public"] {
+        refused(
+            at,
+            &format!("{line} --model first/{flag} --out third"),
+            &["first/", "manifest.json", "--declared-public", "dpsgd"],
+        );
+    }
+    // Those of a run of sgd may be declared public.
+    std::fs::remove_file(at.join("open/manifest.json")).unwrap();
     refused(
         at,
-        &format!("{line} --model first/ --out third"),
-        &["--model", "first/", "manifest.json", "--declared-public"],
+        &format!("{line} --model open/ --out third"),
+        &["--model", "open/", "manifest.json", "--declared-public"],
     );
     let third = json(
         at,
-        &format!("{line} --model first/ --declared-public --out third"),
+        &format!("{line} --model open/ --declared-public --out third"),
     );
     let initial = &manifest(at, "third")["initial"];
     assert_eq!(initial["from"], "pretrained");
     assert_eq!(initial["declared_public"], true);
+    assert_eq!(initial["manifest_missing"], true);
     assert!((epsilon(&third) - epsilon(&first)).abs() < 1e-9);
     assert!(
         ok(at, "perplexity --model third --data data.jsonl --unit turn").contains("Perplexity")

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::checkpoint::FolderLock;
-use reticent_proofs_tests::commands::{ok, refused, run};
+use reticent_proofs_tests::commands::{ok, refused, run, said};
 use std::path::Path;
 
 const MODEL: &str = "--model gpt2 --layers 1 --width 8 --heads 1";
@@ -62,17 +62,95 @@ fn manifests_are_authenticated_and_missed() {
             "--declared-public",
         ],
     );
-    ok(home, &format!("{next} --declared-public"));
-    let said = std::fs::read_to_string(home.join("next/manifest.json")).unwrap();
-    assert!(said.contains("\"declared_public\": true"), "{said}");
+    // The weights themselves say that a recipe protected their text.
+    let public = format!("{next} --declared-public");
+    refused(
+        home,
+        &public,
+        &["--declared-public", "ckpt", "dpsgd", "manifest.json"],
+    );
+    // A run of sgd protected none, but may have met the same canaries.
+    ok(
+        home,
+        &format!("train prepared {MODEL} --recipe sgd --epochs 1 --out open"),
+    );
+    std::fs::remove_file(home.join("open/manifest.json")).unwrap();
+    let public = public.replace("--model ckpt", "--model open");
+    refused(
+        home,
+        &public.replace(" --declared-public", ""),
+        &[
+            "--model",
+            "open",
+            "nothing is promised",
+            "give --declared-public",
+        ],
+    );
+    ok(home, &public);
+    let next = std::fs::read_to_string(home.join("next/manifest.json")).unwrap();
+    assert!(next.contains("\"declared_public\": true"), "{next}");
+    assert!(next.contains("\"manifest_missing\": true"), "{next}");
+    for folder in ["next", "then"] {
+        if folder == "then" {
+            let then = "train prepared --model next --recipe dpsgd --sigma 1 --epochs 1 --out then";
+            ok(home, then);
+        }
+        let page = said(home, &format!("exposure --model {folder} --canaries 3x2"));
+        assert!(
+            page.contains("in how many records of the earlier run a canary was is not known"),
+            "{page}"
+        );
+    }
+    // Nor is that known of what was trained on it, whatever its own manifest says.
+    ok(
+        home,
+        "simulate customers --dialogues 6 --seed 4 --out plain.jsonl",
+    );
+    let plain = "prepare plain.jsonl --policy customers --unit turn --max-tokens 64 --out plain";
+    ok(home, plain);
+    let on = "--model open --declared-public --recipe sgd --epochs 1 --out on";
+    ok(home, &format!("train plain {on}"));
+    refused(
+        home,
+        &public
+            .replace("--model open", "--model on")
+            .replace("--out next", "--out x"),
+        &["--declared-public", "on", "may have met canaries"],
+    );
     let said = ok(home, "report --model ckpt");
     assert!(said.contains("nothing is promised"), "{said}");
     std::fs::write(&manifest, whole).unwrap();
     refused(
         home,
-        &format!("{next} --declared-public").replace("--out next", "--out third"),
+        &public
+            .replace("--model open", "--model ckpt")
+            .replace("--out next", "--out third"),
         &["--declared-public", "manifest.json"],
     );
+}
+
+/// What an abandoned run released stands beside a new run of its name, whichever of its own epochs the new run keeps.
+#[test]
+fn checkpoints_of_an_abandoned_run_are_in_the_way_of_a_new_one() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    corpus(home);
+    let train = format!("train prepared {MODEL} --recipe dpsgd --sigma 1 --epochs 3 --out r");
+    ok(home, &format!("{train} --keep-every 1"));
+    for folder in ["r", "r.owner"] {
+        std::fs::remove_dir_all(home.join(folder)).unwrap();
+    }
+    std::fs::rename(home.join("r-epoch-1"), home.join("elsewhere")).unwrap();
+    let again = train.replace("--sigma 1", "--sigma 2");
+    for keep in ["", " --keep-every 3"] {
+        refused(
+            home,
+            &format!("{again}{keep}"),
+            &["--out", "r-epoch-2", "account compose"],
+        );
+    }
+    std::fs::rename(home.join("r-epoch-2"), home.join("away")).unwrap();
+    ok(home, &again);
 }
 
 /// A17, A18: if two runs use one folder, the second ends at once; a run that diverges writes no

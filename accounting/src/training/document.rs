@@ -279,12 +279,15 @@ struct Began {
     declared_public: bool,
     #[serde(default)]
     has_manifest: bool,
+    #[serde(default)]
+    manifest_missing: bool,
 }
 
 impl Began {
     fn base(&self) -> Option<Base> {
         match (self.declared_public, self.has_manifest) {
             _ if self.from != "pretrained" => None,
+            (true, _) if self.manifest_missing => Some(Base::DeclaredPublicUnknownRun),
             (true, true) => Some(Base::DeclaredPublicRun),
             (true, false) => Some(Base::DeclaredPublic),
             (false, _) => Some(Base::Unstated),
@@ -448,7 +451,10 @@ fn around(
         .and_then(|began| began.base())
         .or(plan.as_ref().and_then(TrainingPlan::base))
         .or(own_words.base);
-    let earlier = plan.as_ref().and_then(|plan| plan.continues.as_ref());
+    let earlier = plan
+        .as_ref()
+        .map_or(Some(0), TrainingPlan::earlier_canary_records)
+        .filter(|_| base != Some(Base::DeclaredPublicUnknownRun));
     let recipe = plan
         .as_ref()
         .and_then(|plan| plan.run.recipe())
@@ -465,10 +471,9 @@ fn around(
         canaries,
         canary_records: canaries
             .map_or(0, |canaries| canaries.records)
-            .max(earlier.and_then(|run| run.canary_records).unwrap_or(0))
+            .max(earlier.unwrap_or(0))
             .max(known_copies),
-        canary_records_unknown: earlier.is_some_and(|run| run.canary_records.is_none())
-            || unknown_copies,
+        canary_records_unknown: earlier.is_none() || unknown_copies,
         labelled: own_words.labelled == Some(true),
         base,
         delta: plan.as_ref().map(|plan| *plan.delta).or(inputs.delta),

@@ -254,11 +254,7 @@ impl TrainingPlan {
     #[must_use]
     pub fn canary_reach(&self) -> Option<Reach> {
         let canaries = self.secrets.canaries.as_ref()?;
-        let before = match &self.continues {
-            Some(earlier) => earlier.canary_records?,
-            None => 0,
-        };
-        let records = canaries.records.max(before);
+        let records = canaries.records.max(self.earlier_canary_records()?);
         // Both numbers say how far their own stages spread.
         let spread = match self.unbounded_stability {
             true => Spread::Unbounded,

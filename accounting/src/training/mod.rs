@@ -125,6 +125,8 @@ pub enum Base {
     DeclaredPublic,
     /// The same of a run of ours, whose manifest was set aside.
     DeclaredPublicRun,
+    /// The same of a run of ours that protected nothing, whose manifest is missing: whether it met canaries is not known.
+    DeclaredPublicUnknownRun,
 }
 
 impl Base {
@@ -140,6 +142,10 @@ impl Base {
             Self::DeclaredPublicRun => {
                 "the base model, declared public by the user although it has a manifest: all text behind it was declared \
                  public; nothing is promised to a record in that text"
+            }
+            Self::DeclaredPublicUnknownRun => {
+                "the base model, which audit train wrote and whose manifest.json is missing: all text behind it was \
+                 declared public; nothing is promised to a record in that text"
             }
         }
     }
@@ -314,22 +320,29 @@ impl TrainingPlan {
     /// canary does, where that number is known.
     #[must_use]
     pub fn completed(&self, mechanism: Mechanism, canary_records: Option<u64>) -> CompletedRun {
-        let before = self.continues.as_ref();
         CompletedRun {
             recipe: self.run.recipe(),
             mechanism,
             secret_records: self.secret_records(),
-            canary_records: match before {
-                None => canary_records,
-                Some(run) => canary_records
-                    .zip(run.canary_records)
-                    .map(|(a, b)| a.max(b)),
-            },
+            canary_records: canary_records
+                .zip(self.earlier_canary_records())
+                .map(|(a, b)| a.max(b)),
             everything_private: self.everything_private(),
             labelled: self.has_classes(),
             authenticated: false,
             base: self.base(),
             held_out_public: self.held_out_public(),
+        }
+    }
+
+    /// Returns the most records that differ in an earlier run if a canary does: 0 if there was none, `None` if it is
+    /// unknown.
+    #[must_use]
+    pub fn earlier_canary_records(&self) -> Option<u64> {
+        match (&self.continues, self.base) {
+            (Some(earlier), _) => earlier.canary_records,
+            (None, Some(Base::DeclaredPublicUnknownRun)) => None,
+            (None, _) => Some(0),
         }
     }
 

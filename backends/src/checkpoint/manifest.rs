@@ -367,14 +367,17 @@ pub enum Initial {
     Pretrained {
         /// Digest of its weights.
         weights: String,
-        /// Whether all text behind it was declared public, its provenance being unknown or a run
-        /// of ours whose manifest is lost.
+        /// Whether all text behind it was declared public.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         declared_public: bool,
         /// Whether the weights had a manifest, that of a run of sgd, which was set aside because all text behind them
         /// was declared public.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         has_manifest: bool,
+        /// Whether the weights are those of a run of sgd of ours whose manifest is missing, all text behind them being
+        /// declared public.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        manifest_missing: bool,
     },
     /// A checkpoint of ours. What it promised goes on: both runs compose, as if they had used
     /// the same records.
@@ -407,10 +410,12 @@ impl Initial {
             Self::Pretrained {
                 declared_public: true,
                 has_manifest,
+                manifest_missing,
                 ..
-            } => Some(match *has_manifest {
-                true => Base::DeclaredPublicRun,
-                false => Base::DeclaredPublic,
+            } => Some(match (*has_manifest, *manifest_missing) {
+                (_, true) => Base::DeclaredPublicUnknownRun,
+                (true, false) => Base::DeclaredPublicRun,
+                (false, false) => Base::DeclaredPublic,
             }),
             Self::Pretrained { .. } => Some(Base::Unstated),
             Self::Random { .. } | Self::Continued { .. } => None,

@@ -23,7 +23,7 @@ use crate::model::{Head, Lora, LstmConfig, Model, TransformerConfig};
 use crate::run::Ran;
 use crate::trainer::dropout::Dropout;
 use crate::trainer::{Parameter, check_shapes};
-use reticent_accounting::training::{Base, TrainingPlan, outside_text, uncovered};
+use reticent_accounting::training::{Base, Recipe, TrainingPlan, outside_text, uncovered};
 use reticent_accounting::{Mechanism, Neighbours};
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::tokenize::{Origin, Tokenizer};
@@ -85,6 +85,12 @@ impl Mark {
             (Self::RECIPE.to_owned(), self.recipe.clone()),
             (Self::MANIFEST.to_owned(), self.manifest.clone()),
         ])
+    }
+
+    /// Whether the recipe may have promised something to the text behind the weights: any but sgd.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.recipe != Recipe::Sgd.to_string()
     }
 
     /// Reads the mark of one file; one of the two entries suffices to identify a file of ours.

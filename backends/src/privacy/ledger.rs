@@ -100,6 +100,8 @@ enum CountedSteps {
 struct Written {
     path: PathBuf,
     file: DiskFile,
+    /// Where its whole lines end, until it is cut there.
+    torn: Option<u64>,
     /// The key of the digests.
     chain: Digest,
     name: String,
@@ -170,8 +172,9 @@ impl Ledger {
 
     /// Opens the file of a run, and returns the ledger with the description in its first line.
     ///
-    /// A torn last line (the process died while writing it) is cut off: its step had not taken effect, since the
-    /// weights change only after the line is complete.
+    /// A torn last line (the process died while writing it) does not count: its step had not taken effect, since the
+    /// weights change only after the line is complete. It is cut off by the next step that is recorded, so that opening a
+    /// ledger that is then refused changes nothing.
     ///
     /// # Errors
     /// Returns an error if the file can't be read or written; [`Error::State`] for a line that this key did not write
@@ -244,11 +247,11 @@ impl Ledger {
                 ),
             });
         };
-        let mut file = at(path, DiskFile::again(path))?;
-        at(path, file.cut(whole))?;
+        let file = at(path, DiskFile::again(path))?;
         let written = Written {
             path: path.to_path_buf(),
             file,
+            torn: Some(whole),
             chain,
             name: head.key,
             planned: head.planned,
@@ -357,7 +360,7 @@ impl Ledger {
 
 /// What to do about a damaged record.
 pub(crate) const BEGIN_AGAIN: &str =
-    "it is not resumed; to begin a new run, remove the state folder";
+    "it is not resumed; to begin a new run, remove the state folder (its checkpoints still count)";
 
 fn total(planned: &[Planned]) -> u64 {
     planned.iter().map(|p| p.end - p.first.min(p.end)).sum()
@@ -391,6 +394,10 @@ impl Written {
         };
         let before = self.digests.last().copied().unwrap_or([0; 32]);
         let (text, digest) = line(&self.chain, &before, &entry)?;
+        if let Some(whole) = self.torn {
+            at(&self.path, self.file.cut(whole))?;
+            self.torn = None;
+        }
         at(&self.path, self.file.write_all(text.as_bytes()))?;
         at(&self.path, self.file.sync_content())?;
         self.digests.push(digest);
@@ -457,11 +464,18 @@ mod tests {
     #[test]
     fn a_torn_last_line_is_cut_off_and_nothing_else() {
         let (_home, path, key) = home();
-        filled(&path, &key, 0..3);
+        let seen = filled(&path, &key, 0..3).standing();
         let whole = std::fs::read_to_string(&path).unwrap();
         for cut in 1..whole.lines().last().unwrap().len() {
-            std::fs::write(&path, &whole[..whole.len() - cut]).unwrap();
-            assert_eq!(filled(&path, &key, 0..0).private_steps(), 2, "{cut}");
+            let torn = &whole[..whole.len() - cut];
+            std::fs::write(&path, torn).unwrap();
+            let mut ledger = filled(&path, &key, 0..0);
+            assert_eq!(ledger.private_steps(), 2, "{cut}");
+            // What is refused stays as it was found.
+            assert!(ledger.reaches(&seen).is_err(), "{cut}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), torn, "{cut}");
+            ledger.record_private(2).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), whole, "{cut}");
         }
         std::fs::write(&path, &whole).unwrap();
         assert_eq!(filled(&path, &key, 0..0).private_steps(), 3);

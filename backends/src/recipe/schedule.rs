@@ -131,6 +131,11 @@ impl Stage {
         matches!(self.work, Work::Selective { .. })
     }
 
+    /// Whether workers share its steps; each takes all others by itself.
+    pub(crate) const fn is_shared(&self) -> bool {
+        matches!(self.work, Work::Private { .. })
+    }
+
     pub(crate) const fn is_private(&self) -> bool {
         !matches!(self.work, Work::Public { .. })
     }

@@ -13,7 +13,7 @@ use crate::model::Head;
 use crate::privacy::ledger::Ledger;
 use crate::privacy::random::{ChaChaNoise, NoNoise, Noise, RunKey};
 use crate::privacy::step::LANES;
-use crate::recipe::{Schedule, StepPosition, TrainOptions, Work, estimates};
+use crate::recipe::{Schedule, StepPosition, TrainOptions, estimates};
 use crate::trainer::dropout::{Dropout, Masks};
 use crate::trainer::masking::{Masking, TokenMasks};
 use crate::trainer::optimizer::{Average, Moments, Optimizer, OptimizerSpec};
@@ -410,7 +410,15 @@ impl Run {
                     steps: self.position,
                 });
             }
-            let seen = self.step(place)?;
+            let seen = match self.step(place) {
+                Err(gone @ Error::Worker(_)) if self.schedule.stages[place.stage].is_shared() => {
+                    // A shared step moves the weights only after the last exchange, so they are those of the step before.
+                    // Taken again, it repeats its batch and its noise.
+                    self.store()?;
+                    return Err(gone);
+                }
+                seen => seen?,
+            };
             self.alive()?;
             if let Some(average) = &mut self.average
                 && place.round + 1 == self.schedule.rounds.len()
@@ -534,7 +542,7 @@ impl Run {
             ledger,
             &mut self.workers,
         )?;
-        if !matches!(stage.work, Work::Private { .. }) {
+        if !stage.is_shared() {
             // Where nothing is shared, a missing worker would go unnoticed.
             self.workers.meet(self.trainer.as_ref())?;
         }

@@ -4,11 +4,11 @@ use super::args::{Assumption, FirstPhaseKind, Schedule, Sigma, Whose};
 use super::optimization::DecayArg;
 use super::prepared::PreparedFacts;
 use super::redaction::redaction;
-use super::request::{Origin, PlanRequest};
+use super::request::{Origin, PlanRequest, unambiguous};
 use super::schedule::{self, Defaults, epochs_without_records, noisy_steps, rate, steps};
 use super::screened::screened_records;
 use super::{UNIT, all_used, read_record_rates};
-use crate::account::mechanism::{known_origin, load};
+use crate::account::mechanism::{load, origin};
 use crate::number::{count_of, rounded_up, shortest};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Reach, RedactedAlike, Spread};
@@ -126,6 +126,7 @@ impl<'a> Builder<'a> {
         let request = self.request;
         let mut unit = self.unit()?;
         let continues = self.continues(&mut unit)?;
+        let base = self.base()?;
         let all = self
             .corpus
             .map(|corpus| corpus.sizes.public + corpus.sizes.private);
@@ -138,7 +139,7 @@ impl<'a> Builder<'a> {
                 .map(|corpus| Stated::counted(corpus.sizes.clone(), PREPARED)),
             delta: self.or_assumed(request.delta, "delta", delta),
             continues,
-            base: self.base(),
+            base,
             vocabulary_leaks: self.corpus.is_some_and(|corpus| corpus.vocabulary_leaks),
             labelled: self.corpus.is_some_and(|corpus| corpus.labelled),
             unbounded_stability: self
@@ -539,20 +540,29 @@ impl<'a> Builder<'a> {
 
     /// Returns the status of a model whose own text no promise covers: a folder without one of our manifests, or one
     /// whose text is declared public.
-    fn base(&self) -> Option<Base> {
-        let model = self.request.folder()?;
-        let has_manifest = model.join("manifest.json").exists();
-        match (has_manifest, self.request.declared_public) {
-            (false, false) => Some(Base::Unstated),
-            (false, true) => Some(Base::DeclaredPublic),
-            (true, true) => Some(Base::DeclaredPublicRun),
-            (true, false) => None,
+    fn base(&self) -> Result<Option<Base>> {
+        let Some(model) = self.request.folder() else {
+            return Ok(None);
+        };
+        let declared_public = self.request.declared_public;
+        if model.join("manifest.json").exists() {
+            return Ok(declared_public.then_some(Base::DeclaredPublicRun));
         }
+        let key = match declared_public {
+            true => "declared_public",
+            false => "model",
+        };
+        let base = origin(model, declared_public).with_context(|| self.name(key))?;
+        Ok(Some(base))
     }
 
     /// Returns the earlier run, if this run starts from one of our checkpoints. If nothing states the unit, it is that of
     /// the earlier run.
     fn continues(&self, unit: &mut Stated<UnitName>) -> Result<Option<Stated<CompletedRun>>> {
+        // A plan file's own folder was looked at when it was read.
+        if let (Origin::Flags, Some(model)) = (self.request.origin, &self.request.model) {
+            unambiguous(model, Path::new("")).with_context(|| self.name("model"))?;
+        }
         let Some(model) = self.request.folder() else {
             ensure!(
                 !self.request.declared_public,
@@ -562,9 +572,6 @@ impl<'a> Builder<'a> {
         };
         let manifest = model.join("manifest.json");
         if !manifest.exists() {
-            if !self.request.declared_public {
-                known_origin(model).with_context(|| self.name("model"))?;
-            }
             return Ok(None);
         }
         // A manifest's promises are for adding or removing a record; none leaves its neighbours open.
@@ -613,6 +620,9 @@ impl<'a> Builder<'a> {
                 if before.canaries.is_some_and(|found| found.records > 0) =>
             {
                 "canaries were planted in its text".to_owned()
+            }
+            (Some(Recipe::Sgd), Some(_)) if before.canary_records_unknown => {
+                "a run before it, whose manifest is missing, may have met canaries".to_owned()
             }
             (Some(Recipe::Sgd), Some(_)) => return Ok(()),
             (Some(recipe), _) => format!("the recipe {recipe} protects text that is not public"),

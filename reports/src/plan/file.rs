@@ -44,9 +44,9 @@ use super::args::{
     Assumption, FirstPhaseKind, NoiseArgs, NoiseDecayArgs, RecipeArgs, RedactionArgs, Sampler,
     Schedule, Sigma, Whose,
 };
-use super::request::{Origin, PlanRequest, SecretsRequest};
+use super::request::{Origin, PlanRequest, SecretsRequest, unambiguous};
 use crate::contract::read_toml;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{
@@ -206,7 +206,8 @@ impl TrainingFile {
             *place = folder.join(&place);
         }
         if let Some(model) = &mut file.training.model {
-            // The name of a fresh model is not a path.
+            unambiguous(model, folder)
+                .with_context(|| format!("{}: training.model", path.display()))?;
             if folder.join(&*model).is_dir() {
                 *model = folder.join(&*model);
             }

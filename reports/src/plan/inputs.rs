@@ -161,9 +161,9 @@ fn line(granted: &[&str]) -> Option<String> {
 #[must_use]
 pub fn canary_records(plan: &TrainingPlan) -> (u64, bool) {
     let own = plan.secrets.canaries.as_ref().map(|c| c.value.records);
-    let before = plan.continues.as_ref().map(|run| run.canary_records);
-    let most = own.max(before.flatten()).unwrap_or(0);
-    (most, before == Some(None))
+    let before = plan.earlier_canary_records();
+    let most = own.max(before).unwrap_or(0);
+    (most, before.is_none())
 }
 
 /// Returns the inputs that describe the run, with what was assumed.

@@ -2,6 +2,7 @@
 
 use super::Optimization;
 use super::args::{NoiseArgs, RecipeArgs, RedactionArgs, Schedule};
+use anyhow::{Result, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{Delta, GroupSize, Probability, SamplingRate, Tolerance, UnitName};
@@ -105,6 +106,25 @@ macro_rules! options {
     };
 }
 
+/// Whether a model is named that starts with fresh weights, as `audit train` reads the name: a folder of that name is
+/// `./gpt2`.
+fn is_fresh(model: &Path) -> bool {
+    matches!(model.to_str(), Some("lstm" | "gpt2" | "bert"))
+}
+
+/// Checks that a model in this folder is not also a fresh one's name, which would mean another base.
+///
+/// # Errors
+/// Returns an error for the name of a fresh model that is a folder's there too.
+pub(super) fn unambiguous(model: &Path, there: &Path) -> Result<()> {
+    let name = model.display();
+    ensure!(
+        !is_fresh(model) || !there.join(model).is_dir(),
+        "{name} is the name of a fresh model, and of a folder here; write ./{name} for the folder, or rename it"
+    );
+    Ok(())
+}
+
 impl PlanRequest {
     /// Returns the keys of the options that were given and that a recipe, a kind of first phase or another option may
     /// leave without effect.
@@ -180,15 +200,10 @@ impl PlanRequest {
         named.collect()
     }
 
-    /// Returns the folder to start from; the fresh models `lstm`, `gpt2` and `bert` have none.
+    /// Returns the folder to start from; the fresh models have none.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
-        let model = self.model.as_deref()?;
-        let fresh = !model.is_dir()
-            && ["lstm", "gpt2", "bert"]
-                .iter()
-                .any(|name| model == Path::new(name));
-        (!fresh).then_some(model)
+        self.model.as_deref().filter(|model| !is_fresh(model))
     }
 
     /// Returns the recipe.

@@ -501,12 +501,19 @@ fn a_manifest_names_its_base_by_where_the_run_began() {
             json!({"from": "pretrained", "weights": "aa", "declared_public": true, "has_manifest": true}),
             Some(Base::DeclaredPublicRun),
         ),
+        (
+            json!({"from": "pretrained", "weights": "aa", "declared_public": true, "manifest_missing": true}),
+            Some(Base::DeclaredPublicUnknownRun),
+        ),
         (json!({"from": "random", "seed": 3}), None),
     ] {
         let mut manifest = manifest.clone();
         manifest["initial"] = initial.clone();
         let found = parse(&manifest.to_string(), NEIGHBOURS).unwrap();
         assert_eq!(found.base, base, "{initial}");
+        // What a run met whose manifest is missing is not known.
+        let unknown = base == Some(Base::DeclaredPublicUnknownRun);
+        assert_eq!(found.canary_records_unknown, unknown, "{initial}");
         assert_eq!(found.completed().base, base, "{initial}");
     }
 }

@@ -50,8 +50,8 @@ pub struct PlanArgs {
     /// Reticent checkpoint to continue from; its promise carries over. As --model of audit train.
     #[arg(long, value_name = "MODEL", conflicts_with = "mechanism")]
     pub model: Option<PathBuf>,
-    /// Declare public all text that the --model folder was trained on; needed for Reticent weights whose
-    /// manifest.json is lost or is that of a run of sgd on public text.
+    /// Declare public all text that the --model folder was trained on; needed for the weights of a Reticent run of sgd
+    /// on public text, even if its manifest.json is lost, and refused for other recipes.
     #[arg(long)]
     pub declared_public: bool,
     /// Options of single recipes.

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use reticent_accounting::mechanism::to_event;
 #[cfg(feature = "findings")]
 use reticent_accounting::training::outside_text;
-use reticent_accounting::training::{self, CompletedRun, Document, TrainingPlan};
+use reticent_accounting::training::{self, Base, CompletedRun, Document, TrainingPlan};
 use reticent_accounting::{Delta, Neighbours, UnitName};
 use std::io::Read;
 use std::path::Path;
@@ -159,26 +159,34 @@ fn loaded(
     })
 }
 
-/// Checks that weights without a manifest come from others. Our own weights promise nothing without their manifest.
+/// Returns the status of weights without a manifest as a base model. Our own weights promise nothing without their
+/// manifest; only those of sgd, which promised nothing with it, may be declared public.
 ///
 /// # Errors
-/// Returns an error if the folder can't be read or holds our own weights.
+/// Returns an error if the folder can't be read or holds other weights of ours.
 #[cfg(feature = "audit")]
-pub(crate) fn known_origin(folder: &Path) -> Result<()> {
-    match reticent_backends::checkpoint::Mark::in_folder(folder)? {
-        Some(mark) => bail!(unknown_origin(folder, &mark)),
-        None => Ok(()),
+pub(crate) fn origin(folder: &Path, declared_public: bool) -> Result<Base> {
+    let mark = reticent_backends::checkpoint::Mark::in_folder(folder)?;
+    match (mark, declared_public) {
+        (None, false) => Ok(Base::Unstated),
+        (None, true) => Ok(Base::DeclaredPublic),
+        (Some(mark), true) if !mark.is_private() => Ok(Base::DeclaredPublicUnknownRun),
+        (Some(mark), _) => bail!(unknown_origin(folder, &mark)),
     }
 }
 
-/// Refuses weights without a manifest, since this build can't tell whether they are our own.
+/// As in the build that reads weights. This build can't tell whether they are our own, so it refuses them unless they are
+/// declared public.
 ///
 /// # Errors
-/// Always returns an error.
+/// Returns an error for weights that aren't declared public.
 #[cfg(not(feature = "audit"))]
-pub(crate) fn known_origin(folder: &Path) -> Result<()> {
+pub(crate) fn origin(folder: &Path, declared_public: bool) -> Result<Base> {
+    if declared_public {
+        return Ok(Base::DeclaredPublic);
+    }
     bail!(
-        "{} has no manifest.json, and this build does not read weights: whether they come from a Reticent run is unknown; give --declared-public if all text behind them is public",
+        "{} has no manifest.json, and this build does not read weights: whether they come from a Reticent run is unknown; give --declared-public if they don't, and all text behind them is public",
         folder.display()
     )
 }
@@ -187,10 +195,13 @@ pub(crate) fn known_origin(folder: &Path) -> Result<()> {
 #[cfg(feature = "audit")]
 #[must_use]
 pub(crate) fn unknown_origin(folder: &Path, mark: &reticent_backends::checkpoint::Mark) -> String {
+    let instead = match mark.is_private() {
+        true => "; --declared-public is only for those of sgd",
+        false => ", or give --declared-public if all text behind them is public",
+    };
     format!(
         "nothing is promised: {} holds weights that audit train wrote (recipe {:?}), and manifest.json, \
-         which says what ran, is missing; put it back, or give --declared-public if all text behind \
-         them is public",
+         which says what ran, is missing; put it back{instead}",
         folder.display(),
         mark.recipe
     )

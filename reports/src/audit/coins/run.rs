@@ -108,7 +108,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let unsure = unsure.or_else(|| heard.as_ref().err().map(ToString::to_string));
     let verdict = match records {
         // The earlier run may have met the canaries of coins too; what it planted itself says nothing of them.
-        _ if earlier_unknown || run.as_ref().is_some_and(|run| run.continues.is_some()) => {
+        _ if earlier_unknown || run.as_ref().is_some_and(may_go_on) => {
             Err(EARLIER_UNKNOWN.to_owned())
         }
         Some(_) => verdict(run.as_ref(), &model, &terms, (&guesses, counts))?,
@@ -376,6 +376,11 @@ fn right(scores: &[f64], inside: &[bool]) -> u64 {
     places
         .filter(|(place, i)| (*place >= half) == inside[**i])
         .count() as u64
+}
+
+/// Whether a run may have begun from one that met canaries.
+fn may_go_on(run: &TrainingPlan) -> bool {
+    run.continues.is_some() || run.earlier_canary_records().is_none()
 }
 
 /// Compares promise and measurement, or returns why there is no verdict.

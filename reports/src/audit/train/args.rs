@@ -54,8 +54,8 @@ pub struct Train {
     /// prepared with --label, a class head replaces a transformer's own.
     #[arg(long, value_name = "MODEL", default_value_t)]
     pub model: ModelArg,
-    /// Declare public all text that the --model folder was trained on; needed for Reticent weights whose
-    /// manifest.json is lost or is that of a run of sgd on public text, and written to the new manifest.
+    /// Declare public all text that the --model folder was trained on; needed for the weights of a Reticent run of sgd
+    /// on public text, even if its manifest.json is lost, refused for other recipes, and written to the new manifest.
     #[arg(long)]
     pub declared_public: bool,
     /// Device: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is available.

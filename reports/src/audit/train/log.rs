@@ -6,10 +6,12 @@
 
 use crate::contract::to_json;
 use anyhow::{Context, Result};
-use reticent_accounting::training::{Subject, TrainingPlan};
+use reticent_accounting::confidentiality::Standing;
+use reticent_accounting::training::{Recipe, Subject, TrainingPlan};
 use reticent_accounting::{Convention, Delta, Neighbours, Notion, Tolerance, UnitName};
 use reticent_backends::checkpoint::Owner;
 use reticent_backends::run::{Epoch, TrainProgress};
+use reticent_disk::{DiskFile, WholeFile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -164,8 +166,13 @@ impl Promised {
 }
 
 /// Returns the finite promises about a record by definition. What the papers computed for other neighbours is no promise:
-/// the presence of a record of which a part is trained on without noise is not protected.
+/// the presence of a record of which a part is trained on without noise is not protected. Nor is a redacted part promised
+/// anything where the answer promises nothing: some secret may be trained on in the open.
 fn promises(plan: &TrainingPlan, tolerance: Tolerance) -> Result<Vec<Promised>> {
+    let splits = plan.run.recipe() == Some(Recipe::Crt);
+    if splits && plan.worst_secret() == Some(Standing::Exposed) {
+        return Ok(Vec::new());
+    }
     let rows = plan.guarantees_about(Subject::Record, tolerance)?;
     let defined = rows
         .into_iter()
@@ -187,7 +194,7 @@ fn promises(plan: &TrainingPlan, tolerance: Tolerance) -> Result<Vec<Promised>> 
 /// The log of a run in progress.
 pub(super) struct Log {
     path: PathBuf,
-    file: Option<File>,
+    file: Option<DiskFile>,
 }
 
 impl Log {
@@ -216,22 +223,25 @@ impl Log {
         }
     }
 
-    fn open(&self, from: u64) -> std::io::Result<File> {
-        let mut kept = Vec::new();
+    /// The lines that are kept replace the file as a whole: a process that is killed meanwhile loses none of them. A link in
+    /// its place is refused.
+    fn open(&self, from: u64) -> std::io::Result<DiskFile> {
+        let mut whole = WholeFile::create(&self.path, true)?;
+        let mut kept = String::new();
         if let Ok(file) = File::open(&self.path) {
             for line in BufReader::new(file).lines() {
                 let line = line?;
                 match serde_json::from_str::<Line>(&line) {
-                    Ok(earlier) if earlier.step() < from => kept.push(line),
+                    Ok(earlier) if earlier.step() < from => kept.extend([line.as_str(), "\n"]),
                     // Stops at a line of a later step, or at one left incomplete by a killed process.
                     _ => break,
                 }
             }
         }
-        let mut file = File::create(&self.path)?;
-        for line in kept {
-            writeln!(file, "{line}")?;
-        }
+        whole.write_all(kept.as_bytes())?;
+        whole.finish()?;
+        let mut file = DiskFile::again(&self.path)?;
+        file.cut(kept.len() as u64)?;
         Ok(file)
     }
 
@@ -253,7 +263,9 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
     use reticent_accounting::training::{NoisySteps, Run, Stated};
+    use reticent_disk::failing;
 
     fn step(step: u64) -> Line {
         Line::Step {
@@ -265,8 +277,8 @@ mod tests {
         }
     }
 
-    /// A redacted part of a record is promised something, the presence of the record nothing: the public side is trained
-    /// on without noise.
+    /// Where every secret is caught or noised, a redacted part of a record is promised something, the presence of the
+    /// record nothing: the public side is trained on without noise.
     #[test]
     fn what_papers_computed_is_not_logged_as_a_promise() {
         let noisy = || NoisySteps::poisson(2.0, 0.1, 2).unwrap();
@@ -277,14 +289,25 @@ mod tests {
         };
         let dpsgd = Run::Dpsgd { private: noisy() };
         let tolerance = Tolerance::new(1e-3).unwrap();
-        for (run, names) in [
-            (crt, &["epsilon/confidentiality/turn/replace"][..]),
+        // Of three secrets, so many missed by the policy, and by both.
+        let counted = |missed, by_both| {
+            let spread = Spread::AtMost(1);
+            CorpusFacts::new(3, missed, by_both, missed, spread, Knowledge::Counted).unwrap()
+        };
+        let redacted = &["epsilon/confidentiality/turn/replace"][..];
+        for (run, facts, names) in [
+            (crt.clone(), Some(counted(0, 0)), redacted),
+            (crt.clone(), Some(counted(1, 0)), redacted),
+            (crt.clone(), Some(counted(1, 1)), &[]),
+            (crt, None, &[]),
             (
                 dpsgd,
+                None,
                 &["epsilon/dp/turn/add-remove", "epsilon/dp/turn/replace"],
             ),
         ] {
-            let plan = TrainingPlan::new(run, UnitName::new("turn").unwrap());
+            let mut plan = TrainingPlan::new(run, UnitName::new("turn").unwrap());
+            plan.secrets.facts = facts;
             let found = promises(&plan, tolerance).unwrap();
             let found: Vec<String> = found.iter().map(Promised::name).collect();
             assert_eq!(found, names);
@@ -305,10 +328,62 @@ mod tests {
         (4..=7).for_each(|n| log.write(&step(n)).unwrap());
         drop(log);
         let text = std::fs::read_to_string(&path).unwrap();
-        let lines: Vec<Line> = text
-            .lines()
-            .map(|l| serde_json::from_str(l).unwrap())
-            .collect();
-        assert_eq!(lines, (1..=7).map(step).collect::<Vec<_>>());
+        assert_eq!(parsed(&text), (1..=7).map(step).collect::<Vec<_>>());
+    }
+
+    fn parsed(text: &str) -> Vec<Line> {
+        let lines = text.lines();
+        lines.map(|l| serde_json::from_str(l).unwrap()).collect()
+    }
+
+    /// A full disk at any write is an error, and costs no line of steps that are not taken again.
+    #[test]
+    fn a_full_disk_leaves_the_lines_before() {
+        let mut failures = 0;
+        for writes in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(LOG);
+            let mut log = Log::new(folder.path());
+            (1..=3).for_each(|n| log.write(&step(n)).unwrap());
+            drop(log);
+            let mut log = Log::new(folder.path());
+            failing::after(Some(writes));
+            let end = (3..=4).try_for_each(|n| log.write(&step(n)));
+            failing::after(None);
+            drop(log);
+            let Err(error) = end else { break };
+            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{writes}");
+            failures += 1;
+            let mut log = Log::new(folder.path());
+            log.write(&step(3)).unwrap();
+            drop(log);
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(parsed(&text), [1, 2, 3].map(step), "{writes}");
+        }
+        assert!(failures > 4, "{failures}");
+    }
+
+    /// Losses of single batches tell of private text.
+    #[cfg(unix)]
+    #[test]
+    fn only_its_owner_reads_the_log_and_no_link_is_followed() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(LOG);
+        let other = folder.path().join("other");
+        std::fs::write(&other, "kept").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        let write = || Log::new(folder.path()).write(&step(1));
+        assert!(write().unwrap_err().to_string().contains("link"));
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "kept");
+        std::fs::remove_file(&path).unwrap();
+        // As earlier versions left it.
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        for _ in 0..2 {
+            write().unwrap();
+            let mode = path.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
     }
 }

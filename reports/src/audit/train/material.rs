@@ -139,14 +139,26 @@ fn held_out(args: &Train, request: &PlanRequest, prepared: &Prepared) -> Result<
         "--held-out: {} was prepared with another --loss-on than PREPARED",
         folder.display()
     );
-    let trained_on = match request.of_recipe.held_out_is {
-        Some(Whose::Public) => TrainedOn::of(read_texts(&held_out), read_texts(prepared)),
-        _ => Ok(None),
+    let public = request.of_recipe.held_out_is == Some(Whose::Public);
+    let units = [&held_out, prepared].map(|of| of.training.unit);
+    ensure!(
+        !public || units[0] == units[1],
+        "--held-out: {} is cut into {}s and PREPARED into {}s, so it can't be told what text both hold; with {} public, \
+         both must have the same --unit",
+        folder.display(),
+        units[0],
+        units[1],
+        request.name("held_out_is")
+    );
+    let trained_on = match public {
+        true => TrainedOn::of(read_texts(&held_out), read_texts(prepared)),
+        false => Ok(None),
     };
     let trained_on = trained_on.map_err(|TrainedOn { texts, of }| {
         anyhow::anyhow!(
-            "{}: must be private, got public: {texts} of {of} texts of --held-out {}, more than half of its tokens, are \
-             records of PREPARED, which the promise is about (a mask in either stands for any text)",
+            "{}: must be private, got public: more than half of the text of --held-out {} is in PREPARED, which the promise \
+             is about ({texts} of its {of} texts are records there or share most of their lines with them; a mask in either \
+             stands for any text)",
             request.name("held_out_is"),
             folder.display()
         )

@@ -7,7 +7,7 @@ use crate::plan::PlanRequest;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};
 use reticent_backends::TrainOptions;
-use reticent_backends::checkpoint::{Initial, Manifest, Pretrained, weights_digest};
+use reticent_backends::checkpoint::{Initial, Manifest, Mark, Pretrained, weights_digest};
 use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::{
     Family, Head, Lora, LoraSpec, LstmConfig, Model, TransformerConfig,
@@ -74,6 +74,12 @@ impl Beginning {
                 Self::loaded(folder, request.declared_public, plan, prepared)?
             }
         };
+        // Before a step is spent on what the manifest would then contradict.
+        let continues = matches!(begun.initial, Initial::Continued { .. });
+        ensure!(
+            begun.initial.base() == plan.base && continues == plan.continues.is_some(),
+            "--model: {CHANGED}"
+        );
         begun.tells(prepared, seed).context("--model")?;
         if prepared.options.loss_on.is_some() {
             ensure!(
@@ -149,11 +155,16 @@ impl Beginning {
             }
             manifest => {
                 let sgd = |found: &Manifest| found.recipe == Recipe::Sgd;
-                ensure!(manifest.as_ref().is_none_or(sgd), "--model: {CHANGED}");
+                let mark = loaded.mark.as_ref();
+                ensure!(
+                    manifest.as_ref().is_none_or(sgd) && !mark.is_some_and(Mark::is_private),
+                    "--model: {CHANGED}"
+                );
                 Initial::Pretrained {
                     weights,
                     declared_public,
                     has_manifest: manifest.is_some(),
+                    manifest_missing: mark.is_some(),
                 }
             }
         };
@@ -255,8 +266,8 @@ fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Resul
     )
 }
 
-/// The error for a manifest that isn't the one with which the plan was built.
-const CHANGED: &str = "its manifest.json was changed while it was read";
+/// The error for a folder that isn't the one with which the plan was built.
+const CHANGED: &str = "its manifest.json or its weights were changed while they were read";
 
 /// Resumes from the checkpoint with which the plan was accounted.
 fn continued(

@@ -413,7 +413,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     };
     if leads {
         keep.has_room(&train.out).context("--out")?;
-        keep.free(&state).context("--keep-every")?;
+        keep.free(&state)?;
     }
     let failed = RefCell::new(None);
     let at_epoch = |epoch: Epoch<'_>| {
@@ -576,23 +576,21 @@ impl Keep<'_> {
         Ok(Owner::has_room_for(self.job.planted(), place)?)
     }
 
-    /// Checks that the paths for epochs are free: no plan of another model, and for a new run no checkpoint. A resumed
-    /// run recognises its own checkpoints by their weights when it reaches them.
+    /// Checks that the paths for epochs are free: no plan of another model where a checkpoint is due, and for a new run no
+    /// checkpoint of any epoch, which would pass for its own. A resumed run recognises its own checkpoints by their
+    /// weights when it reaches them.
     fn free(&self, state: &Path) -> Result<()> {
-        let Some(every) = self.every else {
-            return Ok(());
-        };
-        let is_new = !state.exists();
+        let is_new = free_for(state).is_ok();
         let beside = self
             .out
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
         let listed = match std::fs::read_dir(beside.unwrap_or(Path::new("."))) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            listed => listed?,
+            listed => listed.context("--out")?,
         };
         for entry in listed {
-            let name = entry?.file_name();
+            let name = entry.context("--out")?.file_name();
             let shown = name.to_string_lossy();
             let shown = shown.strip_suffix(".owner").unwrap_or(&shown);
             let number = shown.rsplit_once('-').map_or("", |(_, number)| number);
@@ -602,11 +600,21 @@ impl Keep<'_> {
             let place = self.place(epoch);
             let is_of_it =
                 [&place, &owner_folder(&place)].map(|path| path.file_name() == Some(&name));
-            if epoch.is_multiple_of(every) && is_of_it.contains(&true) {
-                if is_new {
-                    free_for(&place)?;
-                }
-                self.has_room(&place)?;
+            if !is_of_it.contains(&true) {
+                continue;
+            }
+            let due = self.every.is_some_and(|every| epoch.is_multiple_of(every));
+            let flag = if due { "--keep-every" } else { "--out" };
+            if is_new {
+                free_for(&place).with_context(|| {
+                    format!(
+                        "{flag}: an earlier run left a checkpoint; move or remove it. What was released counts: account \
+                         compose says what its manifest and that of the new run promise together"
+                    )
+                })?;
+            }
+            if due {
+                self.has_room(&place).context(flag)?;
             }
         }
         Ok(())

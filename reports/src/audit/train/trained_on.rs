@@ -3,7 +3,7 @@
 use crate::number::grouped;
 use reticent_corpus::TokenId;
 use reticent_corpus::tokenize::MASK_TEXT;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A record: its tokens, which may end before its text does, and its text.
 pub(super) type TokensAndText<'a> = (&'a [TokenId], &'a str);
@@ -16,49 +16,111 @@ pub(in crate::audit) struct TrainedOn {
 }
 
 impl TrainedOn {
-    /// Counts held-out texts that are records trained on, where a mask in either stands for any text.
+    /// Counts held-out texts that are records trained on, or of which more than half are lines of such records. A mask in
+    /// either stands for any text, and white space for any other.
     ///
     /// # Errors
-    /// Returns the counts as an error if these are more than half of the held-out tokens. Two corpora may share short
-    /// general texts (a thank-you, redacted answers), but not most of what they say.
+    /// Returns the counts as an error if more than half of the held-out text is trained on: of its tokens, by texts that are
+    /// such records, or of its lines, each counted once. Two corpora may share short general texts (a thank-you, redacted
+    /// answers), but not most of what they say.
     pub(super) fn of<'a>(
         held_out: impl Iterator<Item = TokensAndText<'a>>,
         trained: impl Iterator<Item = TokensAndText<'a>>,
     ) -> Result<Option<Self>, Self> {
         let held_out: BTreeSet<TokensAndText<'_>> = held_out.collect();
-        let (tokens, texts): (HashSet<&[TokenId]>, HashSet<&str>) = trained.unzip();
-        let masked_there = Patterns::of(texts.iter().copied());
-        let masked_here = Patterns::of(held_out.iter().map(|(_, text)| *text));
-        let unmasked_there: HashSet<&str> = texts
+        let here: Vec<_> = held_out.iter().map(|(_, text)| Pieces::of(text)).collect();
+        let (tokens, there): (HashSet<&[TokenId]>, Vec<_>) =
+            trained.map(|(read, text)| (read, Pieces::of(text))).unzip();
+        let there: HashSet<&str> = there.iter().flat_map(Pieces::all).collect();
+        let masked_there = Patterns::of(there.iter().copied());
+        let masked_here = Patterns::of(here.iter().flat_map(Pieces::all));
+        let unmasked_there: HashSet<&str> = there
             .iter()
             .flat_map(|text| masked_here.matching(text))
             .collect();
-        let (shared, other): (Vec<_>, Vec<_>) = held_out.iter().partition(|(read, text)| {
-            tokens.contains(read)
-                || texts.contains(text)
+        let is_there = |text: &str| {
+            there.contains(text)
                 || unmasked_there.contains(text)
                 || !masked_there.matching(text).is_empty()
-        });
+        };
+        let mut lines: BTreeMap<&str, bool> = BTreeMap::new();
+        let (mut texts, mut records) = (0, Shared::default());
+        for ((read, _), pieces) in held_out.iter().zip(&here) {
+            let whole = tokens.contains(read) || is_there(&pieces.whole);
+            let mut found = Shared::default();
+            for line in &pieces.lines {
+                let shared = whole || is_there(line);
+                found.add(line.len(), shared);
+                *lines.entry(line.as_str()).or_default() |= shared;
+            }
+            records.add(read.len(), whole);
+            texts += u64::from(whole || found.is_most());
+        }
+        let mut all = Shared::default();
+        for (line, shared) in lines {
+            all.add(line.len(), shared);
+        }
         let counts = Self {
-            texts: shared.len() as u64,
+            texts,
             of: held_out.len() as u64,
         };
-        let length =
-            |of: &[&TokensAndText<'_>]| of.iter().map(|(read, _)| read.len()).sum::<usize>();
-        if length(&shared) > length(&other) {
+        if records.is_most() || all.is_most() {
             return Err(counts);
         }
-        Ok((!shared.is_empty()).then_some(counts))
+        Ok((texts > 0).then_some(counts))
     }
 
     /// What an answer says of them.
     pub(in crate::audit) fn text(self) -> String {
         format!(
-            "Of the {} held-out texts that were said to be public, {} are records of PREPARED too, whatever is masked in \
-             either: the promise holds only if these are public (their number is of private text, and no guarantee covers it).",
+            "Of the {} held-out texts that were said to be public, {} are records of PREPARED too or share most of their \
+             lines with them, whatever is masked in either: the promise holds only if these are public (their number is of \
+             private text, and no guarantee covers it).",
             grouped(self.of),
             grouped(self.texts)
         )
+    }
+}
+
+/// A text and its lines that are not empty, each with single spaces for white space.
+struct Pieces {
+    whole: String,
+    lines: Vec<String>,
+}
+
+impl Pieces {
+    fn of(text: &str) -> Self {
+        let spaced = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines = text.lines().map(spaced);
+        Self {
+            whole: spaced(text),
+            lines: lines.filter(|line| !line.is_empty()).collect(),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &str> {
+        let lines = self.lines.iter().map(String::as_str);
+        lines.chain([self.whole.as_str()])
+    }
+}
+
+/// Lengths of text that is trained on, and of other text.
+#[derive(Default)]
+struct Shared {
+    here_and_there: usize,
+    here: usize,
+}
+
+impl Shared {
+    const fn add(&mut self, length: usize, shared: bool) {
+        match shared {
+            true => self.here_and_there += length,
+            false => self.here += length,
+        }
+    }
+
+    const fn is_most(&self) -> bool {
+        self.here_and_there > self.here
     }
 }
 
@@ -180,6 +242,36 @@ mod tests {
             said.contains("Of the 2 held-out texts") && said.contains("1 are records"),
             "{said}"
         );
+    }
+
+    /// White space and what else stands in a record hide no lines that are trained on; a line that many records share
+    /// counts once.
+    #[test]
+    fn other_white_space_does_not_make_text_public() {
+        let trained = [
+            "Ada lives in  Paris.\n\nHer number is 12.",
+            "Zoe waits <MASK>.",
+        ];
+        let of = |held_out: &[&str]| of(held_out, &trained);
+        for spaced in [
+            "Ada lives in Paris. Her number is 12.",
+            "Ada  lives in\tParis.\r\n Her number is 12.\n",
+            "Her number is 12.\nAda lives in Paris.",
+            "Ada lives in Paris.",
+            "Zoe  waits in\u{a0}vain.",
+        ] {
+            assert_eq!(of(&[spaced]), Err(some(1, 1)), "{spaced}");
+        }
+        let beside = "Her number is 12.\nThe weather is fine in these days.";
+        assert_eq!(of(&[beside]), Ok(None));
+        let headed = ["1", "2", "3"].map(|n| format!("Her number is 12.\nNew text {n}."));
+        let headed: Vec<&str> = headed.iter().map(String::as_str).collect();
+        assert_eq!(of(&headed), Ok(Some(some(3, 3))));
+        // Whole records count by their length, whatever lines they share.
+        let trained = ["1", "2", "3"].map(|n| format!("Dear customer,\n{n}"));
+        let mut held_out: Vec<&str> = trained.iter().map(String::as_str).collect();
+        held_out.push("Text that nobody trains on.");
+        assert_eq!(self::of(&held_out, &held_out[..3]), Err(some(3, 4)));
     }
 
     /// Masks on either side hide no text that is trained on.
