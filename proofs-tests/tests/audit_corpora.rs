@@ -3,7 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{audit, listing, ok, refused, run, signal};
+use reticent_proofs_tests::commands::{account_output, audit, listing, ok, refused, run, signal};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -576,6 +576,96 @@ fn hostile_files_are_refused_before_they_take_memory() {
         refused(at, &line, &words);
         assert!(began.elapsed() < Duration::from_secs(20), "{line}");
     }
+}
+
+/// Before what is read of them takes memory: 1 GB of zeros, and a device, which has no end. A pipe is read like a file.
+#[test]
+fn endless_tables_are_refused() {
+    let home = home(LINE);
+    let at = home.path();
+    let long = std::fs::File::create(at.join("long.csv")).unwrap();
+    long.set_len(1 << 30).unwrap();
+    let head = "id,prior,posterior\nn,1e-6,1e-3\n\"";
+    std::fs::write(at.join("late.csv"), head).unwrap();
+    std::fs::write(at.join("few.csv"), head.trim_end_matches('"')).unwrap();
+    let late = std::fs::File::options()
+        .append(true)
+        .open(at.join("late.csv"))
+        .unwrap();
+    late.set_len(1 << 30).unwrap();
+    std::fs::write(at.join("pairs.csv"), "example,secret\na,n\n").unwrap();
+    for name in ["zero.csv", "zero.jsonl"] {
+        std::os::unix::fs::symlink("/dev/zero", at.join(name)).unwrap();
+    }
+    let protect = "protect --batch-size 1 --steps 10 --dataset-size 20";
+    let row = "line 1: the row is longer than 67108864 bytes";
+    let device = "it is a device";
+    let lines = [
+        (
+            "audit",
+            "membership --scores long.csv".to_owned(),
+            "--scores",
+            row,
+        ),
+        (
+            "audit",
+            "membership --scores zero.csv".to_owned(),
+            "--scores",
+            device,
+        ),
+        (
+            "account",
+            format!("{protect} --incidence long.csv --secrets few.csv"),
+            "long.csv",
+            row,
+        ),
+        (
+            "account",
+            format!("{protect} --incidence pairs.csv --secrets late.csv"),
+            "late.csv",
+            "line 3: the row is longer than 67108864 bytes",
+        ),
+        (
+            "account",
+            format!("{protect} --incidence zero.csv --prior 1e-6 --posterior 1e-3"),
+            "zero.csv",
+            device,
+        ),
+        (
+            "account",
+            format!("{protect} --incidence zero.jsonl --prior 1e-6 --posterior 1e-3"),
+            "zero.jsonl",
+            device,
+        ),
+    ];
+    for (program, line, named, words) in lines {
+        let began = Instant::now();
+        let output = match program {
+            "audit" => run(at, &line),
+            _ => account_output(at, &line),
+        };
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {error}");
+        assert!(
+            error.contains(named) && error.contains(words),
+            "{line}: {error}"
+        );
+        assert!(began.elapsed() < Duration::from_secs(20), "{line}");
+    }
+    let pipe = at.join("pipe.csv");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, "id,score,member\na,1,1\nb,0,0\n").unwrap()
+    });
+    ok(at, "membership --scores pipe.csv");
+    writer.join().unwrap();
 }
 
 /// Uses a pattern for which every match scans the rest of the line.

@@ -29,7 +29,7 @@ mod values;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (Reticent)");
 
 pub use csv::Csv;
-pub(crate) use csv::csv_problem;
+pub(crate) use csv::{TableFile, csv_line, csv_problem, open_table};
 pub use definition::{Completions, ManualPage};
 pub use envelope::{Envelope, Inputs, SCHEMA};
 pub use exit::Exit;
