@@ -3,7 +3,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{account_output, audit, listing, ok, refused, run, signal};
+use reticent_proofs_tests::commands::{
+    account, account_output, audit, listing, ok, refused, run, signal,
+};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -666,6 +668,40 @@ fn endless_tables_are_refused() {
     });
     ok(at, "membership --scores pipe.csv");
     writer.join().unwrap();
+}
+
+/// It held other text, and was replaced; so was what a link leads to.
+#[test]
+fn protect_replaces_files_by_force_alone() {
+    let home = home("");
+    let at = home.path();
+    std::fs::write(at.join("pairs.csv"), "example,secret\na,n\nb,n\n").unwrap();
+    let line = "protect --batch-size 1 --steps 10 --dataset-size 20 --incidence pairs.csv --prior 1e-6 --posterior 1e-3";
+    for (flag, name) in [("--out", "o.csv"), ("--weights", "w.json")] {
+        let place = at.join(name);
+        std::fs::write(&place, "theirs").unwrap();
+        let link = format!("link-{name}");
+        std::os::unix::fs::symlink(&place, at.join(&link)).unwrap();
+        for (more, words) in [
+            (
+                name.to_owned(),
+                "exists; choose another name, or give --force",
+            ),
+            (link.clone(), "is a link"),
+            (format!("{link} --force"), "is a link"),
+        ] {
+            let output = account_output(at, &format!("{line} {flag} {more}"));
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{more}: {error}");
+            assert!(
+                error.contains(flag) && error.contains(words),
+                "{more}: {error}"
+            );
+            assert_eq!(read(at, name), "theirs", "{more}");
+        }
+        account(at, &format!("{line} {flag} {name} --force"));
+        assert_ne!(read(at, name), "theirs");
+    }
 }
 
 /// Uses a pattern for which every match scans the rest of the line.

@@ -90,7 +90,6 @@ impl AtomicFile {
     /// # Errors
     /// Returns an error if the file exists already or is one of those in `read`, and as [`AtomicFile::create`]
     /// does.
-    #[cfg(feature = "findings")]
     pub fn create_new(target: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
         no_stream(target)?;
         let opened = WholeFile::apart(target, force, read);

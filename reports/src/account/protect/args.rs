@@ -80,6 +80,9 @@ pub struct Protect {
     /// the promise for each secret.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sweep", "counts"])]
     pub weights: Option<PathBuf>,
+    /// Replace the files of --out and --weights if they exist.
+    #[arg(long, conflicts_with = "sweep")]
+    pub force: bool,
     /// Plot noise against kept examples to this SVG file.
     #[arg(long, value_name = "FILE", requires = "sweep", conflicts_with_all = ["c", "out", "weights"])]
     pub plot: Option<PathBuf>,
