@@ -580,9 +580,10 @@ fn hostile_files_are_refused_before_they_take_memory() {
     }
 }
 
-/// Before what is read of them takes memory: 1 GB of zeros, and a device, which has no end. A pipe is read like a file.
+/// Before what is read of them takes memory: 1 GB of zeros, and a device, which has no end, for whatever is text. A pipe is
+/// read like a file.
 #[test]
-fn endless_tables_are_refused() {
+fn endless_tables_and_texts_are_refused() {
     let home = home(LINE);
     let at = home.path();
     let long = std::fs::File::create(at.join("long.csv")).unwrap();
@@ -596,7 +597,7 @@ fn endless_tables_are_refused() {
         .unwrap();
     late.set_len(1 << 30).unwrap();
     std::fs::write(at.join("pairs.csv"), "example,secret\na,n\n").unwrap();
-    for name in ["zero.csv", "zero.jsonl"] {
+    for name in ["zero.csv", "zero.json", "zero.txt", "zero.jsonl"] {
         std::os::unix::fs::symlink("/dev/zero", at.join(name)).unwrap();
     }
     let protect = "protect --batch-size 1 --steps 10 --dataset-size 20";
@@ -637,6 +638,30 @@ fn endless_tables_are_refused() {
             "account",
             format!("{protect} --incidence zero.jsonl --prior 1e-6 --posterior 1e-3"),
             "zero.jsonl",
+            device,
+        ),
+        (
+            "account",
+            "--mechanism zero.json".to_owned(),
+            "--mechanism",
+            device,
+        ),
+        (
+            "audit",
+            "redact data.jsonl --policy zero.json --out x".to_owned(),
+            "--policy",
+            device,
+        ),
+        (
+            "audit",
+            "diff zero.json zero.json".to_owned(),
+            "zero.json",
+            device,
+        ),
+        (
+            "audit",
+            "incidence data.jsonl --list zero.txt --out x.csv".to_owned(),
+            "--list",
             device,
         ),
     ];

@@ -5,14 +5,15 @@ use reticent_disk::WholeFile;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The longest text that is read into memory, in bytes: 1 GiB.
-const LONGEST_TEXT: u64 = 1 << 30;
+/// The longest text that is read into memory, in bytes: 64 MiB. Policies, plans, reports and lists are shorter; corpora, logs
+/// and tables are read line by line.
+const LONGEST_TEXT: u64 = 64 << 20;
 
-/// Reads a file or pipe of text of at most 1 GiB, so that an endless pipe is an error too. A byte-order mark at its
+/// Reads a file or pipe of text of at most 64 MiB, so that an endless pipe is an error too. A byte-order mark at its
 /// beginning is dropped.
 ///
 /// # Errors
-/// Returns an error if the file can't be read, is longer, or is not UTF-8.
+/// Returns an error if the file can't be read, is a device, is longer, or is not UTF-8.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     reticent_disk::read_text(path, LONGEST_TEXT).map(unmarked)
 }

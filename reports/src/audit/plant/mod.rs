@@ -8,9 +8,7 @@ pub(in crate::audit) mod words;
 
 use super::args::{Plant, TokenizerArg};
 use crate::audit::exposure::false_alarm_of_each;
-use crate::contract::{
-    Envelope, Exit, Inputs, Interrupt, OutputFolder, is_stream, read_regular_text,
-};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, is_stream};
 use crate::number::{count_of, grouped, rounded, shortest};
 use crate::page::{Output, Page, Section};
 use crate::verdict::FALSE_ALARM;
@@ -34,6 +32,9 @@ use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::Path;
 use words::SampledFacts;
+
+/// The longest corpus in which canaries are planted, in bytes: 1 GiB. It is held in memory.
+const LONGEST: u64 = 1 << 30;
 
 /// What was planted.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -165,8 +166,8 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         "FILE: {} has the name of the plan that is written next to it; rename it",
         args.data.display()
     );
-    let text =
-        read_regular_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
+    let text = reticent_disk::read_regular_text(&args.data, LONGEST)
+        .with_context(|| format!("FILE: {}", args.data.display()))?;
     let field = args.text.text_field.as_deref();
     let read = documents(&args.data, &text, field)?;
     let total = read.len();
