@@ -1,5 +1,7 @@
 //! Files that are whole or absent and readable by their owner only, with errors that name them.
 
+#[cfg(feature = "findings")]
+use super::stdout::JsonStdout;
 use anyhow::{Context, Result};
 use reticent_disk::WholeFile;
 use std::io::Write;
@@ -61,7 +63,7 @@ pub struct AtomicFile {
 enum Sink {
     File(WholeFile),
     #[cfg(feature = "findings")]
-    Stdout,
+    Stdout(JsonStdout<std::io::Stdout>),
 }
 
 /// Returns whether a path stands for stdin or stdout; a file of that name is `./-`.
@@ -115,7 +117,7 @@ impl AtomicFile {
         if is_stream(target) {
             return Ok(Self {
                 target: target.to_path_buf(),
-                sink: Sink::Stdout,
+                sink: Sink::Stdout(JsonStdout::new(std::io::stdout())),
             });
         }
         Self::create_new(target, force, read)
@@ -146,7 +148,7 @@ impl AtomicFile {
         match sink {
             Sink::File(file) => file.finish(),
             #[cfg(feature = "findings")]
-            Sink::Stdout => unless_closed(std::io::stdout().flush(), ()),
+            Sink::Stdout(mut stdout) => unless_closed(stdout.flush(), ()),
         }
         .with_context(|| unwritten(&target))
     }
@@ -166,14 +168,14 @@ impl Write for AtomicFile {
         match &mut self.sink {
             Sink::File(file) => file.write(bytes),
             #[cfg(feature = "findings")]
-            Sink::Stdout => unless_closed(std::io::stdout().write(bytes), bytes.len()),
+            Sink::Stdout(stdout) => unless_closed(stdout.write(bytes), bytes.len()),
         }
     }
     fn flush(&mut self) -> std::io::Result<()> {
         match &mut self.sink {
             Sink::File(file) => file.flush(),
             #[cfg(feature = "findings")]
-            Sink::Stdout => unless_closed(std::io::stdout().flush(), ()),
+            Sink::Stdout(stdout) => unless_closed(stdout.flush(), ()),
         }
     }
 }

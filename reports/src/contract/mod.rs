@@ -57,6 +57,8 @@ pub use parse::{main, parse_from};
 pub use progress::Progress;
 pub(crate) use spelled::in_words;
 pub use spelled::{Number, to_json};
+#[cfg(feature = "findings")]
+pub use stdout::JsonStdout;
 pub(crate) use stdout::{in_one_line, note_to_terminal};
 pub use stdout::{note, print, print_json, printable, printable_json};
 pub(crate) use table::dash;
