@@ -556,6 +556,14 @@ fn hostile_files_are_refused_before_they_take_memory() {
     let trap = "{\"version\":\"1.0\",\"added_tokens\":[],\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\",\
         \"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"vocab\":{\"u\":0,\"##q\":2147483648}}}";
     std::fs::write(at.join("trap.json"), trap).unwrap();
+    let pieces: Vec<_> = (1..2000)
+        .map(|n| serde_json::json!(["a".repeat(n), -1.0]))
+        .collect();
+    let slow = serde_json::json!({"version": "1.0", "added_tokens": [],
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": pieces}});
+    std::fs::write(at.join("slow.json"), slow.to_string()).unwrap();
+    let cubic = trap.replace("2147483648", "1").replace("100", "1000000");
+    std::fs::write(at.join("cubic.json"), cubic).unwrap();
     std::os::unix::fs::symlink("/dev/zero", at.join("endless.json")).unwrap();
     std::fs::create_dir(at.join("model")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", at.join("model/config.json")).unwrap();
@@ -564,6 +572,14 @@ fn hostile_files_are_refused_before_they_take_memory() {
         (
             format!("{prepare} trap.json"),
             ["below 1048576", "got 2147483648"],
+        ),
+        (
+            format!("{prepare} slow.json"),
+            ["slow.json", "one character of text could take"],
+        ),
+        (
+            format!("{prepare} cubic.json"),
+            ["max_input_chars_per_word", "at most 400"],
         ),
         (
             format!("{prepare} endless.json"),
