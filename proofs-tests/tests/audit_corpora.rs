@@ -745,6 +745,24 @@ fn protect_replaces_files_by_force_alone() {
     }
 }
 
+/// The hidden name beside it was longer than file systems allow.
+#[test]
+fn outputs_have_names_as_long_as_files_may() {
+    let home = home(LINE);
+    let at = home.path();
+    let (file, folder) = ("c".repeat(255), "é".repeat(127));
+    ok(
+        at,
+        &format!("redact data.jsonl --policy detectors --out {file}"),
+    );
+    assert_eq!(read(at, &file), CLEAN);
+    ok(
+        at,
+        &format!("prepare data.jsonl --held-out 0 --out {folder}"),
+    );
+    assert_eq!(listing(at), [file, "data.jsonl".to_owned(), folder]);
+}
+
 /// Uses a pattern for which every match scans the rest of the line.
 #[test]
 fn a_signal_ends_a_command_within_two_seconds() {

@@ -37,7 +37,8 @@ pub use quotes::{ClosedQuotes, LONGEST_ROW, header_advice, utf8_advice};
 pub use scratch::ScratchFile;
 pub use spelling::{Typed, cluster, fold, folded_word, typed};
 pub use whole::{
-    WholeFile, WholeFolder, drop_unfinished, forget_unfinished, note_unfinished, write_whole,
+    WholeFile, WholeFolder, beginning_of_name, drop_unfinished, forget_unfinished, note_unfinished,
+    write_whole,
 };
 
 use failing::step;
@@ -159,7 +160,6 @@ pub fn open_regular(path: &Path) -> Result<File> {
     File::open(path)
 }
 
-/// Reads at most `most` bytes of text from a file or a pipe.
 /// Opens a file or a pipe. A device is rejected before it is opened: many have no end.
 ///
 /// # Errors
@@ -185,6 +185,7 @@ fn is_device(about: &std::fs::Metadata) -> bool {
     }
 }
 
+/// Reads at most `most` bytes of text from a file or a pipe.
 ///
 /// # Errors
 /// As for [`open_file_or_pipe`]; also if the input is longer, or not valid UTF-8.
