@@ -166,8 +166,10 @@ fn every_failing_step_of_every_writer_leaves_outputs_whole_or_absent() {
     for name in ["scores.csv", "exposure.json", "pairs.csv", "secrets.csv"] {
         std::fs::copy(old.join(name), at.join(name)).unwrap();
     }
+    llama2c(at);
     for line in [
         "simulate customers --dialogues 4 --out made.jsonl",
+        "simulate customers --dialogues 3 --seed 9 --out others.jsonl",
         "prepare made.jsonl --policy customers --canaries 1x2 --seed 1 --out prepared",
         &format!("{TRAIN} trained"),
     ] {
@@ -242,6 +244,26 @@ fn every_failing_step_of_every_writer_leaves_outputs_whole_or_absent() {
             &["x.html"],
         ),
         of("audit", "report --model trained --html y.html", &["y.html"]),
+        of(
+            "audit",
+            "tokenizer made.jsonl --size 300 --declared-public --out v.json",
+            &["v.json"],
+        ),
+        of(
+            "audit",
+            "plant made.jsonl --canaries 1x2 --seed 3 --coins --unit document --out k",
+            &["k"],
+        ),
+        of(
+            "audit",
+            "membership --model trained --members made.jsonl --non-members others.jsonl --scores-out n.csv",
+            &["n.csv"],
+        ),
+        of(
+            "audit",
+            "convert --from llama2.c model.bin --tokenizer pieces.bin --out converted",
+            &["converted"],
+        ),
         of("audit", &*Box::leak(train.into_boxed_str()), &["c"]),
         of("account", "--sigma 1.1 --steps 10 --plot a.svg", &["a.svg"]),
         of(
@@ -258,6 +280,112 @@ fn every_failing_step_of_every_writer_leaves_outputs_whole_or_absent() {
     for writer in writers {
         failing_steps(at, &writer);
     }
+}
+
+/// Writes a model in the first layout of llama2.c, whose weights are all the same, and its tokenizer of bytes.
+fn llama2c(at: &Path) {
+    let (width, layers, positions, pieces) = (4, 1, 4, 3 + 256);
+    let of_layer = 2 * width + 7 * width * width;
+    let count = pieces * width + layers * of_layer + width + positions * width;
+    let header = [width, width, layers, 1, 1, pieces, positions];
+    let header = header.iter().flat_map(|n| (*n as i32).to_le_bytes());
+    let weights = (0..count).flat_map(|_| 0.25_f32.to_le_bytes());
+    let model: Vec<u8> = header.chain(weights).collect();
+    std::fs::write(at.join("model.bin"), model).unwrap();
+    let mut tokenizer = 6_i32.to_le_bytes().to_vec();
+    let special = ["<unk>", "\n<s>\n", "\n</s>\n"].map(str::to_owned);
+    let bytes = (0..=u8::MAX).map(|byte| format!("<0x{byte:02X}>"));
+    for piece in special.into_iter().chain(bytes) {
+        tokenizer.extend(0_f32.to_le_bytes());
+        tokenizer.extend((piece.len() as i32).to_le_bytes());
+        tokenizer.extend(piece.into_bytes());
+    }
+    std::fs::write(at.join("pieces.bin"), tokenizer).unwrap();
+}
+
+/// Every stage of a sharded preparation fails at each of its disk operations, one after the other, and goes on from what the
+/// failures left. The folder then is that of a single process, and appears only in the last stage.
+#[test]
+fn every_failing_step_of_every_stage_leaves_what_the_next_one_takes_up() {
+    let home = home("");
+    let at = home.path();
+    ok(at, "simulate customers --dialogues 4 --out made.jsonl");
+    let options = "made.jsonl --policy customers --canaries 1x2 --seed 1";
+    ok(at, &format!("prepare {options} --out single"));
+    let failing = |line: &str, step: u64| {
+        let output = audit(at)
+            .args(line.split_whitespace())
+            .env("RETICENT_FAILING_STEP", step.to_string())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        let code = output.status.code();
+        assert!(
+            code == Some(0) || code == Some(2) && error.starts_with("error: "),
+            "{line}, step {step}: {error}"
+        );
+        code == Some(0)
+    };
+    // A plan that was written is not written again.
+    let plan = format!("prepare {options} --out sharded --plan plan.json --shards 2");
+    ok(at, &plan);
+    let whole = read(at, "plan.json");
+    let forget = || {
+        std::fs::remove_file(at.join("plan.json")).unwrap();
+        std::fs::remove_dir_all(at.join("plan.json.stages")).unwrap();
+    };
+    forget();
+    for step in 1.. {
+        let done = failing(&plan, step);
+        if at.join("plan.json").exists() {
+            assert_eq!(read(at, "plan.json"), whole, "step {step}");
+            if done {
+                break;
+            }
+            forget();
+        }
+        assert!(!done);
+    }
+    let stages = ["scan --shard", "group --part", "write --shard"];
+    let each = stages
+        .iter()
+        .flat_map(|stage| (0..2).map(move |n| format!("{stage} {n}")));
+    for stage in each.chain(["join".to_owned()]) {
+        let line = format!("prepare --plan plan.json --stage {stage}");
+        for step in 1.. {
+            if failing(&line, step) {
+                assert!(step > 3, "{line}: only {step} steps");
+                break;
+            }
+            let appeared = at.join("sharded").exists();
+            assert!(!appeared || stage == "join", "{line}, step {step}");
+            assert!(
+                !appeared || same(at, "sharded", "single"),
+                "{line}, step {step}"
+            );
+        }
+    }
+    assert!(same(at, "sharded", "single"));
+    let left = [
+        "data.jsonl",
+        "made.jsonl",
+        "plan.json",
+        "plan.json.done",
+        "sharded",
+        "single",
+    ];
+    assert_eq!(listing(at), left);
+}
+
+/// Returns whether two folders hold the same files.
+fn same(at: &Path, one: &str, other: &str) -> bool {
+    let (one, other) = (at.join(one), at.join(other));
+    let bytes = |folder: &Path, name: &String| std::fs::read(folder.join(name)).unwrap();
+    let names = listing(&one);
+    names == listing(&other)
+        && names
+            .iter()
+            .all(|name| bytes(&one, name) == bytes(&other, name))
 }
 
 fn failing_steps(at: &Path, writer: &Writer) {
