@@ -169,6 +169,10 @@ impl Beside {
         }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "takes back what failed, even where every further step fails"
+    )]
     fn replace(&self) -> std::io::Result<()> {
         let mut old = tempfile::Builder::new();
         let old = old
@@ -195,6 +199,10 @@ impl Beside {
 }
 
 impl Drop for Beside {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "cleans up after a failure, which no further one may stop"
+    )]
     fn drop(&mut self) {
         if !self.stays {
             // Remove the lock file last: a process that finds none may begin.
@@ -207,6 +215,10 @@ impl Drop for Beside {
 }
 
 /// Removes the content of a folder, except its lock file and these files.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cleans up after a failure, which no further one may stop"
+)]
 pub(crate) fn cleared(folder: &Path, but: &[&str]) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -288,6 +300,10 @@ pub(crate) fn locked(path: &Path) -> std::io::Result<File> {
 }
 
 /// Releases the lock of a folder that is kept.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cleans up after a failure, which no further one may stop"
+)]
 pub(crate) fn unlock(folder: &Path) {
     // A lock file that nobody holds does not lock anything.
     let _ = std::fs::remove_file(folder.join(LOCK));
