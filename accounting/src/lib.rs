@@ -24,6 +24,8 @@
 //! # Ok::<(), reticent_accounting::Error>(())
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod compose;
 mod engine;
 mod guarantee;

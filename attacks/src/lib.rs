@@ -26,6 +26,8 @@
 //! # Ok::<(), reticent_attacks::Error>(())
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod audit_bound;
 mod draw;
 mod error;

@@ -26,6 +26,8 @@
 //! assert_ne!(once.batch(3), once.batch(4));
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 #[cfg(test)]
 extern crate self as reticent_backends;
 

@@ -23,6 +23,8 @@
 //! # Ok::<(), reticent_corpus::Error>(())
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod answers;
 pub mod canary;
 pub mod dedup;

@@ -3,7 +3,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{audit, listing, ok, refused, run, signal};
+use reticent_proofs_tests::commands::{
+    account, account_output, audit, listing, ok, refused, run, signal,
+};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -164,8 +166,10 @@ fn every_failing_step_of_every_writer_leaves_outputs_whole_or_absent() {
     for name in ["scores.csv", "exposure.json", "pairs.csv", "secrets.csv"] {
         std::fs::copy(old.join(name), at.join(name)).unwrap();
     }
+    llama2c(at);
     for line in [
         "simulate customers --dialogues 4 --out made.jsonl",
+        "simulate customers --dialogues 3 --seed 9 --out others.jsonl",
         "prepare made.jsonl --policy customers --canaries 1x2 --seed 1 --out prepared",
         &format!("{TRAIN} trained"),
     ] {
@@ -240,6 +244,26 @@ fn every_failing_step_of_every_writer_leaves_outputs_whole_or_absent() {
             &["x.html"],
         ),
         of("audit", "report --model trained --html y.html", &["y.html"]),
+        of(
+            "audit",
+            "tokenizer made.jsonl --size 300 --declared-public --out v.json",
+            &["v.json"],
+        ),
+        of(
+            "audit",
+            "plant made.jsonl --canaries 1x2 --seed 3 --coins --unit document --out k",
+            &["k"],
+        ),
+        of(
+            "audit",
+            "membership --model trained --members made.jsonl --non-members others.jsonl --scores-out n.csv",
+            &["n.csv"],
+        ),
+        of(
+            "audit",
+            "convert --from llama2.c model.bin --tokenizer pieces.bin --out converted",
+            &["converted"],
+        ),
         of("audit", &*Box::leak(train.into_boxed_str()), &["c"]),
         of("account", "--sigma 1.1 --steps 10 --plot a.svg", &["a.svg"]),
         of(
@@ -256,6 +280,112 @@ fn every_failing_step_of_every_writer_leaves_outputs_whole_or_absent() {
     for writer in writers {
         failing_steps(at, &writer);
     }
+}
+
+/// Writes a model in the first layout of llama2.c, whose weights are all the same, and its tokenizer of bytes.
+fn llama2c(at: &Path) {
+    let (width, layers, positions, pieces) = (4, 1, 4, 3 + 256);
+    let of_layer = 2 * width + 7 * width * width;
+    let count = pieces * width + layers * of_layer + width + positions * width;
+    let header = [width, width, layers, 1, 1, pieces, positions];
+    let header = header.iter().flat_map(|n| (*n as i32).to_le_bytes());
+    let weights = (0..count).flat_map(|_| 0.25_f32.to_le_bytes());
+    let model: Vec<u8> = header.chain(weights).collect();
+    std::fs::write(at.join("model.bin"), model).unwrap();
+    let mut tokenizer = 6_i32.to_le_bytes().to_vec();
+    let special = ["<unk>", "\n<s>\n", "\n</s>\n"].map(str::to_owned);
+    let bytes = (0..=u8::MAX).map(|byte| format!("<0x{byte:02X}>"));
+    for piece in special.into_iter().chain(bytes) {
+        tokenizer.extend(0_f32.to_le_bytes());
+        tokenizer.extend((piece.len() as i32).to_le_bytes());
+        tokenizer.extend(piece.into_bytes());
+    }
+    std::fs::write(at.join("pieces.bin"), tokenizer).unwrap();
+}
+
+/// Every stage of a sharded preparation fails at each of its disk operations, one after the other, and goes on from what the
+/// failures left. The folder then is that of a single process, and appears only in the last stage.
+#[test]
+fn every_failing_step_of_every_stage_leaves_what_the_next_one_takes_up() {
+    let home = home("");
+    let at = home.path();
+    ok(at, "simulate customers --dialogues 4 --out made.jsonl");
+    let options = "made.jsonl --policy customers --canaries 1x2 --seed 1";
+    ok(at, &format!("prepare {options} --out single"));
+    let failing = |line: &str, step: u64| {
+        let output = audit(at)
+            .args(line.split_whitespace())
+            .env("RETICENT_FAILING_STEP", step.to_string())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        let code = output.status.code();
+        assert!(
+            code == Some(0) || code == Some(2) && error.starts_with("error: "),
+            "{line}, step {step}: {error}"
+        );
+        code == Some(0)
+    };
+    // A plan that was written is not written again.
+    let plan = format!("prepare {options} --out sharded --plan plan.json --shards 2");
+    ok(at, &plan);
+    let whole = read(at, "plan.json");
+    let forget = || {
+        std::fs::remove_file(at.join("plan.json")).unwrap();
+        std::fs::remove_dir_all(at.join("plan.json.stages")).unwrap();
+    };
+    forget();
+    for step in 1.. {
+        let done = failing(&plan, step);
+        if at.join("plan.json").exists() {
+            assert_eq!(read(at, "plan.json"), whole, "step {step}");
+            if done {
+                break;
+            }
+            forget();
+        }
+        assert!(!done);
+    }
+    let stages = ["scan --shard", "group --part", "write --shard"];
+    let each = stages
+        .iter()
+        .flat_map(|stage| (0..2).map(move |n| format!("{stage} {n}")));
+    for stage in each.chain(["join".to_owned()]) {
+        let line = format!("prepare --plan plan.json --stage {stage}");
+        for step in 1.. {
+            if failing(&line, step) {
+                assert!(step > 3, "{line}: only {step} steps");
+                break;
+            }
+            let appeared = at.join("sharded").exists();
+            assert!(!appeared || stage == "join", "{line}, step {step}");
+            assert!(
+                !appeared || same(at, "sharded", "single"),
+                "{line}, step {step}"
+            );
+        }
+    }
+    assert!(same(at, "sharded", "single"));
+    let left = [
+        "data.jsonl",
+        "made.jsonl",
+        "plan.json",
+        "plan.json.done",
+        "sharded",
+        "single",
+    ];
+    assert_eq!(listing(at), left);
+}
+
+/// Returns whether two folders hold the same files.
+fn same(at: &Path, one: &str, other: &str) -> bool {
+    let (one, other) = (at.join(one), at.join(other));
+    let bytes = |folder: &Path, name: &String| std::fs::read(folder.join(name)).unwrap();
+    let names = listing(&one);
+    names == listing(&other)
+        && names
+            .iter()
+            .all(|name| bytes(&one, name) == bytes(&other, name))
 }
 
 fn failing_steps(at: &Path, writer: &Writer) {
@@ -554,6 +684,14 @@ fn hostile_files_are_refused_before_they_take_memory() {
     let trap = "{\"version\":\"1.0\",\"added_tokens\":[],\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\",\
         \"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"vocab\":{\"u\":0,\"##q\":2147483648}}}";
     std::fs::write(at.join("trap.json"), trap).unwrap();
+    let pieces: Vec<_> = (1..2000)
+        .map(|n| serde_json::json!(["a".repeat(n), -1.0]))
+        .collect();
+    let slow = serde_json::json!({"version": "1.0", "added_tokens": [],
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": pieces}});
+    std::fs::write(at.join("slow.json"), slow.to_string()).unwrap();
+    let cubic = trap.replace("2147483648", "1").replace("100", "1000000");
+    std::fs::write(at.join("cubic.json"), cubic).unwrap();
     std::os::unix::fs::symlink("/dev/zero", at.join("endless.json")).unwrap();
     std::fs::create_dir(at.join("model")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", at.join("model/config.json")).unwrap();
@@ -562,6 +700,14 @@ fn hostile_files_are_refused_before_they_take_memory() {
         (
             format!("{prepare} trap.json"),
             ["below 1048576", "got 2147483648"],
+        ),
+        (
+            format!("{prepare} slow.json"),
+            ["slow.json", "one character of text could take"],
+        ),
+        (
+            format!("{prepare} cubic.json"),
+            ["max_input_chars_per_word", "at most 400"],
         ),
         (
             format!("{prepare} endless.json"),
@@ -576,6 +722,173 @@ fn hostile_files_are_refused_before_they_take_memory() {
         refused(at, &line, &words);
         assert!(began.elapsed() < Duration::from_secs(20), "{line}");
     }
+}
+
+/// Before what is read of them takes memory: 1 GB of zeros, and a device, which has no end, for whatever is text. A pipe is
+/// read like a file.
+#[test]
+fn endless_tables_and_texts_are_refused() {
+    let home = home(LINE);
+    let at = home.path();
+    let long = std::fs::File::create(at.join("long.csv")).unwrap();
+    long.set_len(1 << 30).unwrap();
+    let head = "id,prior,posterior\nn,1e-6,1e-3\n\"";
+    std::fs::write(at.join("late.csv"), head).unwrap();
+    std::fs::write(at.join("few.csv"), head.trim_end_matches('"')).unwrap();
+    let late = std::fs::File::options()
+        .append(true)
+        .open(at.join("late.csv"))
+        .unwrap();
+    late.set_len(1 << 30).unwrap();
+    std::fs::write(at.join("pairs.csv"), "example,secret\na,n\n").unwrap();
+    for name in ["zero.csv", "zero.json", "zero.txt", "zero.jsonl"] {
+        std::os::unix::fs::symlink("/dev/zero", at.join(name)).unwrap();
+    }
+    let protect = "protect --batch-size 1 --steps 10 --dataset-size 20";
+    let row = "line 1: the row is longer than 67108864 bytes";
+    let device = "it is a device";
+    let lines = [
+        (
+            "audit",
+            "membership --scores long.csv".to_owned(),
+            "--scores",
+            row,
+        ),
+        (
+            "audit",
+            "membership --scores zero.csv".to_owned(),
+            "--scores",
+            device,
+        ),
+        (
+            "account",
+            format!("{protect} --incidence long.csv --secrets few.csv"),
+            "long.csv",
+            row,
+        ),
+        (
+            "account",
+            format!("{protect} --incidence pairs.csv --secrets late.csv"),
+            "late.csv",
+            "line 3: the row is longer than 67108864 bytes",
+        ),
+        (
+            "account",
+            format!("{protect} --incidence zero.csv --prior 1e-6 --posterior 1e-3"),
+            "zero.csv",
+            device,
+        ),
+        (
+            "account",
+            format!("{protect} --incidence zero.jsonl --prior 1e-6 --posterior 1e-3"),
+            "zero.jsonl",
+            device,
+        ),
+        (
+            "account",
+            "--mechanism zero.json".to_owned(),
+            "--mechanism",
+            device,
+        ),
+        (
+            "audit",
+            "redact data.jsonl --policy zero.json --out x".to_owned(),
+            "--policy",
+            device,
+        ),
+        (
+            "audit",
+            "diff zero.json zero.json".to_owned(),
+            "zero.json",
+            device,
+        ),
+        (
+            "audit",
+            "incidence data.jsonl --list zero.txt --out x.csv".to_owned(),
+            "--list",
+            device,
+        ),
+    ];
+    for (program, line, named, words) in lines {
+        let began = Instant::now();
+        let output = match program {
+            "audit" => run(at, &line),
+            _ => account_output(at, &line),
+        };
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {error}");
+        assert!(
+            error.contains(named) && error.contains(words),
+            "{line}: {error}"
+        );
+        assert!(began.elapsed() < Duration::from_secs(20), "{line}");
+    }
+    let pipe = at.join("pipe.csv");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, "id,score,member\na,1,1\nb,0,0\n").unwrap()
+    });
+    ok(at, "membership --scores pipe.csv");
+    writer.join().unwrap();
+}
+
+/// It held other text, and was replaced; so was what a link leads to.
+#[test]
+fn protect_replaces_files_by_force_alone() {
+    let home = home("");
+    let at = home.path();
+    std::fs::write(at.join("pairs.csv"), "example,secret\na,n\nb,n\n").unwrap();
+    let line = "protect --batch-size 1 --steps 10 --dataset-size 20 --incidence pairs.csv --prior 1e-6 --posterior 1e-3";
+    for (flag, name) in [("--out", "o.csv"), ("--weights", "w.json")] {
+        let place = at.join(name);
+        std::fs::write(&place, "theirs").unwrap();
+        let link = format!("link-{name}");
+        std::os::unix::fs::symlink(&place, at.join(&link)).unwrap();
+        for (more, words) in [
+            (
+                name.to_owned(),
+                "exists; choose another name, or give --force",
+            ),
+            (link.clone(), "is a link"),
+            (format!("{link} --force"), "is a link"),
+        ] {
+            let output = account_output(at, &format!("{line} {flag} {more}"));
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{more}: {error}");
+            assert!(
+                error.contains(flag) && error.contains(words),
+                "{more}: {error}"
+            );
+            assert_eq!(read(at, name), "theirs", "{more}");
+        }
+        account(at, &format!("{line} {flag} {name} --force"));
+        assert_ne!(read(at, name), "theirs");
+    }
+}
+
+/// The hidden name beside it was longer than file systems allow.
+#[test]
+fn outputs_have_names_as_long_as_files_may() {
+    let home = home(LINE);
+    let at = home.path();
+    let (file, folder) = ("c".repeat(255), "é".repeat(127));
+    ok(
+        at,
+        &format!("redact data.jsonl --policy detectors --out {file}"),
+    );
+    assert_eq!(read(at, &file), CLEAN);
+    ok(
+        at,
+        &format!("prepare data.jsonl --held-out 0 --out {folder}"),
+    );
+    assert_eq!(listing(at), [file, "data.jsonl".to_owned(), folder]);
 }
 
 /// Uses a pattern for which every match scans the rest of the line.

@@ -18,6 +18,8 @@
 //! assert_eq!(rounded_down(1.234_99, 4), "1.234");
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod account;
 #[cfg(feature = "findings")]
 pub mod audit;

@@ -36,6 +36,10 @@ impl FolderLock {
 }
 
 impl Drop for FolderLock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "unlocks after a failure, which no further one may stop"
+    )]
     fn drop(&mut self) {
         reticent_disk::forget_unfinished(&self.path);
         // removed while the lock is held: from now on, opening the path creates a new file

@@ -33,11 +33,12 @@ pub use key::{
     OWNER_KEY, from_hexadecimal, hexadecimal, owner_key_place, read_by_others, read_key,
 };
 pub use lock::lock_file;
-pub use quotes::{ClosedQuotes, header_advice, utf8_advice};
+pub use quotes::{ClosedQuotes, LONGEST_ROW, header_advice, utf8_advice};
 pub use scratch::ScratchFile;
 pub use spelling::{Typed, cluster, fold, folded_word, typed};
 pub use whole::{
-    WholeFile, WholeFolder, drop_unfinished, forget_unfinished, note_unfinished, write_whole,
+    WholeFile, WholeFolder, beginning_of_name, drop_unfinished, forget_unfinished, note_unfinished,
+    write_whole,
 };
 
 use failing::step;
@@ -159,12 +160,37 @@ pub fn open_regular(path: &Path) -> Result<File> {
     File::open(path)
 }
 
+/// Opens a file or a pipe. A device is rejected before it is opened: many have no end.
+///
+/// # Errors
+/// A file that cannot be read; [`ErrorKind::InvalidInput`] for a device.
+pub fn open_file_or_pipe(path: &Path) -> Result<File> {
+    if is_device(&std::fs::metadata(path)?) {
+        let words = "it is a device, not a file or a pipe";
+        return Err(Error::new(ErrorKind::InvalidInput, words));
+    }
+    File::open(path)
+}
+
+fn is_device(about: &std::fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        about.file_type().is_char_device() || about.file_type().is_block_device()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = about;
+        false
+    }
+}
+
 /// Reads at most `most` bytes of text from a file or a pipe.
 ///
 /// # Errors
-/// Returns an error if the input cannot be read, is longer, or is not valid UTF-8.
+/// As for [`open_file_or_pipe`]; also if the input is longer, or not valid UTF-8.
 pub fn read_text(path: &Path, most: u64) -> Result<String> {
-    text(read_limited(File::open(path)?, most)?)
+    text(read_limited(open_file_or_pipe(path)?, most)?)
 }
 
 /// Reads a regular text file of at most `most` bytes.
@@ -534,10 +560,17 @@ mod tests {
         #[cfg(unix)]
         assert_eq!(kind(Path::new("/dev/zero"), 4), ErrorKind::InvalidInput);
         #[cfg(unix)]
-        assert_eq!(
-            read_text(Path::new("/dev/zero"), 4).unwrap_err().kind(),
-            ErrorKind::FileTooLarge
-        );
+        {
+            let kind = |path: &Path| read_text(path, 4).unwrap_err().kind();
+            assert_eq!(kind(&path), ErrorKind::FileTooLarge);
+            assert_eq!(kind(Path::new("/dev/zero")), ErrorKind::InvalidInput);
+            let (read, mut write) = std::io::pipe().unwrap();
+            let descriptor = std::os::fd::AsRawFd::as_raw_fd(&read);
+            write.write_all(b"1234").unwrap();
+            drop(write);
+            let pipe = format!("/dev/fd/{descriptor}");
+            assert_eq!(read_text(Path::new(&pipe), 4).unwrap(), "1234");
+        }
     }
 
     #[test]

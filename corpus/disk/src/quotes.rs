@@ -1,15 +1,17 @@
-//! A reader that rejects comma-separated text that ends inside quotes.
+//! A reader that rejects comma-separated text that ends inside quotes or has a row without an end.
 
 use std::io::{BufRead, BufReader, Error, Read, Result};
 
 /// A reader that fails if a table ends inside a quoted field. Otherwise, the missing end of a truncated file or
-/// everything after an unclosed quote would silently become part of one cell.
+/// everything after an unclosed quote would silently become part of one cell. It fails too at a row that exceeds a limit, as
+/// a parser holds a whole row.
 ///
 /// ```
 /// use std::io::Read;
-/// let read = |table: &str| reticent_disk::ClosedQuotes::new(table.as_bytes(), b',').read_to_end(&mut Vec::new());
+/// let read = |table: &str| reticent_disk::ClosedQuotes::new(table.as_bytes(), b',', 20).read_to_end(&mut Vec::new());
 /// assert!(read("a,b\n\"1, 2\",\"said \"\"so\"\"\"\n").is_ok());
 /// assert!(read("a,b\n1,\"2\n3,4\n").is_err());
+/// assert!(read("a,b\n1,2222222222222222222\n").is_err());
 /// ```
 #[derive(Debug)]
 pub struct ClosedQuotes<R> {
@@ -18,7 +20,14 @@ pub struct ClosedQuotes<R> {
     place: Place,
     /// Whether a carriage return outside of quotes came last: it is dropped where a line feed follows.
     held: bool,
+    /// Bytes read of the current row.
+    row: u64,
+    /// The most that are read of one.
+    most: u64,
 }
+
+/// The longest row of a table that is read, in bytes, where nothing else is asked for: 64 MiB.
+pub const LONGEST_ROW: u64 = 64 << 20;
 
 /// The position of a byte in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +55,15 @@ impl Place {
 }
 
 impl<R: Read> ClosedQuotes<R> {
-    /// Reads a table whose fields are separated by `delimiter`.
-    pub fn new(inner: R, delimiter: u8) -> Self {
+    /// Reads a table whose fields are separated by `delimiter` and whose rows have at most `most` bytes.
+    pub fn new(inner: R, delimiter: u8, most: u64) -> Self {
         Self {
             inner: BufReader::new(inner),
             delimiter,
             place: Place::Before,
             held: false,
+            row: 0,
+            most,
         }
     }
 }
@@ -61,6 +72,12 @@ impl<R: Read> Read for ClosedQuotes<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut written = 0;
         while written == 0 && !buffer.is_empty() {
+            if self.row > self.most {
+                return Err(Error::other(format!(
+                    "the row is longer than {} bytes, the most that is read; is a quote left open?",
+                    self.most
+                )));
+            }
             let bytes = self.inner.fill_buf()?;
             if bytes.is_empty() {
                 if self.place == Place::Inside {
@@ -72,7 +89,7 @@ impl<R: Read> Read for ClosedQuotes<R> {
                 return Ok(0);
             }
             let mut taken = 0;
-            while taken < bytes.len() && written < buffer.len() {
+            while taken < bytes.len() && written < buffer.len() && self.row <= self.most {
                 let byte = bytes[taken];
                 if std::mem::take(&mut self.held) && byte != b'\n' {
                     buffer[written] = b'\r';
@@ -81,6 +98,8 @@ impl<R: Read> Read for ClosedQuotes<R> {
                 }
                 taken += 1;
                 self.place = self.place.after(byte, self.delimiter);
+                let ends = self.place == Place::Before && matches!(byte, b'\n' | b'\r');
+                self.row = if ends { 0 } else { self.row + 1 };
                 self.held = byte == b'\r' && self.place != Place::Inside;
                 if !self.held {
                     buffer[written] = byte;
@@ -139,7 +158,7 @@ mod tests {
             ("a\rb\r\r\nc\r", "a\rb\r\nc"),
         ] {
             for size in [1, 2, 64] {
-                let mut table = ClosedQuotes::new(table.as_bytes(), b',');
+                let mut table = ClosedQuotes::new(table.as_bytes(), b',', 8);
                 let (mut all, mut some) = (Vec::new(), vec![0; size]);
                 loop {
                     match table.read(&mut some).unwrap() {
@@ -150,6 +169,31 @@ mod tests {
                 assert_eq!(String::from_utf8(all).unwrap(), read);
             }
         }
+    }
+
+    /// Quoted line breaks end no row. Nothing of the table behind the row is read.
+    #[test]
+    fn a_row_beyond_the_limit_is_refused() {
+        let read = |table: &str, most| {
+            let mut all = Vec::new();
+            let read = ClosedQuotes::new(table.as_bytes(), b',', most).read_to_end(&mut all);
+            read.map(|_| ())
+                .map_err(|error| (all.len(), error.to_string()))
+        };
+        for table in [
+            "a,b\n1,\"2\n3\"\n4,5\n",
+            "\r\r\r1,\"2\n3\"\r\n\n\n\n\n\n\n\n\n",
+        ] {
+            assert_eq!(read(table, 7), Ok(()));
+            assert_eq!(read(table, 6).unwrap_err().0, table.find('3').unwrap() + 2);
+        }
+        let endless = std::io::repeat(0);
+        let error = ClosedQuotes::new(endless, b',', 1000).read_to_end(&mut Vec::new());
+        let said = error.unwrap_err().to_string();
+        assert!(
+            said.starts_with("the row is longer than 1000 bytes"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::{
     DiskFile, OutputPlace, identity, parent_of, refuse_alias, remove_file, remove_folder, rename,
     rename_to_free, sync_folder,
 };
+use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
 use std::io::{BufWriter, Error, ErrorKind, Result, Write};
 use std::path::{Path, PathBuf};
@@ -50,12 +51,15 @@ pub fn drop_unfinished() {
 
 /// What a temporary name for this target begins with.
 fn beginning(target: &Path) -> String {
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let mut end = name.len().min(NAME);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{PREFIX}{}-", &name[..end])
+    let name = target.file_name().unwrap_or_default();
+    format!("{PREFIX}{}-", beginning_of_name(name))
+}
+
+/// Returns what of a name fits into a longer one, which file systems allow up to a length: its first 200 bytes.
+#[must_use]
+pub fn beginning_of_name(name: &OsStr) -> String {
+    let name = name.to_string_lossy();
+    name[..name.floor_char_boundary(NAME)].to_owned()
 }
 
 /// Makes a file or a folder beside a target under a temporary name, locked as long as the lock is kept, and removes what

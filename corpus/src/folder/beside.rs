@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::prepare::Key;
 use reticent_disk::{self as disk, OutputPlace, Shared, lock_file, parent_of};
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error as IoError, ErrorKind};
@@ -49,7 +50,11 @@ pub(super) struct Beside {
     stays: bool,
 }
 
-/// Returns the path of the hidden folder of an output.
+/// The longest name that file systems allow, in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// Returns the path of the hidden folder of an output. Of a name that would become too long only the beginning is in it, with
+/// a digest of all of it.
 pub(super) fn hidden(target: &Path, shape: Shape) -> Result<PathBuf> {
     let name = target.file_name().ok_or_else(|| Error::Write {
         path: target.to_path_buf(),
@@ -59,7 +64,14 @@ pub(super) fn hidden(target: &Path, shape: Shape) -> Result<PathBuf> {
         Shape::Folder => ".preparing-",
         Shape::File => ".writing-",
     });
-    hidden.push(name);
+    match hidden.len() + name.len() > LONGEST_NAME {
+        true => {
+            let digest = Sha256::digest(name.as_encoded_bytes());
+            hidden.push(disk::beginning_of_name(name));
+            hidden.push(format!("-{}", disk::hexadecimal(&digest[..8])));
+        }
+        false => hidden.push(name),
+    }
     Ok(parent_of(target).join(hidden))
 }
 
@@ -157,6 +169,10 @@ impl Beside {
         }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "takes back what failed, even where every further step fails"
+    )]
     fn replace(&self) -> std::io::Result<()> {
         let mut old = tempfile::Builder::new();
         let old = old
@@ -183,6 +199,10 @@ impl Beside {
 }
 
 impl Drop for Beside {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "cleans up after a failure, which no further one may stop"
+    )]
     fn drop(&mut self) {
         if !self.stays {
             // Remove the lock file last: a process that finds none may begin.
@@ -195,6 +215,10 @@ impl Drop for Beside {
 }
 
 /// Removes the content of a folder, except its lock file and these files.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cleans up after a failure, which no further one may stop"
+)]
 pub(crate) fn cleared(folder: &Path, but: &[&str]) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -276,6 +300,10 @@ pub(crate) fn locked(path: &Path) -> std::io::Result<File> {
 }
 
 /// Releases the lock of a folder that is kept.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cleans up after a failure, which no further one may stop"
+)]
 pub(crate) fn unlock(folder: &Path) {
     // A lock file that nobody holds does not lock anything.
     let _ = std::fs::remove_file(folder.join(LOCK));

@@ -7,42 +7,17 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use reticent_disk::{ClosedQuotes, header_advice};
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows of a table.
 pub(super) struct Rows {
     path: PathBuf,
-    reader: Reader<Limited>,
-    since: Arc<AtomicU64>,
+    reader: Reader<ClosedQuotes<Source>>,
     text: usize,
     id: Option<usize>,
     field: Option<usize>,
     record: ByteRecord,
-}
-
-/// Fails if one row exceeds the limit.
-struct Limited {
-    inner: ClosedQuotes<Source>,
-    since: Arc<AtomicU64>,
-    limit: u64,
-}
-
-impl Read for Limited {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        let since = self.since.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
-        // Data buffered for the following rows does not count.
-        if since > self.limit + (1 << 17) {
-            return Err(std::io::Error::other(format!(
-                "the row is longer than {} bytes, the most that is read; is a quote left open?",
-                self.limit
-            )));
-        }
-        Ok(count)
-    }
 }
 
 impl Rows {
@@ -59,18 +34,12 @@ impl Rows {
         if mark {
             source.consume(3);
         }
-        let since = Arc::new(AtomicU64::new(0));
-        let limited = Limited {
-            inner: ClosedQuotes::new(source, delimiter),
-            since: since.clone(),
-            limit: options.longest,
-        };
         let mut reader = ReaderBuilder::new()
             .delimiter(delimiter)
-            .from_reader(limited);
+            .from_reader(ClosedQuotes::new(source, delimiter, options.longest));
         let header = reader
             .byte_headers()
-            .map_err(|error| problem(path, &error))?
+            .map_err(|error| problem(path, 1, &error))?
             .clone();
         let column = |name: &str| {
             header
@@ -103,7 +72,6 @@ impl Rows {
         Ok(Self {
             path: path.to_path_buf(),
             reader,
-            since,
             text,
             id: column("id"),
             field,
@@ -112,15 +80,11 @@ impl Rows {
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Entry>> {
-        self.since.store(0, Ordering::Relaxed);
-        if !self
-            .reader
-            .read_byte_record(&mut self.record)
-            .map_err(|error| problem(&self.path, &error))?
-        {
+        let read = self.reader.read_byte_record(&mut self.record);
+        let line = self.record.position().map_or(0, csv::Position::line);
+        if !read.map_err(|error| problem(&self.path, line, &error))? {
             return Ok(None);
         }
-        let line = self.record.position().map_or(0, csv::Position::line);
         let cell = |column: usize| -> Result<String> {
             let bytes = self.record.get(column).unwrap_or_default();
             String::from_utf8(bytes.to_vec()).map_err(|error| {
@@ -144,7 +108,8 @@ impl Rows {
     }
 }
 
-fn problem(path: &Path, error: &csv::Error) -> Error {
-    let line = error.position().map_or(1, csv::Position::line);
+/// Returns an error with its line; one of the file itself names none, and is in the row that begins at `row`.
+fn problem(path: &Path, row: u64, error: &csv::Error) -> Error {
+    let line = error.position().map_or(row, csv::Position::line);
     Error::line(path, line, format!("cannot read as CSV: {error}"))
 }

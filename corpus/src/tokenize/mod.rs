@@ -1,6 +1,7 @@
 //! Converts text to tokens and back: bytes, characters, or any Hugging Face `tokenizer.json`.
 
 mod alike;
+mod cost;
 mod ends;
 mod growth;
 mod overrides;

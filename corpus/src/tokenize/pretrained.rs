@@ -1,9 +1,8 @@
 //! Any Hugging Face `tokenizer.json`, through the `tokenizers` crate.
 
 use super::ends::Ends;
-use super::growth;
 use super::own::byte_symbol;
-use super::{Cut, MASK_TEXT, Places, Unknown};
+use super::{Cut, MASK_TEXT, Places, Unknown, cost, growth};
 use crate::error::{Error, Result};
 use crate::quiet::quietly;
 use crate::record::TokenId;
@@ -297,7 +296,7 @@ struct Outline {
 #[derive(Deserialize, Default)]
 struct ModelOutline {
     #[serde(default)]
-    vocab: Largest,
+    vocab: Vocabulary,
     #[serde(default)]
     r#type: Value,
     #[serde(default)]
@@ -308,6 +307,12 @@ struct ModelOutline {
     unk_id: Value,
     #[serde(default)]
     dropout: Value,
+    #[serde(default)]
+    max_input_chars_per_word: Value,
+    #[serde(default)]
+    continuing_subword_prefix: Value,
+    #[serde(default)]
+    end_of_word_suffix: Value,
 }
 
 impl ModelOutline {
@@ -326,45 +331,55 @@ struct AddedOutline {
     id: serde_json::Number,
 }
 
-/// The largest id of a vocabulary, given as ids by token or as a list of tokens.
+/// What is checked of a vocabulary, given as ids by token or as a list of pieces with their scores.
 #[derive(Default)]
-struct Largest(Option<serde_json::Number>);
+struct Vocabulary {
+    /// The largest id.
+    largest: Option<serde_json::Number>,
+    /// The bytes of the longest token that has an id.
+    longest: usize,
+    pieces: Vec<String>,
+}
 
-impl<'de> Deserialize<'de> for Largest {
+impl<'de> Deserialize<'de> for Vocabulary {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
-        struct Vocabulary;
-        impl<'de> Visitor<'de> for Vocabulary {
-            type Value = Largest;
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Vocabulary;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a vocabulary")
             }
-            fn visit_unit<E>(self) -> std::result::Result<Largest, E> {
-                Ok(Largest(None))
+            fn visit_unit<E>(self) -> std::result::Result<Vocabulary, E> {
+                Ok(Vocabulary::default())
             }
             fn visit_map<A: MapAccess<'de>>(
                 self,
                 mut map: A,
-            ) -> std::result::Result<Largest, A::Error> {
-                let mut largest: Option<serde_json::Number> = None;
-                while let Some((_, id)) = map.next_entry::<IgnoredAny, serde_json::Number>()? {
-                    if largest.as_ref().is_none_or(|l| value(&id) > value(l)) {
-                        largest = Some(id);
+            ) -> std::result::Result<Vocabulary, A::Error> {
+                let mut found = Vocabulary::default();
+                while let Some((token, id)) = map.next_entry::<String, serde_json::Number>()? {
+                    found.longest = found.longest.max(token.len());
+                    if found.largest.as_ref().is_none_or(|l| value(&id) > value(l)) {
+                        found.largest = Some(id);
                     }
                 }
-                Ok(Largest(largest))
+                Ok(found)
             }
             fn visit_seq<A: SeqAccess<'de>>(
                 self,
                 mut list: A,
-            ) -> std::result::Result<Largest, A::Error> {
+            ) -> std::result::Result<Vocabulary, A::Error> {
+                let mut found = Vocabulary::default();
                 let mut count = 0u64;
-                while list.next_element::<IgnoredAny>()?.is_some() {
+                while let Some(piece) = list.next_element::<Value>()? {
                     count += 1;
+                    found.pieces.extend(piece[0].as_str().map(str::to_owned));
                 }
-                Ok(Largest(count.checked_sub(1).map(Into::into)))
+                found.largest = count.checked_sub(1).map(Into::into);
+                Ok(found)
             }
         }
-        from.deserialize_any(Vocabulary)
+        from.deserialize_any(Read)
     }
 }
 
@@ -387,14 +402,14 @@ impl Outline {
     /// document of this kind, which the library rejects with its own messages.
     ///
     /// # Errors
-    /// Returns an error for an id of 2^20 or more, and for a dropout, with which the library splits one text at random
+    /// Returns an error for an id of 2^20 or more, for what takes too much time or memory at each character, and for a dropout, with which the library splits one text at random
     /// into other tokens each time.
     fn checked(json: &str) -> Result<Option<Self>> {
-        let Ok(outline) = serde_json::from_str::<Self>(json) else {
+        let Ok(mut outline) = serde_json::from_str::<Self>(json) else {
             return Ok(None);
         };
         let added = outline.added_tokens.iter().map(|token| &token.id);
-        for id in outline.model.vocab.0.iter().chain(added) {
+        for id in outline.model.vocab.largest.iter().chain(added) {
             if value(id) >= IDS as f64 {
                 return Err(Error::Tokenizer(format!(
                     "ids of tokens must be below {IDS}, got {id}"
@@ -415,6 +430,14 @@ impl Outline {
         ] {
             growth::check(rules).map_err(Error::Tokenizer)?;
         }
+        let model = &mut outline.model;
+        let pieces = std::mem::take(&mut model.vocab.pieces);
+        let unknown = model.unk_token.as_str().map_or(0, str::len);
+        let affixes = [&model.continuing_subword_prefix, &model.end_of_word_suffix];
+        cost::check_pieces(pieces)
+            .and_then(|()| cost::check_token(unknown.max(model.vocab.longest)))
+            .and_then(|()| cost::check_words(&model.max_input_chars_per_word, &affixes))
+            .map_err(Error::Tokenizer)?;
         Ok(Some(outline))
     }
 

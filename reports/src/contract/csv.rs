@@ -1,8 +1,24 @@
 //! Rows for spreadsheets: comma-separated, with a header, quoted where needed.
 
 use super::spelled::to_json;
+use reticent_disk::{ClosedQuotes, LONGEST_ROW, open_file_or_pipe};
 use serde::Serialize;
 use serde_json::Value;
+use std::fs::File;
+use std::path::Path;
+
+/// A table that is read, whose rows have a limit.
+pub(crate) type TableFile = ClosedQuotes<File>;
+
+/// Opens a file or a pipe with a table.
+pub(crate) fn open_table(path: &Path) -> std::io::Result<TableFile> {
+    open_file_or_pipe(path).map(|file| ClosedQuotes::new(file, b',', LONGEST_ROW))
+}
+
+/// The line of an error: its own, or where the row that was being read begins.
+pub(crate) fn csv_line(error: &csv::Error, row: Option<&csv::Position>) -> u64 {
+    error.position().or(row).map_or(1, csv::Position::line)
+}
 
 /// What is wrong with a table that is read, without its content.
 pub(crate) fn csv_problem(error: &csv::Error) -> String {

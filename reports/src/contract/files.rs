@@ -1,18 +1,21 @@
 //! Files that are whole or absent and readable by their owner only, with errors that name them.
 
+#[cfg(feature = "findings")]
+use super::stdout::JsonStdout;
 use anyhow::{Context, Result};
 use reticent_disk::WholeFile;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The longest text that is read into memory, in bytes: 1 GiB.
-const LONGEST_TEXT: u64 = 1 << 30;
+/// The longest text that is read into memory, in bytes: 64 MiB. Policies, plans, reports and lists are shorter; corpora, logs
+/// and tables are read line by line.
+const LONGEST_TEXT: u64 = 64 << 20;
 
-/// Reads a file or pipe of text of at most 1 GiB, so that an endless pipe is an error too. A byte-order mark at its
+/// Reads a file or pipe of text of at most 64 MiB, so that an endless pipe is an error too. A byte-order mark at its
 /// beginning is dropped.
 ///
 /// # Errors
-/// Returns an error if the file can't be read, is longer, or is not UTF-8.
+/// Returns an error if the file can't be read, is a device, is longer, or is not UTF-8.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     reticent_disk::read_text(path, LONGEST_TEXT).map(unmarked)
 }
@@ -60,7 +63,7 @@ pub struct AtomicFile {
 enum Sink {
     File(WholeFile),
     #[cfg(feature = "findings")]
-    Stdout,
+    Stdout(JsonStdout<std::io::Stdout>),
 }
 
 /// Returns whether a path stands for stdin or stdout; a file of that name is `./-`.
@@ -90,7 +93,6 @@ impl AtomicFile {
     /// # Errors
     /// Returns an error if the file exists already or is one of those in `read`, and as [`AtomicFile::create`]
     /// does.
-    #[cfg(feature = "findings")]
     pub fn create_new(target: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
         no_stream(target)?;
         let opened = WholeFile::apart(target, force, read);
@@ -115,7 +117,7 @@ impl AtomicFile {
         if is_stream(target) {
             return Ok(Self {
                 target: target.to_path_buf(),
-                sink: Sink::Stdout,
+                sink: Sink::Stdout(JsonStdout::new(std::io::stdout())),
             });
         }
         Self::create_new(target, force, read)
@@ -146,7 +148,7 @@ impl AtomicFile {
         match sink {
             Sink::File(file) => file.finish(),
             #[cfg(feature = "findings")]
-            Sink::Stdout => unless_closed(std::io::stdout().flush(), ()),
+            Sink::Stdout(mut stdout) => unless_closed(stdout.flush(), ()),
         }
         .with_context(|| unwritten(&target))
     }
@@ -166,14 +168,14 @@ impl Write for AtomicFile {
         match &mut self.sink {
             Sink::File(file) => file.write(bytes),
             #[cfg(feature = "findings")]
-            Sink::Stdout => unless_closed(std::io::stdout().write(bytes), bytes.len()),
+            Sink::Stdout(stdout) => unless_closed(stdout.write(bytes), bytes.len()),
         }
     }
     fn flush(&mut self) -> std::io::Result<()> {
         match &mut self.sink {
             Sink::File(file) => file.flush(),
             #[cfg(feature = "findings")]
-            Sink::Stdout => unless_closed(std::io::stdout().flush(), ()),
+            Sink::Stdout(stdout) => unless_closed(stdout.flush(), ()),
         }
     }
 }

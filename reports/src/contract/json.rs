@@ -5,7 +5,6 @@ use anyhow::{Context, Result, anyhow};
 use reticent_accounting::{Steps, whole_number};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -93,7 +92,8 @@ pub fn numbered_lines(
     path: &Path,
     longest: u64,
 ) -> Result<impl Iterator<Item = Result<(u64, String)>>> {
-    let file = File::open(path).with_context(|| path.display().to_string())?;
+    let file =
+        reticent_disk::open_file_or_pipe(path).with_context(|| path.display().to_string())?;
     let mut file = BufReader::new(file);
     Ok((1..).map_while(move |number| {
         let place = || format!("{}: line {number}", path.display());

@@ -29,7 +29,7 @@ mod values;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (Reticent)");
 
 pub use csv::Csv;
-pub(crate) use csv::csv_problem;
+pub(crate) use csv::{TableFile, csv_line, csv_problem, open_table};
 pub use definition::{Completions, ManualPage};
 pub use envelope::{Envelope, Inputs, SCHEMA};
 pub use exit::Exit;
@@ -57,6 +57,8 @@ pub use parse::{main, parse_from};
 pub use progress::Progress;
 pub(crate) use spelled::in_words;
 pub use spelled::{Number, to_json};
+#[cfg(feature = "findings")]
+pub use stdout::JsonStdout;
 pub(crate) use stdout::{in_one_line, note_to_terminal};
 pub use stdout::{note, print, print_json, printable, printable_json};
 pub(crate) use table::dash;

@@ -73,6 +73,58 @@ pub fn printable_json(text: &str) -> String {
     shown
 }
 
+/// Stdout for a stream of JSON. Where it is a terminal, what a terminal obeys is escaped ([`printable_json`]); a pipe or a file
+/// gets the bytes as they are.
+#[cfg(feature = "findings")]
+#[derive(Debug)]
+pub struct JsonStdout<W> {
+    out: W,
+    /// What of a line is not written yet; absent where nothing is escaped.
+    line: Option<Vec<u8>>,
+}
+
+#[cfg(feature = "findings")]
+impl<W: Write + IsTerminal> JsonStdout<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Self {
+        let line = out.is_terminal().then(Vec::new);
+        Self { out, line }
+    }
+}
+
+#[cfg(feature = "findings")]
+impl<W: Write> Write for JsonStdout<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let Some(line) = &mut self.line else {
+            return self.out.write(bytes);
+        };
+        line.extend_from_slice(bytes);
+        if bytes.contains(&b'\n') {
+            self.write_held()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.write_held()?;
+        self.out.flush()
+    }
+}
+
+#[cfg(feature = "findings")]
+impl<W: Write> JsonStdout<W> {
+    /// Writes what is held, up to a character that is not whole yet.
+    fn write_held(&mut self) -> std::io::Result<()> {
+        let Some(line) = &mut self.line else {
+            return Ok(());
+        };
+        let whole = str::from_utf8(line).map_or_else(|error| error.valid_up_to(), str::len);
+        let held: Vec<u8> = line.drain(..whole).collect();
+        let text = String::from_utf8_lossy(&held);
+        self.out.write_all(printable_json(&text).as_bytes())
+    }
+}
+
 /// Like [`printable`], on one line of at most `most` characters.
 #[must_use]
 pub(crate) fn in_one_line(text: &str, most: usize) -> String {
@@ -187,6 +239,30 @@ mod tests {
             serde_json::from_str::<String>(&shown).unwrap(),
             "a\u{9b}1m\u{202e}b"
         );
+    }
+
+    /// However the bytes are cut, also within a character.
+    #[cfg(feature = "findings")]
+    #[test]
+    fn a_stream_of_json_moves_no_cursor_either() {
+        let text = "{\"text\":\"a\u{9b}31m\u{7f}\u{202e}é\"}\n{}";
+        for size in [1, 2, 3, 100] {
+            let streamed = |line| {
+                let mut stream = JsonStdout {
+                    out: Vec::new(),
+                    line,
+                };
+                for part in text.as_bytes().chunks(size) {
+                    stream.write_all(part).unwrap();
+                }
+                stream.flush().unwrap();
+                String::from_utf8(stream.out).unwrap()
+            };
+            assert_eq!(streamed(None), text);
+            let shown = streamed(Some(Vec::new()));
+            assert_eq!(shown, printable_json(text));
+            assert!(shown.contains("\\u009b31m\\u007f\\u202eé"), "{shown}");
+        }
     }
 
     #[test]

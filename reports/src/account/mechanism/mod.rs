@@ -216,7 +216,7 @@ fn read(path: &Path) -> Result<String> {
             .take(LARGEST + 1)
             .read_to_end(&mut bytes)?;
     } else {
-        std::fs::File::open(path)?
+        reticent_disk::open_file_or_pipe(path)?
             .take(LARGEST + 1)
             .read_to_end(&mut bytes)?;
     }

@@ -25,6 +25,7 @@ Examples:
     after_help = AFTER,
     group = ArgGroup::new("occurrences").required(true).multiple(true).args(["incidence", "counts"]),
     group = ArgGroup::new("promises").required(true).multiple(true).args(["secrets", "prior"]),
+    group = ArgGroup::new("written").multiple(true).args(["out", "weights"]),
 )]
 pub struct Protect {
     /// File that says which example contains which secret (.csv, .jsonl, .parquet).
@@ -80,6 +81,9 @@ pub struct Protect {
     /// the promise for each secret.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sweep", "counts"])]
     pub weights: Option<PathBuf>,
+    /// Replace the files of --out and --weights if they exist.
+    #[arg(long, requires = "written")]
+    pub force: bool,
     /// Plot noise against kept examples to this SVG file.
     #[arg(long, value_name = "FILE", requires = "sweep", conflicts_with_all = ["c", "out", "weights"])]
     pub plot: Option<PathBuf>,

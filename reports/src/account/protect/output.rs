@@ -35,12 +35,12 @@ impl Places {
             posteriors: wish
                 .out
                 .as_deref()
-                .map(|path| open(path, "--out"))
+                .map(|path| open(path, "--out", wish.force))
                 .transpose()?,
             weights: wish
                 .weights
                 .as_deref()
-                .map(|path| open_weights(path).context("--weights"))
+                .map(|path| open_weights(path, wish.force).context("--weights"))
                 .transpose()?,
         })
     }
@@ -65,15 +65,15 @@ impl Places {
     }
 }
 
-fn open_weights(path: &Path) -> Result<AtomicFile> {
+fn open_weights(path: &Path, force: bool) -> Result<AtomicFile> {
     no_stream(path)?;
     if path.extension().and_then(|e| e.to_str()) != Some("json") {
         bail!("the name must end in .json, got {}", path.display());
     }
-    AtomicFile::create(path)
+    AtomicFile::create_new(path, force, &[])
 }
 
-fn open(path: &Path, flag: &'static str) -> Result<(AtomicFile, Kind)> {
+fn open(path: &Path, flag: &'static str, force: bool) -> Result<(AtomicFile, Kind)> {
     no_stream(path).context(flag)?;
     let kind = Kind::of(path).context(flag)?;
     if kind == Kind::JsonLines {
@@ -86,7 +86,8 @@ fn open(path: &Path, flag: &'static str) -> Result<(AtomicFile, Kind)> {
     if kind == Kind::Parquet {
         bail!("{flag}: {}", super::read::no_parquet(path));
     }
-    Ok((AtomicFile::create(path).context(flag)?, kind))
+    let file = AtomicFile::create_new(path, force, &[]).context(flag)?;
+    Ok((file, kind))
 }
 
 fn posteriors(input: &Input, chosen: &Chosen) -> Vec<Column> {

@@ -9,7 +9,6 @@ use reticent_accounting::protect::SecretClasses;
 use reticent_accounting::{NoiseMultiplier, Probability};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
-use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
@@ -53,7 +52,8 @@ impl Weights {
     /// # Errors
     /// Returns an error for another kind of document or a number out of its range.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file = reticent_disk::open_file_or_pipe(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
         let read: std::result::Result<Self, serde_json::Error> =
             serde_json::from_reader(BufReader::new(file));
         // The text that serde_json quotes may be an id.

@@ -163,14 +163,18 @@ fn of_cell(args: &FigureArgs, path: &Path, document: &Value) -> Option<Name> {
     args.documents.read_line(path.file_name()?.to_str()?, arm)
 }
 
+/// The longest line of a log, in bytes.
+const LONGEST: u64 = 1 << 20;
+
 /// Returns the lines of a log (`training.jsonl` of a run) that hold both quantities, each as a
 /// point.
 fn logged(path: &Path, name: &Name, args: &FigureArgs) -> Result<Vec<Point>> {
     let x = args.x.as_ref();
     let x = x.context("--x: must say what is horizontal in a log, such as step")?;
     let mut points = Vec::new();
-    for (number, line) in (1..).zip(crate::contract::read_text(path)?.lines()) {
-        let line: Value = serde_json::from_str(line)
+    for line in crate::contract::numbered_lines(path, LONGEST)? {
+        let (number, line) = line?;
+        let line: Value = serde_json::from_str(&line)
             .with_context(|| format!("line {number} is not a JSON document"))?;
         // Steps and ends of epochs hold different quantities.
         if let (Ok(x), Ok(y)) = (x.of(&line), args.y.of(&line)) {

@@ -1,12 +1,11 @@
 //! Reads scores from CSV files.
 
 use super::super::args::MembershipArgs;
-use crate::contract::csv_problem;
+use crate::contract::{TableFile, csv_line, csv_problem, open_table};
 use anyhow::{Context, Result, bail};
 use csv::{Position, Reader, ReaderBuilder, StringRecord};
-use reticent_disk::{ClosedQuotes, header_advice};
+use reticent_disk::header_advice;
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 
 /// The column that tells whether the texts alone distinguish the sides, and its value if they do.
@@ -74,8 +73,8 @@ struct Reading {
 
 impl Reading {
     fn file(&mut self, path: &Path, side: Option<usize>) -> Result<()> {
-        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let mut reader = ReaderBuilder::new().from_reader(ClosedQuotes::new(file, b','));
+        let table = open_table(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut reader = ReaderBuilder::new().from_reader(table);
         let columns = columns(&mut reader, path, side.is_none())?;
         self.extras(&columns, path)?;
         self.files += 1;
@@ -84,10 +83,10 @@ impl Reading {
             match reader.read_record(&mut row) {
                 Ok(false) => return Ok(()),
                 Ok(true) => {
-                    let place = place(path, row.position());
+                    let place = place(path, row.position().map_or(1, Position::line));
                     self.row(&row, &columns, side, place)?;
                 }
-                Err(error) => bail!("{}: {}", place(path, error.position()), csv_problem(&error)),
+                Err(error) => bail!(problem(path, &error, row.position())),
             }
         }
     }
@@ -152,10 +151,10 @@ impl Reading {
     }
 }
 
-fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -> Result<Columns> {
+fn columns(reader: &mut Reader<TableFile>, path: &Path, member: bool) -> Result<Columns> {
     let header = match reader.headers() {
         Ok(header) => header.clone(),
-        Err(error) => bail!("{}: {}", place(path, error.position()), csv_problem(&error)),
+        Err(error) => bail!(problem(path, &error, None)),
     };
     // A byte-order mark is not part of the first name.
     let names: Vec<&str> = header
@@ -199,12 +198,13 @@ fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -
     })
 }
 
-fn place(path: &Path, position: Option<&Position>) -> String {
-    format!(
-        "{}, line {}",
-        path.display(),
-        position.map_or(1, Position::line)
-    )
+fn place(path: &Path, line: u64) -> String {
+    format!("{}, line {line}", path.display())
+}
+
+fn problem(path: &Path, error: &csv::Error, row: Option<&Position>) -> String {
+    let place = place(path, csv_line(error, row));
+    format!("{place}: {}", csv_problem(error))
 }
 
 /// Returns the index in the table: 0 for a member, 1 for a non-member.

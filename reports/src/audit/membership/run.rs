@@ -13,7 +13,7 @@ use crate::audit::records::{Cut, Part, Reader, cut};
 use crate::audit::training_text::training_records;
 use crate::audit::unknown::Characters;
 use crate::audit::{Apart, RecordsDigest};
-use crate::contract::{Exit, Interrupt, Progress, read_text};
+use crate::contract::{Exit, Interrupt, Progress, numbered_lines};
 use crate::number::grouped;
 use crate::page::Output;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -21,6 +21,7 @@ use reticent_attacks::membership::{
     Attack, Beside, DistinctTexts, Need, Neighbours, Panel, Repeats, Scoring, Shadows, chosen,
     copies_among, instability, replacements,
 };
+use reticent_corpus::read::LINE_LIMIT;
 use reticent_corpus::tokenize::{Tokenizer, escaped};
 use reticent_corpus::{TokenId, Unit};
 use serde::Deserialize;
@@ -379,12 +380,13 @@ fn given_neighbours(path: &Path, reader: &Reader<'_>) -> Result<HashMap<String, 
         neighbours: Vec<String>,
     }
     let mut given = HashMap::new();
-    for (number, line) in (1..).zip(read_text(path)?.lines()) {
+    for line in numbered_lines(path, LINE_LIMIT)? {
+        let (number, line) = line?;
         if line.trim().is_empty() {
             continue;
         }
         // A parser's message may quote the line.
-        let line: Line = serde_json::from_str(line).map_err(|_| {
+        let line: Line = serde_json::from_str(&line).map_err(|_| {
             anyhow!(
                 "{}, line {number}: must be {{\"text\": …, \"neighbours\": [texts]}}",
                 path.display()

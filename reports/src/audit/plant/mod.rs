@@ -8,9 +8,7 @@ pub(in crate::audit) mod words;
 
 use super::args::{Plant, TokenizerArg};
 use crate::audit::exposure::false_alarm_of_each;
-use crate::contract::{
-    Envelope, Exit, Inputs, Interrupt, OutputFolder, is_stream, read_regular_text,
-};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, is_stream};
 use crate::number::{count_of, grouped, rounded, shortest};
 use crate::page::{Output, Page, Section};
 use crate::verdict::FALSE_ALARM;
@@ -34,6 +32,9 @@ use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::Path;
 use words::SampledFacts;
+
+/// The longest corpus in which canaries are planted, in bytes: 1 GiB. It is held in memory.
+const LONGEST: u64 = 1 << 30;
 
 /// What was planted.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -165,8 +166,8 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         "FILE: {} has the name of the plan that is written next to it; rename it",
         args.data.display()
     );
-    let text =
-        read_regular_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
+    let text = reticent_disk::read_regular_text(&args.data, LONGEST)
+        .with_context(|| format!("FILE: {}", args.data.display()))?;
     let field = args.text.text_field.as_deref();
     let read = documents(&args.data, &text, field)?;
     let total = read.len();
@@ -359,9 +360,14 @@ fn unmarked(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// Parses the object of a line; errors quote nothing of it.
+/// Parses the object of a line; errors quote nothing of it. A value that no parser holds is null, and stays as it is written:
+/// what is read of such a line is none of it.
 fn object(line: &str, line_number: usize) -> Result<Map<String, Value>> {
-    whole_object(line.as_bytes()).map_err(|error| anyhow!("FILE, line {line_number}: {error}"))
+    let read = whole_object(line.as_bytes()).or_else(|error| match error.is_syntax() {
+        true => splice::held(line).map_or(Err(error), |held| whole_object(held.as_bytes())),
+        false => Err(error),
+    });
+    read.map_err(|error| anyhow!("FILE, line {line_number}: {error}"))
 }
 
 /// What canaries are planted in.
@@ -669,6 +675,22 @@ mod tests {
             .replace("\"a\"", "\"a\\nX\"")
             .replace("\"b\"", "\"b\\nX\"");
         assert_eq!(made, expected);
+    }
+
+    /// Nothing of them is read. They were refused.
+    #[test]
+    fn values_that_no_parser_holds_stay_as_they_are_written() {
+        let text = " {\"n\": 1e400 , \"text\":\"a\",\"s\":\"\\ud800\",\"l\":[1e400,{\"x\":\"\\udc00\"}]}\n";
+        let read = documents(Path::new("a.jsonl"), text, None).unwrap();
+        let found = taught(text, read, None).unwrap();
+        let new = Document::new("x", "a\nX");
+        assert_eq!(found.numbered[0].1.text, "a");
+        let made = in_lines(text, &HashMap::from([(0, &new)]), None).unwrap();
+        assert_eq!(made, text.replace("\"a\"", "\"a\\nX\""));
+        // What has a key twice, or is no JSON, is refused.
+        for wrong in ["{\"text\":\"a\",\"text\":1e400}", "{\"n\":1e400,\"text\":}"] {
+            assert!(object(wrong, 1).is_err(), "{wrong}");
+        }
     }
 
     /// A canary goes where the text is read, and into an answer that has a text.

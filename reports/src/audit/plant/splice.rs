@@ -1,6 +1,7 @@
 //! Changes some values in a line of JSON without changing anything else.
 
 use anyhow::{Result, bail};
+use reticent_corpus::read::whole_object;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use std::ops::Range;
@@ -84,6 +85,28 @@ fn inside(json: &str, whole: Range<usize>) -> Result<Vec<Range<usize>>> {
         out.push(at..end);
         at = behind(end);
     }
+    Ok(out)
+}
+
+/// Returns a line of JSON with `null` for each value of its object that is JSON but that no parser holds, such as a number
+/// beyond the largest double or half of a surrogate pair.
+///
+/// # Errors
+/// Returns an error if the line is not JSON.
+pub(super) fn held(line: &str) -> Result<String> {
+    let start = line.len() - line.trim_start().len();
+    let whole = start..line.trim_end().len();
+    let mut out = String::with_capacity(line.len());
+    let mut from = 0;
+    for place in inside(line, whole)? {
+        let alone = format!("{{\"value\":{}}}", &line[place.clone()]);
+        if whole_object(alone.as_bytes()).is_err_and(|error| error.is_syntax()) {
+            out.push_str(&line[from..place.start]);
+            out.push_str("null");
+            from = place.end;
+        }
+    }
+    out.push_str(&line[from..]);
     Ok(out)
 }
 

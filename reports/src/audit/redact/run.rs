@@ -4,7 +4,7 @@ use crate::audit::args::Redact;
 use crate::audit::by_kind;
 use crate::audit::owner_key::with_policy;
 use crate::audit::reading::{hint_separator, warn, watched};
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, is_stream};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, JsonStdout, is_stream};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
@@ -58,7 +58,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
     let size = files.size().context("DATA")?;
     let began = Instant::now();
     let to_stdout = is_stream(&args.out);
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = JsonStdout::new(std::io::stdout().lock());
     let to = if to_stdout {
         RedactTo::Stream(&mut stdout, of_stdout())
     } else {

@@ -1,32 +1,29 @@
 //! Comma-separated files with a header.
 
 use super::{Cell, Column, Place};
-use crate::contract::csv_problem;
+use crate::contract::{TableFile, csv_line, csv_problem, open_table};
 use anyhow::{Context, Result, bail, ensure};
 use csv::{Reader, ReaderBuilder, StringRecord, Trim};
-use reticent_disk::{ClosedQuotes, header_advice};
+use reticent_disk::header_advice;
 use std::borrow::Cow;
-use std::fs::File;
 use std::path::Path;
 
 /// A file with its header, row by row.
 struct Rows<'a> {
     path: &'a Path,
-    reader: Reader<ClosedQuotes<File>>,
+    reader: Reader<TableFile>,
     header: StringRecord,
     record: StringRecord,
 }
 
 impl<'a> Rows<'a> {
     fn open(path: &'a Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("{}: cannot read", path.display()))?;
+        let table = open_table(path).with_context(|| format!("{}: cannot read", path.display()))?;
         // A space beside a comma is not part of a name.
-        let mut reader = ReaderBuilder::new()
-            .trim(Trim::Fields)
-            .from_reader(ClosedQuotes::new(file, b','));
+        let mut reader = ReaderBuilder::new().trim(Trim::Fields).from_reader(table);
         let header = match reader.headers() {
             Ok(header) => header.clone(),
-            Err(error) => bail!(describe(path, &error)),
+            Err(error) => bail!(describe(path, &error, None)),
         };
         // A byte-order mark is not part of the first name.
         let header = header
@@ -74,13 +71,13 @@ impl<'a> Rows<'a> {
                 let path = self.path;
                 Ok(Some((&self.record, Place { path, line })))
             }
-            Err(error) => bail!(describe(self.path, &error)),
+            Err(error) => bail!(describe(self.path, &error, self.record.position())),
         }
     }
 }
 
-fn describe(path: &Path, error: &csv::Error) -> String {
-    let line = error.position().map_or(1, csv::Position::line);
+fn describe(path: &Path, error: &csv::Error, row: Option<&csv::Position>) -> String {
+    let line = csv_line(error, row);
     format!("{}, line {line}: {}", path.display(), csv_problem(error))
 }
 

@@ -48,7 +48,8 @@ struct Objects<'a> {
 
 impl<'a> Objects<'a> {
     fn open(path: &'a Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("{}: cannot read", path.display()))?;
+        let file = reticent_disk::open_file_or_pipe(path)
+            .with_context(|| format!("{}: cannot read", path.display()))?;
         Ok(Self {
             path,
             reader: BufReader::new(file),
