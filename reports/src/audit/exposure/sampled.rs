@@ -283,9 +283,9 @@ impl SampledReport {
         limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && (unmet || most > *limit))
     }
 
-    /// Why a sample that shows nothing keeps no limit, as in [`super::ExposureReport`].
-    fn unmet(&self) -> Option<&'static str> {
-        self.planting.caveat().filter(|_| !self.leaks())
+    /// Why a sample keeps no limit, as in [`super::ExposureReport`].
+    const fn unmet(&self) -> Option<&'static str> {
+        self.planting.caveat()
     }
 
     /// Why it is not known whether the limit is passed.

@@ -483,7 +483,8 @@ fn a_low_confidence_shows_no_leak() {
         report.says()
     );
     report.proves_leak = true;
-    assert!(report.has_seen() && report.open_limit().is_none());
+    // A leak doesn't show that training met every canary.
+    assert!(report.has_seen() && report.open_limit() == Some(15.0));
     let document = report.document(Inputs::new()).to_text().unwrap();
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     assert_eq!(document["proves_leak"], true);
