@@ -624,8 +624,8 @@ fn responses_of_two_kinds_are_sums_over_both_counts() {
     }
 }
 
-/// Losses that gather at a point from one side, a few of them far off, over many steps: lines through the middle of what
-/// gathers, narrow cells for what is left, and a transform whose error is relative to it. Ends were 3e-6 to 7e-4 apart.
+/// Losses that gather at a point from one side, a few of them far off, over many steps: narrow cells for these, and a
+/// transform whose error is relative to them. Ends were 3e-6 to 7e-4 apart.
 #[test]
 fn rare_losses_of_many_steps_are_known_to_a_millionth() {
     let delta = |(scale, rate, steps): (f64, f64, u64), neighbours, direction, epsilon: f64| {
@@ -665,8 +665,8 @@ fn rare_losses_of_many_steps_are_known_to_a_millionth() {
     );
 }
 
-/// A guess at a kink of the sum over two steps, one of a group whose draws lie at a second point, a group whose far
-/// components are cut off, and losses so small that the usual tilts don't reach them.
+/// A guess at a kink of the sum over two steps, a group whose far components are cut off, and losses so small that the
+/// usual tilts don't reach them.
 #[test]
 fn kinks_groups_and_tiny_losses_are_known_as_closely_as_asked() {
     let laplace = |scale: f64, rate: f64| Mechanism::SubsampledLaplace {
@@ -700,12 +700,6 @@ fn kinks_groups_and_tiny_losses_are_known_as_closely_as_asked() {
         (1, ZeroOut, Remove),
     );
     close(blow_up(&two, 1.093210068587645e-10), 1e-6);
-    let group = of(
-        laplace(0.06442388808262244, 2.679509714739039e-8),
-        3472,
-        (786, Replace, Remove),
-    );
-    close(blow_up(&group, 1.0776965468109605e-5), 1e-6);
     let epsilon = |loss: &PrivacyLoss, delta: f64, tolerance: f64| {
         let tolerance = Tolerance::new(tolerance).unwrap();
         let found = loss.epsilon(Delta::new(delta).unwrap(), tolerance).unwrap();

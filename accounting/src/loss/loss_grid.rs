@@ -127,11 +127,6 @@ impl LossGrid {
         4.0 * ROUND * (ends[0].max(ends[1]) + self.lines.origin.abs())
     }
 
-    /// Creates a grid with these bounds.
-    pub(crate) const fn with(lines: Lines, bounds: Vec<i64>) -> Self {
-        Self { lines, bounds }
-    }
-
     /// Creates a grid with a single line at `loss`, where intervals end.
     pub(crate) fn single(loss: f64) -> Self {
         Self {

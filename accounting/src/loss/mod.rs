@@ -297,8 +297,7 @@ impl LossDistribution {
     }
 
     /// Returns distances that grid lines should divide, each with the number of times that it occurs: the comb's spacing,
-    /// or the distances of the
-    /// heaviest atoms from the heaviest one, below zero for smaller losses.
+    /// or the distances of the heaviest atoms from the heaviest one.
     pub(crate) fn atom_gaps(&self) -> Vec<(f64, f64)> {
         if let Some(comb) = self.comb {
             return vec![(
@@ -310,8 +309,8 @@ impl LossDistribution {
         let gaps = self
             .heaviest()
             .take(MOST_GAPS)
-            .map(|atom| atom.loss - origin);
-        gaps.filter(|gap| gap.abs() > 0.0)
+            .map(|atom| (atom.loss - origin).abs());
+        gaps.filter(|gap| *gap > 0.0)
             .map(|gap| (gap, 1.0))
             .collect()
     }

@@ -19,7 +19,7 @@ const MOST_WORK: usize = 1 << 22;
 /// The number of cells that is allowed in any case.
 const FEWEST_CELLS: usize = 1 << 13;
 /// How often lines are moved apart because there are too many cells.
-const MOST_TRIES: usize = 10;
+const MOST_TRIES: usize = 12;
 /// The work of the smallest grid, in quarters of a second.
 const LEAST_WORK: f64 = 0.1;
 /// More cells than this, of all distinct steps together, don't fit into 50 MB.
@@ -281,7 +281,7 @@ impl Rows<'_> {
     fn fitting(&self, mut layout: Layout) -> Result<(Layout, BothLaid)> {
         let mut factor = 1.0;
         for _ in 0..MOST_TRIES {
-            factor *= 1.5;
+            factor *= 1.25;
             match self.brackets(&layout) {
                 Err(_) if !layout.exact => {
                     layout = layout.coarser(self.moments, self.wanted.theta, factor)

@@ -16,10 +16,6 @@ const SHORTEST: i64 = 1 << 8;
 pub(super) const MODEST: i64 = 1 << 13;
 /// Lines in addition to the span: each step's cells reach slightly farther than its losses.
 const MARGIN: u64 = 128;
-/// The coarsest spacing that is tried where the finest possible one is wanted, so that there is a choice.
-const ROOM: f64 = 1.05;
-/// Losses this little below a line, as a share of the spacing, are roundings away from it.
-const NEARLY: f64 = 1e-9;
 /// Indices beyond this aren't trusted.
 const FARTHEST: f64 = (1u64 << 48) as f64;
 
@@ -80,7 +76,7 @@ impl Layout {
             _ => {
                 let wish = wish(steps, wanted);
                 let gaps = gaps(moments, wanted.theta, wish.max(least));
-                let fitted = fit((wish.max(ROOM * least), least), &gaps);
+                let fitted = fit((wish.max(least), least), &gaps);
                 (fitted, wish > least, false)
             }
         };
@@ -123,7 +119,7 @@ impl Layout {
             law.atom_origin(theta, self.spacing)
         } else {
             let crowds = moments.crowds(part, theta, self.spacing);
-            crowds.first().map_or(0.0, |(crowd, _)| *crowd)
+            crowds.first().copied().unwrap_or(0.0)
         };
         Lines {
             origin,
@@ -161,8 +157,8 @@ fn wish(steps: &[(LossDistribution, u64)], wanted: Wanted) -> f64 {
         * wanted.finer
 }
 
-/// Returns distances that lines should divide, each with the number of times that it occurs in all steps: between atoms, and between the crowds of laws that
-/// have densities. For a group that is hardly ever drawn, nearly all outcomes gather at two losses, just below an atom;
+/// Returns distances that lines should divide, each with how often it occurs in all steps: between atoms, and between the
+/// crowds of laws that have densities. For a group that is hardly ever drawn, nearly all outcomes gather at two losses, just below an atom;
 /// off the lines, they would fall by a whole spacing.
 fn gaps(moments: &Moments, theta: f64, spacing: f64) -> Vec<(f64, f64)> {
     let each = |(part, (law, n)): (usize, &(LossDistribution, u64))| {
@@ -171,11 +167,11 @@ fn gaps(moments: &Moments, theta: f64, spacing: f64) -> Vec<(f64, f64)> {
             law.atom_gaps()
         } else {
             let crowds = moments.crowds(part, theta, spacing);
-            let first = crowds.first().map_or(0.0, |(crowd, _)| *crowd);
+            let first = crowds.first().copied().unwrap_or(0.0);
             crowds
                 .iter()
-                .map(|(crowd, share)| (crowd - first, *share))
-                .filter(|(gap, _)| gap.abs() > 0.0)
+                .map(|crowd| ((crowd - first).abs(), 1.0))
+                .filter(|(gap, _)| *gap > 0.0)
                 .collect()
         };
         gaps.into_iter().map(move |(gap, each)| (gap, each * times))
@@ -184,14 +180,12 @@ fn gaps(moments: &Moments, theta: f64, spacing: f64) -> Vec<(f64, f64)> {
 }
 
 /// Returns the spacing near `wish`, but not below `least`, that comes closest to dividing every gap between atoms,
-/// (gap, times): an integer fraction of the most frequent gap, chosen among as many as needed to suit the others. What
-/// lies just below a line falls by a whole one from below, and what lies just above by almost nothing.
+/// (gap, times): an integer fraction of the most frequent gap, chosen among as many as needed to suit the others.
 fn fit((wish, least): (f64, f64), gaps: &[(f64, f64)]) -> f64 {
-    let wide = gaps.iter().filter(|(gap, _)| gap.abs() > wish);
-    let Some((main, _)) = wide.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+    let most = gaps.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let Some((main, _)) = most.filter(|(gap, _)| *gap > wish) else {
         return wish;
     };
-    let main = main.abs();
     let (fewest, most) = ((main / wish).ceil(), (main / least).floor());
     let fewest = fewest.min(most).max(1.0);
     let tries = if gaps.len() > 1 {
@@ -202,7 +196,7 @@ fn fit((wish, least): (f64, f64), gaps: &[(f64, f64)]) -> f64 {
     let misfit = |parts: f64| {
         let of = |(gap, times): &(f64, f64)| {
             let lines = gap * parts / main;
-            times * (lines - (lines + NEARLY).floor()).abs()
+            times * (lines - lines.round()).abs()
         };
         gaps.iter().map(of).sum::<f64>()
     };

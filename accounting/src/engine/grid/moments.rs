@@ -3,7 +3,7 @@
 
 use super::known::Nodes;
 use crate::engine::contour::cumulants::CumulantFunction;
-use crate::loss::loss_grid::{Cumulative, Lines, LossGrid};
+use crate::loss::loss_grid::{Cumulative, Lines};
 use crate::loss::{LossDistribution, MOST_GAPS, PrivacyLoss};
 use crate::numeric::special::{LANES, exp, ln_add_exp};
 use crate::quantity::error::Result;
@@ -20,7 +20,6 @@ const HIGHEST_TILT: f64 = 1e12;
 pub(crate) struct Moments {
     pub(crate) steps: Vec<(LossDistribution, u64)>,
     parts: Vec<(Rc<Nodes>, f64)>,
-    ln_cut: f64,
     /// Whether tilts above the usual ones are tried.
     far: bool,
     /// Whether a search ended at the highest usual tilt.
@@ -61,9 +60,17 @@ fn balanced(nodes: &[(&WeightedLoss, f64)], mut middle: f64, spacing: f64) -> f6
         if range == known {
             break;
         }
-        let near = nodes[range.clone()].iter();
-        let near: Vec<(f64, f64)> = near.map(|(n, _)| (n.ln_second, n.loss - middle)).collect();
-        let moved = gain_of(&near);
+        let near = || nodes[range.clone()].iter().map(|(node, _)| node);
+        let largest = near()
+            .map(|n| n.ln_second)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut whole, mut rise) = (0.0, 0.0);
+        for node in near() {
+            let weight = exp(node.ln_second - largest);
+            whole += weight;
+            rise += weight * (node.loss - middle).exp_m1();
+        }
+        let moved = (rise / whole).ln_1p();
         if moved.is_nan() {
             break;
         }
@@ -73,21 +80,6 @@ fn balanced(nodes: &[(&WeightedLoss, f64)], mut middle: f64, spacing: f64) -> f6
     middle
 }
 
-/// Returns ln ∫e^l dQ / ∫dQ of (ln Q-mass, loss l) near zero.
-fn gain_of(nodes: &[(f64, f64)]) -> f64 {
-    let largest = nodes
-        .iter()
-        .map(|(ln, _)| *ln)
-        .fold(f64::NEG_INFINITY, f64::max);
-    let (mut whole, mut rise) = (0.0, 0.0);
-    for (ln, loss) in nodes {
-        let weight = exp(ln - largest);
-        whole += weight;
-        rise += weight * loss.exp_m1();
-    }
-    (rise / whole).ln_1p()
-}
-
 /// The most losses at which cumulative masses are kept.
 const MOST_PLACES: usize = 1 << 14;
 /// The most atoms of a law that are handled one by one.
@@ -95,13 +87,7 @@ const MOST_ATOMS: usize = 1 << 15;
 /// Losses this close to a line, as a share of the spacing, are nearly on it.
 const CLOSE: f64 = 1.0 / 32.0;
 /// Crowds with less than this share of the law are light.
-const LIGHT: f64 = 1e-6;
-/// No other crowd lies this close to one, in lines.
-const AROUND: f64 = 16.0;
-/// The number of passes over a law that make the middle of a crowd exact: each squares its error.
-const PASSES: usize = 2;
-/// Laws of more components than this take too long to be passed over for each crowd.
-const MOST_COMPONENTS: usize = 32;
+const LIGHT: f64 = 1e-3;
 /// With fewer nodes than this and no atom, it isn't a crowd.
 const FEWEST: usize = 4;
 /// The number of iterations that find the middle of a crowd.
@@ -243,7 +229,6 @@ impl Moments {
         Ok(Self {
             steps,
             parts,
-            ln_cut,
             far: false,
             stopped: Cell::new(false),
         })
@@ -304,9 +289,9 @@ impl Moments {
         Cumulative { below, whole }
     }
 
-    /// Returns the places where most of the tilted law gathers within twice the `spacing`, each with its share of the
-    /// law, the heaviest crowd first; light crowds are left out.
-    pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<(f64, f64)> {
+    /// Returns the places where most of the tilted law gathers within twice the `spacing`, the heaviest crowd first;
+    /// light crowds are left out.
+    pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<f64> {
         let all = &self.parts[part].0.each;
         let weights = weights(all, theta);
         let counts = |weight: &f64| *weight >= f64::exp(-NEGLIGIBLE);
@@ -348,53 +333,12 @@ impl Moments {
             let gathered =
                 range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.0.is_atom());
             if gathered || crowds.is_empty() {
-                let rough = balanced(&nodes, middle, spacing);
-                let close = |n: &&(&WeightedLoss, f64)| (n.0.loss - rough).abs() <= CLOSE * spacing;
-                let dense: f64 = nodes[range.clone()].iter().filter(close).map(|n| n.1).sum();
-                // Of a smooth density every place is as good as another.
-                let exact =
-                    dense > 0.5 * mass && self.steps[part].0.components() <= MOST_COMPONENTS;
-                let place = match exact {
-                    true => self.exactly_balanced(part, rough, spacing),
-                    false => rough,
-                };
-                crowds.push((place, mass / whole));
+                crowds.push(balanced(&nodes, middle, spacing));
             }
-            // What lies around a crowd thins out, and is no other one.
-            let reach = AROUND * spacing;
-            let from = nodes.partition_point(|(node, _)| node.loss < middle - reach);
-            let to = nodes.partition_point(|(node, _)| node.loss <= middle + reach);
-            nodes.drain(from.min(range.start)..to.max(range.end));
+            nodes.drain(range);
             tried += 1;
         }
         crowds
-    }
-
-    /// Returns a loss near `middle` with equal amounts on either side of it within `spacing`, as [`balanced`] does, but up
-    /// to roundings: no node stands for losses on both sides of it or of the ends. A line through it takes as much mass
-    /// from below as from above, of which the nodes alone know too few digits where a run has a million steps.
-    fn exactly_balanced(&self, part: usize, mut middle: f64, spacing: f64) -> f64 {
-        for _ in 0..PASSES {
-            let lines = Lines {
-                origin: middle,
-                spacing,
-            };
-            let ends = LossGrid::with(lines, vec![-1, 0, 1]);
-            let mut near = Vec::new();
-            let found = self.steps[part]
-                .0
-                .discretise(self.ln_cut, Some(&ends), &mut |node| {
-                    if (node.loss - middle).abs() <= spacing {
-                        near.push((node.ln_second, node.loss - middle));
-                    }
-                });
-            let moved = gain_of(&near);
-            if found.is_err() || !moved.is_finite() {
-                break;
-            }
-            middle += moved;
-        }
-        middle
     }
 
     /// Returns K, K', K'' at θ.
