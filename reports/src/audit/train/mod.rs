@@ -2,10 +2,6 @@
 
 pub mod args;
 #[cfg(feature = "audit")]
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a log that is taken up again is written anew where it lies"
-)]
 pub(crate) mod log;
 #[cfg(feature = "audit")]
 mod material;
