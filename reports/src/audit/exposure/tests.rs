@@ -739,7 +739,8 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         report.limit = Some(bits);
         report.mood()
     };
-    assert_eq!((limited(1.0), limited(20.0)), (Mood::Alarm, Mood::Review));
+    // A leak doesn't show that training met the others.
+    assert_eq!((limited(1.0), limited(20.0)), (Mood::Alarm, Mood::Open));
     let mut promised = with(leaking(), Planted);
     // A promise that nothing could have contradicted does not speak of the leak.
     promised.verdict = Some(judged(&promised, Notion::GroupDp, 50.0));
