@@ -287,8 +287,8 @@ fn llama2c(at: &Path) {
     let (width, layers, positions, pieces) = (4, 1, 4, 3 + 256);
     let of_layer = 2 * width + 7 * width * width;
     let count = pieces * width + layers * of_layer + width + positions * width;
-    let header = [width, width, layers, 1, 1, pieces, positions];
-    let header = header.iter().flat_map(|n| (*n as i32).to_le_bytes());
+    let header: [i32; 7] = [width, width, layers, 1, 1, pieces, positions];
+    let header = header.iter().flat_map(|n| n.to_le_bytes());
     let weights = (0..count).flat_map(|_| 0.25_f32.to_le_bytes());
     let model: Vec<u8> = header.chain(weights).collect();
     std::fs::write(at.join("model.bin"), model).unwrap();

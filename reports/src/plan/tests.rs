@@ -386,7 +386,7 @@ mod trained {
         let weights = weights.display().to_string();
         protect(&format!(
             "--incidence {pairs} --prior 1e-6 --posterior 1e-2 --dataset-size {} --batch-size {} \
-             --steps {} --tolerance 0.01 --weights {weights}",
+             --steps {} --tolerance 0.01 --weights {weights} --force",
             names.len(),
             2 + draw.below(3),
             draw.one_of(&["20", "30"]),
