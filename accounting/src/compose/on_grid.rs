@@ -40,8 +40,8 @@ const ELSEWHERE: f64 = 0.1;
 /// If δ is so flat that the digits of ε would require more precision of δ than this share of the tolerance,
 /// that precision suffices.
 const FLAT: f64 = 0.02;
-/// The least of H + e^t x of a single step is searched for this far below its largest loss, at this many
-/// places.
+/// The least of H + e^t x is searched for by chords this far below a single step's largest loss, or on either side of a
+/// grid's minimum, at this many places.
 const STEP_BELOW: f64 = 0.1;
 const MOST_PLACES: usize = 24;
 /// The ratio of the spacings of successive attempts.

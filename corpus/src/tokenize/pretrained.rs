@@ -402,8 +402,8 @@ impl Outline {
     /// document of this kind, which the library rejects with its own messages.
     ///
     /// # Errors
-    /// Returns an error for an id of 2^20 or more, for what takes too much time or memory at each character, and for a dropout, with which the library splits one text at random
-    /// into other tokens each time.
+    /// Returns an error for an id of 2^20 or more, for what takes too much time or memory at each character, and for a
+    /// dropout, with which the library splits one text at random into other tokens each time.
     fn checked(json: &str) -> Result<Option<Self>> {
         let Ok(mut outline) = serde_json::from_str::<Self>(json) else {
             return Ok(None);
