@@ -26,6 +26,12 @@ fn ends<T: Copy>(answer: &Answer<T>, number: impl Fn(T) -> f64) -> (f64, f64) {
     (number(*low.get()), number(*high.get()))
 }
 
+fn delta(loss: &PrivacyLoss, epsilon: f64) -> (f64, f64) {
+    let epsilon = Epsilon::new(epsilon).unwrap();
+    let answer = loss.delta(epsilon, Tolerance::new(1e-6).unwrap()).unwrap();
+    ends(&answer, |end| end.get())
+}
+
 fn blow_up(loss: &PrivacyLoss, prior: f64) -> (f64, f64) {
     let prior = Probability::new(prior).unwrap();
     let answer = loss.blow_up(prior, Tolerance::new(1e-6).unwrap()).unwrap();
@@ -611,11 +617,7 @@ fn responses_of_two_kinds_are_sums_over_both_counts() {
                 truth += p * q * (first - rest.exp() * second);
             }
         }
-        let tolerance = Tolerance::new(1e-6).unwrap();
-        let found = loss
-            .delta(Epsilon::new(epsilon).unwrap(), tolerance)
-            .unwrap();
-        let (low, high) = ends(&found, |end| end.get());
+        let (low, high) = delta(&loss, epsilon);
         assert!(
             low <= truth * (1.0 + 1e-9) && truth <= high * (1.0 + 1e-9),
             "{low} {truth} {high}"
@@ -628,29 +630,21 @@ fn responses_of_two_kinds_are_sums_over_both_counts() {
 /// transform whose error is relative to them. Ends were 3e-6 to 7e-4 apart.
 #[test]
 fn rare_losses_of_many_steps_are_known_to_a_millionth() {
-    let delta = |(scale, rate, steps): (f64, f64, u64), neighbours, direction, epsilon: f64| {
-        let each = Mechanism::SubsampledLaplace {
-            scale: NoiseMultiplier::new(scale).unwrap(),
-            sampling_rate: SamplingRate::new(rate).unwrap(),
-            sampling: Sampling::Poisson,
-        };
-        let loss = loss(each, steps, neighbours, direction);
-        let tolerance = Tolerance::new(1e-6).unwrap();
-        let found = loss
-            .delta(Epsilon::new(epsilon).unwrap(), tolerance)
-            .unwrap();
-        let (low, high) = ends(&found, |end| end.get());
+    let close = |(scale, rate, steps): (f64, f64, u64), neighbours, direction, epsilon: f64| {
+        let (noise, sampled) = (NoiseMultiplier::new(scale), SamplingRate::new(rate));
+        let each = sampled_laplace(noise.unwrap(), sampled.unwrap());
+        let (low, high) = delta(&loss(each, steps, neighbours, direction), epsilon);
         assert!(high - low <= 1e-6 * high, "{scale}: {low} {high}");
         (low, high)
     };
     use {Direction::*, Neighbours::*};
-    delta(
+    close(
         (0.09034549386221133, 1.988682727879964e-5, 313),
         ZeroOut,
         Remove,
         0.00013947082992920665,
     );
-    delta(
+    close(
         (0.021126998803510072, 1.242543925344535e-7, 3_594_995),
         Replace,
         Remove,
@@ -658,7 +652,7 @@ fn rare_losses_of_many_steps_are_known_to_a_millionth() {
     );
     // Known to 1e-9 by grids of a hundredth of the spacing.
     let run = (0.05849072519857092, 1.2519153061211692e-6, 894_789);
-    let (low, high) = delta(run, AddRemove, Add, 1.4450991837792375e-5);
+    let (low, high) = close(run, AddRemove, Add, 1.4450991837792375e-5);
     assert!(
         low <= 0.5855420603456837 && 0.5855420603456837 <= high,
         "{low} {high}"
@@ -669,17 +663,10 @@ fn rare_losses_of_many_steps_are_known_to_a_millionth() {
 /// usual tilts don't reach them.
 #[test]
 fn kinks_groups_and_tiny_losses_are_known_as_closely_as_asked() {
-    let laplace = |scale: f64, rate: f64| Mechanism::SubsampledLaplace {
-        scale: NoiseMultiplier::new(scale).unwrap(),
-        sampling_rate: SamplingRate::new(rate).unwrap(),
-        sampling: Sampling::Poisson,
-    };
-    let gaussian = |sigma: f64, rate: f64| Mechanism::SubsampledGaussian {
-        noise_multiplier: NoiseMultiplier::new(sigma).unwrap(),
-        sampling_rate: SamplingRate::new(rate).unwrap(),
-        sampling: Sampling::Poisson,
-    };
-    let of = |each: Mechanism, times: u64, (group, neighbours, direction)| {
+    type Sampled = fn(NoiseMultiplier, SamplingRate) -> Mechanism;
+    let of = |sampled: Sampled, (scale, rate), times, (group, neighbours, direction)| {
+        let (noise, rate) = (NoiseMultiplier::new(scale), SamplingRate::new(rate));
+        let each = sampled(noise.unwrap(), rate.unwrap());
         let run = Mechanism::Repeat {
             times: Steps::new(times),
             each: Box::new(each),
@@ -695,7 +682,8 @@ fn kinks_groups_and_tiny_losses_are_known_as_closely_as_asked() {
     };
     use {Direction::*, Neighbours::*};
     let two = of(
-        laplace(0.046568335147959085, 0.0035757395668090364),
+        sampled_laplace,
+        (0.046568335147959085, 0.0035757395668090364),
         2,
         (1, ZeroOut, Remove),
     );
@@ -706,13 +694,15 @@ fn kinks_groups_and_tiny_losses_are_known_as_closely_as_asked() {
         ends(&found, |end| end.get())
     };
     let cut = of(
-        gaussian(7.019571407439874, 2.5132227508416453e-5),
+        sampled_gaussian,
+        (7.019571407439874, 2.5132227508416453e-5),
         602,
         (185, ZeroOut, Remove),
     );
     close(epsilon(&cut, 8.676622171579416e-58, 1e-6), 1e-6);
     let tiny = of(
-        gaussian(147.38911127385003, 4.5830441981534165e-9),
+        sampled_gaussian,
+        (147.38911127385003, 4.5830441981534165e-9),
         21,
         (1, AddRemove, Add),
     );

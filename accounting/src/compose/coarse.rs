@@ -1,7 +1,8 @@
 //! Bounds on δ(ε) without an inversion or a grid: Chernoff's bound, plain addition, and single events.
 
-use super::on_grid::{LN_NOTHING, UNKNOWN};
+use super::on_grid::UNKNOWN;
 use super::solver::Solver;
+use crate::engine::grid::moments::LN_NOTHING;
 use crate::loss::Pair;
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::{ln_add_exp, ln_difference, ln_one_minus_exp};

@@ -7,13 +7,11 @@ use crate::compose::roots::{ROOM, both_ends, ends_of_step};
 use crate::compose::solver::Solver;
 use crate::engine::Engine;
 use crate::engine::grid::convolution::{Convolution, Effort, Wanted};
-use crate::engine::grid::moments::{Moments, steps};
+use crate::engine::grid::moments::{LN_NOTHING, Moments, steps};
 use crate::numeric::interval::LnBounds;
 use crate::numeric::search::minimiser_to;
 use crate::quantity::error::{Error, Result};
 
-/// ln of the mass left out of a step when its moments are computed: too little to matter to any δ.
-pub(super) const LN_NOTHING: f64 = -760.0;
 /// The number of grids that are tried before the best is used.
 const ATTEMPTS: usize = 5;
 /// The same for a run that another one dominates: greater precision than the distance of the two gains

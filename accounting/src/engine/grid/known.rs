@@ -1,7 +1,7 @@
 //! The nodes from which moments are summed, kept with their sums: the points of a curve and the questions of a page are
 //! about the same steps, and so are the runs that a solver derives from one.
 
-use super::moments::{Derivatives, Sums, WeightedLoss, nodes_of};
+use super::moments::{Derivatives, LN_NOTHING, Sums, WeightedLoss, nodes_of};
 use crate::loss::LossDistribution;
 use crate::numeric::latest::Latest;
 use crate::quantity::error::Result;
@@ -13,9 +13,6 @@ use std::rc::Rc;
 const MOST_NODES: usize = 1 << 17;
 /// The most tilts at which the sums over a law's nodes are kept.
 const MOST_SUMS: usize = 1 << 12;
-
-/// No mass is left out of a law whose ends are finite.
-const LN_NOTHING: f64 = -760.0;
 
 thread_local! {
     static LATEST: RefCell<Latest<Cut, Nodes>> = const { RefCell::new(Latest::new()) };

@@ -10,6 +10,8 @@ use crate::quantity::error::Result;
 use std::cell::Cell;
 use std::rc::Rc;
 
+/// ln of the mass left out of a step when its moments are computed: too little to matter to any δ.
+pub(crate) const LN_NOTHING: f64 = -760.0;
 /// The smallest and the largest distance of the tilt from its pole that are tried.
 const TILTS: (f64, f64) = (1e-7, 1e7);
 /// The largest distance for losses so small that they need a higher tilt.
