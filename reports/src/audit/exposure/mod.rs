@@ -80,7 +80,8 @@ impl Planting {
         }
     }
 
-    /// Returns a caveat for when no leak is seen.
+    /// Returns a caveat for when no leak is seen: training is not known to have met the canaries. They keep no limit, with a
+    /// leak either, which does not show that it met them all, and of which one in twenty is seen by chance.
     const fn caveat(self) -> Option<&'static str> {
         match self {
             Self::Planted | Self::TrainedRecords | Self::GivenText | Self::Supervised => None,
@@ -312,19 +313,14 @@ impl ExposureReport {
         }
         let may_pass = self.finding.summary.max().upper() > limit;
         let cut_off = pieces::left_open(&self.finding).filter(|_| may_pass);
-        self.unmet().or(cut_off)
-    }
-    /// Why ranks keep no limit: training is not known to have met the canaries. A leak does not show that it met them all,
-    /// and one in twenty is seen by chance.
-    const fn unmet(&self) -> Option<&'static str> {
-        self.planting.caveat()
+        self.planting.caveat().or(cut_off)
     }
     /// Returns why it is unknown whether the limit is exceeded.
     #[cfg(feature = "audit")]
     pub(in crate::audit) fn undecided(&self) -> Option<String> {
         let (limit, why) = (self.limit?, self.limit_open_since()?);
         let cut_off = self.finding.canaries.iter().any(|c| c.unresolved > 0);
-        let remedy = match self.unmet() {
+        let remedy = match self.planting.caveat() {
             _ if self.silence.is_some() => "",
             Some(_) => self.planting.remedy(),
             None if cut_off => "; give a larger --budget",

@@ -279,20 +279,15 @@ impl SampledReport {
             .iter()
             .map(|c| high(&c.exposure).unwrap_or(f64::INFINITY));
         let most = most.fold(0.0, f64::max);
-        let unmet = self.unmet().or(self.silent()).is_some();
-        limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && (unmet || most > *limit))
-    }
-
-    /// Why a sample keeps no limit, as in [`super::ExposureReport`].
-    const fn unmet(&self) -> Option<&'static str> {
-        self.planting.caveat()
+        let mute = self.planting.caveat().or(self.silent()).is_some();
+        limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && (mute || most > *limit))
     }
 
     /// Why it is not known whether the limit is passed.
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self, limit: Option<f64>) -> Option<String> {
         let limit = self.open_limit(limit)?;
-        Some(match (self.unmet(), self.silent()) {
+        Some(match (self.planting.caveat(), self.silent()) {
             (Some(why), _) => super::not_known(limit, why, self.planting.remedy()),
             (None, Some(why)) => super::not_known(limit, why, ""),
             (None, None) => format!(

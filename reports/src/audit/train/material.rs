@@ -143,7 +143,7 @@ fn held_out(args: &Train, request: &PlanRequest, prepared: &Prepared) -> Result<
     let units = [&held_out, prepared].map(|of| of.training.unit);
     ensure!(
         !public || units[0] == units[1],
-        "--held-out: {} is cut into {}s and PREPARED into {}s, so it can't be told what text both hold; with {} public, \
+        "--held-out: {} is cut into {}s and PREPARED into {}s, so their texts can't be compared; with {} public, \
          both must have the same --unit",
         folder.display(),
         units[0],
