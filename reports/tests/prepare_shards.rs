@@ -162,6 +162,33 @@ fn stages_run_in_any_folder_and_again() {
     assert!(said.contains("is not the folder of this plan"), "{said}");
 }
 
+/// The last stage would remove a link alone, and leave the text behind it.
+#[cfg(unix)]
+#[test]
+fn stages_behind_a_link_are_refused() {
+    let home = simulated(5);
+    let at = home.path();
+    let write = "prepare data.jsonl --out out --plan plan.json --shards 2";
+    let [stages, moved] = ["plan.json.stages", "moved"].map(|name| at.join(name));
+    std::fs::create_dir(&moved).unwrap();
+    std::os::unix::fs::symlink(&moved, &stages).unwrap();
+    let said = refused(at, write);
+    assert!(said.contains("--plan: plan.json.stages"), "{said}");
+    std::fs::remove_file(&stages).unwrap();
+    std::fs::remove_dir(&moved).unwrap();
+    ok(at, write);
+    std::fs::rename(&stages, &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, &stages).unwrap();
+    for run in ["--run local:2", "--stage scan --shard 0", "--stage join"] {
+        let said = refused(at, &format!("prepare --plan plan.json {run}"));
+        assert!(said.contains("plan.json.stages: it is a link"), "{said}");
+    }
+    std::fs::remove_file(&stages).unwrap();
+    std::fs::rename(&moved, &stages).unwrap();
+    ok(at, "prepare --plan plan.json --run local:2");
+    assert!(!stages.exists() && !moved.exists());
+}
+
 /// Pipes, users and files that are left out have no place where a shard can begin.
 #[test]
 fn what_no_shard_can_begin_in_is_refused() {

@@ -123,21 +123,27 @@ impl Looker<'_> {
         }
         self.blank &= document.text.trim().is_empty();
         let look = Look::at(document, read.joined, self.places);
-        if self.failed.is_none() {
-            self.failed = self.looks.push(&look.to_bytes()).err();
-        }
+        self.failed = self.looks.push(&look.to_bytes()).err();
         if let Some(seen) = &mut self.seen {
             seen(document, &read.stands);
         }
     }
+
+    /// Looks at documents until something cannot be kept. Returns whether all was.
+    fn all<'a>(&mut self, reads: impl IntoIterator<Item = Read<'a>>) -> bool {
+        reads.into_iter().all(|read| {
+            self.at(&read);
+            self.failed.is_none()
+        })
+    }
 }
 
-/// Passes all documents to `look`, in batches. Returns false if `watch` returned false.
+/// Passes all documents to `look`, in batches, as long as it returns true. Returns false if `watch` returned false.
 fn read_all<'a>(
     stream: &mut Stream<'a>,
     errors: &mut Vec<Error>,
     watch: Watch<'_>,
-    look: &mut dyn FnMut(Vec<Read<'a>>),
+    look: &mut dyn FnMut(Vec<Read<'a>>) -> bool,
 ) -> bool {
     let (mut batch, mut bytes, mut count) = (Vec::new(), 0, 0u64);
     loop {
@@ -145,7 +151,12 @@ fn read_all<'a>(
             Ok(Some(document)) => document,
             Ok(None) => break,
             Err(error) => {
+                // A full disk is full for the next documents too.
+                let ends = matches!(error, Error::Write { .. });
                 errors.push(error);
+                if ends {
+                    return true;
+                }
                 continue;
             }
         };
@@ -157,7 +168,9 @@ fn read_all<'a>(
         });
         if bytes >= BATCH {
             bytes = 0;
-            look(std::mem::take(&mut batch));
+            if !look(std::mem::take(&mut batch)) {
+                return true;
+            }
         }
         count += 1;
         if count.is_multiple_of(1024) && !watch(Phase::Survey, stream.read()) {
@@ -209,19 +222,19 @@ impl Survey {
         };
         let whole = if threads == 1 {
             read_all(&mut stream, &mut errors, watch, &mut |batch| {
-                batch.iter().for_each(|read| looker.at(read));
+                looker.all(batch)
             })
             .then_some(looker)
         } else {
             std::thread::scope(|scope| {
                 let (give, take) = sync_channel::<Vec<Read<'_>>>(AHEAD);
                 let looking = scope.spawn(move || {
-                    take.into_iter().flatten().for_each(|read| looker.at(&read));
+                    looker.all(take.into_iter().flatten());
                     looker
                 });
                 let whole = read_all(&mut stream, &mut errors, watch, &mut |batch| {
-                    // The other thread takes all there is, unless it panics; then it says so when it is joined.
-                    let _ = give.send(batch);
+                    // The other thread takes all there is, unless it fails or panics, which it says when it is joined.
+                    give.send(batch).is_ok()
                 });
                 drop(give);
                 whole.then(|| looking.join().unwrap_or_else(|panic| resume_unwind(panic)))
@@ -262,5 +275,39 @@ impl Survey {
         }
         out.seal = seal.map(Seal::close);
         Ok(Some(out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::ReadOptions;
+    use crate::simulate::simulate;
+
+    /// The rest of the corpus is not read for nothing.
+    #[test]
+    fn a_disk_that_is_gone_ends_the_survey() {
+        let place = tempfile::tempdir().unwrap();
+        let documents = simulate(400, 3).unwrap();
+        let path = place.path().join("a.jsonl");
+        let lines = documents.iter();
+        let lines = lines.map(|d| serde_json::to_string(d).unwrap() + "\n");
+        std::fs::write(&path, lines.collect::<String>()).unwrap();
+        let (folder, reading) = (place.path().join("gone"), ReadOptions::default());
+        let sources = [Source::Files(&path, &reading), Source::Memory(&documents)];
+        for (source, threads) in sources.into_iter().flat_map(|s| [(s, 1), (s, 2)]) {
+            let mut seen = 0;
+            let planning = Planning {
+                seen: &mut |_, _| seen += 1,
+                scratch: Scratch {
+                    folder: &folder,
+                    most: 1,
+                },
+                key: [7; 20],
+            };
+            let survey = Survey::of(source, false, threads, &|_, _| true, Some(planning));
+            assert!(matches!(survey, Err(Error::Write { .. })), "{survey:?}");
+            assert!(seen <= 1, "{threads} {seen}");
+        }
     }
 }

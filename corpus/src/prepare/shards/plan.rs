@@ -384,11 +384,11 @@ impl ShardPlan {
         &self.folder.path
     }
 
-    /// Returns whether a path is one that stages write beside the plan.
+    /// Returns whether a path is the plan at `plan`, or one that it and its stages write beside it.
     #[must_use]
-    pub fn is_beside(&self, path: &Path) -> bool {
-        let stages = &self.folder.path;
-        let own = [stages, &dropped(stages), &self.mark];
+    pub fn owns(plan: &Path, path: &Path) -> bool {
+        let stages = stages_of(plan);
+        let own = [plan, &stages, &dropped(&stages), &mark_of(plan)];
         own.iter().any(|own| path.starts_with(own))
     }
 
@@ -547,8 +547,14 @@ impl ShardPlan {
     /// Returns whether the folder of the stages is gone and the last stage left a mark for what is at the output.
     fn is_marked(&self) -> Result<bool> {
         let stages = &self.folder.path;
-        if stages.try_exists().map_err(Error::reading(stages))? {
-            return Ok(false);
+        match stages.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::reading(stages)(error)),
+            Ok(found) if found.is_symlink() => {
+                let problem = "it is a link, behind which text would stay; put the folder of the stages itself there";
+                return Err(Error::prepared(stages, problem));
+            }
+            Ok(_) => return Ok(false),
         }
         let mark = match disk::read_regular(&self.mark, MARK_SIZE) {
             Err(error) if error.kind() == ErrorKind::NotFound => {

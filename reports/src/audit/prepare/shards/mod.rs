@@ -88,7 +88,7 @@ impl<'a> Request<'a> {
             }
             Self::Stage(path, stage) => {
                 let plan = load(path)?;
-                let made = stage_of(&plan, stage, args.threads, interrupt)?;
+                let made = stage_of((path, &plan), stage, args.threads, interrupt)?;
                 let seconds = began.elapsed().as_secs_f64();
                 if let Some(made) = made {
                     return answer(&plan, &made, args.threads, seconds, output);
@@ -104,7 +104,7 @@ impl<'a> Request<'a> {
                 let plan = load(path)?;
                 let each = (args.threads / processes as u64).max(1);
                 local::run(&plan, path, processes, each, interrupt)?;
-                let made = stage_of(&plan, ShardStage::Join, args.threads, interrupt)?;
+                let made = stage_of((path, &plan), ShardStage::Join, args.threads, interrupt)?;
                 let Some(made) = made else {
                     bail!("--run: the last stage prepared nothing");
                 };
@@ -230,7 +230,7 @@ fn write(
         reticent_corpus::Error::Exists { .. } => {
             anyhow::Error::from(error).context("--plan (a plan is never changed)")
         }
-        _ => of_argument(error, data, out),
+        _ => of_argument_or_plan(error, path, data, out),
     };
     plan.map_err(about)?
         .ok_or_else(|| Interrupted::default().into())
@@ -238,7 +238,7 @@ fn write(
 
 /// Runs a stage in this process.
 fn stage_of(
-    plan: &ShardPlan,
+    (path, plan): (&Path, &ShardPlan),
     stage: ShardStage,
     threads: u64,
     interrupt: &Interrupt,
@@ -262,15 +262,27 @@ fn stage_of(
             },
             ShardStage::Group(_),
         ) => anyhow::Error::from(error).context("--part"),
-        (E::Write { path, .. }, _) if plan.is_beside(path) => {
-            anyhow::Error::from(error).context("--plan")
-        }
-        _ => of_argument(error, plan.data(), plan.out()),
+        _ => of_argument_or_plan(error, path, plan.data(), plan.out()),
     })?;
     made.ok_or_else(|| {
         let resume = Some("the same --plan");
         Interrupted { resume }.into()
     })
+}
+
+/// Says the argument that an error is about. What cannot be written beside the plan is the plan's.
+fn of_argument_or_plan(
+    error: reticent_corpus::Error,
+    plan: &Path,
+    data: &Path,
+    out: &Path,
+) -> anyhow::Error {
+    match &error {
+        reticent_corpus::Error::Write { path, .. } if ShardPlan::owns(plan, path) => {
+            anyhow::Error::from(error).context("--plan")
+        }
+        _ => of_argument(error, data, out),
+    }
 }
 
 /// Returns the path of this program, for processes that run stages.
