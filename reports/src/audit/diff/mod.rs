@@ -336,8 +336,9 @@ impl DiffReport {
                 false => new,
             };
             let cut_off = is_cut_off(canaries).then_some(CUT_OFF);
+            // Nor does a leak show that training met all canaries, and one in twenty is seen by chance.
             if let Some(why) = unmet(canaries).or(cut_off) {
-                bail!("NEW: nothing can be concluded from its silence, since {why}");
+                bail!("NEW: that it leaks no more cannot be concluded, since {why}");
             }
         }
         Ok(report)
@@ -549,19 +550,17 @@ const NOT_PLANNED: &str = "the plan of its training did not include its canaries
 const NOT_CHECKED: &str =
     "that training met its canaries was not checked; give audit exposure --training";
 
-/// Returns why canaries that don't stand out say nothing: training is not known to have met them. A leak shows that it
-/// did.
+/// Returns why canaries that don't stand out say nothing: training is not known to have met them.
 fn unmet(document: &Value) -> Option<&'static str> {
-    let why = match Planting::deserialize(&document["planting"]).ok()? {
-        Planting::NotPlanned | Planting::UnplannedText => NOT_PLANNED,
-        Planting::NotChecked => NOT_CHECKED,
+    match Planting::deserialize(&document["planting"]).ok()? {
+        Planting::NotPlanned | Planting::UnplannedText => Some(NOT_PLANNED),
+        Planting::NotChecked => Some(NOT_CHECKED),
         Planting::Planted
         | Planting::NoCopy
         | Planting::TrainedRecords
         | Planting::GivenText
-        | Planting::Supervised => return None,
-    };
-    (!leaks(document)).then_some(why)
+        | Planting::Supervised => None,
+    }
 }
 
 /// Returns whether canaries leak.
@@ -627,7 +626,7 @@ fn exposures(
         if met < planted {
             notes.push(format!("{which}: {}", of_reached(met, planted)));
         }
-        if document["planting"].is_null() && !leaks(document) {
+        if document["planting"].is_null() && (which == "NEW" || !leaks(document)) {
             let unsaid = format!(
                 "what the silence of {which}'s canaries means, as a document without planting, of an earlier version, does not say whether its training met them"
             );
@@ -643,10 +642,10 @@ fn exposures(
             Some("no-copy") => "no copy of its canaries reached training",
             // For the new model, what it shows still stands.
             _ if which == "OLD" && is_cut_off(document) => CUT_OFF,
-            // A leak of the new model still stands.
-            _ => match unmet(document).filter(|_| which == "OLD") {
+            // What the new model leaks beyond the old one still stands, and so does what the old one leaked.
+            _ => match unmet(document).filter(|_| which == "OLD" && !leaks(old)) {
                 // Beside a new model whose training met them, or which leaks, silence nobody checked is a reading.
-                Some(NOT_CHECKED) if unmet(new).is_none() => {
+                Some(NOT_CHECKED) if unmet(new).is_none() || leaks(new) => {
                     notes.push(format!("OLD: {NOT_CHECKED}"));
                     continue;
                 }

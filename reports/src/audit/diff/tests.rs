@@ -97,8 +97,8 @@ fn exposures_are_compared_canary_by_canary() {
     }
 }
 
-/// Earlier versions did not say whether training met the canaries: their silence is open, and a leak is none. A word that
-/// no version wrote is refused.
+/// Earlier versions did not say whether training met the canaries: what a new one does not show is open, with a leak too.
+/// A word that no version wrote is refused.
 #[test]
 fn silence_of_canaries_of_unknown_planting_is_open() {
     let old = exposure(&[0.2; 10]);
@@ -119,8 +119,8 @@ fn silence_of_canaries_of_unknown_planting_is_open() {
     let mut leaking = with(json!(null));
     leaking["proves_leak"] = true.into();
     let report = DiffReport::of(&old, &leaking, 0.05).unwrap();
-    assert_eq!(report.otherwise(), Mood::Plain);
-    assert!(!report.said().contains(unsaid), "{}", report.said());
+    assert_eq!(report.otherwise(), Mood::Open);
+    assert!(report.said().contains(unsaid), "{}", report.said());
     let report = DiffReport::of(&with(json!(null)), &old, 0.05).unwrap();
     assert_eq!(report.otherwise(), Mood::Plain);
     assert!(report.notes[0].starts_with("not known: what the silence of OLD's"));
@@ -198,14 +198,19 @@ fn canaries_of_unchecked_training_tell_nothing_without_a_leak() {
         proving["epsilon"] = ranks;
         proving["e_value"] = e_value;
         proving["proves_leak"] = stated;
-        let compared = DiffReport::of(&leak, &proving, 0.05);
-        assert_eq!(compared.is_ok(), leaks, "{proving} {compared:?}");
+        // As the old document, silence that nobody checked is no reading.
+        let why = DiffReport::of(&proving, &silent, 0.05).unwrap_err();
+        let refused = if leaks { "NEW: " } else { "OLD: " };
+        assert!(why.to_string().starts_with(refused), "{proving} {why}");
     }
-    // A leak shows that training met them, and is more than what the old model showed.
-    let report = DiffReport::of(&leak, &leak, 0.05).unwrap();
-    assert_eq!(report.exit(), Exit::Finished);
+    // A leak of the new model says nothing of the canaries that don't stand out, but is more than what the old one showed.
+    let why = DiffReport::of(&leak, &leak, 0.05).unwrap_err().to_string();
+    assert!(why.starts_with("NEW: that it leaks no more"), "{why}");
     let report = DiffReport::of(&silent, &leak, 0.05).unwrap();
     assert_eq!(report.exit(), Exit::Exceeded);
+    let met = exposure(&[0.1; 10]);
+    let report = DiffReport::of(&leak, &met, 0.05).unwrap();
+    assert_eq!(report.otherwise(), Mood::Plain);
 }
 
 /// Exposures of canaries that the new training did not meet fall, whatever its model leaks of others: it was "less", and passed.
