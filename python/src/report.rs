@@ -57,6 +57,11 @@ impl Report {
         &self.html
     }
 
+    /// Shows the page in a notebook.
+    fn _repr_html_(&self) -> String {
+        framed(&self.html)
+    }
+
     fn __repr__(&self) -> String {
         format!("Report({})", self.card)
     }
@@ -72,6 +77,14 @@ impl Report {
     fn __reduce__(&self) -> PyResult<Py<PyAny>> {
         Err(not_pickled("Report"))
     }
+}
+
+/// Returns a page in a frame of its own, without scripts, so that its styles do not reach the notebook.
+pub(crate) fn framed(page: &str) -> String {
+    let page = page.replace('&', "&amp;").replace('"', "&quot;");
+    format!(
+        "<iframe sandbox srcdoc=\"{page}\" style=\"width: 100%; height: 40em; border: 0\"></iframe>"
+    )
 }
 
 /// Returns the error for pickling an answer: answers are stored as documents, which every program

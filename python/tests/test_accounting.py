@@ -143,7 +143,7 @@ def test_a_plan_keeps_what_its_document_says() -> None:
         report = kept.report(1e-5)
         assert "one turn" in report.card
         for said in ("the base model", "held-out text", "would not have been noticed"):
-            assert said in report.to_html()
+            assert said in report.to_html() and said in report._repr_html_()
         document = json.loads(report.to_json())
         assert (document["base"], document["inputs"]["held_out_public"]) == ("unstated", True)
         assert document["inputs"]["unit"] == "turn" and document["inputs"]["not_authenticated"]

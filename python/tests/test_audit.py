@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import random
+import re
 
 import numpy
 import pytest
@@ -123,6 +124,8 @@ def test_a_search_that_is_cut_off_is_not_called_quiet() -> None:
     for said in (found.says, found.card, json.loads(found.to_json())["says"], html.unescape(found.to_html())):
         assert "No leak" not in said and "cut off" in said and "between 0 and 19.94 bits" in said
     assert "above the limit of 5.00 bits is not known" in found.says
+    frame = re.fullmatch(r'<iframe sandbox srcdoc="([^"]*)" style="[^"]*"></iframe>', found._repr_html_())
+    assert frame and html.unescape(frame[1]) == found.to_html()
 
 
 def test_whose_word_a_promise_is_is_said() -> None:

@@ -6,7 +6,7 @@ use crate::accounting::Plan;
 use crate::defaults::{Defaults, Taking};
 use crate::error::{of, value_error, words};
 use crate::number::{Number, Whole};
-use crate::report::{not_pickled, to_python};
+use crate::report::{framed, not_pickled, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use reticent_accounting::training::Stated;
@@ -108,6 +108,11 @@ impl Exposure {
             page = page.answer(Section::text("", vec![line]));
         }
         page.to_html().map_err(value_error)
+    }
+
+    /// Shows the page in a notebook.
+    fn _repr_html_(&self) -> PyResult<String> {
+        Ok(framed(&self.to_html()?))
     }
 
     fn __repr__(&self) -> String {
