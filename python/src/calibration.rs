@@ -2,7 +2,7 @@
 
 use crate::accounting::{Plan, Terms, no_neighbours_of_posterior, noisy, sampling_of, steps_of};
 use crate::defaults::Defaults;
-use crate::error::{of, value_error};
+use crate::error::{of, read, value_error};
 use crate::number::{Number, Whole};
 use crate::report::to_python;
 use crate::waiting::interruptible;
@@ -28,6 +28,31 @@ pub(crate) struct Calibration {
     configured: Configured,
 }
 
+/// A value of a parameter as Python writes it.
+#[derive(IntoPyObject)]
+enum Value {
+    Whole(u64),
+    Real(f64),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Whole(value) => write!(f, "{value}"),
+            Self::Real(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
+impl Calibration {
+    fn value(&self, value: f64) -> Value {
+        match self.solved {
+            "steps" => Value::Whole(value as u64),
+            _ => Value::Real(value),
+        }
+    }
+}
+
 /// The content of a pickle: a function and its arguments.
 type Reduced = (Py<PyAny>, (&'static str, f64, Option<f64>, Plan, String));
 
@@ -39,16 +64,16 @@ impl Calibration {
         self.solved
     }
 
-    /// The value at which the promise is certified: the safe end.
+    /// The value at which the promise is certified: the safe end. A number of steps is an int.
     #[getter]
-    const fn answer(&self) -> f64 {
-        self.answer
+    fn answer(&self) -> Value {
+        self.value(self.answer)
     }
 
     /// A value at which the promise could not be certified; None if every value keeps it.
     #[getter]
-    const fn fails(&self) -> Option<f64> {
-        self.fails
+    fn fails(&self) -> Option<Value> {
+        self.fails.map(|value| self.value(value))
     }
 
     /// The plan at the answer.
@@ -64,13 +89,14 @@ impl Calibration {
     }
 
     fn __repr__(&self) -> String {
-        let fails = self.fails.map_or("None".to_owned(), |x| format!("{x:?}"));
-        let (solved, answer) = (self.solved, self.answer);
+        let fails = self.fails();
+        let fails = fails.map_or("None".to_owned(), |fails| fails.to_string());
+        let (solved, answer) = (self.solved, self.answer());
         let from = self
             .configured
             .line()
             .map_or_else(String::new, |line| format!("; {line}"));
-        format!("Calibration(solved='{solved}', answer={answer:?}, fails={fails}{from})")
+        format!("Calibration(solved='{solved}', answer={answer}, fails={fails}{from})")
     }
 
     /// Rebuilds a calibration from the content of a pickle.
@@ -89,7 +115,7 @@ impl Calibration {
             answer,
             fails,
             mechanism: plan.mechanism.clone(),
-            configured: of("configured", serde_json::from_str(configured))?,
+            configured: read("configured", configured)?,
         })
     }
 

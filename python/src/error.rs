@@ -12,7 +12,24 @@ pub(crate) fn value_error(error: impl std::fmt::Display) -> PyErr {
 /// here.
 pub(crate) fn words(error: anyhow::Error) -> PyErr {
     let said = reticent_reports::contract::describe(&error);
-    PyValueError::new_err(said.replace("--", ""))
+    let mut out = String::with_capacity(said.len());
+    for part in said.split_inclusive("--") {
+        match part.strip_suffix("--") {
+            // Within a name they begin no flag.
+            Some(before)
+                if !before.ends_with(|c: char| c.is_alphanumeric() || "-_./".contains(c)) =>
+            {
+                out.push_str(before);
+            }
+            _ => out.push_str(part),
+        }
+    }
+    PyValueError::new_err(out)
+}
+
+/// Reads an argument's JSON. An error quotes nothing of it.
+pub(crate) fn read<T: serde::de::DeserializeOwned>(argument: &str, text: &str) -> Result<T, PyErr> {
+    of(argument, reticent_reports::contract::read_json(text))
 }
 
 /// Prefixes an error with the argument's name.

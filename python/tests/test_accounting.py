@@ -112,6 +112,9 @@ def test_a_rate_of_zero_draws_nobody() -> None:
 
 
 def test_calibration_of_each_parameter() -> None:
+    steps = reticent.calibrate(epsilon=2, delta=1e-5, sample_rate=0.1, sigma=1.5)
+    assert reticent.Plan(sigma=1.5, sample_rate=0.1, steps=steps.answer) == steps.plan
+    assert isinstance(steps.fails, int) and pickle.loads(pickle.dumps(steps)) == steps
     sigma = reticent.calibrate(epsilon=2, delta=1e-5, sample_rate=0.1, steps=100)
     assert sigma.plan.epsilon(1e-5).upper <= 2 < reticent.Plan(
         sigma=sigma.answer * 0.999, sample_rate=0.1, steps=100

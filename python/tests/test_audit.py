@@ -117,6 +117,19 @@ def test_a_plan_from_json_is_whole_and_says_nothing_of_its_texts() -> None:
     assert copies(read, records=5) == 5 and copies(pickle.loads(pickle.dumps(plan))) == 1
 
 
+def test_what_may_hold_text_is_masked_or_refused() -> None:
+    for content in (b"call 1234567", bytearray(b"x"), memoryview(b"x"), {"call 1234567"}, [b"x"], numpy.array([b"x"])):
+        with pytest.raises(ValueError, match="may hold text that is not masked"):
+            reticent.redact([{"role": "user", "content": content}])
+    image = [{"role": "user", "content": [{"bytes": b"\x89PNG\r\n"}]}]
+    assert reticent.redact(image) == image
+    with pytest.raises(ValueError) as raised:
+        reticent.redact("x", {"type": "dictionary", "kind": "k", "words": "Ada Lovelace, Bob"})
+    assert "policy" in str(raised.value) and "Ada" not in str(raised.value)
+    with pytest.raises(TypeError, match="members, row 0: must be a number, got bool"):
+        reticent.membership([True, False], [1.0, 2.0])
+
+
 def test_a_search_that_is_cut_off_is_not_called_quiet() -> None:
     plan = reticent.canaries(TEXTS, n=4, copies=1)
     found = reticent.exposure(plan, uniform, tokenizer="characters", budget=10, max_exposure=5)

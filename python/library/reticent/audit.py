@@ -298,7 +298,7 @@ def _numbers(name: str, value: Any) -> list[float]:
     found = []
     for row, item in enumerate(_items(name, value)):
         try:
-            if isinstance(item, (str, bytes, bytearray)):
+            if isinstance(item, (str, bytes, bytearray, bool)):
                 raise TypeError
             found.append(float(item))
         except (TypeError, ValueError, OverflowError):
@@ -370,7 +370,7 @@ def redact(batch: Any, policy: str | Mapping[str, Any] = "general", *, field: st
     None stays None; anything else raises ValueError, and so does text that UTF-8 can't say. A chat (a list of messages) is masked as by `audit redact`: every
     text and number of it but for roles, types and ids, also by what an earlier message says of a later one. A pair in two
     fields is masked field by field: nothing tells that one is the answer to the other. What JSON does not have, such as
-    an image, stays.
+    an image, stays, but for sets and bytes that are text, which raise ValueError.
 
     policy: "general", "detectors", "customers", "names", or a policy document (schemas/redaction-policy.schema.json).
     A policy misses some secrets: `Plan` speaks of trained models, not of how much was missed.
@@ -409,8 +409,8 @@ def _is_message(value: Mapping[str, Any]) -> bool:
 
 
 def _masked_chat(chat: list[Any], redactor: Redactor, where: str) -> Any:
-    plain = _plain(chat)
     try:
+        plain = _plain(chat)
         return _changed(chat, plain, json.loads(redactor.chat(json.dumps(plain))))
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
@@ -420,13 +420,23 @@ def _plain(value: Any) -> Any:
     """A value in JSON's types: null for what they do not hold, text for numbers that 64 bits do not hold."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Set) or _is_text(value):
+        raise ValueError(f"{type(value).__name__}: may hold text that is not masked; give text or a list of it")
     items = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(items, (list, tuple)):
+    if isinstance(items, Sequence) and not isinstance(items, str):
         return [_plain(item) for item in items]
     if isinstance(items, numbers.Number) and not isinstance(items, bool):
         held = -(2**63) <= items < 2**64 if isinstance(items, int) else isinstance(items, float) and math.isfinite(items)
         return items if held else str(items)
     return items if items is None or isinstance(items, (str, bool)) else None
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is bytes that UTF-8 says; those of an image are not."""
+    try:
+        return isinstance(value, (bytes, bytearray, memoryview)) and bool(str(value, "utf-8"))
+    except UnicodeDecodeError:
+        return False
 
 
 def _changed(value: Any, plain: Any, new: Any) -> Any:

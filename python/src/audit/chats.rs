@@ -1,6 +1,6 @@
 //! Chats of Python as the objects that the corpus crate reads.
 
-use crate::error::of;
+use crate::error::read;
 use pyo3::prelude::*;
 use reticent_corpus::read::taught_text;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ const KEY: &str = "messages";
 
 /// Returns the record that holds these messages, which are JSON.
 pub(super) fn object(messages: &str) -> PyResult<Map<String, Value>> {
-    let messages: Value = of(KEY, serde_json::from_str(messages))?;
+    let messages: Value = read(KEY, messages)?;
     Ok(Map::from_iter([(KEY.to_owned(), messages)]))
 }
 

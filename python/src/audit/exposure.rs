@@ -4,7 +4,7 @@ use super::canaries::CanaryPlan;
 use super::scorer::CallableScorer;
 use crate::accounting::Plan;
 use crate::defaults::{Defaults, Taking};
-use crate::error::{of, value_error, words};
+use crate::error::{of, read, value_error, words};
 use crate::number::{Number, Whole};
 use crate::report::{framed, not_pickled, to_python};
 use pyo3::exceptions::PyValueError;
@@ -232,7 +232,7 @@ pub(crate) fn exposure(
         .map(|(model, found)| {
             let summary = match found {
                 Earlier::Found(found) => found.get().report.finding.summary,
-                Earlier::Summary(json) => of("earlier", serde_json::from_str(&json))?,
+                Earlier::Summary(json) => read("earlier", &json)?,
             };
             Ok(Checkpoint {
                 model,

@@ -3,6 +3,7 @@
 use crate::defaults::{Defaults, Taking};
 use crate::error::{of, value_error};
 use crate::number::{Number, Whole};
+use crate::waiting::interruptible;
 use pyo3::prelude::*;
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::ScoredRecords;
@@ -48,16 +49,16 @@ pub(crate) fn membership(
     );
     let records = records.map_err(value_error)?;
     let set = of("members, non_members", records.set())?;
-    let found = py.detach(|| -> reticent_attacks::Result<_> {
+    let found = interruptible(py, move |_| -> reticent_attacks::Result<_> {
         let points = fpr
             .iter()
             .map(|fpr| set.true_positives_at(*fpr, confidence, seed))
             .collect::<reticent_attacks::Result<Vec<_>>>()?;
         // With too few texts to fit and to judge, there is no baseline, as in the command.
         let blind = records.blind(confidence, seed).ok().flatten();
-        Ok((set.area(confidence, seed)?, points, blind))
-    });
-    let (area, points, blind) = found.map_err(value_error)?;
+        Ok((set.area(confidence, seed)?, points, blind, records, set))
+    })?;
+    let (area, points, blind, records, set) = found.map_err(value_error)?;
     let document = serde_json::json!({
         "members": records.scores[0].len(),
         "non_members": records.scores[1].len(),

@@ -1,7 +1,7 @@
 //! Redaction of texts.
 
 use super::chats;
-use crate::error::{of, unknown, value_error};
+use crate::error::{of, read, unknown, value_error};
 use pyo3::prelude::*;
 use reticent_corpus::policy::{Policy, PolicyChoice};
 use reticent_corpus::redaction::{redacted_object, redacted_text};
@@ -31,7 +31,7 @@ impl Redactor {
                 return Err(unknown("policy", other, allowed));
             }
         };
-        let choice: PolicyChoice = of("policy", serde_json::from_str(&json))?;
+        let choice: PolicyChoice = read("policy", &json)?;
         let policy = of("policy", choice.build())?;
         Ok(Self { policy, json })
     }
