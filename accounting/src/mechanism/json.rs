@@ -34,9 +34,19 @@ pub(crate) fn refused(place: &str, why: &str) -> Error {
     }
 }
 
-/// Parses a document. Refuses a repeated key in one object, more than 128 levels, more than 10 000 objects, and a
-/// decimal that would be read as another number: a rate or a δ of zero promises more than was stated.
-pub(crate) fn parse(text: &str) -> Result<Value> {
+/// Parses JSON. Refuses a repeated key in one object, more than 128 levels, and a decimal that would be read as another
+/// number: a rate or a δ of zero promises more than was stated. Decimals that are counts become integers.
+///
+/// ```
+/// use reticent_accounting::mechanism::json_value;
+/// assert_eq!(json_value("{\"steps\": 3.0}")?["steps"], 3);
+/// assert!(json_value("{\"steps\": 3, \"steps\": 4}").is_err());
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// Returns an error that says where the text is refused.
+pub fn json_value(text: &str) -> Result<Value> {
     let places = RefCell::new(Vec::new());
     let root = Tree {
         place: String::new(),
@@ -53,6 +63,12 @@ pub(crate) fn parse(text: &str) -> Result<Value> {
     {
         return Err(refused(&place, &why));
     }
+    Ok(tree)
+}
+
+/// Parses a document: [`json_value`] of at most 10 000 objects.
+pub(crate) fn parse(text: &str) -> Result<Value> {
+    let tree = json_value(text)?;
     if objects(&tree) > OBJECTS {
         let why = format!("must have at most {OBJECTS} objects");
         return Err(refused("", &why));

@@ -13,6 +13,7 @@ mod tests;
 mod validate;
 
 pub use event::to_event;
+pub use json::json_value;
 pub use runs::Runs;
 pub(crate) use validate::MOST_NUMBERS;
 

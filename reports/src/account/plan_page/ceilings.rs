@@ -8,6 +8,7 @@ use reticent_accounting::confidentiality::Reach;
 use reticent_accounting::reconstruction::ceiling::{best_exposure_ceiling, exposure_ceiling};
 use reticent_accounting::reconstruction::membership::area_ceiling;
 use reticent_accounting::reconstruction::redacted::{MissedBy, guess_ceiling};
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::training::{Canaries, Recipe};
 use reticent_accounting::{
     Direction, GroupSize, Neighbours, PrivacyLoss, Probability, Query, Tolerance, Upper,
@@ -90,11 +91,30 @@ pub(crate) fn ceilings(run: &PlannedRun) -> Result<(Vec<Bounded>, Vec<String>)> 
     if run.plan.run.recipe() == Some(Recipe::Dpsgd) {
         add(membership(run), "attacks on membership")?;
     }
+    if redacted(run).is_some() && !is_uniform(run) {
+        unknown.push(
+            "No upper bound is known on guesses of a redacted secret some of whose contents are likelier than others (prior)."
+                .to_owned(),
+        );
+    }
     Ok((found, unknown))
 }
 
 fn tolerance() -> Result<Tolerance> {
     Ok(Tolerance::new(TOLERANCE)?)
+}
+
+/// Returns the rates of the policies of a redacted corpus.
+fn redacted(run: &PlannedRun) -> Option<Redaction> {
+    run.redaction()
+        .filter(|_| run.plan.run.recipe() == Some(Recipe::Crt))
+}
+
+/// Returns whether all contents of a secret may be equally likely, as the ceilings of redacted secrets assume.
+fn is_uniform(run: &PlannedRun) -> bool {
+    let secrets = &run.plan.secrets;
+    let pair = secrets.prior.zip(secrets.candidates);
+    pair.is_none_or(|(prior, candidates)| prior.get() * candidates as f64 <= 1.0 + 1e-9)
 }
 
 fn of_guesses(run: &PlannedRun, records: GroupSize) -> Result<PrivacyLoss> {
@@ -123,10 +143,10 @@ fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
             candidates: None,
         });
     }
-    let (Some(candidates), Some(redaction)) = (secrets.candidates, run.redaction()) else {
+    let (Some(candidates), Some(redaction)) = (secrets.candidates, redacted(run)) else {
         return Ok(found);
     };
-    if plan.run.recipe() != Some(Recipe::Crt) {
+    if !is_uniform(run) {
         return Ok(found);
     }
     let question = Query::replace(records);

@@ -114,7 +114,7 @@ fn knows(to: String, guarantee: Guarantee) -> Promised {
 /// # Errors
 /// Returns an error if the plan can't be accounted.
 pub(crate) fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> {
-    let mut promises = leading(run, guarantees)?;
+    let mut promises = leading(run, guarantees, run)?;
     match run.recipe() {
         Some(Recipe::Crt) => redacted(run, &mut promises)?,
         Some(Recipe::Dpsgd) => {
@@ -127,13 +127,13 @@ pub(crate) fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec
 }
 
 /// Returns the headline's ε, that of the first promise to be signed, computed without the other promises if
-/// possible.
+/// possible. `order` is the run in whose order the promises are: a changed plan is compared by what leads on the page.
 ///
 /// # Errors
 /// Returns an error if the plan can't be accounted.
-pub(super) fn headline(run: &PlannedRun) -> Result<Upper<Epsilon>> {
-    if let Some(rows) = leading_rows(run)? {
-        let epsilon = headline_of(&leading(run, &rows)?)?;
+pub(super) fn headline(run: &PlannedRun, order: &PlannedRun) -> Result<Upper<Epsilon>> {
+    if let Some(rows) = leading_rows(run, order)? {
+        let epsilon = headline_of(&leading(run, &rows, order)?)?;
         // For CRT, a finite promise leads.
         if run.recipe() != Some(Recipe::Crt) || epsilon.get().get().is_finite() {
             return Ok(epsilon);
@@ -143,9 +143,9 @@ pub(super) fn headline(run: &PlannedRun) -> Result<Upper<Epsilon>> {
 }
 
 /// Returns the rows about the subject whose promise leads, without computing the others.
-fn leading_rows(run: &PlannedRun) -> Result<Option<Vec<Guarantee>>> {
+fn leading_rows(run: &PlannedRun, order: &PlannedRun) -> Result<Option<Vec<Guarantee>>> {
     let mut subjects = [Subject::Record, Subject::Secret, Subject::Canary];
-    subjects.sort_by_key(|subject| rank(run, Some(*subject)));
+    subjects.sort_by_key(|subject| rank(order, Some(*subject)));
     for subject in subjects {
         if subject == Subject::Record
             && let Some(row) = (run.plan)
@@ -174,7 +174,7 @@ pub(super) fn is_about_a_record(run: &PlannedRun) -> bool {
 /// Returns an error if the plan can't be accounted.
 #[cfg(feature = "audit")]
 pub(super) fn first(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Option<Promised>> {
-    let leading = leading(run, guarantees)?;
+    let leading = leading(run, guarantees, run)?;
     // For CRT, a finite promise leads.
     let all = match run.recipe() == Some(Recipe::Crt)
         && headline_of(&leading)?.get().get().is_infinite()
@@ -244,8 +244,12 @@ pub(super) fn judged(run: &PlannedRun, promises: &[Promised], guarantees: &[Guar
 }
 
 /// Returns the guarantees in words, in the order in which they are promised: the first line concerns the most
-/// records that are known to belong together.
-fn leading(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> {
+/// records that are known to belong together in `order`.
+fn leading(
+    run: &PlannedRun,
+    guarantees: &[Guarantee],
+    order: &PlannedRun,
+) -> Result<Vec<Promised>> {
     let signed = guarantees
         .iter()
         .filter(|row| row.convention == Convention::Definition)
@@ -254,7 +258,7 @@ fn leading(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> 
     let mut promises: Vec<Promised> = signed
         .map(|row| knows(whom(run, row), row.clone()))
         .collect();
-    promises.sort_by_key(|promised| rank(run, promised.guarantee.about));
+    promises.sort_by_key(|promised| rank(order, promised.guarantee.about));
     if run.recipe() == Some(Recipe::Crt) {
         promises.retain(|promised| promised.guarantee.about != Some(Subject::Record));
         if !promises

@@ -223,6 +223,40 @@ fn fixed_batches_have_ceilings_and_say_which_are_unknown() {
     assert!(body.not_covered.iter().any(|said| said == unknown));
 }
 
+/// They assume equally likely contents: a secret guessed with 0.1 beforehand was guessed with 1e-5 afterwards.
+#[test]
+fn redacted_secrets_of_unequal_contents_have_no_ceiling() {
+    let folder = Folder::new();
+    let rows = |prior: &str, candidates: u32| {
+        let text = format!(
+            "schema = 1\nrecipe = \"crt\"\ndelta = 1e-5\n[data]\nprivate = 20000\n{TRAINING}[secrets]\nrecords = 3\n\
+             gamma = 0.1\njoint_miss = 0\nprior = {prior}\ncandidates = {candidates}\n"
+        );
+        let body = sheet(&of_file(&folder.plan(&text)).unwrap()).unwrap().body;
+        let said = body
+            .not_covered
+            .iter()
+            .any(|said| said.contains("likelier than others"));
+        (body.ceilings.len(), said)
+    };
+    assert_eq!(rows("1e-3", 1000), (3, false));
+    assert_eq!(rows("0.1", 1_000_000), (1, true));
+}
+
+/// What it says of a secret in one record is what holds of it: a row about one record took its place, 1.515 for 2.560.
+#[test]
+fn fewer_copies_are_compared_by_the_row_that_leads() {
+    let folder = Folder::new();
+    let text = "schema = 1\nrecipe = \"dpsgd\"\ndelta = 1e-6\n[data]\nprivate = 60000\n[training]\nsigma = 1.1\n\
+                batch_size = 256\nepochs = 20\n[secrets]\nrecords = 2\n";
+    let body = sheet(&of_file(&folder.plan(text)).unwrap()).unwrap().body;
+    let mut rows = body.tighten.iter();
+    let row = rows.find(|row| row.change.ends_with("in 1 instead of 2"));
+    let truth = replaced(1.1, 256.0 / 60000.0, 4688, 1, 1e-6);
+    let found = row.unwrap().epsilon.get().get();
+    assert!((found / truth - 1.0).abs() < 1e-3, "{found} {truth}");
+}
+
 /// A population of labelled secrets alone has none to label.
 #[test]
 fn no_more_labels_are_advised_than_there_are_secrets() {

@@ -43,7 +43,7 @@ pub(crate) fn tightened(run: &PlannedRun) -> Result<Vec<Tightened>> {
             plan,
             ..rough.clone()
         };
-        if let Ok(epsilon) = headline(&changed) {
+        if let Ok(epsilon) = headline(&changed, run) {
             found.push(Tightened {
                 change,
                 price,

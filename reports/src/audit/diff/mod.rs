@@ -203,7 +203,7 @@ fn compared(args: &Args) -> Result<DiffReport> {
 /// Reads one of our documents.
 pub(super) fn document(path: &Path) -> Result<Value> {
     let text = crate::contract::read_named_text(path)?;
-    let value: Value = serde_json::from_str(&text)
+    let value = reticent_accounting::mechanism::json_value(&text)
         .with_context(|| format!("{} is no JSON document", path.display()))?;
     ensure!(
         value["schema"] == 1 && value["type"].is_string(),

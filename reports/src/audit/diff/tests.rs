@@ -150,6 +150,15 @@ fn one_document_is_no_comparison() {
         (Mood::Open, Exit::Finished)
     );
     assert_eq!(report.said(), "OLD and NEW are the same document.");
+    // The last of two decided, so that a leak was none.
+    let text = exposure(&[0.1; 10]).to_string();
+    let text = text.replacen('{', "{\"inconclusive\": true, \"inconclusive\": false, ", 1);
+    std::fs::write(&args.new, text).unwrap();
+    let why = compared(&args).unwrap_err();
+    assert!(
+        format!("{why:#}").contains("\"inconclusive\" appears twice"),
+        "{why:#}"
+    );
     args.new = write("new.json", &exposure(&[0.2; 10]));
     assert_eq!(compared(&args).unwrap().otherwise(), Mood::Plain);
     for level in [0.0, 1.0] {
