@@ -13,6 +13,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Options that exclude each other, each with those that it excludes. The command line and plan files refuse the same pairs.
+pub(super) const EXCLUSIVE: [(&str, &[&str]); 6] = [
+    ("epochs", &["steps"]),
+    ("epoch_steps", &["sample_rate", "batch_size"]),
+    ("first_epsilon", &["first_sigma"]),
+    ("labelled", &["gamma", "labels"]),
+    ("labels", &["gamma", "joint_miss"]),
+    ("missed", &["gamma", "labels"]),
+];
+
+/// Returns what an option excludes.
+fn excluded(key: &'static str) -> impl Iterator<Item = &'static str> {
+    let of_key = EXCLUSIVE.iter().filter(move |(option, _)| *option == key);
+    of_key.flat_map(|(_, others)| others.iter().copied())
+}
+
 /// How batches are drawn.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema,
@@ -68,7 +84,7 @@ pub struct Schedule {
     /// Passes over the records, instead of --steps: E times 1/q steps, each rounded up, as in a loader that keeps its
     /// last, smaller batch (1/q rounded down if each record is in one batch, as with --sampler shuffled) [default: 8
     /// of a prepared corpus].
-    #[arg(long, value_name = "E", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "steps")]
+    #[arg(long, value_name = "E", value_parser = positive_number, allow_negative_numbers = true, conflicts_with_all = excluded("epochs"))]
     pub epochs: Option<f64>,
     /// Sampling method of batches [default: poisson].
     #[arg(long, value_enum, value_name = "HOW")]
@@ -78,7 +94,7 @@ pub struct Schedule {
     pub max_batch: Option<u64>,
     /// Steps per epoch, instead of --sample-rate, for --sampler shuffled, balls-in-bins and random-allocation.
     #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true,
-          conflicts_with_all = ["sample_rate", "batch_size"])]
+          conflicts_with_all = excluded("epoch_steps"))]
     pub epoch_steps: Option<u64>,
     /// Number of these steps that each record is in, for --sampler random-allocation.
     #[arg(long, value_name = "K", value_parser = step_count, allow_negative_numbers = true)]
@@ -140,7 +156,7 @@ pub struct RecipeArgs {
     /// jft: target ε to calibrate the noise of the first phase to, with light noise, as if it ran alone, instead of
     /// --first-sigma; at --delta and for replacing one record. With --token-miss it is the paper's estimate, at the
     /// sampling rate times HIGH; what is promised is accounted for at the full rate.
-    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "first_sigma")]
+    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with_all = excluded("first_epsilon"))]
     pub first_epsilon: Option<Epsilon>,
     /// jft: lower and upper bound on the share of tokens the policy misses, with light noise.
     #[arg(long, value_name = "LOW,HIGH", value_delimiter = ',', value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
@@ -188,15 +204,15 @@ pub struct RedactionArgs {
     /// Number of hand-labelled secrets, a simple random sample: a measured miss rate instead of --gamma.
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true,
           group = "sample",
-          requires = "missed", conflicts_with_all = ["gamma", "labels"])]
+          requires = "missed", conflicts_with_all = excluded("labelled"))]
     pub labelled: Option<u64>,
     /// File of labelled secrets, a simple random sample, one JSON object per line: measured rates of both policies
     /// instead of --gamma.
-    #[arg(long, value_name = "FILE", group = "sample", conflicts_with_all = ["gamma", "joint_miss"])]
+    #[arg(long, value_name = "FILE", group = "sample", conflicts_with_all = excluded("labels"))]
     pub labels: Option<PathBuf>,
     /// Number of labelled secrets that the policy missed.
     #[arg(long, value_name = "M", value_parser = whole, allow_negative_numbers = true,
-          requires = "labelled", conflicts_with_all = ["gamma", "labels"])]
+          requires = "labelled", conflicts_with_all = excluded("missed"))]
     pub missed: Option<u64>,
     /// Confidence of the measured miss rates [default: 0.95].
     #[arg(long, value_name = "C", value_parser = quantity::<Confidence>, allow_negative_numbers = true, requires = "sample")]

@@ -395,15 +395,12 @@ impl<'a> Builder<'a> {
     fn light_noise(&self, second: &NoisySteps, kind: FirstPhaseKind) -> Result<FirstPhase> {
         let (request, of_recipe) = (self.request, &self.request.of_recipe);
         let noise = match (of_recipe.first_sigma, of_recipe.first_epsilon) {
-            (Some(sigma), None) => self.given(sigma, "first_sigma"),
+            (Some(sigma), _) => self.given(sigma, "first_sigma"),
             // A placeholder that the calibration replaces.
             (None, Some(_)) => self.given(NoiseMultiplier::new(1.0)?, "first_epsilon"),
             (None, None) => bail!(
                 self.said("`first_sigma`: light noise needs it, in (0, inf), or `first_epsilon`")
             ),
-            (Some(_), Some(_)) => {
-                bail!(self.said("`first_sigma`: is found for `first_epsilon`, give one of them"))
-            }
         };
         let token_miss = match (kind, of_recipe.token_miss.as_slice()) {
             (FirstPhaseKind::LightNoise, &[low, high]) => {
@@ -656,6 +653,13 @@ impl<'a> Builder<'a> {
                 before.get()
             )));
         }
+        let canaries = self.canaries()?;
+        if let (Some(before), None) = (wish.records_before, &canaries) {
+            bail!(self.said(&format!(
+                "`records_before`: applies only to `canaries`, got {}",
+                before.get()
+            )));
+        }
         let everything_private = self.everything_private()?;
         let redacted = redaction(self.request, everything_private)?;
         let facts = self.corpus.map(|corpus| corpus.secrets);
@@ -703,7 +707,7 @@ impl<'a> Builder<'a> {
             everything_private,
             prior: wish.prior,
             candidates: wish.candidates,
-            canaries: self.canaries()?,
+            canaries,
             facts,
             labels: redacted.and_then(|found| found.labels),
         })

@@ -150,12 +150,7 @@ fn miss_rate(request: &PlanRequest) -> Result<Option<Redacted>> {
             }
         };
     match (&given.labels, given.gamma, given.labelled, given.missed) {
-        (Some(_), Some(gamma), ..) => {
-            bail!(request.said(&format!(
-                "`gamma`: is measured by `labels`, give one of them, got {gamma}"
-            )))
-        }
-        (Some(path), None, ..) => {
+        (Some(path), ..) => {
             let confidence = confidence()?;
             let sample = labels::read(path).with_context(|| name("labels"))?;
             let rates = sample.rates(*confidence).with_context(|| name("labels"))?;

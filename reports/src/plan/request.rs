@@ -133,12 +133,14 @@ impl PlanRequest {
         let options = options! {
             self.noise => sigma, epsilon;
             self.noise.decay => noise_decay;
-            self.schedule => sample_rate, batch_size, steps, sampler, max_batch, epoch_steps, selected;
+            self.schedule => sample_rate, batch_size, steps, epochs, sampler, max_batch, epoch_steps;
+            self.schedule => selected;
             self.of_recipe => public_passes, first_phase, first_epochs, first_sigma, first_epsilon, token_miss;
             self.of_recipe => screened, state_sigma, state_norm, states, weights, incidence, assume, patience;
             self.of_recipe => held_out_is;
             self => first_rate, first_steps;
-            self.secrets.redaction => gamma, labelled, labels;
+            self.secrets => everything_private;
+            self.secrets.redaction => gamma, labelled, labels, missed, confidence, joint_miss;
         };
         let given = options
             .into_iter()

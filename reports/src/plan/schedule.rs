@@ -125,11 +125,6 @@ fn noise_decay(
 ) -> Result<Option<StepDecay>> {
     let noise = &request.noise.decay;
     let Some(factor) = noise.noise_decay else {
-        if let Some(every) = noise.noise_decay_every {
-            bail!(request.said(&format!(
-                "`noise_decay_every`: applies only to `noise_decay`, got {every}"
-            )));
-        }
         return Ok(None);
     };
     let every = noise.noise_decay_every.unwrap_or(1);
@@ -171,7 +166,6 @@ pub fn steps(
             defaults.epochs(),
             defaults.steps(),
         ) {
-            (Some(_), Some(_), ..) => bail!(request.said("`steps` and `epochs`: give one of them")),
             (Some(0), ..) if defaults == Defaults::Corpus => {
                 bail!(request.said("`steps`: must be a positive whole number, got 0"))
             }

@@ -1,9 +1,10 @@
 //! The promise before a run is the promise after it: random plans of every recipe, from flags, from
 //! a file, and (with the trainer) as they ran and as their manifests say.
 
-use super::{PlanRequest, TrainingFile, build};
+use super::file::{Secrets, Training};
+use super::{PlanRequest, TrainingFile, all_used, build};
 use crate::account::args::Account;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use reticent_accounting::training::{FirstPhase, Run, TrainingPlan};
 use reticent_accounting::{Guarantee, Tolerance};
 use std::fmt::Write;
@@ -231,13 +232,77 @@ fn protect_takes_no_prior() {
             "secrets.prior: applies to no plan of the recipe protect, ",
         ),
     ] {
-        let error = super::all_used(&request).unwrap_err().to_string();
+        let error = all_used(&request).unwrap_err().to_string();
         assert!(error.starts_with(said), "{error}");
         assert!(
             error.ends_with("account --mechanism manifest.json --prior asks about another"),
             "{error}"
         );
     }
+}
+
+/// Of two options that exclude each other, a plan file had dropped one, and the page answered with the other.
+#[test]
+fn a_file_refuses_the_pairs_that_the_command_line_refuses() {
+    fn keys<T: schemars::JsonSchema>() -> Vec<String> {
+        let schema = serde_json::to_value(schemars::schema_for!(T)).unwrap();
+        let keys = schema["properties"].as_object().unwrap().keys();
+        keys.cloned().collect()
+    }
+    let lines = [
+        ("epochs", "training", "epochs = 2"),
+        ("steps", "training", "steps = 3"),
+        ("epoch_steps", "training", "epoch_steps = 100"),
+        ("sample_rate", "training", "sample_rate = 0.1"),
+        ("batch_size", "training", "batch_size = 5000"),
+        ("labels", "secrets", "labels = \"labels.jsonl\""),
+        ("gamma", "secrets", "gamma = 0.1"),
+        ("joint_miss", "secrets", "joint_miss = 0"),
+        ("first_sigma", "first_phase", "sigma = 1"),
+        ("first_epsilon", "first_phase", "epsilon = 4"),
+    ];
+    let mut of_file_too = [keys::<Training>(), keys::<Secrets>()].concat();
+    of_file_too.extend(["first_sigma", "first_epsilon"].map(str::to_owned));
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Account::command();
+    command.build();
+    let mut refused = 0;
+    for option in command.get_arguments() {
+        for other in command.get_arg_conflicts_with(option) {
+            let pair = [option, other].map(|option| option.get_id().as_str());
+            if !pair
+                .iter()
+                .all(|key| of_file_too.iter().any(|of_file| of_file == key))
+            {
+                continue;
+            }
+            let recipe = if pair[0].starts_with("first_") {
+                "jft"
+            } else {
+                "crt"
+            };
+            let mut text = format!("schema = 1\nrecipe = \"{recipe}\"\n");
+            for section in ["training", "secrets", "first_phase"] {
+                let given = lines
+                    .iter()
+                    .filter(|(key, of, _)| *of == section && pair.contains(key));
+                let given: Vec<&str> = given.map(|(.., line)| *line).collect();
+                if !given.is_empty() {
+                    let _ = write!(text, "[{section}]\n{}\n", given.join("\n"));
+                }
+            }
+            let request = of_file(folder.path(), &text);
+            let [one, two] = pair.map(|key| request.name(key));
+            let error = all_used(&request).expect_err(&text).to_string();
+            assert_eq!(
+                error,
+                format!("{one} and {two}: give one of them"),
+                "{text}"
+            );
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 6);
 }
 
 /// Seed 14, 120 plans without a corpus.

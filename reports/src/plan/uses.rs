@@ -1,9 +1,9 @@
 //! Which options a recipe uses. An option without effect is refused, since whoever gives it
 //! believes that it has one.
 
-use super::args::{Assumption, FirstPhaseKind, Sigma};
+use super::args::{Assumption, EXCLUSIVE, FirstPhaseKind, Sigma};
 use super::optimization::DecayArg;
-use super::request::PlanRequest;
+use super::request::{Origin, PlanRequest};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use reticent_accounting::training::{
@@ -25,7 +25,7 @@ const MISSED: &[Recipe] = &[Dpsgd, Crt];
 const ADAPTED: &[Recipe] = &[Sgd, Dpsgd, Crt, Jft, Protect];
 
 /// The options that not every recipe uses, each with those that do, but for those of noise.
-pub const USERS: [(&str, &[Recipe]); 38] = [
+pub const USERS: [(&str, &[Recipe]); 39] = [
     ("noise_decay", SAMPLED),
     ("sample_rate", BATCHED),
     ("batch_size", BATCHED),
@@ -49,6 +49,7 @@ pub const USERS: [(&str, &[Recipe]); 38] = [
     ("gamma", MISSED),
     ("labelled", MISSED),
     ("labels", MISSED),
+    ("everything_private", &[Crt]),
     ("ordinary_batch_size", &[Sgd, Crt, Jft]),
     ("optimizer", ORDINARY),
     ("learning_rate", ORDINARY),
@@ -85,6 +86,27 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
                 recipes(users)
             )));
         }
+    }
+    for (key, others) in EXCLUSIVE {
+        let other = others.iter().find(|other| given.contains(other));
+        if let Some(other) = other.filter(|_| given.contains(&key)) {
+            bail!(request.said(&format!("`{key}` and `{other}`: give one of them")));
+        }
+    }
+    let decay = &request.noise.decay;
+    if let (None, Some(every)) = (decay.noise_decay, decay.noise_decay_every) {
+        bail!(request.said(&format!(
+            "`noise_decay_every`: applies only to `noise_decay`, got {every}"
+        )));
+    }
+    // Of a command, project defaults may set it whatever is measured.
+    if let (Origin::File, Some(confidence)) = (request.origin, request.secrets.redaction.confidence)
+        && !given.contains(&"labels")
+    {
+        bail!(request.said(&format!(
+            "`confidence`: applies only to `labels`, got {}",
+            confidence.get()
+        )));
     }
     for key in ["sigma", "epsilon"] {
         if given.contains(&key) && recipe == Sgd {

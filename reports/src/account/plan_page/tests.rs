@@ -874,7 +874,7 @@ fn errors_name_key_value_and_range() {
             plan(
                 "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ngamma = 0.1\nlabels = \"labels.jsonl\"\n",
             ),
-            "secrets.gamma: is measured",
+            "secrets.labels and secrets.gamma: give one of them",
         ),
         (
             plan(
@@ -915,6 +915,41 @@ fn errors_name_key_value_and_range() {
                 "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nrecords = 3\nrecords_before = 2\n",
             ),
             "secrets.records_before: must be at least 3",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nrecords_before = 2\n",
+            ),
+            "secrets.records_before: applies only to secrets.canaries, got 2",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ngamma = 0.1\nconfidence = 0.9\n",
+            ),
+            "secrets.confidence: applies only to secrets.labels, got 0.9",
+        ),
+        (
+            format!(
+                "schema = 1\nrecipe = \"dpsgd\"\n{TRAINING}[secrets]\neverything_private = false\n"
+            ),
+            "secrets.everything_private: applies only to the recipe crt, got dpsgd",
+        ),
+        (
+            "schema = 1\nrecipe = \"sgd\"\n[training]\nnoise_decay_every = 2\n".into(),
+            "training.noise_decay_every: applies only to training.noise_decay, got 2",
+        ),
+        // The page promised what the batch size alone does not.
+        (
+            plan(
+                "[training]\nsigma = 1\nsampler = \"balls-in-bins\"\nepoch_steps = 100\nbatch_size = 5000\nepochs = 2\n",
+            ),
+            "training.epoch_steps and training.batch_size: give one of them",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nlabels = \"labels.jsonl\"\njoint_miss = 0\n",
+            ),
+            "secrets.labels and secrets.joint_miss: give one of them",
         ),
         (
             plan("[data]\nprepared = \"nowhere\"\n[training]\nsigma = 1\n"),
