@@ -417,6 +417,30 @@ impl From<GroupSize> for u32 {
     }
 }
 
+/// Returns whether a character is shown as nothing or changes the direction of others.
+const fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
 /// What one record is (sentence, turn, dialogue, document, …), as a label: two guarantees
 /// are compared only when their units agree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -424,18 +448,35 @@ impl From<GroupSize> for u32 {
 pub struct UnitName(String);
 
 impl UnitName {
-    /// Checks that the label has 1 to 64 characters, none of them a control character.
+    /// Checks that the label is a name: 1 to 64 visible characters, between which there may be spaces. A semicolon would end
+    /// the clause that a name stands in; two names must not look the same.
+    ///
+    /// ```
+    /// use reticent_accounting::UnitName;
+    /// assert!(UnitName::new("customer record").is_ok());
+    /// let looks_alike = ["turn ", "turn\n", "two\u{a0}turns", "turn\u{200b}", "\u{202e}nrut"];
+    /// for none in ["", " ", "turn; every person is covered"].into_iter().chain(looks_alike) {
+    ///     assert!(UnitName::new(none).is_err(), "{none:?}");
+    /// }
+    /// ```
     ///
     /// # Errors
     /// Returns [`Error::Unsupported`] otherwise.
     pub fn new(label: impl Into<String>) -> Result<Self> {
         let label = label.into();
-        if (1..=64).contains(&label.chars().count()) && !label.chars().any(char::is_control) {
+        let of_name = |c: char| {
+            c == ' ' || !(c == ';' || c.is_control() || c.is_whitespace() || is_invisible(c))
+        };
+        if (1..=64).contains(&label.chars().count())
+            && label.chars().all(of_name)
+            && label.trim().len() == label.len()
+        {
             Ok(Self(label))
         } else {
             Err(Error::Unsupported {
                 what: format!("unit {label:?}"),
-                why: "a unit is named by 1 to 64 printable characters".into(),
+                why: "a unit is named by 1 to 64 visible characters and spaces between them, without a semicolon"
+                    .into(),
             })
         }
     }

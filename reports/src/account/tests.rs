@@ -1071,6 +1071,23 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
     assert!(!text.contains("At delta 0"), "{text}");
 }
 
+/// Whether a guess is explained was decided by the name of the unit, which anybody may choose.
+#[test]
+fn a_unit_called_secret_is_a_unit() {
+    let run = "--sigma 1.1 --sample-rate 0.01 --steps 100";
+    let text = words(&shown(&format!("account {run} --unit secret")));
+    assert!(
+        text.contains("A secret that only one secret holds, guessed"),
+        "{text}"
+    );
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("mechanism.json");
+    let text = r#"{"unit": "turn", "recipe": "protect", "mechanism": {"type": "gaussian", "noise_multiplier": 2}}"#;
+    std::fs::write(&path, text).unwrap();
+    let text = words(&shown(&format!("account --mechanism {}", path.display())));
+    assert!(!text.contains("is guessed with chance"), "{text}");
+}
+
 /// Both columns were called by ε alone, and 10000 steps had a smaller one for another relation than for this one.
 #[test]
 fn another_assumption_names_the_relation_of_each_column() {

@@ -6,7 +6,7 @@ use crate::contract::{Inputs, dash};
 use crate::number::{grouped, nearest, rounded, rounded_up, shortest};
 use crate::page::Section;
 use reticent_accounting::pld::{Engine, Looseness};
-use reticent_accounting::training::{self, NUMBER_OF_RECORDS, Subject};
+use reticent_accounting::training::{self, NUMBER_OF_RECORDS, Recipe, Subject};
 use reticent_accounting::{
     Base, Bounds, Convention, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion,
     PrivacyLoss, Probability, Tolerance, UnitName,
@@ -87,26 +87,26 @@ pub(super) fn says(question: &Question, rows: &[Guarantee]) -> String {
         );
     }
     let said = promised(question, rows);
-    match explained(rows).and_then(|row| guess(question, row, rows)) {
+    match explained(question, rows).and_then(|row| guess(question, row, rows)) {
         Some(guess) => format!("{said} {guess}"),
         None => said,
     }
 }
 
 /// Returns the row that the answer explains by a guess, if it has one: a finite ε of records.
-fn explained(rows: &[Guarantee]) -> Option<&Guarantee> {
+fn explained<'a>(question: &Question, rows: &'a [Guarantee]) -> Option<&'a Guarantee> {
     let row = headline(rows)?;
     let upper = row.epsilon.and_then(|bounds| bounds.upper)?;
     // For `protect`, the promises are stated secret by secret.
-    let of_records =
-        matches!(row.notion, Notion::Dp | Notion::GroupDp) && row.unit.as_str() != "secret";
+    let of_records = matches!(row.notion, Notion::Dp | Notion::GroupDp)
+        && question.run.narrower() != Some(Recipe::Protect);
     (of_records && row.delta_bounds.is_none() && upper.get().get().is_finite()).then_some(row)
 }
 
 /// Returns the prior that the answer assumes for its guess, if it explains one and none was given.
 #[must_use]
 pub(super) fn assumed_prior(question: &Question, rows: &[Guarantee]) -> Option<f64> {
-    (question.plan.prior.is_none() && explained(rows).is_some()).then_some(PRIOR)
+    (question.plan.prior.is_none() && explained(question, rows).is_some()).then_some(PRIOR)
 }
 
 /// Returns the first guarantee in a sentence.

@@ -316,7 +316,7 @@ fn whom(run: &PlannedRun, row: &Guarantee) -> String {
         _ if selective => {
             format!("a secret in {together}{ANY_OTHER_CONTENT}; one in more {unit}s is not covered")
         }
-        _ if unit.as_str() == "secret" => {
+        _ if matches!(run.plan.run, Run::Protect { .. }) => {
             format!("the records of {together}, of any secret that the incidence names")
         }
         _ if unit.as_str() == "user" => together,

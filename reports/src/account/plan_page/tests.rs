@@ -1011,6 +1011,22 @@ fn errors_name_key_value_and_range() {
     assert!(refused(&few).contains("secrets.records: must lie in [2, 10000]"));
 }
 
+/// A unit called secret was taken for the secrets of an incidence.
+#[test]
+fn only_protect_speaks_of_an_incidence() {
+    let folder = Folder::new();
+    let plan = format!(
+        "schema = 1\nrecipe = \"dpsgd\"\nunit = \"secret\"\n[data]\nprivate = 60000\n{TRAINING}"
+    );
+    let run = of_file(&folder.plan(&plan)).unwrap();
+    let document = sheet(&run).unwrap();
+    assert_eq!(
+        document.body.promises[0].to,
+        "one secret (a person in more secrets is not covered)"
+    );
+    assert!(!read(&run, &document).contains("incidence names"));
+}
+
 /// A rate of single places is none of secrets in several records.
 /// The signature had the promise without the warning that it promises nothing.
 #[test]
