@@ -71,6 +71,13 @@ fn every_format_says_how_a_limit_ended() {
             1,
             "fail",
         ),
+        // It was judged against one record, below one over which it is.
+        (
+            "--sigma 1 --dataset-size 1 --batch-size 1 --steps 1 --delta 0.9 --max-epsilon 5"
+                .to_owned(),
+            1,
+            "fail",
+        ),
         // Of how many records is not known.
         (
             "--sigma 1.1 --delta 0.4 --max-epsilon 1".to_owned(),

@@ -393,6 +393,14 @@ fn around(
         Some(inputs) => lenient(inputs, "inputs", &[])?,
         None => Inputs::default(),
     };
+    for (place, records) in [
+        ("dataset_size", own_words.dataset_size),
+        ("inputs.dataset_size", inputs.dataset_size),
+    ] {
+        if records == Some(0) {
+            return Err(refused(place, "must lie in [1, inf), got 0"));
+        }
+    }
     let known_records = inputs.records();
     let known_copies = inputs.canary_records.unwrap_or(0);
     let unknown_copies = inputs.canary_records_unknown();

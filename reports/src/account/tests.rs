@@ -1071,6 +1071,22 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
     assert!(!text.contains("At delta 0"), "{text}");
 }
 
+/// A δ of 0.9 was below one over a single record, and an ε of 0 was a promise.
+#[test]
+fn a_delta_is_judged_as_that_of_two_records_at_least() {
+    use super::words::promises_nothing;
+    let line = "account --sigma 1 --dataset-size 1 --batch-size 1 --steps 1 --delta";
+    let said = |delta: &str| promises_nothing(&question(&format!("{line} {delta}")).inputs);
+    assert!(said("0.9").is_some_and(|why| why.contains("the 1 records is")));
+    assert_eq!(said("0.4"), None);
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("mechanism.json");
+    let text = r#"{"dataset_size": 1, "delta": 0.9, "mechanism": {"type": "gaussian", "noise_multiplier": 1}}"#;
+    std::fs::write(&path, text).unwrap();
+    let asked = question(&format!("account --mechanism {}", path.display()));
+    assert!(promises_nothing(&asked.inputs).is_some());
+}
+
 /// Whether a guess is explained was decided by the name of the unit, which anybody may choose.
 #[test]
 fn a_unit_called_secret_is_a_unit() {

@@ -246,7 +246,7 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
 /// Returns the warning about a δ under which a promise keeps no record from being published outright: of one over the records,
 /// of which there are at least two, or more.
 pub(crate) fn promises_nothing(inputs: &Inputs) -> Option<String> {
-    let records = records(inputs).unwrap_or(2.0);
+    let records = records(inputs).unwrap_or(2.0).max(2.0);
     let nothing = inputs.number("delta")? * records >= 1.0 - ROUNDING;
     nothing.then(|| about_delta(inputs)).flatten()
 }

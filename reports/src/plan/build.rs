@@ -38,6 +38,9 @@ pub fn build(request: &PlanRequest, corpus: Option<&PreparedFacts>) -> Result<Tr
             "`private`: comes from `prepared`, give one of them, got {records}"
         )));
     }
+    if request.records == Some(0) {
+        bail!(request.said("`private`: must be a positive whole number, got 0"));
+    }
     Builder::new(request, corpus).plan()
 }
 

@@ -318,6 +318,10 @@ fn no_key_beside_a_mechanism_is_passed_over() {
             "mechanisms: unknown key",
         ),
         (
+            json!({"dataset_size": 0, "mechanism": inner}),
+            "dataset_size: must lie in [1, inf), got 0",
+        ),
+        (
             json!({"schema": 2, "mechanism": inner}),
             "schema: must be 1, got 2",
         ),

@@ -845,6 +845,10 @@ fn errors_name_key_value_and_range() {
             "training.toml, line 4, sigma: noise multiplier must lie in (0, inf), got -1",
         ),
         (plan("[training]\nsgima = 1\n"), "sgima"),
+        (
+            plan("[data]\nprivate = 0\n[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n"),
+            "data.private: must be a positive whole number, got 0",
+        ),
         (plan(""), "training.sigma: is needed"),
         (
             plan("[training]\nsigma = 1\n"),
