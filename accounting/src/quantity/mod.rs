@@ -126,7 +126,8 @@ macro_rules! quantity {
             /// # Errors
             /// Returns [`Error::OutOfRange`] if the value lies outside the range or is NaN.
             pub fn new($v: f64) -> Result<Self> {
-                if $ok { Ok(Self($v)) } else {
+                // Adding zero changes a negative zero alone.
+                if $ok { Ok(Self($v + 0.0)) } else {
                     Err(Error::out_of_range($what, $range, $v))
                 }
             }

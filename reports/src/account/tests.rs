@@ -1077,7 +1077,7 @@ fn a_delta_is_judged_as_that_of_two_records_at_least() {
     use super::words::promises_nothing;
     let line = "account --sigma 1 --dataset-size 1 --batch-size 1 --steps 1 --delta";
     let said = |delta: &str| promises_nothing(&question(&format!("{line} {delta}")).inputs);
-    assert!(said("0.9").is_some_and(|why| why.contains("the 1 records is")));
+    assert!(said("0.9").is_some_and(|why| why.contains("the 1 record is")));
     assert_eq!(said("0.4"), None);
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("mechanism.json");
@@ -1085,6 +1085,27 @@ fn a_delta_is_judged_as_that_of_two_records_at_least() {
     std::fs::write(&path, text).unwrap();
     let asked = question(&format!("account --mechanism {}", path.display()));
     assert!(promises_nothing(&asked.inputs).is_some());
+}
+
+#[test]
+fn one_of_anything_is_no_plural() {
+    let line =
+        "account --recipe sdp --sigma 2 --state-sigma 5 --states 1 --epochs 1 --assume caught";
+    let text = words(&shown(line));
+    let said = "sigma 2, 1 pass, and sigma 5 on 1 state a record and pass";
+    assert!(text.contains(said), "{text}");
+}
+
+#[test]
+fn no_zero_is_negative() {
+    let line = "account --sigma 1 --steps 10 --sample-rate -0 --delta -0";
+    let text = words(&shown(line));
+    assert!(
+        text.contains("sampling rate 0, 10 steps, delta 0"),
+        "{text}"
+    );
+    let json = answer::answer(&question(line)).unwrap().to_text().unwrap();
+    assert!(!json.contains("-0.0"), "{json}");
 }
 
 /// Whether a guess is explained was decided by the name of the unit, which anybody may choose.

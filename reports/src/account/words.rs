@@ -3,7 +3,7 @@
 use super::answer::headline;
 use super::plan::Question;
 use crate::contract::{Inputs, dash};
-use crate::number::{grouped, nearest, rounded, rounded_up, shortest};
+use crate::number::{count_of, nearest, rounded, rounded_up, shortest};
 use crate::page::Section;
 use reticent_accounting::pld::{Engine, Looseness};
 use reticent_accounting::training::{self, NUMBER_OF_RECORDS, Recipe, Subject};
@@ -223,15 +223,15 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
                 .to_owned(),
         ),
         Some(records) if delta * records >= 1.0 - ROUNDING => Some(format!(
-            "delta {shown} is not below one over the {} records: publishing one of them outright keeps such a \
+            "delta {shown} is not below one over the {}: publishing one of them outright keeps such a \
              promise too. Give a delta well below {}.",
-            grouped(records as u64),
+            count_of(records as u64, "record"),
             nearest(1.0 / records, 2),
         )),
         Some(records) if delta * records > WELL_BELOW * (1.0 + ROUNDING) => Some(format!(
-            "delta {shown} times the {} records is {}: publishing each of them with chance delta keeps such a promise \
+            "delta {shown} times the {} is {}: publishing each of them with chance delta keeps such a promise \
              too. Give a delta well below {}.",
-            grouped(records as u64),
+            count_of(records as u64, "record"),
             nearest(delta * records, 2),
             nearest(1.0 / records, 2),
         )),

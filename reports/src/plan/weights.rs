@@ -2,7 +2,7 @@
 
 use crate::account::protect::read::Gathered;
 use crate::account::protect::weights::Weights;
-use crate::number::{nearest, rounded_up};
+use crate::number::{count_of, nearest, rounded_up};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::protect::{Incidence, Protection, Secret, SecretClasses};
 use reticent_accounting::{NoiseMultiplier, Steps};
@@ -161,11 +161,11 @@ impl RecordRates {
             if let Some((secret, found)) = broken.first() {
                 bail!(
                     "the promises of {} of {secrets} secrets do not hold for this corpus: secret {}, \
-                     in {} records, may be guessed with probability {}, promised {}; certify them \
+                     in {}, may be guessed with probability {}, promised {}; certify them \
                      again with account protect",
                     broken.len(),
                     secret + 1,
-                    incidence.examples_of(*secret).len(),
+                    count_of(incidence.examples_of(*secret).len() as u64, "record"),
                     rounded_up(*found, 4),
                     nearest(self.promises[*secret].posterior().get(), 4)
                 );

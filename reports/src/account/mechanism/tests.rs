@@ -22,6 +22,7 @@ fn every_kind_of_mechanism_is_said_in_one_line() {
         (batch("subsampled-laplace", "scale", r#""poisson""#), "Laplace noise 1.5 on Poisson batches"),
         (r#"{"type":"poisson-binomial-gaussian","noise_multiplier":1,"rates":[0.1,0.2]}"#.into(), "a group of 2 records"),
         (r#"{"type":"mixture-of-gaussians","noise_multiplier":1,"sensitivities":[0,1],"probabilities":[0.5,0.5]}"#.into(), "random sensitivity of 2 values"),
+        (r#"{"type":"mixture-of-gaussians","noise_multiplier":1,"sensitivities":[1],"probabilities":[1]}"#.into(), "random sensitivity of 1 value"),
         (r#"{"type":"laplace","scale":2}"#.into(), "Laplace noise 2"),
         (r#"{"type":"discrete-gaussian","sigma":2,"sensitivity":1}"#.into(), "discrete Gaussian noise 2"),
         (r#"{"type":"discrete-laplace","scale":2,"sensitivity":1}"#.into(), "discrete Laplace noise 2"),

@@ -94,18 +94,18 @@ pub(crate) fn step(mechanism: &Mechanism) -> String {
             noise_multiplier,
             rates,
         } => format!(
-            "Gaussian noise {} on a group of {} records, each with its own sampling rate",
+            "Gaussian noise {} on a group of {}, each with its own sampling rate",
             described(noise_multiplier.get()),
-            rates.len(),
+            count_of(rates.len() as u64, "record"),
         ),
         Mechanism::MixtureOfGaussians {
             noise_multiplier,
             sensitivities,
             ..
         } => format!(
-            "Gaussian noise {} with a random sensitivity of {} values",
+            "Gaussian noise {} with a random sensitivity of {}",
             described(noise_multiplier.get()),
-            sensitivities.len(),
+            count_of(sensitivities.len() as u64, "value"),
         ),
         Mechanism::Laplace { scale } => format!("Laplace noise {}", described(scale.get())),
         Mechanism::SubsampledLaplace {

@@ -282,11 +282,11 @@ pub(super) fn what_runs(run: &PlannedRun) -> String {
             None => "confidentially redacted training without a private record".to_owned(),
         },
         Run::Sdp { selective } => format!(
-            "selective DP-SGD: sigma {}, {} passes, and sigma {} on {} states a record and pass",
+            "selective DP-SGD: sigma {}, {}, and sigma {} on {} a record and pass",
             described(selective.noise_multiplier.get()),
-            selective.passes(),
+            count_of(selective.passes(), "pass"),
             described(selective.state_noise_multiplier.get()),
-            *selective.states,
+            count_of(*selective.states, "state"),
         ),
         Run::Jft { second, .. } => {
             format!("fine-tuned twice, redacted first: {}", noisy_steps(second))
