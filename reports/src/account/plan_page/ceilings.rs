@@ -2,7 +2,7 @@
 
 use super::PlannedRun;
 use super::promises::or_left_out;
-use crate::number::shortest;
+use crate::number::{count_of, shortest};
 use anyhow::Result;
 use reticent_accounting::confidentiality::Reach;
 use reticent_accounting::reconstruction::ceiling::{best_exposure_ceiling, exposure_ceiling};
@@ -227,8 +227,8 @@ fn planted(
     let level = Probability::new(LEVEL)?;
     let bits = best_exposure_ceiling(&loss, count, level, tolerance()?)?;
     let about = format!(
-        "best exposure of {count} canaries in {} records each{said}, {} sure",
-        records.get(),
+        "best exposure of {count} canaries in {} each{said}, {} sure",
+        count_of(records.get().into(), "record"),
         shortest(LEVEL),
     );
     // The largest of independent uniform ranks: 2^-bits is 1 - LEVEL^(1/count).
