@@ -178,6 +178,41 @@ fn a_worker_that_cannot_begin_ends_the_others() {
     assert!(!at.join("x").exists());
 }
 
+/// Two folders stand for two machines, of which the second was worker 0 before: a new run was begun beside what it had
+/// released.
+#[test]
+fn what_another_machine_released_is_not_followed_by_a_new_run() {
+    let folder = prepared();
+    let at = folder.path();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let line =
+        format!("{TRAIN} --out o").replace("prepared", at.join("prepared").to_str().unwrap());
+    for machine in ["d0", "d1", "d1/o-epoch-1"] {
+        std::fs::create_dir(at.join(machine)).unwrap();
+    }
+    std::fs::write(at.join("d1/o-epoch-1/manifest.json"), "{}").unwrap();
+    let workers = ["0", "1"].map(|rank| {
+        command(&at.join(format!("d{rank}")), &line)
+            .env("RANK", rank)
+            .env("WORLD_SIZE", "2")
+            .env("MASTER_ADDR", "127.0.0.1")
+            .env("MASTER_PORT", &port)
+            .spawn()
+            .unwrap()
+    });
+    for (rank, worker) in workers.into_iter().enumerate() {
+        let output = worker.wait_with_output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("d1/o-epoch-1 of an earlier run"), "{said}");
+        // Once.
+        assert_eq!(said.contains("without --worker-key any user"), rank == 0);
+    }
+    assert!(!at.join("d0/o").exists() && !at.join("d0/o.state").exists());
+}
+
 #[test]
 fn workers_that_differ_or_are_strangers_end_at_once() {
     let folder = prepared();

@@ -13,7 +13,7 @@ pub use description::Difference;
 pub use lock::FolderLock;
 pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase};
 pub use owner::{Authentication, Owner, owner_folder, state_folder};
-pub use state::erase_finished;
+pub use state::{erase_finished, kept_run};
 pub use weights::weights_digest;
 
 use crate::error::{Error, Result, at};

@@ -291,6 +291,17 @@ fn read_key(folder: &Path) -> Result<RunKey> {
     }
 }
 
+/// Returns the name of the run whose state a folder keeps; `None` if it is absent or empty.
+///
+/// # Errors
+/// Returns [`Error::State`] if the key is lost, and [`Error::Io`] if the folder can't be read.
+pub fn kept_run(folder: &Path) -> Result<Option<String>> {
+    match is_free(folder)? {
+        true => Ok(None),
+        false => read_key(folder).map(|key| Some(key.name())),
+    }
+}
+
 /// Returns the error for a record whose key is lost. Its counts are shown, but not trusted.
 fn unauthenticated(folder: &Path, path: &Path, what: &str) -> Error {
     let spent = match unauthenticated_counts(&folder.join(LEDGER)) {

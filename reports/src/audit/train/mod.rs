@@ -2,6 +2,8 @@
 
 pub mod args;
 #[cfg(feature = "audit")]
+mod left;
+#[cfg(feature = "audit")]
 pub(crate) mod log;
 #[cfg(feature = "audit")]
 mod material;

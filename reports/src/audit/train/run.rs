@@ -11,6 +11,7 @@ use crate::account::words::{
 use crate::audit::args::Train;
 use crate::audit::exposure::tokens_to_rank;
 use crate::audit::owner_key::load_prepared;
+use crate::audit::train::left::{epochs_beside, place_of_epoch, refuse_unseen};
 use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::Material;
 use crate::audit::train::model::{Beginning, FreshAdapter};
@@ -32,8 +33,7 @@ use reticent_accounting::training::{
 };
 use reticent_accounting::{Epsilon, Guarantee, Mechanism, Neighbours, Tolerance, Upper};
 use reticent_backends::checkpoint::{
-    Checkpoint, FolderLock, Manifest, Owner, erase_finished, free_for, owner_folder, state_folder,
-    weights_digest,
+    Checkpoint, FolderLock, Manifest, Owner, erase_finished, free_for, state_folder, weights_digest,
 };
 use reticent_backends::engine::open;
 use reticent_backends::model::{Head, LoraSpec, Model};
@@ -349,7 +349,10 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     // Only worker 0 writes files.
     let leads = workers.as_ref().is_none_or(|workers| workers.rank == 0);
     // Connect before anything else can fail: the others end with this worker, and not after the time for which they wait.
-    let collective = workers.as_ref().map(connect).transpose()?;
+    let mut collective = workers.as_ref().map(connect).transpose()?;
+    if let Some(collective) = &mut collective {
+        interrupt.unless_raised(refuse_unseen(&train.out, collective.as_mut()))?;
+    }
     // Lock before anything is read.
     let _lock = if leads { claim(train)? } else { None };
     let folder = request.prepared.as_deref();
@@ -460,7 +463,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     }
     let mut trained = match trained {
         Ok(trained) => trained,
-        Err(Error::Interrupted { .. }) => {
+        Err(error) if is_interrupted(&error, interrupt) => {
             let resume = Some("the same arguments");
             return Err(Interrupted { resume }.into());
         }
@@ -548,6 +551,15 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     )
 }
 
+/// Returns whether a run ended because the user wants to stop, who may have stopped another worker first.
+fn is_interrupted(error: &Error, interrupt: &Interrupt) -> bool {
+    match error {
+        Error::Interrupted { .. } => true,
+        Error::Worker(_) => interrupt.raised(),
+        _ => false,
+    }
+}
+
 /// What is written during a run: its log, and the checkpoints of epochs.
 struct Keep<'a> {
     out: &'a Path,
@@ -559,16 +571,9 @@ struct Keep<'a> {
 }
 
 impl Keep<'_> {
-    /// Returns the path of the checkpoint of an epoch.
-    fn place(&self, epoch: u64) -> PathBuf {
-        let mut name = self.out.file_name().unwrap_or_default().to_owned();
-        name.push(format!("-epoch-{epoch}"));
-        self.out.with_file_name(name)
-    }
-
     /// Returns the path of the first of these checkpoints.
     fn first(&self) -> Option<PathBuf> {
-        self.every.map(|every| self.place(every))
+        self.every.map(|every| place_of_epoch(self.out, every))
     }
 
     /// Checks that the owner's folder of a checkpoint accepts the plan of this run.
@@ -581,28 +586,8 @@ impl Keep<'_> {
     /// weights when it reaches them.
     fn free(&self, state: &Path) -> Result<()> {
         let is_new = free_for(state).is_ok();
-        let beside = self
-            .out
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
-        let listed = match std::fs::read_dir(beside.unwrap_or(Path::new("."))) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            listed => listed.context("--out")?,
-        };
-        for entry in listed {
-            let name = entry.context("--out")?.file_name();
-            let shown = name.to_string_lossy();
-            let shown = shown.strip_suffix(".owner").unwrap_or(&shown);
-            let number = shown.rsplit_once('-').map_or("", |(_, number)| number);
-            let Ok(epoch) = number.parse::<u64>() else {
-                continue;
-            };
-            let place = self.place(epoch);
-            let is_of_it =
-                [&place, &owner_folder(&place)].map(|path| path.file_name() == Some(&name));
-            if !is_of_it.contains(&true) {
-                continue;
-            }
+        for epoch in epochs_beside(self.out)? {
+            let place = place_of_epoch(self.out, epoch);
             let due = self.every.is_some_and(|every| epoch.is_multiple_of(every));
             let flag = if due { "--keep-every" } else { "--out" };
             if is_new {
@@ -638,7 +623,7 @@ impl Keep<'_> {
         if !due || epoch.last {
             return Ok(());
         }
-        let place = self.place(epoch.number);
+        let place = place_of_epoch(self.out, epoch.number);
         // A resumed run reaches this checkpoint again, with the same weights.
         if let Ok((_, written)) = Checkpoint::trained(&place)
             && weights_digest(&written) == weights_digest(epoch.weights)
@@ -792,5 +777,25 @@ fn classes_covered(plan: &TrainingPlan) -> &'static str {
          redacted secret is promised between records of one class, and nothing of a class."
     } else {
         " A record's class is part of it and covered as its text is."
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    /// Ctrl-C reaches all workers of a terminal: one that first sees another one end had failed.
+    #[test]
+    fn a_worker_that_is_gone_after_an_interruption_is_no_failure() {
+        let interrupt = Interrupt::default();
+        let gone = Error::Worker("worker 0 is gone".into());
+        assert!(!is_interrupted(&gone, &interrupt));
+        interrupt.flag().store(true, Ordering::SeqCst);
+        assert!(is_interrupted(&gone, &interrupt));
+        assert!(!is_interrupted(
+            &Error::Unsuitable(String::new()),
+            &interrupt
+        ));
     }
 }
