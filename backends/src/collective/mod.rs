@@ -88,6 +88,6 @@ pub fn accumulate(sums: &mut [f32], part: &[f32]) {
 
 fn gone(rank: usize) -> Error {
     Error::Worker(format!(
-        "worker {rank} is gone; all workers, started again, go on from the last snapshot, or begin again if there is none"
+        "worker {rank} is gone, and if it was refused something its own message says why; all workers, started again, go on from the last snapshot, or begin again if there is none"
     ))
 }

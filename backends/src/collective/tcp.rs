@@ -14,9 +14,11 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// The first message between workers, with the version of the protocol.
-const HELLO: &[u8; 16] = b"reticent-train-2";
+const HELLO: &[u8; 16] = b"reticent-train-3";
 /// The message of rank 0 to the others once all of them are there.
-const BEGIN: &[u8; 16] = b"reticent-begin-2";
+const BEGIN: &[u8; 16] = b"reticent-begin-3";
+/// The message of rank 0 to the others that are there if it ends before all of them are.
+const END: &[u8; 16] = b"reticent-ended-3";
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 /// Maximum length of a message of the Noise protocol in bytes, authentication code included.
 const MESSAGE: usize = 65_535;
@@ -46,6 +48,8 @@ pub struct TcpOptions {
     pub key: Option<[u8; 32]>,
     /// How long a worker may be silent.
     pub patience: Duration,
+    /// Shows the first refused call, for which the worker does not end.
+    pub note: fn(&str),
 }
 
 impl std::fmt::Debug for TcpOptions {
@@ -153,12 +157,30 @@ fn listening(options: &TcpOptions, found: &[SocketAddr]) -> Vec<SocketAddr> {
 /// The number of a caller, and the result of its handshake.
 type Answered = (usize, std::io::Result<(usize, Link)>);
 
-/// Rank 0: returns the links to ranks 1, 2, …
+/// Rank 0: returns the links to ranks 1, 2, …; if it ends before all of them are there, so do those that are.
+fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
+    let mut links: Vec<Option<Link>> = (1..options.world).map(|_| None).collect();
+    let gathered = gather(options, &mut links);
+    let mut links: Vec<Link> = links.into_iter().flatten().collect();
+    if let Err(error) = gathered {
+        for link in &mut links {
+            // It may be gone as well.
+            let _ = link.tell(END);
+        }
+        return Err(error);
+    }
+    for (link, rank) in links.iter_mut().zip(1..) {
+        link.tell(BEGIN).map_err(|e| lost(rank, &e))?;
+    }
+    Ok(links)
+}
+
+/// Fills the links to ranks 1, 2, …
 ///
 /// Every caller is answered by its own thread and disconnected after [`HANDSHAKE`], or when [`CALLERS`] others have come
 /// since, so that strangers delay nobody. All workers begin when each of them has an open link; one that was started
 /// again before takes the place of its closed link.
-fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
+fn gather(options: &TcpOptions, links: &mut [Option<Link>]) -> Result<()> {
     let address = &options.address;
     let refused = |e: std::io::Error| Error::Worker(format!("can't listen on {address}: {e}"));
     let began = Instant::now();
@@ -176,21 +198,26 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
     let (tell, heard) = std::sync::mpsc::channel::<Answered>();
     let mut callers: Vec<(usize, TcpStream, Instant)> = Vec::new();
     let (mut number, mut refusals) = (0, 0);
-    let mut links: Vec<Option<Link>> = (1..options.world).map(|_| None).collect();
     let free = |link: &Option<Link>| link.as_ref().is_none_or(Link::is_closed);
     while let Some(missing) = links.iter().position(free) {
         while let Ok((caller, answered)) = heard.try_recv() {
             let place = callers.iter().position(|(number, ..)| *number == caller);
             let known = place.map(|place| callers.remove(place));
             // One that was disconnected meanwhile calls again.
-            let (Some(_), Ok((rank, link))) = (known, answered) else {
+            let (Some(_), Ok((rank, mut link))) = (known, answered) else {
+                if refusals == 0 {
+                    (options.note)(&format!("{REFUSED}; goes on waiting"));
+                }
                 refusals += 1;
                 continue;
             };
             match links.get_mut(rank.wrapping_sub(1)) {
                 Some(slot) if free(slot) => *slot = Some(link),
                 _ if link.is_closed() => {}
-                _ => return Err(Error::Worker(format!("worker {rank} is there twice"))),
+                _ => {
+                    let _ = link.tell(END);
+                    return Err(Error::Worker(format!("worker {rank} is there twice")));
+                }
             }
         }
         while let Some((_, stream, since)) = callers.first()
@@ -233,12 +260,12 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
     for (_, stream, _) in callers {
         let _ = stream.shutdown(Shutdown::Both);
     }
-    let mut links: Vec<Link> = links.into_iter().flatten().collect();
-    for (link, rank) in links.iter_mut().zip(1..) {
-        link.tell(BEGIN).map_err(|e| lost(rank, &e))?;
-    }
-    Ok(links)
+    Ok(())
 }
+
+/// Explains a caller that is no worker of this run.
+const REFUSED: &str =
+    "a caller was refused or said nothing: it has another key or WORLD_SIZE, or is no worker";
 
 /// Explains why a worker may not have come.
 fn refused_callers(count: usize) -> String {
@@ -280,6 +307,7 @@ fn call_one_of(
     let within = options.patience.as_secs();
     // A refusal tells more than silence.
     let (mut refused, mut silent) = (None, String::new());
+    let mut noted = false;
     loop {
         let found = addresses()?;
         if found.is_none() {
@@ -290,6 +318,11 @@ fn call_one_of(
                 Ok(stream) => match greet(stream, options, each) {
                     Ok(mut link) => match link.words_up_to(GREETING) {
                         Ok(words) if words == BEGIN => return Ok(link),
+                        Ok(words) if words == END => {
+                            return Err(Error::Worker(
+                                "worker 0 ended before all workers had come; its own message says why".into(),
+                            ));
+                        }
                         // Worker 0 may be started again.
                         ended => {
                             let why = ended.err().unwrap_or_else(broken);
@@ -297,10 +330,18 @@ fn call_one_of(
                         }
                     },
                     Err(e) => {
-                        refused = Some(format!(
-                            "worker 0 refused the call at {address} for {within} s ({e}); it must have the same key and \
-                             WORLD_SIZE"
-                        ));
+                        let why = match silence(&e) {
+                            true => format!(
+                                "what listens at {address} said nothing within {} s",
+                                each.as_secs_f64()
+                            ),
+                            false => format!("worker 0 refused the call at {address} ({e})"),
+                        };
+                        let why = format!("{why}; it must have the same key and WORLD_SIZE");
+                        if !std::mem::replace(&mut noted, true) {
+                            (options.note)(&format!("{why}; goes on calling for {within} s"));
+                        }
+                        refused = Some(why);
                     }
                 },
                 Err(e) => {
@@ -385,11 +426,16 @@ fn lost(rank: usize, error: &std::io::Error) -> Error {
         ErrorKind::InvalidData => {
             Error::Worker(format!("worker {rank} said what it can't have: {error}"))
         }
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Worker(format!(
+        _ if silence(error) => Error::Worker(format!(
             "worker {rank} was silent for too long (--worker-timeout)"
         )),
         _ => gone(rank),
     }
+}
+
+/// Returns whether nothing came in time.
+fn silence(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 fn broken() -> std::io::Error {
@@ -666,6 +712,7 @@ mod tests {
             address: address.to_owned(),
             key,
             patience: Duration::from_secs(20),
+            note: |_| {},
         }
     }
 
@@ -728,6 +775,68 @@ mod tests {
         let abroad = options(1, 2, "192.0.2.1:9", None);
         let error = Tcp::connect(&abroad).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("--worker-key"), "{error}");
+    }
+
+    /// A wrong key was named only at the end of the patience, by both.
+    #[test]
+    fn a_refused_call_is_noted_at_once() {
+        static NOTES: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+        let address = free_address();
+        let noting = |key: [u8; 32], rank, seconds| TcpOptions {
+            patience: Duration::from_secs(seconds),
+            note: |said| NOTES.lock().unwrap().push(said.to_owned()),
+            ..options(rank, 2, &address, Some(key))
+        };
+        let (one, other) = (noting([1; 32], 0, 5), noting([2; 32], 1, 4));
+        std::thread::scope(|scope| {
+            let workers = [one, other].map(|o| scope.spawn(move || Tcp::connect(&o).map(|_| ())));
+            let began = Instant::now();
+            while NOTES.lock().unwrap().len() < 2 && began.elapsed() < Duration::from_secs(3) {
+                std::thread::sleep(KNOCK);
+            }
+            let mut early = NOTES.lock().unwrap().clone();
+            early.sort();
+            assert!(early[0].starts_with(REFUSED), "{early:?}");
+            assert!(early[1].contains("refused the call"), "{early:?}");
+            for worker in workers {
+                worker.join().unwrap().unwrap_err();
+            }
+        });
+        // Each once.
+        assert_eq!(NOTES.lock().unwrap().len(), 2);
+    }
+
+    /// The others called for the whole of their own patience.
+    #[test]
+    fn workers_end_with_worker_0_before_all_are_there() {
+        let address = free_address();
+        let first = TcpOptions {
+            patience: Duration::from_secs(1),
+            ..options(0, 3, &address, None)
+        };
+        let second = options(1, 3, &address, None);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(move || Tcp::connect(&first).map(|_| ()));
+            let began = Instant::now();
+            let error = Tcp::connect(&second).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("its own message says why"), "{error}");
+            assert!(began.elapsed() < Duration::from_secs(10));
+            let error = first.join().unwrap().unwrap_err().to_string();
+            assert!(error.contains("worker 2 did not come"), "{error}");
+        });
+    }
+
+    /// It was said to have refused the call, with the system's words for a read that takes too long.
+    #[test]
+    fn one_that_listens_and_says_nothing_is_no_refusal() {
+        let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = mute.local_addr().unwrap().to_string();
+        let hurried = TcpOptions {
+            patience: Duration::from_millis(300),
+            ..options(1, 2, &address, None)
+        };
+        let error = call(&hurried).err().unwrap().to_string();
+        assert!(error.contains("said nothing within 0.3 s"), "{error}");
     }
 
     /// Neither a read nor a write that fails leaves a link with a key in the clear.

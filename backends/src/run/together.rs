@@ -18,14 +18,17 @@ const CODE: &str = env!("RETICENT_CODE");
 /// What a worker would train, and by which code.
 #[derive(Serialize, Deserialize)]
 struct Offer {
+    /// Of whom it is: one that is sent back is none.
+    rank: usize,
     code: String,
     run: Description,
 }
 
 impl Offer {
-    /// Returns what is different about another worker's offer; empty if nothing is.
-    fn other(&self, words: &[u8]) -> String {
+    /// Returns what is different about the offer of worker `rank`; empty if nothing is.
+    fn other(&self, rank: usize, words: &[u8]) -> String {
         match serde_json::from_slice::<Self>(words) {
+            Ok(theirs) if theirs.rank != rank => "rank".into(),
             Ok(theirs) => match names(&self.run.differences(&theirs.run)) {
                 same if same.is_empty() && self.code != theirs.code => "code of the program".into(),
                 differ => differ,
@@ -98,12 +101,13 @@ impl Workers {
         let rank = self.collective.rank();
         let key = self.key(None, None)?;
         let mine = Offer {
+            rank,
             code: CODE.into(),
             run: identity.description(&key)?,
         };
         let words = serde_json::to_vec(&mine).map_err(Error::engine)?;
         for (other, words) in self.collective.exchange(&words)?.iter().enumerate() {
-            let differ = mine.other(words);
+            let differ = mine.other(other, words);
             if !differ.is_empty() {
                 return Err(Error::Worker(format!(
                     "worker {other} would train something else than worker {rank} (other {differ})"
@@ -165,20 +169,24 @@ mod tests {
 
     #[test]
     fn workers_of_other_code_are_distinguished() {
-        let offer = |code: &str, version: &str| {
+        let of = |rank: usize, code: &str, version: &str| {
             let run =
                 serde_json::json!({"version": version, "options": {}, "data": {}, "planned": []});
             Offer {
+                rank,
                 code: code.into(),
                 run: serde_json::from_value(run).unwrap(),
             }
         };
-        let mine = offer(CODE, "1");
-        let other = |theirs: &Offer| mine.other(&serde_json::to_vec(theirs).unwrap());
+        let offer = |code, version| of(0, code, version);
+        let mine = of(1, CODE, "1");
+        let other = |theirs: &Offer| mine.other(0, &serde_json::to_vec(theirs).unwrap());
         assert_eq!(other(&offer(CODE, "1")), "");
         assert_eq!(other(&offer("another", "1")), "code of the program");
         assert!(other(&offer("another", "2")).starts_with("version"));
-        assert_eq!(mine.other(b"{}"), "version");
+        assert_eq!(mine.other(0, b"{}"), "version");
+        // Its own, sent back.
+        assert_eq!(other(&mine), "rank");
         assert_eq!(CODE.len(), 64);
     }
 }

@@ -38,8 +38,10 @@ pub(in crate::audit) fn of_environment(args: &Workers) -> Result<Option<TcpOptio
     if let Some(workers) = &*other() {
         return beside_tcp(args, workers.rank(), workers.world()).map(Some);
     }
-    let of = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    from(args, &of)
+    // A value that is no text is no number either.
+    from(args, &|name| {
+        std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+    })
 }
 
 /// Returns the options for workers that are connected already.
@@ -55,11 +57,18 @@ fn beside_tcp(args: &Workers, rank: usize, world: usize) -> Result<TcpOptions> {
         address: String::new(),
         key: None,
         patience: Duration::from_secs(PATIENCE),
+        note,
     })
 }
 
 fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<TcpOptions>> {
-    let Some(world) = of(WORLD) else {
+    let world = of(WORLD);
+    let of = |name: &str| of(name).filter(|value| !value.is_empty());
+    let Some(world) = world else {
+        let rank = of(RANK).filter(|rank| rank.trim() != "0");
+        if let Some(rank) = rank {
+            bail!("{WORLD}: must be set where {RANK} is not 0, got {RANK} {rank:?}");
+        }
         for (given, flag) in [
             (args.worker_key.is_some(), "--worker-key"),
             (args.worker_timeout.is_some(), "--worker-timeout"),
@@ -88,6 +97,12 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
         Ok(_) => format!("[{host}]"),
         Err(_) => host,
     });
+    if let (Some(host), Some(port)) = (&host, of(PORT)) {
+        ensure!(
+            !host.contains(':') || host.ends_with(']'),
+            "{ADDRESS}: must name no port where {PORT} does ({port:?}), got {host:?}"
+        );
+    }
     let address = match (host, of(PORT)) {
         (None, _) if world == 1 => String::new(),
         (None, _) => bail!("{ADDRESS}: must name the machine of worker 0 where {WORLD} is set"),
@@ -109,14 +124,18 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
                 note("--worker-key: others on this machine can read the file, and so what the workers send; own it and restrict it with chmod 600");
             }
         })
-        .map(reticent_disk::read_key)
-        .transpose();
+        .map(|path| {
+            reticent_disk::read_key(path)
+                .with_context(|| format!("--worker-key: {}", path.display()))
+        })
+        .transpose()?;
     Ok(Some(TcpOptions {
         rank,
         world,
         address,
-        key: key.context("--worker-key")?,
+        key,
         patience: Duration::from_secs(args.worker_timeout.unwrap_or(PATIENCE)),
+        note,
     }))
 }
 
@@ -131,6 +150,11 @@ pub(in crate::audit) fn connect(options: &TcpOptions) -> Result<Box<dyn Collecti
             "worker {rank} of {world}: waits for the others at {}",
             options.address
         ));
+        if options.key.is_none() && rank == 0 {
+            note(
+                "without --worker-key any user of this machine can join as a worker and read the sums before noise",
+            );
+        }
     }
     Ok(Box::new(Tcp::connect(options)?))
 }
@@ -164,7 +188,26 @@ mod tests {
     #[test]
     fn the_environment_says_which_worker_this_is() {
         let none = Workers::default();
-        assert!(options(&[("RANK", "1")], &none).unwrap().is_none());
+        for set in [[].as_slice(), &[("RANK", "0"), (ADDRESS, "h")]] {
+            assert!(options(set, &none).unwrap().is_none());
+        }
+        // Every one of them would have trained alone.
+        for (set, says) in [
+            ([("RANK", "1"), (ADDRESS, "h")], "WORLD_SIZE: must be set"),
+            ([("RANK", "1"), (WORLD, "")], "WORLD_SIZE: must be a number"),
+            ([("RANK", "0"), (WORLD, "")], "WORLD_SIZE: must be a number"),
+        ] {
+            let error = format!("{:#}", options(&set, &none).unwrap_err());
+            assert!(error.starts_with(says), "{error}");
+        }
+        for address in ["127.0.0.1:29555", "host:9", "[::1]:9"] {
+            let set = [("RANK", "1"), (WORLD, "2"), (ADDRESS, address), (PORT, "7")];
+            let error = options(&set, &none).unwrap_err().to_string();
+            assert!(
+                error.starts_with("MASTER_ADDR: must name no port"),
+                "{error}"
+            );
+        }
         let of = |set: &[(&str, &str)]| options(set, &none).unwrap().unwrap();
         let one = of(&[
             ("RANK", "3"),
@@ -224,6 +267,9 @@ mod tests {
         assert!(error.contains("WORLD_SIZE is not set"), "{error}");
         let set = [("RANK", "0"), (WORLD, "2"), (ADDRESS, "h")];
         let error = format!("{:#}", options(&set, &keyed).unwrap_err());
-        assert!(error.starts_with("--worker-key"), "{error}");
+        assert!(
+            error.starts_with("--worker-key: /nowhere/at/all: "),
+            "{error}"
+        );
     }
 }
