@@ -1192,6 +1192,30 @@ fn several_scorers_must_be_one_model() {
     assert!(said(&output).contains("must lie in"), "{}", said(&output));
 }
 
+/// A second process that lies was only compared with the first at the start; and an answer about a canary's own secret
+/// was repeated only where it was drawn.
+#[test]
+fn what_one_of_several_scorers_says_is_compared_with_the_others() {
+    let at = trained();
+    let line = "exposure {} --tokenizer ckpt/tokenizer.json --canary-file planted/canaries.json";
+    for (name, lie, second) in [
+        ("later", "1,2!s/-[0-9]/-9&/g;1,2!s/-9-/-9/g", true),
+        ("once", "3s/\\[\\[-/[[-9/", false),
+    ] {
+        let script = format!("{AUDIT} serve --model ckpt | sed -u '{lie}'\n");
+        std::fs::write(at.join(format!("{name}.sh")), script).unwrap();
+        let (liar, honest) = (format!("command:sh {name}.sh"), serving("ckpt"));
+        let scorers = match second {
+            true => [honest.as_str(), &liar],
+            false => [liar.as_str(), &honest],
+        };
+        let output = pooled(at, line, &scorers);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
+        assert!(said.contains("the same question in two ways"), "{said}");
+    }
+}
+
 const HELLO: &str = r#"echo '{"reticent_scorer":1,"vocabulary":128,"statistics":false}'"#;
 
 #[test]

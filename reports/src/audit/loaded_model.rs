@@ -2,7 +2,7 @@
 
 use crate::account::mechanism::{not_authenticated, unknown_origin};
 use crate::audit::args::{Audited, Serve, Source, adapted};
-use crate::audit::scorer::{CommandScorer, serve};
+use crate::audit::scorer::{CommandScorer, Known, serve};
 use crate::contract::{Exit, Interrupt};
 use anyhow::{Context, Result, bail, ensure};
 use half::{bf16, f16};
@@ -185,6 +185,13 @@ impl LoadedModel {
         match &self.engine {
             Engine::Own(model, _) => model.vocabulary(),
             Engine::Command(scorer) => scorer.hello().vocabulary,
+        }
+    }
+
+    /// Has a command score these tokens again in [`Self::check_steady`].
+    pub(in crate::audit) fn repeat(&mut self, known: Vec<Known>) {
+        if let Engine::Command(scorer) = &mut self.engine {
+            scorer.repeat(known);
         }
     }
 

@@ -7,6 +7,8 @@ use crate::audit::exposure::promise::{
 use crate::audit::exposure::{
     Ceiling, ExposureReport, Planting, PromisedBy, SequentialReport, Silence,
 };
+#[cfg(feature = "audit")]
+use crate::audit::scorer::Known;
 use crate::audit::{can_show_leak, power};
 use crate::contract::{Interrupt, Progress};
 use crate::number::{count_of, grouped, rounded, shortest};
@@ -345,6 +347,19 @@ impl<'a> Attack<'a> {
         }
     }
 
+    /// Returns the canaries whose NLLs these are, in the order of the plan.
+    #[cfg(feature = "audit")]
+    pub(super) fn known(&self, nlls: impl Iterator<Item = f64>) -> Vec<Known> {
+        let targets = self.search.1.iter().zip(nlls);
+        targets
+            .map(|(Target { context, secret }, nll)| Known {
+                text: [context.as_slice(), secret].concat(),
+                before: context.len(),
+                mean: -nll / secret.len() as f64,
+            })
+            .collect()
+    }
+
     /// Tests canary by canary in the order of the plan, until the e-value against the promise reaches `stop_at` or no
     /// canaries are left.
     ///
@@ -399,6 +414,7 @@ impl<'a> Attack<'a> {
             contradicted: false,
             positions: 0,
             canaries: Vec::new(),
+            nlls: Vec::new(),
         };
         let progress = Progress::of(targets.len() as u64, "ranking canaries", "canaries");
         let mut counts = Vec::new();

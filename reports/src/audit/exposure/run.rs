@@ -64,6 +64,7 @@ fn sampled(
     let each = SampledReport::each(confidence, plan.canaries.len())?;
     let attack = attack(args, &plan, canaries, model)?;
     let (found, silence) = attack.sampled(model.scorer(), (sample, args.seed), each, interrupt)?;
+    model.repeat(attack.known(found.iter().map(|found| found.nll)));
     model.check_steady("--scorer")?;
     let planting = attack.planting();
     let unpromised = model.unknown_origin.clone();
@@ -104,6 +105,7 @@ fn sequential(
     }
     let attack = attack(args, &plan, canaries, model)?;
     let report = attack.sequential(model.scorer(), stop_at, interrupt)?;
+    model.repeat(attack.known(report.nlls.iter().copied()));
     model.check_steady("--scorer")?;
     let inputs = PromisedBy::inputs(report.promised_by.as_ref(), inputs(args)?)?
         .stated("delta", &attack.delta)?
@@ -237,6 +239,7 @@ pub(in crate::audit) fn measured(
     attack.flat_sample = Some(FLAT_SAMPLE);
     attack.tests += others;
     let (mut report, _) = attack.run(model.scorer(), interrupt)?;
+    model.repeat(attack.known(report.finding.canaries.iter().map(|found| found.nll)));
     model.check_steady("--scorer")?;
     report.limit = args.max_exposure;
     if let Some(why) = &model.unknown_origin {

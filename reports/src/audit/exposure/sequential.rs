@@ -68,6 +68,9 @@ pub struct SequentialReport {
     pub positions: u64,
     /// The tested canaries, in the order of the plan.
     pub canaries: Vec<SequentialCanary>,
+    /// The NLL of each.
+    #[serde(skip)]
+    pub nlls: Vec<f64>,
 }
 
 impl SequentialReport {
@@ -80,6 +83,7 @@ impl SequentialReport {
         secret: Option<String>,
     ) {
         self.positions += positions;
+        self.nlls.push(count.nll);
         self.canaries.push(SequentialCanary {
             id: canary.id.clone(),
             copies: canary.insertions.len() as u64,

@@ -1114,6 +1114,7 @@ fn sequential(ln: [f64; 3]) -> SequentialReport {
         contradicted: false,
         positions: 0,
         canaries: Vec::new(),
+        nlls: Vec::new(),
     };
     let count = RankCount {
         candidates: 1_000_000,

@@ -2,6 +2,7 @@
 //! with those to other questions about the same tokens: answers that vary at random, that depend on later tokens, or that
 //! belong to another prefix measure nothing.
 
+use super::Known;
 use super::pool::Pool;
 use crate::audit::answers::{ADVICE, Next, NextSample, Sample, disagreement, refuse};
 use anyhow::{Context, Result, bail, ensure};
@@ -12,6 +13,8 @@ use reticent_corpus::TokenId;
 pub(super) struct AnswerSample {
     scored: Sample<(Vec<TokenId>, Vec<TokenScore>)>,
     next: NextSample,
+    /// What is repeated whether it was drawn or not.
+    pub(super) known: Vec<Known>,
 }
 
 impl AnswerSample {
@@ -20,6 +23,7 @@ impl AnswerSample {
         Ok(Self {
             scored: Sample::new()?,
             next: NextSample::new()?,
+            known: Vec::new(),
         })
     }
 
@@ -78,7 +82,31 @@ impl AnswerSample {
         let who = begin(pool, IN_TWO_WAYS);
         self.next
             .check(&who, |prefixes, wanted| pool.next(prefixes, wanted))?;
-        self.check_forms(pool)
+        self.check_forms(pool)?;
+        self.check_known(pool)
+    }
+
+    /// Refuses a model whose ln p of known tokens are others than those that were measured.
+    fn check_known(&self, pool: &mut Pool) -> Result<()> {
+        let most = pool.hello().context.unwrap_or(usize::MAX);
+        // As in `check_forms`.
+        let known = self.known.iter().filter(|known| known.text.len() <= most);
+        let (texts, first): (Vec<_>, Vec<f64>) = known
+            .clone()
+            .map(|known| (known.text.clone(), known.mean))
+            .unzip();
+        let again: Vec<f64> = pool
+            .score(&texts)?
+            .iter()
+            .zip(known)
+            .map(|(row, known)| {
+                let own = row.iter().skip(known.before - 1);
+                let sum: f64 = own.map(|s| s.log_probability).sum();
+                sum / (known.text.len() - known.before) as f64
+            })
+            .collect();
+        let who = begin(pool, IN_TWO_WAYS);
+        refuse(&who, "the mean ln p of a canary's secret", &first, &again)
     }
 
     /// Refuses a model whose answers about the first half of a text are others without the second half.

@@ -29,9 +29,19 @@ const TRIED: usize = 4096;
 
 type BackendResult<T> = reticent_backends::Result<T>;
 
+/// Tokens on which a result rests, and what was measured of them.
+pub(crate) struct Known {
+    pub(crate) text: Vec<TokenId>,
+    /// The number of tokens before them; at least one.
+    pub(crate) before: usize,
+    /// The mean of their ln p.
+    pub(crate) mean: f64,
+}
+
 /// A model behind one or more processes.
 pub(crate) struct CommandScorer {
     pool: Pool,
+    interrupt: Interrupt,
     sample: AnswerSample,
     states: Prefixes,
 }
@@ -47,18 +57,26 @@ impl CommandScorer {
         let states = Prefixes::new(pool.hello().vocabulary, pool.hello().context);
         Ok(Self {
             pool,
+            interrupt: interrupt.clone(),
             sample: AnswerSample::new()?,
             states,
         })
     }
 
-    /// Asks some questions again, drawn at random, as they were and in other forms.
+    /// Has these tokens scored again by [`Self::check_steady`].
+    pub(crate) fn repeat(&mut self, known: Vec<Known>) {
+        self.sample.known = known;
+    }
+
+    /// Asks every process some questions again, drawn at random, as they were and in other forms.
     ///
     /// # Errors
     /// Returns an error if an answer differs from the first: the measurement is then not of one model that predicts the
-    /// next token.
+    /// next token. Also on an interruption.
     pub(crate) fn check_steady(&mut self) -> Result<()> {
-        self.sample.check(&mut self.pool)
+        let sample = &self.sample;
+        let checked = self.pool.each(&|pool| sample.check(pool));
+        self.interrupt.unless_raised(checked)
     }
 
     /// Returns what the scorer supports.

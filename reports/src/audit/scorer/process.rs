@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,8 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()?;
         let (questions, to_write) = channel::<Vec<u8>>();
-        let (tell, heard) = channel();
+        // A child that writes lines that nobody asked for waits, and fills no memory.
+        let (tell, heard) = sync_channel(1);
         let complained = Arc::new(AtomicBool::new(false));
         let missing = || std::io::Error::other("a pipe to the scorer is missing");
         let mut stdin = child.stdin.take().ok_or_else(missing)?;
@@ -159,7 +160,7 @@ impl Drop for Process {
 }
 
 /// Forwards lines until the stream ends.
-fn hear(stdout: impl Read, tell: &Sender<Heard>) {
+fn hear(stdout: impl Read, tell: &SyncSender<Heard>) {
     let mut reader = BufReader::new(stdout);
     loop {
         let mut line = Vec::new();
@@ -187,5 +188,29 @@ fn drain(mut stderr: impl Read, complained: &AtomicBool) {
         if !chunk[..read].trim_ascii().is_empty() {
             complained.store(true, Ordering::SeqCst);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 16 MB of lines to no question were all kept in memory.
+    #[test]
+    fn lines_that_nobody_asked_for_are_not_read() {
+        let home = tempfile::tempdir().unwrap();
+        let written = home.path().join("written");
+        let line = format!(
+            "sh -c 'yes $(printf %01000d 0) | head -n 16000; echo > {}'",
+            written.display()
+        );
+        let limit = Duration::from_secs(60);
+        let mut process = Process::start(&line, limit, &Interrupt::default()).unwrap();
+        assert_eq!(process.listen().unwrap().len(), 1000);
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(!written.exists());
+        // They are read as they are listened to.
+        while process.listen().is_ok() {}
+        assert!(written.exists());
     }
 }

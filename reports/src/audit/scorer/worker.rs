@@ -41,14 +41,20 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts the command and reads its first line.
+    /// Starts the command; [`Self::meet`] reads its first line.
     ///
     /// # Errors
-    /// Returns an error if the command can't be started, ends, doesn't answer in time, or speaks
-    /// another protocol.
-    pub(super) fn start(line: &str, limit: Duration, interrupt: &Interrupt) -> Result<Self> {
-        let mut process = Process::start(line, limit, interrupt)
-            .with_context(|| format!("can't start sh for `{line}`"))?;
+    /// Returns an error if the command can't be started.
+    pub(super) fn start(line: &str, limit: Duration, interrupt: &Interrupt) -> Result<Process> {
+        Process::start(line, limit, interrupt)
+            .with_context(|| format!("can't start sh for `{line}`"))
+    }
+
+    /// Reads the first line of a started command.
+    ///
+    /// # Errors
+    /// Returns an error if the command ends, doesn't answer in time, or speaks another protocol, and on an interruption.
+    pub(super) fn meet(line: &str, mut process: Process, interrupt: &Interrupt) -> Result<Self> {
         let hello = process
             .listen()
             .and_then(|first| read::<Hello>(&first).map_err(answered));
