@@ -1200,7 +1200,7 @@ fn what_one_of_several_scorers_says_is_compared_with_the_others() {
     let line = "exposure {} --tokenizer ckpt/tokenizer.json --canary-file planted/canaries.json";
     for (name, lie, second) in [
         ("later", "1,2!s/-[0-9]/-9&/g;1,2!s/-9-/-9/g", true),
-        ("once", "3s/\\[\\[-/[[-9/", false),
+        ("once", "3s/-[0-9]/-9&/g;3s/-9-/-9/g", false),
     ] {
         let script = format!("{AUDIT} serve --model ckpt | sed -u '{lie}'\n");
         std::fs::write(at.join(format!("{name}.sh")), script).unwrap();

@@ -98,8 +98,9 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
         Err(_) => host,
     });
     if let (Some(host), Some(port)) = (&host, of(PORT)) {
+        // An address of IPv6 with a zone stands without brackets.
         ensure!(
-            !host.contains(':') || host.ends_with(']'),
+            host.matches(':').count() != 1 && !host.contains("]:"),
             "{ADDRESS}: must name no port where {PORT} does ({port:?}), got {host:?}"
         );
     }
@@ -230,6 +231,13 @@ mod tests {
             .address
         };
         assert_eq!([beside("7"), beside("65535")], ["h:8", "h:65534"]);
+        let zone = [
+            ("RANK", "0"),
+            (WORLD, "2"),
+            (ADDRESS, "fe80::1%eth0"),
+            (PORT, "7"),
+        ];
+        assert_eq!(of(&zone).address, "fe80::1%eth0:7");
         let six = of(&[("RANK", "0"), (WORLD, "2"), (ADDRESS, "::1")]);
         assert_eq!(six.address, "[::1]:29500");
         let usual = of(&[("RANK", "0"), (WORLD, "2"), (ADDRESS, "host")]);
