@@ -76,7 +76,10 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         let meeting = self.shared.meeting.lock();
-        meeting.unwrap_or_else(PoisonError::into_inner).gone = Some(self.rank);
+        let mut meeting = meeting.unwrap_or_else(PoisonError::into_inner);
+        // The first one: others end because of it.
+        meeting.gone.get_or_insert(self.rank);
+        drop(meeting);
         self.shared.changed.notify_all();
     }
 }
