@@ -260,11 +260,11 @@ impl Mechanism {
         Self::NonPrivate { why: why.into() }
     }
 
-    /// Returns whether a part protects nothing, for the reason `why`.
-    pub(crate) fn is_open_since(&self, why: &str) -> bool {
+    /// Returns whether a part protects nothing, for a reason that `fits`.
+    pub(crate) fn is_open_since(&self, fits: &dyn Fn(&str) -> bool) -> bool {
         match self {
-            Self::NonPrivate { why: own } => own == why,
-            Self::Sequence { parts } => parts.iter().any(|part| part.is_open_since(why)),
+            Self::NonPrivate { why } => fits(why),
+            Self::Sequence { parts } => parts.iter().any(|part| part.is_open_since(fits)),
             // It may run zero times.
             _ => false,
         }

@@ -243,6 +243,21 @@ impl Mechanism {
         }
     }
 
+    /// Returns the step that all steps are equal to, with their number; `None` if there are several kinds of steps, or none
+    /// that draws a record.
+    pub(crate) fn sole_step(&self) -> Option<(&Self, u64)> {
+        let runs = self.runs();
+        let (first, others) = runs.split_first()?;
+        let mut steps = first.steps()?;
+        for run in others {
+            steps = steps.checked_add(run.steps()?)?;
+            if run.step != first.step {
+                return None;
+            }
+        }
+        Some((first.step, steps))
+    }
+
     /// Returns each kind of run once, with the number of such runs; runs of whole epochs are counted by epochs. `None`
     /// if there are more than [`MOST_KINDS`] kinds, or if a number doesn't fit into 64 bits.
     fn kinds(&self) -> Option<Vec<Runs<'_>>> {

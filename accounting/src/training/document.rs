@@ -444,7 +444,7 @@ fn around(
     }
     // If the document states more that leaves no promise than its mechanism does, nothing is promised.
     for (stated, why) in [(seeded, SEEDED), (leaks, PUBLISHED_VOCABULARY)] {
-        if stated && !mechanism.is_open_since(why) {
+        if stated && !mechanism.is_open_since(&|own| own == why) {
             mechanism = mechanism.unprotected(why);
         }
     }
@@ -467,6 +467,11 @@ fn around(
         .as_ref()
         .and_then(|plan| plan.run.recipe())
         .or(own_words.recipe);
+    // A plan of sgd releases such a mechanism itself.
+    if recipe == Some(Recipe::Sgd) && plan.is_none() && !mechanism.is_open_since(&|_| true) {
+        let why = "must be non-private beside the recipe sgd, which trains without noise";
+        return Err(refused(INNER, why));
+    }
     if recipe.is_none() && narrower_alone(members) {
         let why =
             "is missing: none of the guarantees beside it is differential privacy of the unit";
@@ -501,11 +506,13 @@ fn around(
 }
 
 /// Returns whether the inputs of a document state another noise, rate or number of steps than its mechanism, where that is
-/// one run of subsampled Gaussian steps.
+/// one kind of subsampled Gaussian steps, however they are nested.
 fn inputs_differ(members: &Map<String, Value>, mechanism: &Mechanism) -> bool {
-    let (times, each) = match mechanism {
-        Mechanism::Repeat { times, each } => (times.get(), &**each),
-        once => (1, once),
+    let (each, times) = match (mechanism.sole_step(), mechanism) {
+        (Some(folded), _) => folded,
+        // Its steps draw nobody, or there are none.
+        (None, Mechanism::Repeat { times, each }) => (&**each, times.get()),
+        (None, other) => (other, 1),
     };
     let Mechanism::SubsampledGaussian {
         noise_multiplier,

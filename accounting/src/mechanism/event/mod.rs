@@ -125,7 +125,7 @@ fn named(value: &Value, place: &str) -> Result<Value> {
         let at = join(place, key);
         match (key, value) {
             // A class of the same name in another library may mean something else.
-            ("module_name", Value::String(module)) if module.ends_with("dp_event") => Ok(None),
+            ("module_name", Value::String(module)) if module == MODULE => Ok(None),
             ("module_name", other) => {
                 let why = match other {
                     Value::String(module) => format!("must be {MODULE:?}, got {module:?}"),

@@ -358,6 +358,18 @@ fn no_key_beside_a_mechanism_is_passed_over() {
             "module_name: must be \"dp_accounting.dp_event\", got \"my.events\"",
         ),
         (
+            json!({"module_name": "my.dp_event", "class_name": "GaussianDpEvent", "noise_multiplier": 1}),
+            "module_name: must be \"dp_accounting.dp_event\", got \"my.dp_event\"",
+        ),
+        (
+            json!(["evil_dp_event", "GaussianDpEvent", 1]),
+            "module_name: must be \"dp_accounting.dp_event\", got \"evil_dp_event\"",
+        ),
+        (
+            json!({"unit": "turn", "recipe": "sgd", "mechanism": {"type": "gaussian", "noise_multiplier": 2}}),
+            "mechanism: must be non-private beside the recipe sgd",
+        ),
+        (
             json!({"class_name": "EpsilonDeltaDpEvent", "epsilon": 1, "delta": -1e-5}),
             "delta: delta must lie in [0, 1], got -0.00001",
         ),
@@ -404,11 +416,25 @@ fn inputs_state_what_the_mechanism_beside_them_does() {
     assert!(read(&run(1000, 1.1, 0.01).to_string()).is_ok());
     let mut once = run(1, 1.1, 0.01);
     once["mechanism"] = once["mechanism"]["each"].take();
+    let nested = |outer: u64, inner: u64| {
+        let mut nested = run(inner, 1.1, 0.01);
+        nested["mechanism"] =
+            json!({"type": "repeat", "times": outer, "each": nested["mechanism"]});
+        nested
+    };
+    let mut parts = nested(2, 1);
+    parts["mechanism"] =
+        json!({"type": "sequence", "parts": [parts["mechanism"], parts["mechanism"]]});
+    assert!(read(&nested(10, 100).to_string()).is_ok());
     for edited in [
         run(1, 1.1, 0.01),
         run(1000, 2.2, 0.01),
         run(1000, 1.1, 0.001),
+        run(0, 1.1, 0.01),
         once,
+        nested(3, 1),
+        nested(1000, 1000),
+        parts,
     ] {
         let why = read(&edited.to_string()).unwrap_err();
         assert!(
