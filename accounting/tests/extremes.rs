@@ -699,3 +699,54 @@ fn modest_answers_hold_around_the_others() {
         assert!(most - least <= close * most, "{found:?}");
     }
 }
+
+/// ε among the smallest numbers, of which half is zero: every answer is finite and ordered, and no larger than it has to be.
+#[test]
+fn the_smallest_epsilons_are_answered() {
+    let neighbours = Neighbours::AddRemove;
+    let query = Query::single(neighbours);
+    for epsilon in [
+        5e-324, 1e-323, 1e-310, 1e-300, 1e-292, 1e-291, 1e-200, 1e-100,
+    ] {
+        let stated = Epsilon::new(epsilon).unwrap();
+        for run in [
+            Mechanism::ExponentialMechanism {
+                epsilon: stated,
+                neighbours,
+            },
+            Mechanism::PureDp {
+                epsilon: stated,
+                neighbours,
+            },
+            Mechanism::ApproxDp {
+                epsilon: stated,
+                delta: Delta::new(epsilon).unwrap(),
+                neighbours,
+            },
+        ] {
+            for direction in [Direction::Remove, Direction::Add] {
+                let loss = PrivacyLoss::of(&run, query, direction).unwrap();
+                let ordered = |lower: f64, upper: f64| {
+                    assert!(0.0 <= lower && lower <= upper, "{run:?}: {lower} {upper}");
+                };
+                for delta in [0.0, 1e-6] {
+                    let delta = Delta::new(delta).unwrap();
+                    let found = loss.epsilon(delta, Tolerance::DEFAULT).unwrap().bounds;
+                    let lower = found.lower.map_or(0.0, |end| end.get().get());
+                    ordered(lower, found.upper.unwrap().get().get());
+                }
+                let at_zero = loss
+                    .delta(Epsilon::new(0.0).unwrap(), Tolerance::DEFAULT)
+                    .unwrap()
+                    .bounds;
+                let lower = at_zero.lower.map_or(0.0, |end| end.get().get());
+                ordered(lower, at_zero.upper.unwrap().get().get());
+                let prior = Probability::new(1e-6).unwrap();
+                let guess = loss.blow_up(prior, Tolerance::DEFAULT).unwrap().bounds;
+                let most = guess.upper.unwrap().get().get();
+                ordered(guess.lower.map_or(0.0, |end| end.get().get()), most);
+                assert!((1e-6..1.1e-6).contains(&most), "{run:?}: {most}");
+            }
+        }
+    }
+}

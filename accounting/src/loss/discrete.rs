@@ -13,6 +13,8 @@ use std::f64::consts::LN_2;
 const WIDEST_DISCRETE: f64 = 1e4;
 /// The reach in standard deviations; beyond it lies less than the smallest normal number.
 const DISCRETE_REACH: f64 = 39.0;
+/// Below this, rounding errors of ε/2 aren't normal numbers, and half of the least ε is zero.
+const LEAST_RANGE: f64 = f64::MIN_POSITIVE / f64::EPSILON;
 /// The largest sum of the probabilities of a law that is given by its outcomes.
 const MOST_MASS: f64 = 1.0 + 1e-10;
 /// The sum of probabilities may lack less than this because they were rounded: 2^-50.
@@ -65,6 +67,13 @@ pub(super) fn approximate(epsilon: f64, delta: f64) -> LossDistribution {
 pub(super) fn exponential(epsilon: f64) -> LossDistribution {
     if epsilon <= 0.0 {
         return identical();
+    }
+    if epsilon < LEAST_RANGE {
+        // Losses of at most ε, which the mechanism doesn't attain.
+        return LossDistribution {
+            attained: Attained::Never,
+            ..pure(epsilon)
+        };
     }
     let half = 0.5 * epsilon;
     let side = |position: f64| Density::complete(vec![(position, 0.0)]);
