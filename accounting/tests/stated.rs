@@ -675,3 +675,92 @@ fn limits_of_divergences_are_known() {
         "{found:?}"
     );
 }
+
+/// Orders far above those of the search, of which the highest is the best, and which made it panic.
+#[test]
+fn an_order_far_above_the_usual_ones_gives_a_bound() {
+    for order in [8e6, 1e7, 1e10, 1e100, 1e300] {
+        let found = epsilon(&renyi(&[(order, 0.1)]), ADD_REMOVE, 1e-5);
+        assert!((found - 0.1).abs() <= 2e-5, "{order}: {found}");
+    }
+    let spread = epsilon(&renyi(&[(1e10, 0.1), (1e12, 5.0)]), ADD_REMOVE, 1e-5);
+    assert!((spread - 0.1).abs() <= 2e-5, "{spread}");
+}
+
+fn zeroed(mechanism: Mechanism) -> Mechanism {
+    let text = serde_json::to_string(&mechanism).unwrap();
+    serde_json::from_str(&text.replace("add-remove", "zero-out")).unwrap()
+}
+
+/// Two contents differ by two steps, by way of the zeroed record as by way of the removed one.
+#[test]
+fn a_promise_for_zeroed_records_holds_twice_for_replaced_ones() {
+    let pure = Mechanism::PureDp {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        neighbours: Neighbours::AddRemove,
+    };
+    let selection = Mechanism::ExponentialMechanism {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        neighbours: Neighbours::AddRemove,
+    };
+    for stated in [
+        pure.clone(),
+        selection,
+        approximate(0.5, 1e-7),
+        zcdp(0.01, 0.1),
+        renyi(&[(2.0, 0.3), (64.0, 0.9)]),
+        best(pure.clone(), 3.0, 1.0),
+        sequence(&[pure.clone(), zcdp(0.01, 0.0)]),
+    ] {
+        let upper = |run: &Mechanism| {
+            let loss = &losses(run, group(Neighbours::Replace, 2)).unwrap()[0];
+            let found = loss.epsilon(Delta::new(1e-5).unwrap(), TIGHT).unwrap();
+            *found.bounds.upper.unwrap().get()
+        };
+        let [removed, replaced] = [upper(&stated), upper(&zeroed(stated.clone()))];
+        assert!(removed == replaced, "{stated:?}");
+    }
+    assert!((epsilon(&zeroed(pure), REPLACE, 0.0) - 2.0).abs() < 1e-12);
+    // Of records that are removed, a promise for zeroed ones says nothing.
+    assert!(losses(&zeroed(zcdp(0.5, 0.0)), ADD_REMOVE).is_err());
+}
+
+/// ε + (1 + η)ε where δ is zero, as Theorem 2 of Papernot and Steinke says at high orders.
+#[test]
+fn the_best_of_many_pure_runs_is_pure() {
+    let pure = |epsilon: f64| Mechanism::PureDp {
+        epsilon: Epsilon::new(epsilon).unwrap(),
+        neighbours: Neighbours::AddRemove,
+    };
+    for (shape, mean) in [(1.0, 5.0), (0.0, 100.0), (0.5, 1e6)] {
+        let most = (2.0 + shape) * 0.7;
+        let found = epsilon(&best(pure(0.7), mean, shape), ADD_REMOVE, 0.0);
+        assert!(found <= most * (1.0 + 1e-9), "{mean} {shape}: {found}");
+        // Two outcomes, the better of probability e^−h and e^−h−ε.
+        for h in [0.8f64, 3.0, 10.0] {
+            let all_worse = |p: f64| generating(1.0 - p, mean, shape);
+            let [p, q] = [(-h).exp(), (-h - 0.7).exp()];
+            let better = ((1.0 - all_worse(p)) / (1.0 - all_worse(q))).ln();
+            let worse = (all_worse(q) / all_worse(p)).ln();
+            assert!(
+                found >= better.max(worse) * (1.0 - 1e-6),
+                "{mean} {shape} {h}: {found}"
+            );
+        }
+    }
+    let many = epsilon(&best(pure(0.7), 1e9, 1.0), ADD_REMOVE, 0.0);
+    assert!((many / 2.1 - 1.0).abs() < 1e-9, "{many}");
+    // One run alone is that run, and no δ asks for more than its largest loss.
+    let alone = epsilon(&best(pure(0.7), 1.0, 1.0), ADD_REMOVE, 0.0);
+    assert!((alone / 0.7 - 1.0).abs() < 1e-9, "{alone}");
+    let far = epsilon(&best(pure(0.7), 1e9, 1.0), ADD_REMOVE, 1e-300);
+    assert!(far <= many, "{far} {many}");
+    // A Poisson number: no more than ε + μ, with δ(0) = tanh(ε/2) of one run.
+    let poisson = epsilon(&best(pure(0.7), 5.0, f64::INFINITY), ADD_REMOVE, 0.0);
+    assert!(
+        (poisson / (0.7 + 5.0 * 0.35f64.tanh()) - 1.0).abs() < 1e-2,
+        "{poisson}"
+    );
+    assert!(epsilon(&best(zcdp(0.5, 0.0), 3.0, 1.0), ADD_REMOVE, 0.0).is_infinite());
+    assert!(epsilon(&best(gaussian(2.0), 3.0, 1.0), ADD_REMOVE, 0.0).is_infinite());
+}

@@ -301,6 +301,12 @@ impl Solver {
         if self.loss.is_certain() {
             return Ok((LnBounds::exactly(0.0), Source::Closed));
         }
+        if self.loss.is_stated() && !self.loss.unbounded {
+            let most = self.largest_loss();
+            if most.is_finite() && epsilon >= most {
+                return Ok((LnBounds::exactly(f64::NEG_INFINITY), Source::Closed));
+            }
+        }
         if self.loss.unbounded || self.loss.is_stated() {
             let (upper, source) = if self.loss.unbounded {
                 (0.0, Source::Closed)
@@ -405,7 +411,10 @@ impl Solver {
 
     /// Returns the supremum of the composed loss, rounded up.
     pub(crate) fn largest_loss(&self) -> f64 {
-        self.largest_by(LossDistribution::largest_loss)
+        self.largest_by(|law| match &law.stated {
+            Some(stated) => stated.largest_loss(),
+            None => law.largest_loss(),
+        })
     }
 
     /// Returns the least loss known to be exceeded with probability at most `delta`, whatever the engines say: the

@@ -47,6 +47,15 @@ impl Stated {
         Ok(divergence * (1.0 + SLACK))
     }
 
+    /// Returns an upper end of the largest loss, that is, of the divergence of infinite order.
+    pub(crate) fn largest_loss(&self) -> f64 {
+        match self {
+            Self::Best(best) => *best.largest.0.get_or_init(|| best.largest_loss()),
+            // Of a line without slope, the law is known.
+            Self::Line { .. } | Self::Chords { .. } => f64::INFINITY,
+        }
+    }
+
     fn least_over_orders(&self, bound: impl Fn(f64, f64) -> f64) -> Result<(f64, f64)> {
         let ln_moment = |order: f64| self.ln_moment(order);
         least_over_orders(&ln_moment, self.highest(), &self.knots(), bound)
@@ -62,18 +71,39 @@ impl Best {
         }
         let added = match self.shape.is_finite() {
             true => self.added()?,
-            false => {
-                // Rounded down: δ is no smaller there.
-                let epsilon = (1.0 / less).ln_1p() * (1.0 - SLACK);
-                let mut most = 0.0f64;
-                for run in &self.runs {
-                    let ends = Solver::new(run).ln_delta(epsilon, ROUGH)?.0;
-                    most = most.max(ends.upper.exp().min(1.0) * (1.0 + SLACK));
-                }
-                self.mean * most
-            }
+            // Rounded down: δ is no smaller there.
+            false => self.mean * self.delta_of_one((1.0 / less).ln_1p() * (1.0 - SLACK))?,
         };
         Ok(one + less * added + self.mean.ln())
+    }
+
+    /// Returns an upper end of δ(ε) of one run, the worst over the directions.
+    fn delta_of_one(&self, epsilon: f64) -> Result<f64> {
+        let mut most = 0.0f64;
+        for run in &self.runs {
+            let ends = Solver::new(run).ln_delta(epsilon, ROUGH)?.0;
+            most = most.max(ends.upper.exp().min(1.0) * (1.0 + SLACK));
+        }
+        Ok(most)
+    }
+
+    /// Returns the limit of the divergences at high orders, for runs of bounded loss D: what depends on the number of runs
+    /// vanishes. Of D_λ̂ (1 − 1/λ̂) + ln(1/γ)/λ̂, the limit is D, which makes (2 + η) D, or less if another λ̂ is better; of a
+    /// Poisson number, ε̂ tends to zero.
+    fn largest_loss(&self) -> f64 {
+        let of_run = |run: &PrivacyLoss| match run.unbounded {
+            true => f64::INFINITY,
+            false => Solver::new(run).largest_loss(),
+        };
+        let one = self.runs.iter().map(of_run).fold(0.0, f64::max);
+        if one == f64::INFINITY {
+            return one;
+        }
+        let added = match self.shape.is_finite() {
+            true => (self.added().unwrap_or(f64::INFINITY)).min((1.0 + self.shape) * one),
+            false => self.mean * self.delta_of_one(0.0).unwrap_or(1.0),
+        };
+        (one + added) * (1.0 + SLACK)
     }
 
     /// Returns (1 + η) times the least of D_λ̂ (1 − 1/λ̂) + ln(1/γ)/λ̂ over λ̂, the worst over the
@@ -183,8 +213,9 @@ fn least_over_orders(
     }
     let found = best.get().1;
     if found.is_finite() {
-        let centre = (found - 1.0).ln();
-        let ends = (centre - width, (centre + width).min(end));
+        // A knot may lie beyond the last of the spaced orders.
+        let (centre, last) = ((found - 1.0).ln(), (highest - 1.0).ln());
+        let ends = (centre - width, (centre + width).min(last.max(centre)));
         minimiser_to(|t| ask(1.0 + t.exp()), ends.0, ends.1, 1e-4);
     }
     match (found.is_finite(), failure.into_inner()) {

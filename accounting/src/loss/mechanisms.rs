@@ -509,7 +509,8 @@ fn randomised(truth: f64, categories: u32, query: Query, times: u64) -> Result<F
 fn steps_between(stated: Neighbours, query: Query) -> Result<f64> {
     let each = match (stated, query.neighbours) {
         (stated, other) if stated == other => 1.0,
-        (Neighbours::AddRemove, Neighbours::Replace) => 2.0,
+        // By way of the data set without the record, or with its gradient zeroed.
+        (Neighbours::AddRemove | Neighbours::ZeroOut, Neighbours::Replace) => 2.0,
         (stated, other) => {
             return Err(refused(
                 format!("a guarantee for {stated} under {other}"),

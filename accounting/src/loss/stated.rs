@@ -44,15 +44,17 @@ pub(crate) struct Best {
     pub(crate) mean: f64,
     /// Infinite for a Poisson number of runs.
     pub(crate) shape: f64,
-    pub(crate) added: Added,
+    /// What is added to the divergence of every order.
+    pub(crate) added: Known,
+    /// The largest loss.
+    pub(crate) largest: Known,
 }
 
-/// A value added to the divergence of every order, once it has been computed. It is a cache, so all values
-/// compare equal.
+/// A value, once it has been computed. It is a cache, so all values compare equal.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Added(pub(crate) OnceLock<f64>);
+pub(crate) struct Known(pub(crate) OnceLock<f64>);
 
-impl PartialEq for Added {
+impl PartialEq for Known {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -138,7 +140,8 @@ impl Stated {
             runs,
             mean: mean.get(),
             shape: shape.get(),
-            added: Added::default(),
+            added: Known::default(),
+            largest: Known::default(),
         }))
     }
 

@@ -50,7 +50,8 @@ pub(crate) fn minimiser_to(f: impl Fn(f64) -> f64, low: f64, high: f64, toleranc
         .ctrlc(false)
         .run();
     let best = found.ok().and_then(|found| found.state.best_param);
-    best.map_or(0.5 * (low + high), |x| x.clamp(low, high))
+    // Not `clamp`, which panics if an end is no number.
+    best.map_or(0.5 * (low + high), |x| x.max(low).min(high))
 }
 
 /// A function in the form that the optimiser requires; NaN counts as the worst cost.
@@ -89,5 +90,6 @@ mod tests {
         let nowhere = minimiser(|_| f64::NAN, 0.0, 1.0);
         assert!((0.0..=1.0).contains(&nowhere));
         assert!((minimiser(|x| x, 2.0, 2.0) - 2.0).abs() <= 0.0);
+        assert!(minimiser(|x| x, f64::NAN, f64::NAN).is_nan());
     }
 }
