@@ -1,8 +1,9 @@
 //! Densities that are positive sums of shifted Gaussians or Laplace densities of unit scale.
 
 use crate::loss::Mixture;
-use crate::numeric::special::{LN_SQRT_TAU, ROUND, ln_normal_tail};
+use crate::numeric::special::{LN_SQRT_TAU, ROUND, ln_add_exp, ln_normal_tail};
 use crate::numeric::sum::Sum;
+use std::f64::consts::LN_2;
 
 /// The density that is shifted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,8 @@ impl Shape {
 /// Terms whose logarithm lies this far below that of the largest are far below its rounding error, even a million of
 /// them together.
 const NEGLIGIBLE: f64 = -60.0;
+/// ln of the share of a density that components may have to be left out of it.
+const LEFT_OUT: f64 = -200.0;
 /// The exponential of this is zero.
 const UNDERFLOW: f64 = -746.0;
 
@@ -131,6 +134,43 @@ impl Density {
         Self {
             excess: all.excess.filter(|_| mixture.missing() <= 0.0),
             ..all
+        }
+    }
+
+    /// Returns the same Gaussian density between two places without the outermost components that have next to nothing of
+    /// it there. The share of all components beyond a position rises with x, so that it is largest at an end.
+    pub(crate) fn within(&self, from: Option<f64>, to: Option<f64>) -> Self {
+        let mut rest = self.components.clone();
+        rest.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut left_out = Vec::new();
+        for (end, sign) in [(to, 1.0), (from, -1.0)] {
+            let Some(x) = end else { continue };
+            let term = |(k, w): &(f64, f64)| w + k * (x - 0.5 * k);
+            let sum = |all: &[(f64, f64)]| all.iter().map(term).fold(f64::NEG_INFINITY, ln_add_exp);
+            let least = sum(&rest) + LEFT_OUT - LN_2;
+            let mut beyond = f64::NEG_INFINITY;
+            while rest.len() > 1 {
+                let place = if sign > 0.0 { rest.len() - 1 } else { 0 };
+                beyond = ln_add_exp(beyond, term(&rest[place]));
+                if beyond > least {
+                    break;
+                }
+                left_out.push(rest.remove(place).1.exp());
+            }
+        }
+        if left_out.is_empty() {
+            return self.clone();
+        }
+        let (lost, share) = (left_out.iter().sum::<f64>(), LEFT_OUT.exp() / ROUND);
+        let roundings = share + lost * (8.0 + left_out.len() as f64);
+        Self {
+            components: rest,
+            excess: self.excess.map(|own| Excess {
+                value: own.value - lost,
+                roundings: own.roundings + roundings + 2.0 * (own.value.abs() + lost),
+            }),
+            constant: None,
+            roundings: self.roundings + share,
         }
     }
 
@@ -357,7 +397,14 @@ impl Density {
             top = top.max(ln_weight + exponent);
             most = most.max(exponent.abs());
         }
-        if let Some(excess) = self.excess.filter(|_| most < 0.5) {
+        // Merged components may weigh far less than one together, or far more.
+        let apart = |excess: &Excess| {
+            (excess.value + self.constant.map_or(0.0, |(_, own)| own.value)).abs()
+        };
+        let excess = self
+            .excess
+            .filter(|excess| most < 0.5 && apart(excess) < 0.5);
+        if let Some(excess) = excess {
             return self.near_one(shape, x, excess);
         }
         let (mut sum, mut first, mut size) = (0.0, 0.0, 0.0);
@@ -464,7 +511,13 @@ mod tests {
     /// density at 0 lie within the errors that both state.
     #[test]
     fn laplace_mixtures_are_two_exponentials_between_kinks() {
-        for (count, rate, shift) in [(3u32, 0.5, 0.7), (40, 0.1, 0.05), (300, 1e-4, 0.01)] {
+        for (count, rate, shift) in [
+            (3u32, 0.5, 0.7),
+            (40, 0.1, 0.05),
+            (300, 1e-4, 0.01),
+            // Of which next to nothing lies between the first kinks.
+            (399, 0.47, 0.51),
+        ] {
             let mixture = Mixture::binomial(count, rate, shift).unwrap();
             for sign in [1.0, -1.0] {
                 let whole = Density::of_mixture(&mixture, sign);
@@ -492,6 +545,37 @@ mod tests {
                         assert!(b.error <= 1e-12 * b.ln.abs().max(least), "{b:?}");
                     }
                 }
+            }
+        }
+    }
+
+    /// Of hundreds of components those remain that have some of the density; ratios to the density at 0 lie within the
+    /// errors that both state, also where they are all but one.
+    #[test]
+    fn components_with_nothing_of_an_interval_are_left_out() {
+        for (count, rate, shift, most) in [
+            (311, 1.1e-3, 6.77, 14),
+            (40, 1e-9, 3.0, 24),
+            (311, 0.3, 0.01, 312),
+        ] {
+            let mixture = Mixture::binomial(count, rate, shift).unwrap();
+            for sign in [1.0, -1.0] {
+                let whole = Density::of_mixture(&mixture, sign);
+                let part = whole.within(Some(-60.0), Some(50.0));
+                assert!(part.components.len() <= most, "{}", part.components.len());
+                for i in -60..=50 {
+                    let x = f64::from(i);
+                    let (a, b) = (
+                        whole.ratio(Shape::Gaussian, x),
+                        part.ratio(Shape::Gaussian, x),
+                    );
+                    let off = (a.ln - b.ln).abs();
+                    assert!(off <= a.error + b.error, "{count} {x}: {off} {a:?} {b:?}");
+                    assert!(b.error <= 2.0 * a.error + 1e-60, "{a:?} {b:?}");
+                }
+                // An open end keeps what lies there.
+                let open = whole.within(None, Some(50.0));
+                assert!(open.components.iter().any(|c| c.0 <= whole.range().0));
             }
         }
     }

@@ -173,8 +173,11 @@ impl LossDistribution {
     /// Creates the law of a pair of Gaussian mixtures without the outcomes below `start` and beyond `end`.
     pub(crate) fn of_pair_within(pair: &Pair, start: Option<f64>, end: f64) -> Self {
         let mut law = Self::of_pair(pair);
-        law.pieces[0].from = start;
-        law.pieces[0].to = Some(end);
+        for piece in &mut law.pieces {
+            (piece.from, piece.to) = (start, Some(end));
+            piece.first = piece.first.within(start, Some(end));
+            piece.second = piece.second.within(start, Some(end));
+        }
         let above = |tails: [(f64, f64); 2]| tails.map(|(ln, error)| (ln + error).exp());
         let beyond = above(pair.ln_tails(end));
         let below = start.map_or([0.0; 2], |start| above(pair.ln_tails_below(start)));

@@ -15,8 +15,10 @@ use std::f64::consts::LN_2;
 
 /// More stretches than this are an error rather than a long wait.
 const MOST: usize = 2500;
-/// The same limit under a mask, which is steep, and for components far apart.
+/// The same limit under a mask, which is steep.
 const MOST_MASKED: usize = 6000;
+/// The same for components far apart, each of which takes some sixty, and more where it is steep.
+const MOST_FAR_APART: usize = 12_000;
 /// The ellipses that are tried.
 const ELLIPSES: [f64; 9] = [2.0, 3.0, 4.5, 6.5, 10.0, 16.0, 30.0, 60.0, 150.0];
 
@@ -246,10 +248,10 @@ impl Piece {
         let ends = self.ends(served.ln_cut);
         let (from, to) = served.mask.map_or(ends, |mask| mask.within(ends));
         let bends = self.bends();
-        let most = if served.mask.is_some() || served.event.is_some() {
-            MOST_MASKED
-        } else {
-            MOST
+        let most = match (served.mask, served.event) {
+            (_, Some(_)) => MOST_FAR_APART,
+            (Some(_), None) => MOST_MASKED,
+            (None, None) => MOST,
         };
         let (mut left, mut half) = (from, 0.5 * (to - from));
         let mut boundaries = Vec::new();
@@ -441,7 +443,7 @@ impl Bends {
     ) -> bool {
         let (goal, ln_width) = (served.ln_goal - LN_2, (2.0 * at.1).ln());
         // Room for the rounding errors of exponents.
-        let room = (MOST_MASKED as f64).ln() + 1.0 + 1e-12 * (second.abs() + loss.abs());
+        let room = (MOST_FAR_APART as f64).ln() + 1.0 + 1e-12 * (second.abs() + loss.abs());
         let by = |rho: f64, bends: Self| {
             let is_met = |order: f64, whole: f64| {
                 let steep = (slopes.second + order * slopes.loss).abs();
