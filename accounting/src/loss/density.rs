@@ -555,7 +555,7 @@ mod tests {
     fn components_with_nothing_of_an_interval_are_left_out() {
         for (count, rate, shift, most) in [
             (311, 1.1e-3, 6.77, 14),
-            (40, 1e-9, 3.0, 24),
+            (40, 1e-9, 3.0, 30),
             (311, 0.3, 0.01, 312),
         ] {
             let mixture = Mixture::binomial(count, rate, shift).unwrap();

@@ -282,7 +282,7 @@ impl LossDistribution {
                 return comb.origin;
             }
         }
-        let heavy: Vec<Atom> = self.heaviest().take(MOST_GAPS + 1).collect();
+        let heavy = self.heaviest(MOST_GAPS + 1);
         let exponent = |atom: &Atom| atom.ln_second + theta * atom.loss;
         let top = heavy.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
         let fall = |origin: f64| {
@@ -308,22 +308,27 @@ impl LossDistribution {
                 self.atoms.len().saturating_sub(1).max(1) as f64,
             )];
         }
-        let origin = self.heaviest().next().map_or(0.0, |atom| atom.loss);
-        let gaps = self
-            .heaviest()
-            .take(MOST_GAPS)
-            .map(|atom| (atom.loss - origin).abs());
+        let heavy = self.heaviest(MOST_GAPS);
+        let origin = heavy.first().map_or(0.0, |atom| atom.loss);
+        let gaps = heavy.iter().map(|atom| (atom.loss - origin).abs());
         gaps.filter(|gap| *gap > 0.0)
             .map(|gap| (gap, 1.0))
             .collect()
     }
 
-    /// Returns the atoms in descending order of the larger of their two masses.
-    fn heaviest(&self) -> impl Iterator<Item = Atom> {
+    /// Returns so many atoms in descending order of the larger of their two masses; the first of equal ones come first.
+    fn heaviest(&self, count: usize) -> Vec<Atom> {
         let weight = |atom: &Atom| atom.ln_second.max(atom.ln_second + atom.loss);
-        let mut atoms: Vec<Atom> = self.atoms.iter().collect();
-        atoms.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-        atoms.into_iter()
+        let mut heavy: Vec<(f64, Atom)> = Vec::with_capacity(count + 1);
+        for atom in self.atoms.iter() {
+            let own = weight(&atom);
+            let place = heavy.partition_point(|(other, _)| other.total_cmp(&own).is_ge());
+            if place < count {
+                heavy.truncate(count - 1);
+                heavy.insert(place, (own, atom));
+            }
+        }
+        heavy.into_iter().map(|(_, atom)| atom).collect()
     }
 
     /// Returns this law with probability e^`ln_weight`, known to the adversary; the rest of the probability
@@ -369,5 +374,31 @@ impl LossDistribution {
         self.comb = None;
         self.attained = self.attained.min(other.attained);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As sorting all of them does, equal ones in their order.
+    #[test]
+    fn the_heaviest_atoms_come_in_their_order() {
+        let atoms: Vec<Atom> = (0..200)
+            .map(|i| {
+                Atom::new(
+                    f64::from(i),
+                    -f64::from(i * 37 % 61) - f64::from(i % 2) * 5.0,
+                )
+            })
+            .collect();
+        let weight = |atom: &Atom| atom.ln_second.max(atom.ln_second + atom.loss);
+        let mut sorted = atoms.clone();
+        sorted.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+        let law = LossDistribution::of_atoms(atoms, None);
+        for count in [1, 2, 9, 200, 300] {
+            let all = law.heaviest(count);
+            assert_eq!(all, sorted[..count.min(200)]);
+        }
     }
 }
