@@ -1,11 +1,10 @@
 //! Runs the stages that are ready as concurrent processes, within a limit on their number and a memory budget.
 
 use super::plan::{Plan, Stage, Work, content};
-use crate::audit::diff::document;
 use crate::audit::train::args::{RANK, WORLD};
 use crate::contract::{
     Envelope, Exit, Inputs, Interrupt, Interrupted, Progress, describe, in_one_line,
-    without_content, write_file,
+    read_named_text, without_content, write_file,
 };
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -300,8 +299,7 @@ fn earlier(
     if !path.exists() {
         return None;
     }
-    let found = document(&path).ok()?;
-    let read: Envelope<Kept> = serde_json::from_value(found).ok()?;
+    let read: Envelope<Kept> = serde_json::from_str(&read_named_text(&path).ok()?).ok()?;
     let again = Kept::of(stage, read.body.finished, digests, builds).ok()?;
     (again.sha256 == read.body.sha256).then_some(again)
 }
