@@ -814,7 +814,8 @@ fn a_statement_about_zeroed_records_covers_redacted_secrets() {
         for rows in [plan.guarantees(), at] {
             assert!(rows.unwrap().iter().any(|row| row.gamma.is_some()));
         }
-        let upper = plan.bayesian_epsilon().unwrap().upper.unwrap();
+        let found = plan.bayesian_epsilon().unwrap().unwrap();
+        let upper = found.upper.unwrap();
         let pure = f64::from(2 * group);
         let truth = (0.1 * pure.exp_m1()).ln_1p();
         let found = upper.get().get();
