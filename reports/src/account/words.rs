@@ -226,14 +226,14 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
             "delta {shown} is not below one over the {}: publishing one of them outright keeps such a \
              promise too. Give a delta well below {}.",
             count_of(records as u64, "record"),
-            nearest(1.0 / records, 2),
+            nearest(1.0 / records.max(2.0), 2),
         )),
         Some(records) if delta * records > WELL_BELOW * (1.0 + ROUNDING) => Some(format!(
             "delta {shown} times the {} is {}: publishing each of them with chance delta keeps such a promise \
              too. Give a delta well below {}.",
             count_of(records as u64, "record"),
             nearest(delta * records, 2),
-            nearest(1.0 / records, 2),
+            nearest(1.0 / records.max(2.0), 2),
         )),
         _ if delta > TOO_MUCH => Some(format!(
             "delta {shown} is large: publishing everything with that chance keeps such a promise too. Give one well \

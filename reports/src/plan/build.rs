@@ -286,6 +286,11 @@ impl<'a> Builder<'a> {
                 }
             );
         }
+        if assumed && stated == Some(false) {
+            bail!(self.said(
+                "`assume`: caught, but `first_phase` states `every_content_caught` = false; give one of them"
+            ));
+        }
         Ok(match (self.corpus, assumed, stated) {
             (_, true, _) => self.given(true, "assume"),
             (_, false, Some(caught)) => self.given(caught, "first_phase"),

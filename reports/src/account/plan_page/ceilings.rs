@@ -227,7 +227,8 @@ fn planted(
     let level = Probability::new(LEVEL)?;
     let bits = best_exposure_ceiling(&loss, count, level, tolerance()?)?;
     let about = format!(
-        "best exposure of {count} canaries in {} each{said}, {} sure",
+        "best exposure of {} in {} each{said}, {} sure",
+        count_of(count, "canary"),
         count_of(records.get().into(), "record"),
         shortest(LEVEL),
     );
@@ -248,7 +249,8 @@ fn planted(
         found.push(Bounded {
             quantity: Ceiling::AnyRankedFirst,
             about: format!(
-                "one of {count} canaries ranked first of {}{said}",
+                "one of {} ranked first of {}{said}",
+                count_of(count, "canary"),
                 shortest(candidates)
             ),
             records,

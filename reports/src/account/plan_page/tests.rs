@@ -331,6 +331,23 @@ fn plans() -> Vec<String> {
     ]
 }
 
+/// What was assumed stood beside its opposite, and won.
+#[test]
+fn an_assumption_that_the_first_phase_denies_is_refused() {
+    let folder = Folder::new();
+    let plan = |assumed: &str, caught: bool| {
+        let text = format!(
+            "schema = 1\nrecipe = \"jft\"\ndelta = 1e-5\n[data]\nprivate = 20000\n{TRAINING}{assumed}[first_phase]\n\
+             every_content_caught = {caught}\nlength_and_kind_hidden = true\nscreening_ignores_secrets = true\n"
+        );
+        of_file(&folder.plan(&text)).map(drop)
+    };
+    let assumed = "assume = [\"caught\"]\n";
+    let error = plan(assumed, false).unwrap_err().to_string();
+    assert!(error.contains("give one of them"), "{error}");
+    assert!(plan(assumed, true).is_ok() && plan("", false).is_ok());
+}
+
 #[test]
 fn every_page_fits_its_schema_and_says_what_it_must() {
     for plan in plans() {
