@@ -343,7 +343,7 @@ fn an_assumption_that_the_first_phase_denies_is_refused() {
         of_file(&folder.plan(&text)).map(drop)
     };
     let assumed = "assume = [\"caught\"]\n";
-    let error = plan(assumed, false).unwrap_err().to_string();
+    let error = format!("{:#}", plan(assumed, false).unwrap_err());
     assert!(error.contains("give one of them"), "{error}");
     assert!(plan(assumed, true).is_ok() && plan("", false).is_ok());
 }
