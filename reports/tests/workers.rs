@@ -50,20 +50,32 @@ fn start(at: &Path, line: &str, world: usize) -> Vec<Child> {
 
 /// The same with a line for each worker.
 fn start_each(at: &Path, lines: &[impl AsRef<str>]) -> Vec<Child> {
-    let world = lines.len();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let (world, port) = (lines.len(), free_port());
     let one = |rank: usize| {
-        command(at, lines[rank].as_ref())
-            .env("RANK", rank.to_string())
-            .env("WORLD_SIZE", world.to_string())
-            .env("MASTER_ADDR", "127.0.0.1")
-            .env("MASTER_PORT", port.to_string())
-            .spawn()
-            .unwrap()
+        one(
+            at,
+            lines[rank].as_ref(),
+            [rank, world],
+            ("127.0.0.1", &port),
+        )
     };
     (0..world).map(one).collect()
+}
+
+fn free_port() -> String {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port().to_string()
+}
+
+/// Starts the worker of a rank among so many.
+fn one(at: &Path, line: &str, [rank, world]: [usize; 2], (address, port): (&str, &str)) -> Child {
+    command(at, line)
+        .env("RANK", rank.to_string())
+        .env("WORLD_SIZE", world.to_string())
+        .env("MASTER_ADDR", address)
+        .env("MASTER_PORT", port)
+        .spawn()
+        .unwrap()
 }
 
 fn finished(workers: Vec<Child>) {
@@ -184,23 +196,16 @@ fn a_worker_that_cannot_begin_ends_the_others() {
 fn what_another_machine_released_is_not_followed_by_a_new_run() {
     let folder = prepared();
     let at = folder.path();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port().to_string();
-    drop(free);
+    let port = free_port();
     let line =
         format!("{TRAIN} --out o").replace("prepared", at.join("prepared").to_str().unwrap());
     for machine in ["d0", "d1", "d1/o-epoch-1"] {
         std::fs::create_dir(at.join(machine)).unwrap();
     }
     std::fs::write(at.join("d1/o-epoch-1/manifest.json"), "{}").unwrap();
-    let workers = ["0", "1"].map(|rank| {
-        command(&at.join(format!("d{rank}")), &line)
-            .env("RANK", rank)
-            .env("WORLD_SIZE", "2")
-            .env("MASTER_ADDR", "127.0.0.1")
-            .env("MASTER_PORT", &port)
-            .spawn()
-            .unwrap()
+    let workers = [0, 1].map(|rank| {
+        let machine = at.join(format!("d{rank}"));
+        one(&machine, &line, [rank, 2], ("127.0.0.1", &port))
     });
     for (rank, worker) in workers.into_iter().enumerate() {
         let output = worker.wait_with_output().unwrap();
@@ -217,22 +222,12 @@ fn what_another_machine_released_is_not_followed_by_a_new_run() {
 fn workers_that_differ_or_are_strangers_end_at_once() {
     let folder = prepared();
     let at = folder.path();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port().to_string();
-    drop(free);
-    let one = |line: &str, rank: &str, address: &str| {
-        command(at, line)
-            .env("RANK", rank)
-            .env("WORLD_SIZE", "2")
-            .env("MASTER_ADDR", address)
-            .env("MASTER_PORT", &port)
-            .spawn()
-            .unwrap()
-    };
+    let port = free_port();
+    let one = |line: &str, rank, address| one(at, line, [rank, 2], (address, &port));
     let other = TRAIN.replace("--sigma 1", "--sigma 2");
     let workers = [
-        one(&format!("{TRAIN} --out x"), "0", "127.0.0.1"),
-        one(&format!("{other} --out x"), "1", "127.0.0.1"),
+        one(&format!("{TRAIN} --out x"), 0, "127.0.0.1"),
+        one(&format!("{other} --out x"), 1, "127.0.0.1"),
     ];
     for worker in workers {
         let output = worker.wait_with_output().unwrap();
@@ -243,7 +238,7 @@ fn workers_that_differ_or_are_strangers_end_at_once() {
             said(&output)
         );
     }
-    let abroad = one(&format!("{TRAIN} --out x"), "1", "192.0.2.7");
+    let abroad = one(&format!("{TRAIN} --out x"), 1, "192.0.2.7");
     let output = abroad.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("--worker-key"), "{}", said(&output));

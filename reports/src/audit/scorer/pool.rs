@@ -308,20 +308,20 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let lines = ["one", "two"].map(|name| scorer(home.path(), name, ""));
         let mut pool = Pool::start(&lines, LIMIT, &Interrupt::default()).unwrap();
-        let asked = || {
+        let questions = || {
             ["one.log", "two.log"].map(|log| {
                 let log = std::fs::read_to_string(home.path().join(log)).unwrap();
                 log.lines().count()
             })
         };
-        assert_eq!(asked(), [1, 1]);
+        assert_eq!(questions(), [1, 1]);
         for expected in [[2, 1], [2, 2], [3, 2], [3, 3]] {
             pool.score(&[vec![0, 1]]).unwrap();
-            assert_eq!(asked(), expected);
+            assert_eq!(questions(), expected);
         }
         pool.each(&|pool| Ok(pool.score(&[vec![0, 1]]).map(drop)?))
             .unwrap();
-        assert_eq!(asked(), [4, 4]);
+        assert_eq!(questions(), [4, 4]);
     }
 
     /// One after another, each loaded its model while the others waited.

@@ -53,7 +53,7 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()?;
         let (questions, to_write) = channel::<Vec<u8>>();
-        // A child that writes lines that nobody asked for waits, and fills no memory.
+        // A child that writes lines without a question waits, and fills no memory.
         let (tell, heard) = sync_channel(1);
         let complained = Arc::new(AtomicBool::new(false));
         let missing = || std::io::Error::other("a pipe to the scorer is missing");
@@ -197,7 +197,7 @@ mod tests {
 
     /// 16 MB of lines to no question were all kept in memory.
     #[test]
-    fn lines_that_nobody_asked_for_are_not_read() {
+    fn lines_without_a_question_are_not_read() {
         let home = tempfile::tempdir().unwrap();
         let written = home.path().join("written");
         let line = format!(
