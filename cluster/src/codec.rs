@@ -166,7 +166,6 @@ impl PhysicalExtensionCodec for StageCodec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Kind;
     use crate::trust::Trust;
 
     fn codec(build: &str) -> StageCodec {
@@ -180,9 +179,7 @@ mod tests {
 
     #[test]
     fn only_the_same_build_reads_an_operator() {
-        let json = r#"{"kind":"Write","plan":"/p","plan_code":"ab","shards":[3],"code":""}"#;
-        let request: Request = serde_json::from_str(json).unwrap();
-        assert_eq!(request.kind, Kind::Write);
+        let request = Request::unsigned(vec![3]);
         let mut bytes = Vec::new();
         codec("0123456789abcdef01")
             .write(&request, &mut bytes)
