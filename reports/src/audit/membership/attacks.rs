@@ -331,7 +331,7 @@ fn says(
 #[cfg(test)]
 mod tests {
     use super::super::shadows::AttackSpread;
-    use super::super::tables::table;
+    use super::super::tables::{self, table};
     use super::*;
     use crate::audit::args::OnModel;
     use crate::page::Mood;
@@ -515,6 +515,9 @@ mod tests {
             assert_eq!(report.otherwise(None), Mood::Open);
             let why = report.undecided(Some(limit));
             assert!(why.unwrap().contains("likes members less"));
+            let shown = table(&report, false, None).to_text();
+            let named = format!("in the attack {}, which", report.shown_by.0);
+            assert!(tables::says(&report).contains(&named) && shown.contains(&report.shown_by.0));
         }
         // A leak that an attack with a sign of its own shows stays one.
         let report = beside_copy(&[("loss", 1.0), ("zlib", -1.0)]);

@@ -409,16 +409,19 @@ impl MembershipReport {
 }
 
 impl Signal {
+    /// The interval decides: scores that are equal up to rounding distinguish the sets where their area certainly differs
+    /// from 1/2.
     pub(super) fn of(set: &ScoreSet, area: &Area, blind: Option<&BlindBaseline>) -> Self {
-        if set.is_alike() {
-            return Self::Alike;
-        }
         let (lower, upper) = ends(&area.bounds);
         if upper < 0.5 {
             return Self::Reversed;
         }
         if lower <= 0.5 {
-            return Self::Unseen;
+            return if set.is_alike() {
+                Self::Alike
+            } else {
+                Self::Unseen
+            };
         }
         match blind {
             Some(blind) if blind.shifted && reaches(blind, lower) => Self::ShiftedSplit,

@@ -1,14 +1,15 @@
 //! The membership report as a page.
 
 use super::tables::{
-    attack_table, combined, copy_table, group_table, interval, origin, percent, says, shared, table,
+    TOO_FEW, attack_table, combined, copy_table, group_table, interval, origin, percent, reversed,
+    says, shared, table,
 };
 use super::{HeatLine, MembershipReport, Signal, figure};
 use crate::audit::args::MembershipArgs;
 use crate::audit::percents;
 use crate::audit::unknown::Characters;
 use crate::contract::{Exit, Inputs, kept};
-use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
+use crate::number::{capital, count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Page, Section, Shade};
 use anyhow::Result;
 use reticent_attacks::membership::{BlindFeatures, Repeats};
@@ -301,6 +302,11 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
         said.push_str(" What the texts alone give was not checked.");
     }
     let together = report.attacks.as_ref().is_some_and(|a| a.rows.len() > 1);
+    let too_few = format!(" {TOO_FEW}.");
+    let reversed = format!(
+        " {}: scores must rise with membership, so nothing can be concluded.",
+        capital(&reversed(report))
+    );
     said.push_str(match report.signal {
         Signal::Leak if together && report.no_blind.is_none() && !report.is_shifted() => {
             " Training records leave a trace that the attacks together find."
@@ -313,10 +319,11 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
         }
         Signal::Leak => " Training records leave a trace that this attack finds.",
         Signal::ShiftedSplit => " The two sets differ in themselves, so this proves no membership.",
+        Signal::Unseen if !report.could_show(None) => &too_few,
         Signal::Unseen => {
             " This attack found no trace; stronger attacks may. It is no proof that nothing leaks."
         }
-        Signal::Reversed => " Members score lower than non-members: they must rise with membership, so nothing can be concluded.",
+        Signal::Reversed => &reversed,
         Signal::Alike => " All scores are equal: nothing can be concluded.",
     });
     said

@@ -340,6 +340,18 @@ impl MembershipReport {
     }
 }
 
+/// What is said of records that no scores could distinguish with this confidence.
+pub(super) const TOO_FEW: &str = "So few records can show no membership, whatever their scores";
+
+/// Describes a signal of the wrong sign, and names the attack that shows it.
+pub(super) fn reversed(report: &MembershipReport) -> String {
+    let mut said = "members score lower than non-members".to_owned();
+    if report.attacks.is_some() {
+        said.push_str(&format!(" in the attack {}", report.shown_by.0));
+    }
+    said
+}
+
 /// Describes the result in a sentence.
 pub(super) fn says(report: &MembershipReport) -> String {
     let (subject, again) = match &report.attacks {
@@ -364,15 +376,15 @@ pub(super) fn says(report: &MembershipReport) -> String {
             "{subject} distinguish{s} the two sets, but so do the texts without the model: the sets differ in themselves, and this proves no membership."
         ),
         Signal::Reversed if report.attacks.is_some() => format!(
-            "Nothing can be concluded: members score lower than non-members {again}, which distinguishes them too. Were the two sets exchanged, or was the text unlearned?"
+            "Nothing can be concluded: {}, which distinguishes them too. Were the two sets exchanged, or was the text unlearned?",
+            reversed(report)
         ),
         Signal::Reversed => "Members score lower than non-members. Scores must rise with membership: losses and perplexities need --lower-is-member.".to_owned(),
         Signal::Alike => {
             "Nothing can be concluded: all scores are equal, and distinguish no record from another.".to_owned()
         }
-        Signal::Unseen if report.provable_area <= 0.5 => {
-            "So few records can show no membership, whatever their scores: more of them are needed."
-                .to_owned()
+        Signal::Unseen if !report.could_show(None) => {
+            format!("{TOO_FEW}: more of them are needed.")
         }
         Signal::Unseen => format!(
             "No sign of membership beyond chance {again}. Another attack, or more records, may show one."

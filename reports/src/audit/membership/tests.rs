@@ -259,6 +259,48 @@ fn limits_are_not_kept_by_scores_that_say_nothing() {
     assert_eq!(report.undecided(Some(1.0)), None);
 }
 
+/// Scores that lie close together for their size are not equal if they separate the sets.
+#[test]
+fn an_interval_decides_before_rounding_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |lines: &str| {
+        let path = write(folder.path(), "scores.csv", lines);
+        report(&args(&["--scores", &path])).unwrap()
+    };
+    let close = |member: f64, non_member: f64| {
+        (0..200).fold("id,member,score\n".to_owned(), |lines, i| {
+            let (is_member, least) = if i % 2 == 0 {
+                (1, member)
+            } else {
+                (0, non_member)
+            };
+            lines + &format!("{i},{is_member},{}\n", 1.0 - least * f64::from(i + 1))
+        })
+    };
+    assert_eq!(of(&close(1e-15, 1e-12)).signal, Signal::Leak);
+    assert_eq!(of(&close(1e-12, 1e-15)).signal, Signal::Reversed);
+    assert_eq!(of(&close(1e-12, 1e-12)).signal, Signal::Alike);
+}
+
+/// What no scores could show is no trace that an attack failed to find, in a model card either.
+#[test]
+fn a_model_card_says_what_so_few_records_can_show() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), "one.csv", "id,member,score\na,1,2\nb,0,1\n");
+    let args = args(&["--scores", &path]);
+    let report = report(&args).unwrap();
+    let inputs = inputs(&args, report.confidence).unwrap();
+    let page = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
+    let text = page.to_text(View::full()).replace('\n', " ");
+    assert_eq!(
+        text.matches("So few records can show no membership")
+            .count(),
+        2,
+        "{text}"
+    );
+    assert!(!text.contains("found no trace"), "{text}");
+}
+
 /// What is certain of some members, or of another attack, passes the limit too.
 #[test]
 fn a_limit_is_held_against_every_area() {
