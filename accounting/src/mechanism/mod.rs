@@ -265,7 +265,7 @@ impl Mechanism {
         match self {
             Self::NonPrivate { why } => fits(why),
             Self::Sequence { parts } => parts.iter().any(|part| part.is_open_since(fits)),
-            // It may run zero times.
+            Self::Repeat { times, each } => times.get() > 0 && each.is_open_since(fits),
             _ => false,
         }
     }

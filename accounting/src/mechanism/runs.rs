@@ -29,9 +29,12 @@ impl Runs<'_> {
     /// Returns whether the runs of both have the same step and length. Steps that protect nothing are the same, whatever
     /// their reasons.
     fn is_alike(&self, other: &Self) -> bool {
-        let bare = |step: &Mechanism| matches!(step, Mechanism::NonPrivate { .. });
-        let same = self.step == other.step || bare(self.step) && bare(other.step);
-        same && self.length == other.length
+        let bare = self.protects_nothing() && other.protects_nothing();
+        (self.step == other.step || bare) && self.length == other.length
+    }
+
+    const fn protects_nothing(&self) -> bool {
+        matches!(self.step, Mechanism::NonPrivate { .. })
     }
 
     /// Returns the step with Poisson sampling, if each run is a single step of an epoch in which the places of each
@@ -243,19 +246,23 @@ impl Mechanism {
         }
     }
 
-    /// Returns the step that all steps are equal to, with their number; `None` if there are several kinds of steps, or none
-    /// that draws a record.
-    pub(crate) fn sole_step(&self) -> Option<(&Self, u64)> {
-        let runs = self.runs();
-        let (first, others) = runs.split_first()?;
-        let mut steps = first.steps()?;
-        for run in others {
-            steps = steps.checked_add(run.steps()?)?;
-            if run.step != first.step {
-                return None;
-            }
-        }
-        Some((first.step, steps))
+    /// Returns whether this is the run that is `stated`, as [`Self::is_same_run`] compares them, but for parts that protect
+    /// nothing, of which there may be more; with `others`, for other runs too.
+    pub(crate) fn is_run_as_stated(&self, stated: &Self, others: bool) -> bool {
+        let (Some(own), Some(stated_kinds)) = (self.kinds(), stated.kinds()) else {
+            return self == stated;
+        };
+        let all_there = stated_kinds.iter().all(|kind| {
+            let fits = |own: &Runs<'_>| {
+                own.is_alike(kind) && (own.protects_nothing() || own.times >= kind.times)
+            };
+            own.iter().any(fits)
+        });
+        let nothing_else = own.iter().all(|own| {
+            let fits = |kind: &Runs<'_>| kind.times == own.times && kind.is_alike(own);
+            own.protects_nothing() || stated_kinds.iter().any(fits)
+        });
+        all_there && (others || nothing_else)
     }
 
     /// Returns each kind of run once, with the number of such runs; runs of whole epochs are counted by epochs. `None`

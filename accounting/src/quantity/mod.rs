@@ -371,6 +371,23 @@ impl Steps {
         // The rate may be a rounded reciprocal.
         Self(((1.0 / rate.get()) * (1.0 - 1e-12)).ceil().max(1.0) as u64)
     }
+
+    /// Returns the fewest steps that one epoch may have at a sampling rate, 1/q rounded down: plans assume it for samplers
+    /// that use each record once an epoch, since they are accounted for by epochs. [`Steps::MOST`] at a rate of 0.
+    ///
+    /// ```
+    /// use reticent_accounting::{SamplingRate, Steps};
+    /// assert_eq!(Steps::whole_per_epoch(SamplingRate::new(256.0 / 60_000.0)?), Steps::new(234));
+    /// assert_eq!(Steps::whole_per_epoch(SamplingRate::new(0.1)?), Steps::new(10));
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn whole_per_epoch(rate: SamplingRate) -> Self {
+        if rate.get() <= 0.0 {
+            return Self::MOST;
+        }
+        Self(((1.0 / rate.get()) * (1.0 + 1e-12)).floor().max(1.0) as u64)
+    }
 }
 
 /// How many records one person, secret or author accounts for in the question, at least one.

@@ -9,12 +9,14 @@ use crate::mechanism::json::{kind, lenient, parse, refused, typed};
 use crate::mechanism::{Mechanism, event};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
-use crate::quantity::{Delta, UnitName};
+use crate::quantity::{Delta, GroupSize, UnitName};
+use crate::training::inputs::{Inputs, present};
 use crate::training::{
     Base, CompletedRun, PUBLISHED_VOCABULARY, Recipe, Run, SEEDED, TrainingPlan,
 };
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::fmt::Display;
 
 /// The type of a checkpoint's manifest.
 const MANIFEST: &str = "checkpoint";
@@ -241,8 +243,33 @@ struct Around {
     held_out_public: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     dataset_size: Option<u64>,
+    /// Of a curve.
+    #[serde(default, deserialize_with = "present")]
+    group: Option<GroupSize>,
     #[serde(default)]
     not_authenticated: Vec<String>,
+}
+
+impl Around {
+    /// Checks that the inputs state nothing else than the members beside them.
+    fn agrees_with(&self, inputs: &Inputs) -> Result<()> {
+        differs("unit", self.unit.as_ref(), inputs.unit.as_ref())?;
+        let group = |size: Option<GroupSize>| size.map(GroupSize::get);
+        differs("group", group(self.group), group(inputs.group))?;
+        differs("dataset_size", self.dataset_size, inputs.dataset_size)?;
+        differs("recipe", self.recipe, inputs.recipe)
+    }
+}
+
+/// Refuses a member that the inputs state otherwise.
+fn differs<T: PartialEq + Display>(key: &str, own: Option<T>, stated: Option<T>) -> Result<()> {
+    match (own, stated) {
+        (Some(own), Some(stated)) if own != stated => {
+            let why = format!("must be {stated}, as inputs.{key} says, got {own}");
+            Err(refused(key, &why))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Further members of a document without a type.
@@ -295,57 +322,6 @@ impl Began {
     }
 }
 
-/// The inputs of a document about a run.
-#[derive(Default, Deserialize)]
-struct Inputs {
-    #[serde(default, deserialize_with = "present")]
-    unit: Option<UnitName>,
-    #[serde(default, deserialize_with = "present")]
-    seeded: Option<bool>,
-    /// For a curve, what varies from point to point.
-    #[serde(default, deserialize_with = "present")]
-    over: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    delta: Option<Delta>,
-    #[serde(default, deserialize_with = "present")]
-    dataset_size: Option<u64>,
-    #[serde(default, deserialize_with = "present")]
-    private_records: Option<u64>,
-    #[serde(default, deserialize_with = "present")]
-    public_records: Option<u64>,
-    #[serde(default, deserialize_with = "present")]
-    held_out_public: Option<bool>,
-    #[serde(default, deserialize_with = "present")]
-    canary_records: Option<u64>,
-    #[serde(default, deserialize_with = "present")]
-    canary_records_unknown: Option<bool>,
-    /// The model that training began from.
-    #[serde(default)]
-    model: Option<Value>,
-    /// The files that say what ran.
-    #[serde(default)]
-    files: Option<Value>,
-    #[serde(default)]
-    not_authenticated: Vec<String>,
-    #[serde(default)]
-    assumed: Vec<String>,
-}
-
-impl Inputs {
-    /// Returns the number of records, or more: records on a public side may be among those that are trained on with noise.
-    fn records(&self) -> Option<u64> {
-        let noised = self.dataset_size.or(self.private_records)?;
-        Some(noised.saturating_add(self.public_records.unwrap_or(0)))
-    }
-
-    /// Whether an earlier run may have had a canary in more records. A document about a model or files may be about a run
-    /// that goes on from one; where it doesn't say, it is not known.
-    fn canary_records_unknown(&self) -> bool {
-        let may_go_on = self.model.is_some() || self.files.is_some();
-        self.canary_records_unknown.unwrap_or(may_go_on)
-    }
-}
-
 /// The origin of a model's vocabulary.
 #[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case")]
@@ -355,13 +331,6 @@ enum Vocabulary {
     Pretrained,
     DeclaredPublic,
     Leaks,
-}
-
-/// Deserialises a member that may be absent, but not null.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> std::result::Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 /// Reads one of our documents that contain a mechanism.
@@ -393,18 +362,15 @@ fn around(
         Some(inputs) => lenient(inputs, "inputs", &[])?,
         None => Inputs::default(),
     };
-    for (place, records) in [
-        ("dataset_size", own_words.dataset_size),
-        ("inputs.dataset_size", inputs.dataset_size),
-    ] {
-        if records == Some(0) {
-            return Err(refused(place, "must lie in [1, inf), got 0"));
-        }
+    if own_words.dataset_size == Some(0) {
+        return Err(refused("dataset_size", "must lie in [1, inf), got 0"));
     }
+    inputs.check_records()?;
+    own_words.agrees_with(&inputs)?;
     let known_records = inputs.records();
     let known_copies = inputs.canary_records.unwrap_or(0);
     let unknown_copies = inputs.canary_records_unknown();
-    if let Some(axis) = inputs.over.filter(|axis| axis != "gamma") {
+    if let Some(axis) = inputs.over.as_ref().filter(|axis| *axis != "gamma") {
         let why = format!("a curve over {axis} holds another mechanism at each of its points");
         return Err(refused(INNER, &why));
     }
@@ -414,10 +380,7 @@ fn around(
         own(inner)
     };
     let mut mechanism = mechanism.map_err(|error| error.within(INNER))?;
-    if inputs_differ(members, &mechanism) {
-        let why = "is not what the inputs beside it state (sigma, sample_rate, steps)";
-        return Err(refused(INNER, why));
-    }
+    inputs.describe(&mechanism)?;
     let seeded = own_words.seeded == Some(true) || inputs.seeded == Some(true);
     let leaks = own_words.vocabulary == Some(Vocabulary::Leaks);
     let plan: Option<TrainingPlan> = match members.get(PLAN) {
@@ -466,7 +429,8 @@ fn around(
     let recipe = plan
         .as_ref()
         .and_then(|plan| plan.run.recipe())
-        .or(own_words.recipe);
+        .or(own_words.recipe)
+        .or(inputs.recipe);
     // A plan of sgd releases such a mechanism itself.
     if recipe == Some(Recipe::Sgd) && plan.is_none() && !mechanism.is_open_since(&|_| true) {
         let why = "must be non-private beside the recipe sgd, which trains without noise";
@@ -503,35 +467,6 @@ fn around(
             || !inputs.not_authenticated.is_empty(),
         is_manifest,
     })
-}
-
-/// Returns whether the inputs of a document state another noise, rate or number of steps than its mechanism, where that is
-/// one kind of subsampled Gaussian steps, however they are nested.
-fn inputs_differ(members: &Map<String, Value>, mechanism: &Mechanism) -> bool {
-    let (each, times) = match (mechanism.sole_step(), mechanism) {
-        (Some(folded), _) => folded,
-        // Its steps draw nobody, or there are none.
-        (None, Mechanism::Repeat { times, each }) => (&**each, times.get()),
-        (None, other) => (other, 1),
-    };
-    let Mechanism::SubsampledGaussian {
-        noise_multiplier,
-        sampling_rate,
-        ..
-    } = each
-    else {
-        return false;
-    };
-    let Some(inputs) = members.get("inputs") else {
-        return false;
-    };
-    let differs = |key: &str, own: f64| {
-        let stated = inputs[key].as_f64();
-        stated.is_some_and(|stated| stated.to_bits() != own.to_bits())
-    };
-    differs("sigma", noise_multiplier.get())
-        || differs("sample_rate", sampling_rate.get())
-        || differs("steps", times as f64)
 }
 
 /// Returns whether a document lists guarantees, but none of differential privacy for its own unit. Its

@@ -8,6 +8,7 @@
 mod completed;
 mod document;
 mod guarantees;
+mod inputs;
 mod protected;
 mod recipe;
 mod secrets;

@@ -317,9 +317,7 @@ pub fn of_epoch(
 fn per_epoch(given: &Schedule, sampler: Sampler, rate: SamplingRate) -> u64 {
     match given.epoch_steps {
         Some(steps) => steps,
-        None if turns(sampler) == Turns::One => {
-            ((1.0 / rate.get()) * (1.0 + 1e-12)).floor().max(1.0) as u64
-        }
+        None if turns(sampler) == Turns::One => Steps::whole_per_epoch(rate).get(),
         None => Steps::per_epoch(rate).get(),
     }
 }

@@ -426,22 +426,390 @@ fn inputs_state_what_the_mechanism_beside_them_does() {
     parts["mechanism"] =
         json!({"type": "sequence", "parts": [parts["mechanism"], parts["mechanism"]]});
     assert!(read(&nested(10, 100).to_string()).is_ok());
+    let with = |mechanism: Value| {
+        let mut edited = run(1000, 1.1, 0.01);
+        edited["mechanism"] = mechanism;
+        edited
+    };
+    let steps = |times: u64, sigma: f64| run(times, sigma, 0.01)["mechanism"].clone();
+    let repeat = |times: u64, each: Value| json!({"type": "repeat", "times": times, "each": each});
+    let sequence = |parts: Value| json!({"type": "sequence", "parts": parts});
+    let mut in_bins = run(1000, 1.1, 0.01);
+    in_bins["mechanism"]["each"]["sampling"] = "balls-in-bins".into();
     for edited in [
         run(1, 1.1, 0.01),
         run(1000, 2.2, 0.01),
         run(1000, 1.1, 0.001),
         run(0, 1.1, 0.01),
+        run(1000, 1.1, 0.0),
         once,
         nested(3, 1),
         nested(1000, 1000),
         parts,
+        in_bins,
+        with(repeat(1000, repeat(0, steps(1, 1.1)))),
+        with(repeat(0, repeat(1000, steps(1, 1.1)))),
+        with(sequence(json!([]))),
+        with(sequence(json!([steps(1, 1.1), steps(1, 50.0)]))),
+        with(sequence(json!([
+            steps(1000, 1.1),
+            steps(0, 1.1),
+            steps(1, 50.0)
+        ]))),
+        with(sequence(json!([steps(999, 1.1), steps(1, 1.2)]))),
+        with(json!({"type": "gaussian", "noise_multiplier": 90.0})),
+        with(json!({"type": "pure-dp", "epsilon": 0.01, "neighbours": "add-remove"})),
+        with(json!({"type": "estimated", "inner": steps(1000, 1.1), "why": "a rate"})),
+        with(
+            json!({"type": "repeat-and-select", "each": steps(1, 1.1), "mean": 2.0, "shape": 1.0}),
+        ),
+        with(json!({"type": "non-private", "why": "nothing"})),
     ] {
         let why = read(&edited.to_string()).unwrap_err();
         assert!(
             why.starts_with("mechanism: is not what the inputs"),
-            "{why}"
+            "{edited}: {why}"
         );
     }
+    // The same run in other words, and what takes from its promise.
+    let open = json!({"type": "non-private", "why": "the vocabulary leaks"});
+    for same in [
+        sequence(json!([steps(400, 1.1), steps(0, 9.0), steps(600, 1.1)])),
+        sequence(json!([sequence(json!([repeat(1, steps(1000, 1.1))]))])),
+        sequence(json!([open, steps(1000, 1.1)])),
+    ] {
+        assert!(read(&with(same.clone()).to_string()).is_ok(), "{same}");
+    }
+}
+
+/// A document as `account` and `audit train` write it.
+fn stating(inputs: &Value, mechanism: &Value) -> Value {
+    json!({"schema": 1, "type": "training", "inputs": inputs, "mechanism": mechanism})
+}
+
+fn changed(value: &Value, key: &str, to: Value) -> Value {
+    let mut changed = value.clone();
+    match to {
+        Value::Null => drop(changed.as_object_mut().unwrap().remove(key)),
+        to => changed[key] = to,
+    }
+    changed
+}
+
+fn sampled(times: u64, sigma: f64, rate: f64, sampling: &Value) -> Value {
+    json!({"type": "repeat", "times": times, "each": {"type": "subsampled-gaussian",
+        "noise_multiplier": sigma, "sampling_rate": rate, "sampling": sampling}})
+}
+
+/// Inputs from which steps and rate follow were not compared with them, nor were sampler and recipe.
+#[test]
+fn what_the_inputs_state_of_a_run_agrees() {
+    let refused = |inputs: &Value, mechanism: &Value, place: &str| {
+        let text = stating(inputs, mechanism).to_string();
+        let why = read(&text).expect_err(&text);
+        assert!(why.starts_with(place), "{place}: {why}");
+    };
+    let taken = |inputs: &Value, mechanism: &Value| {
+        let text = stating(inputs, mechanism).to_string();
+        assert!(read(&text).is_ok(), "{text}: {:?}", read(&text));
+    };
+    let not_it = "mechanism: is not what";
+    // By batches and epochs.
+    let run = sampled(705, 1.1, 256.0 / 60_000.0, &json!("poisson"));
+    let inputs = json!({"batch_size": 256, "dataset_size": 60_000, "epochs": 3.0, "sigma": 1.1,
+        "sampler": "poisson", "sample_rate": 256.0 / 60_000.0, "steps": 705});
+    taken(&inputs, &run);
+    for derived in ["steps", "sample_rate"] {
+        taken(&changed(&inputs, derived, Value::Null), &run);
+    }
+    let by_epochs = changed(&inputs, "steps", Value::Null);
+    for (key, to, place) in [
+        (
+            "epochs",
+            json!(20),
+            "inputs.steps: must be 4700, as inputs.epochs",
+        ),
+        ("epochs", json!(0), "inputs.epochs: epochs must lie"),
+        ("batch_size", json!(512), "inputs.sample_rate: must be"),
+        (
+            "batch_size",
+            json!(60_001),
+            "inputs.batch_size: sampling rate",
+        ),
+        ("dataset_size", json!(600), "inputs.sample_rate: must be"),
+        ("dataset_size", json!(0), "inputs.dataset_size: must lie"),
+        ("sample_rate", json!(0.004), "inputs.sample_rate: must be"),
+        ("steps", json!(706), "inputs.steps: must be"),
+        ("sigma", Value::Null, "inputs.sigma: is missing"),
+        ("sigma", json!(0), "inputs.sigma: noise multiplier"),
+        ("sigma", json!(1.2), not_it),
+        ("sampler", json!("shuffled"), "inputs.steps: must be 702"),
+        ("sampler", json!("odd"), "inputs.sampler: unknown variant"),
+        ("recipe", json!("sgd"), not_it),
+        ("noise_decay", json!({"factor": 0.5, "every": 235}), not_it),
+        ("patience", json!(3), not_it),
+        ("decay", json!("plateau"), not_it),
+        (
+            "private_records",
+            json!(1),
+            "inputs.private_records: must be 60000",
+        ),
+    ] {
+        refused(&changed(&inputs, key, to), &run, place);
+    }
+    refused(&changed(&by_epochs, "epochs", json!(20)), &run, not_it);
+    refused(
+        &changed(&by_epochs, "epochs", Value::Null),
+        &run,
+        "inputs.steps: is missing",
+    );
+    for (key, to) in [
+        ("noise_decay", json!({"factor": 0.5, "every": 705})),
+        ("recipe", json!("dpsgd")),
+        ("private_records", json!(60_000)),
+    ] {
+        taken(&changed(&inputs, key, to), &run);
+    }
+    // Public held-out text leaves the promise.
+    let public = changed(&inputs, "held_out_public", json!(true));
+    taken(&changed(&public, "patience", json!(3)), &run);
+    // Samplers with numbers of their own.
+    let inputs = json!({"sigma": 1.1, "sampler": "truncated-poisson", "sample_rate": 0.01, "steps": 20,
+        "max_batch": 50, "dataset_size": 1000});
+    let cut = |most: u64, records: u64| {
+        let sampling = json!({"truncated-poisson": {"max_batch": most, "records": records}});
+        sampled(20, 1.1, 0.01, &sampling)
+    };
+    taken(&inputs, &cut(50, 1000));
+    let of_corpus = changed(&inputs, "dataset_size", Value::Null);
+    taken(
+        &changed(&of_corpus, "private_records", json!(1000)),
+        &cut(50, 1000),
+    );
+    for other in [
+        cut(51, 1000),
+        cut(50, 100_000),
+        sampled(20, 1.1, 0.01, &json!("poisson")),
+    ] {
+        refused(&inputs, &other, not_it);
+    }
+    let inputs = json!({"sigma": 1.1, "sampler": "random-allocation", "sample_rate": 0.2, "steps": 20,
+        "epochs": 2, "selected": 2, "epoch_steps": 10});
+    let allocated = |selected: u64, steps: u64| {
+        let sampling = json!({"random-allocation": {"selected": selected, "steps": steps}});
+        sampled(20, 1.1, 0.2, &sampling)
+    };
+    taken(&inputs, &allocated(2, 10));
+    refused(&inputs, &allocated(1, 5), not_it);
+    refused(
+        &changed(&inputs, "selected", json!(1)),
+        &allocated(2, 10),
+        "inputs.sample_rate: must be 0.1",
+    );
+    // Rounded up, as the rate of a share is.
+    let third = (1.0f64 / 3.0).next_up();
+    let inputs = json!({"sigma": 1.1, "sampler": "balls-in-bins", "sample_rate": third, "steps": 6,
+        "epochs": 2, "batch_size": 3, "private_records": 10});
+    taken(&inputs, &sampled(6, 1.1, third, &json!("balls-in-bins")));
+    refused(
+        &inputs,
+        &sampled(6, 1.1, 0.3, &json!("balls-in-bins")),
+        not_it,
+    );
+}
+
+/// The parts of runs that are more than steps of one kind.
+#[test]
+fn runs_of_every_recipe_are_compared_with_their_inputs() {
+    let (poisson, not_it) = (json!("poisson"), "mechanism: is not what");
+    let steps = |times: u64, sigma: f64, rate: f64| sampled(times, sigma, rate, &poisson);
+    let sequence = |parts: Value| json!({"type": "sequence", "parts": parts});
+    let plain = |times: u64, sigma: f64| {
+        json!({"type": "repeat", "times": times,
+            "each": {"type": "gaussian", "noise_multiplier": sigma}})
+    };
+    let open = json!({"type": "non-private", "why": "no noise"});
+    let weighted = |times: u64, sigma: f64| {
+        json!({"type": "repeat", "times": times, "each":
+            {"type": "poisson-binomial-gaussian", "noise_multiplier": sigma, "rates": [0.1, 0.2]}})
+    };
+    let caught = json!({"every_content_caught": true, "length_and_kind_hidden": true,
+        "screening_ignores_secrets": true});
+    let of = |more: Value| {
+        let mut inputs =
+            json!({"sigma": 1.1, "sampler": "poisson", "sample_rate": 0.1, "steps": 20});
+        for (key, value) in more.as_object().unwrap() {
+            inputs[key] = value.clone();
+        }
+        inputs
+    };
+    let decay = of(json!({"noise_decay": {"factor": 0.5, "every": 10}}));
+    let sdp = json!({"recipe": "sdp", "sigma": 2.0, "state_sigma": 5.0, "states": 4, "steps": 200, "passes": 2,
+        "every_content_caught": true});
+    let jft = of(json!({"recipe": "jft", "redacted_alike": caught}));
+    let noised = of(
+        json!({"recipe": "jft", "first_sigma": 3.0, "first_sample_rate": 0.2, "first_steps": 5}),
+    );
+    let protect = json!({"recipe": "protect", "sigma": 1.1, "steps": 20});
+    let crt = json!({"recipe": "crt", "private_records": 0, "public_records": 9});
+    let nothing = sequence(json!([]));
+    for (inputs, own, others) in [
+        (
+            decay,
+            sequence(json!([steps(10, 1.1, 0.1), steps(10, 0.55, 0.1)])),
+            vec![
+                steps(20, 1.1, 0.1),
+                sequence(json!([steps(10, 1.1, 0.1)])),
+                sequence(json!([steps(15, 1.1, 0.1), steps(5, 0.55, 0.1)])),
+            ],
+        ),
+        (
+            sdp.clone(),
+            sequence(json!([plain(2, 2.0), plain(8, 5.0)])),
+            vec![
+                plain(2, 2.0),
+                sequence(json!([plain(2, 2.0), plain(7, 5.0)])),
+                sequence(json!([plain(1, 2.0), plain(8, 5.0)])),
+                nothing.clone(),
+            ],
+        ),
+        (
+            changed(&sdp, "every_content_caught", json!(false)),
+            open.clone(),
+            vec![sequence(json!([plain(2, 2.0), plain(8, 5.0)]))],
+        ),
+        (
+            jft.clone(),
+            steps(20, 1.1, 0.1),
+            vec![steps(10, 1.1, 0.1), nothing.clone()],
+        ),
+        (
+            changed(
+                &jft,
+                "redacted_alike",
+                changed(&caught, "length_and_kind_hidden", json!(false)),
+            ),
+            sequence(json!([open, steps(20, 1.1, 0.1)])),
+            vec![steps(20, 1.1, 0.1)],
+        ),
+        (
+            noised,
+            sequence(json!([steps(5, 3.0, 0.2), steps(20, 1.1, 0.1)])),
+            vec![
+                steps(20, 1.1, 0.1),
+                sequence(json!([steps(4, 3.0, 0.2), steps(20, 1.1, 0.1)])),
+            ],
+        ),
+        (
+            protect.clone(),
+            weighted(20, 1.1),
+            vec![
+                weighted(2, 1.1),
+                weighted(20, 2.0),
+                steps(20, 1.1, 0.1),
+                nothing.clone(),
+            ],
+        ),
+        (
+            changed(&protect, "sigma", json!(0.0)),
+            open.clone(),
+            vec![weighted(20, 1.1)],
+        ),
+        (
+            of(json!({"recipe": "crt"})),
+            steps(20, 1.1, 0.1),
+            vec![nothing.clone()],
+        ),
+        (crt, nothing.clone(), vec![steps(20, 1.1, 0.1)]),
+        (
+            json!({"recipe": "sgd", "passes": 3}),
+            json!({"type": "repeat", "times": 3, "each": open}),
+            vec![
+                steps(20, 1.1, 0.1),
+                json!({"type": "repeat", "times": 0, "each": open}),
+            ],
+        ),
+        // Beside what it goes on from, which the inputs don't state.
+        (
+            of(json!({"model": "before"})),
+            sequence(json!([steps(30, 1.1, 0.1), plain(1, 9.0)])),
+            vec![steps(19, 1.1, 0.1), plain(1, 9.0), nothing],
+        ),
+    ] {
+        let taken = stating(&inputs, &own).to_string();
+        assert!(read(&taken).is_ok(), "{taken}: {:?}", read(&taken));
+        for other in others {
+            let text = stating(&inputs, &other).to_string();
+            let why = read(&text).expect_err(&text);
+            assert!(why.starts_with(not_it), "{text}: {why}");
+        }
+    }
+    // The rates of protect are stated in the plan among a run's settings alone, and so is what it goes on from.
+    let secret_rates = given(json!([0.1, 0.2]));
+    let run = json!({"recipe": "protect", "weighted": {"noise_multiplier": given(1.1), "batch": given(4.0),
+        "steps_per_epoch": 10, "steps": given(20), "secret_rates": secret_rates}});
+    let plan = json!({"run": run, "unit": given("turn"), "delta": given(1e-6), "unauthenticated_corpus": false});
+    let planned = changed(&protect, "options", json!({"plan": plan}));
+    let mut rarer = weighted(20, 1.1);
+    rarer["each"]["rates"] = json!([0.001]);
+    assert!(read(&stating(&planned, &weighted(20, 1.1)).to_string()).is_ok());
+    assert!(read(&stating(&protect, &rarer).to_string()).is_ok());
+    let why = read(&stating(&planned, &rarer).to_string()).unwrap_err();
+    assert_eq!(why, "mechanism: is not what inputs.options.plan releases");
+    // A recipe that is stated in the inputs alone is that of the document.
+    let text = stating(&jft, &steps(20, 1.1, 0.1)).to_string();
+    let found = parse(&text, NEIGHBOURS).unwrap();
+    assert_eq!(found.recipe, Some(crate::training::Recipe::Jft));
+}
+
+/// What one record is, how many are asked about, and of how many was read from one of two places.
+#[test]
+fn documents_agree_with_their_inputs() {
+    let inner = json!({"type": "gaussian", "noise_multiplier": 2.0});
+    for (key, own, stated) in [
+        ("unit", json!("turn"), json!("dialogue")),
+        ("group", json!(1), json!(3)),
+        ("dataset_size", json!(10), json!(1_000_000)),
+        ("recipe", json!("dpsgd"), json!("crt")),
+    ] {
+        let mut text = stating(&json!({key: stated}), &inner);
+        text[key] = own;
+        let why = read(&text.to_string()).unwrap_err();
+        let said = format!(
+            "{key}: must be {}, as inputs.{key} says",
+            stated.to_string().replace('"', "")
+        );
+        assert!(why.starts_with(&said), "{why}");
+        let stated = text["inputs"][key].clone();
+        text[key] = stated;
+        let same = read(&text.to_string());
+        // Without its own numbers, crt had no private side.
+        assert_eq!(same.is_ok(), key != "recipe", "{key}: {same:?}");
+    }
+}
+
+/// Records that nobody has made a δ one of few records.
+#[test]
+fn no_records_are_refused() {
+    let inner = json!({"type": "gaussian", "noise_multiplier": 2.0});
+    let records =
+        |of: Value| parse(&stating(&of, &inner).to_string(), NEIGHBOURS).map(|read| read.records);
+    for (of, key) in [
+        (json!({"dataset_size": 0}), "dataset_size"),
+        (json!({"private_records": 0}), "private_records"),
+        (
+            json!({"private_records": 0, "public_records": 9}),
+            "private_records",
+        ),
+        (json!({"public_records": 0}), "public_records"),
+    ] {
+        let why = records(of).unwrap_err().to_string();
+        assert_eq!(why, format!("inputs.{key}: must lie in [1, inf), got 0"));
+    }
+    assert_eq!(
+        records(json!({"private_records": 9, "public_records": 0})).unwrap(),
+        Some(9)
+    );
 }
 
 /// A canary may have been in more records of the run that a manifest's goes on from, or in an unknown number.
