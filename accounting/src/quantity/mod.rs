@@ -435,30 +435,6 @@ impl From<GroupSize> for u32 {
     }
 }
 
-/// Returns whether a character is shown as nothing or changes the direction of others.
-const fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{115f}'..='\u{1160}'
-            | '\u{17b4}'..='\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{2800}'
-            | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
-}
-
 /// What one record is (sentence, turn, dialogue, document, …), as a label: two guarantees
 /// are compared only when their units agree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -466,14 +442,18 @@ const fn is_invisible(c: char) -> bool {
 pub struct UnitName(String);
 
 impl UnitName {
-    /// Checks that the label is a name: 1 to 64 visible characters, between which there may be spaces. A semicolon would end
-    /// the clause that a name stands in; two names must not look the same.
+    /// Checks that the label is a name, which any sentence can contain: 1 to 64 letters, digits, hyphens, underscores,
+    /// apostrophes and single spaces, with a letter or a digit at both ends. Other punctuation could end the sentence, and
+    /// what is invisible would make two names look the same.
     ///
     /// ```
     /// use reticent_accounting::UnitName;
-    /// assert!(UnitName::new("customer record").is_ok());
-    /// let looks_alike = ["turn ", "turn\n", "two\u{a0}turns", "turn\u{200b}", "\u{202e}nrut"];
-    /// for none in ["", " ", "turn; every person is covered"].into_iter().chain(looks_alike) {
+    /// for name in ["customer record", "donnée", "patient's visit", "turn-pair_2"] {
+    ///     assert!(UnitName::new(name).is_ok(), "{name}");
+    /// }
+    /// let looks_alike = ["turn ", "turn\n", "two  turns", "two\u{a0}turns", "turn\u{200b}", "turn\u{3164}"];
+    /// let ends_a_sentence = ["turn; every person is covered", "turn. No", "turn: no", "turn\u{37e} no", "turn (all)"];
+    /// for none in ["", " ", "-", "--out"].into_iter().chain(looks_alike).chain(ends_a_sentence) {
     ///     assert!(UnitName::new(none).is_err(), "{none:?}");
     /// }
     /// ```
@@ -482,18 +462,22 @@ impl UnitName {
     /// Returns [`Error::Unsupported`] otherwise.
     pub fn new(label: impl Into<String>) -> Result<Self> {
         let label = label.into();
-        let of_name = |c: char| {
-            c == ' ' || !(c == ';' || c.is_control() || c.is_whitespace() || is_invisible(c))
-        };
+        // Unicode counts the fillers of Hangul as letters, which show nothing.
+        let filler = |c: char| matches!(c, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}');
+        let of_word = |c: char| c.is_alphanumeric() && !filler(c);
+        let between = |c: char| matches!(c, ' ' | '-' | '_' | '\'' | '\u{2019}');
         if (1..=64).contains(&label.chars().count())
-            && label.chars().all(of_name)
-            && label.trim().len() == label.len()
+            && label.chars().all(|c| of_word(c) || between(c))
+            && label.starts_with(of_word)
+            && label.ends_with(of_word)
+            && !label.contains("  ")
         {
             Ok(Self(label))
         } else {
             Err(Error::Unsupported {
                 what: format!("unit {label:?}"),
-                why: "a unit is named by 1 to 64 visible characters and spaces between them, without a semicolon"
+                why: "a unit is named by 1 to 64 letters, digits, hyphens, underscores, apostrophes and single spaces, \
+                      from a letter or digit to a letter or digit"
                     .into(),
             })
         }
