@@ -331,13 +331,15 @@ impl DiffReport {
         };
         // A leak stands, whatever the rest shows.
         if report.exit() == Exit::Finished {
-            let canaries = match new["type"] == "report" {
-                true => &new["exposure"],
-                false => new,
-            };
+            let [before, canaries] =
+                [old, new].map(|document| match document["type"] == "report" {
+                    true => &document["exposure"],
+                    false => document,
+                });
             let cut_off = is_cut_off(canaries).then_some(CUT_OFF);
+            let unstated = lacks_planting(before, canaries).then_some(UNSTATED);
             // Nor does a leak show that training met all canaries, and one in twenty is seen by chance.
-            if let Some(why) = unmet(canaries).or(cut_off) {
+            if let Some(why) = unmet(canaries).or(unstated).or(cut_off) {
                 bail!("NEW: that it leaks no more cannot be concluded, since {why}");
             }
         }
@@ -549,6 +551,15 @@ const NOT_PLANNED: &str = "the plan of its training did not include its canaries
 /// Why canaries that don't stand out say nothing, if nobody checked what training met.
 const NOT_CHECKED: &str =
     "that training met its canaries was not checked; give audit exposure --training";
+
+/// Why canaries that don't stand out say nothing, if the document does not say what training met.
+const UNSTATED: &str =
+    "it lacks planting, which OLD has: whether training met its canaries is not known";
+
+/// Returns whether the new document lacks what the old one says of whether training met its canaries.
+fn lacks_planting(old: &Value, new: &Value) -> bool {
+    new["canaries"].is_array() && new["planting"].is_null() && !old["planting"].is_null()
+}
 
 /// Returns why canaries that don't stand out say nothing: training is not known to have met them.
 fn unmet(document: &Value) -> Option<&'static str> {

@@ -97,8 +97,8 @@ fn exposures_are_compared_canary_by_canary() {
     }
 }
 
-/// Earlier versions did not say whether training met the canaries: what a new one does not show is open, with a leak too.
-/// A word that no version wrote is refused.
+/// Earlier versions did not say whether training met the canaries: what a new one does not show is open, with a leak too. Where
+/// the old one says it, a new one without it is none of an earlier version, and passed. A word that no version wrote is refused.
 #[test]
 fn silence_of_canaries_of_unknown_planting_is_open() {
     let old = exposure(&[0.2; 10]);
@@ -109,7 +109,25 @@ fn silence_of_canaries_of_unknown_planting_is_open() {
     };
     let report = DiffReport::of(&old, &with(json!("planted")), 0.05).unwrap();
     assert_eq!(report.otherwise(), Mood::Plain);
-    let report = DiffReport::of(&old, &with(json!(null)), 0.05).unwrap();
+    let of_report = |exposure: &Value| json!({"schema": 1, "type": "report", "exposure": exposure});
+    let unsaid = with(json!(null));
+    for (old, new) in [
+        (old.clone(), unsaid.clone()),
+        (of_report(&old), of_report(&unsaid)),
+    ] {
+        let why = DiffReport::of(&old, &new, 0.05).unwrap_err().to_string();
+        assert_eq!(
+            why,
+            "NEW: that it leaks no more cannot be concluded, since it lacks planting, which OLD has: whether training met its canaries is not known"
+        );
+    }
+    // What it shows stands.
+    let mut leaking = exposure(&[9.0; 10]);
+    leaking["planting"] = json!(null);
+    let report = DiffReport::of(&old, &leaking, 0.05).unwrap();
+    assert_eq!(report.exit(), Exit::Exceeded);
+    let before = with(json!(null));
+    let report = DiffReport::of(&before, &with(json!(null)), 0.05).unwrap();
     assert_eq!(
         (report.otherwise(), report.exit()),
         (Mood::Open, Exit::Finished)
@@ -118,7 +136,7 @@ fn silence_of_canaries_of_unknown_planting_is_open() {
     assert!(report.said().contains(unsaid), "{}", report.said());
     let mut leaking = with(json!(null));
     leaking["proves_leak"] = true.into();
-    let report = DiffReport::of(&old, &leaking, 0.05).unwrap();
+    let report = DiffReport::of(&before, &leaking, 0.05).unwrap();
     assert_eq!(report.otherwise(), Mood::Open);
     assert!(report.said().contains(unsaid), "{}", report.said());
     let report = DiffReport::of(&with(json!(null)), &old, 0.05).unwrap();
