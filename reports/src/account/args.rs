@@ -144,6 +144,11 @@ mod tests {
             "20",
         ];
         assert!(Account::try_parse_from(both).is_err());
+        // An assumed rate of the conservative policy took the place of the labels' bound on both.
+        for other in ["--conservative-miss", "--joint-miss", "--gamma"] {
+            let both = ["account", "--sigma", "1", "--labels", "l.jsonl", other, "0"];
+            assert!(Account::try_parse_from(both).is_err(), "{other}");
+        }
         assert!(Account::try_parse_from(["account", "--sigma", "1", "--labelled", "200"]).is_err());
         assert!(Account::try_parse_from(["account", "--sigma", "1", "--missed", "2"]).is_err());
     }

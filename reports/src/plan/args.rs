@@ -19,7 +19,7 @@ pub(super) const EXCLUSIVE: [(&str, &[&str]); 6] = [
     ("epoch_steps", &["sample_rate", "batch_size"]),
     ("first_epsilon", &["first_sigma"]),
     ("labelled", &["gamma", "labels"]),
-    ("labels", &["gamma", "joint_miss"]),
+    ("labels", &["gamma", "joint_miss", "conservative_miss"]),
     ("missed", &["gamma", "labels"]),
 ];
 

@@ -97,16 +97,8 @@ pub fn redaction(request: &PlanRequest, everything_private: bool) -> Result<Opti
     };
     let gamma = measured.redaction.miss();
     let (joint, joint_assumed) = match measured.both_labelled() {
-        Some(labels) => {
-            if let Some((key, value)) = of_both {
-                bail!(request.said(&format!("`{key}`: is measured by `labels`, got {value}")));
-            }
-            if everything_private {
-                (MissRate::ZERO, false)
-            } else {
-                (*labels.rates.eta.get(), false)
-            }
-        }
+        Some(_) if everything_private => (MissRate::ZERO, false),
+        Some(labels) => (*labels.rates.eta.get(), false),
         None => joint_miss(request, given, gamma, everything_private)?,
     };
     let redaction = Redaction::new(gamma, joint).with_context(|| name("joint_miss"))?;

@@ -141,6 +141,7 @@ impl PlanRequest {
             self => first_rate, first_steps;
             self.secrets => everything_private;
             self.secrets.redaction => gamma, labelled, labels, missed, confidence, joint_miss;
+            self.secrets.redaction => conservative_miss;
         };
         let given = options
             .into_iter()
