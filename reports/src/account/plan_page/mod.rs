@@ -123,8 +123,11 @@ pub(crate) struct PlanPage {
     /// How many labels the requested δ would need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) labels_wanted: Option<String>,
-    /// Single changes, the most effective first.
+    /// Single changes that lower the headline, the most effective first.
     pub(crate) tighten: Vec<Tightened>,
+    /// Single changes that don't lower it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) no_help: Vec<String>,
     /// Under what it holds.
     pub(crate) assumptions: Vec<String>,
     /// What it does not cover.
@@ -143,8 +146,10 @@ pub(crate) fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
     let promises = promises::promises(run, &guarantees)?;
     let (ceilings, unknown) = ceilings::ceilings(run)?;
     let judged = promises::judged(run, &promises, &guarantees);
+    let headline = promises::headline_of(&promises)?;
+    let (tighten, no_help) = tighten::tightened(run, headline)?;
     let body = PlanPage {
-        headline: promises::headline_of(&promises)?,
+        headline,
         largest_epsilon: Some(Upper::new(Epsilon::new(judged.largest)?)),
         promises,
         secrets: match run.plan.noiseless {
@@ -157,7 +162,8 @@ pub(crate) fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
             .zip(run.redaction())
             .and_then(|(found, used)| words::labels_for(*run.plan.delta, &used, found)),
         rates,
-        tighten: tighten::tightened(run)?,
+        tighten,
+        no_help,
         assumptions: words::assumptions(run),
         not_covered: [words::not_covered(run), unknown].concat(),
         amplification: figure::curves(run)?,

@@ -3,7 +3,6 @@
 use super::ceilings::{Bounded, Ceiling};
 use super::figure::{amplification, profile};
 use super::promises::{ANY_OTHER_CONTENT, Adversary, Promised, in_order, judged, or_left_out};
-use super::tighten::Tightened;
 use super::words::{about_the_labels, about_the_sample};
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found, upper};
@@ -102,8 +101,8 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
             Section::table("What would tighten the first promise most", tighten(body))
                 .caption("Each change alone, everything else kept."),
         );
-        page = page.section(Section::text("", no_help(body)));
     }
+    page = page.section(Section::text("", no_help(body)));
     if plots {
         page = with_plots(page, run, body)?;
     }
@@ -204,14 +203,11 @@ fn larger(run: &PlannedRun, body: &PlanPage) -> Option<String> {
 /// Returns the single change that would lower the first promise most.
 fn tightest(body: &PlanPage) -> Option<String> {
     let best = body.tighten.first()?;
-    let lowers = best.epsilon.get().get() < body.headline.get().get();
-    lowers.then(|| {
-        format!(
-            "What would tighten it most: {} (epsilon {}).",
-            best.change,
-            rounded(best.epsilon, 4),
-        )
-    })
+    Some(format!(
+        "What would tighten it most: {} (epsilon {}).",
+        best.change,
+        rounded(best.epsilon, 4),
+    ))
 }
 
 /// Returns the first promise in a sentence, behind the warning that its δ promises nothing, if it does.
@@ -384,7 +380,7 @@ pub(super) fn ceilings(rows: &[Bounded]) -> Table {
 
 /// Returns the table of changes that help.
 pub(super) fn tighten(body: &PlanPage) -> Table {
-    Table::of(body.tighten.iter().filter(|row| helps(body, row)))
+    Table::of(&body.tighten)
         .left("single change", |row| &row.change)
         .right("ε upper", |row| rounded(row.epsilon, 4))
         .left("its price", |row| &row.price)
@@ -393,18 +389,8 @@ pub(super) fn tighten(body: &PlanPage) -> Table {
 
 /// Returns the changes that don't help.
 pub(super) fn no_help(body: &PlanPage) -> Option<String> {
-    let rest: Vec<&str> = body
-        .tighten
-        .iter()
-        .filter(|row| !helps(body, row))
-        .map(|row| row.change.as_str())
-        .collect();
+    let rest = &body.no_help;
     (!rest.is_empty()).then(|| format!("No help alone: {}.", rest.join("; ")))
-}
-
-fn helps(body: &PlanPage, row: &Tightened) -> bool {
-    row.epsilon.get().get() < body.headline.get().get() * (1.0 - 1e-3)
-        || row.epsilon.get().get().is_finite() && body.headline.get().get().is_infinite()
 }
 
 fn estimated((low, high): (Estimate<Epsilon>, Estimate<Epsilon>)) -> String {

@@ -257,6 +257,30 @@ fn fewer_copies_are_compared_by_the_row_that_leads() {
     assert!((found / truth - 1.0).abs() < 1e-3, "{found} {truth}");
 }
 
+/// The JSON listed changes that left ε as it was among those that tighten it.
+#[test]
+fn only_changes_that_lower_the_headline_tighten_it() {
+    let folder = Folder::new();
+    let text = "schema = 1\nrecipe = \"crt\"\n[data]\nprivate = 60000\n[training]\nsigma = 1.1\nbatch_size = 256\n\
+                epochs = 2\n";
+    let document = sheet(&of_file(&folder.plan(text)).unwrap()).unwrap();
+    let body = &document.body;
+    assert!(body.headline.get().get().is_infinite());
+    let changes: Vec<&str> = body.tighten.iter().map(|row| row.change.as_str()).collect();
+    assert_eq!(changes, ["treat every record as private, same rate"]);
+    assert!(body.tighten[0].epsilon.get().get().is_finite());
+    assert!(
+        body.no_help
+            .iter()
+            .any(|change| change == "sigma +10 % (1.21)")
+    );
+    let text = super::page::no_help(body).unwrap();
+    assert!(
+        text.starts_with("No help alone: ") && text.contains("half the steps"),
+        "{text}"
+    );
+}
+
 /// A population of labelled secrets alone has none to label.
 #[test]
 fn no_more_labels_are_advised_than_there_are_secrets() {
@@ -282,6 +306,7 @@ fn no_more_labels_are_advised_than_there_are_secrets() {
         folder.write("labels.jsonl", &(0..200).map(label).collect::<String>());
         let body = sheet(&of_file(&folder.plan(&plan)).unwrap()).unwrap().body;
         let changes = body.tighten.iter().map(|row| row.change.as_str());
+        let changes = changes.chain(body.no_help.iter().map(String::as_str));
         let mut found: Vec<_> = changes.filter(|said| said.starts_with("label ")).collect();
         found.sort_by_key(|said| said.len());
         assert_eq!(found, advised, "{population}");

@@ -27,12 +27,15 @@ pub(crate) struct Tightened {
     pub(crate) epsilon: Upper<Epsilon>,
 }
 
-/// Returns every change that applies, the most effective first. A change whose headline can't be
-/// certified is left out.
+/// Returns the changes that lower the headline, the most effective first, and in words those that apply and don't. A
+/// change whose headline can't be certified is left out.
 ///
 /// # Errors
 /// Returns no error for a plan that could be accounted.
-pub(crate) fn tightened(run: &PlannedRun) -> Result<Vec<Tightened>> {
+pub(crate) fn tightened(
+    run: &PlannedRun,
+    now: Upper<Epsilon>,
+) -> Result<(Vec<Tightened>, Vec<String>)> {
     let mut rough = run.clone();
     if rough.tolerance.get() < TOLERANCE {
         rough.tolerance = Tolerance::new(TOLERANCE)?;
@@ -52,7 +55,14 @@ pub(crate) fn tightened(run: &PlannedRun) -> Result<Vec<Tightened>> {
         }
     }
     found.sort_by(|a, b| a.epsilon.get().get().total_cmp(&b.epsilon.get().get()));
-    Ok(found)
+    let (help, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(|row| lowers(row, now));
+    Ok((help, rest.into_iter().map(|row| row.change).collect()))
+}
+
+/// Returns whether a change lowers the headline by more than the rounding of the compared numbers.
+fn lowers(row: &Tightened, now: Upper<Epsilon>) -> bool {
+    let (then, now) = (row.epsilon.get().get(), now.get().get());
+    then < now * (1.0 - 1e-3) || then.is_finite() && now.is_infinite()
 }
 
 type Change = (String, String, TrainingPlan);
