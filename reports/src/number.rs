@@ -138,6 +138,67 @@ pub fn count_of(count: u64, what: &str) -> String {
     }
 }
 
+/// Names of units whose plural ends in s.
+const REGULAR: [&str; 25] = [
+    "answer",
+    "author",
+    "chat",
+    "client",
+    "comment",
+    "conversation",
+    "customer",
+    "dialogue",
+    "document",
+    "email",
+    "example",
+    "letter",
+    "line",
+    "message",
+    "note",
+    "page",
+    "paragraph",
+    "passage",
+    "patient",
+    "record",
+    "review",
+    "secret",
+    "sentence",
+    "turn",
+    "user",
+];
+
+/// Returns the plural of a unit's name: `customer turns`. Names may be of any language, so that of an unknown word is
+/// left as it is: `records of unit données`.
+///
+/// ```
+/// use reticent_reports::number::plural;
+/// assert_eq!(plural("customer turn"), "customer turns");
+/// assert_eq!(plural("données"), "records of unit données");
+/// ```
+#[must_use]
+pub fn plural(unit: &str) -> String {
+    let last = unit.rsplit([' ', '-', '_']).next();
+    match last.is_some_and(|word| REGULAR.contains(&word)) {
+        true => format!("{unit}s"),
+        false => format!("records of unit {unit}"),
+    }
+}
+
+/// Returns so many records of a unit: `one turn`, `3 turns`.
+///
+/// ```
+/// use reticent_reports::number::so_many;
+/// assert_eq!(so_many(1, "données"), "one données");
+/// assert_eq!(so_many(3, "données"), "3 records of unit données");
+/// ```
+#[must_use]
+pub fn so_many(records: u32, unit: &str) -> String {
+    match records {
+        1 => format!("one {unit}"),
+        many => format!("{many} {}", plural(unit)),
+    }
+}
+
 /// Returns a text with its first letter capitalised.
 ///
 /// ```

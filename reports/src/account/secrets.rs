@@ -2,7 +2,7 @@
 
 use super::plan::Question;
 use crate::contract::Table;
-use crate::number::{grouped, rounded, shortest};
+use crate::number::{count_of, grouped, rounded, shortest};
 use anyhow::Result;
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_accounting::{
@@ -75,8 +75,8 @@ impl SecretPosteriors {
     pub fn sentence(&self) -> String {
         match self.kept == self.secrets {
             true => format!(
-                "{} secrets, each guessed after training with at most the probability promised",
-                grouped(self.secrets)
+                "{}, each guessed after training with at most the probability promised",
+                count_of(self.secrets, "secret")
             ),
             false => format!(
                 "{} of {} secrets have no promise that is kept",

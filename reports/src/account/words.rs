@@ -3,7 +3,7 @@
 use super::answer::headline;
 use super::plan::Question;
 use crate::contract::{Inputs, dash};
-use crate::number::{count_of, nearest, rounded, rounded_up, shortest};
+use crate::number::{count_of, nearest, rounded, rounded_up, shortest, so_many};
 use crate::page::Section;
 use reticent_accounting::pld::{Engine, Looseness};
 use reticent_accounting::training::{self, NUMBER_OF_RECORDS, Recipe, Subject};
@@ -26,21 +26,18 @@ pub(crate) const ONE_CLASS: &str = "between records of one class";
 
 /// Returns so many records of a unit: `one record`, `3 records together`.
 pub(super) fn together(group: GroupSize, unit: &UnitName) -> String {
+    let records = so_many(group.get(), unit.as_str());
     match group {
-        GroupSize::ONE => format!("one {unit}"),
-        many => format!("{} {unit}s together", many.get()),
+        GroupSize::ONE => records,
+        _ => format!("{records} together"),
     }
 }
 
 /// Returns what is promised, as the first column of the table.
 pub(crate) fn promise(row: &Guarantee) -> String {
-    let (together, records) = match row.group {
-        Some(group) => {
-            let many = format!("{} {}s", group.get(), row.unit);
-            (format!("{many} together"), many)
-        }
-        None => (format!("one {}", row.unit), format!("one {}", row.unit)),
-    };
+    let group = row.group.unwrap_or(GroupSize::ONE);
+    let together = together(group, &row.unit);
+    let records = so_many(group.get(), row.unit.as_str());
     let said = match row.notion {
         Notion::Dp | Notion::GroupDp => format!("differential privacy, {together}"),
         Notion::SelectiveDp => format!("the contents of a secret in {records}"),
@@ -52,7 +49,10 @@ pub(crate) fn promise(row: &Guarantee) -> String {
         }
         Notion::Gdp => format!("Gaussian differential privacy, {together}"),
         Notion::SecretProtection if row.unit.as_str() == "secret" => match row.group {
-            Some(group) => format!("guessing a secret in {} records", group.get()),
+            Some(group) => format!(
+                "guessing a secret in {}",
+                count_of(group.get().into(), "record")
+            ),
             None => "guessing a secret".to_owned(),
         },
         Notion::SecretProtection => format!("guessing a secret in {records}"),
@@ -164,7 +164,7 @@ fn guess(question: &Question, row: &Guarantee, rows: &[Guarantee]) -> Option<Str
     let (unit, many) = (&row.unit, group.get());
     let held = match many {
         1 => format!("that only one {unit} holds"),
-        _ => format!("in at most {many} {unit}s"),
+        _ => format!("in at most {}", so_many(many, unit.as_str())),
     };
     Some(format!(
         "A secret {held}, guessed with chance {} before training, is guessed with chance at most {} after.",

@@ -591,7 +591,7 @@ impl<'a> Builder<'a> {
             (Some(known), _) if unit.is_assumed() => *unit = self.given(known.clone(), "model"),
             (Some(known), _) if *known == **unit => {}
             (Some(known), Some(corpus)) => bail!(
-                "{}: was trained on records that are {known}s, the prepared corpus has {}s",
+                "{}: must be of records of the unit {}, as the prepared corpus, got {known}",
                 self.name("model"),
                 corpus.unit
             ),

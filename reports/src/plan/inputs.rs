@@ -4,6 +4,7 @@ use super::args::Sampler;
 use super::redaction::Redacted;
 use super::request::PlanRequest;
 use crate::contract::Inputs;
+use crate::number::plural;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Standing};
 use reticent_accounting::training::{FirstPhase, NoisySteps, Recipe, Run, Stated, TrainingPlan};
 
@@ -134,9 +135,9 @@ pub fn counted_line(plan: &TrainingPlan) -> Option<String> {
     let private = plan.run.recipe().is_some_and(Recipe::is_private);
     (private && (records || caught)).then(|| {
         format!(
-            "No guarantee covers what was counted in the private text: how many {}s hold a secret, and whether the policy \
+            "No guarantee covers what was counted in the private text: how many {} hold a secret, and whether the policy \
              catches it.",
-            *plan.unit
+            plural(plan.unit.as_str())
         )
     })
 }

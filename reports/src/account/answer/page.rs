@@ -11,7 +11,7 @@ use crate::account::words::{
     notes, promises_nothing, says, wide,
 };
 use crate::contract::{Envelope, Inputs, Table, dash, in_words};
-use crate::number::{nearest, rounded, rounded_up, shortest};
+use crate::number::{nearest, plural, rounded, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::{granted_by, granted_line};
 use reticent_accounting::pld::losses;
@@ -140,7 +140,8 @@ fn about_the_run(question: &Question) -> Vec<String> {
     notes.extend(question.run.noisy().and_then(about_the_batches));
     if question.run.counts_no_secrets() && question.plan.group == GroupSize::ONE {
         notes.push(format!(
-            "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and is not in any manifest: each row is about one {unit} (ask with --group, or account --prepared).",
+            "How many {units} hold one secret, and which of them a policy missed, is counted in private text and is not in any manifest: each row is about one {unit} (ask with --group, or account --prepared).",
+            units = plural(question.plan.unit.as_str()),
             unit = question.plan.unit
         ));
     }

@@ -5,7 +5,7 @@ use crate::account::csv::Columns;
 use crate::account::mechanism::words::line;
 use crate::account::words::{PROMISED, about_the_answer, assumed, compared};
 use crate::contract::{Envelope, Number, Table};
-use crate::number::{capital, count_of, described, rounded, rounded_up, shortest};
+use crate::number::{capital, count_of, described, rounded, rounded_up, shortest, so_many};
 use crate::page::{Page, Section};
 use crate::plan::UNIT;
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
@@ -197,10 +197,7 @@ fn title(document: &Envelope<Points>) -> String {
     let slack = body.delta.map_or_else(String::new, |delta| {
         format!(", delta {}", shortest(delta.get()))
     });
-    let records = match body.group.get() {
-        1 => format!("one {unit}"),
-        k => format!("{k} {unit}s"),
-    };
+    let records = so_many(body.group.get(), unit);
     let compared = compared(body.neighbours);
     format!("{curve}, {records}, {compared}{slack}")
 }

@@ -2,7 +2,7 @@
 
 use super::PlannedRun;
 use super::promises::or_left_out;
-use crate::number::{count_of, shortest};
+use crate::number::{count_of, shortest, so_many};
 use anyhow::Result;
 use reticent_accounting::confidentiality::Reach;
 use reticent_accounting::reconstruction::ceiling::{best_exposure_ceiling, exposure_ceiling};
@@ -125,10 +125,7 @@ fn guesses(run: &PlannedRun) -> Result<Vec<Bounded>> {
     let mut found = Vec::new();
     let (plan, records) = (&run.plan, run.records());
     let (unit, secrets) = (&plan.unit.value, &plan.secrets);
-    let among = match records.get() {
-        1 => format!("a secret in one {unit}"),
-        n => format!("a secret in {n} {unit}s"),
-    };
+    let among = format!("a secret in {}", so_many(records.get(), unit.as_str()));
     let chance = secrets.candidates.map(|n| 1.0 / n as f64);
     if let Some(before) = secrets.prior.map(Probability::get).or(chance) {
         let loss = of_guesses(run, records)?;

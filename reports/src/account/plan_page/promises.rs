@@ -3,6 +3,7 @@
 use super::PlannedRun;
 use crate::account::answer::{Judged, is_promise, said, upper};
 use crate::account::words::{ONE_CLASS, together};
+use crate::number::{plural, so_many};
 use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
 use reticent_accounting::pld::Engine;
@@ -314,13 +315,19 @@ fn whom(run: &PlannedRun, row: &Guarantee) -> String {
         }
         Some(Subject::Secret) => format!("each secret in {together}"),
         _ if selective => {
-            format!("a secret in {together}{ANY_OTHER_CONTENT}; one in more {unit}s is not covered")
+            format!(
+                "a secret in {together}{ANY_OTHER_CONTENT}; one in more {} is not covered",
+                plural(unit.as_str())
+            )
         }
         _ if matches!(run.plan.run, Run::Protect { .. }) => {
             format!("the records of {together}, of any secret that the incidence names")
         }
         _ if unit.as_str() == "user" => together,
-        _ => format!("{together} (a person in more {unit}s is not covered)"),
+        _ => format!(
+            "{together} (a person in more {} is not covered)",
+            plural(unit.as_str())
+        ),
     }
 }
 
@@ -360,7 +367,8 @@ fn of_one_record(run: &PlannedRun) -> Result<Promised> {
     let unit = &run.plan.unit.value;
     Ok(knows(
         format!(
-            "a secret in one {unit}, missed by the policy or not; how many {unit}s hold one is not known, and a secret in several is not covered"
+            "a secret in one {unit}, missed by the policy or not; how many {} hold one is not known, and a secret in several is not covered",
+            plural(unit.as_str())
         ),
         run.with_epsilon(row, GroupSize::ONE, found),
     ))
@@ -436,10 +444,9 @@ fn all_at_once(run: &PlannedRun) -> Result<Option<Promised>> {
     let found = run.replaced(records, *run.plan.delta)?;
     let row = run.row(Notion::GroupConfidentiality, Neighbours::Replace);
     let to = format!(
-        "all {} missed secrets at once: uniform confidentiality ({} {}s at most)",
+        "all {} missed secrets at once: uniform confidentiality ({} at most)",
         facts.missed(),
-        records.get(),
-        run.plan.unit.value
+        so_many(records.get(), run.plan.unit.as_str())
     );
     Ok(Some(knows(to, run.with_epsilon(row, records, found))))
 }

@@ -2,7 +2,7 @@
 
 use super::PlannedRun;
 use crate::account::words::about_delta;
-use crate::number::{capital, count_of, grouped, nearest, rounded, rounded_up, shortest};
+use crate::number::{capital, count_of, grouped, nearest, plural, rounded, rounded_up, shortest};
 use crate::plan::taken_for_granted;
 use reticent_accounting::confidentiality::{
     Knowledge, LabelledSecrets, MeasuredFor, MeasuredRates, Reach, Standing,
@@ -68,8 +68,9 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
             && plan.worst_secret() != Some(Standing::Caught) =>
         {
             said.push(format!(
-            "In how many {unit}s one secret occurs is not known{}, so each promise is about one {unit}. \
+            "In how many {} one secret occurs is not known{}, so each promise is about one {unit}. \
              The number is counted where secrets are marked, else given with --group or secrets.records.",
+            plural(unit.as_str()),
             if plan.continues.is_some() {
                 " for the earlier run"
             } else {
@@ -113,21 +114,25 @@ fn drawn(sampling: Sampling, unit: &UnitName) -> String {
         ),
         Sampling::TruncatedPoisson { max_batch, records } => format!(
             "Each noisy batch is drawn at random, every {unit} on its own with the stated sampling rate, and a batch of \
-             more than {} is cut down to so many at random; there are {} {unit}s",
+             more than {} is cut down to so many at random; there are {} {}",
             grouped(max_batch),
-            grouped(records)
+            grouped(records),
+            plural(unit.as_str())
         ),
         Sampling::WithoutReplacement => format!(
-            "Each noisy batch is a fresh subset of fixed size, the stated share of all {unit}s, and every such subset is \
-             equally likely"
+            "Each noisy batch is a fresh subset of fixed size, the stated share of all {}, and every such subset is \
+             equally likely",
+            plural(unit.as_str())
         ),
         Sampling::WithReplacement => format!(
-            "Each noisy batch is a list of fixed size, the stated share of all {unit}s, and each place in it is drawn at \
-             random from all of them"
+            "Each noisy batch is a list of fixed size, the stated share of all {}, and each place in it is drawn at \
+             random from all of them",
+            plural(unit.as_str())
         ),
         Sampling::Shuffled => format!(
-            "In each epoch the {unit}s are in random order and dealt out to noisy batches of the stated share each, so \
-             that every {unit} is in one of them"
+            "In each epoch the {} are in random order and dealt out to noisy batches of the stated share each, so \
+             that every {unit} is in one of them",
+            plural(unit.as_str())
         ),
         Sampling::BallsInBins => format!(
             "In each epoch every {unit} is in one noisy batch, drawn at random for it alone among the batches of the \

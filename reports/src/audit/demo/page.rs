@@ -5,7 +5,7 @@ use super::{Arm, CAVEATS, DemoReport};
 use crate::audit::exposure::{self, Column, Leak, exposure_plot};
 use crate::audit::unknown;
 use crate::contract::Exit;
-use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Plot, Tone};
 use crate::verdict::Verdict;
@@ -233,8 +233,8 @@ fn outcome(arm: &Arm) -> String {
             max.null_95()
         ),
         (Leak::Single, hits) => format!(
-            "puts {hits} of {} secrets among its ten best guesses of {}",
-            finding.canaries.len(),
+            "puts {hits} of {} among its ten best guesses of {}",
+            count_of(finding.canaries.len() as u64, "secret"),
             grouped(finding.candidates)
         ),
         (Leak::Together, _) => format!(

@@ -213,9 +213,9 @@ impl EpsilonReport {
 fn counted(counts: &Counted) -> String {
     match counts {
         Counted::OneRun(c) => format!(
-            "{} canaries included at random, {} guesses, {} correct",
-            grouped(c.canaries()),
-            grouped(c.guesses()),
+            "{} included at random, {}, {} correct",
+            count_of(c.canaries(), "canary"),
+            count_of(c.guesses(), "guess"),
             grouped(c.correct())
         ),
         Counted::Rates(c) => format!(

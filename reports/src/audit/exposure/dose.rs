@@ -2,7 +2,7 @@
 
 use super::pieces::{along, both_ends, with_canaries};
 use crate::contract::Table;
-use crate::number::nearest;
+use crate::number::{count_of, nearest};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use reticent_attacks::exposure::{ExposureFinding, ExposureSummary};
 use reticent_attacks::search::RankCount;
@@ -86,8 +86,8 @@ pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
             .iter()
             .map(|d| {
                 format!(
-                    "{} copies: mean {} bits",
-                    d.copies,
+                    "{}: mean {} bits",
+                    count_of(d.copies, "copy"),
                     both_ends(d.summary.mean())
                 )
             })

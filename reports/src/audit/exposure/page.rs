@@ -7,7 +7,7 @@ use super::pieces::{
 };
 use super::{CAVEATS, ExposureReport, Leak};
 use crate::contract::Table;
-use crate::number::{grouped, nearest, rounded, rounded_down, rounded_up, shortest};
+use crate::number::{count_of, grouped, nearest, rounded, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use crate::verdict::Verdict;
@@ -58,8 +58,8 @@ impl ExposureReport {
             .section(
                 Section::table("Every canary", canary_table(finding, self.secrets.as_ref()))
                     .caption(format!(
-                        "{} canaries among {} candidates each; rank 1 is the model's favourite.",
-                        finding.canaries.len(),
+                        "{} among {} candidates each; rank 1 is the model's favourite.",
+                        count_of(finding.canaries.len() as u64, "canary"),
                         grouped(finding.candidates)
                     )),
             )
@@ -197,8 +197,8 @@ impl ExposureReport {
             None => "were planted in the training text".to_owned(),
         };
         let mut said = format!(
-            "{} random secrets of {} candidates each {planted}. Largest exposure {} (without a leak {:.1} on average, 95 % below {:.1}; {}), mean {} ({}).{cut} The canaries prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
-            finding.canaries.len(),
+            "{} of {} candidates each {planted}. Largest exposure {} (without a leak {:.1} on average, 95 % below {:.1}; {}), mean {} ({}).{cut} The canaries prove ε ≥ {} at δ = {} for the replacement of {} of one secret, with confidence {}.",
+            count_of(finding.canaries.len() as u64, "random secret"),
             grouped(finding.candidates),
             measured(finding, max, 1),
             max.null_mean(),
@@ -208,7 +208,10 @@ impl ExposureReport {
             p_value(finding, mean),
             rounded(epsilon.lower, 4),
             shortest(epsilon.delta.get()),
-            epsilon.copies,
+            match epsilon.copies {
+                1 => "the one record".to_owned(),
+                many => format!("all {many} records"),
+            },
             shortest(epsilon.confidence.get()),
         );
         if self.inconclusive {

@@ -2,7 +2,7 @@
 
 use super::LEVEL;
 use crate::audit::coins::Inclusion;
-use crate::number::{grouped, nearest, rounded_up, shortest};
+use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
 use crate::page::{Mood, Reach};
 use crate::verdict::Verdict;
 use reticent_accounting::Probability;
@@ -152,9 +152,9 @@ impl SecretsReport {
             false => self.unknown(),
         };
         format!(
-            "{} of {} secrets are among the model's best guesses; without it {} would be at most on average.{leak} {}",
+            "Among the model's best guesses are {} of {}; without it {} would be at most on average.{leak} {}",
             grouped(self.found.hits),
-            grouped(self.found.ranks.len() as u64),
+            count_of(self.found.ranks.len() as u64, "secret"),
             nearest(self.found.expected_blindly, 3),
             each.collect::<Vec<_>>().join(" ")
         )

@@ -169,8 +169,8 @@ impl PerplexityReport {
             Tone::Muted,
         ))
         .described(format!(
-            "{} records; half of them have at most {}.",
-            self.each.len(),
+            "{}; half of them have at most {}.",
+            count_of(self.each.len() as u64, "record"),
             nearest(self.spread.get(2).map_or(f64::NAN, |s| s.perplexity), 3)
         ))
     }

@@ -171,11 +171,10 @@ fn sheet(
                 && args.seed.is_none_or(|n| n == h.seed)
                 && args.near.is_none_or(|n| n == h.near)
                 && samples == h.samples,
-            "--sheet: {} exists and was drawn with other options ({} of {} {}s, seed {}, {} near the threshold); omit these options, or name another file",
+            "--sheet: {} exists and was drawn with other options ({} of {}, seed {}, {} near the threshold); omit these options, or name another file",
             args.sheet.display(),
             h.sample,
-            h.records,
-            h.unit,
+            count_of(h.records, &h.unit.to_string()),
             h.seed,
             h.near
         );
@@ -253,10 +252,10 @@ fn wait(args: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<
     ] {
         if path.is_some() && !args.label {
             bail!(
-                "{flag}: {} of {} records of {} have no labels yet, and a sample with gaps is no random sample; the sheet is kept: --label asks for them in the \
+                "{flag}: labels are missing for {} of {} of {}, and a sample with gaps is no random sample; the sheet is kept: --label asks for them in the \
                  terminal, or write \"secrets\" into it",
                 sheet.open(),
-                sheet.lines.len(),
+                count_of(sheet.lines.len() as u64, "record"),
                 args.sheet.display()
             );
         }

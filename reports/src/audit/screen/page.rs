@@ -18,10 +18,9 @@ pub(super) fn waiting(sheet: &Sheet, name: &str) -> Page {
         near => format!(", and {} near the threshold", grouped(near)),
     };
     let drawn = format!(
-        "{name}: {} of {} {}s drawn at random{near}.",
+        "{name}: {} of {} drawn at random{near}.",
         grouped(h.sample),
-        grouped(h.records),
-        h.unit,
+        count_of(h.records, &h.unit.to_string()),
     );
     let open = format!(
         "{} of {} have no labels yet: label them with --label, or write \"secrets\": \
@@ -131,10 +130,9 @@ impl Screening {
             page = page.answer(Section::text(
                 "",
                 [format!(
-                    "Near the threshold: {} of {} records have a missed secret. They were not \
-                    drawn at random and bound nothing.",
+                    "Near the threshold: a missed secret in {} of {}. They were not drawn at random and bound nothing.",
                     grouped(self.near_missed),
-                    grouped(self.near)
+                    count_of(self.near, "record")
                 )],
             ));
         }

@@ -2,6 +2,7 @@
 
 use crate::audit::owner_key::hmac;
 use crate::contract::{numbered_lines, read_json_line, to_json};
+use crate::number::count_of;
 use anyhow::{Context, Result, ensure};
 use reticent_corpus::canary::SeedOrigin;
 use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
@@ -249,8 +250,8 @@ impl Sheet {
         h.unforeseen()?;
         ensure!(
             h.records == records.len() as u64,
-            "the sheet was drawn from {} records, DATA has {}, exact duplicates left out",
-            h.records,
+            "the sheet was drawn from {}, DATA has {}, exact duplicates left out",
+            count_of(h.records, "record"),
             records.len()
         );
         let drawn = h.random(records)?;
