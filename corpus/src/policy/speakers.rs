@@ -2,23 +2,40 @@
 
 use std::borrow::Cow;
 
-/// Words that name a speaker before a colon.
+/// Words that name a speaker before a colon. A name that is also such a word would be left as it is.
 const ROLES: &str = "\
-    user system agent customer assistant bot action human operator speaker client caller support tool";
+    user usr system sys agent agt customer cus cst assistant ast bot ai action act human hum operator op speaker client \
+    caller support csr tool";
 /// The longest speaker mark, in bytes.
 const LONGEST_MARK: usize = 32;
+/// Marks between documents that tokenizers read, which end a line as a line break does.
+const DOCUMENT_MARKS: [&str; 9] = [
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|begin_of_text|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<s>",
+    "</s>",
+    "[CLS]",
+    "[SEP]",
+];
 /// Question words that are also names.
 const MODALS: [&str; 3] = ["May", "Will", "Can"];
 const PRONOUNS: [&str; 9] = ["I", "we", "you", "he", "she", "they", "it", "the", "this"];
 
-/// Replaces speaker marks at the beginning of lines by blanks: `USR:Hello`, `ACT:System Action: search`.
+/// Replaces document marks by line breaks, and speaker marks at the beginning of lines by blanks: `USR:Hello`,
+/// `ACT:System Action: search`. Places stay the same.
 pub(super) fn without_speakers(text: &str) -> Cow<'_, str> {
-    let mut out = Cow::Borrowed(text);
+    let mut out = without_document_marks(text);
     let mut start = 0;
-    for line in text.split_inclusive('\n') {
+    while start < out.len() {
+        let end = out[start..]
+            .find('\n')
+            .map_or(out.len(), |at| start + at + 1);
         let mut at = start;
-        while let Some(colon) = line[at - start..].find(':') {
-            let mark = &text[at..at + colon];
+        while let Some(colon) = out[at..end].find(':') {
+            let mark = &out[at..at + colon];
             let mut words = mark.split_whitespace().peekable();
             if mark.len() > LONGEST_MARK || words.peek().is_none() || !words.all(is_speaker) {
                 break;
@@ -27,16 +44,28 @@ pub(super) fn without_speakers(text: &str) -> Cow<'_, str> {
                 .replace_range(at..=at + colon, &" ".repeat(colon + 1));
             at += colon + 1;
         }
-        start += line.len();
+        start = end;
     }
     out
 }
 
-/// Returns whether a word has at most three letters, all capitals, or is one of [`ROLES`]. Longer words in capitals may
-/// be names.
+fn without_document_marks(text: &str) -> Cow<'_, str> {
+    let mut out = Cow::Borrowed(text);
+    for (at, _) in text.match_indices(['<', '[']) {
+        let begins = |mark: &&&str| text[at..].starts_with(**mark);
+        if let Some(mark) = DOCUMENT_MARKS.iter().find(begins) {
+            let blanks = " ".repeat(mark.len() - 1);
+            out.to_mut()
+                .replace_range(at..at + mark.len(), &format!("\n{blanks}"));
+        }
+    }
+    out
+}
+
+/// Returns whether a word is a single capital letter or one of [`ROLES`]. Other words in capitals may be names: `IAN:`.
 fn is_speaker(word: &str) -> bool {
-    let shouted = word.len() <= 3 && word.chars().all(|c| c.is_ascii_uppercase());
-    shouted || ROLES.split(' ').any(|role| word.eq_ignore_ascii_case(role))
+    let letter = word.len() == 1 && word.chars().all(|c| c.is_ascii_uppercase());
+    letter || ROLES.split(' ').any(|role| word.eq_ignore_ascii_case(role))
 }
 
 /// Returns whether a word begins a question: `May I have your name?`
@@ -68,6 +97,9 @@ mod tests {
         let blank = "                   search\n    Hi\nAda: hello";
         assert_eq!(without_speakers(marked), blank);
         assert!(matches!(without_speakers("plain: text"), Cow::Borrowed(_)));
+        let two = "Bye.<|endoftext|>SYS:Hi </s> Agent: Ok";
+        let blank = "Bye.\n                Hi \n           Ok";
+        assert_eq!(without_speakers(two), blank);
         assert!(is_question("May I ask", 0, 3) && !is_question("May Brown", 0, 3));
         for policy in [
             PolicyChoice::General,
@@ -81,8 +113,25 @@ mod tests {
                 masked("USR:Hi. My name is Chloe Zhang."),
                 "USR:Hi. My name is <MASK>."
             );
-            let text = "ACT:May I have your name? USR: Will you call?";
-            assert_eq!(masked(text), text);
+            for text in [
+                "ACT:May I have your name? USR: Will you call?",
+                "<|endoftext|>SYS:Hi, how can I help you?",
+                "<|endoftext|>USR:I bought the wrong size.<|endoftext|>Agent: Hi",
+                "SYS: Bye.</s>USR:Hi, there.",
+            ] {
+                assert_eq!(masked(text), text);
+            }
+            // Behind a mark too, other words before a colon may be names.
+            for (text, left) in [
+                ("IAN: hello", "<MASK>: hello"),
+                ("<|endoftext|>Chloe: hello", "<|endoftext|><MASK>: hello"),
+                (
+                    "Thanks, Chloe.<|endoftext|>SYS:Hi Albert Sanders",
+                    "Thanks, <MASK>.<|endoftext|>SYS:Hi <MASK>",
+                ),
+            ] {
+                assert_eq!(masked(text), left);
+            }
         }
     }
 }

@@ -106,11 +106,13 @@ fn cut(text: &str, chunk: Range<usize>, words: &mut Vec<Range<usize>>) {
     words.extend(tail.into_iter().rev());
 }
 
-/// Returns whether a chunk stays in one piece: links, addresses and user names.
+/// Returns whether a chunk stays in one piece: links, addresses and user names. In quotes or brackets, as in HTML and
+/// Markdown, other words stand beside them.
 fn whole(piece: &str) -> bool {
-    piece.contains("://")
+    let link = piece.contains("://")
         || piece.starts_with("www.")
-        || (piece.contains('@') && piece.ends_with(char::is_alphanumeric))
+        || (piece.contains('@') && piece.ends_with(char::is_alphanumeric));
+    link && !piece.contains(['"', '<', '>', '[', ']', '|'])
 }
 
 fn begins_word(c: char) -> bool {
@@ -154,7 +156,25 @@ fn inside(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
         let breaks = c == MASKED
             || matches!(
                 c,
-                ',' | ';' | '(' | ')' | '"' | '“' | '”' | '—' | '…' | '!' | '?' | '=' | '<' | '>'
+                ',' | ';'
+                    | '('
+                    | ')'
+                    | '['
+                    | ']'
+                    | '{'
+                    | '}'
+                    | '"'
+                    | '“'
+                    | '”'
+                    | '—'
+                    | '…'
+                    | '!'
+                    | '?'
+                    | '='
+                    | '<'
+                    | '>'
+                    | '|'
+                    | '*'
             )
             || (matches!(c, '/' | ':' | '.') && letters && long_sides(c));
         if breaks {
@@ -173,8 +193,22 @@ fn long_sides(word: &str, mark: char) -> bool {
     word.split(mark).filter(|part| !part.is_empty()).all(long)
 }
 
-/// Appends a word, with its contraction, if any, as a separate word.
+/// Appends a word, with its contraction and the punctuation behind it, if any, as separate words.
 fn word(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
+    let piece = &text[range.clone()];
+    let kept = piece.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let end = match kept.is_empty() || piece.ends_with('.') && abbreviation(piece) {
+        true => range.end,
+        false => range.start + kept.len(),
+    };
+    unmarked(text, range.start..end, words);
+    if end < range.end {
+        words.push(end..range.end);
+    }
+}
+
+/// Appends a word, with its contraction, if any, as a separate word.
+fn unmarked(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
     if range.is_empty() {
         return;
     }
@@ -230,6 +264,15 @@ mod tests {
                 "or",
                 "\u{fffc}",
                 "!!"
+            ]]
+        );
+        // Words of HTML and Markdown are those that a reader sees.
+        assert_eq!(
+            words("Chloe.<br>Bye [Ada](http://x) <a href=\"http://x\">Ada</a> *Ada*|Mr.|x Ada:<"),
+            [vec![
+                "Chloe", ".", "<", "br", ">", "Bye", "[", "Ada", "]", "(", "http://x", ")", "<",
+                "a", "href", "=", "\"", "http://x", "\"", ">", "Ada", "<", "/a", ">", "*", "Ada",
+                "*", "|", "Mr.", "|", "x", "Ada", ":", "<"
             ]]
         );
         assert!(words(" \n\t ").is_empty());
