@@ -52,12 +52,12 @@ impl Country {
                     r"\b\d{11}\b|\b\d{2} \d{3} \d{3} \d{3}\b",
                 )
                 .near(&["steuer", "tax", "idnr"])
-                .checked(german_tax),
+                .summed(german_tax),
             ],
             Self::Es => vec![
                 Rule::new("national-id", 0.95, r"\b(?:\d{8}|[XYZ]-?\d{7})-?[A-Z]\b")
                     .any_case()
-                    .checked(spanish),
+                    .summed(spanish),
             ],
             Self::Fr => vec![
                 Rule::new(
@@ -65,7 +65,7 @@ impl Country {
                     0.95,
                     r"\b[12] ?\d{2} ?\d{2} ?(?:\d{2}|2[AB]) ?\d{3} ?\d{3} ?\d{2}\b",
                 )
-                .checked(french),
+                .summed(french),
             ],
             Self::Gb => vec![
                 Rule::new(
@@ -75,7 +75,7 @@ impl Country {
                 ),
                 Rule::new("national-id", 0.6, r"\b\d{3}[ -]?\d{3}[ -]?\d{4}\b")
                     .near(&["nhs", "patient"])
-                    .checked(nhs),
+                    .summed(nhs),
                 Rule::new(
                     "postcode",
                     0.8,
@@ -90,12 +90,12 @@ impl Country {
                     r"\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]\b",
                 )
                 .any_case()
-                .checked(italian),
+                .summed(italian),
             ],
             Self::Nl => vec![
                 Rule::new("national-id", 0.4, r"\b\d{9}\b")
                     .near(&["bsn", "burgerservice", "sofi"])
-                    .checked(dutch),
+                    .summed(dutch),
             ],
             Self::Us => vec![
                 Rule::new("ssn", 0.95, WRITTEN_SSN).checked(ssn),
@@ -105,7 +105,7 @@ impl Country {
                     .checked(ssn),
                 Rule::new("bank-routing", 0.3, r"\b\d{9}\b")
                     .near(&["routing", "aba", "bank", "rtn"])
-                    .checked(aba),
+                    .summed(aba),
                 Rule::new("postcode", 0.8, r"\b[A-Z]{2} \d{5}(?:-\d{4})?\b"),
                 Rule::new("postcode", 0.2, r"\b\d{5}(?:-\d{4})?\b").near(&["zip"]),
             ],

@@ -69,6 +69,8 @@ pub(super) struct Rule {
     /// Words that raise the score to `SURE` if one of them is within [`CONTEXT`] bytes before the match.
     pub(super) context: &'static [&'static str],
     pub(super) check: Check,
+    /// Whether the check is that of a checksum, which other numbers pass only by chance.
+    pub(super) summed: bool,
     written: Written,
 }
 
@@ -89,6 +91,7 @@ impl Rule {
             score,
             context: &[],
             check: |c| Some(c),
+            summed: false,
             written: |_, range| Some(range),
         }
     }
@@ -99,6 +102,11 @@ impl Rule {
     pub(super) fn checked(mut self, check: Check) -> Self {
         self.check = check;
         self
+    }
+    /// The same for a check whose main part is a checksum.
+    pub(super) fn summed(mut self, check: Check) -> Self {
+        self.summed = true;
+        self.checked(check)
     }
     pub(super) fn written(mut self, written: Written) -> Self {
         self.written = written;
@@ -127,9 +135,8 @@ impl Rule {
             end,
             score: self.score,
         })?;
-        let has_checksum = ["card", "iban", "national-id", "ssn"].contains(&self.kind);
         let is_number = NUMERIC.contains(&self.kind);
-        if found.score > UNSURE && !is_number && checks::in_decimal(found, has_checksum) {
+        if found.score > UNSURE && !is_number && checks::in_decimal(found, self.summed) {
             found.score = UNSURE;
         }
         if found.score < SURE && self.in_context(text, found.start) {

@@ -164,7 +164,7 @@ impl Detectors {
         }
         // Only numbers with a checksum: other numbers in two lines are apart.
         if let Some(wrapped) = Wrapped::of(&plain.text) {
-            let summed = |rule: &Rule| ["card", "iban"].contains(&rule.kind);
+            let summed = |rule: &Rule| rule.summed;
             self.scanner.scan_with(&wrapped.text, summed, |rule, c| {
                 if wrapped.breaks_once(c.start, c.end) {
                     hit(rule, wrapped.place(c.start), wrapped.place(c.end), c.score);
@@ -203,5 +203,53 @@ mod tests {
         let listed: BTreeSet<&str> = IDENTIFYING.into_iter().chain(NUMERIC).collect();
         let rules = all_rules(Country::ALL.into_iter().collect());
         assert_eq!(rules.map(|rule| rule.kind).collect::<BTreeSet<_>>(), listed);
+    }
+
+    /// With one digit changed, rules with a checksum reject most numbers, and other rules do not.
+    #[test]
+    fn the_rules_with_a_checksum_are_those_that_have_one() {
+        const NUMBERS: [&str; 14] = [
+            "4111111111111111",
+            "GB82 WEST 1234 5698 7654 32",
+            "1Z5R89390357567127",
+            "RR473124829GB",
+            "86095742719",
+            "86 095 742 719",
+            "12345678Z",
+            "X1234567L",
+            "2 55 08 14 168 025 38",
+            "943 476 5919",
+            "RSSMRA85T10A562S",
+            "111222333",
+            "021000021",
+            "219-09-9999",
+        ];
+        let mut summed = 0;
+        for rule in all_rules(Country::ALL.into_iter().collect()) {
+            let (is_summed, pattern) = (rule.summed, rule.pattern.clone());
+            let scanner = Scanner::new(vec![rule]).unwrap();
+            let finds = |number: &str| {
+                let mut whole = false;
+                scanner.scan(number, |_, c| {
+                    whole |= (c.start, c.end) == (0, number.len());
+                });
+                whole
+            };
+            let (mut changed, mut found) = (0, 0);
+            for number in NUMBERS.into_iter().filter(|number| finds(number)) {
+                for (at, digit) in number.char_indices().filter(|(_, c)| c.is_ascii_digit()) {
+                    for other in ('0'..='9').filter(|other| *other != digit) {
+                        let mut other_number = number.to_owned();
+                        other_number.replace_range(at..=at, &other.to_string());
+                        changed += 1;
+                        found += usize::from(finds(&other_number));
+                    }
+                }
+            }
+            let rejects = changed > 0 && 5 * found < changed;
+            assert_eq!(is_summed, rejects, "{pattern}: {found} of {changed}");
+            summed += usize::from(is_summed);
+        }
+        assert_eq!(summed, 11);
     }
 }

@@ -68,14 +68,14 @@ pub(super) fn rules() -> Vec<Rule> {
         Rule::new("mac", 0.95, r"\b[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}\b|\b[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}\b"),
         Rule::new("iban", 1.0, r"\b[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{2,4}){2,8}")
             .any_case()
-            .checked(checks::iban),
+            .summed(checks::iban),
         Rule::new(
             "card",
             0.95,
             r"\b\d{4}(?:[ .-]\d{4}){2,3}(?:[ .-]\d{1,3})?\b|\b3[0-9]\d{2}[ .-]\d{6}[ .-]\d{4,5}\b|\b\d{12,19}\b",
         )
         .near(CARD_WORDS)
-        .checked(checks::card),
+        .summed(checks::card),
     ];
     out.extend(phones());
     out.extend(references());
@@ -124,8 +124,8 @@ fn phones() -> Vec<Rule> {
 
 fn references() -> Vec<Rule> {
     vec![
-        Rule::new("reference", 0.95, r"\b1Z[0-9A-Z]{16}\b").checked(checks::ups),
-        Rule::new("reference", 0.95, r"\b[A-Z]{2}\d{9}[A-Z]{2}\b").checked(checks::postal_item),
+        Rule::new("reference", 0.95, r"\b1Z[0-9A-Z]{16}\b").summed(checks::ups),
+        Rule::new("reference", 0.95, r"\b[A-Z]{2}\d{9}[A-Z]{2}\b").summed(checks::postal_item),
         Rule::new("reference", 0.85, NAMED)
             .any_case()
             .checked(checks::named_reference),
