@@ -618,6 +618,23 @@ fn scripts_colours_and_wrapped_lines_hide_nothing() {
             "my card is 4111 1111\n1111 1111.",
             "4111 1111\n1111 1111",
         ),
+        ("card", "4111 1111\r1111 1111", "4111 1111\r1111 1111"),
+        (
+            "national-id",
+            "NIR 2 55 08 14\n168 025 38.",
+            "2 55 08 14\n168 025 38",
+        ),
+        ("ssn", "078&#45;05&#x2D;1120", "078&#45;05&#x2D;1120"),
+        (
+            "ssn",
+            "&#48;78&#8209;05&hyphen;1120;",
+            "&#48;78&#8209;05&hyphen;1120",
+        ),
+        (
+            "email",
+            "ada&commat;x&period;org",
+            "ada&commat;x&period;org",
+        ),
     ] {
         let expected = [(kind.to_owned(), whole.to_owned())];
         assert_eq!(found(only(kind).as_ref(), text), expected, "{text}");

@@ -221,18 +221,38 @@ fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
             let known = [
                 ("&nbsp;", ' '),
                 ("&amp;", '&'),
-                ("&#160;", ' '),
-                ("&#64;", '@'),
-                ("&#x40;", '@'),
+                ("&commat;", '@'),
+                ("&hyphen;", '-'),
+                ("&dash;", '-'),
+                ("&period;", '.'),
             ];
             let mut known = known.into_iter();
             let found = known.find(|(name, _)| bytes[at..].starts_with(name.as_bytes()));
-            found.map(|(name, c)| (name.len(), c))
+            let found = found.map(|(name, c)| (name.len(), c));
+            found.or_else(|| numbered(&bytes[at..]))
         }
         // Forms encode a space as `+`.
         (b'+', _) if is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)) => Some((1, ' ')),
         _ => None,
     }
+}
+
+/// Returns the character that HTML writes as its number, `&#45;` or `&#x2d;`, with the number of bytes.
+fn numbered(bytes: &[u8]) -> Option<(usize, char)> {
+    const MOST_DIGITS: usize = 7;
+    let (begin, base) = match bytes {
+        [b'&', b'#', b'x' | b'X', ..] => (3, 16),
+        [b'&', b'#', ..] => (2, 10),
+        _ => return None,
+    };
+    let digits = bytes[begin..].iter().take(MOST_DIGITS + 1);
+    let count = digits
+        .take_while(|byte| char::from(**byte).is_digit(base))
+        .count();
+    let number = bytes.get(begin..begin + count)?;
+    let code = u32::from_str_radix(std::str::from_utf8(number).ok()?, base).ok()?;
+    let c = char::from_u32(code).filter(|c| !c.is_control())?;
+    (bytes.get(begin + count) == Some(&b';')).then_some((begin + count + 1, c))
 }
 
 #[cfg(test)]
@@ -283,6 +303,11 @@ mod tests {
             (r"bob\uff20x \u00a0\u00e9\ud800\u12", r"bob@x  é\ud800\u12"),
             ("bob%40x%20y %zz 50% %0a", "bob@x y %zz 50% %0a"),
             ("4&nbsp;1 a&amp;b &#64; &lt;", "4 1 a&b @ &lt;"),
+            ("1&#8209;2&#X2f;&#160;&#173;3", "1-2/ 3"),
+            (
+                "&#45 &#; &#10; &#xd800; &#000000045; &#",
+                "&#45 &#; &#10; &#xd800; &#000000045; &#",
+            ),
             ("41+11 +49 a+1 1+", "41 11 +49 a+1 1+"),
             ("\\", "\\"),
             ("%4", "%4"),

@@ -19,11 +19,14 @@ impl Wrapped {
         };
         let (mut wrapped, mut breaks) = (String::new(), Vec::new());
         let (mut copied, mut saved) = (0, 0);
-        let is = |byte: u8, _| byte == b'\n';
+        // A carriage return before a line feed belongs to its break. Vertical tabs and form feeds end lines too.
+        let is = |byte: u8, next: u8| {
+            matches!(byte, b'\n' | b'\x0b' | b'\x0c') | ((byte == b'\r') & (next != b'\n'))
+        };
         let mut from = 0;
         while let Some(at) = first_of(bytes, from, is, is) {
             from = at + 1;
-            let begin = at - usize::from(text[..at].ends_with('\r'));
+            let begin = at - usize::from(bytes[at] == b'\n' && text[..at].ends_with('\r'));
             if inside(begin.checked_sub(1)) && inside(Some(at + 1)) {
                 wrapped.push_str(&text[copied..begin]);
                 saved += at - begin;
@@ -70,6 +73,11 @@ mod tests {
         }
         assert!(found.breaks_once(3, 8) && !found.breaks_once(0, 5));
         assert!(!found.breaks_once(0, found.text.len()));
-        assert!(Wrapped::of("a\n1\nb 2\n\n3").is_none());
+        assert!(Wrapped::of("a\n1\nb 2\n\n3 4\r\r5").is_none());
+        for line_break in ["\r", "\n", "\r\n", "\x0b", "\x0c"] {
+            let text = format!("12{line_break}34");
+            let found = Wrapped::of(&text).unwrap();
+            assert_eq!((&*found.text, found.place(3)), ("12 34", text.len() - 2));
+        }
     }
 }
