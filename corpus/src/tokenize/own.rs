@@ -36,13 +36,9 @@ impl Alphabet {
         self.bos() + 2
     }
 
+    /// Returns the token of characters outside the alphabet, if there are any.
     fn unknown(self) -> Option<TokenId> {
         (self == Self::Characters).then_some(UNKNOWN)
-    }
-
-    /// Returns whether a token stands for a character outside the alphabet.
-    fn is_unknown(self, token: TokenId) -> bool {
-        Some(token) == self.unknown()
     }
 
     pub(super) fn encode(self, text: &str) -> Vec<TokenId> {
@@ -68,16 +64,16 @@ impl Alphabet {
             places.push(text.len());
             Places::Adjacent(places)
         };
-        let unknown = tokens.iter().enumerate();
-        let unknown = unknown.filter(|(_, token)| self.is_unknown(**token));
-        let unknown: Vec<usize> = unknown.map(|(number, _)| number).collect();
+        let mut unknown = Unknown::default();
+        if let Some(id) = self.unknown() {
+            let numbers = 0..tokens.len();
+            unknown.tokens = numbers.filter(|number| tokens[*number] == id).collect();
+            unknown.characters = unknown.tokens.len() as u64;
+        }
         Cut {
             tokens,
             places,
-            unknown: Unknown {
-                characters: unknown.len() as u64,
-                tokens: unknown,
-            },
+            unknown,
         }
     }
 
