@@ -472,22 +472,29 @@ fn marks_beside_the_columns_of_a_pair_are_refused() {
 
 #[test]
 fn another_codec_is_refused_with_the_command_that_converts_it() {
-    // The codec's number in the metadata of a column: 4 is brotli, and nothing is unpacked before that is seen.
-    let bytes = file(&TEXTS, Compression::SNAPPY);
-    let footer = bytes.len() - 400.min(bytes.len());
-    let mut refused = 0;
-    for at in footer..bytes.len() - 8 {
-        // A field of type i32 behind field 3, and snappy's number.
-        if bytes[at] == 0x15 && bytes[at + 1] == 2 {
-            let mut other = bytes.clone();
-            other[at + 1] = 8;
-            let read = Documents::from_bytes("x.parquet".as_ref(), other, &ReadOptions::default());
-            let error = read.filter_map(Result::err).next();
-            let said = error.map_or_else(String::new, |e| e.to_string());
-            refused += u32::from(said.contains("brotli") && said.contains("pyarrow"));
+    // The codec's number in the metadata of a column; nothing is unpacked before that is seen.
+    for (number, name) in [
+        (3, "lzo"),
+        (4, "brotli"),
+        (5, "lz4"),
+        (6, "zstd"),
+        (7, "lz4_raw"),
+    ] {
+        let bytes = file(&TEXTS, Compression::SNAPPY);
+        let footer = bytes.len() - 400.min(bytes.len());
+        let mut refused = 0;
+        for at in footer..bytes.len() - 8 {
+            // A field of type i32 behind field 3, and snappy's number.
+            if bytes[at] == 0x15 && bytes[at + 1] == 2 {
+                let mut other = bytes.clone();
+                other[at + 1] = 2 * number;
+                let said = read(&other, None).err().unwrap_or_default();
+                let named = said.contains(&format!("is compressed with {name}; snappy and gzip"));
+                refused += u32::from(named && said.contains("pyarrow"));
+            }
         }
+        assert!(refused > 0, "{name}");
     }
-    assert!(refused > 0);
 }
 
 /// Rows of pairs are written again with all that JSON holds; columns of which it does not are named.

@@ -56,8 +56,8 @@ pub(super) fn unpacked(
         });
         return Ok((guarded(inner, "zstd"), true));
     }
-    if head.starts_with(b"PK\x03\x04") {
-        let problem = "the file is compressed (zip); unpack it first";
+    if let Some(name) = other_compression(path, head) {
+        let problem = format!("the file is compressed ({name}); unpack it first");
         return Err(Error::line(path, 1, problem));
     }
     // The magic, and the first field of the header of a page.
@@ -66,6 +66,27 @@ pub(super) fn unpacked(
         return Err(Error::line(path, 1, problem));
     }
     Ok((Box::new(raw), false))
+}
+
+/// Returns the name of a compression that is not read. Brotli has no bytes of its own at the beginning, so that only the name
+/// of the file shows it.
+fn other_compression(path: &Path, head: &[u8]) -> Option<&'static str> {
+    const BEGINNINGS: [(&[u8], &str); 4] = [
+        (b"PK\x03\x04", "zip"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+        (b"7z\xbc\xaf\x27\x1c", "7z"),
+    ];
+    let begins = |(bytes, _): &&(&[u8], _)| head.starts_with(bytes);
+    if let Some((_, name)) = BEGINNINGS.iter().find(begins) {
+        return Some(name);
+    }
+    // Behind the size of a block comes π.
+    if head.starts_with(b"BZh") && head.get(4..10) == Some(b"1AY&SY") {
+        return Some("bzip2");
+    }
+    let ending = path.extension()?;
+    ending.eq_ignore_ascii_case("br").then_some("brotli")
 }
 
 /// Returns whether the data starts with a skippable frame of Zstandard, which contains user data.

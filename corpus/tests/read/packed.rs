@@ -74,3 +74,24 @@ fn a_decompression_bomb_is_an_error() {
     );
     assert!(error.starts_with(", line "), "{error}");
 }
+
+/// Brotli may be text to look at: a block that is stored is kept as it is.
+#[test]
+fn other_compressions_are_named() {
+    for (name, bytes, compression) in [
+        ("x.jsonl", &b"PK\x03\x04\x14\0"[..], "zip"),
+        ("x.txt", b"\xfd7zXZ\0\0\x04", "xz"),
+        ("x.jsonl.bz2", b"BZh91AY&SY\xa7", "bzip2"),
+        ("x.csv", b"\x04\x22\x4d\x18\x64\x40\xa7", "lz4"),
+        ("x.json", b"7z\xbc\xaf\x27\x1c\0\x04", "7z"),
+        ("x.jsonl.br", b"\x0b\x02\x00abc\x03", "brotli"),
+        ("x.txt.BR", b"\x0b\x02\x80abc\x03", "brotli"),
+    ] {
+        let error = read(name, bytes).unwrap_err();
+        let said = format!("the file is compressed ({compression}); unpack it first");
+        assert!(error.contains(&said), "{name}: {error}");
+    }
+    for text in ["BZh9 is how bzip2 begins", "7z", "PK"] {
+        assert_eq!(read("x.txt", text.as_bytes()).unwrap().len(), 1);
+    }
+}
