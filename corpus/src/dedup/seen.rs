@@ -45,6 +45,11 @@ mod tests {
         let mut seen = Seen::new();
         let key = |number: u32| digest(&number.to_le_bytes());
         let room = |seen: &Seen| seen.tables.iter().map(HashSet::capacity).sum::<usize>();
+        // A table has a power of two of places, of which seven in eight may be taken, with an entry and a byte each.
+        let bytes = |table: &HashSet<[u8; 20]>| {
+            let places = (table.capacity() * 8).div_ceil(7).next_power_of_two();
+            places * (size_of::<[u8; 20]>() + 1)
+        };
         let mut most = 0;
         for number in 0..50_000 {
             let before = room(&seen);
@@ -54,5 +59,8 @@ mod tests {
         }
         assert_eq!(seen.count(), 50_000);
         assert!(most * 100 < room(&seen), "{most}");
+        // As the help of the commands says.
+        let held: usize = seen.tables.iter().map(bytes).sum();
+        assert!(held <= 50 * 50_000, "{held}");
     }
 }

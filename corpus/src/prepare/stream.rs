@@ -24,8 +24,8 @@ use std::time::Duration;
 ///
 /// The resulting folder equals the one that [`crate::prepare::Prepared::write`] makes from the same documents, byte for
 /// byte, whatever the number of threads. Text is streamed. Memory holds, for each distinct unit, the SHA-1 of what
-/// exact copies share: text, marks, class and where loss is (20 bytes, about 40 in the table); before that, for each
-/// document, a digest of its id and what the survey keeps of it (about 80); for each distinct secret, a digest and counts
+/// exact copies share: text, marks, class and where loss is (20 bytes, up to 50 in the table); before that, for each
+/// document, a digest of its id and what the survey keeps of it (up to 160); for each distinct secret, a digest and counts
 /// (about 100); the documents that canaries are planted in; and some batches. A simulated miss rate also keeps every distinct
 /// string that the policy finds. Detection of near-duplicates keeps, for each unit that is kept, 10 to 15 bytes for
 /// each band, and its tokens (one byte for a token below 128, at most five). Detection of repeated stretches keeps, during

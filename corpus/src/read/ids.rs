@@ -122,6 +122,29 @@ fn parts(row: &[u8; ROW]) -> ([u8; 20], Place) {
 mod tests {
     use super::*;
 
+    /// What the help of the commands says, without the digests of texts and what a survey keeps.
+    #[test]
+    fn an_id_takes_no_more_memory_than_is_said() {
+        // A table has a power of two of places, of which seven in eight may be taken, with an entry and a byte each.
+        let bytes = |ids: &Ids| {
+            let places = (ids.here.capacity() * 8).div_ceil(7).next_power_of_two();
+            places * (size_of::<([u8; 20], Place)>() + 1)
+        };
+        let mut ids = Ids::default();
+        let mut before = 0;
+        for number in 1..=20_000 {
+            ids.enter(&number.to_string(), (0, number)).unwrap();
+            let now = bytes(&ids);
+            // A table that grows is in memory twice.
+            let held = if now > before { now + before } else { now };
+            before = now;
+            assert!(
+                number < 1000 || held as u64 <= 141 * number,
+                "{held} {number}"
+            );
+        }
+    }
+
     /// Whatever the number that is kept in memory, the first copy is reported, at once or at the end.
     #[test]
     fn the_first_copy_is_told_whatever_fits_in_memory() {

@@ -71,7 +71,7 @@ pub struct RedactionState {
 /// object with masks in each of its texts (one record, whatever the unit). The output has the same bytes whatever the
 /// number of threads and wherever the work was stopped. Text is streamed; memory holds, for each distinct unit, the
 /// SHA-1 of its text before redaction (of an object, of all but its ids), and for each document a digest of its id: 90 to
-/// 180 bytes together, as the tables are full or have just grown.
+/// 190 bytes together, as the tables are full or have just grown.
 #[derive(Debug, Clone, Copy)]
 pub struct RedactFiles<'a> {
     /// A file or folder, as [`Documents`] reads it.

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 /// Arguments of `audit prepare`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-Prepares a corpus of any size: it is read more than once, by several threads, and memory grows by about 40 bytes for \
-every distinct record, 80 for every document and 100 for every distinct secret; --duplicates near takes 320 to 480 more \
+Prepares a corpus of any size: it is read more than once, by several threads, and memory grows by up to 50 bytes for \
+every distinct record, 160 for every document and about 100 for every distinct secret; --duplicates near takes 320 to 480 more \
 for every remaining record, and its text; substring takes 170 MB or, if that is more, half a byte for every token of the \
 corpus, and a file of one byte for every character or two for every token of a tokenizer.json, which has no name and goes \
 away with the process. The folder is the same for any number of threads, and appears when complete. Until \

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
 Streams a corpus of any size: repeated records are dropped, and what the policy finds becomes <MASK>. Memory grows by \
-90 to 180 bytes for every distinct record. The file appears when complete; until then it grows in .writing-NAME next to \
+90 to 190 bytes for every distinct record. The file appears when complete; until then it grows in .writing-NAME next to \
 it. After an interruption, a crash or a full disk the same command resumes there and writes the same bytes; if the \
 version, options, policy or input read so far differ, it says so and starts over. Pipes, devices and - are written to \
 during the run. Ids, keys and roles are copied as they are; it says in how many records the policy finds something there. \
