@@ -208,8 +208,8 @@ def text_dedup(path):
     logger.setLevel("ERROR")
     out = WORK / "text-dedup"
     options = {
-        "path": "json", "data_files": path, "split": "train", "column": "text", "output": out, "num_proc": 1,
-        "ngram": 3, "min_length": 1, "num_perm": 128, "b": 32, "r": 4, "hash_func": "xxh3",
+        "path": "json", "cache_dir": WORK / "hf", "data_files": path, "split": "train", "column": "text", "output": out,
+        "num_proc": 1, "ngram": 3, "min_length": 1, "num_perm": 128, "b": 32, "r": 4, "hash_func": "xxh3",
     }
     began = time.perf_counter()
     main([f"--{name}={value}" for name, value in options.items()], standalone_mode=False)
