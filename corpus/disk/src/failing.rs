@@ -17,6 +17,23 @@ pub fn after(steps: Option<u64>) {
     LEFT.set(steps);
 }
 
+#[cfg(test)]
+thread_local! {
+    static SYNCED: std::cell::RefCell<Vec<std::path::PathBuf>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// Notes a folder that was synced.
+#[cfg(test)]
+pub(crate) fn note_synced(folder: &std::path::Path) {
+    SYNCED.with_borrow_mut(|synced| synced.push(folder.to_path_buf()));
+}
+
+/// Returns the folders that this thread has synced since the last call, in order.
+#[cfg(test)]
+pub(crate) fn synced() -> Vec<std::path::PathBuf> {
+    SYNCED.take()
+}
+
 /// Called before each step.
 pub(crate) fn step() -> Result<()> {
     #[cfg(debug_assertions)]

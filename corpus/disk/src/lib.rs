@@ -362,6 +362,8 @@ pub fn rename_to_free(from: &Path, to: &Path) -> Result<()> {
 pub fn sync_folder(folder: &Path) -> Result<()> {
     step()?;
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    #[cfg(test)]
+    failing::note_synced(folder);
     match synced {
         Err(error)
             if matches!(
@@ -521,6 +523,59 @@ mod tests {
         shred(&key).unwrap();
         assert!(!key.exists());
         assert_eq!(std::fs::read_to_string(&link).unwrap(), " ".repeat(20));
+    }
+
+    /// A crash after any of these leaves the name, or the answer that it may be lost.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn a_new_name_is_reported_once_its_folder_is_synced() {
+        type Named = fn(&Path) -> Result<()>;
+        let operations: [(&str, Named); 5] = [
+            ("replaced", |place| {
+                write_whole(&place.join("replaced"), b"whole")
+            }),
+            ("created", |place| {
+                WholeFile::create(&place.join("created"), false)?.finish()
+            }),
+            ("folder", |place| {
+                WholeFolder::create(&place.join("folder"))?
+                    .finish()
+                    .map(drop)
+            }),
+            ("renamed", |place| {
+                std::fs::write(place.join("old"), "whole")?;
+                rename(&place.join("old"), &place.join("renamed"))
+            }),
+            ("free", |place| {
+                std::fs::write(place.join("old"), "whole")?;
+                rename_to_free(&place.join("old"), &place.join("free"))
+            }),
+        ];
+        for (name, named) in operations {
+            let place = tempfile::tempdir().unwrap();
+            failing::synced();
+            named(place.path()).unwrap();
+            let synced = failing::synced();
+            assert_eq!(synced.last().unwrap(), place.path(), "{name}");
+            // Whichever step fails, the last one too, which comes after the name: an error.
+            let mut steps = 0;
+            loop {
+                let place = tempfile::tempdir().unwrap();
+                failing::after(Some(steps));
+                let done = named(place.path());
+                failing::after(None);
+                let there = place.path().join(name).exists();
+                failing::after(Some(steps + 1));
+                let last = named(tempfile::tempdir().unwrap().path()).is_ok();
+                failing::after(None);
+                assert!(done.is_err(), "{name}: step {steps}");
+                if last {
+                    assert!(there, "{name}: step {steps}");
+                    break;
+                }
+                steps += 1;
+            }
+        }
     }
 
     #[test]
